@@ -1,0 +1,12 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    include: ["{packages/*,controller,router,scripts}/src/**/*.test.ts", "e2e/system/**/*.test.ts"],
+    pool: "forks",
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    // Real PostgreSQL, TLS and child processes: two workers keep two cores busy without starving timers.
+    maxWorkers: 2,
+  },
+});
