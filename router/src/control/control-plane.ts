@@ -1,0 +1,191 @@
+import type { ApiSessionRecord } from "./api-sessions.ts";
+
+export type { ApiSessionRecord } from "./api-sessions.ts";
+
+/** A dial that an SDK client asked for (docs/protocol/control.md, "Circuits"). */
+export interface CircuitRequest {
+  readonly sessionToken: string;
+  readonly apiSessionToken: string;
+  /** SHA-1 fingerprints (40 hex characters) of the SDK's certificates, leaf first. */
+  readonly fingerprints: readonly string[];
+  /** Which instance of the service is wanted; absent or empty: any. */
+  readonly instanceId?: string;
+  /** Peer data by key (1003 public key, 1008 caller id, 1011 app data, ...), passed to the terminating side. */
+  readonly peerData: ReadonlyMap<number, Buffer>;
+  /** Gives up earlier than the default of 30 s. */
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+}
+
+/** A circuit the controller has built: the caller registers its xgress at `address`. */
+export interface CircuitCreated {
+  readonly circuitId: string;
+  /** Xgress address of the initiating side on this router. */
+  readonly address: string;
+  /** What the terminating side answered. */
+  readonly peerData: Map<number, Buffer>;
+  readonly tags: Map<string, string>;
+  /** Owner of the circuit: faults, confirmations go to it. */
+  readonly controllerId: string;
+}
+
+/** Precedence of a terminator on the wire. */
+export const TerminatorPrecedence = { Default: 0, Required: 1, Failed: 2 } as const;
+
+/** Outcome of a terminator creation on the wire. */
+export const TerminatorResult = {
+  Success: 0,
+  FailedIdConflict: 1,
+  FailedOther: 2,
+  FailedBusy: 3,
+  FailedInvalidSession: 4,
+} as const;
+
+/** A terminator an SDK hosts on this router. `address` is also its id: chosen by the router, kept for all retries. */
+export interface TerminatorRequest {
+  readonly address: string;
+  readonly sessionToken: string;
+  readonly apiSessionToken: string;
+  readonly fingerprints: readonly string[];
+  readonly peerData: ReadonlyMap<number, Buffer>;
+  /** 0..65535 */
+  readonly cost: number;
+  /** 0 default, 1 required, 2 failed */
+  readonly precedence: number;
+  readonly instanceId?: string;
+  readonly instanceSecret?: Uint8Array;
+}
+
+/** `result` is one of {@link TerminatorResult}; `message` says why when it is not success. */
+export interface TerminatorOutcome {
+  readonly terminatorId: string;
+  readonly result: number;
+  readonly message: string;
+}
+
+export interface TerminatorUpdate {
+  readonly terminatorId: string;
+  readonly sessionToken: string;
+  readonly apiSessionToken: string;
+  readonly fingerprints: readonly string[];
+  readonly cost?: number;
+  readonly precedence?: number;
+}
+
+export interface TerminatorRemoval {
+  readonly terminatorId: string;
+  readonly sessionToken: string;
+  readonly apiSessionToken: string;
+  readonly fingerprints: readonly string[];
+}
+
+export interface HealthEvent {
+  readonly terminatorId: string;
+  readonly sessionToken: string;
+  readonly apiSessionToken: string;
+  readonly fingerprints: readonly string[];
+  readonly checkPassed: boolean;
+}
+
+/** One terminator the controller asks about. */
+export interface TerminatorQuery {
+  readonly id: string;
+  readonly binding: string;
+  readonly address: string;
+}
+
+/** `reason`: 0 unknown binding, 1 unknown terminator, 2 bad state; only looked at when invalid. */
+export interface TerminatorVerdict {
+  readonly valid: boolean;
+  readonly reason?: number;
+  readonly detail?: string;
+}
+
+/**
+ * Answers for one binding whether its terminators exist. `fixInvalid`: the binding also drops what it holds itself of
+ * a terminator it calls invalid.
+ */
+export type TerminatorValidator = (
+  terminator: TerminatorQuery,
+  fixInvalid: boolean,
+) => TerminatorVerdict | Promise<TerminatorVerdict>;
+
+/** Subjects of a fault report on the wire. */
+export const FaultSubject = {
+  Ingress: 0,
+  Egress: 1,
+  Link: 2,
+  Forward: 3,
+  UnknownOwnerForward: 4,
+  LinkDuplicate: 5,
+} as const;
+
+export interface FaultReport {
+  /** One of {@link FaultSubject}. */
+  readonly subject: number;
+  /** Circuit ids (Forward: several allowed), or one link id. */
+  readonly ids: readonly string[];
+  readonly iteration?: number;
+  /** Absent: every connected controller is told. */
+  readonly controllerId?: string;
+}
+
+/** One SDK channel of an identity, for the connect reports. */
+export interface SdkConnection {
+  readonly identityId: string;
+  /** Unique per channel, made by the caller. */
+  readonly connectionId: string;
+  /** `ip:port` of both ends. */
+  readonly remoteAddress: string;
+  readonly localAddress: string;
+}
+
+/** What the controller announced about SDK sessions on this router; used to close what was opened with them. */
+export type Unsubscribe = () => void;
+
+/**
+ * What the edge listener and the forwarder need from the controllers. Every method works while no controller is
+ * connected: requests reject with {@link NoControllerError}, reports are sent after the reconnect when they still matter.
+ */
+export interface ControlPlane {
+  /** Subject CN of the router's client certificate. */
+  readonly routerId: string;
+  isConnected(): boolean;
+  /**
+   * The API session of a token, waited for until it is announced or `timeoutMs` has passed (then `undefined`).
+   * Rejects only with the signal's reason.
+   */
+  findApiSession(token: string, o: { signal?: AbortSignal; timeoutMs: number }): Promise<ApiSessionRecord | undefined>;
+  /** The session was removed (logout, expiry, deleted, or absent from a full synchronisation). */
+  onApiSessionRemoved(callback: (session: ApiSessionRecord) => void): Unsubscribe;
+  /** Same session, other certificate fingerprints. */
+  onApiSessionUpdated(callback: (session: ApiSessionRecord) => void): Unsubscribe;
+  /** A dial or bind session (by token) was removed: its connections and terminators end. */
+  onSessionRemoved(callback: (sessionToken: string) => void): Unsubscribe;
+  /** True for 5 minutes after a session token was removed: a later bind or dial with it is refused at once. */
+  wasSessionRemoved(sessionToken: string): boolean;
+  /**
+   * Who uses which tokens now: asked every heartbeat interval (API sessions) and after a reconnect (opaque session
+   * tokens), so that the controllers keep the first alive and name the unknown of the second.
+   */
+  setTokenSource(source: { apiSessionTokens(): Iterable<string>; sessionTokens(): Iterable<string> }): void;
+  /** Throws {@link EdgeCtrlError}, {@link NoControllerError}, or wire's timeout and closed errors. */
+  createCircuit(request: CircuitRequest): Promise<CircuitCreated>;
+  /**
+   * Creates the terminator and keeps it: it is sent again when busy, when no answer came, and after a reconnect unless
+   * the controller confirmed it, until `removeTerminators`. Resolves with the first final outcome, rejects with the
+   * signal's reason only. A final failure later on (e.g. the session is gone) is told to `onTerminatorLost`.
+   */
+  createTerminator(request: TerminatorRequest, o?: { signal?: AbortSignal }): Promise<TerminatorOutcome>;
+  onTerminatorLost(callback: (terminatorId: string, outcome: TerminatorOutcome) => void): Unsubscribe;
+  /** Forgets these terminators and has them removed, in batches of at most 50, until a controller took it. */
+  removeTerminators(ids: readonly string[]): void;
+  /** Throws {@link EdgeCtrlError}. */
+  updateTerminator(update: TerminatorUpdate): Promise<void>;
+  healthEvent(event: HealthEvent): void;
+  /** One validator per binding (`edge`, `transport`, ...); a binding without one counts as unknown. */
+  onValidateTerminators(binding: string, validator: TerminatorValidator): Unsubscribe;
+  identityConnected(connection: SdkConnection): void;
+  identityDisconnected(connection: SdkConnection): void;
+  sendFault(fault: FaultReport): void;
+}

@@ -1,0 +1,42 @@
+/** What went wrong between this router and its controllers. */
+export class ControlError extends Error {
+  override readonly name: string = "ControlError";
+  /** A stable word for logs and tests, e.g. `NO_CONTROLLER`. */
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** No controller is connected at the moment: the caller may try again, and says so to whom it serves. */
+export class NoControllerError extends ControlError {
+  override readonly name = "NoControllerError";
+
+  constructor(what: string) {
+    super("NO_CONTROLLER", `${what}: no controller is connected; it is retried until one answers`);
+  }
+}
+
+/**
+ * The controller refused an edge request. `edgeCode` is the number the wire carried (docs/protocol/control.md,
+ * "Edge errors"), the message is the controller's text and is what an SDK is told.
+ */
+export class EdgeCtrlError extends ControlError {
+  override readonly name = "EdgeCtrlError";
+  readonly edgeCode: number;
+  /** The circuit the refusal belongs to, when the controller named one. */
+  readonly circuitId: string | undefined;
+
+  constructor(edgeCode: number, text: string, circuitId?: string) {
+    super("EDGE_REFUSED", text);
+    this.edgeCode = edgeCode;
+    this.circuitId = circuitId;
+  }
+
+  /** The controller's text, unchanged. */
+  get text(): string {
+    return this.message;
+  }
+}
