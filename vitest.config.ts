@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["{packages/*,controller,router,scripts}/src/**/*.test.ts", "e2e/system/**/*.test.ts"],
+    include: ["scripts/*.test.ts", "{packages/*,controller,router}/src/**/*.test.ts", "e2e/system/**/*.test.ts"],
     pool: "forks",
     testTimeout: 30_000,
     hookTimeout: 60_000,

@@ -1,0 +1,35 @@
+# The front door. Every task is an npm script or a script below; make only makes sure that the dependencies are there.
+SHELL := /bin/bash
+export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+INSTALLED := node_modules/.package-lock.json
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check generate test-peers bench clean
+
+help: ## list these targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+demo: $(INSTALLED) ## start a whole network, move 100 MiB through two routers, stay up (CHECK=1: exit after the check)
+	@npm run --silent demo -- $(if $(CHECK),--check)
+
+test: $(INSTALLED) ## unit, protocol, store and system tests (needs nothing but npm)
+	@npm test --silent
+
+check: $(INSTALLED) ## types, lint and format, dependency rules, generated files up to date, every program starts
+	@npm run --silent check
+
+generate: $(INSTALLED) ## write the generated files again
+	@npm run --silent generate
+
+test-peers: $(INSTALLED) ## the peer's CLI, tunneler and router against ours (needs Go; skipped loudly without)
+	@npm run --silent test:peers
+
+bench: $(INSTALLED) ## data plane figures, ours and the peer's in one run, one JSON line per figure (needs Go for the peer)
+	@npm run --silent bench
+
+clean: ## remove what was installed or left by a demo
+	rm -rf node_modules .demo coverage
+
+$(INSTALLED): package.json package-lock.json
+	@npm ci --loglevel=error
+	@touch $(INSTALLED)

@@ -1,0 +1,32 @@
+import { describe, expect, it } from "vitest";
+import { brokenRules } from "./check-dependencies.ts";
+
+const specifiers = (file: string, source: string): string[] =>
+  brokenRules(file, source).map((b) => `${b.line}:${b.specifier}`);
+
+describe("dependency rules", () => {
+  it.each([
+    ["packages/wire/src/frame.ts", 'import { x } from "../../../controller/src/main.ts";'],
+    ["packages/api/src/index.ts", 'import { readFile } from "node:fs/promises";'],
+    ["packages/wire/src/frame.ts", 'import { x } from "../../api/src/index.ts";'],
+    ["controller/src/store/database.ts", 'import { x } from "../model/identity.ts";'],
+    ["controller/src/policy/index.ts", 'import { readFileSync } from "node:fs";'],
+    ["controller/src/model/identity.ts", 'import { fabric } from "../fabric/fabric.ts";'],
+    ["router/src/forwarder/forwarder.ts", 'export { x } from "../config/load.ts";'],
+    ["router/src/edge/listener.ts", 'const x = await import("../control/control-plane.ts");'],
+    ["controller/src/main.ts", 'import "@sallyport/router";'],
+  ])("refuses %s: %s", (file, source) => {
+    expect(specifiers(file, `\n${source}`)).toHaveLength(1);
+    expect(brokenRules(file, `\n${source}`)[0]?.line).toBe(2);
+  });
+
+  it.each([
+    ["packages/sdk/src/context.ts", 'import { dialChannel } from "@sallyport/wire";'],
+    ["controller/src/model/fabric-model.ts", 'import type { FabricModel } from "../fabric/ports.ts";'],
+    ["router/src/edge/listener.ts", 'import type { ControlPlane } from "../control/control-plane.ts";'],
+    ["controller/src/store/database.ts", 'import pg from "pg";'],
+    ["e2e/network/network.ts", 'import { x } from "@sallyport/controller";'],
+  ])("allows %s: %s", (file, source) => {
+    expect(specifiers(file, source)).toEqual([]);
+  });
+});

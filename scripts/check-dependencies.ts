@@ -1,0 +1,165 @@
+/**
+ * The dependency rules of the house, as data, and the check that holds the sources against them.
+ * Run by `make check`; prints every broken rule with file and line, and exits with 1.
+ */
+import { globSync, readFileSync } from "node:fs";
+import { dirname, join, normalize, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** Files under `from` may import a place of the repository only if it starts with an entry of `may` (or is in `from` itself). */
+export interface DependencyRule {
+  readonly from: string;
+  /** Repository paths (prefixes). */
+  readonly may: readonly string[];
+  /** Further paths that only `import type` may name. */
+  readonly mayTypes?: readonly string[];
+  /** Bare specifiers (npm packages, `node:` modules) that are allowed; every one when absent. */
+  readonly packages?: readonly string[];
+  readonly why: string;
+}
+
+const PURE = [
+  "node:crypto",
+  "node:buffer",
+  "@peculiar/x509",
+  "pkijs",
+  "asn1js",
+  "pvutils",
+  "@sallyport/wire",
+  "@sallyport/api",
+];
+
+/** The first rule whose `from` is a prefix of the file decides: special places stand before general ones. */
+export const RULES: readonly DependencyRule[] = [
+  { from: "packages/api/", may: [], packages: ["zod"], why: "the contract imports only zod" },
+  { from: "packages/wire/", may: [], why: "packages import no program, and the wire knows no policy" },
+  { from: "packages/sdk/", may: ["packages/api/", "packages/wire/"], why: "packages import no program" },
+  { from: "packages/", may: [], why: "packages import no program" },
+  {
+    from: "controller/src/policy/",
+    may: [],
+    packages: PURE,
+    why: "policy is pure: no I/O",
+  },
+  { from: "controller/src/pki/", may: [], packages: PURE, why: "pki is pure: no I/O" },
+  {
+    from: "controller/src/http/",
+    may: ["packages/"],
+    mayTypes: ["controller/src/api/"],
+    why: "http mounts the contract; it reaches handlers only by the table it is given",
+  },
+  {
+    from: "controller/src/api/",
+    may: ["packages/", "controller/src/model/", "controller/src/auth/"],
+    mayTypes: ["controller/src/http/", "controller/src/pki/", "controller/src/fabric/"],
+    why: "calls go one way: http -> api -> model -> store",
+  },
+  {
+    from: "controller/src/model/",
+    may: [
+      "packages/",
+      "controller/src/store/",
+      "controller/src/policy/",
+      "controller/src/pki/",
+      "controller/src/auth/",
+    ],
+    mayTypes: ["controller/src/fabric/"],
+    why: "calls go one way: http -> api -> model -> store; the fabric is met by its ports only",
+  },
+  {
+    from: "controller/src/auth/",
+    may: ["packages/", "controller/src/store/", "controller/src/pki/", "controller/src/model/"],
+    why: "authentication sits beside the model",
+  },
+  { from: "controller/src/store/", may: ["packages/"], why: "the store is the bottom" },
+  {
+    from: "controller/src/fabric/",
+    may: ["packages/"],
+    why: "the fabric meets the model through events and its own ports",
+  },
+  { from: "controller/", may: ["packages/", "controller/"], why: "a program never imports another program" },
+  {
+    from: "router/src/forwarder/",
+    may: ["packages/wire/", "router/src/xgress/"],
+    why: "the hot path knows neither configuration nor control nor metrics",
+  },
+  {
+    from: "router/src/xgress/",
+    may: ["packages/wire/", "router/src/forwarder/"],
+    why: "the hot path knows neither configuration nor control nor metrics",
+  },
+  {
+    from: "router/src/edge/",
+    may: ["packages/wire/", "router/src/forwarder/", "router/src/xgress/"],
+    mayTypes: ["router/src/control/"],
+    why: "the hot path knows control only as an interface",
+  },
+  { from: "router/", may: ["packages/", "router/"], why: "a program never imports another program" },
+];
+
+export interface BrokenRule {
+  readonly file: string;
+  readonly line: number;
+  readonly specifier: string;
+  readonly rule: DependencyRule;
+}
+
+const IMPORT =
+  /^[ \t]*(?:import|export)\s+(type\s+)?(?:[^"';]*?\sfrom\s+)?["']([^"']+)["']|\bimport\(\s*["']([^"']+)["']\s*\)/gm;
+
+/** Holds one source file against the rules; `file` is its path from the repository's root. */
+export function brokenRules(file: string, source: string, rules: readonly DependencyRule[] = RULES): BrokenRule[] {
+  const rule = rules.find((r) => file.startsWith(r.from));
+  if (rule === undefined) return [];
+  // Tests may reach for anything that they set up, but still never for another program.
+  const isTest = file.endsWith(".test.ts") || file.includes("/testing");
+  const program = `${file.split("/")[0]}/`;
+  const broken: BrokenRule[] = [];
+  for (const match of source.matchAll(IMPORT)) {
+    const specifier = match[2] ?? match[3] ?? "";
+    const isType = match[1] !== undefined;
+    const target = repositoryPath(file, specifier);
+    const allowed = (): boolean => {
+      if (target === undefined) {
+        const name = specifier.startsWith("@")
+          ? specifier.split("/").slice(0, 2).join("/")
+          : (specifier.split("/")[0] ?? "");
+        return (
+          isTest || rule.packages === undefined || rule.packages.includes(specifier) || rule.packages.includes(name)
+        );
+      }
+      if (target.startsWith(rule.from) || (isTest && (target.startsWith(program) || target.startsWith("packages/"))))
+        return true;
+      if (rule.may.some((prefix) => target.startsWith(prefix))) return true;
+      if (rule.packages?.includes(specifier)) return true;
+      return isType && (rule.mayTypes ?? []).some((prefix) => target.startsWith(prefix));
+    };
+    // A package of many (packages/x) must not reach into its neighbour by a relative path.
+    const reachesOver =
+      specifier.startsWith(".") && file.startsWith("packages/") && target?.split("/")[1] !== file.split("/")[1];
+    if (!allowed() || reachesOver) {
+      broken.push({ file, line: source.slice(0, match.index).split("\n").length, specifier, rule });
+    }
+  }
+  return broken;
+}
+
+function repositoryPath(file: string, specifier: string): string | undefined {
+  if (specifier.startsWith(".")) return normalize(join(dirname(file), specifier));
+  const own = /^@sallyport\/([^/]+)/.exec(specifier)?.[1];
+  if (own === undefined) return undefined;
+  return ["controller", "router", "operator", "e2e", "bench"].includes(own) ? `${own}/` : `packages/${own}/`;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const root = join(import.meta.dirname, "..");
+  const files = globSync("{packages/*,controller,router}/src/**/*.ts", { cwd: root }).filter(
+    (f) => !f.includes("/generated/"),
+  );
+  const broken = files.flatMap((file) => brokenRules(relative(".", file), readFileSync(join(root, file), "utf8")));
+  for (const b of broken) {
+    console.error(`${b.file}:${b.line}: must not import "${b.specifier}" (${b.rule.from}: ${b.rule.why})`);
+  }
+  console.log(`dependency rules: ${files.length} files, ${broken.length} broken`);
+  process.exitCode = broken.length === 0 ? 0 : 1;
+}
