@@ -1,0 +1,350 @@
+/**
+ * The seam between the fabric and the model: what the fabric needs to know, what it wants remembered, and the changes it has to hear of.
+ *
+ * The fabric owns everything that lives only as long as a control channel (connected routers, links, circuits, dynamic costs). Everything that
+ * outlives one (routers, sessions, services, policies, terminators) belongs to the model, which implements {@link FabricModel}. Refusals that a router
+ * or an SDK has to see are values ({@link Denial}); a rejected promise means that the store failed, and is shown to the router as an internal error.
+ *
+ * Source: docs/protocol/fabric.md.
+ */
+
+/** How a terminator ranks before its cost is looked at. */
+export type Precedence = "default" | "required" | "failed";
+
+/** `edge`: an edge router, which gets API sessions; `transit`: forwards only. */
+export type RouterKind = "edge" | "transit";
+
+/** A router entity as the fabric needs it. */
+export interface RouterRecord {
+  readonly id: string;
+  readonly name: string;
+  readonly kind: RouterKind;
+  /** Lower-case hex SHA-1 of the client leaf certificate; absent until enrolled. */
+  readonly fingerprint?: string;
+  readonly isDisabled: boolean;
+  /** Added to a path for entering this router, 0…65535. */
+  readonly cost: number;
+  /** True: only the first or the last router of a path. */
+  readonly noTraversal: boolean;
+  readonly isTunnelerEnabled: boolean;
+}
+
+/** What a router says about itself in its hello and ClientHello; stored on the router entity. */
+export interface RouterReport {
+  readonly routerId: string;
+  readonly version?: {
+    readonly version: string;
+    readonly revision: string;
+    readonly buildDate: string;
+    readonly os: string;
+    readonly arch: string;
+  };
+  /** Host name the router announces (ClientHello, deprecated by newer routers). */
+  readonly hostname?: string;
+  /** Protocol to URL (`tls` to `tls://host:port`): what SDKs get as addresses of this edge router. */
+  readonly supportedProtocols?: Readonly<Record<string, string>>;
+}
+
+export interface RouterInterface {
+  readonly name: string;
+  readonly hardwareAddress: string;
+  readonly mtu: number;
+  readonly index: number;
+  readonly flags: number;
+  readonly addresses: readonly string[];
+}
+
+/** A fully authenticated API session with an opaque token, as routers are told of it. */
+export interface ApiSessionRecord {
+  /** Grows as text with time: routers drop what a synchronisation did not list up to the greatest id. */
+  readonly id: string;
+  readonly token: string;
+  readonly identityId: string;
+  /** Lower-case hex SHA-1 of every certificate that may use this session. */
+  readonly certFingerprints: readonly string[];
+}
+
+/** Why a router's request is refused; the numbers are those of the edge error header. */
+export const DenialCode = {
+  Internal: 1,
+  InvalidApiSession: 2,
+  InvalidSession: 3,
+  WrongSessionType: 4,
+  InvalidEdgeRouterForSession: 5,
+  InvalidService: 6,
+  TunnelingNotEnabled: 7,
+  InvalidTerminator: 8,
+  InvalidPrecedence: 9,
+  InvalidCost: 10,
+  EncryptionDataMissing: 11,
+  AccessDenied: 14,
+} as const;
+export type DenialCode = (typeof DenialCode)[keyof typeof DenialCode];
+
+/** A refusal. `message` is optional: without it the fabric uses the standard text of the code. */
+export interface Denial {
+  readonly denied: DenialCode;
+  readonly message?: string;
+}
+
+/** A service as far as circuits need it. */
+export interface CircuitService {
+  readonly id: string;
+  readonly name: string;
+  /** `smartrouting`, `weighted`, `random`, `sticky`. */
+  readonly terminatorStrategy: string;
+  readonly encryptionRequired: boolean;
+  /** 0 = never removed for being idle. */
+  readonly maxIdleTimeMs: number;
+}
+
+/** Tokens as they come with a dial or a bind. `apiSessionToken` may be empty: then only the session's own API session is checked. */
+export interface SessionClaim {
+  readonly sessionToken: string;
+  readonly apiSessionToken: string;
+  readonly routerId: string;
+}
+
+/** The answer to an accepted dial or bind. */
+export interface SessionGrant {
+  readonly identityId: string;
+  readonly sessionId: string;
+  readonly apiSessionId: string;
+  readonly service: CircuitService;
+}
+
+export interface TerminatorRecord {
+  readonly id: string;
+  readonly serviceId: string;
+  readonly routerId: string;
+  readonly binding: string;
+  readonly address: string;
+  /** Empty = none. */
+  readonly instanceId: string;
+  readonly instanceSecret?: Uint8Array;
+  /** Static cost, 0…65535. */
+  readonly cost: number;
+  readonly precedence: Precedence;
+  readonly peerData: ReadonlyMap<number, Uint8Array>;
+  /** The identity that hosts; empty when created by a router or an administrator. */
+  readonly hostId: string;
+  readonly createdAt: Date;
+}
+
+/** A terminator to create. Without `id` the model makes one. */
+export type NewTerminator = Omit<TerminatorRecord, "id" | "createdAt"> & { readonly id?: string };
+
+/**
+ * Outcome of {@link FabricModel.createTerminator}.
+ * `existing`: the id is known with the same binding, service, router and host; cost and precedence are now those given (a router's retry).
+ * `conflict`: the id is known and anything of that differs. `rejected`: the entity is refused (service gone, instance id used by another identity, …).
+ */
+export type TerminatorOutcome =
+  | { readonly outcome: "created" | "existing"; readonly terminator: TerminatorRecord }
+  | { readonly outcome: "conflict" | "rejected"; readonly message: string };
+
+export interface IdentityConnectEvent {
+  readonly routerId: string;
+  readonly identityId: string;
+  readonly isConnected: boolean;
+  readonly connections: readonly {
+    readonly connectedAt: Date;
+    readonly source: string;
+    readonly destination: string;
+  }[];
+}
+
+export interface CertificateExtension {
+  /** Leaf and intermediates, PEM. */
+  readonly clientCertPem: string;
+  readonly serverCertPem: string;
+}
+
+/** The codes a verification of a renewed certificate is answered with. */
+export type CertificateVerifyCode =
+  | "MISSING_CLIENT_PEM"
+  | "INVALID_ROUTER_STATE"
+  | "INVALID_CLIENT_PEM"
+  | "VERIFY_ERROR"
+  | "ROUTER_NOT_FOUND";
+
+/** The API session of a router that acts as a tunneler (the identity with the router's own id). */
+export interface TunnelApiSession {
+  readonly id: string;
+  readonly token: string;
+  readonly identityId: string;
+  readonly identityName: string;
+  /** Seconds until the router should refresh: session timeout less 10. */
+  readonly refreshIntervalSeconds: number;
+  readonly defaultHostingPrecedence: Precedence;
+  readonly defaultHostingCost: number;
+  readonly appDataJson: string;
+  readonly servicePrecedences: ReadonlyMap<string, Precedence>;
+  readonly serviceCosts: ReadonlyMap<string, number>;
+}
+
+/** What a tunneling router says about itself when it asks for an API session. */
+export interface TunnelClientInfo {
+  readonly envInfo: {
+    readonly arch: string;
+    readonly os: string;
+    readonly osRelease: string;
+    readonly osVersion: string;
+    readonly hostname: string;
+    readonly domain: string;
+  };
+  readonly sdkInfo: {
+    readonly appId: string;
+    readonly appVersion: string;
+    readonly branch: string;
+    readonly revision: string;
+    readonly type: string;
+    readonly version: string;
+  };
+  /** Names of config types whose configs the service list shall hold; `["all"]` = every one. */
+  readonly configTypes: readonly string[];
+  /** ip:port of the router's control channel. */
+  readonly remoteAddress: string;
+}
+
+export interface TunnelService {
+  readonly id: string;
+  readonly name: string;
+  readonly permissions: readonly ("Dial" | "Bind")[];
+  readonly encryptionRequired: boolean;
+  /** JSON object: config type name to its data. */
+  readonly configJson: string;
+  /** JSON object. */
+  readonly tagsJson: string;
+}
+
+export interface TunnelSessionRequest {
+  readonly routerId: string;
+  /** As given by the router; may be empty or expired: then a new API session is made. */
+  readonly apiSessionId: string;
+  readonly serviceName: string;
+  readonly type: "Dial" | "Bind";
+  readonly remoteAddress: string;
+}
+
+export interface TunnelSessionGrant extends SessionGrant {
+  readonly sessionToken: string;
+  /** Only when a new one had to be made. */
+  readonly newApiSession?: TunnelApiSession;
+}
+
+/** A committed change the fabric acts on. Delivered at least once, in commit order per entity. */
+export type ModelChange =
+  /** Fully authenticated now, or changed (a session certificate added or removed). */
+  | { readonly kind: "api-session-added"; readonly session: ApiSessionRecord }
+  | { readonly kind: "api-session-updated"; readonly session: ApiSessionRecord }
+  /** Logged out, expired or deleted; its sessions follow as `session-removed`. */
+  | { readonly kind: "api-session-removed"; readonly id: string; readonly token: string }
+  | { readonly kind: "session-removed"; readonly id: string; readonly token: string }
+  /** Anything of {@link RouterRecord} changed: disabled, new fingerprint (re-enrollment clears it), cost, traversal. */
+  | { readonly kind: "router-changed"; readonly routerId: string }
+  | { readonly kind: "router-removed"; readonly routerId: string }
+  | { readonly kind: "service-changed"; readonly serviceId: string }
+  | { readonly kind: "service-removed"; readonly serviceId: string }
+  | {
+      readonly kind: "terminator-added";
+      readonly terminatorId: string;
+      readonly routerId: string;
+      readonly serviceId: string;
+    }
+  | {
+      readonly kind: "terminator-changed";
+      readonly terminatorId: string;
+      readonly routerId: string;
+      readonly serviceId: string;
+    }
+  | {
+      readonly kind: "terminator-removed";
+      readonly terminatorId: string;
+      readonly routerId: string;
+      readonly serviceId: string;
+    };
+
+/** What the fabric needs from the model. Every method is safe to call at any time and concurrently. */
+export interface FabricModel {
+  /** Calls `handler` for every change from now on; returns how to stop. The handler does not throw. */
+  onChange(handler: (change: ModelChange) => void): () => void;
+
+  // Routers
+  findRouter(id: string): Promise<RouterRecord | undefined>;
+  /** Edge routers first, then transit routers; also finds one by its unverified (renewed) certificate. */
+  findRouterByFingerprint(fingerprint: string): Promise<RouterRecord | undefined>;
+  /** Id and state of all routers, connected or not. */
+  listRouters(): Promise<readonly RouterRecord[]>;
+  saveRouterReport(report: RouterReport): Promise<void>;
+  saveRouterInterfaces(routerId: string, interfaces: readonly RouterInterface[]): Promise<void>;
+  /** Deletes the router entity (decommission). Emits `router-removed`. */
+  deleteRouter(routerId: string): Promise<void>;
+  /** Saves the precedence of the router's terminators and sets them to failed. */
+  quiesceRouter(routerId: string): Promise<void>;
+  /** Restores the precedences saved by {@link FabricModel.quiesceRouter}. */
+  dequiesceRouter(routerId: string): Promise<void>;
+
+  // Renewal of router certificates over the control channel
+  /** Finds the router by the certificate its channel was opened with and signs both requests. Rejects with the reason (logged only). */
+  extendRouterCertificates(request: {
+    readonly fingerprint: string;
+    readonly clientCsrPem: string;
+    readonly serverCsrPem: string;
+    /** True: the new certificate counts only after {@link FabricModel.verifyRouterCertificate}; the old one stays valid until then. */
+    readonly requireVerification: boolean;
+  }): Promise<CertificateExtension>;
+  /** Promotes the pending certificate; undefined = done. */
+  verifyRouterCertificate(request: {
+    readonly fingerprint: string;
+    readonly clientCertPem: string;
+  }): Promise<{ readonly code: CertificateVerifyCode; readonly message: string } | undefined>;
+
+  // API sessions and sessions
+  /** Up to `limit` fully authenticated sessions with an id greater (as text, byte order) than `afterId`, in id order. */
+  apiSessionsAfter(afterId: string, limit: number): Promise<readonly ApiSessionRecord[]>;
+  /** Notes activity for the known tokens (batched writes are fine) and returns the tokens that are unknown. */
+  touchApiSessions(tokens: readonly string[]): Promise<readonly string[]>;
+  /** Those of `tokens` that are no session any more. */
+  unknownSessions(tokens: readonly string[]): Promise<readonly string[]>;
+
+  // Authorisation. Order of the checks and codes: session (3), API session (2), type (4), router access of identity and service (5), service (6)
+  authorizeDial(claim: SessionClaim): Promise<SessionGrant | Denial>;
+  authorizeBind(claim: SessionClaim): Promise<SessionGrant | Denial>;
+
+  // Services and terminators
+  findService(idOrName: string): Promise<CircuitService | undefined>;
+  /** All terminators of a service; fabric filters by instance id and connected routers. Called for every circuit: keep it cheap. */
+  terminatorsOfService(serviceId: string): Promise<readonly TerminatorRecord[]>;
+  /** Terminators of a router in id order, up to `limit`, with an id greater than `afterId`. */
+  terminatorsOfRouter(routerId: string, afterId: string, limit: number): Promise<readonly TerminatorRecord[]>;
+  findTerminator(id: string): Promise<TerminatorRecord | undefined>;
+  createTerminator(terminator: NewTerminator): Promise<TerminatorOutcome>;
+  /** False when there is no such terminator. */
+  updateTerminator(id: string, change: { readonly cost?: number; readonly precedence?: Precedence }): Promise<boolean>;
+  /** Deletes those of `ids` that belong to `routerId`; other ids are left alone without a word. Returns the deleted ids. */
+  deleteTerminators(routerId: string, ids: readonly string[]): Promise<readonly string[]>;
+
+  // Identities
+  /** `fullState`: the router's connections are exactly those of `events`. */
+  recordIdentityConnections(
+    routerId: string,
+    fullState: boolean,
+    events: readonly IdentityConnectEvent[],
+  ): Promise<void>;
+
+  // Embedded tunneler of a router, protocol version 1. Denial code 7 when the router has no identity of its own or tunneling is off
+  openTunnelApiSession(routerId: string, client: TunnelClientInfo): Promise<TunnelApiSession | Denial>;
+  /** `lastUpdate` as handed out before (≤ 50 bytes of text, empty first); undefined = nothing changed since. */
+  tunnelServices(
+    routerId: string,
+    lastUpdate: string,
+  ): Promise<{ readonly lastUpdate: string; readonly services: readonly TunnelService[] } | Denial | undefined>;
+  /** Checks identity, service, policy and router access; makes or reuses a session. */
+  openTunnelSession(request: TunnelSessionRequest): Promise<TunnelSessionGrant | Denial>;
+}
+
+/** True for the refusals among a model's answers. */
+export function isDenial(answer: object): answer is Denial {
+  return "denied" in answer;
+}
