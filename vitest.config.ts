@@ -8,5 +8,8 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Real PostgreSQL, TLS and child processes: two workers keep two cores busy without starving timers.
     maxWorkers: 2,
+    reporters: process.env.SALLYPORT_REPORT
+      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
+      : ["default"],
   },
 });

@@ -1,0 +1,32 @@
+import { expect, it } from "vitest";
+import { type Report, total } from "./closing-line.ts";
+
+const report = (...statuses: string[]): Report => ({
+  testResults: [
+    {
+      name: "a.test.ts",
+      status: "passed",
+      assertionResults: statuses.map((status, i) => ({ fullName: `t${i}`, status })),
+    },
+  ],
+});
+
+it("adds up tests and plain steps", () => {
+  const sum = total([
+    { name: "check", exitCode: 0 },
+    { name: "test", exitCode: 0, report: report("passed", "passed", "pending", "skipped") },
+  ]);
+  expect(sum).toMatchObject({ passed: 3, failed: 0, skipped: 2 });
+  expect(sum.lines).toEqual(["SKIPPED test: t2", "SKIPPED test: t3"]);
+});
+
+it("counts a step that ends badly without a failed test", () => {
+  expect(total([{ name: "check", exitCode: 2 }])).toMatchObject({ passed: 0, failed: 1 });
+  expect(total([{ name: "test", exitCode: 1, report: report("passed") }])).toMatchObject({ passed: 1, failed: 1 });
+});
+
+it("counts a failed test once, and a file that could not be loaded", () => {
+  const broken: Report = { testResults: [{ name: "b.test.ts", status: "failed", assertionResults: [] }] };
+  expect(total([{ name: "test", exitCode: 1, report: report("failed") }])).toMatchObject({ failed: 1 });
+  expect(total([{ name: "test", exitCode: 1, report: broken }])).toMatchObject({ failed: 1 });
+});

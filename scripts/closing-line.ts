@@ -1,0 +1,80 @@
+/**
+ * Adds up the steps of a whole run (see `.ci/run`) and prints, after every failure and the reason of every skip, its
+ * closing line: `N passed, N failed, N skipped`. Exits with 1 when anything failed.
+ *
+ * A step is a folder entry `NAME.exit` (its exit code) and, where it ran tests, `NAME.json` (the report of the runner).
+ * A step without a report counts as one check; a step that ends with an error although no test failed counts as one failure.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+interface AssertionResult {
+  readonly fullName: string;
+  readonly status: string;
+}
+export interface Report {
+  readonly testResults: readonly {
+    readonly name: string;
+    readonly status: string;
+    readonly assertionResults: readonly AssertionResult[];
+  }[];
+}
+export interface Step {
+  readonly name: string;
+  readonly exitCode: number;
+  readonly report?: Report;
+}
+export interface Total {
+  passed: number;
+  failed: number;
+  skipped: number;
+  readonly lines: string[];
+}
+
+/** Counts every test of every step; a test that did not run is skipped, whatever its runner calls it. */
+export function total(steps: readonly Step[]): Total {
+  const sum: Total = { passed: 0, failed: 0, skipped: 0, lines: [] };
+  for (const step of steps) {
+    const before = sum.failed;
+    for (const file of step.report?.testResults ?? []) {
+      if (file.assertionResults.length === 0 && file.status === "failed") {
+        sum.failed += 1;
+        sum.lines.push(`FAILED ${step.name}: ${file.name} did not run`);
+      }
+      for (const test of file.assertionResults) {
+        if (test.status === "passed") sum.passed += 1;
+        else if (test.status === "failed") {
+          sum.failed += 1;
+          sum.lines.push(`FAILED ${step.name}: ${test.fullName}`);
+        } else {
+          sum.skipped += 1;
+          sum.lines.push(`SKIPPED ${step.name}: ${test.fullName}`);
+        }
+      }
+    }
+    if (step.report === undefined && step.exitCode === 0) sum.passed += 1;
+    else if (step.exitCode !== 0 && sum.failed === before) {
+      sum.failed += 1;
+      sum.lines.push(`FAILED ${step.name}: ended with exit code ${step.exitCode}`);
+    }
+  }
+  return sum;
+}
+
+function readStep(folder: string, name: string): Step {
+  const report = join(folder, `${name}.json`);
+  return {
+    name,
+    exitCode: Number(readFileSync(join(folder, `${name}.exit`), "utf8")),
+    ...(existsSync(report) && { report: JSON.parse(readFileSync(report, "utf8")) as Report }),
+  };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [folder = ".", ...names] = process.argv.slice(2);
+  const sum = total(names.map((name) => readStep(folder, name)));
+  for (const line of sum.lines) console.log(line);
+  console.log(`${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped`);
+  process.exitCode = sum.failed === 0 ? 0 : 1;
+}
