@@ -1,0 +1,39 @@
+import { execFile } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/** The peer's CLI with a login folder of its own, so that suites never meet each other's sessions. */
+export class PeerCli {
+  readonly #binary: string;
+  readonly #env: NodeJS.ProcessEnv;
+
+  constructor(binary: string, folder: string) {
+    this.#binary = binary;
+    const config = join(folder, "cli");
+    mkdirSync(config, { recursive: true });
+    this.#env = { ...process.env, ZITI_CONFIG_DIR: config, ZITI_HOME: folder };
+  }
+
+  /** Runs a command and resolves with what it printed; rejects with its output when it fails. */
+  async run(...args: readonly string[]): Promise<string> {
+    try {
+      const { stdout, stderr } = await run(this.#binary, args, {
+        env: this.#env,
+        timeout: 60_000,
+        maxBuffer: 16 << 20,
+      });
+      return `${stdout}${stderr}`;
+    } catch (error) {
+      const { stdout = "", stderr = "", message } = error as Error & { stdout?: string; stderr?: string };
+      throw new Error(`ziti ${args.join(" ")} failed: ${message}\n${stdout}${stderr}`);
+    }
+  }
+
+  /** `ziti edge …`. */
+  async edge(...args: readonly string[]): Promise<string> {
+    return await this.run("edge", ...args);
+  }
+}

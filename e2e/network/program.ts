@@ -1,0 +1,164 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createWriteStream, type WriteStream } from "node:fs";
+import { connect, createServer } from "node:net";
+import { createInterface } from "node:readline";
+
+export interface ProgramOptions {
+  /** Name in messages and of the log file. */
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  /** File that gets everything the program prints. */
+  readonly logFile?: string;
+}
+
+/** A program of the network under test: started, watched, and always stopped. */
+export class Program {
+  readonly name: string;
+  /** The last lines it printed, oldest first; what a failed test shows. */
+  readonly tail: string[] = [];
+  readonly #child: ChildProcess;
+  readonly #log: WriteStream | undefined;
+  readonly #watchers = new Set<(line: string) => void>();
+  readonly #exited: Promise<number | null>;
+
+  constructor(options: ProgramOptions) {
+    this.name = options.name;
+    this.#log = options.logFile === undefined ? undefined : createWriteStream(options.logFile, { flags: "a" });
+    this.#child = spawn(options.command, options.args, {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, ...options.env },
+      ...(options.cwd !== undefined && { cwd: options.cwd }),
+    });
+    this.#exited = new Promise((resolve) => {
+      this.#child.once("exit", (code) => resolve(code));
+      this.#child.once("error", (error) => {
+        this.#take(`could not be started: ${error.message}`);
+        resolve(null);
+      });
+    });
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      if (stream !== null) createInterface({ input: stream }).on("line", (line) => this.#take(line));
+    }
+    running.add(this);
+    void this.#exited.then(() => running.delete(this));
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? -1;
+  }
+
+  get isRunning(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** The exit code; null when it was ended by a signal. */
+  get exited(): Promise<number | null> {
+    return this.#exited;
+  }
+
+  /** Resolves with the first line, printed from now on or among the last ones, that matches; rejects when the program ends first. */
+  async line(pattern: RegExp, timeoutMs = 30_000): Promise<string> {
+    const seen = this.tail.find((line) => pattern.test(line));
+    if (seen !== undefined) return seen;
+    return await this.#until(`the line ${pattern}`, timeoutMs, (found) => {
+      const watch = (line: string): void => {
+        if (pattern.test(line)) found(line);
+      };
+      this.#watchers.add(watch);
+      return () => this.#watchers.delete(watch);
+    });
+  }
+
+  /** Resolves when `probe` says true; it is asked again and again until then. Rejects when the program ends first. */
+  async ready(what: string, probe: () => Promise<boolean>, timeoutMs = 60_000): Promise<void> {
+    await this.#until(what, timeoutMs, (found) => {
+      let stopped = false;
+      const ask = async (): Promise<void> => {
+        while (!stopped) {
+          if (await probe().catch(() => false)) return found("");
+          await new Promise((resolve) => setTimeout(resolve, 50));
+        }
+      };
+      void ask();
+      return () => {
+        stopped = true;
+      };
+    });
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  /** Asks it to stop, and ends it if it has not within the time limit; resolves with its exit code. */
+  async stop(timeoutMs = 10_000): Promise<number | null> {
+    if (this.isRunning) this.#child.kill("SIGTERM");
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), timeoutMs);
+    const code = await this.#exited;
+    clearTimeout(timer);
+    this.#log?.end();
+    return code;
+  }
+
+  #take(line: string): void {
+    this.tail.push(line);
+    if (this.tail.length > 400) this.tail.shift();
+    this.#log?.write(`${line}\n`);
+    for (const watch of this.#watchers) watch(line);
+  }
+
+  async #until(what: string, timeoutMs: number, watch: (found: (line: string) => void) => () => void): Promise<string> {
+    let unwatch = (): void => {};
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      return await new Promise<string>((resolve, reject) => {
+        const fail = (why: string): void =>
+          reject(new Error(`${this.name}: ${why} while waiting for ${what}\n${this.tail.slice(-40).join("\n")}`));
+        timer = setTimeout(() => fail(`nothing within ${timeoutMs} ms`), timeoutMs);
+        void this.#exited.then((code) => fail(`ended with exit code ${code}`));
+        const stop = watch(resolve);
+        unwatch = () => void stop();
+      });
+    } finally {
+      clearTimeout(timer);
+      unwatch();
+    }
+  }
+}
+
+const running = new Set<Program>();
+// Whatever ends this process, the programs that it started end with it.
+process.once("exit", () => {
+  for (const program of running) program.signal("SIGKILL");
+});
+
+/** Ports that were free a moment ago, all different. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer().listen(0, "127.0.0.1");
+      await once(server, "listening");
+      return server;
+    }),
+  );
+  const ports = servers.map((server) => (server.address() as { port: number }).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
+
+/** True when something accepts connections at this port of this machine. */
+export async function accepts(port: number, host = "127.0.0.1"): Promise<boolean> {
+  const socket = connect({ port, host });
+  try {
+    await once(socket, "connect");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
