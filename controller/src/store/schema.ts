@@ -1,0 +1,384 @@
+/**
+ * The tables as Kysely sees them. The statements that make them are in `migrations/`.
+ *
+ * Ids are text and primary keys. Attribute and selector arrays are sorted and without duplicates; selectors are
+ * stored without their prefix (`#a` is `a` in `…_attrs`, `#all` is `…_all`, `@id` is a row of the `…_ref` table).
+ * Source: docs/protocol/store.md.
+ */
+import type { ColumnType, Generated, GeneratedAlways } from "kysely";
+
+/** A JSON column: read as a value, written as JSON text (`json()` in `store/json.ts`). */
+export type Json<T> = ColumnType<T, string, string>;
+export type JsonDefault<T> = ColumnType<T, string | undefined, string>;
+/** A time column, millisecond precision. */
+export type Time = ColumnType<Date, Date, Date>;
+export type TimeDefault = ColumnType<Date, Date | undefined, Date>;
+export type TimeOrNull = ColumnType<Date | null, Date | null | undefined, Date | null>;
+
+export type Tags = Record<string, string | number | boolean | null>;
+export type Semantic = "AllOf" | "AnyOf";
+export type DialBind = "Dial" | "Bind";
+export type Precedence = "default" | "required" | "failed";
+export type IdentityType = "Default" | "Router";
+export type AuthenticatorMethod = "cert" | "updb";
+export type EnrollmentMethod = "ott" | "ottca" | "updb" | "erott" | "trott";
+
+interface EntityTable {
+  id: string;
+  tags: JsonDefault<Tags>;
+  is_system: Generated<boolean>;
+  created_at: TimeDefault;
+  updated_at: TimeDefault;
+}
+
+interface NamedTable extends EntityTable {
+  name: string;
+}
+
+export interface ChangeLogTable {
+  seq: GeneratedAlways<string>;
+  xid: GeneratedAlways<string>;
+  at: TimeDefault;
+  kind: ChangeKind;
+  key: string;
+  op: ChangeOp;
+  /** What the row was before, as far as a reader needs it (see `ChangeBefore`). */
+  before: ColumnType<unknown, string | null | undefined, never>;
+}
+
+/** What a change is about: one kind per entity table. */
+export type ChangeKind =
+  | "identity"
+  | "service"
+  | "router"
+  | "config"
+  | "config_type"
+  | "posture_check"
+  | "service_policy"
+  | "edge_router_policy"
+  | "service_edge_router_policy"
+  | "identity_service_config"
+  | "terminator"
+  | "auth_policy"
+  | "authenticator"
+  | "enrollment"
+  | "ca"
+  | "ext_jwt_signer"
+  | "api_session"
+  | "api_session_certificate"
+  | "session";
+export type ChangeOp = "create" | "update" | "delete";
+
+export interface MetaTable {
+  key: string;
+  value: Json<unknown>;
+}
+
+/** Encrypted values by name (keys of the PKI, of token signing); see `store/secrets.ts`. */
+export interface SecretTable {
+  name: string;
+  value: Buffer;
+  created_at: TimeDefault;
+}
+
+/** Who holds the database at the moment: one row at most. */
+export interface HolderTable {
+  only_row: Generated<boolean>;
+  name: string;
+  host: string;
+  pid: number;
+  since: TimeDefault;
+}
+
+export interface ExtJwtSignerTable extends NamedTable {
+  issuer: string;
+  audience: string | null;
+  enabled: Generated<boolean>;
+  cert_pem: string | null;
+  fingerprint: string | null;
+  common_name: Generated<string>;
+  not_before: TimeOrNull;
+  not_after: TimeOrNull;
+  kid: string | null;
+  jwks_endpoint: string | null;
+  claims_property: string | null;
+  use_external_id: Generated<boolean>;
+  external_auth_url: string | null;
+  client_id: string | null;
+  scopes: Generated<string[]>;
+  target_token: Generated<string>;
+}
+
+export interface AuthPolicyTable extends NamedTable {
+  cert_allowed: boolean;
+  cert_allow_expired: boolean;
+  updb_allowed: boolean;
+  updb_min_password_length: Generated<number>;
+  /** 0 = unlimited. */
+  updb_max_attempts: Generated<number>;
+  /** 0 = until an administrator enables the identity. */
+  updb_lockout_minutes: Generated<number>;
+  updb_require_mixed_case: Generated<boolean>;
+  updb_require_number: Generated<boolean>;
+  updb_require_special: Generated<boolean>;
+  ext_jwt_allowed: boolean;
+  ext_jwt_signers: Generated<string[]>;
+  require_totp: Generated<boolean>;
+  require_ext_jwt_signer: string | null;
+}
+
+export interface IdentityTable extends NamedTable {
+  type_id: IdentityType;
+  is_admin: Generated<boolean>;
+  is_default_admin: Generated<boolean>;
+  attrs: Generated<string[]>;
+  external_id: string | null;
+  auth_policy_id: Generated<string>;
+  default_hosting_cost: Generated<number>;
+  default_hosting_precedence: Generated<Precedence>;
+  service_hosting_costs: JsonDefault<Record<string, number>>;
+  service_hosting_precedences: JsonDefault<Record<string, Precedence>>;
+  app_data: JsonDefault<Tags>;
+  disabled_at: TimeOrNull;
+  disabled_until: TimeOrNull;
+}
+
+/** Kept by triggers on `identity`: which attributes are in use, and by whom. Never written by the program. */
+export interface IdentityAttrTable {
+  attr: GeneratedAlways<string>;
+  identity_id: GeneratedAlways<string>;
+}
+
+export interface IdentityInfoTable {
+  identity_id: string;
+  env_info: JsonDefault<Record<string, string>>;
+  sdk_info: JsonDefault<Record<string, string>>;
+}
+
+export interface CaTable extends NamedTable {
+  cert_pem: string;
+  fingerprint: string;
+  is_verified: Generated<boolean>;
+  verification_token: string;
+  is_auth_enabled: Generated<boolean>;
+  is_auto_ca_enrollment_enabled: Generated<boolean>;
+  is_ott_ca_enrollment_enabled: Generated<boolean>;
+  identity_name_format: Generated<string>;
+  identity_roles: Generated<string[]>;
+  external_id_claim: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>;
+}
+
+export interface AuthenticatorTable extends EntityTable {
+  identity_id: string;
+  method: AuthenticatorMethod;
+  username: string | null;
+  /** argon2id in PHC text form. */
+  password_hash: string | null;
+  cert_pem: string | null;
+  /** SHA-1 of the DER, lower-case hex. */
+  fingerprint: string | null;
+  public_key_print: string | null;
+  ca_id: string | null;
+  is_issued_by_network: Generated<boolean>;
+  unverified_cert_pem: string | null;
+  unverified_fingerprint: string | null;
+  is_extend_requested: Generated<boolean>;
+  is_key_roll_requested: Generated<boolean>;
+  extend_requested_at: TimeOrNull;
+  last_extend_rolled_keys: Generated<boolean>;
+  last_auth_resolved_to_root: Generated<boolean>;
+}
+
+export interface RouterTable extends NamedTable {
+  kind: Generated<"edge" | "transit">;
+  attrs: Generated<string[]>;
+  cost: Generated<number>;
+  no_traversal: Generated<boolean>;
+  disabled: Generated<boolean>;
+  is_tunneler_enabled: Generated<boolean>;
+  is_verified: Generated<boolean>;
+  fingerprint: string | null;
+  cert_pem: string | null;
+  unverified_fingerprint: string | null;
+  unverified_cert_pem: string | null;
+  app_data: JsonDefault<Tags>;
+}
+
+export interface EnrollmentTable extends EntityTable {
+  method: EnrollmentMethod;
+  identity_id: string | null;
+  router_id: string | null;
+  ca_id: string | null;
+  username: string | null;
+  token: string;
+  jwt: string;
+  issued_at: Time;
+  expires_at: Time;
+}
+
+export interface ConfigTypeTable extends NamedTable {
+  schema: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>;
+}
+
+export interface ConfigTable extends NamedTable {
+  config_type_id: string;
+  data: Json<Record<string, unknown>>;
+}
+
+export interface ServiceTable extends NamedTable {
+  attrs: Generated<string[]>;
+  encryption_required: boolean;
+  terminator_strategy: Generated<string>;
+  /** int8: `pg` reads it as text. 0 = no limit. */
+  max_idle_time_millis: ColumnType<string, number | undefined, number>;
+}
+
+export interface ServiceConfigTable {
+  service_id: string;
+  config_type_id: string;
+  config_id: string;
+}
+
+export interface IdentityServiceConfigTable extends ServiceConfigTable {
+  identity_id: string;
+}
+
+export interface PostureCheckTable extends NamedTable {
+  type_id: string;
+  attrs: Generated<string[]>;
+  data: JsonDefault<Record<string, unknown>>;
+}
+
+export interface TerminatorTable extends EntityTable {
+  service_id: string;
+  router_id: string;
+  binding: string;
+  address: string;
+  /** The terminator's instance name ("" = none), not an identity's id. */
+  instance_id: Generated<string>;
+  instance_secret: Buffer | null;
+  /** The identity that hosts; "" = made by an administrator. */
+  host_id: Generated<string>;
+  source_ctrl: Generated<string>;
+  cost: Generated<number>;
+  precedence: Generated<Precedence>;
+  saved_precedence: string | null;
+}
+
+export interface ServicePolicyTable extends NamedTable {
+  type: DialBind;
+  semantic: Semantic;
+  identity_all: Generated<boolean>;
+  identity_attrs: Generated<string[]>;
+  service_all: Generated<boolean>;
+  service_attrs: Generated<string[]>;
+  posture_check_all: Generated<boolean>;
+  posture_check_attrs: Generated<string[]>;
+}
+
+export interface EdgeRouterPolicyTable extends NamedTable {
+  semantic: Semantic;
+  identity_all: Generated<boolean>;
+  identity_attrs: Generated<string[]>;
+  router_all: Generated<boolean>;
+  router_attrs: Generated<string[]>;
+}
+
+export interface ServiceEdgeRouterPolicyTable extends NamedTable {
+  semantic: Semantic;
+  service_all: Generated<boolean>;
+  service_attrs: Generated<string[]>;
+  router_all: Generated<boolean>;
+  router_attrs: Generated<string[]>;
+}
+
+/** A `@id` selector. Further generated columns of the table tie `entity_id` to the entity's table. */
+export interface PolicyRefTable<Side extends string> {
+  policy_id: string;
+  side: Side;
+  entity_id: string;
+}
+
+export interface ApiSessionTable extends EntityTable {
+  token: string;
+  identity_id: string;
+  authenticator_id: string;
+  ip_address: string;
+  config_types: Generated<string[]>;
+  is_mfa_required: Generated<boolean>;
+  is_mfa_complete: Generated<boolean>;
+  improper_client_cert_chain: Generated<boolean>;
+  cert_fingerprints: Generated<string[]>;
+  last_activity_at: TimeDefault;
+}
+
+export interface ApiSessionCertificateTable extends EntityTable {
+  api_session_id: string;
+  subject: string;
+  fingerprint: string;
+  cert_pem: string;
+  valid_from: Time;
+  valid_to: Time;
+}
+
+export interface SessionTable extends EntityTable {
+  token: string;
+  api_session_id: string;
+  identity_id: string;
+  service_id: string;
+  type: DialBind;
+}
+
+export interface Database {
+  change_log: ChangeLogTable;
+  meta: MetaTable;
+  secret: SecretTable;
+  holder: HolderTable;
+  ext_jwt_signer: ExtJwtSignerTable;
+  auth_policy: AuthPolicyTable;
+  identity: IdentityTable;
+  identity_attr: IdentityAttrTable;
+  identity_info: IdentityInfoTable;
+  ca: CaTable;
+  authenticator: AuthenticatorTable;
+  router: RouterTable;
+  enrollment: EnrollmentTable;
+  config_type: ConfigTypeTable;
+  config: ConfigTable;
+  service: ServiceTable;
+  service_config: ServiceConfigTable;
+  identity_service_config: IdentityServiceConfigTable;
+  posture_check: PostureCheckTable;
+  terminator: TerminatorTable;
+  service_policy: ServicePolicyTable;
+  service_policy_ref: PolicyRefTable<"identity" | "service" | "posture_check">;
+  edge_router_policy: EdgeRouterPolicyTable;
+  edge_router_policy_ref: PolicyRefTable<"identity" | "router">;
+  service_edge_router_policy: ServiceEdgeRouterPolicyTable;
+  service_edge_router_policy_ref: PolicyRefTable<"service" | "router">;
+  api_session: ApiSessionTable;
+  api_session_certificate: ApiSessionCertificateTable;
+  session: SessionTable;
+}
+
+/**
+ * `before` of change-log rows, by kind; other kinds carry null.
+ * - the three policies, identity, service, router: the old row's `attrs`/selectors as `{ attrs }` or `PolicyBefore`;
+ * - api_session, session: `{ token, identityId, … }`, because a deleted row cannot be read any more.
+ */
+export interface PolicyBefore {
+  semantic: Semantic;
+  type?: DialBind;
+  sides: Record<string, { all: boolean; attrs: string[]; ids: string[] }>;
+}
+export interface ApiSessionBefore {
+  token: string;
+  identityId: string;
+}
+export interface SessionBefore {
+  token: string;
+  apiSessionId: string;
+  identityId: string;
+  serviceId: string;
+  type: DialBind;
+}
