@@ -6,6 +6,7 @@
  * Source: docs/protocol/store.md.
  */
 import type { ColumnType, Generated, GeneratedAlways } from "kysely";
+import type { EngineTables } from "./engine-tables.ts";
 
 /** A JSON column: read as a value, written as JSON text (`json()` in `store/json.ts`). */
 export type Json<T> = ColumnType<T, string, string>;
@@ -35,17 +36,6 @@ interface NamedTable extends EntityTable {
   name: string;
 }
 
-export interface ChangeLogTable {
-  seq: GeneratedAlways<string>;
-  xid: GeneratedAlways<string>;
-  at: TimeDefault;
-  kind: ChangeKind;
-  key: string;
-  op: ChangeOp;
-  /** What the row was before, as far as a reader needs it (see `ChangeBefore`). */
-  before: ColumnType<unknown, string | null | undefined, never>;
-}
-
 /** What a change is about: one kind per entity table. */
 export type ChangeKind =
   | "identity"
@@ -67,29 +57,6 @@ export type ChangeKind =
   | "api_session"
   | "api_session_certificate"
   | "session";
-export type ChangeOp = "create" | "update" | "delete";
-
-export interface MetaTable {
-  key: string;
-  value: Json<unknown>;
-}
-
-/** Encrypted values by name (keys of the PKI, of token signing); see `store/secrets.ts`. */
-export interface SecretTable {
-  name: string;
-  value: Buffer;
-  created_at: TimeDefault;
-}
-
-/** Who holds the database at the moment: one row at most. */
-export interface HolderTable {
-  only_row: Generated<boolean>;
-  name: string;
-  host: string;
-  pid: number;
-  since: TimeDefault;
-}
-
 export interface ExtJwtSignerTable extends NamedTable {
   issuer: string;
   audience: string | null;
@@ -202,6 +169,7 @@ export interface RouterTable extends NamedTable {
   unverified_fingerprint: string | null;
   unverified_cert_pem: string | null;
   app_data: JsonDefault<Tags>;
+  interfaces: JsonDefault<unknown[]>;
 }
 
 export interface EnrollmentTable extends EntityTable {
@@ -262,7 +230,9 @@ export interface TerminatorTable extends EntityTable {
   source_ctrl: Generated<string>;
   cost: Generated<number>;
   precedence: Generated<Precedence>;
-  saved_precedence: string | null;
+  saved_precedence: Precedence | null;
+  /** Peer data by decimal key, base64 values. */
+  peer_data: JsonDefault<Record<string, string>>;
 }
 
 export interface ServicePolicyTable extends NamedTable {
@@ -329,11 +299,7 @@ export interface SessionTable extends EntityTable {
   type: DialBind;
 }
 
-export interface Database {
-  change_log: ChangeLogTable;
-  meta: MetaTable;
-  secret: SecretTable;
-  holder: HolderTable;
+export interface Database extends EngineTables {
   ext_jwt_signer: ExtJwtSignerTable;
   auth_policy: AuthPolicyTable;
   identity: IdentityTable;

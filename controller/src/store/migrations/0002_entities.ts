@@ -1,14 +1,18 @@
 import { type Kysely, sql } from "kysely";
+import type { Migration } from "../migrate.ts";
 
 /**
- * The first schema. Rules that every later migration keeps (docs/protocol/store.md):
+ * The tables of the entities. Rules that every later migration keeps (docs/protocol/store.md):
  * - text is COLLATE "C", so that sorting and comparing is bytewise whatever the server's locale;
  * - attribute and selector arrays are the only truth about policy, there are no pair rows;
  * - rows that change often leave room in their page (fillfactor) and carry no index on what changes.
  */
-export async function up(db: Kysely<unknown>): Promise<void> {
-  for (const statement of STATEMENTS) await sql.raw(statement).execute(db);
-}
+export const entities: Migration = {
+  id: "0002_entities",
+  async up(db: Kysely<unknown>): Promise<void> {
+    for (const statement of STATEMENTS) await sql.raw(statement).execute(db);
+  },
+};
 
 const ENTITY = `
   id text COLLATE "C" PRIMARY KEY,
@@ -21,33 +25,6 @@ const NAMED = `${ENTITY},
   name text COLLATE "C" NOT NULL UNIQUE`;
 
 const STATEMENTS: readonly string[] = [
-  `CREATE EXTENSION IF NOT EXISTS pg_trgm`,
-
-  // ---- the log, and what belongs to the database itself
-  `CREATE TABLE change_log (
-    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
-    at timestamptz(3) NOT NULL DEFAULT now(),
-    kind text COLLATE "C" NOT NULL,
-    key text COLLATE "C" NOT NULL,
-    op text COLLATE "C" NOT NULL CHECK (op IN ('create', 'update', 'delete')),
-    before jsonb
-  )`,
-  `CREATE INDEX change_log_xid ON change_log (xid)`,
-  `CREATE TABLE meta (key text COLLATE "C" PRIMARY KEY, value jsonb NOT NULL)`,
-  `CREATE TABLE secret (
-    name text COLLATE "C" PRIMARY KEY,
-    value bytea NOT NULL,
-    created_at timestamptz(3) NOT NULL DEFAULT now()
-  )`,
-  `CREATE TABLE holder (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    name text COLLATE "C" NOT NULL,
-    host text COLLATE "C" NOT NULL,
-    pid integer NOT NULL,
-    since timestamptz(3) NOT NULL DEFAULT now()
-  )`,
-
   // ---- who may authenticate, and how
   `CREATE TABLE ext_jwt_signer (${NAMED},
     issuer text COLLATE "C" NOT NULL UNIQUE,
@@ -171,7 +148,8 @@ const STATEMENTS: readonly string[] = [
     cert_pem text COLLATE "C",
     unverified_fingerprint text COLLATE "C" UNIQUE,
     unverified_cert_pem text COLLATE "C",
-    app_data jsonb NOT NULL DEFAULT '{}'
+    app_data jsonb NOT NULL DEFAULT '{}',
+    interfaces jsonb NOT NULL DEFAULT '[]'
   ) WITH (fillfactor = 90)`,
   `CREATE INDEX router_attrs ON router USING gin (attrs) WITH (fastupdate = off)`,
   `CREATE TABLE enrollment (${ENTITY},
@@ -237,7 +215,8 @@ const STATEMENTS: readonly string[] = [
     source_ctrl text COLLATE "C" NOT NULL DEFAULT '',
     cost integer NOT NULL DEFAULT 0 CHECK (cost BETWEEN 0 AND 65535),
     precedence text COLLATE "C" NOT NULL DEFAULT 'default' CHECK (precedence IN ('default', 'required', 'failed')),
-    saved_precedence text COLLATE "C"
+    saved_precedence text COLLATE "C",
+    peer_data jsonb NOT NULL DEFAULT '{}'
   ) WITH (fillfactor = 90)`,
   `CREATE INDEX terminator_service ON terminator (service_id)`,
   `CREATE INDEX terminator_router ON terminator (router_id)`,
