@@ -1,0 +1,45 @@
+import { ProtocolError } from "./errors.ts";
+
+/** The protocol generation announced on the wire; peers switch features on by it (docs/protocol/channel.md, "Version info"). */
+export const PROTOCOL_VERSION = "v1.6.20";
+
+/** What a component says about its build: five fields joined by `|`. */
+export interface VersionInfo {
+  readonly version: string;
+  readonly revision: string;
+  readonly buildDate: string;
+  readonly os: string;
+  readonly arch: string;
+}
+
+const REVISION = "sallyport";
+const BUILD_DATE = "2026-11-21 00:00:00";
+const VERSION = /^v?\d+(\.\d+)*(-[0-9A-Za-z.-]+)?$/;
+
+/** This program's version info, for header 4 of a hello or its result. */
+export function versionInfo(): string {
+  const arch = process.arch === "x64" ? "amd64" : process.arch;
+  const os = process.platform === "win32" ? "windows" : process.platform;
+  return [PROTOCOL_VERSION, REVISION, BUILD_DATE, os, arch].join("|");
+}
+
+/** @throws ProtocolError `BAD_VERSION` unless there are exactly five fields and the first is a version number */
+export function parseVersionInfo(text: string): VersionInfo {
+  const fields = text.split("|");
+  const [version, revision, buildDate, os, arch] = fields;
+  if (
+    fields.length !== 5 ||
+    version === undefined ||
+    revision === undefined ||
+    buildDate === undefined ||
+    os === undefined ||
+    arch === undefined ||
+    !VERSION.test(version)
+  ) {
+    throw new ProtocolError(
+      "BAD_VERSION",
+      `expected version|revision|build date|os|arch with a version such as ${PROTOCOL_VERSION}, got ${JSON.stringify(text.slice(0, 200))}`,
+    );
+  }
+  return { version, revision, buildDate, os, arch };
+}
