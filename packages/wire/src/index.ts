@@ -1,15 +1,37 @@
-/**
- * The binary protocols of the overlay: addresses, identities, frames, channels and their vocabulary. Knows no policy.
- * `docs/protocol/` says what is on the wire.
- */
-export * from "./channel.ts";
+export { type Address, AddressError, addressFromUrl, formatAddress, parseAddress } from "./address.ts";
+export {
+  type CertificateRequest,
+  createCsr,
+  createKeyPair,
+  type KeyCurve,
+  type KeyPair,
+  readPrivateKey,
+  type SigningKeys,
+  signingKeys,
+} from "./certificate-request.ts";
+export {
+  CertificateError,
+  commonName,
+  fingerprint,
+  parseCertificates,
+  pemBlocks,
+  spiffeId,
+  splitPem,
+} from "./certificates.ts";
 export * from "./errors.ts";
-export * from "./frame.ts";
-export * from "./headers.ts";
-export * from "./hello.ts";
-export * from "./ids.ts";
-export * from "./log.ts";
-export * from "./message.ts";
-export * from "./output.ts";
-export * from "./peer.ts";
-export * from "./version.ts";
+export {
+  type Identity,
+  type IdentityConfig,
+  IdentityError,
+  type IdentityPem,
+  identityFromPem,
+  loadIdentity,
+  type PemSource,
+  pemSource,
+  readPemValue,
+  type ServerCertificatePem,
+  tlsParameters,
+} from "./identity.ts";
+export { covers } from "./server-certificates.ts";
+export { type LeafTrust, verifyLeaf } from "./trust.ts";
+export { x509 } from "./x509.ts";

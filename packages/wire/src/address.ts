@@ -1,0 +1,58 @@
+import { WireError } from "./errors.ts";
+
+/** Where something listens or is dialled: `<protocol>:<host>:<port>`, see docs/protocol/identity.md "Addresses". */
+export interface Address {
+  /** Lower-case carrier name: `tls`, `tcp`, `udp`, … */
+  readonly protocol: string;
+  /** Name, IPv4 or IPv6 without brackets; empty means all interfaces when listening. */
+  readonly host: string;
+  /** 0 to 65535; 0 asks the system for a free port when listening. */
+  readonly port: number;
+}
+
+/** The text is not an address. `code` is always `ADDRESS_INVALID`. */
+export class AddressError extends WireError {
+  constructor(message: string) {
+    super("ADDRESS_INVALID", message);
+  }
+}
+
+const form = /^([a-z][a-z0-9_]*):(\[([0-9a-fA-F:.]+(?:%[^\]]+)?)\]|[^:[\]/\s]*):([0-9]{1,5})$/;
+
+/**
+ * Reads `<protocol>:<host>:<port>`, e.g. `tls:localhost:1280` or `tls:[::1]:443`.
+ * There is no default protocol or port, and IPv6 needs its brackets.
+ *
+ * @throws AddressError when the text has another form; the message says which part is wrong.
+ */
+export function parseAddress(text: string): Address {
+  const match = form.exec(text);
+  if (match === null) throw new AddressError(`${JSON.stringify(text)} is not an address: ${complaint(text)}`);
+  const [, protocol = "", plainHost = "", v6Host, portText = ""] = match;
+  const port = Number(portText);
+  if (port > 65535) throw new AddressError(`${JSON.stringify(text)} is not an address: port ${port} is above 65535`);
+  return { protocol, host: v6Host ?? plainHost, port };
+}
+
+/** The inverse of {@link parseAddress}; puts the brackets around IPv6 back. */
+export function formatAddress(address: Address): string {
+  const host = address.host.includes(":") ? `[${address.host}]` : address.host;
+  return `${address.protocol}:${host}:${address.port}`;
+}
+
+/**
+ * Reads the URL form in which the HTTP API publishes routers, `tls://host:port`; the plain form is accepted as well.
+ *
+ * @throws AddressError when neither form fits (a path or a missing port, for example).
+ */
+export function addressFromUrl(url: string): Address {
+  return parseAddress(url.replace("://", ":").replace(/\/$/, ""));
+}
+
+function complaint(text: string): string {
+  const expected = "expected <protocol>:<host>:<port>, such as tls:router.example:3022";
+  if (text.includes("://")) return `this is a URL; ${expected}`;
+  if (/^[a-z0-9_]*[A-Z]/.test(text.split(":", 1)[0] ?? "")) return `the protocol is written in lower case; ${expected}`;
+  if (text.split(":").length > 3 && !text.includes("[")) return `an IPv6 host needs brackets; ${expected}`;
+  return expected;
+}

@@ -1,0 +1,82 @@
+import type { X509Certificate } from "node:crypto";
+import { isIP } from "node:net";
+import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
+import { readPrivateKey } from "./certificate-request.ts";
+import { CertificateError, fingerprint, parseCertificates } from "./certificates.ts";
+
+interface Candidate {
+  readonly leaf: X509Certificate;
+  readonly chainPem: string;
+  readonly keyPem: string;
+  context?: SecureContext;
+}
+
+/**
+ * The server certificates of one identity and the choice between them (docs/protocol/identity.md "Server
+ * certificates"): the first one that covers the name asked for, else the first.
+ */
+export class ServerCertificates {
+  readonly #candidates: Candidate[];
+  readonly #parameters: SecureContextOptions;
+
+  /** @throws CertificateError when an entry cannot be read or its key does not fit */
+  constructor(entries: readonly { certPem: string; keyPem: string }[], parameters: SecureContextOptions) {
+    this.#parameters = parameters;
+    this.#candidates = entries.flatMap(candidatesOf);
+  }
+
+  /** @param servername what the client asked for by SNI; left out when it named nothing */
+  contextFor(servername?: string): SecureContext {
+    const fitting =
+      servername === undefined || servername === ""
+        ? undefined
+        : this.#candidates.find((candidate) => covers(candidate.leaf, servername));
+    const chosen = fitting ?? this.#candidates[0];
+    if (chosen === undefined) throw new CertificateError("CERTIFICATE_MISSING", "expected a server certificate");
+    // No `ca` here: it would be announced to clients as the list of issuers they may choose a certificate from.
+    chosen.context ??= createSecureContext({ ...this.#parameters, cert: chosen.chainPem, key: chosen.keyPem });
+    return chosen.context;
+  }
+}
+
+/** Whether a server that presents this certificate is the one that a client dialled as `host` (name or IP). */
+export function covers(certificate: X509Certificate, host: string): boolean {
+  if (isIP(host) !== 0) return certificate.checkIP(host) !== undefined;
+  return (
+    certificate.checkHost(host, { subject: "never", partialWildcards: false, multiLabelWildcards: false }) !== undefined
+  );
+}
+
+function candidatesOf(entry: { certPem: string; keyPem: string }): Candidate[] {
+  const certificates = parseCertificates(entry.certPem);
+  const leaves = certificates.filter((certificate) => !certificate.ca && isForServers(certificate));
+  const chosen = leaves.length > 0 ? leaves : certificates.slice(0, 1);
+  const key = readPrivateKey(entry.keyPem);
+  const fitting = chosen.filter((leaf) => leaf.checkPrivateKey(key));
+  if (fitting.length === 0) {
+    throw new CertificateError(
+      "KEY_MISMATCH",
+      "the private key does not belong to any server certificate given with it",
+    );
+  }
+  return fitting.map((leaf) => ({ leaf, chainPem: chainOf(leaf, certificates), keyPem: entry.keyPem }));
+}
+
+function isForServers(certificate: X509Certificate): boolean {
+  const names = certificate.subjectAltName ?? "";
+  return /(?:^|, )(?:DNS|IP Address):/.test(names) || (certificate.keyUsage?.length ?? 0) > 0;
+}
+
+function chainOf(leaf: X509Certificate, others: readonly X509Certificate[]): string {
+  const chain = [leaf];
+  const seen = new Set([fingerprint(leaf)]);
+  for (;;) {
+    const child = chain[chain.length - 1];
+    const issuer = others.find(
+      (candidate) => candidate.ca && !seen.has(fingerprint(candidate)) && child?.checkIssued(candidate) === true,
+    );
+    if (issuer === undefined) return chain.map(String).join("");
+    seen.add(fingerprint(issuer));
+    chain.push(issuer);
+  }
+}
