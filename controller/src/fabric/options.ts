@@ -1,0 +1,43 @@
+/** Settings of the fabric, the controller file's `network` section. Durations in milliseconds. Source: docs/protocol/fabric.md, "Settings". */
+export interface FabricOptions {
+  /** Total number of attempts for one circuit. */
+  readonly createCircuitRetries: number;
+  /** Wait for the answers of one attempt, and the deadline of a whole circuit request. */
+  readonly routeTimeoutMs: number;
+  /** Period of smart rerouting and of clean-up. */
+  readonly cycleMs: number;
+  readonly minRouterCost: number;
+  /** Latency assumed for each end of a link until that end has reported. */
+  readonly initialLinkLatencyMs: number;
+  /** Window in which a router may replace its own live channel only {@link FabricOptions.maxTakeovers} times. */
+  readonly routerConnectChurnLimitMs: number;
+  readonly maxTakeovers: number;
+  /** How long links and circuits of a router are kept after its control channel ended. */
+  readonly reconnectGraceMs: number;
+  readonly rerouteFraction: number;
+  readonly rerouteCap: number;
+  readonly minCostDelta: number;
+  /** How long {@link Fabric.announceApiSession} waits for a slow router. */
+  readonly announceTimeoutMs: number;
+  /** Control channels of routers that answer no heartbeat for so long are closed. */
+  readonly closeUnresponsiveMs: number;
+  /** A router that leaves more than this unread is disconnected: it catches up by a full synchronisation when it comes back. */
+  readonly maxQueuedBytes: number;
+}
+
+export const DEFAULT_FABRIC_OPTIONS: FabricOptions = {
+  createCircuitRetries: 2,
+  routeTimeoutMs: 10_000,
+  cycleMs: 60_000,
+  minRouterCost: 10,
+  initialLinkLatencyMs: 65_000,
+  routerConnectChurnLimitMs: 60_000,
+  maxTakeovers: 3,
+  reconnectGraceMs: 15_000,
+  rerouteFraction: 0.02,
+  rerouteCap: 4,
+  minCostDelta: 15,
+  announceTimeoutMs: 1_000,
+  closeUnresponsiveMs: 30_000,
+  maxQueuedBytes: 32 * 1024 * 1024,
+};
