@@ -1,1 +1,32 @@
-export {};
+/**
+ * The router's configuration file: one schema with every default and bound, a reader that names path, line and column
+ * of every error, and a writer.
+ *
+ * ```ts
+ * const { config, warnings } = await loadRouterConfig("router.yml");
+ * const text = writeRouterConfig({ v: 3, identity: { ... }, ctrl: { endpoint: "tls:ctrl.example:1280" } });
+ * ```
+ */
+export { formatDuration, parseDuration } from "./duration.ts";
+export { type Environment, expandEnvironment } from "./environment.ts";
+export { type ConfigProblem, formatProblem, RouterConfigError } from "./errors.ts";
+export {
+  type CsrConfig,
+  type DialerConfig,
+  type EdgeListenerConfig,
+  type ForwarderConfig,
+  type LinkConfig,
+  type LinkDialerConfig,
+  type LinkListenerConfig,
+  type RouterConfig,
+  type RouterConfigFile,
+  routerConfigSchema,
+} from "./schema.ts";
+export {
+  type LoadedRouterConfig,
+  loadRouterConfig,
+  parseRouterConfig,
+  type ReadOptions,
+  validateRouterConfig,
+} from "./validate.ts";
+export { type WriteOptions, writeRouterConfig } from "./writer.ts";

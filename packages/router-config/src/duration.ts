@@ -1,0 +1,43 @@
+const UNITS: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  µs: 1e-3,
+  μs: 1e-3,
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+};
+
+/**
+ * Milliseconds of a duration text: an optional sign, then one or more numbers each with a unit (`1h30m`, `1.5s`,
+ * `250ms`); `0` alone needs no unit. `undefined` when the text is not a duration: a bare number has no unit and days
+ * do not exist. Specification: router configuration, "What the service does".
+ */
+export function parseDuration(text: string): number | undefined {
+  const match = /^([+-]?)(.*)$/s.exec(text);
+  const body = match?.[2] ?? "";
+  if (body === "0") return 0;
+  let total = 0;
+  let rest = body;
+  while (rest !== "") {
+    const part = /^(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/.exec(rest);
+    if (part === null) return undefined;
+    total += Number(part[1]) * (UNITS[part[2] ?? ""] ?? Number.NaN);
+    rest = rest.slice(part[0].length);
+  }
+  if (body === "" || !Number.isFinite(total)) return undefined;
+  return match?.[1] === "-" ? -total : total;
+}
+
+/** The shortest text of a duration in milliseconds: 90000 is `1m30s`, 1500 is `1.5s`, 250 is `250ms`. */
+export function formatDuration(ms: number): string {
+  if (ms < 0) return `-${formatDuration(-ms)}`;
+  if (ms === 0) return "0s";
+  if (ms < 1) return `${Math.round(ms * 1e6)}ns`;
+  if (ms < 1000) return `${ms}ms`;
+  const hours = Math.floor(ms / 3_600_000);
+  const minutes = Math.floor((ms % 3_600_000) / 60_000);
+  const seconds = (ms % 60_000) / 1000;
+  return `${hours > 0 ? `${hours}h` : ""}${minutes > 0 ? `${minutes}m` : ""}${seconds > 0 ? `${seconds}s` : ""}`;
+}

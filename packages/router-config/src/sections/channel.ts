@@ -1,0 +1,21 @@
+import { decimal, duration, integer } from "../scalars.ts";
+import { section } from "../section.ts";
+
+/** Keys of channel options that are checked against bounds (`ctrl`, edge listeners). */
+export const channelKeys = (o: { outQueueSize: number; bounded: boolean }) => ({
+  outQueueSize: decimal({ min: 1 }).default(o.outQueueSize),
+  maxQueuedConnects: integer(o.bounded ? { min: 1, max: 5000 } : { min: 1 }).default(1),
+  maxOutstandingConnects: integer(o.bounded ? { min: 1, max: 1000 } : { min: 1 }).default(16),
+  connectTimeoutMs: integer(o.bounded ? { min: 30, max: 60_000, unit: "ms" } : { min: 0, unit: "ms" }).default(5000),
+  writeTimeout: duration({ min: 0 }).optional(),
+});
+
+/** `options` of `ctrl` and of link listeners and dialers. */
+export const channelOptions = (o: { outQueueSize: number; bounded: boolean }) => section(channelKeys(o)).prefault({});
+
+/** Keys of `ctrl.heartbeats` and `link.heartbeats`; all in milliseconds once read. */
+export const heartbeatKeys = (closeUnresponsive: number) => ({
+  sendInterval: duration({ min: 1 }).default(10_000),
+  checkInterval: duration({ min: 1 }).default(1000),
+  closeUnresponsiveTimeout: duration({ min: 1 }).default(closeUnresponsive),
+});

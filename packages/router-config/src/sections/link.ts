@@ -1,0 +1,89 @@
+import { type Address, formatAddress } from "@sallyport/wire";
+import { z } from "zod";
+import { address, advertised, boolean, decimal, duration, integer, name, oneOf, textList } from "../scalars.ts";
+import { section } from "../section.ts";
+import { channelOptions, heartbeatKeys } from "./channel.ts";
+
+const DAY = 24 * 3_600_000;
+const options = channelOptions({ outQueueSize: 64, bounded: false });
+const groups = textList().default(["default"]);
+const addresses = "tls:0.0.0.0:3022";
+
+/** Waiting times between failed dials. Specification: "link" and "Limits". */
+const backoff = (d: { min: number; max: number; factor: number }) =>
+  section({
+    minRetryInterval: duration({ min: 10, max: DAY }).default(d.min),
+    maxRetryInterval: duration({ min: 10, max: DAY }).default(d.max),
+    retryBackoffFactor: decimal({ min: 1, max: 100 }).default(d.factor),
+  })
+    .superRefine((value, ctx) => {
+      if (value.minRetryInterval <= value.maxRetryInterval) return;
+      ctx.addIssue({
+        code: "custom",
+        path: ["minRetryInterval"],
+        params: { expected: "at most maxRetryInterval" },
+        input: `${value.minRetryInterval}ms`,
+      });
+    })
+    .prefault({});
+
+const listener = section({
+  binding: oneOf("transport"),
+  bind: address("tls").optional(),
+  address: address("tls").optional(),
+  advertise: advertised().optional(),
+  groups,
+  costTags: textList().default([]),
+  bindInterface: name("a network interface").optional(),
+  options,
+}).transform((entry, ctx) => {
+  const bind = entry.bind ?? entry.address;
+  if (bind === undefined) {
+    ctx.addIssue({
+      code: "custom",
+      path: ["bind"],
+      params: { expected: `a listening address such as ${addresses}` },
+      input: undefined,
+    });
+    return z.NEVER;
+  }
+  if (entry.advertise === undefined && bind.host === "") {
+    ctx.addIssue({
+      code: "custom",
+      path: ["advertise"],
+      params: { expected: "<host>:<port> that other routers can reach" },
+      input: undefined,
+    });
+    return z.NEVER;
+  }
+  const { address: _address, advertise, ...rest } = entry;
+  const reachable: Address =
+    advertise === undefined ? bind : { ...advertise, protocol: advertise.protocol ?? bind.protocol };
+  return {
+    ...rest,
+    bind,
+    /** What other routers dial, always with its protocol. */
+    advertise: reachable,
+    advertiseText: formatAddress(reachable),
+  };
+});
+
+const dialer = section({
+  binding: oneOf("transport"),
+  split: boolean().default(true),
+  bind: name("a network interface or local IP").optional(),
+  groups,
+  maxDefaultConnections: integer({ min: 1, max: 100 }).default(3),
+  maxAckConnections: integer({ min: 0, max: 100 }).default(1),
+  startupDelay: duration({ min: 0 }).default(3000),
+  healthyDialBackoff: backoff({ min: 5000, max: 300_000, factor: 1.5 }),
+  unhealthyDialBackoff: backoff({ min: 60_000, max: 3_600_000, factor: 10 }),
+  options,
+});
+
+/** Links between routers. Specification: "link". */
+export const link = section({
+  listeners: z.array(listener, "a list").default([]),
+  dialers: z.array(dialer, "a list").default([]),
+  heartbeats: section(heartbeatKeys(60_000)).prefault({}),
+});

@@ -1,0 +1,128 @@
+import type { Address } from "@sallyport/wire";
+import { z } from "zod";
+import { address, advertised, cidr, duration, name, text, textList } from "../scalars.ts";
+import { ignored, section } from "../section.ts";
+import { channelKeys } from "./channel.ts";
+import { xgressKeys } from "./xgress.ts";
+
+const binding = <const T extends string>(value: T) => z.literal(value);
+
+const missing = (ctx: z.core.$RefinementCtx, path: string[], what: string) => {
+  ctx.issues.push({ code: "custom", path, message: what, params: { expected: what }, input: undefined });
+  return z.NEVER;
+};
+
+/** Address of a listener: `address` or `bind`. */
+function listening(entry: { address?: Address | undefined; bind?: Address | undefined }, ctx: z.core.$RefinementCtx) {
+  return entry.address ?? entry.bind ?? missing(ctx, ["address"], "a listening address such as tls:0.0.0.0:3022");
+}
+
+const edgeOptions = section({
+  ...channelKeys({ outQueueSize: 64, bounded: true }),
+  ...xgressKeys,
+  advertise: advertised().optional(),
+  lookupApiSessionTimeout: duration({ min: 0 }).default(5000),
+  lookupSessionTimeout: duration({ min: 0 }).default(5000),
+  getSessionTimeout: ignored(),
+});
+
+const edge = section({
+  binding: binding("edge"),
+  address: address("tls", "wss").optional(),
+  bind: address("tls", "wss").optional(),
+  advertise: advertised().optional(),
+  options: edgeOptions.prefault({}),
+}).transform((entry, ctx) => {
+  const { advertise: inOptions, getSessionTimeout: _unused, ...options } = entry.options;
+  const advertise =
+    inOptions ?? entry.advertise ?? missing(ctx, ["options", "advertise"], "<host>:<port> that SDKs can reach");
+  return {
+    binding: entry.binding,
+    address: listening(entry, ctx),
+    /** What SDKs dial; the protocol is that of `address`. */
+    advertise: { host: advertise.host, port: advertise.port },
+    options,
+  };
+});
+
+const plain = <const T extends string>(kind: T, protocols: readonly string[]) =>
+  section({
+    binding: binding(kind),
+    address: address(...protocols).optional(),
+    bind: address(...protocols).optional(),
+    advertise: advertised().optional(),
+    options: section({ ...xgressKeys, advertise: advertised().optional() }).prefault({}),
+  }).transform((entry, ctx) => ({ binding: entry.binding, address: listening(entry, ctx), options: entry.options }));
+
+const proxy = <const T extends string>(kind: T, protocols: readonly string[]) =>
+  section({
+    binding: binding(kind),
+    address: address(...protocols).optional(),
+    bind: address(...protocols).optional(),
+    advertise: advertised().optional(),
+    service: name("the service that every connection goes to"),
+    options: section({ ...xgressKeys, advertise: advertised().optional() }).prefault({}),
+  }).transform((entry, ctx) => ({
+    binding: entry.binding,
+    address: listening(entry, ctx),
+    service: entry.service,
+    options: entry.options,
+  }));
+
+const tunnelMode = z.transform((input: string, ctx): string => {
+  const value = typeof input === "string" ? input : "";
+  if (/^(?:host|proxy|tproxy|tproxy:.+)$/.test(value)) return value;
+  return missing(ctx, [], "one of host, proxy, tproxy");
+});
+
+const proxyServices = z.array(
+  z.transform((input: string, ctx): { service: string; port: number; protocol: "tcp" | "udp" } => {
+    const match = /^(.+?):(\d{1,5})(?::(tcp|udp))?$/.exec(typeof input === "string" ? input : "");
+    const port = Number(match?.[2]);
+    if (match === null || port < 1 || port > 65_535) return missing(ctx, [], "<service>:<port>");
+    return { service: match[1] ?? "", port, protocol: match[3] === "udp" ? "udp" : "tcp" };
+  }),
+  "a list of <service>:<port>",
+);
+
+const tunnel = section({
+  binding: binding("tunnel"),
+  address: ignored(),
+  bind: ignored(),
+  advertise: ignored(),
+  options: section({
+    ...xgressKeys,
+    mode: tunnelMode.default("tproxy"),
+    resolver: text().default("udp://127.0.0.1:53"),
+    dnsSvcIpRange: cidr().default("100.64.0.1/10"),
+    services: proxyServices.default([]),
+    lanIf: text().optional(),
+    svcPollRate: duration({ min: 1 }).default(15_000),
+    udpIdleTimeout: duration().default(300_000),
+    udpCheckInterval: duration().default(30_000),
+    advertise: ignored(),
+  }).prefault({}),
+}).transform(({ binding, options }) => ({ binding, options }));
+
+/** Interfaces for outside clients. Specification: "listeners". */
+export const listeners = z.array(
+  z.discriminatedUnion("binding", [
+    edge,
+    tunnel,
+    plain("transport", ["tls", "tcp", "udp", "dtls"]),
+    plain("transport_udp", ["udp", "udp4", "udp6"]),
+    proxy("proxy", ["tls", "tcp"]),
+    proxy("proxy_udp", ["udp"]),
+  ]),
+  "a list",
+);
+
+/** Which bindings may reach targets, and with what options. Specification: "dialers". */
+export const dialers = z.array(
+  section({
+    binding: name("a binding such as transport"),
+    options: section(xgressKeys).prefault({}),
+    bind: textList().optional(),
+  }),
+  "a list",
+);

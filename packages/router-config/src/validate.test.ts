@@ -1,0 +1,320 @@
+import { describe, expect, it } from "vitest";
+import { formatProblem, parseRouterConfig, type RouterConfig, RouterConfigError } from "./index.ts";
+
+const base = `v: 3
+identity: { cert: r1.cert, server_cert: r1.server.chain.cert, key: r1.key, ca: r1.cas }
+ctrl: { endpoint: "tls:ctrl.example:6262" }
+`;
+const read = (more = "", env = {}) => parseRouterConfig(base + more, { file: "router.yml", env });
+const problems = (text: string, env = {}): string[] => {
+  try {
+    parseRouterConfig(text, { file: "router.yml", env });
+  } catch (error) {
+    if (error instanceof RouterConfigError) return error.problems.map((p) => formatProblem(p, error.file));
+    throw error;
+  }
+  return [];
+};
+
+describe("the smallest file", () => {
+  it("has every default of the specification", () => {
+    const { config, warnings } = read();
+    expect(warnings).toEqual([]);
+    expect(config.forwarder).toMatchObject({
+      faultTxInterval: 15_000,
+      idleCircuitTimeout: 60_000,
+      idleTxInterval: 60_000,
+      linkDialQueueLength: 1000,
+      linkDialWorkerCount: 32,
+      rateLimitedQueueLength: 5000,
+      rateLimitedWorkerCount: 5,
+      xgressCloseCheckInterval: 5000,
+      xgressDialDwellTime: 0,
+      xgressDialQueueLength: 1000,
+      xgressDialWorkerCount: 128,
+    });
+    expect(config.ctrl.defaultRequestTimeout).toBe(5000);
+    expect(config.metrics).toMatchObject({
+      reportInterval: 60_000,
+      messageQueueSize: 10,
+      intervalAgeThreshold: 80_000,
+    });
+    expect(config.healthChecks.ctrlPingCheck).toEqual({ interval: 30_000, timeout: 15_000, initialDelay: 15_000 });
+    expect(config.healthChecks.linkCheck).toEqual({ interval: 5000, initialDelay: 1000, minLinks: 0 });
+    expect([config.edge, config.link, config.csr, config.listeners]).toEqual([undefined, undefined, undefined, []]);
+  });
+
+  it("gives a link dialer its defaults", () => {
+    const { config } = read("link: { dialers: [{ binding: transport }] }");
+    expect(config.link?.dialers[0]).toMatchObject({
+      split: true,
+      groups: ["default"],
+      maxDefaultConnections: 3,
+      maxAckConnections: 1,
+      startupDelay: 3000,
+      healthyDialBackoff: { minRetryInterval: 5000, maxRetryInterval: 300_000, retryBackoffFactor: 1.5 },
+      unhealthyDialBackoff: { minRetryInterval: 60_000, maxRetryInterval: 3_600_000, retryBackoffFactor: 10 },
+    });
+  });
+});
+
+describe("forms that mean the same", () => {
+  const edge = (entry: string) =>
+    read(`listeners: [${entry}]`).config.listeners.find((l) => l.binding === "edge") as Extract<
+      RouterConfig["listeners"][number],
+      { binding: "edge" }
+    >;
+
+  it.each([
+    `{ binding: edge, address: "tls:0.0.0.0:3022", options: { advertise: "r1.example:3022" } }`,
+    `{ binding: edge, bind: "tls:0.0.0.0:3022", advertise: "r1.example:3022" }`,
+    `{ binding: edge, bind: "tls:0.0.0.0:3022", advertise: "tls:r1.example:3022" }`,
+  ])("edge listener %s", (entry) => {
+    expect(edge(entry)).toMatchObject({
+      address: { protocol: "tls", host: "0.0.0.0", port: 3022 },
+      advertise: { host: "r1.example", port: 3022 },
+    });
+  });
+
+  it.each(["tls:r1.example:6000", "r1.example:6000"])("link advertise %s", (advertise) => {
+    const { config } = read(
+      `link: { listeners: [{ binding: transport, bind: "tls:0.0.0.0:6000", advertise: "${advertise}", groups: a }] }`,
+    );
+    expect(config.link?.listeners[0]).toMatchObject({ advertiseText: "tls:r1.example:6000", groups: ["a"] });
+  });
+
+  it("takes endpoint before endpoints, and csr of the root before that of edge", () => {
+    const { config } = parseRouterConfig(
+      `v: 3
+identity: { cert: a, key: b, ca: c }
+ctrl: { endpoint: "tls:one:1", endpoints: ["tls:two:2", "tls:three:3"] }
+csr: { organization: root }
+edge: { csr: { organization: deprecated } }
+`,
+      { env: {} },
+    );
+    expect(config.ctrl.endpoints).toEqual([{ protocol: "tls", host: "one", port: 1 }]);
+    expect(config.csr?.organization).toBe("root");
+    expect(read("edge: { csr: { organization: N } }").config.csr?.organization).toBe("N");
+  });
+
+  it("reads YAML 1.1: booleans, octal and underscored numbers, merges, aliases, the last of two keys", () => {
+    const { config, warnings } = read(`
+link:
+  dialers:
+    - &first { binding: transport, split: off, maxDefaultConnections: 010 }
+    - { <<: *first, split: yes }
+    - *first
+forwarder: { linkDialQueueLength: 1_000, linkDialWorkerCount: 0x10, linkDialWorkerCount: 7 }
+`);
+    expect(config.link?.dialers.map((d) => [d.split, d.maxDefaultConnections])).toEqual([
+      [false, 8],
+      [true, 8],
+      [false, 8],
+    ]);
+    expect(config.forwarder).toMatchObject({ linkDialQueueLength: 1000, linkDialWorkerCount: 7 });
+    expect(warnings.map((w) => w.path)).toEqual(["forwarder.linkDialWorkerCount"]);
+  });
+
+  it("keeps texts that look like booleans or numbers where text is meant", () => {
+    const { config } = read("csr: { country: NO, province: y, locality: 007, organization: N, sans: { dns: [on] } }");
+    expect(config.csr).toMatchObject({ country: "NO", province: "y", locality: "007", organization: "N" });
+    expect(config.csr?.sans.dns).toEqual(["on"]);
+  });
+});
+
+describe("the environment", () => {
+  // Written with § for the dollar sign: the linter takes ${ in a plain string for a slip.
+  const env = { HOME: "/h", N: "3" };
+  it.each([
+    ["§{HOME}/a", "/h/a"],
+    ["§HOME/a", "/h/a"],
+    ["x§HOMEx", "x"],
+    ["§{X}b", "b"],
+    ["§{HOME:-/d}b", "b"],
+    ["a§§b", "ab"],
+    ["a§5b", "ab"],
+    ["cost§", "cost§"],
+    ["a§ x", "a§ x"],
+    ["a§.x", "a§.x"],
+    ["a§{}b", "ab"],
+    ["a§{bc", "abc"],
+  ])("%s becomes %s", (written, value) => {
+    const text = written.replaceAll("§", "$");
+    expect(read(`csr: { organization: '${text}' }`, env).config.csr?.organization).toBe(value.replaceAll("§", "$"));
+  });
+
+  it("never makes a number", () => {
+    expect(problems(`${base}forwarder: { linkDialQueueLength: $N }`, env)).toEqual([
+      'router.yml:4:14 forwarder.linkDialQueueLength: expected an integer from 1 to 10000, found "3"',
+    ]);
+  });
+});
+
+describe("errors", () => {
+  it("are all told at once, with path, line and column", () => {
+    expect(
+      problems(`v: 4
+identity: { cert: r1.cert, key: [] }
+ctrl:
+  endpoint: ctrl.example:6262
+  defaultRequestTimeout: 30
+link:
+  dialers:
+    - binding: nope
+listeners:
+  - binding: egde
+  - binding: edge
+    address: tls:0.0.0.0:1
+`),
+    ).toEqual([
+      "router.yml:1:1 v: expected 3, the only version of this file, found 4",
+      "router.yml:2:1 identity.ca: expected a file or inline PEM with the trusted certificates, found nothing",
+      "router.yml:2:28 identity.key: expected a file or inline PEM with the private key, found a list",
+      expect.stringMatching(/^router\.yml:4:3 ctrl\.endpoint: expected an address .*, found "ctrl.example:6262"$/),
+      expect.stringMatching(
+        /^router\.yml:5:3 ctrl\.defaultRequestTimeout: expected a duration with a unit, .* found 30$/,
+      ),
+      'router.yml:8:7 link.dialers[0].binding: expected one of transport, found "nope"',
+      expect.stringMatching(/^router\.yml:10:5 listeners\[0\]\.binding: expected a binding: edge, .* found "egde"$/),
+      "router.yml:11:5 listeners[1].options.advertise: expected <host>:<port> that SDKs can reach, found nothing",
+    ]);
+  });
+
+  const forwarderBounds: [string, number, number][] = [
+    ["linkDialQueueLength", 1, 10_000],
+    ["linkDialWorkerCount", 1, 10_000],
+    ["rateLimitedQueueLength", 1, 50_000],
+    ["rateLimitedWorkerCount", 1, 10_000],
+    ["xgressDialQueueLength", 1, 10_000],
+    ["xgressDialWorkerCount", 1, 10_000],
+  ];
+  it.each(forwarderBounds)("forwarder.%s is bounded", (key, min, max) => {
+    const at = (value: number) => problems(`${base}forwarder: { ${key}: ${value} }`);
+    expect([at(min), at(max)]).toEqual([[], []]);
+    expect([at(min - 1).length, at(max + 1).length]).toEqual([1, 1]);
+  });
+
+  it.each([
+    ["minRetryInterval", "10ms", "9ms"],
+    ["maxRetryInterval", "24h", "25h"],
+    ["retryBackoffFactor", "100", "0.5"],
+    ["retryBackoffFactor", "1", "101"],
+  ])("backoff %s: %s is accepted, %s is not", (key, good, bad) => {
+    const at = (value: string) =>
+      problems(`${base}link: { dialers: [{ binding: transport, healthyDialBackoff: { ${key}: ${value} } }] }`);
+    expect(at(good)).toEqual([]);
+    expect(at(bad)).toHaveLength(1);
+  });
+
+  it.each([
+    ["an empty file", "", "an empty file"],
+    ["a list", "- 1", "a list"],
+    ["broken YAML", "v: [1\nb: 2", "Flow sequence"],
+    ["a text version", 'v: "3"\nidentity: {cert: a, key: b, ca: c}\nctrl: {}', 'found "3"'],
+    [
+      "an interval above its maximum",
+      `${base}link: {dialers: [{binding: transport, healthyDialBackoff: {minRetryInterval: 10m}}]}`,
+      "at most maxRetryInterval",
+    ],
+    ["a wrong SAN", `${base}csr: {sans: {ip: [nowhere]}}`, "an IP address"],
+    ["a mapping that is text", `${base}forwarder: fast`, "a mapping"],
+  ])("names what is wrong with %s", (_what, text, part) => {
+    expect(problems(text).join("\n")).toContain(part);
+  });
+
+  it("never show secrets", () => {
+    const key = "-----BEGIN EC PRIVATE KEY-----\\nSECRET";
+    const text = problems(`v: 3\nidentity: { cert: [], key: { x: "${key}" }, ca: a }\nctrl: { endpoint: "${key}" }`);
+    expect(text.length).toBeGreaterThan(1);
+    expect(text.join("\n")).not.toContain("SECRET");
+  });
+});
+
+describe("unknown keys", () => {
+  it("warn with the nearest known name and change nothing else", () => {
+    const { config, warnings } = read("forwarder: { linkDialQueueLenght: 5, whatever: 1 }\nlisteneres: []\n");
+    expect(warnings.map((w) => [w.path, w.line, w.expected])).toEqual([
+      ["forwarder.linkDialQueueLenght", 4, "a known key, perhaps linkDialQueueLength"],
+      ["forwarder.whatever", 4, "a known key"],
+      ["listeneres", 5, "a known key, perhaps listeners"],
+    ]);
+    expect(config.forwarder.linkDialQueueLength).toBe(1000);
+  });
+});
+
+describe("files that the peer's generator writes", () => {
+  it("load without complaint", () => {
+    const { config, warnings } = parseRouterConfig(
+      `
+v: 3
+
+identity:
+  cert:             "/home/z/r1.cert"
+  server_cert:      "/home/z/r1.server.chain.cert"
+  key:              "/home/z/r1.key"
+  ca:               "/home/z/r1.cas"
+  #alt_server_certs:
+  #  - server_cert:  "" 
+
+ha:
+  enabled: true
+
+ctrl:
+  endpoint:             tls:localhost:6262
+
+link:
+  dialers:
+    - binding: transport
+  listeners:
+    - binding:          transport
+      bind:             tls:0.0.0.0:10080
+      advertise:        tls:r1.example:10080
+      options:
+        outQueueSize:   4
+
+listeners:
+# bindings of edge and tunnel requires an "edge" section below
+  - binding: edge
+    address: tls:0.0.0.0:3022
+    options:
+      advertise: r1.example:3022
+      connectTimeoutMs: 5000
+      getSessionTimeout: 60
+  - binding: tunnel
+    options:
+      mode: host #tproxy|host
+
+edge:
+  csr:
+    country: US
+    province: NC
+    locality: Charlotte
+    organization: NetFoundry
+    organizationalUnit: Ziti
+    sans:
+      dns:
+        - localhost
+        - r1.example
+      ip:
+        - "127.0.0.1"
+        - "::1"
+
+#transport:
+#  ws:
+#    writeTimeout: 10
+
+forwarder:
+  latencyProbeInterval: 0
+  xgressDialQueueLength: 1000
+  xgressDialWorkerCount: 128
+  linkDialQueueLength: 1000
+  linkDialWorkerCount: 32
+`,
+      { env: {} },
+    );
+    expect(warnings).toEqual([]);
+    expect(config.csr?.sans.ip).toEqual(["127.0.0.1", "::1"]);
+    expect(config.listeners.map((l) => l.binding)).toEqual(["edge", "tunnel"]);
+  });
+});
