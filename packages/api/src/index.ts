@@ -1,1 +1,33 @@
-export {};
+/**
+ * The contract of the controller's two HTTP APIs: one table of operations with their schemas, and what is derived from it.
+ *
+ * ```ts
+ * const client = createClient("management", { baseUrl: "https://localhost:1280", ca });
+ * const { data } = await client.authenticate({ query: { method: "password" }, body: { username, password } });
+ * client.setToken(data.token);
+ * const { data: services, meta } = await client.listServices({ query: { filter: 'name contains "web"' } });
+ * ```
+ *
+ * The server half is `Handlers<T, Session, Request>`: one function per operation, checked by the compiler.
+ */
+export * from "./errors.ts";
+export * from "./filter/ast.ts";
+export { parseFilter, parseSort } from "./filter/parser.ts";
+export * from "./list-query.ts";
+export * from "./operation.ts";
+export * from "./operations/apis.ts";
+export { clientOperations } from "./operations/client.ts";
+export { identityOperations } from "./operations/identities.ts";
+export { networkOperations } from "./operations/network.ts";
+export { policyOperations } from "./operations/policies.ts";
+export { sharedOperations } from "./operations/shared.ts";
+export * from "./schema/authenticator.ts";
+export * from "./schema/edge-router.ts";
+export * from "./schema/entity.ts";
+export * from "./schema/identity.ts";
+export * from "./schema/informational.ts";
+export * from "./schema/policy.ts";
+export * from "./schema/posture.ts";
+export * from "./schema/scalars.ts";
+export * from "./schema/service.ts";
+export * from "./schema/session.ts";

@@ -1,0 +1,83 @@
+/** `limit`, `offset`, `filter` and `sort` of every paged list (`docs/api.md`, "Lists"). */
+import { apiError, fieldCause, unhandledCause } from "./errors.ts";
+import { ApiFilterError, type FilterNode, type SortField } from "./filter/ast.ts";
+import { parseFilter, parseSort } from "./filter/parser.ts";
+
+export const DEFAULT_LIMIT = 10;
+export const MAX_LIMIT = 500;
+export const MAX_OFFSET = 100_000;
+/**
+ * Stands for "everything", in requests as `-1` and in filters as `limit none`. Sent back as it is: the peer writes the
+ * greatest 64-bit number there, which JavaScript cannot print and which rounded up overflows its Go clients.
+ */
+export const NO_LIMIT = Number.MAX_SAFE_INTEGER;
+
+/** What a list request asks for. `limit` is {@link NO_LIMIT} for everything; an absent filter selects everything. */
+export interface ListQuery {
+  readonly filter: FilterNode | undefined;
+  /** At most five; ties, and lists without a sort, are ordered by id. */
+  readonly sort: readonly SortField[];
+  readonly limit: number;
+  readonly offset: number;
+}
+
+export interface RawListQuery {
+  readonly limit?: string | undefined;
+  readonly offset?: string | undefined;
+  readonly filter?: string | undefined;
+  readonly sort?: string | undefined;
+}
+
+/** The list of everything in id order. */
+export const EVERYTHING: ListQuery = { filter: undefined, sort: [], limit: NO_LIMIT, offset: 0 };
+
+/**
+ * Reads the four parameters. `skip`, `limit` and `sort by` inside the filter win over the parameters.
+ * @throws ApiError 400 `INVALID_PAGINATION`, `INVALID_FILTER` or `INVALID_SORT_IDENTIFIER`
+ */
+export function parseListQuery(query: RawListQuery): ListQuery {
+  const limit = clampLimit(integer("limit", query.limit, DEFAULT_LIMIT));
+  const offset = clampOffset(integer("offset", query.offset, 0));
+  const text = query.filter ?? "";
+  if (text === "") return { filter: undefined, sort: sortOf(query.sort), limit, offset };
+  try {
+    const parsed = parseFilter(text);
+    return {
+      filter: parsed.where,
+      sort: parsed.sort.length > 0 ? parsed.sort : sortOf(query.sort),
+      limit: parsed.limit === undefined ? limit : parsed.limit === "none" ? NO_LIMIT : clampLimit(parsed.limit),
+      offset: parsed.skip === undefined ? offset : clampOffset(parsed.skip),
+    };
+  } catch (error) {
+    if (error instanceof ApiFilterError) throw apiError("INVALID_FILTER", unhandledCause(error.message));
+    throw error;
+  }
+}
+
+function sortOf(text: string | undefined): readonly SortField[] {
+  if (text === undefined || text.trim() === "") return [];
+  try {
+    return parseSort(text);
+  } catch (error) {
+    if (error instanceof ApiFilterError) throw apiError("INVALID_SORT_IDENTIFIER", unhandledCause(error.message));
+    throw error;
+  }
+}
+
+function integer(field: string, text: string | undefined, fallback: number): number {
+  if (text === undefined || text === "") return fallback;
+  if (!/^[+-]?\d+$/.test(text)) {
+    throw apiError("INVALID_PAGINATION", fieldCause(field, `${field} must be an integer`, text));
+  }
+  return Number(text);
+}
+
+function clampLimit(limit: number): number {
+  if (limit === -1) return NO_LIMIT;
+  if (limit <= 0) return DEFAULT_LIMIT;
+  return Math.min(limit, MAX_LIMIT);
+}
+
+function clampOffset(offset: number): number {
+  return Math.min(Math.max(offset, 0), MAX_OFFSET);
+}

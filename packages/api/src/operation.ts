@@ -1,0 +1,314 @@
+/**
+ * The mechanism of the contract: what one operation of an API is, and the builders that the tables in `operations/` use.
+ * Routes of the server, OpenAPI documents, the typed client and the contract tests are all derived from these records,
+ * so a further operation is a further row and nothing else.
+ */
+import { z } from "zod";
+import type { ListQuery } from "./list-query.ts";
+
+/**
+ * Who may call an operation:
+ * `public` anybody; `partial` a session whose secondary factors may still be open; `full` a fully authenticated session;
+ * `admin` a fully authenticated session of an administrator.
+ */
+export type AuthRule = "public" | "partial" | "full" | "admin";
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+/** No request body is read. */
+export interface NoBody {
+  readonly kind: "none";
+}
+
+/** A JSON document. When it is not `required`, an absent body counts as `{}`. */
+export interface JsonBody<S extends z.ZodType = z.ZodType> {
+  readonly kind: "json";
+  readonly schema: S;
+  readonly required: boolean;
+}
+
+/**
+ * A JSON document, or text (such as a PEM request) under one of `textTypes` or without a content type.
+ * Neither has to be there: enrollment by a presented certificate sends nothing.
+ */
+export interface JsonOrTextBody<S extends z.ZodType = z.ZodType> {
+  readonly kind: "json-or-text";
+  readonly schema: S;
+  readonly textTypes: readonly string[];
+}
+
+export type BodySpec = NoBody | JsonBody | JsonOrTextBody;
+
+/** A collection: `data` is an array; when `paged`, `limit`, `offset`, `filter` and `sort` are read and `meta.pagination` is sent. */
+export interface ListResponse<I extends z.ZodType = z.ZodType, Paged extends boolean = boolean> {
+  readonly kind: "list";
+  readonly status: 200;
+  readonly item: I;
+  readonly paged: Paged;
+}
+
+export interface DetailResponse<D extends z.ZodType = z.ZodType> {
+  readonly kind: "detail";
+  readonly status: 200 | 201;
+  readonly data: D;
+}
+
+/** 201 with the id of what was made, and a link to it in `collection`. */
+export interface CreateResponse {
+  readonly kind: "create";
+  readonly status: 200 | 201;
+  readonly collection: string;
+}
+
+/** `{"data":{},"meta":{}}`. */
+export interface EmptyResponse {
+  readonly kind: "empty";
+  readonly status: 200 | 202;
+}
+
+/** A body that is not JSON in an envelope; the first content type is the default one. */
+export interface RawResponse {
+  readonly kind: "raw";
+  readonly status: 200;
+  readonly contentTypes: readonly [string, ...string[]];
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export type ResponseSpec = ListResponse | DetailResponse | CreateResponse | EmptyResponse | RawResponse;
+
+export interface Operation<
+  P extends string = string,
+  A extends AuthRule = AuthRule,
+  Q extends z.ZodRawShape = z.ZodRawShape,
+  B extends BodySpec = BodySpec,
+  R extends ResponseSpec = ResponseSpec,
+> {
+  readonly method: Method;
+  /** Relative to the base path of the API; `{name}` stands for one path segment. */
+  readonly path: P;
+  readonly auth: A;
+  readonly summary: string;
+  /** Query parameters besides those of paged lists. */
+  readonly query: z.ZodObject<Q>;
+  readonly body: B;
+  readonly response: R;
+  /** Documented error statuses; 404 for an unknown path and 5xx apply everywhere. */
+  readonly errors: readonly number[];
+}
+
+export type OperationTable = Readonly<Record<string, Operation>>;
+
+/** The names between braces of a path, as an object type. */
+export type PathParams<P extends string> = P extends `${string}{${infer Name}}${infer Rest}`
+  ? { readonly [K in Name]: string } & PathParams<Rest>
+  : unknown;
+
+type BodyOutput<B extends BodySpec> =
+  B extends JsonBody<infer S>
+    ? z.output<S>
+    : B extends JsonOrTextBody<infer S>
+      ? { readonly json?: z.output<S>; readonly text?: string }
+      : undefined;
+
+/** What a handler returns for each kind of response. `headers` are added to the answer. */
+export interface ListResult<T> {
+  readonly data: readonly T[];
+  /** Matches irrespective of paging. Left out by lists that are not paged. */
+  readonly totalCount?: number;
+  readonly filterableFields?: readonly string[];
+  /** Only where `limit` and `offset` sent back are not those of the request. */
+  readonly pagination?: { readonly limit: number; readonly offset: number };
+  readonly headers?: Readonly<Record<string, string>>;
+}
+export interface DetailResult<T> {
+  readonly data: T;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+export interface CreateResult {
+  readonly id: string;
+}
+export interface RawResult {
+  readonly body: string | Uint8Array;
+  /** One of the operation's content types; the first one by default. */
+  readonly contentType?: string;
+}
+
+export type ResultOf<R extends ResponseSpec> =
+  R extends ListResponse<infer I>
+    ? ListResult<z.input<I>>
+    : R extends DetailResponse<infer D>
+      ? DetailResult<z.input<D>>
+      : R extends CreateResponse
+        ? CreateResult
+        : R extends RawResponse
+          ? RawResult
+          : // biome-ignore lint/suspicious/noConfusingVoidType: a handler without a result returns nothing
+            void;
+
+/** What a handler is called with. `S` is the server's session type, `Q` its view of the request. */
+export interface HandlerContext<O extends Operation, S, Q> {
+  readonly params: PathParams<O["path"]>;
+  readonly query: z.output<O["query"]>;
+  readonly body: BodyOutput<O["body"]>;
+  /** Parsed `limit`, `offset`, `filter` and `sort`; only on paged lists. */
+  readonly list: O["response"] extends ListResponse<z.ZodType, true> ? ListQuery : undefined;
+  readonly session: O["auth"] extends "public" ? S | undefined : S;
+  readonly request: Q;
+}
+
+export type Handler<O extends Operation, S, Q> = (context: HandlerContext<O, S, Q>) => Promise<ResultOf<O["response"]>>;
+
+/** One handler for each operation of a table: leaving one out, or adding one too many, is a type error. */
+export type Handlers<T extends OperationTable, S, Q> = { readonly [K in keyof T]: Handler<T[K], S, Q> };
+
+// --- builders ---------------------------------------------------------------------------------------------------
+
+/** No query parameters of its own. */
+type NoQuery = Record<never, never>;
+
+type Options<Q extends z.ZodRawShape> = { readonly query?: Q; readonly errors?: readonly number[] };
+
+const NONE = { kind: "none" } as const satisfies NoBody;
+
+function query<Q extends z.ZodRawShape>(shape: Q | undefined): z.ZodObject<Q> {
+  return z.object(shape ?? ({} as Q));
+}
+
+/** A JSON body that must be there. */
+export function json<S extends z.ZodType>(schema: S): JsonBody<S> {
+  return { kind: "json", schema, required: true };
+}
+
+/** A JSON body that may be left out and then counts as `{}`. */
+export function optionalJson<S extends z.ZodType>(schema: S): JsonBody<S> {
+  return { kind: "json", schema, required: false };
+}
+
+/** A paged, filterable collection. */
+export function list<P extends string, A extends AuthRule, I extends z.ZodType, Q extends z.ZodRawShape = NoQuery>(
+  path: P,
+  auth: A,
+  item: I,
+  summary: string,
+  options: Options<Q> = {},
+): Operation<P, A, Q, NoBody, ListResponse<I, true>> {
+  const response = { kind: "list", status: 200, item, paged: true } as const;
+  const errors = options.errors ?? [400, 401, 429];
+  return { method: "GET", path, auth, summary, query: query(options.query), body: NONE, response, errors };
+}
+
+/** A collection that is sent whole. */
+export function wholeList<P extends string, A extends AuthRule, I extends z.ZodType, Q extends z.ZodRawShape = NoQuery>(
+  path: P,
+  auth: A,
+  item: I,
+  summary: string,
+  options: Options<Q> = {},
+): Operation<P, A, Q, NoBody, ListResponse<I, false>> {
+  const response = { kind: "list", status: 200, item, paged: false } as const;
+  const errors = options.errors ?? [401, 404, 429];
+  return { method: "GET", path, auth, summary, query: query(options.query), body: NONE, response, errors };
+}
+
+export function detail<P extends string, A extends AuthRule, D extends z.ZodType, Q extends z.ZodRawShape = NoQuery>(
+  path: P,
+  auth: A,
+  data: D,
+  summary: string,
+  options: Options<Q> = {},
+): Operation<P, A, Q, NoBody, DetailResponse<D>> {
+  const response = { kind: "detail", status: 200, data } as const;
+  const errors = options.errors ?? [401, 404, 429];
+  return { method: "GET", path, auth, summary, query: query(options.query), body: NONE, response, errors };
+}
+
+/** POST that answers 201 with an id; `collection` is the path's first part unless given. */
+export function create<P extends string, A extends AuthRule, B extends BodySpec>(
+  path: P,
+  auth: A,
+  body: B,
+  summary: string,
+  options: { readonly errors?: readonly number[]; readonly collection?: string; readonly status?: 200 | 201 } = {},
+): Operation<P, A, NoQuery, B, CreateResponse> {
+  const collection = options.collection ?? path.slice(1);
+  const response = { kind: "create", status: options.status ?? 201, collection } as const;
+  const errors = options.errors ?? [400, 401, 429];
+  return { method: "POST", path, auth, summary, query: query<NoQuery>(undefined), body, response, errors };
+}
+
+/** An operation that answers with an object of its own. */
+export function call<
+  P extends string,
+  A extends AuthRule,
+  B extends BodySpec,
+  D extends z.ZodType,
+  Q extends z.ZodRawShape = NoQuery,
+>(
+  method: Method,
+  path: P,
+  auth: A,
+  body: B,
+  data: D,
+  summary: string,
+  options: Options<Q> & { readonly status?: 200 | 201 } = {},
+): Operation<P, A, Q, B, DetailResponse<D>> {
+  const response = { kind: "detail", status: options.status ?? 200, data } as const;
+  const errors = options.errors ?? [400, 401, 429];
+  return { method, path, auth, summary, query: query(options.query), body, response, errors };
+}
+
+/** An operation that answers with the empty envelope. */
+export function action<P extends string, A extends AuthRule, B extends BodySpec = NoBody>(
+  method: Method,
+  path: P,
+  auth: A,
+  body: B,
+  summary: string,
+  options: { readonly errors?: readonly number[]; readonly status?: 200 | 202 } = {},
+): Operation<P, A, NoQuery, B, EmptyResponse> {
+  const response = { kind: "empty", status: options.status ?? 200 } as const;
+  const errors = options.errors ?? [400, 401, 404, 429];
+  return { method, path, auth, summary, query: query<NoQuery>(undefined), body, response, errors };
+}
+
+/** PUT of all fields. */
+export function replace<P extends string, A extends AuthRule, S extends z.ZodType>(
+  path: P,
+  auth: A,
+  schema: S,
+  summary: string,
+): Operation<P, A, NoQuery, JsonBody<S>, EmptyResponse> {
+  return action("PUT", path, auth, json(schema), summary);
+}
+
+/** PATCH of the supplied fields. */
+export function patch<P extends string, A extends AuthRule, S extends z.ZodType>(
+  path: P,
+  auth: A,
+  schema: S,
+  summary: string,
+): Operation<P, A, NoQuery, JsonBody<S>, EmptyResponse> {
+  return action("PATCH", path, auth, json(schema), summary);
+}
+
+export function remove<P extends string, A extends AuthRule>(
+  path: P,
+  auth: A,
+  summary: string,
+): Operation<P, A, NoQuery, NoBody, EmptyResponse> {
+  return action("DELETE", path, auth, NONE, summary, { errors: [400, 401, 404, 409, 429] });
+}
+
+/** GET of something that is not JSON in an envelope. */
+export function raw<P extends string, A extends AuthRule>(
+  path: P,
+  auth: A,
+  contentTypes: readonly [string, ...string[]],
+  summary: string,
+  headers: Readonly<Record<string, string>> = {},
+): Operation<P, A, NoQuery, NoBody, RawResponse> {
+  const response = { kind: "raw", status: 200, contentTypes, headers } as const;
+  return { method: "GET", path, auth, summary, query: query<NoQuery>(undefined), body: NONE, response, errors: [] };
+}
+
+export const noBody: NoBody = NONE;

@@ -1,0 +1,157 @@
+/** The Client API: what applications that access services call. Base path `/edge/client/v1`. */
+import { z } from "zod";
+import { call, detail, type JsonOrTextBody, json, list, remove } from "../operation.ts";
+import {
+  clientExternalJwtSignerDetail,
+  enroll,
+  enrolled,
+  enrollmentCerts,
+  routerExtend,
+} from "../schema/authenticator.ts";
+import { currentIdentityEdgeRouter, serviceEdgeRouters } from "../schema/edge-router.ts";
+import { postureResponse, postureResponseCreate } from "../schema/posture.ts";
+import { names } from "../schema/scalars.ts";
+import { serviceDetail, terminatorClientDetail } from "../schema/service.ts";
+import {
+  serviceUpdates,
+  sessionCertificateCreate,
+  sessionCertificateCreated,
+  sessionCertificateDetail,
+  sessionCreate,
+  sessionDetail,
+} from "../schema/session.ts";
+import { roleParameters } from "./parameters.ts";
+import { sharedOperations } from "./shared.ts";
+
+const enrollBody: JsonOrTextBody<typeof enroll> = {
+  kind: "json-or-text",
+  schema: enroll,
+  textTypes: ["application/pkcs7", "application/pkcs10", "application/x-pem-file", "text/plain"],
+};
+const token = { token: z.string().optional() };
+const enrollErrors = [400, 404, 409, 429];
+
+export const clientOperations = {
+  ...sharedOperations,
+
+  listCurrentApiSessionCertificates: list(
+    "/current-api-session/certificates",
+    "full",
+    sessionCertificateDetail,
+    "Certificates of the caller's API session",
+  ),
+  createCurrentApiSessionCertificate: call(
+    "POST",
+    "/current-api-session/certificates",
+    "full",
+    json(sessionCertificateCreate),
+    sessionCertificateCreated,
+    "A short-lived certificate for this API session",
+    { status: 201 },
+  ),
+  detailCurrentApiSessionCertificate: detail(
+    "/current-api-session/certificates/{id}",
+    "full",
+    sessionCertificateDetail,
+    "One certificate of the caller's API session",
+  ),
+  deleteCurrentApiSessionCertificate: remove(
+    "/current-api-session/certificates/{id}",
+    "full",
+    "Delete a certificate of the caller's API session",
+  ),
+  listServiceUpdates: detail(
+    "/current-api-session/service-updates",
+    "full",
+    serviceUpdates,
+    "When the caller's services last changed",
+    { errors: [401, 429] },
+  ),
+  getCurrentIdentityEdgeRouters: list(
+    "/current-identity/edge-routers",
+    "full",
+    currentIdentityEdgeRouter,
+    "Edge routers that the caller may use",
+  ),
+
+  enroll: call("POST", "/enroll", "public", enrollBody, enrolled, "Enroll; the method is `ott` unless given", {
+    query: { ...token, method: z.string().optional() },
+    errors: enrollErrors,
+  }),
+  enrollOtt: call("POST", "/enroll/ott", "public", enrollBody, enrolled, "Enroll an identity by one-time token", {
+    query: token,
+    errors: enrollErrors,
+  }),
+  enrollErOtt: call(
+    "POST",
+    "/enroll/erott",
+    "public",
+    enrollBody,
+    enrolled,
+    "Enroll an edge router by one-time token",
+    {
+      query: token,
+      errors: enrollErrors,
+    },
+  ),
+  extendRouterEnrollment: call(
+    "POST",
+    "/enroll/extend/router",
+    "public",
+    json(routerExtend),
+    enrollmentCerts,
+    "New certificates for the router whose certificate the connection presents",
+    { errors: [400, 401, 429] },
+  ),
+
+  listExternalJwtSigners: list(
+    "/external-jwt-signers",
+    "public",
+    clientExternalJwtSignerDetail,
+    "Issuers whose tokens authenticate",
+  ),
+  createPostureResponse: call(
+    "POST",
+    "/posture-response",
+    "full",
+    json(postureResponseCreate),
+    postureResponse,
+    "Report one posture value",
+    { status: 201 },
+  ),
+  createPostureResponseBulk: call(
+    "POST",
+    "/posture-response-bulk",
+    "full",
+    json(z.array(postureResponseCreate)),
+    postureResponse,
+    "Report posture values",
+  ),
+
+  listServices: list("/services", "full", serviceDetail, "Services that the caller may dial or bind", {
+    query: { ...roleParameters, configTypes: names.optional() },
+  }),
+  detailService: detail("/services/{id}", "full", serviceDetail, "One service"),
+  listServiceEdgeRouters: detail(
+    "/services/{id}/edge-routers",
+    "full",
+    serviceEdgeRouters,
+    "Edge routers through which the caller may reach a service",
+    { errors: [400, 401, 404, 429] },
+  ),
+  listServiceTerminators: list(
+    "/services/{id}/terminators",
+    "full",
+    terminatorClientDetail,
+    "Terminators of a service",
+    { errors: [400, 401, 404, 429] },
+  ),
+
+  listSessions: list("/sessions", "full", sessionDetail, "The caller's sessions"),
+  createSession: call("POST", "/sessions", "full", json(sessionCreate), sessionDetail, "Dial or bind a service", {
+    status: 201,
+    errors: [400, 401, 404, 409, 429],
+  }),
+  detailSession: detail("/sessions/{id}", "full", sessionDetail, "One of the caller's sessions"),
+  deleteSession: remove("/sessions/{id}", "full", "End one of the caller's sessions"),
+};

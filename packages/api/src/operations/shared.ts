@@ -1,0 +1,68 @@
+/** Operations that both APIs have, with the same shapes. */
+import { z } from "zod";
+import { action, call, detail, json, list, noBody, optionalJson, raw } from "../operation.ts";
+import { authenticatorDetail } from "../schema/authenticator.ts";
+import { extendCerts, extendRequest, extendVerify, identityDetail } from "../schema/identity.ts";
+import { controllerDetail, networkJwt, version } from "../schema/informational.ts";
+import { authenticate, currentApiSessionDetail } from "../schema/session.ts";
+
+export const sharedOperations = {
+  listRoot: detail("/", "public", version, "Version and capabilities of the controller", { errors: [] }),
+  listVersion: detail("/version", "public", version, "Version and capabilities of the controller", { errors: [] }),
+  listWellKnownCas: raw(
+    "/.well-known/est/cacerts",
+    "public",
+    ["application/pkcs7-mime"],
+    "Certificates that clients of this network trust: PKCS#7, base64",
+    { "content-transfer-encoding": "base64" },
+  ),
+  listNetworkJWTs: list("/network-jwts", "public", networkJwt, "Tokens that name this network to a client"),
+  listControllers: list("/controllers", "full", controllerDetail, "Controllers of the network"),
+
+  authenticate: call(
+    "POST",
+    "/authenticate",
+    "public",
+    optionalJson(authenticate),
+    currentApiSessionDetail,
+    "Primary authentication: makes an API session",
+    { query: { method: z.enum(["password", "cert", "ext-jwt"]) } },
+  ),
+  getCurrentAPISession: detail("/current-api-session", "partial", currentApiSessionDetail, "The caller's API session", {
+    errors: [401],
+  }),
+  deleteCurrentAPISession: action("DELETE", "/current-api-session", "partial", noBody, "Log out", { errors: [401] }),
+
+  getCurrentIdentity: detail("/current-identity", "full", identityDetail, "The caller's identity", { errors: [401] }),
+  listCurrentIdentityAuthenticators: list(
+    "/current-identity/authenticators",
+    "full",
+    authenticatorDetail,
+    "The caller's authenticators",
+    { errors: [400, 401] },
+  ),
+  detailCurrentIdentityAuthenticator: detail(
+    "/current-identity/authenticators/{id}",
+    "full",
+    authenticatorDetail,
+    "One of the caller's authenticators",
+    { errors: [401, 404] },
+  ),
+  extendCurrentIdentityAuthenticator: call(
+    "POST",
+    "/current-identity/authenticators/{id}/extend",
+    "full",
+    json(extendRequest),
+    extendCerts,
+    "A new certificate for the one in use, in force after extend-verify",
+    { errors: [400, 401, 404] },
+  ),
+  extendVerifyCurrentIdentityAuthenticator: action(
+    "POST",
+    "/current-identity/authenticators/{id}/extend-verify",
+    "full",
+    json(extendVerify),
+    "Put an extended certificate in force",
+    { errors: [400, 401, 404] },
+  ),
+};

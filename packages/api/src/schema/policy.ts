@@ -1,0 +1,57 @@
+import { z } from "zod";
+import { base, namedRoles } from "./entity.ts";
+import { dialBind, names, patchOf, semantic, tags } from "./scalars.ts";
+
+const policy = { name: z.string(), semantic, tags: tags.default({}) };
+
+const edgeRouterPolicy = { ...policy, edgeRouterRoles: names.default([]), identityRoles: names.default([]) };
+export const edgeRouterPolicyCreate = z.object(edgeRouterPolicy);
+export const edgeRouterPolicyUpdate = z.object(edgeRouterPolicy);
+export const edgeRouterPolicyPatch = patchOf(edgeRouterPolicy);
+export const edgeRouterPolicyDetail = z.strictObject({
+  ...base,
+  edgeRouterRoles: names,
+  edgeRouterRolesDisplay: namedRoles,
+  identityRoles: names,
+  identityRolesDisplay: namedRoles,
+  isSystem: z.boolean(),
+  name: z.string(),
+  semantic,
+});
+
+const serviceEdgeRouterPolicy = { ...policy, edgeRouterRoles: names.default([]), serviceRoles: names.default([]) };
+export const serviceEdgeRouterPolicyCreate = z.object(serviceEdgeRouterPolicy);
+export const serviceEdgeRouterPolicyUpdate = z.object(serviceEdgeRouterPolicy);
+export const serviceEdgeRouterPolicyPatch = patchOf(serviceEdgeRouterPolicy);
+export const serviceEdgeRouterPolicyDetail = z.strictObject({
+  ...base,
+  edgeRouterRoles: names,
+  edgeRouterRolesDisplay: namedRoles,
+  name: z.string(),
+  semantic,
+  serviceRoles: names,
+  serviceRolesDisplay: namedRoles,
+});
+
+const servicePolicy = {
+  ...policy,
+  type: dialBind,
+  identityRoles: names.default([]),
+  postureCheckRoles: names.default([]),
+  serviceRoles: names.default([]),
+};
+export const servicePolicyCreate = z.object(servicePolicy);
+export const servicePolicyUpdate = z.object(servicePolicy);
+export const servicePolicyPatch = patchOf(servicePolicy);
+export const servicePolicyDetail = z.strictObject({
+  ...base,
+  identityRoles: names,
+  identityRolesDisplay: namedRoles,
+  name: z.string(),
+  postureCheckRoles: names,
+  postureCheckRolesDisplay: namedRoles,
+  semantic,
+  serviceRoles: names,
+  serviceRolesDisplay: namedRoles,
+  type: dialBind,
+});

@@ -1,0 +1,111 @@
+import { z } from "zod";
+import { base, entityRef } from "./entity.ts";
+import { cost, dialBind, jsonObject, names, patchOf, precedence, tags, time } from "./scalars.ts";
+
+const fields = {
+  name: z.string(),
+  configs: names.default([]),
+  maxIdleTimeMillis: z.int().default(0),
+  roleAttributes: names.default([]),
+  tags: tags.default({}),
+  terminatorStrategy: z.string().default(""),
+};
+export const serviceCreate = z.object({ ...fields, encryptionRequired: z.boolean() });
+/** `encryptionRequired` is fixed at creation: read, never applied. */
+export const serviceUpdate = z.object({ ...fields, encryptionRequired: z.boolean().optional() });
+export const servicePatch = patchOf({ ...fields, encryptionRequired: z.boolean() });
+
+const process = z.strictObject({ osType: z.string().optional(), path: z.string().optional() });
+const postureQuery = z.strictObject({
+  ...base,
+  isPassing: z.boolean(),
+  process: process.optional(),
+  processes: z.array(process).nullable(),
+  promptGracePeriodSeconds: z.int().optional(),
+  promptOnUnlock: z.boolean().optional(),
+  promptOnWake: z.boolean().optional(),
+  queryType: z.enum(["OS", "PROCESS", "DOMAIN", "MAC", "MFA", "PROCESS_MULTI"]),
+  timeout: z.int(),
+  timeoutAt: time.nullable().optional(),
+  timeoutRemaining: z.int(),
+});
+export const postureQueries = z.strictObject({
+  isPassing: z.boolean(),
+  policyId: z.string(),
+  policyType: dialBind.optional(),
+  postureQueries: z.array(postureQuery),
+});
+
+export const serviceDetail = z.strictObject({
+  ...base,
+  config: z.record(z.string(), jsonObject),
+  configs: names,
+  encryptionRequired: z.boolean(),
+  maxIdleTimeMillis: z.int(),
+  name: z.string(),
+  permissions: z.array(z.enum(["Bind", "Dial", "Invalid"])),
+  postureQueries: z.array(postureQueries),
+  roleAttributes: names,
+  terminatorStrategy: z.string(),
+});
+
+export const configCreate = z.object({
+  name: z.string(),
+  configTypeId: z.string(),
+  data: jsonObject,
+  tags: tags.default({}),
+});
+const configFields = { name: z.string(), data: jsonObject, tags: tags.default({}) };
+export const configUpdate = z.object(configFields);
+export const configPatch = patchOf(configFields);
+export const configDetail = z.strictObject({
+  ...base,
+  configType: entityRef,
+  configTypeId: z.string(),
+  data: jsonObject,
+  name: z.string(),
+});
+
+const configTypeFields = { name: z.string(), schema: jsonObject.optional(), tags: tags.default({}) };
+export const configTypeCreate = z.object(configTypeFields);
+export const configTypeUpdate = z.object(configTypeFields);
+export const configTypePatch = patchOf(configTypeFields);
+export const configTypeDetail = z.strictObject({ ...base, name: z.string(), schema: jsonObject.nullable() });
+
+const terminatorFields = {
+  address: z.string(),
+  binding: z.string(),
+  router: z.string(),
+  service: z.string(),
+  cost: cost.default(0),
+  precedence: precedence.default("default"),
+  tags: tags.default({}),
+};
+export const terminatorCreate = z.object({
+  ...terminatorFields,
+  identity: z.string().default(""),
+  /** Standard base64. */
+  identitySecret: z.base64().optional(),
+});
+export const terminatorUpdate = z.object(terminatorFields);
+export const terminatorPatch = patchOf(terminatorFields);
+export const terminatorDetail = z.strictObject({
+  ...base,
+  address: z.string(),
+  binding: z.string(),
+  cost,
+  dynamicCost: cost,
+  identity: z.string(),
+  precedence,
+  router: entityRef,
+  routerId: z.string(),
+  service: entityRef,
+  serviceId: z.string(),
+});
+export const terminatorClientDetail = z.strictObject({
+  ...base,
+  identity: z.string(),
+  routerId: z.string(),
+  service: entityRef,
+  serviceId: z.string(),
+});
