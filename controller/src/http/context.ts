@@ -1,0 +1,52 @@
+/** What handlers and authentication see of a request, and the handler types of this server. */
+import type { X509Certificate } from "node:crypto";
+import type { ApiName, Handler, Handlers, Operation, OperationTable, operations } from "@sallyport/api";
+
+/** The session of a request: what the HTTP layer needs for its auth rules and headers, and who is calling. */
+export interface ApiSessionContext {
+  readonly apiSessionId: string;
+  readonly token: string;
+  readonly identityId: string;
+  /** The identity is an administrator. Counts only when the session is also fully authenticated. */
+  readonly isAdmin: boolean;
+  /** No secondary factor is open. */
+  readonly isFullyAuthenticated: boolean;
+  /** Ids of the config types asked for at authentication; `["all"]` for every one. */
+  readonly configTypes: readonly string[];
+  /** The inactivity timeout, and when it will have passed. */
+  readonly expirationSeconds: number;
+  readonly expiresAt: Date;
+}
+
+/** The request as it came, without its body. */
+export interface RequestInfo {
+  readonly id: string;
+  readonly api: ApiName;
+  readonly method: string;
+  /** The path under the API's base path, without the query. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  /** `ip:port`, and the ip alone. */
+  readonly remoteAddress: string;
+  readonly remoteIp: string;
+  /** What the TLS client presented, leaf first; proven to hold the leaf's key, otherwise unverified. */
+  readonly peerCertificates: readonly X509Certificate[];
+  /** From `zt-session` or `svc-session`; undefined on `/authenticate`, where sessions are not looked at. */
+  readonly sessionToken: string | undefined;
+  /** From every `Authorization: Bearer` header, in order; empty tokens are left out. */
+  readonly bearerTokens: readonly string[];
+  /** Aborted when the caller goes away or the time limit of the request has passed. */
+  readonly signal: AbortSignal;
+}
+
+export type ApiHandler<O extends Operation> = Handler<O, ApiSessionContext, RequestInfo>;
+export type ApiHandlers<T extends OperationTable> = Handlers<T, ApiSessionContext, RequestInfo>;
+
+/** Every handler of both APIs; `Pick` parts of it, or type one file by `ApiHandlers<typeof networkOperations>`. */
+export type AllHandlers = { readonly [A in ApiName]: ApiHandlers<(typeof operations)[A]> };
+
+/**
+ * Finds the session of a request; undefined when it carries none that is known and alive.
+ * @throws ApiError 401 when the session is known but its identity is gone, disabled or without policy
+ */
+export type Authenticate = (request: RequestInfo) => Promise<ApiSessionContext | undefined>;
