@@ -1,0 +1,70 @@
+import type { Headers } from "@sallyport/wire";
+
+/**
+ * Peer data: what the two ends of a circuit tell each other while it is set up, as bytes under numeric keys. On the way back it travels as headers of a
+ * RouteResult, beside headers that belong to the message itself.
+ *
+ * Source: docs/protocol/fabric.md, "Peer data".
+ */
+
+export type PeerData = ReadonlyMap<number, Uint8Array>;
+
+export const PeerDataKey = {
+  PublicKey: 1003,
+  TerminatorLocalAddress: 1110,
+  TerminatorRemoteAddress: 1111,
+  InitiatorLocalAddress: 1112,
+  InitiatorRemoteAddress: 1113,
+  StickinessToken: 1114,
+} as const;
+
+/** Keys up to here belong to the channel layer. */
+const LAST_CHANNEL_KEY = 127;
+const FIRST_ROUTE_RESULT_KEY = 1101;
+const LAST_ROUTE_RESULT_KEY = 1104;
+
+/** The peer data among the headers of a RouteResult. */
+export function peerDataOf(headers: Headers): Map<number, Uint8Array> {
+  const data = new Map<number, Uint8Array>();
+  for (const [key, value] of headers.entries()) {
+    if (key > LAST_CHANNEL_KEY && (key < FIRST_ROUTE_RESULT_KEY || key > LAST_ROUTE_RESULT_KEY)) data.set(key, value);
+  }
+  return data;
+}
+
+/** Addresses of the sockets at the two ends of a circuit, for people who look at it; `ip:port` or empty. */
+export interface EndAddresses {
+  readonly initiatorLocal: string;
+  readonly initiatorRemote: string;
+  readonly terminatorLocal: string;
+  readonly terminatorRemote: string;
+}
+
+function text(data: PeerData, key: number): string {
+  const value = data.get(key);
+  return value === undefined ? "" : Buffer.from(value).toString("utf8");
+}
+
+/** The addresses the initiating router sent with its request and the terminating one with its answer. */
+export function endAddresses(request: PeerData, answer: PeerData): EndAddresses {
+  return {
+    initiatorLocal: text(request, PeerDataKey.InitiatorLocalAddress),
+    initiatorRemote: text(request, PeerDataKey.InitiatorRemoteAddress),
+    terminatorLocal: text(answer, PeerDataKey.TerminatorLocalAddress),
+    terminatorRemote: text(answer, PeerDataKey.TerminatorRemoteAddress),
+  };
+}
+
+/** Peer data as the other end gets it: without the addresses of sockets, which are the controller's alone. */
+export function withoutAddresses(data: PeerData): Map<number, Uint8Array> {
+  const rest = new Map(data);
+  rest.delete(PeerDataKey.TerminatorLocalAddress);
+  rest.delete(PeerDataKey.TerminatorRemoteAddress);
+  rest.delete(PeerDataKey.InitiatorLocalAddress);
+  rest.delete(PeerDataKey.InitiatorRemoteAddress);
+  return rest;
+}
+
+export function peerDataText(data: PeerData, key: number): string | undefined {
+  return data.has(key) ? text(data, key) : undefined;
+}

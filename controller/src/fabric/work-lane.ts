@@ -1,0 +1,46 @@
+/** Queue of one router's requests: so many at a time, so many waiting, and no more. A flood of one router costs bounded memory and only its own time. */
+export class WorkLane {
+  readonly #concurrency: number;
+  readonly #capacity: number;
+  readonly #onError: (error: unknown) => void;
+  readonly #waiting: (() => Promise<void>)[] = [];
+  #running = 0;
+  #isClosed = false;
+
+  /** `onError` gets what a task rejects with; the lane goes on. */
+  constructor(concurrency: number, capacity: number, onError: (error: unknown) => void) {
+    this.#concurrency = concurrency;
+    this.#capacity = capacity;
+    this.#onError = onError;
+  }
+
+  /** Takes a task, or answers false when the lane is full or closed. With a concurrency of 1 tasks run in the order they came. */
+  offer(task: () => Promise<void>): boolean {
+    if (this.#isClosed) return false;
+    if (this.#running < this.#concurrency) {
+      void this.#run(task);
+      return true;
+    }
+    if (this.#waiting.length >= this.#capacity) return false;
+    this.#waiting.push(task);
+    return true;
+  }
+
+  /** Drops what waits; what runs goes on to its end. */
+  close(): void {
+    this.#isClosed = true;
+    this.#waiting.length = 0;
+  }
+
+  async #run(first: () => Promise<void>): Promise<void> {
+    this.#running += 1;
+    for (let task: typeof first | undefined = first; task !== undefined; task = this.#waiting.shift()) {
+      try {
+        await task();
+      } catch (error) {
+        this.#onError(error);
+      }
+    }
+    this.#running -= 1;
+  }
+}
