@@ -105,6 +105,7 @@ export interface IdentityTable extends NamedTable {
   default_hosting_precedence: Generated<Precedence>;
   service_hosting_costs: JsonDefault<Record<string, number>>;
   service_hosting_precedences: JsonDefault<Record<string, Precedence>>;
+  permissions: Generated<string[]>;
   app_data: JsonDefault<Tags>;
   disabled_at: TimeOrNull;
   disabled_until: TimeOrNull;
@@ -169,6 +170,7 @@ export interface RouterTable extends NamedTable {
   unverified_fingerprint: string | null;
   unverified_cert_pem: string | null;
   app_data: JsonDefault<Tags>;
+  ctrl_chan_listeners: JsonDefault<Record<string, string[]>>;
   interfaces: JsonDefault<unknown[]>;
 }
 

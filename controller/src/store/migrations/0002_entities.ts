@@ -70,6 +70,7 @@ const STATEMENTS: readonly string[] = [
     default_hosting_precedence text COLLATE "C" NOT NULL DEFAULT 'default',
     service_hosting_costs jsonb NOT NULL DEFAULT '{}',
     service_hosting_precedences jsonb NOT NULL DEFAULT '{}',
+    permissions text[] COLLATE "C" NOT NULL DEFAULT '{}',
     app_data jsonb NOT NULL DEFAULT '{}',
     disabled_at timestamptz(3),
     disabled_until timestamptz(3)
@@ -149,6 +150,7 @@ const STATEMENTS: readonly string[] = [
     unverified_fingerprint text COLLATE "C" UNIQUE,
     unverified_cert_pem text COLLATE "C",
     app_data jsonb NOT NULL DEFAULT '{}',
+    ctrl_chan_listeners jsonb NOT NULL DEFAULT '{}',
     interfaces jsonb NOT NULL DEFAULT '[]'
   ) WITH (fillfactor = 90)`,
   `CREATE INDEX router_attrs ON router USING gin (attrs) WITH (fastupdate = off)`,

@@ -1,0 +1,42 @@
+import type { Logger } from "@sallyport/wire";
+import type { Kysely, Transaction } from "kysely";
+import type { ChangeSubscriber } from "../store/change-log.ts";
+import type { Database } from "../store/schema.ts";
+import type { ModelPki } from "./pki-port.ts";
+
+/** A connection or a transaction: what queries run on. */
+export type Db = Kysely<Database> | Transaction<Database>;
+
+/** The store as the model uses it (`store/database.ts`). */
+export interface ModelStore {
+  readonly db: Kysely<Database>;
+  readonly changes: { subscribe(subscriber: ChangeSubscriber): () => void; caughtUp(): Promise<void> };
+  /** READ COMMITTED; repeated when it lost a deadlock; tells the readers of the change log afterwards. */
+  transaction<T>(work: (trx: Transaction<Database>) => Promise<T>): Promise<T>;
+}
+
+export interface ModelSettings {
+  /** `host:port` of the Client API as it is advertised: the `iss` of enrollment tokens. */
+  readonly apiAddress: string;
+  /** Control-channel addresses for routers, for example `tls:ctrl.example:1280`. */
+  readonly ctrlAddresses: readonly string[];
+  /** Idle time after which an API session ends. */
+  readonly sessionTimeoutMs: number;
+  readonly identityEnrollmentMs: number;
+  readonly routerEnrollmentMs: number;
+}
+
+export const DEFAULT_TIMES = {
+  sessionTimeoutMs: 30 * 60_000,
+  identityEnrollmentMs: 180 * 60_000,
+  routerEnrollmentMs: 180 * 60_000,
+} as const;
+
+/** What every part of the model works with. */
+export interface ModelContext {
+  readonly store: ModelStore;
+  readonly pki: ModelPki;
+  readonly settings: ModelSettings;
+  readonly now: () => Date;
+  readonly log: Logger;
+}

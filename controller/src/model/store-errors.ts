@@ -1,0 +1,85 @@
+/** Turns what PostgreSQL's constraints refuse into the errors of the API (docs/protocol/api-errors.md). */
+import { type ApiError, apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
+
+interface PgError {
+  readonly code: string;
+  readonly constraint?: string;
+  readonly detail?: string;
+  readonly table?: string;
+}
+
+const UNIQUE_VIOLATION = "23505";
+const FOREIGN_KEY_VIOLATION = "23503";
+
+/** Tables by the name that error texts use for what they hold. */
+const SINGULAR: Readonly<Record<string, string>> = {
+  auth_policy: "auth policy",
+  ext_jwt_signer: "external JWT signer",
+  config_type: "config type",
+  router: "router",
+  service_policy: "service policy",
+  edge_router_policy: "edge router policy",
+  service_edge_router_policy: "service edge router policy",
+  posture_check: "posture check",
+  api_session: "api session",
+};
+
+/** Unique columns by constraint: the API's field, and the collection named in the reason. */
+const UNIQUE_FIELDS: Readonly<Record<string, { field: string; store: string }>> = {
+  identity_name_key: { field: "name", store: "identities" },
+  identity_external_id_key: { field: "externalId", store: "identities" },
+  authenticator_username_key: { field: "username", store: "authenticators" },
+  authenticator_fingerprint_key: { field: "fingerprint", store: "authenticators" },
+  ext_jwt_signer_issuer_key: { field: "issuer", store: "externalJwtSigners" },
+  ext_jwt_signer_kid_key: { field: "kid", store: "externalJwtSigners" },
+  ext_jwt_signer_fingerprint_key: { field: "certPem", store: "externalJwtSigners" },
+  ca_fingerprint_key: { field: "certPem", store: "cas" },
+};
+
+/**
+ * Runs a write and translates its constraint violations:
+ * a taken name or other unique value to 400 on that field, a reference to something unknown to 404,
+ * deleting what others refer to, to 409. Anything else passes unchanged.
+ */
+export async function translated<T>(write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    throw (isPgError(error) ? translation(error) : undefined) ?? error;
+  }
+}
+
+export function isUniqueViolation(error: unknown, constraint: string): boolean {
+  return isPgError(error) && error.code === UNIQUE_VIOLATION && error.constraint === constraint;
+}
+
+function translation(error: PgError): ApiError | undefined {
+  const constraint = error.constraint ?? "";
+  if (error.code === UNIQUE_VIOLATION) {
+    const value = /\)=\((.*)\) already exists/.exec(error.detail ?? "")?.[1] ?? "";
+    if (constraint === "authenticator_identity_id_method_key") return apiError("MAX_AUTHENTICATOR_METHODS_REACHED");
+    if (constraint === "enrollment_identity_id_method_key") return apiError("ENROLLMENT_EXISTS");
+    const known = UNIQUE_FIELDS[constraint];
+    if (known !== undefined) {
+      const reason = `duplicate value '${value}' in unique index on ${known.store} store`;
+      return fieldError(known.field, reason, value);
+    }
+    if (constraint.endsWith("_name_key")) return fieldError("name", "name must be unique", value);
+  }
+  if (error.code === FOREIGN_KEY_VIOLATION) {
+    const missing = /=\((.*)\) is not present in table "(\w+)"/.exec(error.detail ?? "");
+    if (missing !== null) {
+      return notFound(SINGULAR[missing[2] ?? ""] ?? missing[2] ?? "entity", (missing[1] ?? "").split(", ")[0] ?? "");
+    }
+    const used = /=\((.*)\) is still referenced from table "(\w+)"/.exec(error.detail ?? "");
+    if (used !== null) {
+      const by = SINGULAR[used[2] ?? ""] ?? used[2];
+      return apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", unhandledCause(`${used[1]} is referenced by a ${by}`));
+    }
+  }
+  return undefined;
+}
+
+function isPgError(error: unknown): error is PgError {
+  return error instanceof Error && "code" in error && typeof error.code === "string" && /^\w{5}$/.test(error.code);
+}
