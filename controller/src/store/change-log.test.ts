@@ -1,0 +1,157 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { silentLogger } from "@sallyport/wire";
+import type { Kysely } from "kysely";
+import { sql } from "kysely";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { ChangeHints } from "./change-hints.ts";
+import { appendChange, ChangeLog, changeRow, currentSnapshot, pruneChanges, readChanges } from "./change-log.ts";
+import type { Store } from "./database.ts";
+import type { EngineTables } from "./engine-tables.ts";
+import { type TestStore, testStore } from "./testing.ts";
+
+describe("the change log", () => {
+  let test: TestStore;
+  let store: Store;
+  let engine: Kysely<EngineTables>;
+
+  beforeAll(async () => {
+    test = await testStore();
+    store = test.store;
+    engine = store.db as unknown as Kysely<EngineTables>;
+  });
+  beforeEach(() => store.changes.caughtUp());
+  afterAll(() => test.drop());
+
+  it("gives a tailing reader every change of eight concurrent writers once, in spite of late commits", async () => {
+    const seen = new Map<string, number>();
+    const stop = store.changes.subscribe({
+      name: "tail",
+      onChanges: (rows) => {
+        for (const { kind, key } of rows) if (kind === "tail") seen.set(key, (seen.get(key) ?? 0) + 1);
+      },
+      onReset: () => expect.unreachable("nothing was pruned"),
+    });
+    let reading = true;
+    const reader = (async () => {
+      while (reading) await store.changes.caughtUp();
+    })();
+    const perWriter = 100;
+    const writers = Array.from({ length: 8 }, async (_, writer) => {
+      for (let i = 0; i < perWriter; i++) {
+        await store.db.transaction().execute(async (trx) => {
+          await appendChange(trx, { kind: "tail", key: `${writer}.${i}.a`, op: "create" });
+          if (i % 3 === 0) await delay(3);
+          await appendChange(trx, { kind: "tail", key: `${writer}.${i}.b`, op: "update" });
+        });
+      }
+    });
+    await Promise.all(writers);
+    reading = false;
+    await reader;
+    await store.changes.caughtUp();
+    stop();
+    expect(seen.size).toBe(8 * perWriter * 2);
+    expect([...seen.values()].every((times) => times === 1)).toBe(true);
+  });
+
+  it("shows a transaction that began before and committed after another read", async () => {
+    let release: () => void = () => undefined;
+    const gate = new Promise<void>((open) => {
+      release = open;
+    });
+    let written: () => void = () => undefined;
+    const wrote = new Promise<void>((open) => {
+      written = open;
+    });
+    const before = await currentSnapshot(engine);
+    const slow = store.db.transaction().execute(async (trx) => {
+      await appendChange(trx, { kind: "late", key: "slow", op: "create", before: { attrs: ["a"] } });
+      written();
+      await gate;
+    });
+    await wrote;
+    await appendChange(engine, { kind: "late", key: "fast", op: "create" });
+    const first = await readChanges(engine, before);
+    expect(first.rows.map((row) => row.key)).toEqual(["fast"]);
+    release();
+    await slow;
+    const second = await readChanges(engine, first.snapshot);
+    expect(second.rows).toMatchObject([{ key: "slow", op: "create", before: { attrs: ["a"] } }]);
+    expect(second.rows[0]?.at).toBeInstanceOf(Date);
+    expect((await readChanges(engine, second.snapshot)).rows).toEqual([]);
+  });
+
+  it("is written by the statement that makes the change", async () => {
+    const before = await currentSnapshot(engine);
+    await sql`WITH s AS (INSERT INTO setting (name, value) VALUES ('x', '1') RETURNING name),
+      log AS (${changeRow({ kind: "setting", key: "x", op: "create" })}) SELECT name FROM s`.execute(engine);
+    expect((await readChanges(engine, before)).rows).toMatchObject([{ kind: "setting", key: "x", before: null }]);
+  });
+
+  it("hands each change to every subscriber, and lets one that failed load anew", async () => {
+    const good: string[] = [];
+    let resets = 0;
+    const stops = [
+      store.changes.subscribe({
+        name: "failing",
+        onChanges: () => {
+          throw new Error("no");
+        },
+        onReset: () => {
+          resets++;
+        },
+      }),
+      store.changes.subscribe({
+        name: "good",
+        onChanges: (rows) => void good.push(...rows.map((r) => r.key)),
+        onReset: () => undefined,
+      }),
+    ];
+    await store.transaction((trx) => appendChange(trx, { kind: "many", key: "one", op: "create" }));
+    await store.changes.caughtUp();
+    for (const stop of stops) stop();
+    expect(good).toEqual(["one"]);
+    expect(resets).toBe(1);
+  });
+
+  it("is pruned by age in batches, and says so to a reader who is behind", async () => {
+    const before = await currentSnapshot(engine);
+    await appendChange(
+      engine,
+      ...Array.from({ length: 25 }, (_, i) => ({ kind: "old", key: `${i}`, op: "create" as const })),
+    );
+    await sql`UPDATE change_log SET at = at - interval '2 hours'`.execute(engine);
+    await appendChange(engine, { kind: "new", key: "stays", op: "create" });
+    const now = await currentSnapshot(engine);
+    expect(await pruneChanges(engine, 3_600, 10)).toBeGreaterThanOrEqual(25);
+    const { rows } = await sql<{ key: string }>`SELECT key FROM change_log`.execute(engine);
+    expect(rows).toEqual([{ key: "stays" }]);
+    expect(await readChanges(engine, before)).toMatchObject({ reset: true, rows: [] });
+    expect(await readChanges(engine, now)).toMatchObject({ reset: false, rows: [] });
+  });
+
+  it("asks a reader who is too far behind to load anew", async () => {
+    const before = await currentSnapshot(engine);
+    await appendChange(engine, ...[1, 2, 3].map((i) => ({ kind: "far", key: `${i}`, op: "create" as const })));
+    expect((await readChanges(engine, before, 3)).rows).toHaveLength(3);
+    expect((await readChanges(engine, before, 2)).reset).toBe(true);
+  });
+
+  it("reaches another process's readers by a hint, long before they look by themselves", async () => {
+    const follower = new ChangeLog({ db: engine, pollMs: 3_600_000, log: silentLogger });
+    await follower.start();
+    const heard = new Promise<string[]>((answer) => {
+      follower.subscribe({
+        name: "hinted",
+        onChanges: (rows) => answer(rows.map((row) => row.key)),
+        onReset: () => answer([]),
+      });
+    });
+    const hints = new ChangeHints(test.connection, () => void follower.wake(), silentLogger);
+    await hints.start();
+    await store.transaction((trx) => appendChange(trx, { kind: "hint", key: "hinted", op: "create" }));
+    expect(await heard).toEqual(["hinted"]);
+    await hints.close();
+    await follower.close();
+  });
+});

@@ -1,0 +1,262 @@
+import type { Logger } from "@sallyport/wire";
+import { type Kysely, type RawBuilder, sql } from "kysely";
+import type { EngineTables } from "./engine-tables.ts";
+
+/** What a writer records: one row per changed entity, in the transaction (better: the statement) that changes it. */
+export interface Change {
+  /** Name of the entity's table, for example `service`. */
+  kind: string;
+  /** Its public id. */
+  key: string;
+  op: "create" | "update" | "delete";
+  /** What readers need of the state before, for example old role attributes or selectors. */
+  before?: Record<string, unknown> | null;
+}
+
+/** A committed change as readers get it. */
+export interface ChangeRow {
+  /** Text of a 64-bit number; rows are given in this order. */
+  seq: string;
+  /** The writing transaction, text of an unsigned 64-bit number. */
+  xid: string;
+  at: Date;
+  kind: string;
+  key: string;
+  op: Change["op"];
+  before: Record<string, unknown> | null;
+}
+
+/** What changed between two snapshots of the database. */
+export interface ChangesRead {
+  /** Where the next read goes on. */
+  snapshot: string;
+  rows: readonly ChangeRow[];
+  /** True when rows are missing, because they were pruned or are too many: whoever mirrors the database must load it again. */
+  reset: boolean;
+}
+
+/** One reader of the log. Its methods are awaited before the next changes are read; an error is logged and leads to `onReset`. */
+export interface ChangeSubscriber {
+  /** For the log. */
+  name: string;
+  onChanges(rows: readonly ChangeRow[], snapshot: string): Promise<void> | void;
+  /** Changes were lost to this subscriber: load everything anew. */
+  onReset(snapshot: string): Promise<void> | void;
+}
+
+type Queryable = Pick<Kysely<EngineTables>, "getExecutor">;
+
+/** The `INSERT` of one change as a part of a larger statement: `WITH s AS (UPDATE …), log AS (${changeRow(…)}) SELECT …`. */
+export function changeRow(change: Change): RawBuilder<unknown> {
+  const before = change.before ? JSON.stringify(change.before) : null;
+  return sql`INSERT INTO change_log (kind, key, op, before) VALUES (${change.kind}, ${change.key}, ${change.op}, ${before}::jsonb)`;
+}
+
+/** Records changes in the transaction `db`, in one statement. */
+export async function appendChange(db: Queryable, ...changes: readonly Change[]): Promise<void> {
+  if (changes.length === 0) return;
+  const rows = JSON.stringify(changes.map(({ kind, key, op, before }) => ({ kind, key, op, before: before ?? null })));
+  await sql`
+    INSERT INTO change_log (kind, key, op, before)
+    SELECT kind, key, op, before FROM jsonb_to_recordset(${rows}::jsonb) AS c (kind text, key text, op text, before jsonb)
+  `.execute(db as Kysely<EngineTables>);
+}
+
+/** Name of the setting that holds the newest transaction whose rows were pruned. */
+const PRUNED = "change-log-pruned";
+const MOST_ROWS = 20_000;
+const PRUNE_BATCH = 5_000;
+
+/** The present snapshot of the database, from which {@link readChanges} can go on. */
+export async function currentSnapshot(db: Queryable): Promise<string> {
+  const { rows } = await sql<{ snapshot: string }>`SELECT pg_current_snapshot()::text AS snapshot`.execute(
+    db as Kysely<EngineTables>,
+  );
+  return rows[0]?.snapshot ?? "";
+}
+
+/**
+ * Every change that became visible after the snapshot `since`, each exactly once, whatever order transactions commit in.
+ *
+ * "Sequence greater than the last one" would lose the rows of a transaction that took its number early and committed late. So the question is
+ * asked by visibility: written by a transaction which `since` does not show, and this statement does.
+ */
+export async function readChanges(db: Queryable, since: string, mostRows = MOST_ROWS): Promise<ChangesRead> {
+  const { rows } = await sql<{
+    snapshot: string;
+    pruned: boolean;
+    rows: (Omit<ChangeRow, "at"> & { at: string })[] | null;
+  }>`
+    SELECT pg_current_snapshot()::text AS snapshot,
+      coalesce((SELECT (value #>> '{}')::xid8 >= pg_snapshot_xmin(${since}::pg_snapshot)
+        FROM setting WHERE name = ${PRUNED}), false) AS pruned,
+      (SELECT json_agg(r ORDER BY r.place) FROM (
+        SELECT seq::text AS seq, seq AS place, xid::text AS xid, at, kind, key, op, before FROM change_log
+        WHERE xid >= pg_snapshot_xmin(${since}::pg_snapshot) AND NOT pg_visible_in_snapshot(xid, ${since}::pg_snapshot)
+        ORDER BY place LIMIT ${mostRows + 1}) r) AS rows
+  `.execute(db as Kysely<EngineTables>);
+  const row = rows[0];
+  if (!row) throw new Error("the change log could not be read: expected one row, found none");
+  const found = row.rows ?? [];
+  if (row.pruned || found.length > mostRows) return { snapshot: row.snapshot, rows: [], reset: true };
+  const changes = found.map(({ seq, xid, at, kind, key, op, before }) => ({
+    seq,
+    xid,
+    at: new Date(at),
+    kind,
+    key,
+    op,
+    before,
+  }));
+  return { snapshot: row.snapshot, rows: changes, reset: false };
+}
+
+/** Removes changes older than `maxAgeSeconds`, in batches, oldest first. @returns how many were removed. */
+export async function pruneChanges(db: Queryable, maxAgeSeconds: number, batch = PRUNE_BATCH): Promise<number> {
+  let total = 0;
+  for (;;) {
+    const { rows } = await sql<{ removed: number }>`
+      WITH gone AS (
+        DELETE FROM change_log WHERE seq IN (
+          SELECT seq FROM (SELECT seq, at FROM change_log ORDER BY seq LIMIT ${batch}) oldest
+          WHERE at < now() - make_interval(secs => ${maxAgeSeconds}))
+        RETURNING xid),
+      mark AS (
+        INSERT INTO setting (name, value) SELECT ${PRUNED}, to_jsonb(max(xid)::text) FROM gone HAVING count(*) > 0
+        ON CONFLICT (name) DO UPDATE
+          SET value = to_jsonb(greatest((setting.value #>> '{}')::xid8, (excluded.value #>> '{}')::xid8)::text))
+      SELECT count(*)::int AS removed FROM gone
+    `.execute(db as Kysely<EngineTables>);
+    const removed = rows[0]?.removed ?? 0;
+    total += removed;
+    if (removed < batch) return total;
+  }
+}
+
+export interface ChangeLogOptions {
+  db: Kysely<EngineTables>;
+  /** Told of every local write: passes a hint on to other processes. */
+  onLocalWrite?: () => void;
+  /** How often to look without any hint. */
+  pollMs?: number;
+  /** Age at which changes are pruned; default one hour. */
+  maxAgeSeconds?: number;
+  pruneEveryMs?: number;
+  log: Logger;
+}
+
+/** The one reader of the change log in a process: it hands every committed change to all subscribers, in order, exactly once. */
+export class ChangeLog {
+  readonly #options: Required<Omit<ChangeLogOptions, "onLocalWrite">> & Pick<ChangeLogOptions, "onLocalWrite">;
+  readonly #subscribers = new Set<ChangeSubscriber>();
+  #since = "";
+  #started: Promise<void> | undefined;
+  #running: Promise<void> | undefined;
+  #queued: Promise<void> | undefined;
+  #timers: NodeJS.Timeout[] = [];
+  #closed = false;
+
+  constructor(options: ChangeLogOptions) {
+    this.#options = { pollMs: 1_000, maxAgeSeconds: 3_600, pruneEveryMs: 60_000, ...options };
+  }
+
+  /** Starts following from now. Idempotent; called by the store. */
+  async start(): Promise<void> {
+    this.#started ??= (async () => {
+      this.#since = await currentSnapshot(this.#options.db);
+      const poll = setInterval(() => void this.wake(), this.#options.pollMs).unref();
+      const prune = setInterval(() => void this.#prune(), this.#options.pruneEveryMs).unref();
+      this.#timers = [poll, prune];
+    })();
+    await this.#started;
+  }
+
+  /**
+   * From the next read on, `subscriber` gets every change. To mirror tables without a gap: subscribe, then load, and treat rows as
+   * "look at this entity again". @returns the way to unsubscribe.
+   */
+  subscribe(subscriber: ChangeSubscriber): () => void {
+    this.#subscribers.add(subscriber);
+    return () => this.#subscribers.delete(subscriber);
+  }
+
+  /** Says that this process has written: the log is read at once, and other processes get a hint. */
+  poke(): void {
+    this.#options.onLocalWrite?.();
+    void this.wake();
+  }
+
+  /** Reads now, because of a hint or a timer. Failures are logged; the next hint or timer tries again. */
+  async wake(): Promise<void> {
+    try {
+      await this.caughtUp();
+    } catch (error) {
+      if (!this.#closed)
+        this.#options.log.warn({ error: String(error) }, "the change log could not be read; trying again");
+    }
+  }
+
+  /** Resolves when every change that was committed before this call has been handled by every subscriber; a subscriber must not await it. */
+  caughtUp(): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    // A read that has begun may have missed the latest commit: wait for one that begins after this call, shared by all who wait.
+    this.#queued ??= (this.#running ?? Promise.resolve())
+      .catch(() => undefined)
+      .then(() => {
+        this.#queued = undefined;
+        this.#running = this.#read().finally(() => {
+          this.#running = undefined;
+        });
+        return this.#running;
+      });
+    return this.#queued;
+  }
+
+  /** Ends the reading and waits for the read in progress. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const timer of this.#timers) clearInterval(timer);
+    await this.#queued?.catch(() => undefined);
+    await this.#running?.catch(() => undefined);
+  }
+
+  async #read(): Promise<void> {
+    await this.start();
+    const read = await readChanges(this.#options.db, this.#since);
+    this.#since = read.snapshot;
+    if (read.rows.length === 0 && !read.reset) return;
+    for (const subscriber of [...this.#subscribers]) {
+      try {
+        if (read.reset) await subscriber.onReset(read.snapshot);
+        else await subscriber.onChanges(read.rows, read.snapshot);
+      } catch (error) {
+        this.#options.log.error(
+          { subscriber: subscriber.name, error: String(error) },
+          "a reader of the change log failed; it loads anew",
+        );
+        await this.#reset(subscriber, read.snapshot);
+      }
+    }
+  }
+
+  async #reset(subscriber: ChangeSubscriber, snapshot: string): Promise<void> {
+    try {
+      await subscriber.onReset(snapshot);
+    } catch (error) {
+      this.#options.log.error(
+        { subscriber: subscriber.name, error: String(error) },
+        "a reader of the change log could not load anew",
+      );
+    }
+  }
+
+  async #prune(): Promise<void> {
+    try {
+      const removed = await pruneChanges(this.#options.db, this.#options.maxAgeSeconds);
+      if (removed > 0) this.#options.log.debug({ removed }, "change log pruned");
+    } catch (error) {
+      if (!this.#closed)
+        this.#options.log.warn({ error: String(error) }, "the change log could not be pruned; trying again");
+    }
+  }
+}

@@ -1,0 +1,159 @@
+import type { Logger } from "@sallyport/wire";
+import { Kysely, PostgresDialect, type Transaction } from "kysely";
+import pg from "pg";
+import { ChangeHints } from "./change-hints.ts";
+import { ChangeLog } from "./change-log.ts";
+import { type EmbeddedOptions, EmbeddedPostgres } from "./embedded.ts";
+import type { EngineTables } from "./engine-tables.ts";
+import { type DatabaseHeldError, HolderLock, requireUnheld } from "./holder-lock.ts";
+import { migrate } from "./migrate.ts";
+import { migrations } from "./migrations/all.ts";
+import { preparing } from "./prepared.ts";
+import type { Database } from "./schema.ts";
+
+/** The database cannot be reached or used; the message says which one (never its password) and why. */
+export class StoreError extends Error {
+  override name = "StoreError";
+}
+
+export interface StoreOptions {
+  /** A PostgreSQL of the user's: `postgres://user:password@host/database`. */
+  url?: string;
+  /** Or our own, beside the controller. */
+  embedded?: Omit<EmbeddedOptions, "log" | "onSurvivor">;
+  /** Or one that runs already, as `pg` takes it. */
+  connection?: pg.ClientConfig;
+  /** Most connections at once for queries; three more are for the lock, the hints and the migrations. Default 16. */
+  poolSize?: number;
+  /** Take the right to be the only controller on the database; default true. */
+  hold?: boolean;
+  /** Called when that right was lost for good: the controller must stop. */
+  onLost?: (error: DatabaseHeldError) => void;
+  log: Logger;
+}
+
+/** The store: PostgreSQL with our schema, and the log of its changes. */
+export interface Store {
+  readonly db: Kysely<Database>;
+  readonly pool: pg.Pool;
+  readonly changes: ChangeLog;
+  /** How to reach the database with another client. */
+  readonly connection: pg.ClientConfig;
+  /**
+   * Runs `work` in one READ COMMITTED transaction. It is run again, up to five times, when PostgreSQL ends it because of other
+   * transactions (deadlock, serialisation failure), so it must have no effect but on the database. The change log is read afterwards.
+   */
+  transaction<T>(work: (trx: Transaction<Database>) => Promise<T>): Promise<T>;
+  /** Stops reading, closes the connections, and stops the embedded server. */
+  close(): Promise<void>;
+}
+
+const MOST_TRIES = 5;
+const OLDEST_SERVER = 150_000;
+
+/**
+ * Opens the store: starts the embedded server or reaches the given one, takes the right to be its only controller, brings the schema up
+ * to date and starts following the change log.
+ *
+ * @throws DatabaseHeldError naming the controller that holds the database; StoreError, MigrationError, EmbeddedPostgresError.
+ */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const { log } = options;
+  const stops: (() => Promise<unknown>)[] = [];
+  const close = async () => {
+    for (const stop of stops.splice(0).reverse()) await stop();
+  };
+  try {
+    const connection = await reach(options, stops);
+    if (options.hold ?? true) {
+      const onLost = options.onLost ?? ((error) => log.error({ holder: error.holder }, error.message));
+      const lock = await HolderLock.acquire({ connection, onLost, log });
+      stops.push(() => lock.release());
+    }
+    const pool = new pg.Pool({
+      ...connection,
+      max: options.poolSize ?? 16,
+      keepAlive: true,
+      application_name: "sallyport",
+    });
+    pool.on("error", (error) => log.warn({ error: error.message }, "an idle connection to the database was lost"));
+    const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool: preparing(pool) }) });
+    stops.push(() => db.destroy());
+    const applied = await migrate(db as unknown as Kysely<never>, migrations);
+    if (applied.length > 0) log.info({ migrations: applied }, "database schema brought up to date");
+    const changes: ChangeLog = new ChangeLog({
+      db: db as unknown as Kysely<EngineTables>,
+      onLocalWrite: () => hints.notify(),
+      log,
+    });
+    const hints = new ChangeHints(connection, () => void changes.wake(), log);
+    await hints.start();
+    stops.push(() => hints.close());
+    await changes.start();
+    stops.push(() => changes.close());
+    return { db, pool, changes, connection, close, transaction: (work) => transaction(db, changes, work) };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function reach(options: StoreOptions, stops: (() => Promise<unknown>)[]): Promise<pg.ClientConfig> {
+  const { url, embedded, connection, log } = options;
+  if ([url, embedded, connection].filter((way) => way !== undefined).length !== 1) {
+    throw new StoreError("a store needs exactly one of: a database URL, an embedded database, a connection");
+  }
+  if (embedded) {
+    const server = await EmbeddedPostgres.start({ ...embedded, log, onSurvivor: requireUnheld });
+    stops.push(() => server.stop());
+    return server.connection;
+  }
+  const config = connection ?? { connectionString: url ?? "" };
+  const client = new pg.Client({ ...config, connectionTimeoutMillis: 10_000 });
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ version: string; name: string }>(
+      "SELECT current_setting('server_version_num') AS version, current_setting('server_version') AS name",
+    );
+    if (Number(rows[0]?.version) < OLDEST_SERVER) {
+      throw new StoreError(`the database server is PostgreSQL ${rows[0]?.name}: version 15 or newer is needed`);
+    }
+  } catch (error) {
+    if (error instanceof StoreError) throw error;
+    throw new StoreError(
+      `cannot use the database ${describe(config)}: ${(error as Error).message || (error as { code?: string }).code}`,
+    );
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+  return config;
+}
+
+/** Where the database is, without user or password. */
+function describe(config: pg.ClientConfig): string {
+  if (!config.connectionString) return `${config.database} at ${config.host}:${config.port}`;
+  try {
+    const url = new URL(config.connectionString);
+    return `${url.pathname.slice(1)} at ${url.hostname}:${url.port || 5432}`;
+  } catch {
+    return "(the URL is malformed: expected postgres://user:password@host/database)";
+  }
+}
+
+async function transaction<T>(
+  db: Kysely<Database>,
+  changes: ChangeLog,
+  work: (trx: Transaction<Database>) => Promise<T>,
+): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const result = await db.transaction().execute(work);
+      changes.poke();
+      return result;
+    } catch (error) {
+      const { code } = error as { code?: string };
+      if (attempt === MOST_TRIES || (code !== "40P01" && code !== "40001")) throw error;
+    }
+  }
+}
