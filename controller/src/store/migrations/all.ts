@@ -1,0 +1,6 @@
+import type { Migration } from "../migrate.ts";
+import { engine } from "./0001_engine.ts";
+import { entities } from "./0002_entities.ts";
+
+/** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
+export const migrations: readonly Migration[] = [engine, entities];
