@@ -32,6 +32,7 @@ export {
   type ServerCertificatePem,
   tlsParameters,
 } from "./identity.ts";
+export { type Logger, silentLogger } from "./log.ts";
 export { covers } from "./server-certificates.ts";
 export { type LeafTrust, verifyLeaf } from "./trust.ts";
 export { x509 } from "./x509.ts";
