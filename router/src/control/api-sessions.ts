@@ -6,3 +6,100 @@ export interface ApiSessionRecord {
   /** SHA-1 fingerprints (40 lower-case hex characters) of the certificates that may use it. */
   readonly fingerprints: readonly string[];
 }
+
+type Listener = (session: ApiSessionRecord) => void;
+
+/** The API sessions this router knows, by token, and those who wait for one to be announced. */
+export class ApiSessionTable {
+  readonly #byToken = new Map<string, ApiSessionRecord>();
+  readonly #waiters = new Map<string, Set<Listener>>();
+  readonly #removed = new Set<Listener>();
+  readonly #updated = new Set<Listener>();
+
+  get size(): number {
+    return this.#byToken.size;
+  }
+
+  get(token: string): ApiSessionRecord | undefined {
+    return this.#byToken.get(token);
+  }
+
+  /** Adds or replaces; whoever waits for one of these tokens gets it. */
+  add(sessions: Iterable<ApiSessionRecord>): void {
+    for (const session of sessions) {
+      const known = this.#byToken.get(session.token);
+      this.#byToken.set(session.token, session);
+      if (known !== undefined && !sameFingerprints(known, session)) {
+        for (const listener of this.#updated) listener(session);
+      }
+      const waiting = this.#waiters.get(session.token);
+      this.#waiters.delete(session.token);
+      for (const resolve of waiting ?? []) resolve(session);
+    }
+  }
+
+  remove(tokens: Iterable<string>): void {
+    for (const token of tokens) {
+      const session = this.#byToken.get(token);
+      if (session === undefined) continue;
+      this.#byToken.delete(token);
+      for (const listener of this.#removed) listener(session);
+    }
+  }
+
+  /** Removes every session for which `gone` says so. */
+  removeWhere(gone: (session: ApiSessionRecord) => boolean): void {
+    this.remove([...this.#byToken.values()].filter(gone).map((session) => session.token));
+  }
+
+  /**
+   * The session of a token: at once when known, else when it is announced; `undefined` after `timeoutMs`. Rejects with
+   * the signal's reason.
+   */
+  wait(token: string, o: { signal?: AbortSignal; timeoutMs: number }): Promise<ApiSessionRecord | undefined> {
+    o.signal?.throwIfAborted();
+    const known = this.#byToken.get(token);
+    if (known !== undefined || o.timeoutMs <= 0) return Promise.resolve(known);
+    return new Promise((resolve, reject) => {
+      const waiting = this.#waiters.get(token) ?? new Set<Listener>();
+      const finish = (): void => {
+        clearTimeout(timer);
+        o.signal?.removeEventListener("abort", aborted);
+        waiting.delete(found);
+        if (waiting.size === 0 && this.#waiters.get(token) === waiting) this.#waiters.delete(token);
+      };
+      const found = (session: ApiSessionRecord): void => {
+        finish();
+        resolve(session);
+      };
+      const aborted = (): void => {
+        finish();
+        reject(o.signal?.reason);
+      };
+      const timer = setTimeout(() => {
+        finish();
+        resolve(undefined);
+      }, o.timeoutMs);
+      o.signal?.addEventListener("abort", aborted, { once: true });
+      waiting.add(found);
+      this.#waiters.set(token, waiting);
+    });
+  }
+
+  onRemoved(listener: Listener): () => void {
+    this.#removed.add(listener);
+    return () => this.#removed.delete(listener);
+  }
+
+  /** Called when a known session has other fingerprints. */
+  onUpdated(listener: Listener): () => void {
+    this.#updated.add(listener);
+    return () => this.#updated.delete(listener);
+  }
+}
+
+function sameFingerprints(a: ApiSessionRecord, b: ApiSessionRecord): boolean {
+  return (
+    a.fingerprints.length === b.fingerprints.length && a.fingerprints.every((value, i) => value === b.fingerprints[i])
+  );
+}
