@@ -1,0 +1,98 @@
+import type { FrameView, Underlay } from "@sallyport/wire";
+import type { FairOutput, Waiter } from "./fair-output.ts";
+
+/** Where the frames of a circuit can go: a link to another router, or an xgress of this one. */
+export interface Destination {
+  /** Link id or xgress address. */
+  readonly address: string;
+  /** What it is, for inspection. */
+  readonly kind: "link" | "xgress";
+  /** Set when it was removed; cached references look it up again by address. */
+  gone: boolean;
+  /** A payload (1100). `frame` is valid during the call only. `from`: the underlay it was read from. */
+  payload(frame: FrameView, forward: Forward, flags: number, from?: Underlay): void;
+  /** An acknowledgement (1101): never held back. */
+  ack(frame: FrameView, forward: Forward): void;
+  /** A control message (1102). */
+  control(frame: FrameView, forward: Forward): void;
+  /** The output a payload of this circuit would go to; `undefined` when it can always take one. */
+  outputFor(forward: Forward): FairOutput | undefined;
+}
+
+/** Payloads of one direction of a transit circuit that wait for room (see transit-queue.ts). */
+export interface HeldPayloads extends Waiter {
+  readonly count: number;
+  clear(): void;
+}
+
+/** One direction of a circuit: what comes from `source` goes to `target`. */
+export class Forward {
+  readonly circuit: Circuit;
+  readonly source: string;
+  target: string;
+  /** Cache of the destination table's entry for `target`. */
+  destination: Destination | undefined;
+  /** Cache of the destination's choice of a connection. */
+  output: FairOutput | undefined;
+  held: HeldPayloads | undefined;
+
+  constructor(circuit: Circuit, source: string, target: string) {
+    this.circuit = circuit;
+    this.source = source;
+    this.target = target;
+  }
+
+  /** Points this direction elsewhere; what was held for the old target is left to retransmission. */
+  redirect(target: string): void {
+    if (this.target === target) return;
+    this.target = target;
+    this.destination = undefined;
+    this.output = undefined;
+    this.held?.clear();
+  }
+}
+
+/** A circuit as this router knows it: its owner and the way of each direction. */
+export class Circuit {
+  readonly id: string;
+  /** The controller that routed it last: faults and confirmations go there. */
+  controllerId: string;
+  /** Pins the circuit to one underlay of a link. */
+  readonly key: number;
+  /** Milliseconds of `Date.now()` when a frame of it was last forwarded. */
+  lastActivity: number;
+  /** A local end has closed: stray frames are expected and no fault. */
+  ended = false;
+  readonly forwards: Forward[] = [];
+
+  constructor(id: string, controllerId: string, now: number) {
+    this.id = id;
+    this.controllerId = controllerId;
+    this.lastActivity = now;
+    this.key = keyOf(id);
+  }
+
+  /** The direction that starts at `source`. At most a handful exist: two, and leftovers of reroutes. */
+  from(source: string): Forward | undefined {
+    for (const forward of this.forwards) if (forward.source === source) return forward;
+    return undefined;
+  }
+
+  /** Adds or redirects a direction. */
+  route(source: string, target: string): Forward {
+    const known = this.from(source);
+    if (known !== undefined) {
+      known.redirect(target);
+      return known;
+    }
+    const forward = new Forward(this, source, target);
+    this.forwards.push(forward);
+    return forward;
+  }
+}
+
+function keyOf(id: string): number {
+  let hash = 0;
+  for (let i = 0; i < id.length; i++) hash = (Math.imul(hash, 31) + id.charCodeAt(i)) | 0;
+  return hash >>> 0;
+}

@@ -1,0 +1,384 @@
+import { type FrameView, type Logger, type Underlay, XgressFlag, XgressType } from "@sallyport/wire";
+import { Circuit, type Destination, type Forward } from "./circuit.ts";
+import { answerTraceRoute, type ControlReply } from "./control-message.ts";
+import type { EgressBinding } from "./egress.ts";
+import { type Fault, FaultKind, FaultReports } from "./fault-reports.ts";
+import { FramePool } from "./frame-pool.ts";
+import { LinkDestination, type LinkPort } from "./link-destination.ts";
+import { type LocalEnd, Path, type PathTables } from "./local-end.ts";
+import { type RouteOutcome, RouteProcessor, type RouteRequest } from "./route-processor.ts";
+import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
+import { type ForwarderOptions, forwarderDefaults } from "./options.ts";
+import { TransitBudget } from "./transit-queue.ts";
+
+export type { LinkPort } from "./link-destination.ts";
+export type { RouteOutcome, RouteRequest } from "./route-processor.ts";
+
+/** Circuits of one controller that were idle, for a confirmation (docs/protocol/data-path.md, "Idle circuits"). */
+export interface IdleCircuits {
+  readonly controllerId: string;
+  /** Milliseconds without a frame, by circuit id. */
+  readonly idle: ReadonlyMap<string, number>;
+}
+
+/**
+ * The switchboard of the router: which circuit's frames go where. Links and local xgress are its destinations; it owns
+ * the circuit table, executes Route and Unroute, and reports what it cannot forward. Nothing is allocated per payload
+ * that finds room (docs/protocol/data-path.md).
+ */
+export class Forwarder {
+  readonly options: ForwarderOptions;
+  readonly pool = new FramePool();
+  readonly budget: TransitBudget;
+  readonly #log: Logger;
+  readonly #routerId: string;
+  readonly #circuits = new Map<string, Circuit>();
+  readonly #destinations = new Map<string, Destination>();
+  /** Local ends of a circuit, by circuit id. */
+  readonly #ends = new Map<string, Set<LocalEnd>>();
+  readonly #bindings = new Map<string, EgressBinding>();
+  readonly #headers = new RoutingHeaders();
+  readonly #faults = new FaultReports((fault) => this.#emitFault(fault));
+  readonly #faultListeners = new Set<(fault: Fault) => void>();
+  readonly #idleListeners = new Set<(idle: IdleCircuits) => void>();
+  /** Circuits that were unrouted with now = false: their end is looked for every close check. */
+  readonly #closing = new Map<string, number>();
+  readonly #routes: RouteProcessor;
+  readonly #tables: PathTables;
+  readonly #timers: NodeJS.Timeout[] = [];
+  #malformed = 0;
+
+  constructor(o: { routerId: string; log: Logger; options?: Partial<ForwarderOptions> }) {
+    this.options = { ...forwarderDefaults, ...o.options };
+    this.budget = new TransitBudget(this.options.transitBufferBytes);
+    this.#log = o.log;
+    this.#routerId = o.routerId;
+    this.#tables = {
+      circuit: (id) => this.#circuits.get(id),
+      resolve: (forward) => this.#resolve(forward),
+      fault: (id) => this.#faults.add(id, this.#circuits.get(id)?.controllerId),
+      closed: (end) => this.#endClosed(end),
+      now: () => Date.now(),
+    };
+    this.#routes = new RouteProcessor({
+      options: this.options,
+      log: o.log,
+      binding: (name) => this.#bindings.get(name),
+      isRegistered: (address) => this.#destinations.has(address),
+      hasLink: (id) => this.#destinations.get(id)?.kind === "link",
+      linkUnknown: (id) => this.#emitFault({ subject: FaultKind.Link, ids: [id], iteration: 0 }),
+      apply: (route, controllerId) => this.#apply(route, controllerId),
+      discard: (address) => this.#discard(address),
+    });
+  }
+
+  // Links -------------------------------------------------------------------------------------------------------------
+
+  /** Makes a link a destination and takes its payload, acknowledgement and control frames. Replaces one of the same id. */
+  addLink(port: LinkPort): void {
+    this.#gone(port.id);
+    const link = new LinkDestination(port, this.pool, this.budget);
+    this.#destinations.set(port.id, link);
+    port.channel.onFrame = (frame, underlay) => this.#fromLink(port.id, frame, underlay);
+    this.#wakeEnds();
+  }
+
+  /** Forgets a link. Without `channel` whatever has that id; with it only if it is still that channel's. */
+  removeLink(id: string, channel?: LinkPort["channel"]): void {
+    const known = this.#destinations.get(id);
+    if (!(known instanceof LinkDestination)) return;
+    if (channel !== undefined && known.port.channel !== channel) return;
+    this.#gone(id);
+  }
+
+  link(id: string): LinkDestination | undefined {
+    const known = this.#destinations.get(id);
+    return known instanceof LinkDestination ? known : undefined;
+  }
+
+  // Routes ------------------------------------------------------------------------------------------------------------
+
+  /** Adds a way out of the fabric under the name terminators call it by. */
+  registerEgress(name: string, binding: EgressBinding): () => void {
+    this.#bindings.set(name, binding);
+    return () => {
+      if (this.#bindings.get(name) === binding) this.#bindings.delete(name);
+    };
+  }
+
+  hasEgress(name: string): boolean {
+    return this.#bindings.has(name);
+  }
+
+  /** Executes a Route of a controller; never rejects. Dials run side by side within the configured bounds. */
+  route(route: RouteRequest, controllerId: string): Promise<RouteOutcome> {
+    return this.#routes.route(route, controllerId);
+  }
+
+  /**
+   * Ends a circuit here. `now`: at once. Otherwise as soon as no payload came from the fabric for the close check
+   * interval, or at its first look when the circuit has no local end. Unknown circuits are ignored.
+   */
+  unroute(circuitId: string, now: boolean): void {
+    this.#routes.cancel(circuitId);
+    if (now) this.#remove(circuitId);
+    else if (this.#circuits.has(circuitId)) this.#closing.set(circuitId, Date.now());
+  }
+
+  // Local ends --------------------------------------------------------------------------------------------------------
+
+  /** Registers an xgress at its address and returns its way into the fabric. */
+  register(end: LocalEnd): Path {
+    if (this.#destinations.has(end.address)) {
+      throw new Error(`an xgress with the address ${end.address} exists already; addresses are used once`);
+    }
+    this.#destinations.set(end.address, end);
+    const ends = this.#ends.get(end.circuitId) ?? new Set();
+    ends.add(end);
+    this.#ends.set(end.circuitId, ends);
+    return new Path(this.#tables, end);
+  }
+
+  /** Ids of all circuits in the table. */
+  circuitIds(): string[] {
+    return [...this.#circuits.keys()];
+  }
+
+  /** Details of a circuit for the controller's inspection; `undefined` when it is not known here. */
+  inspectCircuit(circuitId: string): Record<string, unknown> | undefined {
+    const circuit = this.#circuits.get(circuitId);
+    if (circuit === undefined) return undefined;
+    const xgressDetails: Record<string, unknown> = {};
+    for (const end of this.#ends.get(circuitId) ?? []) xgressDetails[end.address] = end.inspect();
+    return {
+      circuitId,
+      ctrlId: circuit.controllerId,
+      timeSinceActivity: `${Date.now() - circuit.lastActivity}ms`,
+      forwards: Object.fromEntries(circuit.forwards.map((f) => [f.source, f.target])),
+      xgressDetails,
+    };
+  }
+
+  // Reports -----------------------------------------------------------------------------------------------------------
+
+  onFault(listener: (fault: Fault) => void): () => void {
+    this.#faultListeners.add(listener);
+    return () => this.#faultListeners.delete(listener);
+  }
+
+  onIdle(listener: (idle: IdleCircuits) => void): () => void {
+    this.#idleListeners.add(listener);
+    return () => this.#idleListeners.delete(listener);
+  }
+
+  /** Starts the periodic reports and close checks. */
+  startScans(): void {
+    if (this.#timers.length > 0) return;
+    this.#faults.start(this.options.faultTxIntervalMs);
+    this.#every(this.options.idleTxIntervalMs, () => this.scanIdle());
+    this.#every(this.options.xgressCloseCheckIntervalMs, () => this.scanClosing());
+  }
+
+  /** One look for idle circuits; called by the timer. */
+  scanIdle(now = Date.now()): void {
+    const byOwner = new Map<string, Map<string, number>>();
+    for (const circuit of this.#circuits.values()) {
+      const idle = now - circuit.lastActivity;
+      if (idle <= this.options.idleCircuitTimeoutMs) continue;
+      const ids = byOwner.get(circuit.controllerId) ?? new Map<string, number>();
+      byOwner.set(circuit.controllerId, ids.set(circuit.id, idle));
+    }
+    for (const [controllerId, idle] of byOwner) {
+      for (const listener of this.#idleListeners) listener({ controllerId, idle });
+    }
+  }
+
+  /** One look at the circuits that were unrouted with now = false; called by the timer. */
+  scanClosing(now = Date.now()): void {
+    for (const [circuitId, since] of this.#closing) {
+      const ends = this.#ends.get(circuitId);
+      let quiet = true;
+      for (const end of ends ?? []) {
+        const last = Math.max(end.lastReceived, since);
+        if (now - last < this.options.xgressCloseCheckIntervalMs) quiet = false;
+      }
+      if (quiet) this.#remove(circuitId);
+    }
+  }
+
+  /** Reports the collected forwarding faults now instead of at the next interval. */
+  flushFaults(): void {
+    this.#faults.flush();
+  }
+
+  /** Stops the timers, cancels running dials and closes every local end. */
+  close(): void {
+    for (const timer of this.#timers.splice(0)) clearInterval(timer);
+    this.#faults.stop();
+    this.#routes.close();
+    for (const id of [...this.#circuits.keys(), ...this.#ends.keys()]) this.#remove(id);
+    this.budget.close();
+  }
+
+  // Hot path ----------------------------------------------------------------------------------------------------------
+
+  #fromLink(linkId: string, frame: FrameView, underlay: Underlay): boolean {
+    const type = frame.contentType;
+    if (type < XgressType.Payload || type > XgressType.Control) return false;
+    if (type === XgressType.Control) {
+      this.#controlFromLink(linkId, frame);
+      return true;
+    }
+    const headers = this.#headers;
+    if (!headers.read(frame)) {
+      this.#reportMalformed(linkId, type);
+      return true;
+    }
+    const id = frame.buffer.latin1Slice(headers.idStart, headers.idEnd);
+    const flags = headers.flags;
+    const circuit = this.#circuits.get(id);
+    const forward = circuit?.from(linkId);
+    const destination = forward === undefined ? undefined : this.#destination(forward);
+    if (circuit === undefined || forward === undefined || destination === undefined) {
+      if (type === XgressType.Payload && circuit?.ended !== true) this.#faults.add(id, circuit?.controllerId);
+      return true;
+    }
+    if ((flags & XgressFlag.Retransmit) === 0 || type !== XgressType.Payload) circuit.lastActivity = Date.now();
+    if (headers.hasHeartbeat && destination.kind === "link") this.#forwardStripped(frame, forward, destination, flags, underlay);
+    else if (type === XgressType.Payload) destination.payload(frame, forward, flags, underlay);
+    else destination.ack(frame, forward);
+    return true;
+  }
+
+  #forwardStripped(frame: FrameView, forward: Forward, destination: Destination, flags: number, from: Underlay): void {
+    const copy = this.pool.take(frame.end - frame.start);
+    const length = copyWithoutHeartbeat(frame, copy);
+    const headersEnd = 20 + copy.readInt32LE(12);
+    const stripped: FrameView = {
+      buffer: copy,
+      start: 0,
+      contentType: frame.contentType,
+      sequence: frame.sequence,
+      headersStart: 20,
+      headersEnd,
+      bodyStart: headersEnd,
+      end: length,
+    };
+    if (frame.contentType === XgressType.Payload) destination.payload(stripped, forward, flags, from);
+    else destination.ack(stripped, forward);
+    this.pool.give(copy);
+  }
+
+  #controlFromLink(linkId: string, frame: FrameView): void {
+    if (frame.end - frame.bodyStart < 2) return;
+    const id = frame.buffer.latin1Slice(frame.bodyStart + 1, frame.end);
+    const circuit = this.#circuits.get(id);
+    const forward = circuit?.from(linkId);
+    if (circuit === undefined || forward === undefined) return;
+    circuit.lastActivity = Date.now();
+    const destination = this.#destination(forward);
+    const verdict = answerTraceRoute(frame, this.#routerId, destination === undefined);
+    this.#passControl(verdict, forward, destination, linkId);
+  }
+
+  /** Sends a control message on, or its answer back to where it came from. */
+  #passControl(verdict: ControlReply, forward: Forward, destination: Destination | undefined, source: string): void {
+    if (verdict.back) this.#destinations.get(source)?.control(verdict.frame, forward);
+    else destination?.control(verdict.frame, forward);
+  }
+
+  #destination(forward: Forward): Destination | undefined {
+    const known = forward.destination;
+    return known !== undefined && !known.gone ? known : this.#resolve(forward);
+  }
+
+  #resolve(forward: Forward): Destination | undefined {
+    forward.destination = this.#destinations.get(forward.target);
+    return forward.destination;
+  }
+
+  // Tables ------------------------------------------------------------------------------------------------------------
+
+  #apply(route: RouteRequest, controllerId: string): void {
+    let circuit = this.#circuits.get(route.circuitId);
+    if (circuit === undefined) {
+      circuit = new Circuit(route.circuitId, controllerId, Date.now());
+      this.#circuits.set(circuit.id, circuit);
+    }
+    circuit.controllerId = controllerId;
+    circuit.lastActivity = Date.now();
+    this.#closing.delete(route.circuitId);
+    for (const forward of route.forwards) circuit.route(forward.srcAddress, forward.dstAddress);
+    for (const end of this.#ends.get(circuit.id) ?? []) end.rerouted();
+  }
+
+  #remove(circuitId: string): void {
+    this.#closing.delete(circuitId);
+    const circuit = this.#circuits.get(circuitId);
+    this.#circuits.delete(circuitId);
+    for (const forward of circuit?.forwards ?? []) forward.held?.clear();
+    const ends = this.#ends.get(circuitId);
+    this.#ends.delete(circuitId);
+    for (const end of ends ?? []) {
+      this.#gone(end.address);
+      end.unrouted();
+    }
+  }
+
+  /** Takes back an end that was dialed for a route which then failed. */
+  #discard(address: string): void {
+    const end = this.#destinations.get(address);
+    if (end === undefined || !isLocalEnd(end)) return;
+    this.#gone(address);
+    this.#ends.get(end.circuitId)?.delete(end);
+    if (this.#ends.get(end.circuitId)?.size === 0) this.#ends.delete(end.circuitId);
+    end.unrouted();
+  }
+
+  #endClosed(end: LocalEnd): void {
+    if (this.#destinations.get(end.address) === end) this.#gone(end.address);
+    const ends = this.#ends.get(end.circuitId);
+    ends?.delete(end);
+    if (ends?.size === 0) this.#ends.delete(end.circuitId);
+    const circuit = this.#circuits.get(end.circuitId);
+    if (circuit === undefined) return;
+    circuit.ended = true;
+    this.#emitFault({
+      subject: end.side === "initiator" ? FaultKind.Ingress : FaultKind.Egress,
+      ids: [end.circuitId],
+      controllerId: circuit.controllerId,
+    });
+  }
+
+  #gone(address: string): void {
+    const known = this.#destinations.get(address);
+    if (known === undefined) return;
+    known.gone = true;
+    this.#destinations.delete(address);
+  }
+
+  #wakeEnds(): void {
+    for (const ends of this.#ends.values()) for (const end of ends) end.rerouted();
+  }
+
+  #emitFault(fault: Fault): void {
+    for (const listener of this.#faultListeners) listener(fault);
+  }
+
+  #every(intervalMs: number, look: () => void): void {
+    if (intervalMs <= 0) return;
+    const timer = setInterval(look, intervalMs);
+    timer.unref();
+    this.#timers.push(timer);
+  }
+
+  #reportMalformed(linkId: string, contentType: number): void {
+    if (this.#malformed++ === 0) {
+      this.#log.warn({ linkId, contentType }, "frame without a circuit id on a link; it and all like it are dropped");
+    }
+  }
+}
+
+function isLocalEnd(destination: Destination): destination is LocalEnd {
+  return destination.kind === "xgress";
+}

@@ -1,0 +1,123 @@
+import { type Channel, type FrameView, type Underlay, XgressFlag } from "@sallyport/wire";
+import type { Destination, Forward } from "./circuit.ts";
+import { FairOutput } from "./fair-output.ts";
+import type { FramePool } from "./frame-pool.ts";
+import { type TransitBudget, TransitQueue } from "./transit-queue.ts";
+
+/** A link as the forwarder sees it: established, verified, and owned by the link registry. */
+export interface LinkPort {
+  readonly id: string;
+  readonly channel: Channel;
+  /** Dial attempt that made it. */
+  iteration: number;
+  /** Id of the router at the other end. */
+  peerId: string;
+}
+
+const AckUnderlay = "link.ack";
+/** Acknowledgements are small and never held back; only a connection that takes nothing at all for long gets this full. */
+const MAX_ACK_BACKLOG = 8 * 1024 * 1024;
+
+/** What the router counts about one link; plain numbers that a timer publishes. */
+export interface LinkCounters {
+  payloadsOut: number;
+  payloadBytesOut: number;
+  held: number;
+  droppedRetransmits: number;
+}
+
+/**
+ * A link as the destination of circuits. Frames are copied from where they were read straight into the output of one of
+ * its connections with the channel's next sequence number; everything else stays as the sender wrote it, the time of
+ * sending (2260) included (docs/protocol/data-path.md, "Forwarding").
+ */
+export class LinkDestination implements Destination {
+  readonly kind = "link" as const;
+  readonly port: LinkPort;
+  readonly counters: LinkCounters = { payloadsOut: 0, payloadBytesOut: 0, held: 0, droppedRetransmits: 0 };
+  gone = false;
+  readonly #pool: FramePool;
+  readonly #budget: TransitBudget;
+  #outputs: FairOutput[] = [];
+
+  constructor(port: LinkPort, pool: FramePool, budget: TransitBudget) {
+    this.port = port;
+    this.#pool = pool;
+    this.#budget = budget;
+  }
+
+  get address(): string {
+    return this.port.id;
+  }
+
+  outputFor(forward: Forward): FairOutput | undefined {
+    const known = forward.output;
+    if (known !== undefined && !known.underlay.isClosed && this.#outputs.includes(known)) return known;
+    const channel = this.port.channel;
+    if (channel.isClosed) return undefined;
+    forward.output = this.#fair(channel.underlayFor(forward.circuit.key));
+    return forward.output;
+  }
+
+  payload(frame: FrameView, forward: Forward, flags: number, from?: Underlay): void {
+    const output = this.outputFor(forward);
+    if (output === undefined) return;
+    const held = forward.held;
+    if ((held !== undefined && held.count > 0) || (output.isFull && from !== undefined)) {
+      if ((flags & XgressFlag.Retransmit) !== 0) {
+        this.counters.droppedRetransmits++;
+        return;
+      }
+      this.counters.held++;
+      this.#queueOf(forward).hold(frame, output, from);
+      return;
+    }
+    this.counters.payloadsOut++;
+    this.counters.payloadBytesOut += frame.end - frame.bodyStart;
+    writeFrame(frame, output.underlay);
+  }
+
+  ack(frame: FrameView, forward: Forward): void {
+    this.#writeNow(frame, forward);
+  }
+
+  control(frame: FrameView, forward: Forward): void {
+    this.#writeNow(frame, forward);
+  }
+
+  #writeNow(frame: FrameView, forward: Forward): void {
+    const channel = this.port.channel;
+    if (channel.isClosed) return;
+    let underlay: Underlay | undefined;
+    for (const candidate of channel.underlays) if (candidate.type === AckUnderlay) underlay = candidate;
+    underlay ??= this.outputFor(forward)?.underlay;
+    if (underlay === undefined) return;
+    if (underlay.output.pending > MAX_ACK_BACKLOG) return;
+    writeFrame(frame, underlay);
+  }
+
+  #queueOf(forward: Forward): TransitQueue {
+    if (!(forward.held instanceof TransitQueue)) {
+      forward.held = new TransitQueue(forward, this.#pool, this.#budget);
+    }
+    return forward.held;
+  }
+
+  #fair(underlay: Underlay): FairOutput {
+    for (const output of this.#outputs) if (output.underlay === underlay) return output;
+    const made = new FairOutput(underlay);
+    this.#outputs = this.#outputs.filter((output) => !output.underlay.isClosed);
+    this.#outputs.push(made);
+    return made;
+  }
+}
+
+/** Copies a frame into an output and gives it the channel's next sequence. */
+export function writeFrame(frame: FrameView, underlay: Underlay): void {
+  if (underlay.isClosed) return;
+  const output = underlay.output;
+  const at = output.reserve(frame.end - frame.start);
+  const slab = output.slab;
+  frame.buffer.copy(slab, at, frame.start, frame.end);
+  slab.writeInt32LE(output.nextSequence(), at + 8);
+}

@@ -1,0 +1,30 @@
+/** Settings of the forwarder; all times in milliseconds. The names are those of the `forwarder` section of router.yml. */
+export interface ForwarderOptions {
+  /** How often forwarding faults are reported; 0: never. */
+  faultTxIntervalMs: number;
+  /** A circuit without a frame for this long is put to its controller for confirmation. */
+  idleCircuitTimeoutMs: number;
+  /** How often idle circuits are looked for; 0: never. */
+  idleTxIntervalMs: number;
+  /** How often, and after how much silence, a circuit that was unrouted with now = false ends. */
+  xgressCloseCheckIntervalMs: number;
+  /** Waiting time before each egress dial. */
+  xgressDialDwellTimeMs: number;
+  /** Egress dials that may wait for a worker. */
+  xgressDialQueueLength: number;
+  /** Egress dials at the same time. */
+  xgressDialWorkerCount: number;
+  /** Memory that transit payloads waiting for room on a link may hold together, in bytes. */
+  transitBufferBytes: number;
+}
+
+export const forwarderDefaults: ForwarderOptions = {
+  faultTxIntervalMs: 15_000,
+  idleCircuitTimeoutMs: 60_000,
+  idleTxIntervalMs: 60_000,
+  xgressCloseCheckIntervalMs: 5_000,
+  xgressDialDwellTimeMs: 0,
+  xgressDialQueueLength: 1_000,
+  xgressDialWorkerCount: 128,
+  transitBufferBytes: 64 * 1024 * 1024,
+};

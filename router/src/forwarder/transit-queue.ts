@@ -1,0 +1,151 @@
+import type { FrameView, Underlay } from "@sallyport/wire";
+import type { Forward, HeldPayloads } from "./circuit.ts";
+import type { FairOutput } from "./fair-output.ts";
+import type { FramePool } from "./frame-pool.ts";
+import { FrameQueue } from "./frame-queue.ts";
+
+/** How much one direction of a circuit may have waiting: twice the largest send window, headers of small payloads included. */
+const MAX_HELD_PER_CIRCUIT = 8 * 1024 * 1024;
+/** How long a source is stopped before its payloads are dropped instead; what makes circular waiting impossible. */
+const MAX_PAUSE_MS = 100;
+
+/**
+ * The memory that waiting transit payloads of all circuits may hold together. When it is used up, the underlays that
+ * bring more are paused, but only for a moment: if nothing drained until then, reading goes on and payloads that find
+ * no room are dropped (senders retransmit), because two routers that wait for each other would otherwise wait for ever
+ * (docs/protocol/data-path.md, "Push-back").
+ */
+export class TransitBudget {
+  readonly #limit: number;
+  readonly #maxPauseMs: number;
+  readonly #paused = new Set<Underlay>();
+  #bytes = 0;
+  #shedding = false;
+  #timer: NodeJS.Timeout | undefined;
+  /** Payloads dropped for want of room since start. */
+  dropped = 0;
+
+  constructor(limit = 64 * 1024 * 1024, maxPauseMs = MAX_PAUSE_MS) {
+    this.#limit = limit;
+    this.#maxPauseMs = maxPauseMs;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Underlays not read at the moment. */
+  get paused(): number {
+    return this.#paused.size;
+  }
+
+  /** Asks for `bytes` of room for a payload read from `from`. False: drop it. */
+  take(bytes: number, from: Underlay | undefined): boolean {
+    if (this.#bytes + bytes > this.#limit) {
+      if (this.#shedding) {
+        this.dropped++;
+        return false;
+      }
+      if (from !== undefined) this.#pause(from);
+    }
+    this.#bytes += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.#bytes -= bytes;
+    if (this.#bytes > this.#limit * 0.75) return;
+    this.#shedding = false;
+    this.#resume();
+  }
+
+  close(): void {
+    this.#resume();
+  }
+
+  #pause(underlay: Underlay): void {
+    if (this.#paused.has(underlay)) return;
+    underlay.pause();
+    this.#paused.add(underlay);
+    this.#timer ??= setTimeout(() => {
+      this.#shedding = true;
+      this.#resume();
+    }, this.#maxPauseMs);
+  }
+
+  #resume(): void {
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#paused.size === 0) return;
+    const underlays = [...this.#paused];
+    this.#paused.clear();
+    for (const underlay of underlays) underlay.resume();
+  }
+}
+
+/** Payloads of one direction of a transit circuit that wait for room on a link. */
+export class TransitQueue implements HeldPayloads {
+  readonly #forward: Forward;
+  readonly #pool: FramePool;
+  readonly #budget: TransitBudget;
+  readonly #frames = new FrameQueue();
+  #output: FairOutput | undefined;
+
+  constructor(forward: Forward, pool: FramePool, budget: TransitBudget) {
+    this.#forward = forward;
+    this.#pool = pool;
+    this.#budget = budget;
+  }
+
+  get count(): number {
+    return this.#frames.count;
+  }
+
+  get bytes(): number {
+    return this.#frames.bytes;
+  }
+
+  /** Keeps a copy of `frame` until `output` has room. Drops it when this circuit, or all together, hold too much. */
+  hold(frame: FrameView, output: FairOutput, from: Underlay | undefined): void {
+    const length = frame.end - frame.start;
+    if (this.#frames.bytes + length > MAX_HELD_PER_CIRCUIT) {
+      this.#budget.dropped++;
+      return;
+    }
+    if (!this.#budget.take(length, from)) return;
+    const copy = this.#pool.take(length);
+    frame.buffer.copy(copy, 0, frame.start, frame.end);
+    this.#frames.push(copy, length);
+    this.#output = output;
+    output.wait(this);
+  }
+
+  takeTurn(): boolean {
+    const length = this.#frames.headLength;
+    const frame = this.#frames.shift();
+    if (frame === undefined || this.#output === undefined) return false;
+    const output = this.#output.underlay.output;
+    const at = output.reserve(length);
+    frame.copy(output.slab, at, 0, length);
+    output.slab.writeInt32LE(output.nextSequence(), at + 8);
+    this.#pool.give(frame);
+    this.#budget.release(length);
+    return this.#frames.count > 0;
+  }
+
+  outputGone(): void {
+    const output = this.#forward.destination?.outputFor(this.#forward);
+    if (output === undefined) this.clear();
+    else {
+      this.#output = output;
+      output.wait(this);
+    }
+  }
+
+  clear(): void {
+    const bytes = this.#frames.bytes;
+    this.#output?.leave(this);
+    this.#frames.clear((frame) => this.#pool.give(frame));
+    this.#budget.release(bytes);
+  }
+}
