@@ -1,4 +1,9 @@
 export { type Address, AddressError, addressFromUrl, formatAddress, parseAddress } from "./address.ts";
+export * from "./catalogue/base.ts";
+export * from "./catalogue/control.ts";
+export * from "./catalogue/edge.ts";
+export * from "./catalogue/link.ts";
+export * from "./catalogue/xgress.ts";
 export {
   type CertificateRequest,
   createCsr,
@@ -18,7 +23,11 @@ export {
   spiffeId,
   splitPem,
 } from "./certificates.ts";
+export { byteMap, decodeControl, encodeControl } from "./control-message.ts";
 export * from "./errors.ts";
+export * as ctrlPb from "./generated/ctrl_pb.ts";
+export * as edgeCtrlPb from "./generated/edge_ctrl_pb.ts";
+export * as metricsPb from "./generated/metrics_pb.ts";
 export {
   type Identity,
   type IdentityConfig,

@@ -1,0 +1,189 @@
+/** Content types of the control channel: fabric 1000 to 1053 (docs/protocol/control.md "Messages"). */
+export const ControlType = {
+  CircuitRequest: 1000,
+  CircuitSuccess: 1001,
+  Dial: 1002,
+  LinkConnected: 1003,
+  Fault: 1004,
+  Route: 1005,
+  Unroute: 1006,
+  Metrics: 1007,
+  TogglePipeTracesRequest: 1008,
+  TraceEvent: 1010,
+  CreateTerminatorRequest: 1011,
+  RemoveTerminatorRequest: 1012,
+  InspectRequest: 1013,
+  InspectResponse: 1014,
+  CircuitFailed: 1016,
+  ValidateTerminatorsRequest: 1017,
+  UpdateTerminatorRequest: 1018,
+  Settings: 1020,
+  RouteResult: 1022,
+  CircuitConfirmation: 1034,
+  RouterLinks: 1035,
+  VerifyRouter: 1036,
+  UpdateCtrlAddresses: 1037,
+  RemoveTerminatorsRequest: 1038,
+  QuiesceRouter: 1039,
+  DequiesceRouter: 1040,
+  ValidateTerminatorsV2Request: 1041,
+  ValidateTerminatorsV2Response: 1042,
+  DecommissionRouter: 1043,
+  PeerStateChanges: 1050,
+  UpdateClusterLeader: 1051,
+  RouterInterfacesUpdate: 1052,
+  LinkStateUpdate: 1053,
+} as const;
+
+/** Content types of the control channel: edge, 20000 to 20506 (docs/protocol/control.md "Messages"). */
+export const EdgeCtrlType = {
+  ServerHello: 20000,
+  ClientHello: 20001,
+  Error: 20002,
+  SessionRemoved: 20102,
+  ApiSessionAdded: 20200,
+  ApiSessionUpdated: 20201,
+  ApiSessionRemoved: 20202,
+  ApiSessionHeartbeat: 20203,
+  RequestClientReSync: 20204,
+  CreateCircuitRequest: 20205,
+  CreateCircuitResponse: 20206,
+  CreateTerminatorRequest: 20207,
+  CreateTerminatorResponse: 20208,
+  UpdateTerminatorRequest: 20209,
+  UpdateTerminatorResponse: 20210,
+  RemoveTerminatorRequest: 20211,
+  RemoveTerminatorResponse: 20212,
+  ValidateSessionsRequest: 20213,
+  HealthEvent: 20214,
+  CreateTerminatorV2Request: 20216,
+  CreateTerminatorV2Response: 20217,
+  CreateCircuitV2Request: 20218,
+  CreateCircuitV2Response: 20219,
+  CreateTunnelCircuitV2Request: 20220,
+  CreateTunnelCircuitV2Response: 20221,
+  CreateCircuitV3Request: 20222,
+  CreateCircuitV3Response: 20223,
+  EnrollmentCertsResponse: 20301,
+  EnrollmentExtendRouterRequest: 20302,
+  EnrollmentExtendRouterVerifyRequest: 20303,
+  CreateApiSessionRequest: 20400,
+  CreateApiSessionResponse: 20401,
+  CreateCircuitForServiceRequest: 20402,
+  CreateCircuitForServiceResponse: 20403,
+  ListServicesRequest: 20404,
+  ServicesList: 20405,
+  CreateTunnelTerminatorRequest: 20406,
+  CreateTunnelTerminatorResponse: 20407,
+  UpdateTunnelTerminatorRequest: 20408,
+  UpdateTunnelTerminatorResponse: 20409,
+  RemoveTunnelTerminatorRequest: 20410,
+  RemoveTunnelTerminatorResponse: 20411,
+  TunnelHealthEvent: 20412,
+  CreateTunnelTerminatorV2Request: 20413,
+  CreateTunnelTerminatorV2Response: 20414,
+  ConnectEvents: 20415,
+  DataState: 20500,
+  DataStateChangeSet: 20501,
+  ValidateDataStateRequest: 20503,
+  ValidateDataStateResponse: 20504,
+  SubscribeToDataModel: 20505,
+  CurrentIndex: 20506,
+} as const;
+
+/** Headers of a router's hello and of the controller's result. */
+export const ControlHello = {
+  /** Hello and result: version info of the sender. */
+  Version: 4,
+  /** Router hello: protobuf `Listeners`. */
+  Listeners: 10,
+  /** Router hello: protobuf `RouterMetadata`. */
+  RouterMetadata: 11,
+  /** Result: capability bits, big-endian. */
+  Capabilities: 12,
+  /** Result: protobuf with the controller's API addresses. */
+  ApiAddresses: 13,
+} as const;
+
+/** Headers of fabric control messages. */
+export const ControlHeader = {
+  /** Failed result: u32, 1 = too busy, try again later. */
+  RateLimited: 10,
+  /** CircuitSuccess: the xgress address of the initiating side. */
+  CircuitSuccessAddress: 1100,
+  RouteResultAttempt: 1101,
+  /** Its presence means success, whatever its value. */
+  RouteResultSuccess: 1102,
+  RouteResultError: 1103,
+  /** One byte, see `RouteErrorCode`. */
+  RouteResultErrorCode: 1104,
+} as const;
+
+/** Headers of CreateCircuitV2 and V3; a request and its response share numbers with different meanings. */
+export const CreateCircuitHeader = {
+  PeerData: 10,
+  SessionToken: 11,
+  Fingerprints: 12,
+  TerminatorInstanceId: 13,
+  ApiSessionToken: 14,
+  IdentityId: 15,
+  ServiceId: 16,
+  RequestedCircuitId: 17,
+  ResponseCircuitId: 11,
+  ResponseAddress: 12,
+  ResponseTags: 13,
+} as const;
+
+/** Headers of other edge control messages. */
+export const EdgeCtrlHeader = {
+  /** ApiSessionAdded and Updated: name of the synchronisation strategy, `instant`. */
+  SyncStrategyType: 1013,
+  /** ApiSessionAdded: JSON `{id, isLast, sequence}`. */
+  SyncStrategyState: 1014,
+  /** Error: u32, see `EdgeErrorCode`. */
+  ErrorCode: 1014,
+  TerminatorId: 1022,
+  CheckPassed: 1023,
+  /** ServerHello and ClientHello: the sender knows the router data model. */
+  DataModel: 1024,
+  /** CurrentIndex, ClientHello: u64. */
+  DataModelIndex: 1025,
+  /** Error of a circuit request: the circuit it is about. */
+  CircuitId: 1026,
+} as const;
+
+/** Keys of the peer data that travels with circuits and terminators. */
+export const PeerData = {
+  PublicKey: 1003,
+  CallerId: 1008,
+  AppData: 1011,
+  ConnectionMarker: 1025,
+  TerminatorLocalAddress: 1110,
+  TerminatorRemoteAddress: 1111,
+  InitiatorLocalAddress: 1112,
+  InitiatorRemoteAddress: 1113,
+  StickinessToken: 1114,
+} as const;
+
+/** Why a route could not be set up: header 1104 of a RouteResult. */
+export const RouteErrorCode = {
+  Generic: 0,
+  InvalidTerminator: 1,
+  MisconfiguredTerminator: 2,
+  DialTimedOut: 3,
+  ConnectionRefused: 4,
+} as const;
+
+/** Numbers of the bits in the controller's capability mask, header 12 of the hello result. */
+export const ControllerCapability = {
+  CreateTerminatorV2: 1,
+  SingleRouterLinkSource: 2,
+  CreateCircuitV2: 3,
+  RouterDataModel: 4,
+} as const;
+
+/** The attempt number of a Route that replaces the path of a living circuit. */
+export const rerouteAttempt = 99969996;
+
+/** Application protocol name of control channels. */
+export const controlAlpn = "ziti-ctrl";
