@@ -17,6 +17,8 @@ export interface ListQuery {
   readonly filter: FilterNode | undefined;
   /** At most five; ties, and lists without a sort, are ordered by id. */
   readonly sort: readonly SortField[];
+  /** Where the sort was written, which decides the error code of a bad one. */
+  readonly sortIn: "filter" | "sort";
   readonly limit: number;
   readonly offset: number;
 }
@@ -29,7 +31,7 @@ export interface RawListQuery {
 }
 
 /** The list of everything in id order. */
-export const EVERYTHING: ListQuery = { filter: undefined, sort: [], limit: NO_LIMIT, offset: 0 };
+export const EVERYTHING: ListQuery = { filter: undefined, sort: [], sortIn: "sort", limit: NO_LIMIT, offset: 0 };
 
 /**
  * Reads the four parameters. `skip`, `limit` and `sort by` inside the filter win over the parameters.
@@ -39,12 +41,13 @@ export function parseListQuery(query: RawListQuery): ListQuery {
   const limit = clampLimit(integer("limit", query.limit, DEFAULT_LIMIT));
   const offset = clampOffset(integer("offset", query.offset, 0));
   const text = query.filter ?? "";
-  if (text === "") return { filter: undefined, sort: sortOf(query.sort), limit, offset };
+  if (text === "") return { filter: undefined, sort: sortOf(query.sort), sortIn: "sort", limit, offset };
   try {
     const parsed = parseFilter(text);
     return {
       filter: parsed.where,
       sort: parsed.sort.length > 0 ? parsed.sort : sortOf(query.sort),
+      sortIn: parsed.sort.length > 0 ? "filter" : "sort",
       limit: parsed.limit === undefined ? limit : parsed.limit === "none" ? NO_LIMIT : clampLimit(parsed.limit),
       offset: parsed.skip === undefined ? offset : clampOffset(parsed.skip),
     };
