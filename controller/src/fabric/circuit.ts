@@ -20,43 +20,7 @@ export interface Circuit {
   readonly peerData: PeerData;
 }
 
-/** All circuits that are up. */
-export class CircuitTable {
-  readonly #circuits = new Map<string, Circuit>();
-
-  get size(): number {
-    return this.#circuits.size;
-  }
-
-  get(id: string): Circuit | undefined {
-    return this.#circuits.get(id);
-  }
-
-  all(): Circuit[] {
-    return [...this.#circuits.values()];
-  }
-
-  /** Adds a circuit, or replaces the one with its id. */
-  put(circuit: Circuit): void {
-    this.#circuits.set(circuit.id, circuit);
-  }
-
-  remove(id: string): Circuit | undefined {
-    const circuit = this.#circuits.get(id);
-    this.#circuits.delete(id);
-    return circuit;
-  }
-
-  overLink(linkId: string): Circuit[] {
-    return this.all().filter((c) => c.route.links.includes(linkId));
-  }
-
-  /** Circuits that begin or end at a router. */
-  endingAt(routerId: string): Circuit[] {
-    return this.all().filter((c) => c.route.routers[0] === routerId || c.route.routers.at(-1) === routerId);
-  }
-
-  ofService(serviceId: string): Circuit[] {
-    return this.all().filter((c) => c.serviceId === serviceId);
-  }
+/** True when the router is the first or the last of the circuit's path. */
+export function isEnd(circuit: Circuit, routerId: string): boolean {
+  return circuit.route.routers[0] === routerId || circuit.route.routers.at(-1) === routerId;
 }

@@ -1,4 +1,4 @@
-import { LinkTable } from "./link-table.ts";
+import { isUsable, LinkTable, linkCost } from "./link-table.ts";
 import type { FabricOptions } from "./options.ts";
 import { type Path, PathFinder } from "./path.ts";
 import type { RouterConnection } from "./router-connection.ts";
@@ -60,8 +60,10 @@ export class Mesh {
 
   /** Present cost of a way: all links and all routers, the first included. A link that is gone makes it infinite. */
   costOf(way: Pick<Path, "routers" | "links">): number {
-    const usable = new Map(this.links.usable().map((l) => [l.id, l.cost]));
-    const links = way.links.reduce((sum, id) => sum + (usable.get(id) ?? Number.POSITIVE_INFINITY), 0);
+    const links = way.links.reduce((sum, id) => {
+      const link = this.links.get(id);
+      return sum + (link !== undefined && isUsable(link) ? linkCost(link) : Number.POSITIVE_INFINITY);
+    }, 0);
     return way.routers.reduce(
       (sum, id) => sum + Math.max(this.#routers.get(id)?.record.cost ?? 0, this.#minRouterCost),
       links,

@@ -1,0 +1,52 @@
+import type { Circuit } from "./circuit.ts";
+import type { Link } from "./link-table.ts";
+
+/** Why a circuit could not be made; the names are those of circuit events. */
+export const CircuitFailureCause = {
+  InvalidService: "INVALID_SERVICE",
+  NoTerminators: "NO_TERMINATORS",
+  NoOnlineTerminators: "NO_ONLINE_TERMINATORS",
+  NoPath: "NO_PATH",
+  PathMissingLink: "PATH_MISSING_LINK",
+  InvalidStrategy: "INVALID_STRATEGY",
+  StrategyError: "STRATEGY_ERR",
+  RouterResponseTimeout: "ROUTER_RESPONSE_TIMEOUT",
+  RouterGeneric: "ROUTER_ERR_GENERIC",
+  RouterInvalidTerminator: "ROUTER_ERR_INVALID_TERMINATOR",
+  RouterMisconfiguredTerminator: "ROUTER_ERR_MISCONFIGURED_TERMINATOR",
+  RouterDialTimedOut: "ROUTER_ERR_DIAL_TIMED_OUT",
+  RouterConnectionRefused: "ROUTER_ERR_CONN_REFUSED",
+} as const;
+export type CircuitFailureCause = (typeof CircuitFailureCause)[keyof typeof CircuitFailureCause];
+
+/** What happens in the fabric, for logs, metrics and events. */
+export type FabricEvent =
+  | { readonly kind: "router-online" | "router-offline"; readonly routerId: string }
+  | { readonly kind: "circuit-created" | "circuit-rerouted"; readonly circuit: Circuit }
+  | { readonly kind: "circuit-removed"; readonly circuit: Circuit; readonly reason: string }
+  | {
+      readonly kind: "circuit-failed";
+      readonly circuitId: string;
+      readonly serviceId: string;
+      readonly clientId: string;
+      readonly cause: CircuitFailureCause;
+      readonly message: string;
+    }
+  | { readonly kind: "link-connected" | "link-faulted"; readonly link: Link };
+
+/** Hears of every event; never throws. */
+export type FabricEventHandler = (event: FabricEvent) => void;
+
+/** Hands each event to every handler. */
+export class FabricEvents {
+  readonly #handlers = new Set<FabricEventHandler>();
+
+  on(handler: FabricEventHandler): () => void {
+    this.#handlers.add(handler);
+    return () => this.#handlers.delete(handler);
+  }
+
+  emit(event: FabricEvent): void {
+    for (const handler of this.#handlers) handler(event);
+  }
+}

@@ -1,0 +1,127 @@
+import type { Logger } from "@sallyport/wire";
+import { type Circuit, isEnd } from "./circuit.ts";
+import type { CircuitRegistry } from "./circuit-registry.ts";
+import type { Mesh } from "./mesh.ts";
+import type { FabricOptions } from "./options.ts";
+import type { Path } from "./path.ts";
+import { planSmartReroutes } from "./reroute-plan.ts";
+import type { RouteExchange } from "./route-exchange.ts";
+import type { CircuitRoute } from "./route-plan.ts";
+
+export interface RerouterParts {
+  readonly mesh: Mesh;
+  readonly circuits: CircuitRegistry;
+  readonly exchange: RouteExchange;
+  /** True while a router that lost its control channel is expected back. */
+  readonly isAwaited: (routerId: string) => boolean;
+  readonly options: Pick<FabricOptions, "routeTimeoutMs" | "rerouteFraction" | "rerouteCap" | "minCostDelta">;
+  readonly log: Logger;
+}
+
+/** Tries for a circuit that a router cannot forward. */
+const FAULT_TRIES = 2;
+
+/**
+ * Moves circuits to other paths between the same two routers, when a link of theirs is gone or a much cheaper path has appeared. A circuit without a path
+ * is removed, unless an end of it is only away for a moment: then it is looked at again when that router is back or given up.
+ *
+ * Source: docs/protocol/fabric.md, "Rerouting".
+ */
+export class Rerouter {
+  readonly #parts: RerouterParts;
+  readonly #moving = new Set<string>();
+  /** Circuits to move as soon as both their ends are connected. */
+  readonly #postponed = new Set<string>();
+
+  constructor(parts: RerouterParts) {
+    this.#parts = parts;
+  }
+
+  /** A link may not carry circuits any more. */
+  async linkLost(linkId: string): Promise<void> {
+    await Promise.all(this.#parts.circuits.overLink(linkId).map((c) => this.#moveOrEnd(c.id, 1)));
+  }
+
+  /** A router cannot forward this circuit. */
+  async forwardFault(circuitId: string): Promise<void> {
+    await this.#moveOrEnd(circuitId, FAULT_TRIES);
+  }
+
+  /** A router is connected again, or given up: what waited for it is decided now. */
+  async routerSettled(routerId: string): Promise<void> {
+    const { circuits } = this.#parts;
+    const due = [...this.#postponed].filter((id) => {
+      const circuit = circuits.get(id);
+      return circuit === undefined || isEnd(circuit, routerId);
+    });
+    for (const id of due) this.#postponed.delete(id);
+    await Promise.all(due.map((id) => this.#moveOrEnd(id, 1)));
+  }
+
+  /** Moves the few dearest circuits to clearly cheaper paths. Called every cycle. */
+  async improve(): Promise<void> {
+    const { mesh, circuits, options, log } = this.#parts;
+    const movable = circuits.all().map((circuit) => ({ ...circuit.route, id: circuit.id, circuit }));
+    const plan = planSmartReroutes(
+      movable,
+      (way) => mesh.costOf(way),
+      (from, to) => mesh.paths().path(from, to),
+      options,
+    );
+    await Promise.all(
+      plan.map(async ({ circuit: { id }, path, gain }) => {
+        log.info({ circuitId: id, gain, path: path.routers }, "a circuit moves to a cheaper path");
+        await this.#move(id, path);
+      }),
+    );
+  }
+
+  async #moveOrEnd(circuitId: string, tries: number): Promise<void> {
+    const { mesh, circuits, isAwaited, log } = this.#parts;
+    for (let left = tries; left > 0; left--) {
+      const circuit = circuits.get(circuitId);
+      if (circuit === undefined || this.#moving.has(circuitId)) return;
+      const ends = endsOf(circuit);
+      const path = mesh.paths().path(ends.first, ends.last);
+      if (path === undefined) {
+        if (isAwaited(ends.first) || isAwaited(ends.last)) {
+          this.#postponed.add(circuitId);
+          return;
+        }
+        break;
+      }
+      if (await this.#move(circuitId, path)) return;
+    }
+    log.info({ circuitId }, "a circuit has no path left and is removed");
+    circuits.end(circuitId, true, "no path");
+  }
+
+  /** True when every router of the path has taken the circuit, or nothing is left to do. */
+  async #move(circuitId: string, path: Path): Promise<boolean> {
+    const { circuits, exchange, options } = this.#parts;
+    const circuit = circuits.get(circuitId);
+    if (circuit === undefined || this.#moving.has(circuitId)) return true;
+    const route: CircuitRoute = { ...circuit.route, routers: path.routers, links: path.links };
+    this.#moving.add(circuitId);
+    try {
+      // Recorded first: from now on a fault on the new path concerns this circuit, one on the old path does not.
+      circuits.moved({ ...circuit, route, updatedAt: new Date() });
+      return await exchange.moveAlong({
+        circuitId,
+        route,
+        tags: circuit.tags,
+        dialTimeoutMs: options.routeTimeoutMs,
+        waitMs: options.routeTimeoutMs,
+      });
+    } finally {
+      this.#moving.delete(circuitId);
+    }
+  }
+}
+
+function endsOf(circuit: Circuit): { first: string; last: string } {
+  const first = circuit.route.routers[0];
+  const last = circuit.route.routers.at(-1);
+  if (first === undefined || last === undefined) throw new Error(`circuit ${circuit.id} has a path without routers`);
+  return { first, last };
+}
