@@ -1,0 +1,67 @@
+/** JSON schemas of config types, and configs checked against them (docs/protocol/configs.md). */
+import { fieldError } from "@sallyport/api";
+import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
+
+const MOST_COMPILED = 200;
+
+/**
+ * Compiled schemas, the least recently used dropped first. A schema comes from an administrator, so nothing is fetched
+ * (no remote references) and formats are not checked.
+ */
+export class SchemaCache {
+  readonly #compiled = new Map<string, ValidateFunction>();
+
+  /** @throws ApiError 400 on field `schema` when it is no JSON schema with the root type `object` */
+  requireSchema(schema: Record<string, unknown>): void {
+    if (schema["type"] !== "object") {
+      throw fieldError("schema", "schema root must have type 'object'", JSON.stringify(schema["type"] ?? null));
+    }
+    try {
+      this.#compile(schema);
+    } catch (error) {
+      throw fieldError("schema", `invalid schema: ${error instanceof Error ? error.message : String(error)}`, schema);
+    }
+  }
+
+  /** @throws ApiError 400 naming the first violation */
+  check(schema: Record<string, unknown>, data: Record<string, unknown>): void {
+    const validate = this.#compile(schema);
+    if (validate(data)) return;
+    const first = validate.errors?.[0];
+    const field = first === undefined ? "data" : fieldOf(first);
+    throw fieldError(field, `${field} is invalid: ${first?.message ?? "does not match the schema"}`, valueAt(data, first));
+  }
+
+  #compile(schema: Record<string, unknown>): ValidateFunction {
+    const key = JSON.stringify(schema);
+    const known = this.#compiled.get(key);
+    if (known !== undefined) {
+      this.#compiled.delete(key);
+      this.#compiled.set(key, known);
+      return known;
+    }
+    // One instance per schema: two types may use the same `$id`.
+    const ajv = new Ajv({ strict: false, allErrors: false, validateFormats: false, logger: false });
+    const { $schema: _, ...plain } = schema;
+    const validate = ajv.compile(plain);
+    const oldest = this.#compiled.size >= MOST_COMPILED ? this.#compiled.keys().next().value : undefined;
+    if (oldest !== undefined) this.#compiled.delete(oldest);
+    this.#compiled.set(key, validate);
+    return validate;
+  }
+}
+
+function fieldOf(error: ErrorObject): string {
+  const path = error.instancePath.split("/").slice(1);
+  const missing: unknown = error.params["missingProperty"] ?? error.params["additionalProperty"];
+  return [...path, ...(typeof missing === "string" ? [missing] : [])].join(".") || "(root)";
+}
+
+function valueAt(data: Record<string, unknown>, error: ErrorObject | undefined): unknown {
+  let value: unknown = data;
+  for (const key of (error?.instancePath ?? "").split("/").slice(1)) {
+    const name = key.replaceAll("~1", "/").replaceAll("~0", "~");
+    value = typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined;
+  }
+  return value;
+}

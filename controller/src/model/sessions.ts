@@ -1,0 +1,142 @@
+import { apiError, fieldError, notFound } from "@sallyport/api";
+import { randomUUID } from "node:crypto";
+import { type Selectable, sql } from "kysely";
+import { appendChange } from "../store/change-log.ts";
+import { timeOrderedId } from "../store/ids.ts";
+import type { DialBind, SessionTable, Tags } from "../store/schema.ts";
+import { grantsOf, hasGrant, permissionsOn, routersOfIdentity, routersOfService } from "./access.ts";
+import type { ApiSessionRow } from "./api-sessions.ts";
+import type { Db, ModelContext } from "./context.ts";
+import { json } from "./entity.ts";
+import type { IdentityRow } from "./identities.ts";
+import { endSessions } from "./session-removal.ts";
+
+export type SessionRow = Selectable<SessionTable>;
+
+/** A router that a session may use. */
+export interface SessionRouter {
+  readonly id: string;
+  readonly name: string;
+}
+
+/** Permissions to dial or bind one service, made under an API session. */
+export class Sessions {
+  readonly #ctx: ModelContext;
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  /**
+   * The session of this API session, service and type: the existing one, or a new one if policy allows it. Decided and made in one
+   * transaction.
+   *
+   * @throws ApiError 404 when the identity cannot see the service, 400 when it may not dial or bind it, 400 `NO_EDGE_ROUTERS_AVAILABLE`
+   * when no edge router serves both (online or not)
+   */
+  async create(
+    apiSession: Pick<ApiSessionRow, "id">,
+    identity: IdentityRow,
+    request: { readonly serviceId: string; readonly type: DialBind; readonly tags?: Tags },
+  ): Promise<SessionRow> {
+    const { store } = this.#ctx;
+    const existing = await this.#existing(store.db, apiSession.id, request);
+    if (existing !== undefined) return existing;
+    return store.transaction(async (trx) => {
+      const service = await trx
+        .selectFrom("service")
+        .selectAll()
+        .where("id", "=", request.serviceId)
+        .forKeyShare()
+        .executeTakeFirst();
+      if (service === undefined) throw notFound("service", request.serviceId);
+      if (!(await hasGrant(trx, identity, service, request.type))) {
+        const visible = identity.is_admin || permissionsOn(await grantsOf(trx, identity), service).length > 0;
+        if (!visible) throw notFound("service", request.serviceId);
+        throw fieldError("ServiceId", "service not found", request.serviceId);
+      }
+      const routers = await this.commonRouters(trx, identity, service);
+      if (routers.length === 0) throw apiError("NO_EDGE_ROUTERS_AVAILABLE");
+      const row = await trx
+        .insertInto("session")
+        .values({
+          id: timeOrderedId(),
+          token: randomUUID(),
+          api_session_id: apiSession.id,
+          identity_id: identity.id,
+          service_id: service.id,
+          type: request.type,
+          tags: json(request.tags ?? {}),
+        })
+        .onConflict((conflict) => conflict.columns(["api_session_id", "service_id", "type"]).doNothing())
+        .returningAll()
+        .executeTakeFirst();
+      if (row === undefined) {
+        const made = await this.#existing(trx, apiSession.id, request);
+        if (made === undefined) throw notFound("service", request.serviceId);
+        return made;
+      }
+      await appendChange(trx, { kind: "session", key: row.id, op: "create" });
+      return row;
+    });
+  }
+
+  /** @throws ApiError 404, also for a session of another API session than `owner` */
+  async delete(id: string, owner?: string): Promise<void> {
+    const mine = owner === undefined ? sql`true` : sql`s.api_session_id = ${owner}`;
+    const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, sql`s.id = ${id} AND ${mine}`));
+    if (gone.length === 0) throw notFound("session", id);
+  }
+
+  /** The enabled edge routers that identity and service may both use. */
+  async commonRouters(
+    db: Db,
+    identity: { readonly id: string; readonly attrs: readonly string[] },
+    service: { readonly id: string; readonly attrs: readonly string[] },
+  ): Promise<SessionRouter[]> {
+    const forIdentity = await routersOfIdentity(db, identity, "r");
+    const forService = await routersOfService(db, service, "r");
+    const { rows } = await sql<SessionRouter>`
+      SELECT r.id, r.name FROM router r WHERE r.kind = 'edge' AND NOT r.disabled AND ${forIdentity} AND ${forService}
+      ORDER BY r.id`.execute(db);
+    return rows;
+  }
+
+  /** Ends the sessions that no policy allows any more; administrators keep theirs. Answers how many. */
+  async endUnauthorized(identityIds?: readonly string[]): Promise<number> {
+    const { db } = this.#ctx.store;
+    const { rows } = await sql<{ id: string }>`
+      SELECT s.id FROM session s JOIN identity i ON i.id = s.identity_id JOIN service v ON v.id = s.service_id
+      WHERE NOT i.is_admin ${identityIds === undefined ? sql`` : sql`AND i.id = ANY (${identityIds}::text[])`}
+      AND NOT EXISTS (SELECT 1 FROM service_policy p WHERE p.type = s.type
+        AND ${joined("identity", "i")} AND ${joined("service", "v")})`.execute(db);
+    if (rows.length === 0) return 0;
+    const ids = rows.map((row) => row.id);
+    const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, sql`s.id = ANY (${ids}::text[])`));
+    return gone.length;
+  }
+
+  async #existing(
+    db: Db,
+    apiSessionId: string,
+    request: { readonly serviceId: string; readonly type: DialBind },
+  ): Promise<SessionRow | undefined> {
+    return db
+      .selectFrom("session")
+      .selectAll()
+      .where("api_session_id", "=", apiSessionId)
+      .where("service_id", "=", request.serviceId)
+      .where("type", "=", request.type)
+      .executeTakeFirst();
+  }
+}
+
+/** "The policy `p` selects the joined row on this side." */
+function joined(side: string, alias: string) {
+  const column = (name: string) => sql.ref(`p.${side}_${name}`);
+  const attrs = sql.ref(`${alias}.attrs`);
+  return sql`(${column("all")}
+    OR (p.semantic = 'AnyOf' AND ${column("attrs")} && ${attrs})
+    OR (p.semantic = 'AllOf' AND cardinality(${column("attrs")}) > 0 AND ${column("attrs")} <@ ${attrs})
+    OR EXISTS (SELECT 1 FROM service_policy_ref f WHERE f.policy_id = p.id AND ${sql.ref(`f.${side}_id`)} = ${sql.ref(`${alias}.id`)}))`;
+}
