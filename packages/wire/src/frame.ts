@@ -35,6 +35,8 @@ export interface FrameView {
   headersEnd: number;
   bodyStart: number;
   end: number;
+  /** Set by a channel: header 5 or 6 is among the headers. It belongs to this connection and must not be forwarded. */
+  carriesHeartbeat: boolean;
 }
 
 /** Writes the 20 bytes in front of a frame's header block at `offset`; returns the offset behind them. */
@@ -87,6 +89,7 @@ export class FrameParser {
       headersEnd: 0,
       bodyStart: 0,
       end: 0,
+      carriesHeartbeat: false,
     };
   }
 

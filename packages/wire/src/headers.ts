@@ -1,3 +1,4 @@
+import { BaseHeader } from "./catalogue/base.ts";
 import { ProtocolError } from "./errors.ts";
 
 /** Lists and maps inside one header value hold at most this many entries, … */
@@ -247,20 +248,27 @@ export class Headers {
 
 /**
  * Walks a header block without decoding it, so that what reads it in place later needs no bounds checks.
+ * @returns whether a heartbeat (header 5) or the answer to one (6) is in it
  * @throws ProtocolError `BAD_HEADERS`
  */
-export function checkHeaderBlock(buffer: Buffer, start: number, end: number): void {
+export function scanHeaderBlock(buffer: Buffer, start: number, end: number): boolean {
+  let heartbeat = false;
   let at = start;
   while (at < end) {
     if (end - at < ENTRY_PREFIX) {
       throw badHeaders(`${end - at} bytes are left where a key and a length need ${ENTRY_PREFIX}`);
     }
+    const key = buffer.readInt32LE(at);
     const next = at + ENTRY_PREFIX + buffer.readUInt32LE(at + 4);
     if (next > end) {
-      throw badHeaders(`header ${buffer.readInt32LE(at)} runs ${next - end} bytes over the end of the block`);
+      throw badHeaders(`header ${key} runs ${next - end} bytes over the end of the block`);
+    }
+    if (key === BaseHeader.Heartbeat || key === BaseHeader.HeartbeatResponse) {
+      heartbeat = true;
     }
     at = next;
   }
+  return heartbeat;
 }
 
 class EntryReader {

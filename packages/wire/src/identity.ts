@@ -43,6 +43,8 @@ export interface Identity extends IdentityPem {
   clientContext(): SecureContext;
   /** For listening: the certificate chosen by the server name the client asked for. */
   serverContext(servername?: string): SecureContext;
+  /** What `serverContext()` without a name presents: leaf and chain, and the key. */
+  readonly defaultServerCertificate: { readonly certPem: string; readonly keyPem: string };
 }
 
 /** TLS 1.2 and 1.3 with authenticated ciphers only; AES-128-GCM first because bulk data is cheapest with it. */
@@ -107,6 +109,7 @@ export function identityFromPem(parts: IdentityPem): Identity {
       return client;
     },
     serverContext: (servername) => server.contextFor(servername),
+    defaultServerCertificate: server.first,
   };
 }
 

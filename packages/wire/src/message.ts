@@ -1,3 +1,4 @@
+import { BaseHeader } from "./catalogue/base.ts";
 import { FRAME_PREFIX_LENGTH, type FrameView, writeFramePrefix } from "./frame.ts";
 import { Headers } from "./headers.ts";
 
@@ -17,12 +18,11 @@ export interface Outgoing {
   body?: Uint8Array;
 }
 
-const REPLY_FOR = 1;
 const NO_REPLY = -1;
 
 /** The request a message with these headers answers; a value that is absent, -1 or not 4 bytes long answers none. */
 export function replyForOf(headers: Headers): number | undefined {
-  const value = headers.getI32(REPLY_FOR);
+  const value = headers.getI32(BaseHeader.ReplyFor);
   return value === NO_REPLY ? undefined : value;
 }
 

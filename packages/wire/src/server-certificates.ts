@@ -25,6 +25,13 @@ export class ServerCertificates {
     this.#candidates = entries.flatMap(candidatesOf);
   }
 
+  /** What a client that names no server is shown, as PEM. */
+  get first(): { readonly certPem: string; readonly keyPem: string } {
+    const [chosen] = this.#candidates;
+    if (chosen === undefined) throw new CertificateError("CERTIFICATE_MISSING", "expected a server certificate");
+    return { certPem: chosen.chainPem, keyPem: chosen.keyPem };
+  }
+
   /** @param servername what the client asked for by SNI; left out when it named nothing */
   contextFor(servername?: string): SecureContext {
     const fitting =
