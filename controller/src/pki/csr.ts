@@ -1,0 +1,89 @@
+import { x509 } from "@sallyport/wire";
+import { CsrError } from "./errors.ts";
+
+/** Longest request accepted, in characters: room for RSA keys of 16384 bits and many names. */
+const LONGEST_CSR = 32 * 1024;
+const SMALLEST_RSA = 2048;
+const LARGEST_RSA = 8192;
+const CURVES = new Set(["P-256", "P-384", "P-521"]);
+const ONE_BLOCK =
+  /^-----BEGIN (NEW )?CERTIFICATE REQUEST-----\r?\n[\sA-Za-z0-9+/=]+-----END \1?CERTIFICATE REQUEST-----$/;
+
+/** A request whose signature proves that the asker holds the key. */
+export interface Csr {
+  readonly subject: x509.Name;
+  readonly commonName: string | undefined;
+  readonly publicKey: x509.PublicKey;
+  /** Names for which a certificate was asked (DNS, IP, email, URI), without SPIFFE ids: those are ours to give. */
+  readonly names: readonly x509.GeneralName[];
+}
+
+/**
+ * Reads and checks a PKCS#10 request: one PEM block and nothing else, a key of a kind that peers can use, a valid signature.
+ *
+ * @param what how messages name it, for example `the server CSR`
+ * @throws CsrError `MISSING_OR_INVALID_CSR` when there is none, `COULD_NOT_PROCESS_CSR` otherwise
+ */
+export async function readCsr(pem: string | undefined, what = "the CSR"): Promise<Csr> {
+  const text = pem?.trim() ?? "";
+  if (text === "")
+    throw new CsrError("MISSING_OR_INVALID_CSR", `${what} is missing: expected one PEM block CERTIFICATE REQUEST`);
+  if (text.length > LONGEST_CSR || !ONE_BLOCK.test(text)) {
+    throw unusable(what, "expected exactly one PEM block CERTIFICATE REQUEST with nothing after it");
+  }
+  let request: x509.Pkcs10CertificateRequest;
+  try {
+    request = new x509.Pkcs10CertificateRequest(text);
+  } catch (cause) {
+    throw unusable(what, "expected the DER of a PKCS#10 request", cause);
+  }
+  requireUsableKey(request.publicKey, what);
+  let proven = false;
+  try {
+    proven = await request.verify();
+  } catch (cause) {
+    throw unusable(what, "its key or signature is of a kind that is not supported", cause);
+  }
+  if (!proven) throw unusable(what, "its signature does not fit its key");
+  const [commonName] = request.subjectName.getField("CN");
+  return {
+    subject: request.subjectName,
+    commonName,
+    publicKey: request.publicKey,
+    names: requestedNames(request, what),
+  };
+}
+
+function requireUsableKey(key: x509.PublicKey, what: string): void {
+  const algorithm = key.algorithm as { name: string; modulusLength?: number; namedCurve?: string };
+  if (algorithm.namedCurve !== undefined) {
+    if (CURVES.has(algorithm.namedCurve)) return;
+    throw unusable(what, `expected an EC key on P-256, P-384 or P-521, found ${algorithm.namedCurve}`);
+  }
+  const bits = algorithm.modulusLength;
+  if (bits === undefined) throw unusable(what, `expected an EC or RSA key, found ${algorithm.name}`);
+  if (bits < SMALLEST_RSA || bits > LARGEST_RSA) {
+    throw unusable(what, `expected an RSA key of ${SMALLEST_RSA} to ${LARGEST_RSA} bits, found ${bits}`);
+  }
+}
+
+const KINDS = new Set<string>(["dns", "ip", "email", "url"]);
+
+function requestedNames(request: x509.Pkcs10CertificateRequest, what: string): x509.GeneralName[] {
+  try {
+    const extension = request.extensions.find((e) => e.type === "2.5.29.17");
+    if (!extension) return [];
+    const names = new x509.SubjectAlternativeNameExtension(extension.rawData).names.items;
+    return names.filter((name) => KINDS.has(name.type) && !isSpiffe(name));
+  } catch (cause) {
+    throw unusable(what, "its alternative names cannot be read", cause);
+  }
+}
+
+function isSpiffe(name: x509.GeneralName): boolean {
+  return name.type === "url" && name.value.trimStart().toLowerCase().startsWith("spiffe:");
+}
+
+function unusable(what: string, why: string, cause?: unknown): CsrError {
+  return new CsrError("COULD_NOT_PROCESS_CSR", `${what} could not be processed: ${why}`, { cause });
+}
