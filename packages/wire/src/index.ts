@@ -69,3 +69,22 @@ export { TlsPort, type TlsPortOptions, type TlsPortUser } from "./tls-port.ts";
 export { type LeafTrust, verifyLeaf } from "./trust.ts";
 export { PROTOCOL_VERSION, parseVersionInfo, type VersionInfo, versionInfo } from "./version.ts";
 export { x509 } from "./x509.ts";
+export {
+  AckBatch,
+  type AckBatchOptions,
+  AckTemplate,
+  AckView,
+  ackBatchDefaults,
+  readAck,
+} from "./xgress/acknowledgement.ts";
+export { type FlowOptions, flowDefaults } from "./xgress/flow-options.ts";
+export {
+  alignedPayloadSize,
+  ms16,
+  PayloadTemplate,
+  PayloadView,
+  payloadHeaders,
+  readPayload,
+} from "./xgress/payload.ts";
+export { Arrival, ReceiveBuffer, type ReceiveBufferDetail } from "./xgress/receive-buffer.ts";
+export { SendBuffer, type SendBufferDetail } from "./xgress/send-buffer.ts";

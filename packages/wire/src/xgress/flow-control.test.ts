@@ -1,0 +1,292 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { AckBatch, AckView } from "./acknowledgement.ts";
+import { ms16 } from "./payload.ts";
+import { Arrival, ReceiveBuffer } from "./receive-buffer.ts";
+import { SendBuffer } from "./send-buffer.ts";
+
+function ackOf(sequences: readonly number[], o: { held?: number; rtt?: number } = {}): AckView {
+  const view = new AckView();
+  view.buffer = Buffer.alloc(4 * sequences.length);
+  sequences.forEach((sequence, index) => {
+    view.buffer.writeInt32BE(sequence, 4 * index);
+  });
+  view.count = sequences.length;
+  view.receiveBufferSize = o.held ?? 0;
+  view.rtt = o.rtt ?? 0;
+  return view;
+}
+
+const exact = { retxFloorMs: 0 };
+
+describe("SendBuffer", () => {
+  it("admits one payload beyond the window, and again when enough is acknowledged", () => {
+    const buffer = new SendBuffer<string>({ txPortalStartSize: 100 });
+    expect(buffer.add("a", 100, 0)).toBe(0);
+    expect(buffer.canAdd).toBe(true);
+    expect(buffer.add("b", 50, 0)).toBe(1);
+    expect([buffer.canAdd, buffer.blockedByWindow]).toEqual([false, true]);
+    buffer.acknowledge(ackOf([1]), 1);
+    expect(buffer.canAdd).toBe(true);
+  });
+
+  it("always admits one when nothing is in flight, however large", () => {
+    const buffer = new SendBuffer<string>({ txPortalStartSize: 10 });
+    expect(buffer.canAdd).toBe(true);
+    buffer.add("big", 1_000, 0);
+    expect(buffer.canAdd).toBe(false);
+    buffer.acknowledge(ackOf([0]), 1);
+    expect(buffer.canAdd).toBe(true);
+  });
+
+  it("waits while the peer's buffer is too full, until an empty acknowledgement reports less", () => {
+    const buffer = new SendBuffer<string>({ txPortalMaxSize: 1_000 });
+    buffer.add("a", 10, 0);
+    buffer.add("b", 10, 0);
+    buffer.acknowledge(ackOf([0], { held: 1_001 }), 1);
+    expect([buffer.canAdd, buffer.blockedByPeer]).toEqual([false, true]);
+    buffer.acknowledge(ackOf([], { held: 1_000 }), 2);
+    expect(buffer.canAdd).toBe(true);
+  });
+
+  it("shrinks its window by retransmissions and grows it by acknowledged bytes, ever faster", () => {
+    const buffer = new SendBuffer<number>(exact);
+    const window = () => buffer.detail().windowSize;
+    let now = 0;
+    buffer.add(0, 0, now);
+    for (let turn = 0; turn < 128; turn++) {
+      now += 1_000;
+      expect(buffer.retransmit(now, () => true)).toBe(1);
+      if (turn === 63) expect(window()).toBe(3_145_728);
+    }
+    expect(window()).toBe(2_359_296);
+    buffer.acknowledge(ackOf([0]), now);
+    const run = (count: number) => {
+      for (let index = 0; index < count; index++) {
+        buffer.acknowledge(ackOf([buffer.add(index, 10_240, now)]), now);
+      }
+    };
+    run(27);
+    expect(window()).toBe(2_359_296 + 27 * 10_240);
+    run(1);
+    const grown = window();
+    run(27);
+    expect(window()).toBeGreaterThan(grown + 27 * 10_240);
+  });
+
+  it("follows the worked example of window growth", () => {
+    const buffer = new SendBuffer<number>({ ...exact, txPortalStartSize: 2_359_296 });
+    const window = () => buffer.detail().windowSize;
+    const run = () => {
+      for (let index = 0; index < 28; index++) buffer.acknowledge(ackOf([buffer.add(index, 10_240, 0)]), 0);
+    };
+    run();
+    expect(window()).toBe(2_646_016);
+    run();
+    expect(window()).toBe(3_219_456);
+    for (let index = 0; index < 50; index++) run();
+    expect(window()).toBe(4_194_304);
+  });
+
+  it("measures the round trip over the wrap of the clock, smooths it and derives the threshold", () => {
+    const wrap = new SendBuffer<string>(exact);
+    expect(wrap.retransmitAfterMs).toBe(200);
+    wrap.acknowledge(ackOf([], { rtt: 0xfff0 }), 0x5_0005);
+    expect(wrap.rttMs).toBe(21);
+    const buffer = new SendBuffer<string>(exact);
+    buffer.acknowledge(ackOf([], { rtt: 1_000 }), 1_020);
+    expect(buffer.retransmitAfterMs).toBe(30);
+    buffer.acknowledge(ackOf([], { rtt: 1_000 }), 1_500);
+    expect([buffer.rttMs, buffer.retransmitAfterMs]).toEqual([50, 75]);
+    buffer.acknowledge(ackOf([], { rtt: 0 }), 9_000);
+    expect(buffer.rttMs).toBe(50);
+  });
+
+  it("does not retransmit below the floor, because acknowledgements come in batches", () => {
+    const buffer = new SendBuffer<string>();
+    buffer.acknowledge(ackOf([], { rtt: 1_000 }), 1_001);
+    expect(buffer.retransmitAfterMs).toBe(100);
+  });
+
+  it("retransmits what is old, in order, at most every 64 ms, and stops where there is no room", () => {
+    const buffer = new SendBuffer<string>({ retxStartMs: 200 });
+    buffer.add("a", 1, 0);
+    buffer.add("b", 1, 0);
+    buffer.add("c", 1, 150);
+    const sent: string[] = [];
+    const send = (payload: string) => sent.push(payload) < 100;
+    expect(buffer.retransmit(199, send)).toBe(0);
+    expect(buffer.retransmit(263, send)).toBe(0);
+    expect(buffer.retransmit(264, send)).toBe(2);
+    expect(sent).toEqual(["a", "b"]);
+    expect(buffer.retransmit(350, () => false)).toBe(0);
+    buffer.acknowledge(ackOf([2]), 351);
+    expect(buffer.retransmit(463, send)).toBe(0);
+    expect(buffer.retransmit(528, send)).toBe(2);
+  });
+
+  it("becomes more patient when acknowledgements come twice", () => {
+    const buffer = new SendBuffer<string>({ ...exact, txPortalDupAckThresh: 2 });
+    buffer.acknowledge(ackOf([5, 6, 7, 8]), 0);
+    expect(buffer.detail().retxScale).toBeCloseTo(1.9);
+    expect(buffer.totals.duplicateAcks).toBe(4);
+  });
+
+  it("releases each payload once", () => {
+    const released: string[] = [];
+    const buffer = new SendBuffer<string>({}, (payload) => released.push(payload));
+    buffer.add("a", 1, 0);
+    buffer.add("b", 1, 0);
+    buffer.acknowledge(ackOf([1, 1, 0, 0]), 1);
+    buffer.add("c", 1, 2);
+    buffer.close();
+    buffer.close();
+    expect(released).toEqual(["b", "a", "c"]);
+  });
+
+  it("closes when everything but the end mark is acknowledged and it has lingered, or out of patience", () => {
+    const buffer = new SendBuffer<string>();
+    buffer.add("data", 10, 0);
+    expect(buffer.shouldClose(100_000)).toBe(false);
+    buffer.add("end", 0, 1_000, true);
+    buffer.closeWhenEmpty(1_000);
+    expect(buffer.shouldClose(7_000)).toBe(false);
+    buffer.acknowledge(ackOf([0]), 7_000);
+    expect([buffer.shouldClose(5_999), buffer.shouldClose(6_000)]).toEqual([false, true]);
+    const lost = new SendBuffer<string>();
+    lost.add("data", 10, 0);
+    lost.closeWhenEmpty(0);
+    expect([lost.shouldClose(29_999), lost.shouldClose(30_000)]).toEqual([false, true]);
+  });
+
+  it("gives sequences to marks that are sent once, without keeping them", () => {
+    const buffer = new SendBuffer<string>();
+    expect([buffer.skip(), buffer.add("a", 1, 0), buffer.skip(), buffer.nextSequence, buffer.inFlight]).toEqual([
+      0, 1, 2, 3, 1,
+    ]);
+    buffer.acknowledge(ackOf([1]), 0);
+    expect(buffer.inFlight).toBe(0);
+  });
+
+  it("bounds the number of payloads, which may be empty", () => {
+    const buffer = new SendBuffer<string>({ maxPayloads: 10 });
+    buffer.add("data", 1, 0);
+    let added = 1;
+    while (buffer.canAdd) {
+      buffer.add("", 0, 0);
+      added++;
+    }
+    expect(added).toBe(10);
+  });
+});
+
+describe("ReceiveBuffer", () => {
+  it("puts payloads in order and answers duplicates", () => {
+    const buffer = new ReceiveBuffer<string>();
+    expect(buffer.arrive(1, 10)).toBe(Arrival.Early);
+    buffer.keep(1, "b", 10);
+    expect(buffer.arrive(1, 10)).toBe(Arrival.Duplicate);
+    expect(buffer.arrive(0, 5)).toBe(Arrival.Next);
+    expect(buffer.takeNext()).toBe("b");
+    expect(buffer.takeNext()).toBeUndefined();
+    expect(buffer.arrive(0, 5)).toBe(Arrival.Duplicate);
+    expect(buffer.arrive(1, 10)).toBe(Arrival.Duplicate);
+    expect(buffer.held).toBe(15);
+    buffer.release(15);
+    expect(buffer.detail()).toEqual({ size: 0, payloadCount: 0, sequence: 1, maxSequence: 1 });
+  });
+
+  it("refuses new payloads over its limit, but not what fills a gap", () => {
+    const buffer = new ReceiveBuffer<string>({ rxBufferSize: 10 });
+    expect(buffer.arrive(2, 11)).toBe(Arrival.Early);
+    buffer.keep(2, "c", 11);
+    expect(buffer.arrive(3, 1)).toBe(Arrival.NoRoom);
+    expect(buffer.arrive(0, 1)).toBe(Arrival.Next);
+    expect(buffer.arrive(1, 1)).toBe(Arrival.Next);
+    expect(buffer.takeNext()).toBe("c");
+    expect(buffer.arrive(3, 1)).toBe(Arrival.NoRoom);
+    buffer.release(12);
+    expect(buffer.arrive(3, 1)).toBe(Arrival.Next);
+  });
+
+  it("keeps a bounded number of early payloads, which may be empty", () => {
+    const buffer = new ReceiveBuffer<string>({ maxPayloads: 2 });
+    for (const sequence of [5, 6]) {
+      expect(buffer.arrive(sequence, 0)).toBe(Arrival.Early);
+      buffer.keep(sequence, "", 0);
+    }
+    expect(buffer.arrive(7, 0)).toBe(Arrival.NoRoom);
+    expect(buffer.earlyCount).toBe(2);
+  });
+
+  it("asks for an empty acknowledgement when its fill fell to less than half of a large report", () => {
+    const buffer = new ReceiveBuffer<string>();
+    buffer.arrive(0, 12_000);
+    expect(buffer.release(100)).toBe(false);
+    expect(buffer.report()).toBe(11_900);
+    expect(buffer.release(5_000)).toBe(false);
+    expect(buffer.release(1_000)).toBe(true);
+    expect(buffer.report()).toBe(5_900);
+    expect(buffer.release(5_900)).toBe(false);
+  });
+});
+
+describe("a sender and a receiver over a network that loses, repeats and reorders", () => {
+  it("deliver everything once and in order", () => {
+    const step = fc.record({
+      drop: fc.boolean(),
+      dropAck: fc.boolean(),
+      swap: fc.boolean(),
+      wait: fc.integer({ max: 300, min: 1 }),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 1, maxLength: 40 }), fc.integer({ min: 1, max: 300 }), (steps, total) => {
+        let now = 70_000;
+        let produced = 0;
+        const sender = new SendBuffer<number>({ txPortalStartSize: 2_000, txPortalMaxSize: 4_000, maxPayloads: 32 });
+        const receiver = new ReceiveBuffer<number>({ rxBufferSize: 3_000, maxPayloads: 16 });
+        const batch = new AckBatch({ maxSequences: 5, maxBytes: 500 });
+        const delivered: number[] = [];
+        let wire: { sequence: number; value: number; sentAt: number }[] = [];
+        const flush = (lost: boolean) => {
+          const sequences = [...batch.sequences.subarray(0, batch.count)];
+          const ack = ackOf(sequences, { held: receiver.report(), rtt: batch.rtt });
+          batch.clear();
+          if (!lost) sender.acknowledge(ack, now);
+        };
+        const arrive = (packet: { sequence: number; value: number; sentAt: number }, dropAck: boolean) => {
+          const verdict = receiver.arrive(packet.sequence, 100);
+          if (verdict === Arrival.NoRoom) return;
+          if (verdict === Arrival.Early) receiver.keep(packet.sequence, packet.value, 100);
+          if (verdict === Arrival.Next) {
+            delivered.push(packet.value);
+            receiver.release(100);
+            for (let next = receiver.takeNext(); next !== undefined; next = receiver.takeNext()) {
+              delivered.push(next);
+              receiver.release(100);
+            }
+          }
+          if (batch.add(packet.sequence, ms16(packet.sentAt), 100)) flush(dropAck);
+        };
+        for (let turn = 0; delivered.length < total && turn < 5_000; turn++) {
+          const calm = { drop: false, dropAck: false, swap: false, wait: 100 };
+          const now_ = turn < 200 ? (steps[turn % steps.length] ?? calm) : calm;
+          while (produced < total && sender.canAdd) {
+            const value = produced++;
+            wire.push({ sequence: sender.add(value, 100, now), value, sentAt: now });
+          }
+          sender.retransmit(now, (value, sequence) => wire.push({ sequence, value, sentAt: now }) > 0);
+          if (now_.swap) wire.reverse();
+          wire.forEach((packet, index) => {
+            if (!(now_.drop && index % 3 === 0)) arrive(packet, now_.dropAck);
+          });
+          wire = now_.swap ? wire.slice(0, 2) : [];
+          now += now_.wait;
+          flush(now_.dropAck);
+        }
+        expect(delivered).toEqual(Array.from({ length: total }, (_, index) => index));
+      }),
+      { numRuns: 60 },
+    );
+  });
+});

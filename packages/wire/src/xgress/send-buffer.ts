@@ -1,0 +1,306 @@
+import type { AckView } from "./acknowledgement.ts";
+import { type FlowOptions, flowDefaults } from "./flow-options.ts";
+import { ms16 } from "./payload.ts";
+
+/** Least time between two looks for payloads to retransmit. */
+const scanGapMs = 64;
+const firstCapacity = 64;
+
+/** Counters of a send buffer, for inspection and metrics. */
+export interface SendBufferDetail {
+  readonly windowSize: number;
+  readonly queuedPayloadCount: number;
+  readonly linkSendBufferSize: number;
+  readonly linkRecvBufferSize: number;
+  readonly accumulator: number;
+  readonly successfulAcks: number;
+  readonly duplicateAcks: number;
+  readonly retransmits: number;
+  readonly blockedByLocalWindow: boolean;
+  readonly blockedByRemoteWindow: boolean;
+  readonly retxScale: number;
+  readonly retxThreshold: number;
+  readonly closeWhenEmpty: boolean;
+  readonly closed: boolean;
+}
+
+/**
+ * The sending side of one direction of a circuit: which payloads are in flight, whether another may leave, what is sent
+ * again and when (docs/protocol/xgress.md "Sender"). A pure state machine: it keeps what the owner sent until it is
+ * acknowledged, and knows neither sockets nor clocks. All times are milliseconds of one clock of the owner's choice
+ * (that clock's `ms16` must be the one in the payloads).
+ *
+ * @typeParam T what the owner needs to send a payload again
+ */
+export class SendBuffer<T> {
+  readonly #options: FlowOptions;
+  readonly #release: ((payload: T) => void) | undefined;
+  // A ring of parallel arrays, indexed by sequence modulo its length.
+  #payloads: (T | undefined)[] = new Array<T | undefined>(firstCapacity).fill(undefined);
+  #sizes = new Int32Array(firstCapacity);
+  #sentAt = new Float64Array(firstCapacity);
+  #isEnd = new Uint8Array(firstCapacity);
+  #mask = firstCapacity - 1;
+  /** Oldest sequence that may still be in flight, and the next to give out. */
+  #base = 0;
+  #next = 0;
+  #inFlight = 0;
+  #endsInFlight = 0;
+
+  #window: number;
+  #sendBytes = 0;
+  #peerBytes = 0;
+  #accumulator = 0;
+  #successfulAcks = 0;
+  #dupAcks = 0;
+  #retransmits = 0;
+  #retxScale: number;
+  #retxThreshold: number;
+  #lastRtt = 0;
+  #lastScan = Number.NEGATIVE_INFINITY;
+  #closingSince: number | undefined;
+  #closed = false;
+  /** Sums over the buffer's life, for metrics. */
+  readonly totals = { retransmits: 0, duplicateAcks: 0 };
+
+  /** @param release called once for every payload that is no longer needed: acknowledged, or dropped by `close` */
+  constructor(options: Partial<FlowOptions> = {}, release?: (payload: T) => void) {
+    this.#options = { ...flowDefaults, ...options };
+    this.#release = release;
+    this.#window = this.#options.txPortalStartSize;
+    this.#retxScale = this.#options.retxScale;
+    this.#retxThreshold = this.#capped(this.#options.retxStartMs);
+  }
+
+  /** Whether another payload may be added. One always may when nothing is in flight, and the end marks of a closing side. */
+  get canAdd(): boolean {
+    if (this.#closed || this.#closingSince !== undefined || this.#sendBytes === 0) {
+      return this.#inFlight < 2 * this.#options.maxPayloads;
+    }
+    return !this.blockedByPeer && !this.blockedByWindow;
+  }
+
+  /** The peer's receive buffer is too full. */
+  get blockedByPeer(): boolean {
+    return this.#options.txPortalMaxSize < this.#peerBytes;
+  }
+
+  /** Too much is in flight. */
+  get blockedByWindow(): boolean {
+    return this.#window < this.#sendBytes || this.#inFlight >= this.#options.maxPayloads;
+  }
+
+  /** Payloads not yet acknowledged. */
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** The sequence that `add` will give next, int32. */
+  get nextSequence(): number {
+    return this.#next;
+  }
+
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
+  /** Milliseconds after which a payload is sent again. */
+  get retransmitAfterMs(): number {
+    return this.#retxThreshold;
+  }
+
+  /** Last measured round trip in milliseconds, smoothed; 0 when none was measured. */
+  get rttMs(): number {
+    return this.#lastRtt;
+  }
+
+  /**
+   * Keeps a payload that is being sent now; the caller has looked at `canAdd`.
+   *
+   * @param size bytes of data (headers do not count)
+   * @param isEnd the payload is an end mark (EOF or circuit end) without data: a closing side does not wait for it
+   * @returns the payload's sequence
+   */
+  add(payload: T, size: number, now: number, isEnd = false): number {
+    const sequence = this.#next;
+    if (((sequence - this.#base) | 0) > this.#mask) this.#grow();
+    const slot = sequence & this.#mask;
+    this.#payloads[slot] = payload;
+    this.#sizes[slot] = size;
+    this.#sentAt[slot] = now;
+    this.#isEnd[slot] = isEnd ? 1 : 0;
+    this.#next = (sequence + 1) | 0;
+    this.#inFlight++;
+    if (isEnd) this.#endsInFlight++;
+    this.#sendBytes += size;
+    return sequence;
+  }
+
+  /** Takes a sequence for a payload that is sent once and never again (the marks of a full close). */
+  skip(): number {
+    const sequence = this.#next;
+    if (((sequence - this.#base) | 0) > this.#mask) this.#grow();
+    this.#payloads[sequence & this.#mask] = undefined;
+    this.#next = (sequence + 1) | 0;
+    this.#advance();
+    return sequence;
+  }
+
+  /** Takes an acknowledgement. Look at `canAdd` and `shouldClose` afterwards. */
+  acknowledge(ack: AckView, now: number): void {
+    for (let index = 0; index < ack.count; index++) this.#acknowledgeOne(ack.sequence(index));
+    this.#advance();
+    this.#peerBytes = ack.receiveBufferSize;
+    if (ack.rtt > 0) this.#measure((ms16(now) - ack.rtt + 65_536) % 65_536);
+  }
+
+  /**
+   * Sends again what has waited too long, oldest first. Call it after acknowledgements and every 100 ms; it looks at
+   * most once in 64 ms.
+   *
+   * @param send sends the payload marked as a retransmission, with the clock of now; false when there is no room: it
+   *   stays due
+   * @returns how many were sent
+   */
+  retransmit(now: number, send: (payload: T, sequence: number) => boolean): number {
+    if (this.#closed || this.#inFlight === 0 || now - this.#lastScan <= scanGapMs) return 0;
+    this.#lastScan = now;
+    let sent = 0;
+    for (let sequence = this.#base; sequence !== this.#next; sequence = (sequence + 1) | 0) {
+      const slot = sequence & this.#mask;
+      const payload = this.#payloads[slot];
+      if (payload === undefined || now - (this.#sentAt[slot] ?? now) < this.#retxThreshold) continue;
+      if (!send(payload, sequence)) break;
+      this.#sentAt[slot] = now;
+      sent++;
+      this.#countRetransmit();
+    }
+    return sent;
+  }
+
+  /** Begins to close: nothing new will come; `shouldClose` tells when it is done. */
+  closeWhenEmpty(now: number): void {
+    this.#closingSince ??= now;
+  }
+
+  /** Whether a closing buffer has waited enough: everything acknowledged and lingered, or out of patience. */
+  shouldClose(now: number): boolean {
+    if (this.#closed) return true;
+    if (this.#closingSince === undefined) return false;
+    const waited = now - this.#closingSince;
+    if (waited >= this.#options.maxCloseWaitMs) return true;
+    return waited >= this.#options.closeLingerMs && this.#inFlight === this.#endsInFlight;
+  }
+
+  /** Drops what is in flight; nothing is retransmitted any more. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    for (let sequence = this.#base; sequence !== this.#next; sequence = (sequence + 1) | 0)
+      this.#drop(sequence & this.#mask);
+    this.#base = this.#next;
+  }
+
+  detail(): SendBufferDetail {
+    return {
+      windowSize: this.#window,
+      queuedPayloadCount: this.#inFlight,
+      linkSendBufferSize: this.#sendBytes,
+      linkRecvBufferSize: this.#peerBytes,
+      accumulator: this.#accumulator,
+      successfulAcks: this.#successfulAcks,
+      duplicateAcks: this.#dupAcks,
+      retransmits: this.#retransmits,
+      blockedByLocalWindow: this.blockedByWindow,
+      blockedByRemoteWindow: this.blockedByPeer,
+      retxScale: this.#retxScale,
+      retxThreshold: this.#retxThreshold,
+      closeWhenEmpty: this.#closingSince !== undefined,
+      closed: this.#closed,
+    };
+  }
+
+  #acknowledgeOne(sequence: number): void {
+    const offset = (sequence - this.#base) | 0;
+    const slot = sequence & this.#mask;
+    const known = offset >= 0 && offset < ((this.#next - this.#base) | 0) && this.#payloads[slot] !== undefined;
+    if (!known) {
+      this.totals.duplicateAcks++;
+      if (++this.#dupAcks >= this.#options.txPortalDupAckThresh) {
+        this.#dupAcks = 0;
+        this.#retxScale += 0.2;
+      }
+      return;
+    }
+    this.#accumulator += this.#sizes[slot] ?? 0;
+    this.#drop(slot);
+    if (++this.#successfulAcks < this.#options.txPortalIncreaseThresh) return;
+    this.#successfulAcks = 0;
+    const grown = this.#window + Math.trunc(this.#accumulator * this.#options.txPortalIncreaseScale);
+    this.#window = Math.min(grown, this.#options.txPortalMaxSize);
+    this.#retxScale = Math.max(this.#retxScale - 0.01, this.#options.retxScale);
+  }
+
+  #drop(slot: number): void {
+    const payload = this.#payloads[slot];
+    if (payload === undefined) return;
+    this.#payloads[slot] = undefined;
+    this.#sendBytes -= this.#sizes[slot] ?? 0;
+    this.#inFlight--;
+    if (this.#isEnd[slot] === 1) this.#endsInFlight--;
+    this.#release?.(payload);
+  }
+
+  /** Moves the base over everything acknowledged. */
+  #advance(): void {
+    while (this.#base !== this.#next && this.#payloads[this.#base & this.#mask] === undefined) {
+      this.#base = (this.#base + 1) | 0;
+    }
+  }
+
+  #measure(sample: number): void {
+    let rtt = sample;
+    if (this.#lastRtt > 0) {
+      if (this.#options.maxRttScale > 0) rtt = Math.min(rtt, this.#lastRtt * Math.max(this.#options.maxRttScale, 2));
+      rtt = Math.trunc((rtt + this.#lastRtt) / 2);
+    }
+    this.#lastRtt = rtt;
+    this.#retxThreshold = this.#capped(Math.floor(rtt * this.#retxScale) + this.#options.retxAddMs);
+  }
+
+  #capped(threshold: number): number {
+    const floored = Math.max(threshold, this.#options.retxFloorMs);
+    return this.#options.retxMaxMs > 0 ? Math.min(floored, this.#options.retxMaxMs) : floored;
+  }
+
+  #countRetransmit(): void {
+    this.totals.retransmits++;
+    if (++this.#retransmits < this.#options.txPortalRetxThresh) return;
+    this.#retransmits = 0;
+    this.#accumulator = 0;
+    this.#window = Math.max(Math.trunc(this.#window * this.#options.txPortalRetxScale), this.#options.txPortalMinSize);
+  }
+
+  #grow(): void {
+    const oldMask = this.#mask;
+    const capacity = 2 * (oldMask + 1);
+    const mask = capacity - 1;
+    const payloads = new Array<T | undefined>(capacity).fill(undefined);
+    const sizes = new Int32Array(capacity);
+    const sentAt = new Float64Array(capacity);
+    const isEnd = new Uint8Array(capacity);
+    for (let sequence = this.#base; sequence !== this.#next; sequence = (sequence + 1) | 0) {
+      const from = sequence & oldMask;
+      const to = sequence & mask;
+      payloads[to] = this.#payloads[from];
+      sizes[to] = this.#sizes[from] ?? 0;
+      sentAt[to] = this.#sentAt[from] ?? 0;
+      isEnd[to] = this.#isEnd[from] ?? 0;
+    }
+    this.#payloads = payloads;
+    this.#sizes = sizes;
+    this.#sentAt = sentAt;
+    this.#isEnd = isEnd;
+    this.#mask = mask;
+  }
+}
