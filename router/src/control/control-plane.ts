@@ -97,7 +97,7 @@ export interface TerminatorQuery {
 /** `reason`: 0 unknown binding, 1 unknown terminator, 2 bad state; only looked at when invalid. */
 export interface TerminatorVerdict {
   readonly valid: boolean;
-  readonly reason?: number;
+  readonly reason?: 0 | 1 | 2;
   readonly detail?: string;
 }
 

@@ -1,0 +1,91 @@
+import { EdgeCtrlType, edgeCtrlPb, encodeControl } from "@sallyport/wire";
+import type { SdkConnection } from "./control-plane.ts";
+import type { Controllers } from "./controllers.ts";
+
+export interface ConnectEventsOptions {
+  readonly controllers: Controllers;
+  readonly enabled: boolean;
+  readonly batchIntervalMs: number;
+  readonly fullSyncIntervalMs: number;
+}
+
+type Connections = Map<string, SdkConnection & { readonly since: number }>;
+
+/**
+ * Tells the controllers which identities have an SDK channel here: changes in batches, everything after each connect and
+ * now and then (docs/protocol/control.md, "Connect events").
+ */
+export class ConnectEvents {
+  readonly #o: ConnectEventsOptions;
+  readonly #identities = new Map<string, Connections>();
+  readonly #changed = new Set<string>();
+  readonly #full: NodeJS.Timeout;
+  #batch: NodeJS.Timeout | undefined;
+
+  constructor(options: ConnectEventsOptions) {
+    this.#o = options;
+    this.#full = setInterval(() => this.#sendAll(), options.fullSyncIntervalMs);
+    this.#full.unref();
+    options.controllers.onConnected((controller) => {
+      if (!this.#o.enabled) return;
+      controller.channel.send({ contentType: EdgeCtrlType.ConnectEvents, body: this.#encode(this.#identities.keys(), true) });
+    });
+  }
+
+  connected(connection: SdkConnection): void {
+    const known = this.#identities.get(connection.identityId) ?? new Map();
+    known.set(connection.connectionId, { ...connection, since: Date.now() });
+    this.#identities.set(connection.identityId, known);
+    this.#mark(connection.identityId);
+  }
+
+  disconnected(connection: SdkConnection): void {
+    const known = this.#identities.get(connection.identityId);
+    known?.delete(connection.connectionId);
+    if (known?.size === 0) this.#identities.delete(connection.identityId);
+    this.#mark(connection.identityId);
+  }
+
+  /** For inspection. */
+  statuses(): Record<string, number> {
+    return Object.fromEntries([...this.#identities].map(([id, connections]) => [id, connections.size]));
+  }
+
+  close(): void {
+    clearInterval(this.#full);
+    clearTimeout(this.#batch);
+  }
+
+  #mark(identityId: string): void {
+    if (!this.#o.enabled) return;
+    this.#changed.add(identityId);
+    this.#batch ??= setTimeout(() => {
+      this.#batch = undefined;
+      const body = this.#encode(this.#changed, false);
+      this.#changed.clear();
+      this.#o.controllers.broadcast({ contentType: EdgeCtrlType.ConnectEvents, body });
+    }, this.#o.batchIntervalMs).unref();
+  }
+
+  #sendAll(): void {
+    if (!this.#o.enabled) return;
+    const body = this.#encode(this.#identities.keys(), true);
+    this.#o.controllers.broadcast({ contentType: EdgeCtrlType.ConnectEvents, body });
+  }
+
+  #encode(identities: Iterable<string>, fullState: boolean): Buffer {
+    const events = [...identities].map((identityId) => {
+      const connections = [...(this.#identities.get(identityId)?.values() ?? [])];
+      return {
+        identityId,
+        isConnected: connections.length > 0,
+        connectTimes: connections.map((c) => ({
+          connectTime: BigInt(c.since),
+          srcAddr: c.remoteAddress,
+          dstAddr: c.localAddress,
+        })),
+      };
+    });
+    return encodeControl(edgeCtrlPb.ConnectEventsSchema, { events, fullState });
+  }
+}

@@ -1,0 +1,49 @@
+import { type Channel, ControlHello, type ControllerCapability, type VersionInfo } from "@sallyport/wire";
+
+/** One connected controller. Lives as long as its channel: a reconnect makes a new one with the same id. */
+export class Controller {
+  /** Stable across reconnects: the id the controller announced in its result. */
+  readonly id: string;
+  readonly channel: Channel;
+  readonly version: VersionInfo;
+  /** Address that was dialled, `tls:host:port`. */
+  readonly address: string;
+  readonly connectedAt: number;
+  readonly #capabilities: bigint;
+  #lastLatency: { ms: number; at: number } | undefined;
+
+  constructor(o: { channel: Channel; version: VersionInfo; address: string; now: number }) {
+    this.id = o.channel.remoteId;
+    this.channel = o.channel;
+    this.version = o.version;
+    this.address = o.address;
+    this.connectedAt = o.now;
+    this.#capabilities = bigEndian(o.channel.result.get(ControlHello.Capabilities));
+  }
+
+  has(capability: (typeof ControllerCapability)[keyof typeof ControllerCapability]): boolean {
+    return ((this.#capabilities >> BigInt(capability)) & 1n) === 1n;
+  }
+
+  /** A heartbeat was answered. */
+  heard(latencyMs: number, now: number): void {
+    this.#lastLatency = { ms: latencyMs, at: now };
+  }
+
+  /** Milliseconds of the last answered heartbeat; unknown counts as slow, so that a proven controller is preferred. */
+  get latencyMs(): number {
+    return this.#lastLatency?.ms ?? Number.MAX_SAFE_INTEGER;
+  }
+
+  /** Answers slowly or not at all: others are asked first (docs/protocol/control.md, "Liveness"). */
+  isUnresponsive(now: number, o: { unresponsiveAfterMs: number; sendIntervalMs: number }): boolean {
+    if (this.channel.isClosed) return true;
+    if (this.#lastLatency === undefined) return now - this.connectedAt > o.sendIntervalMs + o.unresponsiveAfterMs;
+    const silence = now - this.#lastLatency.at;
+    return this.#lastLatency.ms > o.unresponsiveAfterMs || silence > o.sendIntervalMs + o.unresponsiveAfterMs;
+  }
+}
+
+function bigEndian(bytes: Buffer | undefined): bigint {
+  return bytes === undefined || bytes.length === 0 ? 0n : BigInt(`0x${bytes.toString("hex")}`);
+}

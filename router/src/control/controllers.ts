@@ -1,0 +1,214 @@
+import {
+  type Address,
+  type Channel,
+  ControlHello,
+  controlAlpn,
+  formatAddress,
+  type Hello,
+  type Identity,
+  type Logger,
+  type Message,
+  type Outgoing,
+  parseVersionInfo,
+  ReconnectingDialer,
+  type RequestOptions,
+} from "@sallyport/wire";
+import { Controller } from "./controller.ts";
+import { NoControllerError } from "./errors.ts";
+
+export type ControlHandler = (message: Message, controller: Controller) => void | Promise<void>;
+
+export interface ControllersOptions {
+  /** The current identity, read at every attempt. */
+  readonly identity: () => Identity;
+  /** The hello of the control channel, read at every attempt. */
+  readonly hello: () => Hello;
+  readonly localAddress?: string;
+  readonly connectTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly heartbeats: { sendIntervalMs: number; checkIntervalMs: number; unresponsiveAfterMs: number };
+  readonly log: Logger;
+}
+
+const FIRST_RETRY_MS = 50;
+const MAX_RETRY_MS = 300_000;
+const RECONNECT_MS = 5000;
+
+/**
+ * The control channels of this router, one per controller: dialled, kept alive and dialled again for ever. What is
+ * registered here (handlers, listeners) holds for every channel there is and will be.
+ */
+export class Controllers {
+  readonly #options: ControllersOptions;
+  readonly #log: Logger;
+  readonly #dialers = new Map<string, ReconnectingDialer>();
+  readonly #live = new Map<string, Controller>();
+  readonly #seen = new Set<string>();
+  readonly #handlers = new Map<number, ControlHandler>();
+  readonly #connected = new Set<(controller: Controller, isReconnect: boolean) => void>();
+  readonly #disconnected = new Set<(controller: Controller, reason: Error | undefined) => void>();
+  #stopped = false;
+
+  constructor(options: ControllersOptions) {
+    this.#options = options;
+    this.#log = options.log;
+  }
+
+  /** Takes messages of a content type from every controller. What a handler throws is logged and ends nothing. */
+  handle(contentType: number, handler: ControlHandler): void {
+    this.#handlers.set(contentType, handler);
+  }
+
+  onConnected(listener: (controller: Controller, isReconnect: boolean) => void): void {
+    this.#connected.add(listener);
+  }
+
+  onDisconnected(listener: (controller: Controller, reason: Error | undefined) => void): void {
+    this.#disconnected.add(listener);
+  }
+
+  /** Dials what is new and closes what is no longer listed. */
+  setEndpoints(endpoints: readonly Address[]): void {
+    if (this.#stopped) return;
+    const wanted = new Map(endpoints.map((address) => [formatAddress(address), address]));
+    for (const [text, dialer] of this.#dialers) {
+      if (wanted.has(text)) continue;
+      this.#dialers.delete(text);
+      this.#stopDialer(dialer, new Error("the controller's address is no longer announced"));
+    }
+    for (const text of wanted.keys()) {
+      if (!this.#dialers.has(text)) this.#dial(text);
+    }
+  }
+
+  get endpoints(): string[] {
+    return [...this.#dialers.keys()];
+  }
+
+  all(): Controller[] {
+    return [...this.#live.values()];
+  }
+
+  byId(id: string): Controller | undefined {
+    return this.#live.get(id);
+  }
+
+  /** The controller to ask: one that answers, the fastest of several. */
+  best(): Controller | undefined {
+    const now = Date.now();
+    const { sendIntervalMs, unresponsiveAfterMs } = this.#options.heartbeats;
+    const limits = { sendIntervalMs, unresponsiveAfterMs };
+    const rank = (controller: Controller) => (controller.isUnresponsive(now, limits) ? 1 : 0);
+    return this.all().sort((a, b) => rank(a) - rank(b) || a.latencyMs - b.latencyMs)[0];
+  }
+
+  isResponsive(): boolean {
+    const best = this.best();
+    const { sendIntervalMs, unresponsiveAfterMs } = this.#options.heartbeats;
+    return best !== undefined && !best.isUnresponsive(Date.now(), { sendIntervalMs, unresponsiveAfterMs });
+  }
+
+  /** Asks the best controller. Rejects with NoControllerError (`what` says for what), or as `Channel.request`. */
+  async request(what: string, out: Outgoing, o: RequestOptions = {}): Promise<{ reply: Message; controller: Controller }> {
+    const controller = this.best();
+    if (controller === undefined) throw new NoControllerError(what);
+    const reply = await controller.channel.request(out, { timeoutMs: this.#options.requestTimeoutMs, ...o });
+    return { reply, controller };
+  }
+
+  /** Sends to one controller; false when it is not connected. */
+  sendTo(controllerId: string, out: Outgoing): boolean {
+    const controller = this.#live.get(controllerId);
+    return controller !== undefined && this.#send(controller, out);
+  }
+
+  /** Sends to every connected controller; the number of those. */
+  broadcast(out: Outgoing): number {
+    return this.all().filter((controller) => this.#send(controller, out)).length;
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    for (const dialer of this.#dialers.values()) this.#stopDialer(dialer);
+    this.#dialers.clear();
+  }
+
+  #send(controller: Controller, out: Outgoing): boolean {
+    if (controller.channel.isClosed) return false;
+    controller.channel.send(out);
+    return true;
+  }
+
+  #stopDialer(dialer: ReconnectingDialer, reason?: Error): void {
+    dialer.current?.close(reason);
+    void dialer.stop();
+  }
+
+  #dial(address: string): void {
+    const { identity, hello, localAddress, connectTimeoutMs } = this.#options;
+    const dialer = new ReconnectingDialer({
+      address,
+      // Getters, because every attempt reads them anew: a certificate may have been renewed since.
+      get identity() {
+        return identity();
+      },
+      get hello() {
+        return hello();
+      },
+      alpn: controlAlpn,
+      timeoutMs: connectTimeoutMs,
+      ...(localAddress === undefined ? {} : { localAddress }),
+      initialDelayMs: FIRST_RETRY_MS,
+      maxDelayMs: MAX_RETRY_MS,
+      retryMs: RECONNECT_MS,
+      log: this.#log,
+      onChannel: (channel) => this.#accept(channel, address, dialer),
+    });
+    this.#dialers.set(address, dialer);
+    dialer.start();
+  }
+
+  #accept(channel: Channel, address: string, dialer: ReconnectingDialer): void {
+    let version: ReturnType<typeof parseVersionInfo>;
+    try {
+      version = parseVersionInfo(channel.result.getString(ControlHello.Version) ?? "");
+    } catch (error) {
+      this.#log.warn({ address, err: error }, "controller announces no version; closing, it is dialled again");
+      channel.close(error instanceof Error ? error : undefined);
+      return;
+    }
+    const controller = new Controller({ channel, version, address, now: Date.now() });
+    const other = this.#live.get(controller.id);
+    if (other !== undefined && !other.channel.isClosed && other.address !== address) {
+      this.#log.info({ address, controllerId: controller.id, via: other.address }, "controller is already connected");
+      this.#stopDialer(dialer, new Error("this controller is already connected by another address"));
+      return;
+    }
+    this.#live.set(controller.id, controller);
+    for (const [contentType, handler] of this.#handlers) {
+      channel.handle(contentType, (message) => handler(message, controller));
+    }
+    channel.onClose((reason) => this.#closed(controller, reason));
+    const { sendIntervalMs, checkIntervalMs } = this.#options.heartbeats;
+    channel.enableHeartbeats({
+      sendIntervalMs,
+      checkIntervalMs,
+      onLatency: (ns) => controller.heard(Number(ns) / 1e6, Date.now()),
+    });
+    const isReconnect = this.#seen.has(controller.id);
+    this.#seen.add(controller.id);
+    this.#log.info(
+      { controllerId: controller.id, address, version: version.version, isReconnect },
+      "connected to the controller",
+    );
+    for (const listener of this.#connected) listener(controller, isReconnect);
+  }
+
+  #closed(controller: Controller, reason: Error | undefined): void {
+    if (this.#live.get(controller.id) === controller) this.#live.delete(controller.id);
+    const fields = { controllerId: controller.id, address: controller.address, reason: reason?.message };
+    if (this.#stopped) this.#log.debug(fields, "control channel closed");
+    else this.#log.warn(fields, "lost the controller; dialling again");
+    for (const listener of this.#disconnected) listener(controller, reason);
+  }
+}

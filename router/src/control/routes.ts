@@ -1,0 +1,54 @@
+import {
+  ControlHeader,
+  ControlType,
+  ctrlPb,
+  decodeControl,
+  Headers,
+  type Logger,
+  type Message,
+  RouteErrorCode,
+} from "@sallyport/wire";
+import type { Forwarder, RouteOutcome } from "../forwarder/forwarder.ts";
+import type { Controller } from "./controller.ts";
+import type { Controllers } from "./controllers.ts";
+
+/** Gives Route and Unroute of the controllers to the forwarder and answers with RouteResult (docs/protocol/control.md, "Routes"). */
+export function handleRoutes(controllers: Controllers, forwarder: Forwarder, log: Logger): void {
+  controllers.handle(ControlType.Route, async (message, controller) => {
+    const route = decodeControl(ctrlPb.RouteSchema, message.body);
+    const outcome = await forwarder.route(route, controller.id);
+    if (!outcome.ok) {
+      log.info(
+        { circuitId: route.circuitId, attempt: route.attempt, error: outcome.error, errorCode: outcome.errorCode },
+        "a route could not be set up",
+      );
+    }
+    answer(message, controller, routeResult(route.circuitId, route.attempt, outcome));
+  });
+  controllers.handle(ControlType.Unroute, (message) => {
+    const { circuitId, now } = decodeControl(ctrlPb.UnrouteSchema, message.body);
+    forwarder.unroute(circuitId, now);
+  });
+}
+
+/**
+ * RouteResult: the circuit id as body; the success header is present or absent, never false; peer data of the terminating
+ * side rides as further headers.
+ */
+export function routeResult(circuitId: string, attempt: number, outcome: RouteOutcome) {
+  const headers = new Headers();
+  if (outcome.ok) {
+    for (const [key, value] of outcome.peerData) if (key > 0) headers.set(key, value);
+  }
+  headers.setU32(ControlHeader.RouteResultAttempt, attempt);
+  if (outcome.ok) headers.setBool(ControlHeader.RouteResultSuccess, true);
+  else {
+    headers.setString(ControlHeader.RouteResultError, outcome.error ?? "the route could not be set up");
+    headers.setByte(ControlHeader.RouteResultErrorCode, outcome.errorCode ?? RouteErrorCode.Generic);
+  }
+  return { contentType: ControlType.RouteResult, headers, body: Buffer.from(circuitId) };
+}
+
+function answer(message: Message, controller: Controller, out: ReturnType<typeof routeResult>): void {
+  if (!controller.channel.isClosed) controller.channel.reply(message, out);
+}

@@ -1,0 +1,88 @@
+import { BaseHeader, BaseType, ControlHeader, ControlType, ctrlPb, encodeControl, type Logger } from "@sallyport/wire";
+import type { Controllers } from "./controllers.ts";
+
+export interface RemovalOptions {
+  readonly controllers: Controllers;
+  readonly log: Logger;
+  readonly retryMs?: number;
+}
+
+/** Terminators removed with one message. */
+const BATCH = 50;
+const MAX_PENDING = 100_000;
+
+/**
+ * Has terminators removed at the controllers, in batches, until one took it: again when it is busy, does not answer or is
+ * not there (docs/protocol/control.md, "Terminators").
+ */
+export class TerminatorRemovals {
+  readonly #o: RemovalOptions;
+  readonly #pending = new Set<string>();
+  #running = false;
+  #retry: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(options: RemovalOptions) {
+    this.#o = options;
+    options.controllers.onConnected(() => this.#kick());
+  }
+
+  get pending(): number {
+    return this.#pending.size;
+  }
+
+  add(ids: readonly string[]): void {
+    for (const id of ids) {
+      if (this.#pending.size >= MAX_PENDING) break;
+      this.#pending.add(id);
+    }
+    this.#kick();
+  }
+
+  /** A terminator is wanted again. */
+  cancel(id: string): void {
+    this.#pending.delete(id);
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#retry);
+  }
+
+  #kick(): void {
+    if (this.#running || this.#closed || this.#pending.size === 0) return;
+    clearTimeout(this.#retry);
+    this.#running = true;
+    // Removals of one turn of the event loop leave together.
+    setImmediate(() => {
+      this.#drain()
+        .catch((error: unknown) => {
+          const reason = error instanceof Error ? error.message : String(error);
+          this.#o.log.info({ pending: this.#pending.size, reason }, "terminators are not yet removed; trying again");
+          if (this.#closed) return;
+          this.#retry = setTimeout(() => this.#kick(), this.#o.retryMs ?? 5000);
+          this.#retry.unref();
+        })
+        .finally(() => {
+          this.#running = false;
+        });
+    });
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#pending.size > 0 && !this.#closed) {
+      const terminatorIds = [...this.#pending].slice(0, BATCH);
+      const body = encodeControl(ctrlPb.RemoveTerminatorsRequestSchema, { terminatorIds });
+      const { reply } = await this.#o.controllers.request("removing terminators", {
+        contentType: ControlType.RemoveTerminatorsRequest,
+        body,
+      });
+      const ok = reply.contentType === BaseType.Result && reply.headers.getBool(BaseHeader.ResultSuccess) === true;
+      if (!ok) {
+        const busy = reply.headers.getU32(ControlHeader.RateLimited) === 1;
+        throw new Error(busy ? "the controller is busy" : reply.body.toString("utf8"));
+      }
+      for (const id of terminatorIds) this.#pending.delete(id);
+    }
+  }
+}

@@ -1,0 +1,263 @@
+import {
+  ControllerCapability,
+  decodeControl,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  type Logger,
+  type Message,
+} from "@sallyport/wire";
+import { type TerminatorOutcome, TerminatorPrecedence, type TerminatorRequest, TerminatorResult } from "./control-plane.ts";
+import type { Controller } from "./controller.ts";
+import type { Controllers } from "./controllers.ts";
+import { ControlError, NoControllerError } from "./errors.ts";
+import { WorkQueue } from "./work-queue.ts";
+
+export interface TerminatorsOptions {
+  readonly controllers: Controllers;
+  /** `forwarder.rateLimitedWorkerCount` and `.rateLimitedQueueLength`. */
+  readonly workers: number;
+  readonly queueLength: number;
+  readonly onLost: (id: string, outcome: TerminatorOutcome) => void;
+  readonly log: Logger;
+  /** For tests; the standard times are those of docs/protocol/control.md, "Terminators". */
+  readonly times?: Partial<typeof times>;
+}
+
+const times = {
+  /** Wait for one answer. */
+  answerMs: 30_000,
+  /** First wait after "busy"; doubles up to `busyMaxMs`. */
+  busyMs: 2000,
+  busyMaxMs: 60_000,
+  /** Unanswered requests are looked for this often... */
+  scanMs: 60_000,
+  /** ...and sent again when older than this. */
+  staleMs: 120_000,
+  /** After a reconnect a controller gets this long to confirm terminators before they are sent again. */
+  confirmMs: 10_000,
+};
+
+interface Entry {
+  readonly request: TerminatorRequest;
+  readonly first: PromiseWithResolvers<TerminatorOutcome>;
+  state: "waiting" | "sending" | "established";
+  sentAt: number;
+  busyMs: number;
+  /** Set by a validation since the last connect. */
+  confirmed: boolean;
+  retry: NodeJS.Timeout | undefined;
+}
+
+/**
+ * The terminators SDKs host here, by id. Each is sent until a controller has it: again when busy, when the answer got
+ * lost, and after a reconnect unless the controller's validation named it. The id is chosen here and never changes, so
+ * that repeating does no harm.
+ */
+export class Terminators {
+  readonly #o: TerminatorsOptions;
+  readonly #times: typeof times;
+  readonly #entries = new Map<string, Entry>();
+  readonly #queue: WorkQueue;
+  readonly #timers = new Set<NodeJS.Timeout>();
+
+  constructor(options: TerminatorsOptions) {
+    this.#o = options;
+    this.#times = { ...times, ...options.times };
+    this.#queue = new WorkQueue(options.workers, options.queueLength);
+    options.controllers.onConnected(() => this.#connected());
+    // An answer after its request was given up still counts.
+    options.controllers.handle(EdgeCtrlType.CreateTerminatorV2Response, (message) => this.#answered(message));
+    const scan = setInterval(() => this.#scan(), this.#times.scanMs);
+    scan.unref();
+    this.#timers.add(scan);
+  }
+
+  get ids(): string[] {
+    return [...this.#entries.keys()];
+  }
+
+  has(id: string): boolean {
+    return this.#entries.has(id);
+  }
+
+  /** See ControlPlane.createTerminator. */
+  create(request: TerminatorRequest, signal?: AbortSignal): Promise<TerminatorOutcome> {
+    signal?.throwIfAborted();
+    const known = this.#entries.get(request.address);
+    const entry: Entry = known ?? {
+      request,
+      first: Promise.withResolvers<TerminatorOutcome>(),
+      state: "waiting",
+      sentAt: 0,
+      busyMs: 0,
+      confirmed: false,
+      retry: undefined,
+    };
+    if (known === undefined) {
+      entry.first.promise.catch(() => {});
+      this.#entries.set(request.address, entry);
+      this.#send(entry);
+    }
+    if (signal === undefined) return entry.first.promise;
+    return new Promise((resolve, reject) => {
+      const aborted = () => reject(signal.reason);
+      signal.addEventListener("abort", aborted, { once: true });
+      entry.first.promise
+        .then(resolve, reject)
+        .finally(() => signal.removeEventListener("abort", aborted));
+    });
+  }
+
+  /** Stops caring for these terminators; the removal at the controllers is another matter. */
+  forget(ids: readonly string[]): void {
+    for (const id of ids) {
+      const entry = this.#entries.get(id);
+      if (entry === undefined) continue;
+      clearTimeout(entry.retry);
+      this.#entries.delete(id);
+      entry.first.reject(new ControlError("TERMINATOR_REMOVED", `terminator ${id} was removed before a controller took it`));
+    }
+  }
+
+  /** A controller asked for this terminator: it has it. */
+  confirm(id: string): void {
+    const entry = this.#entries.get(id);
+    if (entry !== undefined) entry.confirmed = true;
+  }
+
+  close(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+    this.forget(this.ids);
+    this.#queue.close();
+  }
+
+  #connected(): void {
+    for (const entry of this.#entries.values()) {
+      entry.confirmed = false;
+      if (entry.state === "waiting" && entry.retry === undefined) this.#send(entry);
+    }
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      for (const entry of this.#entries.values()) {
+        if (entry.state === "established" && !entry.confirmed) this.#send(entry);
+      }
+    }, this.#times.confirmMs);
+    timer.unref();
+    this.#timers.add(timer);
+  }
+
+  #scan(): void {
+    const now = Date.now();
+    for (const entry of this.#entries.values()) {
+      if (entry.state !== "established" && entry.retry === undefined && now - entry.sentAt >= this.#times.staleMs) {
+        this.#send(entry);
+      }
+    }
+  }
+
+  #send(entry: Entry): void {
+    if (entry.state === "sending") return;
+    entry.state = "sending";
+    entry.sentAt = Date.now();
+    const accepted = this.#queue.run(async () => {
+      if (this.#entries.get(entry.request.address) !== entry) return;
+      try {
+        const controller = this.#o.controllers.best();
+        if (controller === undefined) throw new NoControllerError("creating a terminator");
+        this.#finish(entry, await this.#request(entry.request, controller));
+      } catch (error) {
+        // No controller, no answer, or an answer that is none: the next connect or scan sends it again.
+        if (entry.state === "sending") entry.state = "waiting";
+        const reason = error instanceof Error ? error.message : String(error);
+        this.#o.log.warn({ terminatorId: entry.request.address, reason }, "a terminator is not yet created");
+      }
+    });
+    if (!accepted) this.#retryLater(entry);
+  }
+
+  async #request(request: TerminatorRequest, controller: Controller): Promise<TerminatorOutcome> {
+    if (!controller.has(ControllerCapability.CreateTerminatorV2)) {
+      return {
+        terminatorId: request.address,
+        result: TerminatorResult.FailedOther,
+        message: `controller ${controller.id} is too old to host terminators of this router`,
+      };
+    }
+    const body = encodeControl(edgeCtrlPb.CreateTerminatorV2RequestSchema, {
+      address: request.address,
+      sessionToken: request.sessionToken,
+      apiSessionToken: request.apiSessionToken,
+      fingerprints: [...request.fingerprints],
+      peerData: Object.fromEntries(request.peerData),
+      cost: request.cost,
+      precedence: wirePrecedence(request.precedence),
+      instanceId: request.instanceId ?? "",
+      instanceSecret: request.instanceSecret ?? new Uint8Array(),
+    });
+    const reply = await controller.channel.request(
+      { contentType: EdgeCtrlType.CreateTerminatorV2Request, body },
+      { timeoutMs: this.#times.answerMs },
+    );
+    if (reply.contentType !== EdgeCtrlType.CreateTerminatorV2Response) {
+      throw new ControlError("UNEXPECTED_REPLY", `the controller answered with content type ${reply.contentType}`);
+    }
+    return outcomeOf(reply);
+  }
+
+  #answered(message: Message): void {
+    const outcome = outcomeOf(message);
+    const entry = this.#entries.get(outcome.terminatorId);
+    if (entry !== undefined) this.#finish(entry, outcome);
+  }
+
+  #finish(entry: Entry, outcome: TerminatorOutcome): void {
+    if (this.#entries.get(entry.request.address) !== entry) return;
+    if (outcome.result === TerminatorResult.FailedBusy) {
+      entry.state = "waiting";
+      this.#retryLater(entry);
+      return;
+    }
+    clearTimeout(entry.retry);
+    entry.retry = undefined;
+    entry.busyMs = 0;
+    if (outcome.result === TerminatorResult.Success) {
+      entry.state = "established";
+      entry.confirmed = true;
+      entry.first.resolve(outcome);
+      return;
+    }
+    const wasEstablished = entry.state === "established" || entry.confirmed;
+    this.#entries.delete(entry.request.address);
+    entry.first.resolve(outcome);
+    this.#o.log.warn(
+      { terminatorId: entry.request.address, result: outcome.result, reason: outcome.message, wasEstablished },
+      "the controller refused a terminator",
+    );
+    this.#o.onLost(entry.request.address, outcome);
+  }
+
+  #retryLater(entry: Entry): void {
+    entry.state = "waiting";
+    entry.busyMs = Math.min(Math.max(entry.busyMs * 2, this.#times.busyMs), this.#times.busyMaxMs);
+    clearTimeout(entry.retry);
+    entry.retry = setTimeout(() => {
+      entry.retry = undefined;
+      this.#send(entry);
+    }, entry.busyMs);
+    entry.retry.unref();
+  }
+}
+
+function outcomeOf(message: Message): TerminatorOutcome {
+  const response = decodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, message.body);
+  return { terminatorId: response.terminatorId, result: response.result, message: response.msg };
+}
+
+/** Anything but required and failed is default, as the other end would read it. */
+export function wirePrecedence(value: number): edgeCtrlPb.TerminatorPrecedence {
+  if (value === TerminatorPrecedence.Required) return edgeCtrlPb.TerminatorPrecedence.Required;
+  if (value === TerminatorPrecedence.Failed) return edgeCtrlPb.TerminatorPrecedence.Failed;
+  return edgeCtrlPb.TerminatorPrecedence.Default;
+}
