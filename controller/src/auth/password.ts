@@ -1,0 +1,44 @@
+/** Passwords at rest: argon2id, hashed and checked off the event loop (docs/protocol/authentication.md). */
+import { hash, verify } from "@node-rs/argon2";
+
+/** The library's number of the algorithm. */
+const ARGON2ID = 2;
+
+/** 19 MiB, two passes, one lane: about 20 ms of one core, as today's guidance for interactive logins has it. */
+const OPTIONS = { algorithm: ARGON2ID, memoryCost: 19_456, timeCost: 2, parallelism: 1, outputLen: 32 };
+
+/** The hash in PHC text form, salt and parameters included. */
+export async function hashPassword(password: string): Promise<string> {
+  return hash(password, OPTIONS);
+}
+
+let decoy: Promise<string> | undefined;
+
+/**
+ * Does the password belong to the hash? Without a hash (no such user) the same work is done and the answer is no,
+ * so that the time taken does not tell whether a user name exists.
+ */
+export async function checkPassword(passwordHash: string | undefined, password: string): Promise<boolean> {
+  decoy ??= hashPassword("a user that does not exist");
+  const matches = await verify(passwordHash ?? (await decoy), password);
+  return matches && passwordHash !== undefined;
+}
+
+export interface PasswordRules {
+  readonly minLength: number;
+  readonly requireMixedCase: boolean;
+  readonly requireNumber: boolean;
+  readonly requireSpecial: boolean;
+}
+
+/** Why a policy does not take a password, or undefined. Lengths count code points. */
+export function passwordProblem(password: string, rules: PasswordRules): string | undefined {
+  const minLength = Math.max(5, rules.minLength);
+  if ([...password].length < minLength) return `password must have at least ${minLength} characters`;
+  if (rules.requireMixedCase && !(/\p{Ll}/u.test(password) && /\p{Lu}/u.test(password))) {
+    return "password must have upper and lower case letters";
+  }
+  if (rules.requireNumber && !/\p{Nd}/u.test(password)) return "password must have a digit";
+  if (rules.requireSpecial && !/[^\p{L}\p{N}]/u.test(password)) return "password must have a special character";
+  return undefined;
+}

@@ -1,0 +1,91 @@
+/** What a network has before anybody made anything: see docs/protocol/seeds.md. */
+import { appendChange } from "../store/change-log.ts";
+import { randomEntityId } from "../store/ids.ts";
+import type { ModelStore } from "./context.ts";
+import { json } from "./entity.ts";
+import { FIXED_CONFIG_TYPES } from "./fixed-config-types.ts";
+import { translated } from "./store-errors.ts";
+
+export const DEFAULT_AUTH_POLICY = "default";
+
+/** Makes the default authentication policy and the fixed config types where they are missing. Safe to run at every start. */
+export async function seed(store: ModelStore): Promise<void> {
+  await store.transaction(async (trx) => {
+    const policy = await trx
+      .insertInto("auth_policy")
+      .values({
+        id: DEFAULT_AUTH_POLICY,
+        name: "Default",
+        is_system: true,
+        cert_allowed: true,
+        cert_allow_expired: true,
+        updb_allowed: true,
+        updb_min_password_length: 5,
+        updb_max_attempts: 0,
+        updb_lockout_minutes: 0,
+        ext_jwt_allowed: true,
+        require_ext_jwt_signer: null,
+      })
+      .onConflict((conflict) => conflict.column("id").doNothing())
+      .returning("id")
+      .executeTakeFirst();
+    if (policy !== undefined) await appendChange(trx, { kind: "auth_policy", key: policy.id, op: "create" });
+    for (const type of FIXED_CONFIG_TYPES) {
+      const made = await trx
+        .insertInto("config_type")
+        .values({ id: type.id, name: type.name, schema: json(type.schema), is_system: true })
+        .onConflict((conflict) => conflict.column("id").doNothing())
+        .returning("id")
+        .executeTakeFirst();
+      if (made !== undefined) await appendChange(trx, { kind: "config_type", key: made.id, op: "create" });
+    }
+  });
+}
+
+/**
+ * Makes the default administrator, once: a second call changes nothing and answers undefined.
+ * @param passwordHash argon2id in PHC form (`auth/password.ts`)
+ */
+export async function seedAdmin(
+  store: ModelStore,
+  admin: { readonly name: string; readonly username: string; readonly passwordHash: string },
+): Promise<string | undefined> {
+  return translated(() =>
+    store.transaction(async (trx) => {
+      const present = await trx
+        .selectFrom("identity")
+        .select("id")
+        .where("is_default_admin", "=", true)
+        .executeTakeFirst();
+      if (present !== undefined) return undefined;
+      const id = randomEntityId();
+      await trx
+        .insertInto("identity")
+        .values({ id, name: admin.name, type_id: "Default", is_admin: true, is_default_admin: true, external_id: null })
+        .execute();
+      const authenticatorId = randomEntityId();
+      await trx
+        .insertInto("authenticator")
+        .values({
+          id: authenticatorId,
+          identity_id: id,
+          method: "updb",
+          username: admin.username,
+          password_hash: admin.passwordHash,
+          cert_pem: null,
+          fingerprint: null,
+          public_key_print: null,
+          ca_id: null,
+          unverified_cert_pem: null,
+          unverified_fingerprint: null,
+        })
+        .execute();
+      await appendChange(
+        trx,
+        { kind: "identity", key: id, op: "create" },
+        { kind: "authenticator", key: authenticatorId, op: "create" },
+      );
+      return id;
+    }),
+  );
+}
