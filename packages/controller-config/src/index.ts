@@ -1,1 +1,21 @@
-export {};
+/**
+ * The controller's configuration file, `controller.yml`: reading with defaults, bounds and the place of every mistake, and writing with comments.
+ *
+ * ```ts
+ * const { config, warnings } = await readControllerConfigFile("controller.yml");
+ * config.edge.apiSessionTimeout; // 1800000: durations are milliseconds
+ * config.api.bind; // { host: "0.0.0.0", port: 1280 }
+ * ```
+ */
+export { formatDuration, parseDuration } from "./duration.ts";
+export { ConfigError, type ConfigProblem, describeProblem } from "./problems.ts";
+export { type ConfigRead, readControllerConfig, readControllerConfigFile } from "./read.ts";
+export {
+  type ControllerConfig,
+  controllerConfigSchema,
+  formatHostPort,
+  type HostPort,
+  parseHostPort,
+} from "./schema.ts";
+export { nearestName } from "./unknown-keys.ts";
+export { type NewControllerConfig, writeControllerConfig, yamlText } from "./write.ts";

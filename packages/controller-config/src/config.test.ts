@@ -1,0 +1,208 @@
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import {
+  ConfigError,
+  formatDuration,
+  nearestName,
+  parseDuration,
+  readControllerConfig,
+  writeControllerConfig,
+  yamlText,
+} from "./index.ts";
+
+const MINIMAL = `
+api: { bind: "0.0.0.0:1280", advertise: "ctrl.example:1280" }
+ctrl: { bind: "0.0.0.0:1280", advertise: "ctrl.example:1280" }
+database: { dir: database }
+`;
+
+function problems(text: string, env: NodeJS.ProcessEnv = {}) {
+  try {
+    readControllerConfig(text, "c.yml", env);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message.split("\n");
+    throw error;
+  }
+  return [];
+}
+
+describe("controller.yml", () => {
+  it("has a default for everything but addresses and database", () => {
+    const { config, warnings } = readControllerConfig(MINIMAL, "c.yml", {});
+    expect(warnings).toEqual([]);
+    expect(config).toEqual({
+      v: 1,
+      api: { bind: { host: "0.0.0.0", port: 1280 }, advertise: { host: "ctrl.example", port: 1280 } },
+      ctrl: { bind: { host: "0.0.0.0", port: 1280 }, advertise: { host: "ctrl.example", port: 1280 } },
+      database: { dir: "database", poolSize: 16 },
+      edge: { apiSessionTimeout: 1_800_000, enrollment: { identity: 10_800_000, router: 10_800_000 } },
+      certificates: {
+        controller: 31_536_000_000,
+        router: 31_536_000_000,
+        identity: 31_536_000_000,
+        session: 43_200_000,
+      },
+      network: {
+        createCircuitRetries: 2,
+        routeTimeoutSeconds: 10,
+        cycleSeconds: 60,
+        minRouterCost: 10,
+        initialLinkLatency: 65_000,
+        routerConnectChurnLimit: 60_000,
+        smart: { rerouteFraction: 0.02, rerouteCap: 4, minCostDelta: 15 },
+      },
+      log: { level: "info" },
+    });
+  });
+
+  it("names every mistake at once with its place", () => {
+    const text = `v: 2
+api:
+  bind: 1280
+  advertise: ":1280"
+database:
+  url: mysql://me:secret@host/db
+edge:
+  apiSessionTimeout: soon
+network:
+  cycleSeconds: 0
+  smart: 5
+log: { level: loud }
+`;
+    expect(problems(text)).toEqual([
+      "c.yml:1:4: v: expected 1, the version of this file's format, found 2",
+      "c.yml:3:9: api.bind: expected text, found 1280",
+      'c.yml:4:14: api.advertise: expected an address that others can reach, host:port, for example ctrl.example.org:1280, found ":1280"',
+      "c.yml:1:1: ctrl: expected keys and values, found nothing",
+      "c.yml:6:8: database.url: expected a PostgreSQL URL, postgres://user:password@host/database, found another text (not shown, as it may hold a password)",
+      'c.yml:8:22: edge.apiSessionTimeout: expected a duration of at least 1m, for example 30m, found "soon"',
+      "c.yml:10:17: network.cycleSeconds: expected at least 1, found 0",
+      "c.yml:11:10: network.smart: expected keys and values, found 5",
+      'c.yml:12:15: log.level: expected one of debug, info, warn, error, found "loud"',
+    ]);
+  });
+
+  it("wants one database, not two and not none", () => {
+    const both = MINIMAL.replace("{ dir: database }", "{ dir: d, url: postgres://u:geheim@h/d }");
+    expect(problems(both)).toEqual([
+      "c.yml:4:1: database: expected exactly one of url (a PostgreSQL of yours) and dir (the folder of the embedded one), found the keys dir, url",
+    ]);
+    expect(problems(MINIMAL.replace("{ dir: database }", "{}"))).toHaveLength(1);
+  });
+
+  it.each([
+    ["an unclosed bracket", "api: [1, 2\nctrl: 3\n", /^c\.yml:2:\d+: expected valid YAML, found /],
+    ["a key twice", `${MINIMAL}log: {}\nlog: {}\n`, /^c\.yml:6:1: expected valid YAML, found Map keys must be unique/],
+    ["a tab for indentation", "api:\n\tbind: x\n", /^c\.yml:2:\d+: expected valid YAML, found /],
+    ["a list", "- a\n", /^c\.yml:1:1: expected keys and values, found something else/],
+    ["nothing", "", /^c\.yml:1:1: expected keys and values/],
+  ])("says where YAML is broken: %s", (_what, text, message) => {
+    expect(problems(text)[0]).toMatch(message);
+  });
+
+  it("warns of unknown keys and names what was probably meant", () => {
+    const { warnings } = readControllerConfig(
+      `${MINIMAL}edge:\n  apiSessionTimeOut: 1m\nnetwork:\n  smrt: {}\n  zzz: 1\n`,
+      "c.yml",
+      {},
+    );
+    expect(warnings).toMatchObject([
+      { path: "edge.apiSessionTimeOut", line: 6, column: 3, expected: "a known key, perhaps apiSessionTimeout" },
+      { path: "network.smrt", line: 8, column: 3, expected: "a known key, perhaps smart" },
+      { path: "network.zzz", line: 9, column: 3, expected: expect.stringContaining("one of createCircuitRetries, ") },
+    ]);
+  });
+
+  it("puts environment variables in, and says which are missing", () => {
+    const text = `
+api: { bind: "\${HOST}:$PORT", advertise: "\${HOST}:1280" }
+ctrl: { bind: "h:1", advertise: "h:1" }
+database: { url: $DATABASE_URL }
+network:
+  cycleSeconds: \${CYCLE}
+secretKeyFile: key\${NO_SUCH}
+`;
+    const env = { HOST: "h.example", PORT: "2222", DATABASE_URL: "postgres://u:p@h/d", CYCLE: "7" };
+    const { config, warnings } = readControllerConfig(text, "c.yml", env);
+    expect(config.api.bind).toEqual({ host: "h.example", port: 2222 });
+    expect(config.database.url).toBe("postgres://u:p@h/d");
+    expect(config.network.cycleSeconds).toBe(7);
+    expect(config.secretKeyFile).toBe("key");
+    expect(warnings).toMatchObject([{ line: 7, expected: "the environment variable NO_SUCH" }]);
+  });
+
+  it("reads back what it writes, and shows every key", () => {
+    const place = { host: "::1", port: 1280 };
+    const text = writeControllerConfig({
+      api: { bind: { host: "", port: 1280 }, advertise: place },
+      ctrl: { bind: { host: "0.0.0.0", port: 6262 }, advertise: { host: "on", port: 6262 } },
+      database: { dir: "yes" },
+      secretKeyFile: "secret.key",
+    });
+    const { config, warnings } = readControllerConfig(text, "c.yml", {});
+    expect(warnings).toEqual([]);
+    expect(config.api).toEqual({ bind: { host: "", port: 1280 }, advertise: place });
+    expect(config.database.dir).toBe("yes");
+    const active = readControllerConfig(text.replace(/^( *)# (?=[a-zA-Z]+: )(?!url: |dir: )/gm, "$1"), "c.yml", {});
+    expect({ ...active.config, database: {} }).toEqual({ ...config, database: {} });
+    expect(active.warnings).toEqual([]);
+    expect(active.config.database).toEqual({
+      dir: "yes",
+      binaries: "/usr/lib/postgresql/17/bin",
+      user: "postgres",
+      poolSize: 16,
+    });
+  });
+
+  it.each([
+    "yes",
+    "no",
+    "on",
+    "off",
+    "y",
+    "n",
+    "true",
+    "null",
+    "~",
+    "1280",
+    "0x10",
+    "1e3",
+    "2001-01-01",
+    "12:30:45",
+    "a: b",
+    "# x",
+    "",
+    " x",
+  ])("writes the text %j so that no version of YAML reads it as something else", (text) => {
+    for (const version of ["1.1", "1.2"] as const)
+      expect(parse(`k: ${yamlText(text)}`, { version })).toEqual({ k: text });
+  });
+});
+
+describe("durations", () => {
+  it.each([
+    ["30m", 1_800_000],
+    ["1h30m", 5_400_000],
+    ["500ms", 500],
+    ["1.5h", 5_400_000],
+    ["365d", 31_536_000_000],
+    ["0s", 0],
+  ])("%s is %d ms", (text, milliseconds) => expect(parseDuration(text)).toBe(milliseconds));
+
+  it.each(["", "5", "m", "-1m", "1 week", "1m2"])("%j is none", (text) => expect(parseDuration(text)).toBeUndefined());
+
+  it("are written in the largest unit", () => {
+    expect([1_800_000, 5_400_000, 500, 86_400_000, 0].map(formatDuration)).toEqual([
+      "30m",
+      "90m",
+      "500ms",
+      "1d",
+      "0ms",
+    ]);
+  });
+});
+
+it("the nearest name is near", () => {
+  expect(nearestName("adress", ["address", "api"])).toBe("address");
+  expect(nearestName("foo", ["address", "api"])).toBeUndefined();
+});

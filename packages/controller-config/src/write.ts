@@ -1,0 +1,94 @@
+import { stringify } from "yaml";
+import { formatHostPort, type HostPort } from "./schema.ts";
+
+/** What `init` decides; everything else is written as a comment with its default. */
+export interface NewControllerConfig {
+  readonly api: { readonly bind: HostPort; readonly advertise: HostPort };
+  readonly ctrl: { readonly bind: HostPort; readonly advertise: HostPort };
+  readonly database: { readonly url: string } | { readonly dir: string };
+  readonly secretKeyFile: string;
+}
+
+/** One value as it may stand after `key: `; quoted wherever any version of YAML would read it as something else than this text. */
+export function yamlText(value: string): string {
+  return stringify(value, { compat: "yaml-1.1", lineWidth: 0 }).trimEnd();
+}
+
+/** The text of a new `controller.yml`: every key, with what it means. */
+export function writeControllerConfig(config: NewControllerConfig): string {
+  const { api, ctrl, database } = config;
+  const place = (address: HostPort) => yamlText(formatHostPort(address));
+  const [urlLine, dirLine] =
+    "url" in database
+      ? [`  url: ${yamlText(database.url)}`, "  # dir: database"]
+      : ["  # url: postgres://user:password@host:5432/database", `  dir: ${yamlText(database.dir)}`];
+  return `# Configuration of a Sallyport controller. Start it with: sallyport-controller run controller.yml
+# $NAME and \${NAME} stand for environment variables. Relative paths start from the folder of this file.
+# A line that begins with "# " and a key shows the default of that key.
+v: 1
+
+# The HTTP APIs for clients and administrators.
+api:
+  # Where to listen, host:port.
+  bind: ${place(api.bind)}
+  # How clients reach it; stands in enrollment tokens, and the server certificate covers it.
+  advertise: ${place(api.advertise)}
+
+# The control channel for routers. The same bind address as the API means one shared port.
+ctrl:
+  bind: ${place(ctrl.bind)}
+  advertise: ${place(ctrl.advertise)}
+
+# Where everything is kept: a PostgreSQL of yours (15 or newer), or the embedded one in a folder.
+database:
+${urlLine}
+${dirLine}
+  # Folder with the programs of another PostgreSQL for the embedded database.
+  # binaries: /usr/lib/postgresql/17/bin
+  # User that runs the embedded database when the controller is started as root.
+  # user: postgres
+  # Most connections at once.
+  # poolSize: 16
+
+# The key under which private keys and TOTP secrets in the database are encrypted. KEEP A COPY: without it the database is useless.
+# The environment variable SALLYPORT_SECRET_KEY (the text of the file) goes before the file.
+secretKeyFile: ${yamlText(config.secretKeyFile)}
+
+edge:
+  # An API session ends when it was not used for so long.
+  # apiSessionTimeout: 30m
+  enrollment:
+    # How long enrollment tokens are good.
+    # identity: 3h
+    # router: 3h
+
+# Life of the certificates that this network issues. They are renewed 7 days, or a third of their life, before they end.
+certificates:
+  # controller: 365d
+  # router: 365d
+  # identity: 365d
+  # session: 12h
+
+network:
+  # Attempts for one circuit, and how long to wait for the routers in each.
+  # createCircuitRetries: 2
+  # routeTimeoutSeconds: 10
+  # How often circuits are looked at for better paths.
+  # cycleSeconds: 60
+  # Least cost of passing through a router.
+  # minRouterCost: 10
+  # Latency assumed for each end of a new link until it is measured.
+  # initialLinkLatency: 65s
+  # A router that is connected for less than this is not replaced by a second one with its id.
+  # routerConnectChurnLimit: 1m
+  smart:
+    # Per cycle at most this part of all circuits, and at most so many, move to a path that is better by at least minCostDelta.
+    # rerouteFraction: 0.02
+    # rerouteCap: 4
+    # minCostDelta: 15
+
+log:
+  # debug, info, warn or error
+  level: info
+`;
+}
