@@ -94,6 +94,8 @@ export interface Operation<
   readonly response: R;
   /** Documented error statuses; 404 for an unknown path and 5xx apply everywhere. */
   readonly errors: readonly number[];
+  /** The answer's `data.token` is a new session: it is also sent in the headers `zt-session` and `svc-session`. */
+  readonly issuesSession?: true;
 }
 
 export type OperationTable = Readonly<Record<string, Operation>>;

@@ -19,15 +19,18 @@ export const sharedOperations = {
   listNetworkJWTs: list("/network-jwts", "public", networkJwt, "Tokens that name this network to a client"),
   listControllers: list("/controllers", "full", controllerDetail, "Controllers of the network"),
 
-  authenticate: call(
-    "POST",
-    "/authenticate",
-    "public",
-    optionalJson(authenticate),
-    currentApiSessionDetail,
-    "Primary authentication: makes an API session",
-    { query: { method: z.enum(["password", "cert", "ext-jwt"]) } },
-  ),
+  authenticate: {
+    ...call(
+      "POST",
+      "/authenticate",
+      "public",
+      optionalJson(authenticate),
+      currentApiSessionDetail,
+      "Primary authentication: makes an API session",
+      { query: { method: z.enum(["password", "cert", "ext-jwt"]) } },
+    ),
+    issuesSession: true as const,
+  },
   getCurrentAPISession: detail("/current-api-session", "partial", currentApiSessionDetail, "The caller's API session", {
     errors: [401],
   }),

@@ -1,0 +1,144 @@
+/** Answers as bytes: envelopes around results and errors, and the check of both against the contract. */
+import { Buffer } from "node:buffer";
+import { randomBytes } from "node:crypto";
+import {
+  API_ERRORS,
+  type ApiError,
+  type ApiErrorCause,
+  type CreateResult,
+  createLocation,
+  type DetailResult,
+  errorEnvelope,
+  type ListQuery,
+  type ListResult,
+  meta,
+  type Operation,
+  type RawResult,
+} from "@sallyport/api";
+import { z } from "zod";
+import { JSON_TYPE } from "./media-type.ts";
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
+/** A handler's result that does not have the shape the contract promises. */
+export class ContractViolationError extends Error {
+  override readonly name = "ContractViolationError";
+}
+
+/**
+ * The answer to a call that went well.
+ * @param validate compare with the contract; throws {@link ContractViolationError} where they differ
+ */
+export function success(operation: Operation, result: unknown, list: ListQuery | undefined, validate: boolean): Answer {
+  const { response } = operation;
+  if (response.kind === "raw") {
+    const { body, contentType } = result as RawResult;
+    const type = contentType ?? response.contentTypes[0];
+    if (validate && !response.contentTypes.includes(type)) throw new ContractViolationError(`content type ${type}`);
+    return { status: 200, headers: { "content-type": type, ...response.headers }, body: Buffer.from(body) };
+  }
+  const { data, metadata, headers } = envelope(operation, result, list);
+  if (validate) check(operation, data, metadata);
+  return {
+    status: response.status,
+    headers: { "content-type": JSON_TYPE, ...sessionHeaders(operation, data), ...headers },
+    body: Buffer.from(JSON.stringify({ data, meta: metadata })),
+  };
+}
+
+interface Envelope {
+  readonly data: unknown;
+  readonly metadata: object;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+function envelope({ response }: Operation, result: unknown, list: ListQuery | undefined): Envelope {
+  switch (response.kind) {
+    case "list": {
+      const { data, totalCount, filterableFields, pagination, headers } = result as ListResult<unknown>;
+      const { limit, offset } = pagination ?? list ?? { limit: data.length, offset: 0 };
+      const metadata = {
+        ...(filterableFields === undefined ? {} : { filterableFields }),
+        pagination: { limit, offset, totalCount: totalCount ?? data.length },
+      };
+      return { data, metadata, headers };
+    }
+    case "create": {
+      const { id } = result as CreateResult;
+      const href = `./${response.collection}/${id}`;
+      return { data: { _links: { self: { href } }, id }, metadata: {} };
+    }
+    case "detail": {
+      const { data, headers } = result as DetailResult<unknown>;
+      return { data, metadata: {}, headers };
+    }
+    default:
+      return { data: {}, metadata: {} };
+  }
+}
+
+/** A new session's token under both names of the header: clients of the peer read the first, the specification the second. */
+function sessionHeaders(operation: Operation, data: unknown): Record<string, string> {
+  if (operation.issuesSession === undefined) return {};
+  const { token } = data as { token: string };
+  return { "zt-session": token, "svc-session": token };
+}
+
+function check({ response, path }: Operation, data: unknown, metadata: object): void {
+  const schema =
+    response.kind === "list"
+      ? z.array(response.item)
+      : response.kind === "create"
+        ? createLocation
+        : response.kind === "detail"
+          ? response.data
+          : z.strictObject({});
+  // What counts is what is sent: keys that are undefined are not.
+  const sent: unknown = JSON.parse(JSON.stringify({ data, meta: metadata }));
+  const parsed = z.strictObject({ data: schema, meta }).safeParse(sent);
+  if (!parsed.success) throw new ContractViolationError(`${path}: ${z.prettifyError(parsed.error)}`);
+}
+
+/** Both versions that the error envelope names. */
+const ERROR_META = { apiEnrollmentVersion: "0.0.1", apiVersion: "0.0.1" };
+
+/** The answer to a call that failed. */
+export function failure(error: ApiError, requestId: string, validate = false): Answer {
+  const cause: ApiErrorCause | undefined = error.cause;
+  const body = {
+    error: { code: error.code, message: error.message, requestId, ...(cause === undefined ? {} : { cause }) },
+    meta: ERROR_META,
+  };
+  if (validate) errorEnvelope.parse(body);
+  return {
+    status: error.status,
+    headers: { "content-type": JSON_TYPE, ...error.headers },
+    body: Buffer.from(JSON.stringify(body)),
+  };
+}
+
+/** A failure before the request is understood: the bare error, and the connection ends. */
+export function bareFailure(code: keyof typeof API_ERRORS, status: number = API_ERRORS[code].status): Answer {
+  const body = { code, message: API_ERRORS[code].message };
+  return {
+    status,
+    headers: { "content-type": JSON_TYPE, connection: "close" },
+    body: Buffer.from(JSON.stringify(body)),
+  };
+}
+
+const ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-";
+
+/** A short random id: it ties a caller's error to the line in the log. */
+export function newRequestId(): string {
+  return Array.from(randomBytes(9), (byte) => ID_ALPHABET[byte % 64]).join("");
+}
+
+/** A time as the `expires-at` header writes it, for example `2026-01-02 15:04:05.123 +0000 UTC`. */
+export function headerTime(at: Date): string {
+  return `${at.toISOString().replace("T", " ").slice(0, -1)} +0000 UTC`;
+}

@@ -1,0 +1,20 @@
+/** Which path of the APIs a requested one stands for. Source: docs/api.md, "Paths". */
+
+const CLIENT = "/edge/client/v1";
+/** First path parts that are never taken for the Client API's. */
+const OWN_ROOTS = ["edge", "fabric", ".well-known", "oidc", "health-checks", "metrics", "zac", "assets"];
+
+/**
+ * Gives the URL under which a request is served: the root and the version are the Client API's, so is `/edge/v1`, and
+ * so is everything that begins with no known part, as the oldest clients name paths without a prefix.
+ */
+export function resolvePath(url: string): string {
+  const end = url.search(/[?#]/);
+  const path = end < 0 ? url : url.slice(0, end);
+  const rest = end < 0 ? "" : url.slice(end);
+  if (path === "" || path === "/" || path === "/version") return `${CLIENT}/version${rest}`;
+  if (path === "/.well-known/est/cacerts") return CLIENT + path + rest;
+  if (path === "/edge/v1" || path.startsWith("/edge/v1/")) return CLIENT + path.slice("/edge/v1".length) + rest;
+  const root = path.split("/", 2)[1] ?? "";
+  return OWN_ROOTS.includes(root) ? url : CLIENT + path + rest;
+}

@@ -1,0 +1,111 @@
+/** Sending answers and failures: every byte that leaves goes through here, and every failure is logged here, once. */
+import type { IncomingMessage } from "node:http";
+import { ApiError, apiError, unhandledCause } from "@sallyport/api";
+import type { Logger } from "@sallyport/wire";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { type Answer, bareFailure, failure } from "./answer.ts";
+import type { AllHandlers, Authenticate } from "./context.ts";
+import { unsupportedType } from "./media-type.ts";
+import { remoteAddressOf } from "./request.ts";
+
+export interface HttpLimits {
+  /** Bytes of a request body. */
+  readonly maxBodyBytes: number;
+  /** For the headers of a request to arrive, and for the whole of it. */
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  /** For a handler to answer; then 503 `TIMEOUT`. */
+  readonly handlerTimeoutMs: number;
+  /** A connection without a request is closed after this time. */
+  readonly keepAliveTimeoutMs: number;
+  readonly maxHeaderBytes: number;
+  /** How long `close()` waits for requests that are being handled. */
+  readonly closeTimeoutMs: number;
+}
+
+export const HTTP_LIMITS: HttpLimits = {
+  maxBodyBytes: 1_048_576,
+  headersTimeoutMs: 5_000,
+  requestTimeoutMs: 15_000,
+  handlerTimeoutMs: 10_000,
+  keepAliveTimeoutMs: 5_000,
+  maxHeaderBytes: 65_536,
+  closeTimeoutMs: 5_000,
+};
+
+/** What all parts of the server share. */
+export interface ServerContext {
+  readonly handlers: AllHandlers;
+  readonly authenticate: Authenticate;
+  readonly log: Logger;
+  readonly limits: HttpLimits;
+  readonly validateResponses: boolean;
+  readonly commonHeaders: Readonly<Record<string, string>>;
+}
+
+/** Sends an answer with the headers that every one has. Bytes go out as they are: fastify would add a charset to text. */
+export async function send(context: ServerContext, reply: FastifyReply, answer: Answer): Promise<void> {
+  await reply
+    .code(answer.status)
+    .headers({ ...context.commonHeaders, ...answer.headers })
+    .send(answer.body);
+}
+
+/** Answers a failure of any origin, and logs it: this is the one place where it is. */
+export async function answerError(
+  context: ServerContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown,
+): Promise<void> {
+  const shown = asApiError(context, error);
+  logFailure(context, request, shown, error);
+  const isBare = shown.code === "REQUEST_ENTITY_TOO_LARGE";
+  const answer = isBare
+    ? bareFailure("REQUEST_ENTITY_TOO_LARGE")
+    : failure(shown, request.id, context.validateResponses);
+  await send(context, reply, answer);
+}
+
+function asApiError(context: ServerContext, error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  if (isFastifyError(error, "FST_ERR_CTP_BODY_TOO_LARGE")) return apiError("REQUEST_ENTITY_TOO_LARGE");
+  if (isFastifyError(error, "FST_ERR_CTP_INVALID_MEDIA_TYPE")) return unsupportedType({ kind: "none" }, "malformed");
+  if (isFastifyError(error, "FST_ERR_BAD_URL")) {
+    return apiError("NOT_FOUND", unhandledCause("the path is not valid percent-encoding"));
+  }
+  if (isFastifyError(error, "FST_ERR_CTP_INVALID_CONTENT_LENGTH")) {
+    return apiError("COULD_NOT_PARSE_BODY", unhandledCause("the body is shorter or longer than Content-Length says"));
+  }
+  // What went wrong inside is for the log; tests are told.
+  const message = error instanceof Error ? error.message : String(error);
+  return apiError("UNHANDLED", context.validateResponses ? unhandledCause(message) : undefined);
+}
+
+function isFastifyError(error: unknown, code: string): boolean {
+  return error instanceof Error && (error as Error & { code?: unknown }).code === code;
+}
+
+/** One line per failure. Never the query (enrollment tokens), headers, bodies or field values. */
+function logFailure({ log }: ServerContext, request: FastifyRequest, shown: ApiError, error: unknown): void {
+  const { status, code, cause, detail } = shown;
+  const fields = {
+    requestId: request.id,
+    peer: remoteAddressOf(request.raw),
+    method: request.method,
+    path: pathOf(request.raw),
+    status,
+    code,
+    ...(cause?.field === undefined ? {} : { field: cause.field, reason: cause.reason }),
+    ...(detail === undefined ? {} : { detail }),
+    ...(status >= 500 && error !== shown ? { err: error } : {}),
+  };
+  if (status >= 500) log.error(fields, "request failed");
+  else log.info(fields, "request refused");
+}
+
+/** The requested path without its query, cut to 256 characters. */
+export function pathOf(message: IncomingMessage): string {
+  const path = message.url?.split("?", 1)[0] ?? "";
+  return path.length > 256 ? `${path.slice(0, 256)}...` : path;
+}

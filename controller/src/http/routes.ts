@@ -1,0 +1,191 @@
+/** Routes derived from the table: per operation authentication, media types, input, the handler, and its answer. */
+import {
+  type ApiName,
+  apiError,
+  BASE_PATHS,
+  type ListQuery,
+  type Method,
+  type Operation,
+  operations,
+  parseListQuery,
+  unauthorized,
+  unhandledCause,
+} from "@sallyport/api";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { z } from "zod";
+import { headerTime, success } from "./answer.ts";
+import type { ApiSessionContext, RequestInfo } from "./context.ts";
+import { parseJson, readBody, readQuery, single } from "./input.ts";
+import { accepts, bodyFormat, JSON_TYPE, mediaType, notAcceptable, unsupportedType } from "./media-type.ts";
+import { type ServerContext, send } from "./reply.ts";
+import { requestInfo } from "./request.ts";
+
+const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
+
+/** What every handler is once its types are proven by the table of handlers. */
+type AnyHandler = (context: {
+  params: unknown;
+  query: unknown;
+  body: unknown;
+  list: ListQuery | undefined;
+  session: ApiSessionContext | undefined;
+  request: RequestInfo;
+}) => Promise<unknown>;
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Set before the body is read, for operations only. */
+    call?: {
+      readonly info: RequestInfo;
+      readonly session: ApiSessionContext | undefined;
+      readonly abort: AbortController;
+    };
+  }
+}
+
+/** Adds a route for every operation of both APIs, and 405 for the other methods of their paths. */
+export function mountOperations(app: FastifyInstance, context: ServerContext): void {
+  app.decorateRequest("call", undefined);
+  for (const api of Object.keys(operations) as ApiName[]) {
+    const handlers = context.handlers[api] as unknown as Readonly<Record<string, AnyHandler>>;
+    const methods = new Map<string, Method[]>();
+    for (const [id, operation] of Object.entries<Operation>(operations[api])) {
+      const url = BASE_PATHS[api] + operation.path.replaceAll(/\{(\w+)\}/g, ":$1");
+      methods.set(url, [...(methods.get(url) ?? []), operation.method]);
+      const handler = handlers[id];
+      if (handler === undefined) throw new Error(`no handler for ${api} operation ${id}`);
+      mount(app, context, api, url, operation, handler);
+    }
+    for (const [url, allowed] of methods) {
+      const others = ALL_METHODS.filter((method) => !(allowed as readonly string[]).includes(method));
+      app.route({ method: others, url, handler: (request) => refuseMethod(request, allowed) });
+    }
+  }
+}
+
+async function refuseMethod(request: FastifyRequest, allowed: readonly Method[]): Promise<never> {
+  const cause = unhandledCause(`method ${request.method} is not allowed, but [${allowed.join(",")}] are`);
+  throw apiError("METHOD_NOT_ALLOWED", cause, { headers: { allow: allowed.join(", ") } });
+}
+
+function mount(
+  app: FastifyInstance,
+  context: ServerContext,
+  api: ApiName,
+  url: string,
+  operation: Operation,
+  handler: AnyHandler,
+): void {
+  const produces = operation.response.kind === "raw" ? [...operation.response.contentTypes, JSON_TYPE] : [JSON_TYPE];
+  app.route({
+    method: operation.method,
+    url,
+    // In this order, all before a byte of the body is read.
+    onRequest: async (request: FastifyRequest, reply: FastifyReply) => {
+      const abort = new AbortController();
+      reply.raw.once("close", () => abort.abort());
+      const path = request.url.split("?", 1)[0]?.slice(BASE_PATHS[api].length) ?? "";
+      const info = requestInfo(request.raw, { id: request.id, api, operation, path, signal: abort.signal });
+      const session = await authorized(context, operation, info);
+      request.call = { info, session, abort };
+      if (session !== undefined) {
+        reply.header("expiration-seconds", String(session.expirationSeconds));
+        reply.header("expires-at", headerTime(session.expiresAt));
+      }
+      checkMedia(operation, request, produces);
+    },
+    handler: async (request, reply) => {
+      const { call } = request;
+      if (call === undefined) throw new Error("an operation was called before its session was looked up");
+      const raw = request.query as Readonly<Record<string, unknown>>;
+      const isPaged = operation.response.kind === "list" && operation.response.paged;
+      const list = isPaged ? listQuery(raw) : undefined;
+      const query = readQuery(operation, raw);
+      const body = bodyOf(operation, request);
+      const result = await withTimeout(context.limits.handlerTimeoutMs, call.abort, () =>
+        handler({ params: request.params, query, body, list, session: call.session, request: call.info }),
+      );
+      await send(context, reply, success(operation, result, list, context.validateResponses));
+      return reply;
+    },
+  });
+}
+
+/** @throws ApiError 401 when the rule of the operation is not met; a missing right and a missing session look the same */
+async function authorized(
+  { authenticate }: ServerContext,
+  { auth, issuesSession }: Operation,
+  info: RequestInfo,
+): Promise<ApiSessionContext | undefined> {
+  if (issuesSession) return undefined;
+  const session = await authenticate(info);
+  if (auth === "public") return session;
+  if (session === undefined) throw unauthorized("no valid session");
+  if (auth === "partial") return session;
+  if (!session.isFullyAuthenticated) throw unauthorized("a secondary factor is open");
+  if (auth === "admin" && !session.isAdmin) throw unauthorized("not an administrator");
+  return session;
+}
+
+function checkMedia(operation: Operation, request: FastifyRequest, produces: readonly string[]): void {
+  const { accept } = request.headers;
+  if (!produces.some((type) => accepts(accept, type))) {
+    const isText = bodyFormat(operation.body, mediaType(request.headers["content-type"])) === "text";
+    if (operation.body.kind === "json-or-text" && isText) throw apiError("UNSUPPORTED_MEDIA");
+    throw notAcceptable(accept ?? "", produces);
+  }
+  const hasBody = request.headers["transfer-encoding"] !== undefined || Number(request.headers["content-length"]) > 0;
+  if (!hasBody || operation.body.kind === "none") return;
+  const type = mediaType(request.headers["content-type"]);
+  if (bodyFormat(operation.body, type) === undefined) throw unsupportedType(operation.body, type);
+}
+
+function listQuery(raw: Readonly<Record<string, unknown>>): ListQuery {
+  const [limit, offset, filter, sort] = ["limit", "offset", "filter", "sort"].map((name) => single(raw[name]));
+  return parseListQuery({ limit, offset, filter, sort });
+}
+
+function bodyOf(operation: Operation, request: FastifyRequest): unknown {
+  const { body } = operation;
+  if (body.kind === "none") return undefined;
+  const bytes = request.body instanceof Uint8Array ? request.body : new Uint8Array();
+  const text = decode(bytes);
+  if (body.kind === "json") {
+    if (text.trim() === "") return readBody(body.schema, body.required ? undefined : emptyBody(body.schema));
+    return readBody(body.schema, parseJson(text));
+  }
+  const isText = bodyFormat(body, mediaType(request.headers["content-type"])) === "text";
+  if (isText) return { text };
+  return text.trim() === "" ? {} : { json: readBody(body.schema, parseJson(text)) };
+}
+
+function emptyBody(schema: z.ZodType): unknown {
+  return schema instanceof z.ZodArray ? [] : {};
+}
+
+const UTF8 = new TextDecoder("utf-8", { fatal: true });
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return UTF8.decode(bytes);
+  } catch {
+    throw apiError("COULD_NOT_PARSE_BODY", unhandledCause("the body is not valid UTF-8"));
+  }
+}
+
+/** Ends the wait, and tells the handler by its signal, when the time is up. */
+async function withTimeout<T>(limitMs: number, abort: AbortController, run: () => Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => {
+      const error = apiError("TIMEOUT", undefined, { headers: { "retry-after": "1" } });
+      reject(error);
+      abort.abort(error);
+    }, limitMs);
+  });
+  try {
+    return await Promise.race([run(), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,181 @@
+/**
+ * The HTTP server of both APIs: mounts the table of operations on connections of a shared TLS port.
+ * What it answers, byte for byte, is described in docs/api.md.
+ */
+import { createServer, type Server } from "node:http";
+import type { Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
+import { apiError, unhandledCause } from "@sallyport/api";
+import { type Logger, PROTOCOL_VERSION } from "@sallyport/wire";
+import fastify, { type FastifyInstance } from "fastify";
+import { bareFailure, newRequestId } from "./answer.ts";
+import type { AllHandlers, Authenticate } from "./context.ts";
+import { resolvePath } from "./path-alias.ts";
+import { answerError, HTTP_LIMITS, type HttpLimits, pathOf, type ServerContext } from "./reply.ts";
+import { mountOperations } from "./routes.ts";
+
+/** The part of a TLS port that the server needs. */
+export interface HttpPort {
+  register(user: {
+    name: string;
+    protocols: string[];
+    acceptsNoAlpn: boolean;
+    onSocket(socket: TLSSocket): void;
+  }): () => void;
+}
+
+export interface HttpOptions {
+  readonly port: HttpPort;
+  readonly handlers: AllHandlers;
+  readonly authenticate: Authenticate;
+  readonly log: Logger;
+  /** Constant for the life of the process: clients take a new one as a restart and send their posture again. */
+  readonly instanceId?: string;
+  /** Product version, sent in `sallyport-version`. */
+  readonly productVersion?: string;
+  /** Hold every answer against the contract; for tests. A violation becomes 500 with the difference as its cause. */
+  readonly validateResponses?: boolean;
+  readonly limits?: Partial<HttpLimits>;
+}
+
+export interface HttpApi {
+  readonly instanceId: string;
+  /** Takes no further connections, waits for running requests up to the limit, then ends what is left. */
+  close(): Promise<void>;
+}
+
+/** Starts serving. Connections come from `port` with their handshake done; client certificates are not verified there. */
+export async function startHttp(options: HttpOptions): Promise<HttpApi> {
+  const limits = { ...HTTP_LIMITS, ...options.limits };
+  const instanceId = options.instanceId ?? newRequestId();
+  const context: ServerContext = {
+    handlers: options.handlers,
+    authenticate: options.authenticate,
+    log: options.log,
+    limits,
+    validateResponses: options.validateResponses ?? false,
+    commonHeaders: {
+      server: `sallyport-controller/${PROTOCOL_VERSION}`,
+      "ziti-instance-id": instanceId,
+      ...(options.productVersion === undefined ? {} : { "sallyport-version": options.productVersion }),
+    },
+  };
+  const { app, server } = application(context);
+  await app.ready();
+  // Connections arrive through `connection` events, never by listening; this starts the watch over slow requests.
+  server.emit("listening");
+
+  const sockets = new Set<Socket>();
+  const unregister = options.port.register({
+    name: "http",
+    protocols: ["http/1.1"],
+    acceptsNoAlpn: true,
+    onSocket(socket) {
+      sockets.add(socket);
+      socket.once("close", () => sockets.delete(socket));
+      server.emit("connection", socket);
+    },
+  });
+
+  let closed: Promise<void> | undefined;
+  return {
+    instanceId,
+    close() {
+      closed ??= closeServer(app, server, sockets, unregister, limits.closeTimeoutMs);
+      return closed;
+    },
+  };
+}
+
+function application(context: ServerContext): { app: FastifyInstance; server: Server } {
+  const { limits } = context;
+  let server: Server | undefined;
+  const app = fastify({
+    serverFactory(handler) {
+      server = createServer(
+        {
+          headersTimeout: limits.headersTimeoutMs,
+          requestTimeout: limits.requestTimeoutMs,
+          keepAliveTimeout: limits.keepAliveTimeoutMs,
+          maxHeaderSize: limits.maxHeaderBytes,
+          connectionsCheckingInterval: 1_000,
+        },
+        handler,
+      );
+      return server;
+    },
+    logger: false,
+    exposeHeadRoutes: false,
+    bodyLimit: limits.maxBodyBytes,
+    rewriteUrl: (message) => resolvePath(message.url ?? "/"),
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
+    genReqId: newRequestId,
+    return503OnClosing: false,
+    clientErrorHandler: (error, socket) => answerClientError(context, error, socket),
+    frameworkErrors: (error, request, reply) => answerError(context, request, reply, error),
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+  app.addHook("onRequest", async (request) => {
+    const length = Number(request.headers["content-length"] ?? 0);
+    if (length > limits.maxBodyBytes) {
+      throw apiError("REQUEST_ENTITY_TOO_LARGE");
+    }
+  });
+  app.setErrorHandler((error, request, reply) => answerError(context, request, reply, error));
+  app.setNotFoundHandler((request, reply) =>
+    answerError(
+      context,
+      request,
+      reply,
+      apiError("NOT_FOUND", unhandledCause(`path ${pathOf(request.raw)} was not found`)),
+    ),
+  );
+  mountOperations(app, context);
+  if (server === undefined) throw new Error("fastify made no server");
+  return { app, server };
+}
+
+/** What cannot be read as HTTP, or takes too long to arrive: answered once on the bare socket, which is then closed. */
+function answerClientError(context: ServerContext, error: Error & { code?: string }, socket: Socket): void {
+  const isGone = error.code === "ECONNRESET" || error.code === "EPIPE" || !socket.writable;
+  if (!isGone) {
+    const { status, text } = CLIENT_ERRORS[error.code ?? ""] ?? { status: 400, text: "Bad Request" };
+    const answer = bareFailure("COULD_NOT_READ_BODY", status);
+    const headers = { ...context.commonHeaders, ...answer.headers, "content-length": String(answer.body.byteLength) };
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+    socket.end(`HTTP/1.1 ${status} ${text}\r\n${lines.join("")}\r\n${Buffer.from(answer.body).toString()}`);
+    const peer = `${socket.remoteAddress ?? "unknown"}:${socket.remotePort ?? 0}`;
+    context.log.info({ peer, status, code: error.code }, "request could not be read");
+  }
+  if (isGone || socket.writableFinished) socket.destroy();
+  else socket.once("finish", () => socket.destroy());
+}
+
+const CLIENT_ERRORS: Readonly<Record<string, { status: number; text: string }>> = {
+  HPE_HEADER_OVERFLOW: { status: 431, text: "Request Header Fields Too Large" },
+  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, text: "Request Timeout" },
+};
+
+async function closeServer(
+  app: FastifyInstance,
+  server: Server,
+  sockets: ReadonlySet<Socket>,
+  unregister: () => void,
+  limitMs: number,
+): Promise<void> {
+  unregister();
+  server.closeIdleConnections();
+  const ended = Promise.all(
+    [...sockets].map((socket) => new Promise<void>((resolve) => socket.once("close", () => resolve()))),
+  );
+  // A request being handled is the last one on its connection.
+  server.keepAliveTimeout = 1;
+  const timer = setTimeout(() => {
+    for (const socket of sockets) socket.destroy();
+  }, limitMs);
+  await ended;
+  clearTimeout(timer);
+  server.close();
+  await app.close();
+}

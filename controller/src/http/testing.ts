@@ -1,0 +1,110 @@
+/** A server of both APIs for tests, with handlers of the test's own, and a TLS socket to speak to it byte by byte. */
+import { once } from "node:events";
+import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import { apiError, type clientOperations, type managementOperations } from "@sallyport/api";
+import { type Logger, TlsPort } from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
+import type { ApiHandlers, ApiSessionContext, Authenticate } from "./context.ts";
+import type { HttpLimits } from "./reply.ts";
+import { type HttpApi, startHttp } from "./server.ts";
+
+export interface TestHandlers {
+  readonly client?: Partial<ApiHandlers<typeof clientOperations>>;
+  readonly management?: Partial<ApiHandlers<typeof managementOperations>>;
+}
+
+export interface TestApi {
+  readonly authority: TestAuthority;
+  readonly port: number;
+  readonly api: HttpApi;
+  /** Everything logged, one object per line. */
+  readonly logged: { level: string; msg: string; fields: Record<string, unknown> }[];
+  /** Sends bytes on a connection of their own and gives all that came back until the server closed it. */
+  exchange(bytes: string | Uint8Array, options?: ConnectionOptions): Promise<string>;
+  open(options?: ConnectionOptions): Promise<TLSSocket>;
+  close(): Promise<void>;
+}
+
+/** A session for tests; the token is the key it is found under. */
+export function testSession(token: string, change: Partial<ApiSessionContext> = {}): ApiSessionContext {
+  return {
+    apiSessionId: `session-of-${token}`,
+    token,
+    identityId: "identity-1",
+    isAdmin: false,
+    isFullyAuthenticated: true,
+    configTypes: [],
+    expirationSeconds: 1800,
+    expiresAt: new Date("2026-01-02T15:04:05.123Z"),
+    ...change,
+  };
+}
+
+/** Starts a server on a free port. A handler that the test did not bring answers 500. */
+export async function startTestApi(o: {
+  handlers: TestHandlers;
+  sessions?: readonly ApiSessionContext[];
+  authenticate?: Authenticate;
+  limits?: Partial<HttpLimits>;
+}): Promise<TestApi> {
+  const authority = await TestAuthority.create();
+  const identity = await authority.identity("controller");
+  const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
+  const logged: TestApi["logged"] = [];
+  const at =
+    (level: string) =>
+    (fields: object, msg: string): void => {
+      logged.push({ level, msg, fields: fields as Record<string, unknown> });
+    };
+  const log: Logger = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+  const api = await startHttp({
+    port,
+    handlers: { client: complete(o.handlers.client), management: complete(o.handlers.management) },
+    authenticate:
+      o.authenticate ?? (async (request) => o.sessions?.find(({ token }) => token === request.sessionToken)),
+    log,
+    instanceId: "instance-1",
+    validateResponses: true,
+    ...(o.limits === undefined ? {} : { limits: o.limits }),
+  });
+
+  const open = async (options: ConnectionOptions = {}): Promise<TLSSocket> => {
+    const socket = connect({
+      host: "127.0.0.1",
+      port: port.port,
+      ca: authority.certPem,
+      servername: "localhost",
+      ...options,
+    });
+    await once(socket, "secureConnect");
+    return socket;
+  };
+  return {
+    authority,
+    port: port.port,
+    api,
+    logged,
+    open,
+    async exchange(bytes, options) {
+      const socket = await open(options);
+      const chunks: Buffer[] = [];
+      socket.on("data", (chunk: Buffer) => chunks.push(chunk));
+      socket.on("error", () => socket.destroy());
+      socket.write(bytes);
+      await once(socket, "close");
+      return Buffer.concat(chunks).toString();
+    },
+    async close() {
+      await api.close();
+      await port.close();
+    },
+  };
+}
+
+function complete<T extends object>(some: Partial<T> = {}): T {
+  return new Proxy(some, {
+    get: (target, name) =>
+      Reflect.get(target, name) ??
+      (async () => Promise.reject(apiError("UNHANDLED", { message: `no ${String(name)}` }))),
+  }) as T;
+}
