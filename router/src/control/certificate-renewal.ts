@@ -1,0 +1,159 @@
+import { writeFile } from "node:fs/promises";
+import type { CsrConfig } from "@sallyport/router-config";
+import {
+  createCsr,
+  decodeControl,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  type Identity,
+  type Logger,
+  parseCertificates,
+} from "@sallyport/wire";
+import type { Controllers } from "./controllers.ts";
+import { ControlError } from "./errors.ts";
+import { certificateRequest } from "./router-csr.ts";
+
+export interface RenewalOptions {
+  readonly controllers: Controllers;
+  readonly identity: () => Identity;
+  /** Absent: the certificates cannot be renewed, because nothing says what names they should have. */
+  readonly csr: CsrConfig | undefined;
+  /** Files of `identity.cert` and `identity.server_cert`; absent when they are inline and so cannot be written. */
+  readonly files: { cert: string; serverCert: string } | undefined;
+  /** Loads the identity again after the files were written. */
+  readonly reload: () => Promise<void>;
+  readonly log: Logger;
+  /** Renew at once instead of waiting for the first time. */
+  readonly extendNow: boolean;
+}
+
+const DAY = 24 * 3_600_000;
+const GIVE_UP_MS = 35_000;
+const RETRY_MS = 60_000;
+const MAX_TIMER = 2 ** 31 - 1;
+
+/**
+ * When certificates of this validity are renewed: the smaller of 7 days and a third of the lifetime before the end of the
+ * one that ends first.
+ */
+export function renewalTime(certificates: readonly { validFrom: number; validTo: number }[]): number {
+  return Math.min(
+    ...certificates.map(({ validFrom, validTo }) => validTo - Math.min(7 * DAY, (validTo - validFrom) / 3)),
+  );
+}
+
+/**
+ * Renews the router's certificates over the control channel with the keys it has: request, certificates, proof that they
+ * arrived, and only then the files (docs/protocol/control.md, "Certificate renewal").
+ */
+export class CertificateRenewal {
+  readonly #o: RenewalOptions;
+  #timer: NodeJS.Timeout | undefined;
+  #arrived: ((response: edgeCtrlPb.EnrollmentCertsResponse) => void) | undefined;
+  #closed = false;
+
+  constructor(options: RenewalOptions) {
+    this.#o = options;
+    options.controllers.handle(EdgeCtrlType.EnrollmentCertsResponse, (message) => {
+      this.#arrived?.(decodeControl(edgeCtrlPb.EnrollmentCertsResponseSchema, message.body));
+    });
+  }
+
+  /** Starts waiting for the time to renew. */
+  start(): void {
+    const { csr, files, log, extendNow } = this.#o;
+    if (csr === undefined) return log.warn({}, "without a csr section the certificates cannot be renewed");
+    if (files === undefined) return log.warn({}, "inline certificates cannot be renewed, only files");
+    if (extendNow) this.#schedule(0);
+    else this.#schedule(this.#due() - Date.now());
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+  }
+
+  #due(): number {
+    const { certPem, serverCertPem } = this.#o.identity();
+    const leafs = [certPem, serverCertPem].flatMap((pem) => parseCertificates(pem ?? "").slice(0, 1));
+    return renewalTime(leafs.map((c) => ({ validFrom: Date.parse(c.validFrom), validTo: Date.parse(c.validTo) })));
+  }
+
+  #schedule(inMs: number): void {
+    clearTimeout(this.#timer);
+    if (this.#closed) return;
+    const wait = Math.min(Math.max(inMs, 0), MAX_TIMER);
+    this.#timer = setTimeout(() => {
+      if (wait < inMs) return this.#schedule(inMs - wait);
+      this.#run().then(
+        () => this.#schedule(this.#due() - Date.now()),
+        (error: unknown) => {
+          if (this.#closed) return;
+          const reason = error instanceof Error ? error.message : String(error);
+          const validTo = this.#o.identity().leaf.validTo;
+          this.#o.log.warn({ reason, validTo }, "the certificates are not renewed yet; trying again");
+          this.#schedule(RETRY_MS);
+        },
+      );
+    }, wait);
+    this.#timer.unref();
+  }
+
+  async #run(): Promise<void> {
+    const { csr, files, log } = this.#o;
+    if (csr === undefined || files === undefined) return;
+    await this.renew(csr, files);
+    log.info({ validTo: this.#o.identity().leaf.validTo }, "the certificates were renewed");
+  }
+
+  /** One renewal from beginning to end; nothing is written unless the controller confirmed it. */
+  async renew(csr: CsrConfig, files: { cert: string; serverCert: string }): Promise<void> {
+    const { controllers, reload } = this.#o;
+    const identity = this.#o.identity();
+    if (Date.parse(identity.leaf.validTo) < Date.now()) {
+      throw new ControlError(
+        "CERTIFICATE_EXPIRED",
+        `the client certificate ended on ${identity.leaf.validTo}: the router has to be enrolled again`,
+      );
+    }
+    const controller = controllers.best();
+    if (controller === undefined) throw new ControlError("NO_CONTROLLER", "no controller is connected");
+    const request = (keyPem: string) => createCsr(certificateRequest(identity.id, csr, keyPem));
+    const body = encodeControl(edgeCtrlPb.EnrollmentExtendRouterRequestSchema, {
+      clientCertCsr: await request(identity.keyPem),
+      serverCertCsr: await request(identity.serverKeyPem ?? identity.keyPem),
+      requireVerification: true,
+    });
+    const issued = await this.#response(() =>
+      controller.channel.send({ contentType: EdgeCtrlType.EnrollmentExtendRouterRequest, body }),
+    );
+    for (const pem of [issued.clientCertPem, issued.serverCertPem]) parseCertificates(pem);
+    const reply = await controller.channel.request({
+      contentType: EdgeCtrlType.EnrollmentExtendRouterVerifyRequest,
+      body: encodeControl(edgeCtrlPb.EnrollmentExtendRouterVerifyRequestSchema, { clientCertPem: issued.clientCertPem }),
+    });
+    const error = decodeControl(edgeCtrlPb.ErrorSchema, reply.body);
+    if (reply.contentType !== EdgeCtrlType.Error || error.code !== "") {
+      throw new ControlError("RENEWAL_REFUSED", `the controller did not accept the new certificate: ${error.code} ${error.message}`);
+    }
+    await writeFile(files.cert, issued.clientCertPem, { mode: 0o600 });
+    await writeFile(files.serverCert, issued.serverCertPem, { mode: 0o600 });
+    await reload();
+  }
+
+  #response(send: () => void): Promise<edgeCtrlPb.EnrollmentCertsResponse> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#arrived = undefined;
+        reject(new ControlError("RENEWAL_TIMEOUT", `no certificates came within ${GIVE_UP_MS / 1000} s`));
+      }, GIVE_UP_MS);
+      this.#arrived = (response) => {
+        this.#arrived = undefined;
+        clearTimeout(timer);
+        resolve(response);
+      };
+      send();
+    });
+  }
+}

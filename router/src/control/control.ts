@@ -1,0 +1,243 @@
+import { ControlType, ctrlPb, EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger } from "@sallyport/wire";
+import { type ApiSessionRecord, ApiSessionTable } from "./api-sessions.ts";
+import { createCircuit } from "./circuits.ts";
+import { ConnectEvents } from "./connect-events.ts";
+import {
+  type CircuitCreated,
+  type CircuitRequest,
+  type ControlPlane,
+  type FaultReport,
+  FaultSubject,
+  type HealthEvent,
+  type SdkConnection,
+  type TerminatorOutcome,
+  type TerminatorRequest,
+  type TerminatorUpdate,
+  type TerminatorValidator,
+  type Unsubscribe,
+} from "./control-plane.ts";
+import type { Controllers } from "./controllers.ts";
+import { expectReply } from "./edge-error.ts";
+import { type EdgeAddress, EdgeSync } from "./edge-sync.ts";
+import { Inspection } from "./inspection.ts";
+import { RemovedSessions } from "./removed-sessions.ts";
+import { SessionHeartbeats, type TokenSource } from "./session-heartbeats.ts";
+import { TerminatorRemovals } from "./terminator-removals.ts";
+import { TerminatorValidation } from "./terminator-validation.ts";
+import { Terminators, wirePrecedence } from "./terminators.ts";
+
+export interface ControlOptions {
+  readonly routerId: string;
+  readonly controllers: Controllers;
+  /** Where SDKs reach this router; empty without an edge listener. */
+  readonly edgeAddresses: () => readonly EdgeAddress[];
+  readonly heartbeatIntervalMs: number;
+  readonly validate: { chunkSize: number; minPauseMs: number; maxPauseMs: number };
+  readonly connectEvents: { enabled: boolean; batchIntervalMs: number; fullSyncIntervalMs: number };
+  readonly rateLimited: { workers: number; queueLength: number };
+  readonly log: Logger;
+}
+
+/** The router's side of the control channels: everything edge listener and forwarder ask of the controllers. */
+export class Control implements ControlPlane {
+  readonly routerId: string;
+  readonly inspection: Inspection;
+  readonly #controllers: Controllers;
+  readonly #log: Logger;
+  readonly #apiSessions = new ApiSessionTable();
+  readonly #removed = new RemovedSessions();
+  readonly #sessionListeners = new Set<(token: string) => void>();
+  readonly #lostListeners = new Set<(id: string, outcome: TerminatorOutcome) => void>();
+  readonly #heartbeats: SessionHeartbeats;
+  readonly #sync: EdgeSync;
+  readonly #terminators: Terminators;
+  readonly #removals: TerminatorRemovals;
+  readonly #validation: TerminatorValidation;
+  readonly #connectEvents: ConnectEvents;
+
+  constructor(o: ControlOptions) {
+    const { controllers, log } = o;
+    this.routerId = o.routerId;
+    this.#controllers = controllers;
+    this.#log = log;
+    this.#heartbeats = new SessionHeartbeats({
+      controllers,
+      log,
+      heartbeatIntervalMs: o.heartbeatIntervalMs,
+      validateChunkSize: o.validate.chunkSize,
+      validateMinPauseMs: o.validate.minPauseMs,
+      validateMaxPauseMs: o.validate.maxPauseMs,
+    });
+    this.#sync = new EdgeSync({
+      controllers,
+      log,
+      apiSessions: this.#apiSessions,
+      addresses: o.edgeAddresses,
+      onSessionsRemoved: (tokens) => this.#sessionsRemoved(tokens),
+    });
+    this.#removals = new TerminatorRemovals({ controllers, log });
+    this.#terminators = new Terminators({
+      controllers,
+      log,
+      workers: o.rateLimited.workers,
+      queueLength: o.rateLimited.queueLength,
+      onLost: (id, outcome) => {
+        for (const listener of this.#lostListeners) listener(id, outcome);
+      },
+    });
+    this.#validation = new TerminatorValidation({
+      controllers,
+      log,
+      onConfirmed: (id) => this.#terminators.confirm(id),
+      onUnknown: (ids) => this.#removals.add(ids),
+    });
+    this.#connectEvents = new ConnectEvents({ controllers, ...o.connectEvents });
+    this.inspection = new Inspection(controllers, log);
+    this.inspection.register("router-controllers", () => ({
+      controllers: controllers.all().map((c) => ({
+        controllerId: c.id,
+        address: c.address,
+        version: c.version.version,
+        isConnected: !c.channel.isClosed,
+        latency: c.latencyMs === Number.MAX_SAFE_INTEGER ? undefined : `${c.latencyMs}ms`,
+      })),
+    }));
+    this.inspection.register("identity-connection-statuses", () => this.#connectEvents.statuses());
+  }
+
+  isConnected(): boolean {
+    return this.#controllers.all().length > 0;
+  }
+
+  findApiSession(token: string, o: { signal?: AbortSignal; timeoutMs: number }): Promise<ApiSessionRecord | undefined> {
+    return this.#apiSessions.wait(token, o);
+  }
+
+  onApiSessionRemoved(callback: (session: ApiSessionRecord) => void): Unsubscribe {
+    return this.#apiSessions.onRemoved(callback);
+  }
+
+  onApiSessionUpdated(callback: (session: ApiSessionRecord) => void): Unsubscribe {
+    return this.#apiSessions.onUpdated(callback);
+  }
+
+  onSessionRemoved(callback: (sessionToken: string) => void): Unsubscribe {
+    this.#sessionListeners.add(callback);
+    return () => this.#sessionListeners.delete(callback);
+  }
+
+  wasSessionRemoved(sessionToken: string): boolean {
+    return this.#removed.has(sessionToken, Date.now());
+  }
+
+  setTokenSource(source: TokenSource): void {
+    this.#heartbeats.setSource(source);
+  }
+
+  createCircuit(request: CircuitRequest): Promise<CircuitCreated> {
+    return createCircuit(this.#controllers, request);
+  }
+
+  createTerminator(request: TerminatorRequest, o: { signal?: AbortSignal } = {}): Promise<TerminatorOutcome> {
+    this.#removals.cancel(request.address);
+    return this.#terminators.create(request, o.signal);
+  }
+
+  onTerminatorLost(callback: (terminatorId: string, outcome: TerminatorOutcome) => void): Unsubscribe {
+    this.#lostListeners.add(callback);
+    return () => this.#lostListeners.delete(callback);
+  }
+
+  removeTerminators(ids: readonly string[]): void {
+    this.#terminators.forget(ids);
+    this.#removals.add(ids);
+  }
+
+  async updateTerminator(update: TerminatorUpdate): Promise<void> {
+    const body = encodeControl(edgeCtrlPb.UpdateTerminatorRequestSchema, {
+      sessionToken: update.sessionToken,
+      apiSessionToken: update.apiSessionToken,
+      fingerprints: [...update.fingerprints],
+      terminatorId: update.terminatorId,
+      cost: update.cost ?? 0,
+      updateCost: update.cost !== undefined,
+      precedence: wirePrecedence(update.precedence ?? 0),
+      updatePrecedence: update.precedence !== undefined,
+    });
+    const contentType = EdgeCtrlType.UpdateTerminatorRequest;
+    const { reply } = await this.#controllers.request("updating a terminator", { contentType, body });
+    expectReply(reply, EdgeCtrlType.UpdateTerminatorResponse);
+  }
+
+  healthEvent(event: HealthEvent): void {
+    const body = encodeControl(edgeCtrlPb.HealthEventRequestSchema, { ...event, fingerprints: [...event.fingerprints] });
+    const controller = this.#controllers.best();
+    if (controller !== undefined) {
+      this.#controllers.sendTo(controller.id, { contentType: EdgeCtrlType.HealthEvent, body });
+    }
+  }
+
+  onValidateTerminators(binding: string, validator: TerminatorValidator): Unsubscribe {
+    return this.#validation.register(binding, validator);
+  }
+
+  identityConnected(connection: SdkConnection): void {
+    this.#connectEvents.connected(connection);
+  }
+
+  identityDisconnected(connection: SdkConnection): void {
+    this.#connectEvents.disconnected(connection);
+  }
+
+  sendFault(fault: FaultReport): void {
+    const body = encodeControl(ctrlPb.FaultSchema, {
+      subject: wireSubject(fault.subject),
+      id: fault.ids.join(" "),
+      iteration: fault.iteration ?? 0,
+    });
+    const out = { contentType: ControlType.Fault, body };
+    if (fault.controllerId === undefined) this.#controllers.broadcast(out);
+    else this.#controllers.sendTo(fault.controllerId, out);
+  }
+
+  /** Asks the owner of idle circuits whether they still exist; it unroutes those that do not. */
+  confirmCircuits(controllerId: string, idleMs: ReadonlyMap<string, number>): void {
+    const body = encodeControl(ctrlPb.CircuitConfirmationSchema, {
+      circuitIds: [...idleMs.keys()],
+      idleTimes: Object.fromEntries([...idleMs].map(([id, ms]) => [id, BigInt(Math.round(ms * 1e6))])),
+    });
+    this.#controllers.sendTo(controllerId, { contentType: ControlType.CircuitConfirmation, body });
+  }
+
+  close(): void {
+    this.#sync.close();
+    this.#heartbeats.close();
+    this.#terminators.close();
+    this.#removals.close();
+    this.#connectEvents.close();
+  }
+
+  #sessionsRemoved(tokens: readonly string[]): void {
+    const now = Date.now();
+    for (const token of tokens) {
+      this.#removed.add(token, now);
+      for (const listener of this.#sessionListeners) listener(token);
+    }
+    this.#log.debug({ sessions: tokens.length }, "sessions were removed");
+  }
+}
+
+const subjects: Readonly<Record<number, ctrlPb.FaultSubject>> = {
+  [FaultSubject.Ingress]: ctrlPb.FaultSubject.IngressFault,
+  [FaultSubject.Egress]: ctrlPb.FaultSubject.EgressFault,
+  [FaultSubject.Link]: ctrlPb.FaultSubject.LinkFault,
+  [FaultSubject.Forward]: ctrlPb.FaultSubject.ForwardFault,
+  [FaultSubject.UnknownOwnerForward]: ctrlPb.FaultSubject.UnknownOwnerForwardFault,
+  [FaultSubject.LinkDuplicate]: ctrlPb.FaultSubject.LinkDuplicate,
+};
+
+function wireSubject(subject: number): ctrlPb.FaultSubject {
+  const known = subjects[subject];
+  if (known === undefined) throw new RangeError(`expected a fault subject from 0 to 5, got ${subject}`);
+  return known;
+}

@@ -1,0 +1,122 @@
+import type { Channel } from "@sallyport/wire";
+import type { LinkPort } from "../forwarder/forwarder.ts";
+import { Histogram } from "../metrics/histogram.ts";
+import type { LinkForm } from "./link-form.ts";
+
+/** Latency reported for a link that does not answer, in nanoseconds: far above any real one. */
+export const UNRESPONSIVE_LATENCY_NS = 8_888_888_888_888;
+const UNRESPONSIVE_AFTER_MS = 30_000;
+
+export interface LinkFacts {
+  readonly id: string;
+  readonly key: string;
+  readonly peerId: string;
+  readonly peerVersion: string;
+  readonly iteration: number;
+  readonly form: LinkForm;
+  readonly protocol: string;
+  /** Address of the dialled listener, `tls:host:port`. */
+  readonly dialAddress: string;
+  readonly isDialed: boolean;
+  readonly channel: Channel;
+  /** Second half of a split link. */
+  readonly ackChannel?: Channel;
+}
+
+/** An established link to another router: one channel, or two when it is split. */
+export class Link implements LinkPort {
+  readonly id: string;
+  readonly key: string;
+  peerId: string;
+  readonly peerVersion: string;
+  iteration: number;
+  readonly form: LinkForm;
+  readonly protocol: string;
+  readonly dialAddress: string;
+  readonly isDialed: boolean;
+  readonly channel: Channel;
+  readonly ackChannel: Channel | undefined;
+  readonly latency = new Histogram();
+  /** How many duplicates it has turned away. */
+  duplicatesRejected = 0;
+  /** Counts changes of its connections. */
+  stateIteration = 0;
+  #answeredAt = Date.now();
+  #underlays = "";
+
+  constructor(facts: LinkFacts) {
+    this.id = facts.id;
+    this.key = facts.key;
+    this.peerId = facts.peerId;
+    this.peerVersion = facts.peerVersion;
+    this.iteration = facts.iteration;
+    this.form = facts.form;
+    this.protocol = facts.protocol;
+    this.dialAddress = facts.dialAddress;
+    this.isDialed = facts.isDialed;
+    this.channel = facts.channel;
+    this.ackChannel = facts.ackChannel;
+    this.#underlays = this.#fingerprint();
+  }
+
+  get isClosed(): boolean {
+    return this.channel.isClosed;
+  }
+
+  /** Calls `closed` once, when its main channel is closed; the other half goes with it, and the other way round. */
+  onClose(closed: (reason?: Error) => void): void {
+    this.channel.onClose((reason) => {
+      this.ackChannel?.close();
+      closed(reason);
+    });
+    this.ackChannel?.onClose(() => this.channel.close(new Error("the other half of the link is closed")));
+  }
+
+  close(reason?: Error): void {
+    this.channel.close(reason);
+  }
+
+  /** A heartbeat was answered after so many nanoseconds. */
+  answered(ns: number): void {
+    this.#answeredAt = Date.now();
+    this.latency.update(ns);
+  }
+
+  /** Marks a link that has long not answered, so that no new path is laid over it. */
+  checkAnswers(now: number): void {
+    if (now - this.#answeredAt < UNRESPONSIVE_AFTER_MS) return;
+    this.latency.clear();
+    this.latency.update(UNRESPONSIVE_LATENCY_NS);
+  }
+
+  /** True when connections were added or lost since the last call. */
+  connectionsChanged(): boolean {
+    const now = this.#fingerprint();
+    if (now === this.#underlays) return false;
+    this.#underlays = now;
+    this.stateIteration++;
+    return true;
+  }
+
+  /** The connections as the controllers are told: `<network>:<ip>:<port>` of both ends. */
+  connections(): { type: string; localAddr: string; remoteAddr: string }[] {
+    const remoteAddr = `tcp:${this.channel.peer.address}`;
+    if (this.form === "split") {
+      return ["payload", "ack"].map((type) => ({ type, localAddr: "", remoteAddr }));
+    }
+    return this.channel.underlays.map((underlay) => ({
+      type: underlay.type === "" ? "single" : underlay.type,
+      localAddr: "",
+      remoteAddr,
+    }));
+  }
+
+  /** Number of its connections of a type. */
+  count(type: string): number {
+    return this.channel.underlays.filter((underlay) => underlay.type === type && !underlay.isClosed).length;
+  }
+
+  #fingerprint(): string {
+    return this.channel.underlays.map((underlay) => underlay.type).join();
+  }
+}
