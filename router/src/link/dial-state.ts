@@ -1,0 +1,87 @@
+import { randomBase62Id } from "@sallyport/wire";
+import { type Backoff, nextDelay } from "./backoff.ts";
+
+/** Life of the wish for one link (docs/protocol/links.md, "Dialling"). */
+export type DialStatus =
+  | "pending"
+  | "dialing"
+  | "queueFailed"
+  | "dialFailed"
+  | "established"
+  | "linkFailed"
+  | "destRemoved";
+
+/** A listener of another router, as a controller announced it. */
+export interface PeerListener {
+  readonly address: string;
+  readonly protocol: string;
+  readonly groups: readonly string[];
+  readonly localBinding: string;
+}
+
+/**
+ * The wish for one link to one peer: which address, how often it was tried and when it is tried next. Its link id stays
+ * the same for all attempts; the iteration counts them.
+ */
+export class DialState {
+  readonly linkId = randomBase62Id();
+  readonly key: string;
+  readonly peerId: string;
+  readonly dialerIndex: number;
+  listener: PeerListener;
+  status: DialStatus = "pending";
+  iteration = 0;
+  connectedCount = 0;
+  retryDelay = 0;
+  /** Milliseconds of `Date.now()`. */
+  nextDial: number;
+  #establishedAt = 0;
+
+  constructor(o: { key: string; peerId: string; dialerIndex: number; listener: PeerListener; now: number }) {
+    this.key = o.key;
+    this.peerId = o.peerId;
+    this.dialerIndex = o.dialerIndex;
+    this.listener = o.listener;
+    this.nextDial = o.now;
+  }
+
+  isDue(now: number): boolean {
+    const waits = this.status !== "dialing" && this.status !== "established" && this.status !== "destRemoved";
+    return waits && now >= this.nextDial;
+  }
+
+  dialing(): void {
+    this.status = "dialing";
+    this.iteration++;
+  }
+
+  failed(how: "dialFailed" | "queueFailed", backoff: Backoff, now: number, random: number): void {
+    if (this.status === "destRemoved") return;
+    this.status = how;
+    this.retryDelay = nextDelay(this.retryDelay, backoff, random);
+    this.nextDial = now + this.retryDelay;
+  }
+
+  established(now: number): void {
+    if (this.status === "destRemoved") return;
+    this.status = "established";
+    this.connectedCount++;
+    this.retryDelay = 0;
+    this.#establishedAt = now;
+  }
+
+  /** The link closed: the first try is at once, unless it closed as soon as it was made, as one does that is refused. */
+  linkFailed(now: number, backoff: Backoff): void {
+    if (this.status !== "established") return;
+    this.status = "linkFailed";
+    this.retryDelay = now - this.#establishedAt < backoff.minRetryInterval ? backoff.minRetryInterval : 0;
+    this.nextDial = now + this.retryDelay;
+  }
+
+  /** The peer is back: no more waiting. */
+  hurry(now: number): void {
+    if (this.status === "dialing" || this.status === "established") return;
+    this.retryDelay = 0;
+    this.nextDial = now;
+  }
+}
