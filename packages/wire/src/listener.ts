@@ -15,6 +15,8 @@ import { SocketReader } from "./socket-reader.ts";
 import type { TlsPort } from "./tls-port.ts";
 
 const HELLO_TIMEOUT_MS = 5_000;
+/** How long the unknown-version response may take to leave. */
+const LINGER_MS = 1_000;
 const CONNECTION_ID_BYTES = 9;
 const MAX_LABEL_ID = 64;
 
@@ -84,6 +86,7 @@ class Acceptor {
       this.#logRefusal(address, error);
       if (error instanceof ProtocolError && error.code === "BAD_MAGIC") {
         socket.end(UNKNOWN_VERSION_RESPONSE, () => socket.destroy());
+        setTimeout(() => socket.destroy(), LINGER_MS).unref();
       } else {
         socket.destroy();
       }

@@ -32,6 +32,7 @@ export class SocketUnderlay implements Underlay {
   readonly #parser: FrameParser;
   readonly #heldFor = new Set<Output>();
   #closed = false;
+  #paused = false;
 
   constructor(socket: Socket, reader: SocketReader, type: string, owner: UnderlayOwner) {
     this.type = type;
@@ -62,14 +63,19 @@ export class SocketUnderlay implements Underlay {
   /** Starts reading, with the bytes first that arrived behind the hello. */
   start(): void {
     this.#reader.deliver((buffer, length) => this.#bytes(buffer, length));
+    if (this.#paused) {
+      this.#socket.pause();
+    }
     this.#reader.onClosed((error) => this.fail(error ?? peerClosed()));
   }
 
   pause(): void {
+    this.#paused = true;
     this.#socket.pause();
   }
 
   resume(): void {
+    this.#paused = false;
     if (!this.#closed) {
       this.#socket.resume();
     }
