@@ -18,8 +18,8 @@ export interface RerouterParts {
   readonly log: Logger;
 }
 
-/** Tries for a circuit that a router cannot forward. */
-const FAULT_TRIES = 2;
+/** Paths tried before a circuit is given up. */
+const TRIES = 2;
 
 /**
  * Moves circuits to other paths between the same two routers, when a link of theirs is gone or a much cheaper path has appeared. A circuit without a path
@@ -29,7 +29,8 @@ const FAULT_TRIES = 2;
  */
 export class Rerouter {
   readonly #parts: RerouterParts;
-  readonly #moving = new Set<string>();
+  /** Circuits being moved; true when their path was lost again meanwhile. */
+  readonly #moving = new Map<string, boolean>();
   /** Circuits to move as soon as both their ends are connected. */
   readonly #postponed = new Set<string>();
 
@@ -39,12 +40,12 @@ export class Rerouter {
 
   /** A link may not carry circuits any more. */
   async linkLost(linkId: string): Promise<void> {
-    await Promise.all(this.#parts.circuits.overLink(linkId).map((c) => this.#moveOrEnd(c.id, 1)));
+    await Promise.all(this.#parts.circuits.overLink(linkId).map((c) => this.#moveOrEnd(c.id)));
   }
 
   /** A router cannot forward this circuit. */
   async forwardFault(circuitId: string): Promise<void> {
-    await this.#moveOrEnd(circuitId, FAULT_TRIES);
+    await this.#moveOrEnd(circuitId);
   }
 
   /** A router is connected again, or given up: what waited for it is decided now. */
@@ -55,7 +56,7 @@ export class Rerouter {
       return circuit === undefined || isEnd(circuit, routerId);
     });
     for (const id of due) this.#postponed.delete(id);
-    await Promise.all(due.map((id) => this.#moveOrEnd(id, 1)));
+    await Promise.all(due.map((id) => this.#moveOrEnd(id)));
   }
 
   /** Moves the few dearest circuits to clearly cheaper paths. Called every cycle. */
@@ -71,51 +72,54 @@ export class Rerouter {
     await Promise.all(
       plan.map(async ({ circuit: { id }, path, gain }) => {
         log.info({ circuitId: id, gain, path: path.routers }, "a circuit moves to a cheaper path");
-        await this.#move(id, path);
+        await this.#moveOrEnd(id, path);
       }),
     );
   }
 
-  async #moveOrEnd(circuitId: string, tries: number): Promise<void> {
+  async #moveOrEnd(circuitId: string, firstPath?: Path): Promise<void> {
     const { mesh, circuits, isAwaited, log } = this.#parts;
-    for (let left = tries; left > 0; left--) {
+    if (this.#moving.has(circuitId)) {
+      this.#moving.set(circuitId, true);
+      return;
+    }
+    let preferred = firstPath;
+    for (let left = TRIES; left > 0; left--) {
       const circuit = circuits.get(circuitId);
-      if (circuit === undefined || this.#moving.has(circuitId)) return;
-      const ends = endsOf(circuit);
-      const path = mesh.paths().path(ends.first, ends.last);
+      if (circuit === undefined) return;
+      const { first, last } = endsOf(circuit);
+      const path = preferred ?? mesh.paths().path(first, last);
+      preferred = undefined;
       if (path === undefined) {
-        if (isAwaited(ends.first) || isAwaited(ends.last)) {
+        if (isAwaited(first) || isAwaited(last)) {
           this.#postponed.add(circuitId);
           return;
         }
         break;
       }
-      if (await this.#move(circuitId, path)) return;
+      if (await this.#move(circuit, path)) return;
     }
     log.info({ circuitId }, "a circuit has no path left and is removed");
     circuits.end(circuitId, true, "no path");
   }
 
-  /** True when every router of the path has taken the circuit, or nothing is left to do. */
-  async #move(circuitId: string, path: Path): Promise<boolean> {
+  /** True when every router of the path has taken the circuit and none of its links was lost meanwhile. */
+  async #move(circuit: Circuit, path: Path): Promise<boolean> {
     const { circuits, exchange, options } = this.#parts;
-    const circuit = circuits.get(circuitId);
-    if (circuit === undefined || this.#moving.has(circuitId)) return true;
     const route: CircuitRoute = { ...circuit.route, routers: path.routers, links: path.links };
-    this.#moving.add(circuitId);
-    try {
-      // Recorded first: from now on a fault on the new path concerns this circuit, one on the old path does not.
-      circuits.moved({ ...circuit, route, updatedAt: new Date() });
-      return await exchange.moveAlong({
-        circuitId,
-        route,
-        tags: circuit.tags,
-        dialTimeoutMs: options.routeTimeoutMs,
-        waitMs: options.routeTimeoutMs,
-      });
-    } finally {
-      this.#moving.delete(circuitId);
-    }
+    this.#moving.set(circuit.id, false);
+    // Recorded first: from now on a fault on the new path concerns this circuit, one on the old path does not.
+    circuits.moved({ ...circuit, route, updatedAt: new Date() });
+    const isComplete = await exchange.moveAlong({
+      circuitId: circuit.id,
+      route,
+      tags: circuit.tags,
+      dialTimeoutMs: options.routeTimeoutMs,
+      waitMs: options.routeTimeoutMs,
+    });
+    const isLostAgain = this.#moving.get(circuit.id) === true;
+    this.#moving.delete(circuit.id);
+    return isComplete && !isLostAgain;
   }
 }
 

@@ -1,4 +1,4 @@
-import { ControlHeader, ControlType, ctrl, encodeControl, type Logger, type Message } from "@sallyport/wire";
+import { ControlHeader, ControlType, ctrlPb, encodeControl, type Logger, type Message } from "@sallyport/wire";
 import type { Mesh } from "./mesh.ts";
 import { type PeerData, peerDataOf } from "./peer-data.ts";
 import { type CircuitRoute, type PlannedRoute, planRoutes, REROUTE_ATTEMPT } from "./route-plan.ts";
@@ -155,7 +155,7 @@ export class RouteExchange {
 
   /** Tells a router to forget a circuit: at once, or (`now` false) when its traffic has run dry. */
   unroute(routerId: string, circuitId: string, now: boolean): void {
-    const body = encodeControl(ctrl.UnrouteSchema, { circuitId, now });
+    const body = encodeControl(ctrlPb.UnrouteSchema, { circuitId, now });
     this.#mesh.router(routerId)?.send({ contentType: ControlType.Unroute, body });
   }
 
@@ -193,7 +193,7 @@ function refusalOf(routerId: string, message: Message): RouteFailure {
 
 function routeBody(order: RouteOrder, planned: PlannedRoute): Buffer {
   const { route, egress } = order;
-  return encodeControl(ctrl.RouteSchema, {
+  return encodeControl(ctrlPb.RouteSchema, {
     circuitId: order.circuitId,
     attempt: order.attempt,
     ...(planned.isTerminating && egress !== undefined

@@ -1,0 +1,468 @@
+import {
+  acceptChannels,
+  BaseHeader,
+  type Channel,
+  ControlHello,
+  ControlType,
+  ctrlPb,
+  decodeControl,
+  encodeControl,
+  Headers,
+  type Hello,
+  type Identity,
+  type Logger,
+  type Peer,
+  parseVersionInfo,
+  type TlsPort,
+  verifyLeaf,
+  versionInfo,
+} from "@sallyport/wire";
+import { AdmissionError, admissionRefusal, TakeoverLimit } from "./admission.ts";
+import type { Circuit } from "./circuit.ts";
+import { CircuitBuilder } from "./circuit-builder.ts";
+import { CircuitMessages } from "./circuit-messages.ts";
+import { CircuitRegistry } from "./circuit-registry.ts";
+import { DynamicCosts } from "./costs.ts";
+import { type FabricEventHandler, FabricEvents } from "./fabric-events.ts";
+import { LinkMessages } from "./link-messages.ts";
+import { type Link, linkCost } from "./link-table.ts";
+import { Mesh } from "./mesh.ts";
+import { DEFAULT_FABRIC_OPTIONS, type FabricOptions } from "./options.ts";
+import { PeerStates } from "./peer-states.ts";
+import type { ApiSessionRecord, FabricModel, ModelChange, RouterRecord } from "./ports.ts";
+import { Presence } from "./presence.ts";
+import { Rerouter } from "./rerouter.ts";
+import { RouteExchange } from "./route-exchange.ts";
+import { RouterConnection, type RouterListener, type SyncStatus } from "./router-connection.ts";
+import { RouterMessages } from "./router-messages.ts";
+import { SessionFeed } from "./session-feed.ts";
+import { TerminatorMessages } from "./terminator-messages.ts";
+import { TerminatorValidation } from "./terminator-validation.ts";
+import { TunnelMessages } from "./tunnel-messages.ts";
+
+/** ALPN name of the control channel. */
+const CONTROL_ALPN = "ziti-ctrl";
+/** What this controller can do, as a big-endian bit mask: terminators v2, links reported by their source only, circuits v2. Not the router data model. */
+const CAPABILITIES = Buffer.of(0x0e);
+const CREDIT_MS = 60_000;
+const VALIDATION_TICK_MS = 5_000;
+const INSPECT_TIMEOUT_MS = 10_000;
+const HEARTBEAT_SEND_MS = 10_000;
+const HEARTBEAT_CHECK_MS = 1_000;
+
+export interface FabricParts {
+  /** Where routers connect; may be shared with the APIs. */
+  readonly port: TlsPort;
+  /** Of the controller: its id, and the CAs that routers' certificates must lead to. */
+  readonly identity: Identity;
+  readonly model: FabricModel;
+  readonly options?: Partial<FabricOptions>;
+  readonly log: Logger;
+}
+
+/** Run-time state of a connected router, as the Management API shows it. */
+export interface RouterState {
+  readonly id: string;
+  readonly isOnline: true;
+  readonly connectedSince: Date;
+  readonly syncStatus: SyncStatus;
+  readonly hostname: string;
+  readonly supportedProtocols: Readonly<Record<string, string>>;
+  readonly versionInfo: {
+    readonly version: string;
+    readonly revision: string;
+    readonly buildDate: string;
+    readonly os: string;
+    readonly arch: string;
+  };
+  readonly address: string;
+  readonly latencyMs?: number;
+}
+
+export interface LinkState extends Link {
+  /** What path finding counts for it. */
+  readonly cost: number;
+}
+
+export interface InspectResult {
+  readonly success: boolean;
+  readonly errors: readonly string[];
+  readonly values: readonly { readonly name: string; readonly value: string }[];
+}
+
+/** Starts to accept routers. Everything runs until {@link Fabric.close}. */
+export function startFabric(parts: FabricParts): Fabric {
+  return new Fabric(parts);
+}
+
+/** The authority over routers, links and circuits: the controller's side of the control channel. Source: docs/protocol/fabric.md. */
+export class Fabric {
+  readonly #model: FabricModel;
+  readonly #identity: Identity;
+  readonly #options: FabricOptions;
+  readonly #log: Logger;
+  readonly #events = new FabricEvents();
+  readonly #costs = new DynamicCosts();
+  readonly #mesh: Mesh;
+  readonly #exchange: RouteExchange;
+  readonly #circuits: CircuitRegistry;
+  readonly #rerouter: Rerouter;
+  readonly #presence: Presence;
+  readonly #peers: PeerStates;
+  readonly #takeovers: TakeoverLimit;
+  readonly #sessions: SessionFeed;
+  readonly #validation: TerminatorValidation;
+  readonly #linkMessages: LinkMessages;
+  /** Everything that handles messages of a router. */
+  readonly #handlers: readonly { attach(router: RouterConnection): void }[];
+  /** Routers admitted whose channel is not there yet. */
+  readonly #admitted = new WeakMap<Hello, RouterRecord>();
+  readonly #stopping: (() => void)[] = [];
+  #isClosed = false;
+
+  constructor(parts: FabricParts) {
+    const { model, log } = parts;
+    this.#model = model;
+    this.#log = log;
+    this.#identity = parts.identity;
+    this.#options = { ...DEFAULT_FABRIC_OPTIONS, ...parts.options };
+    const options = this.#options;
+    const events = this.#events;
+    const costs = this.#costs;
+    const mesh = new Mesh(options);
+    const exchange = new RouteExchange(mesh, log);
+    const circuits = new CircuitRegistry(exchange, costs, events);
+    this.#mesh = mesh;
+    this.#exchange = exchange;
+    this.#circuits = circuits;
+    this.#presence = new Presence(options.reconnectGraceMs, (routerId) => this.#gone(routerId));
+    const isAwaited = (routerId: string) => this.#presence.isAwaited(routerId);
+    const rerouter = new Rerouter({ mesh, circuits, exchange, isAwaited, options, log });
+    this.#rerouter = rerouter;
+    this.#peers = new PeerStates(mesh);
+    this.#takeovers = new TakeoverLimit(options.routerConnectChurnLimitMs, options.maxTakeovers);
+    this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
+    this.#validation = new TerminatorValidation({ mesh, model, costs, log });
+    const links = new LinkMessages({ mesh, rerouter, model, events, log });
+    this.#linkMessages = links;
+    const builder = new CircuitBuilder({ model, mesh, exchange, circuits, costs, options, events, log });
+    const circuitMessages = new CircuitMessages({ model, builder, circuits, exchange, rerouter, links, log });
+    const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, log });
+    const tunnels = new TunnelMessages({ model, circuits: circuitMessages, terminators, log });
+    const routers = new RouterMessages({ model, log });
+    this.#handlers = [links, circuitMessages, terminators, tunnels, routers, this.#sessions, this.#validation];
+    this.#start(parts.port);
+  }
+
+  /** Connected routers. One that is not listed is offline. */
+  routers(): RouterState[] {
+    return this.#mesh.routers().map(routerState);
+  }
+
+  router(id: string): RouterState | undefined {
+    const router = this.#mesh.router(id);
+    return router === undefined ? undefined : routerState(router);
+  }
+
+  circuits(): Circuit[] {
+    return this.#circuits.all();
+  }
+
+  circuit(id: string): Circuit | undefined {
+    return this.#circuits.get(id);
+  }
+
+  links(): LinkState[] {
+    return this.#mesh.links.all().map((link) => ({ ...link, cost: linkCost(link) }));
+  }
+
+  /** Dynamic part of a terminator's cost. */
+  dynamicCost(terminatorId: string): number {
+    return this.#costs.of(terminatorId);
+  }
+
+  /** Hears of everything that happens here; returns how to stop. */
+  onEvent(handler: FabricEventHandler): () => void {
+    return this.#events.on(handler);
+  }
+
+  /**
+   * Tells all connected edge routers of new API sessions. Resolves when that is written to them, at the latest after `announceTimeoutMs`: call it before a
+   * login is answered, and the SDK finds its session on every router.
+   */
+  async announceApiSession(...sessions: ApiSessionRecord[]): Promise<void> {
+    await this.#sessions.announce(sessions);
+  }
+
+  /** Ends a circuit at once; false when there is none. */
+  removeCircuit(id: string): boolean {
+    return this.#circuits.end(id, true, "removed by an administrator");
+  }
+
+  /** Has both ends close a link and moves its circuits; false when there is none. */
+  removeLink(id: string): boolean {
+    return this.#linkMessages.remove(id);
+  }
+
+  /** An administrator's change of a link; undefined when there is none. A link marked down carries no circuits any more. */
+  updateLink(id: string, change: { readonly staticCost?: number; readonly isDown?: boolean }): LinkState | undefined {
+    const link = this.#mesh.links.update(id, change);
+    if (link === undefined) return undefined;
+    if (link.isDown) this.#background(this.#rerouter.linkLost(id), "rerouting circuits off a link that was taken down");
+    return { ...link, cost: linkCost(link) };
+  }
+
+  /** Closes a router's channel, if it has one. It may come back when it is still admitted. */
+  disconnectRouter(id: string, reason = "disconnected by the controller"): boolean {
+    const router = this.#mesh.router(id);
+    router?.channel.close(new Error(reason));
+    return router !== undefined;
+  }
+
+  /** Asks a router about itself. @throws RequestTimeoutError, ChannelClosedError; undefined when it is not connected */
+  async inspectRouter(
+    id: string,
+    requestedValues: readonly string[],
+    timeoutMs = INSPECT_TIMEOUT_MS,
+  ): Promise<InspectResult | undefined> {
+    const router = this.#mesh.router(id);
+    if (router === undefined) return undefined;
+    const body = encodeControl(ctrlPb.InspectRequestSchema, { requestedValues: [...requestedValues] });
+    const answer = await router.channel.request({ contentType: ControlType.InspectRequest, body }, { timeoutMs });
+    const { success, errors, values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body);
+    return { success, errors, values: values.map(({ name, value }) => ({ name, value })) };
+  }
+
+  /** Takes no more routers and ends their channels. Circuits go on without a controller. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    for (const stop of this.#stopping.reverse()) stop();
+    this.#exchange.close();
+    for (const router of this.#mesh.routers()) router.channel.close(new Error("the controller is shutting down"));
+    this.#presence.close();
+  }
+
+  #start(port: TlsPort): void {
+    const stopAccepting = acceptChannels(port, {
+      name: "ctrl",
+      protocols: [CONTROL_ALPN],
+      acceptsNoAlpn: false,
+      id: this.#identity.id,
+      authorize: (hello, peer) => this.#admit(hello, peer),
+      resultHeaders: () =>
+        new Headers().setString(ControlHello.Version, versionInfo()).set(ControlHello.Capabilities, CAPABILITIES),
+      onChannel: (channel) => this.#connected(channel),
+      log: this.#log,
+    });
+    const every = (ms: number, work: () => void) => {
+      const timer = setInterval(work, ms);
+      return () => clearInterval(timer);
+    };
+    this.#stopping.push(
+      stopAccepting,
+      this.#model.onChange((change) => this.#changed(change)),
+      every(this.#options.cycleMs, () => this.#cycle()),
+      every(CREDIT_MS, () => this.#costs.credit(Date.now())),
+      every(VALIDATION_TICK_MS, () => this.#validation.tick(Date.now())),
+    );
+  }
+
+  /** @throws AdmissionError: the connection is closed without an answer */
+  async #admit(hello: Hello, peer: Peer): Promise<void> {
+    const [leaf, ...intermediates] = peer.certificates;
+    let untrusted: string | undefined;
+    try {
+      if (leaf !== undefined) verifyLeaf({ leaf, intermediates, anchors: this.#identity.anchors });
+    } catch (error) {
+      untrusted = error instanceof Error ? error.message : String(error);
+    }
+    const isTrusted = leaf !== undefined && untrusted === undefined;
+    const router = isTrusted ? await this.#model.findRouter(hello.idToken) : undefined;
+    const isConnected = this.#mesh.router(hello.idToken) !== undefined;
+    const refusal = admissionRefusal({
+      fingerprint: peer.fingerprint,
+      isTrusted,
+      router,
+      mayTakeOver: !isConnected || this.#takeovers.allows(hello.idToken, Date.now()),
+    });
+    if (refusal !== undefined || router === undefined) {
+      throw new AdmissionError(refusal ?? "unknown-router", hello.idToken, untrusted);
+    }
+    this.#admitted.set(hello, router);
+  }
+
+  /** @throws when the hello's headers are unusable: the channel is closed */
+  #connected(channel: Channel): void {
+    const record = this.#admitted.get(channel.hello);
+    if (record === undefined) throw new Error(`the router ${channel.remoteId} was not admitted`);
+    const version = parseVersionInfo(channel.hello.headers.getString(ControlHello.Version) ?? "");
+    const router = new RouterConnection({
+      record,
+      channel,
+      version,
+      listeners: this.#listenersOf(channel),
+      connectedAt: new Date(),
+      maxQueuedBytes: this.#options.maxQueuedBytes,
+      log: this.#log,
+    });
+    for (const handler of this.#handlers) handler.attach(router);
+    channel.onClose((reason) => this.#disconnected(router, reason));
+    channel.enableHeartbeats({
+      sendIntervalMs: HEARTBEAT_SEND_MS,
+      checkIntervalMs: HEARTBEAT_CHECK_MS,
+      closeUnresponsiveMs: this.#options.closeUnresponsiveMs,
+    });
+    const isSameProcess = (channel.hello.headers.get(BaseHeader.ConnectionId)?.length ?? 0) > 0;
+    const replaced = this.#mesh.connected(router);
+    if (replaced !== undefined) {
+      this.#takeovers.record(router.id, Date.now());
+      replaced.channel.close(new Error(`router ${router.id} has connected again`));
+    }
+    this.#presence.back(router.id);
+    if (!isSameProcess) this.#forgetProcess(router.id);
+    this.#log.info({ routerId: router.id, peer: channel.peer.address, version: version.version }, "router connected");
+    this.#events.emit({ kind: "router-online", routerId: router.id });
+    // Nothing may be sent before the result: it is written before this function is called, what is queued here follows it.
+    this.#sessions.connected(router);
+    this.#peers.connected(router);
+    this.#background(this.#validation.connected(router), "looking up the router's terminators");
+    this.#background(this.#rerouter.routerSettled(router.id), "moving circuits that waited for the router");
+    // The entity may have changed between admission and now, unseen.
+    this.#background(this.#refresh(router.id), "reading the router again");
+  }
+
+  #listenersOf(channel: Channel): RouterListener[] {
+    const bytes = channel.hello.headers.get(ControlHello.Listeners);
+    if (bytes === undefined) return [];
+    try {
+      return decodeControl(ctrlPb.ListenersSchema, bytes).listeners;
+    } catch (err) {
+      this.#log.warn(
+        { routerId: channel.remoteId, err },
+        "the router's link listeners cannot be decoded; nobody will dial it",
+      );
+      return [];
+    }
+  }
+
+  #disconnected(router: RouterConnection, reason: Error | undefined): void {
+    const isCurrent = this.#mesh.disconnected(router);
+    this.#exchange.routerLost(router.id);
+    if (!isCurrent) return;
+    this.#log.info({ routerId: router.id, reason: reason?.message }, "router disconnected");
+    this.#events.emit({ kind: "router-offline", routerId: router.id });
+    if (this.#isClosed) return;
+    this.#peers.disconnected(router.id);
+    this.#presence.lost(router.id);
+  }
+
+  /** The router runs as a new process: circuits that begin or end there are gone, and so are the links it had dialed. */
+  #forgetProcess(routerId: string): void {
+    for (const circuit of this.#circuits.endingAt(routerId)) {
+      this.#circuits.end(circuit.id, true, "the router was started anew");
+    }
+    this.#linkMessages.forgetDialedBy(routerId);
+  }
+
+  /** A router did not come back in time. */
+  #gone(routerId: string): void {
+    this.#linkMessages.forgetDialedBy(routerId);
+    for (const link of this.#mesh.links.of(routerId)) {
+      this.#background(this.#rerouter.linkLost(link.id), "rerouting circuits of a router that is gone");
+    }
+    this.#background(this.#rerouter.routerSettled(routerId), "ending circuits of a router that is gone");
+  }
+
+  #changed(change: ModelChange): void {
+    switch (change.kind) {
+      case "api-session-added":
+        this.#background(this.#sessions.announce([change.session]), "announcing an API session");
+        return;
+      case "api-session-updated":
+        this.#sessions.updated(change.session);
+        return;
+      case "api-session-removed":
+        this.#sessions.removed(change.id, change.token);
+        return;
+      case "session-removed":
+        this.#sessions.sessionRemoved(change.id, change.token);
+        return;
+      case "router-changed":
+        this.#background(this.#refresh(change.routerId), "reading a changed router");
+        return;
+      case "router-removed":
+        this.#routerRemoved(change.routerId);
+        return;
+      case "service-removed":
+        for (const circuit of this.#circuits.ofService(change.serviceId)) {
+          this.#circuits.end(circuit.id, true, "the service was deleted");
+        }
+        return;
+      case "terminator-removed":
+        this.#costs.forget(change.terminatorId);
+        this.#validation.removed(change.terminatorId);
+        return;
+      case "service-changed":
+      case "terminator-added":
+      case "terminator-changed":
+        // Read afresh for every circuit.
+        return;
+    }
+  }
+
+  /** Acts on what has become of a connected router's entity. */
+  async #refresh(routerId: string): Promise<void> {
+    const router = this.#mesh.router(routerId);
+    if (router === undefined) return;
+    const record = await this.#model.findRouter(routerId);
+    if (record === undefined) {
+      this.#routerRemoved(routerId);
+      return;
+    }
+    // A renewed certificate changes the fingerprint of a live router; only its absence (re-enrollment) ends the channel.
+    if (record.isDisabled || record.fingerprint === undefined) {
+      this.disconnectRouter(
+        routerId,
+        record.isDisabled ? "the router was disabled" : "the router is to be enrolled again",
+      );
+      return;
+    }
+    router.record = record;
+    this.#mesh.changed();
+  }
+
+  #routerRemoved(routerId: string): void {
+    this.disconnectRouter(routerId, "the router was deleted");
+    for (const circuit of this.#circuits.endingAt(routerId)) {
+      this.#circuits.end(circuit.id, true, "a router at its end was deleted");
+    }
+    this.#peers.removed(routerId);
+    this.#presence.givenUp(routerId);
+  }
+
+  #cycle(): void {
+    this.#mesh.links.sweep(Date.now());
+    this.#background(this.#rerouter.improve(), "smart rerouting");
+  }
+
+  #background(work: Promise<unknown>, what: string): void {
+    work.catch((err: unknown) => this.#log.error({ err }, `${what} failed`));
+  }
+}
+
+function routerState(router: RouterConnection): RouterState {
+  const { version, revision, buildDate, os, arch } = router.version;
+  const { latencyMs } = router.channel;
+  return {
+    id: router.id,
+    isOnline: true,
+    connectedSince: router.connectedAt,
+    syncStatus: router.syncStatus,
+    hostname: router.hostname,
+    supportedProtocols: router.supportedProtocols,
+    versionInfo: { version, revision, buildDate, os, arch },
+    address: router.channel.peer.address,
+    ...(latencyMs === undefined ? {} : { latencyMs }),
+  };
+}

@@ -1,0 +1,139 @@
+import {
+  BaseHeader,
+  BaseType,
+  ControlHeader,
+  EdgeCtrlHeader,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  Headers,
+  type Message,
+  type Outgoing,
+} from "@sallyport/wire";
+import { EdgeRefusal } from "./edge-error.ts";
+import { DenialCode } from "./ports.ts";
+import type { RouterConnection } from "./router-connection.ts";
+import type { WorkLane } from "./work-lane.ts";
+
+/**
+ * How requests of routers are answered. There are three conventions, never mixed: fabric requests by a Result with text; edge requests by their own
+ * response type, or by an edge error (plain text and a code header); the verification of a renewed certificate by an edge error with a protobuf body.
+ *
+ * Source: docs/protocol/fabric.md, "Errors".
+ */
+
+const BUSY = "server too busy";
+
+/** A fabric request is refused; the text goes into the Result. */
+export class FabricRefusal extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "FabricRefusal";
+  }
+}
+
+/** Answers unless the channel has closed meanwhile: then there is nobody to answer to. */
+export function reply(router: RouterConnection, to: Message, out: Outgoing): void {
+  if (!router.channel.isClosed) router.channel.reply(to, out);
+}
+
+function replyResult(router: RouterConnection, to: Message, ok: boolean, text: string): void {
+  if (!router.channel.isClosed) router.channel.replyResult(to, ok, text);
+}
+
+export function edgeError(refusal: EdgeRefusal): Outgoing {
+  const headers = new Headers().setU32(EdgeCtrlHeader.ErrorCode, refusal.code);
+  if (refusal.circuitId !== undefined) headers.setString(EdgeCtrlHeader.CircuitId, refusal.circuitId);
+  return { contentType: EdgeCtrlType.Error, headers, body: Buffer.from(refusal.message, "utf8") };
+}
+
+/** The answer to a certificate verification; without a code it means success. */
+export function verificationAnswer(failure?: { code: string; message: string; cause?: string }): Outgoing {
+  return { contentType: EdgeCtrlType.Error, body: encodeControl(edgeCtrlPb.ErrorSchema, failure ?? {}) };
+}
+
+/**
+ * Works on an edge request in `lane` and answers it: with what `work` returns, with the refusal it throws, or, for any other failure, with an internal error
+ * that is logged. A full lane is answered as busy.
+ */
+export function serveEdgeRequest(
+  router: RouterConnection,
+  lane: WorkLane,
+  message: Message,
+  work: () => Promise<Outgoing>,
+): void {
+  const isTaken = lane.offer(async () => {
+    try {
+      reply(router, message, await work());
+    } catch (error) {
+      reply(router, message, edgeError(asEdgeRefusal(router, message, error)));
+    }
+  });
+  if (!isTaken) reply(router, message, edgeError(new EdgeRefusal(DenialCode.Internal, BUSY)));
+}
+
+function asEdgeRefusal(router: RouterConnection, message: Message, error: unknown): EdgeRefusal {
+  if (error instanceof EdgeRefusal) {
+    router.log.info(
+      { routerId: router.id, contentType: message.contentType, code: error.code, reason: error.message },
+      "a router's request was refused",
+    );
+    return error;
+  }
+  router.log.error({ routerId: router.id, contentType: message.contentType, err: error }, "a router's request failed");
+  return new EdgeRefusal(DenialCode.Internal);
+}
+
+/** As {@link serveEdgeRequest} for fabric requests: `work` returns the text of the successful Result. */
+export function serveFabricRequest(
+  router: RouterConnection,
+  lane: WorkLane,
+  message: Message,
+  work: () => Promise<string>,
+): void {
+  const isTaken = lane.offer(async () => {
+    try {
+      replyResult(router, message, true, await work());
+    } catch (error) {
+      if (!(error instanceof FabricRefusal)) {
+        router.log.error(
+          { routerId: router.id, contentType: message.contentType, err: error },
+          "a router's request failed",
+        );
+      }
+      replyResult(router, message, false, error instanceof FabricRefusal ? error.message : "internal error");
+    }
+  });
+  if (!isTaken) reply(router, message, busyResult());
+}
+
+/** A Result that tells the router to try again later. */
+function busyResult(): Outgoing {
+  const headers = new Headers().setBool(BaseHeader.ResultSuccess, false).setU32(ControlHeader.RateLimited, 1);
+  return { contentType: BaseType.Result, headers, body: Buffer.from(BUSY, "utf8") };
+}
+
+/** Works on a message that has no answer; failures are logged, and a full lane drops it with a log line. */
+export function serveNotice(
+  router: RouterConnection,
+  lane: WorkLane,
+  message: Message,
+  work: () => Promise<void>,
+): void {
+  const isTaken = lane.offer(async () => {
+    try {
+      await work();
+    } catch (err) {
+      router.log.error(
+        { routerId: router.id, contentType: message.contentType, err },
+        "a router's message could not be worked on",
+      );
+    }
+  });
+  if (!isTaken) {
+    router.log.warn(
+      { routerId: router.id, contentType: message.contentType },
+      "too many messages wait; one was dropped",
+    );
+  }
+}

@@ -1,0 +1,245 @@
+import { byteMap, EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger, type Message } from "@sallyport/wire";
+import type { CircuitMessages } from "./circuit-messages.ts";
+import { EdgeRefusal } from "./edge-error.ts";
+import { onMessage } from "./inbound.ts";
+import {
+  DenialCode,
+  type FabricModel,
+  isDenial,
+  type TunnelApiSession,
+  type TunnelService,
+  type TunnelSessionGrant,
+} from "./ports.ts";
+import { precedenceValue } from "./precedence.ts";
+import { serveEdgeRequest, serveNotice } from "./requests.ts";
+import type { RouterConnection } from "./router-connection.ts";
+import type { TerminatorMessages } from "./terminator-messages.ts";
+
+/** Binding of terminators that a router's own tunneler hosts. */
+export const TUNNEL_BINDING = "tunnel";
+/** A longer mark cannot be one of ours. */
+const MAX_LAST_UPDATE = 50;
+
+export interface TunnelMessagesParts {
+  readonly model: Pick<FabricModel, "openTunnelApiSession" | "tunnelServices" | "openTunnelSession">;
+  readonly circuits: CircuitMessages;
+  readonly terminators: TerminatorMessages;
+  readonly log: Logger;
+}
+
+/**
+ * A router that is itself a tunneler: it acts for the identity with its own id, through API session and sessions (protocol version 1).
+ *
+ * Source: docs/protocol/fabric.md, "Tunneling routers".
+ */
+export class TunnelMessages {
+  readonly #parts: TunnelMessagesParts;
+
+  constructor(parts: TunnelMessagesParts) {
+    this.#parts = parts;
+  }
+
+  attach(router: RouterConnection): void {
+    const { terminators } = this.#parts;
+    const lane = router.orderedLane;
+    onMessage(router, EdgeCtrlType.CreateApiSessionRequest, edgeCtrlPb.CreateApiSessionRequestSchema, (body, message) =>
+      serveEdgeRequest(router, lane, message, async () => ({
+        contentType: EdgeCtrlType.CreateApiSessionResponse,
+        body: encodeControl(edgeCtrlPb.CreateApiSessionResponseSchema, await this.#openApiSession(router, body)),
+      })),
+    );
+    onMessage(
+      router,
+      EdgeCtrlType.CreateCircuitForServiceRequest,
+      edgeCtrlPb.CreateCircuitForServiceRequestSchema,
+      (body, message) => this.#dial(router, body, message),
+    );
+    router.channel.handle(EdgeCtrlType.ListServicesRequest, (message) => this.#listServices(router, message));
+    onMessage(
+      router,
+      EdgeCtrlType.CreateTunnelTerminatorRequest,
+      edgeCtrlPb.CreateTunnelTerminatorRequestSchema,
+      (body, message) => this.#host(router, body, message),
+    );
+    onMessage(
+      router,
+      EdgeCtrlType.UpdateTunnelTerminatorRequest,
+      edgeCtrlPb.UpdateTunnelTerminatorRequestSchema,
+      (body, message) =>
+        serveEdgeRequest(router, lane, message, async () => {
+          await terminators.ownedBy(router, body.terminatorId, TUNNEL_BINDING);
+          await terminators.change(body.terminatorId, body);
+          return { contentType: EdgeCtrlType.UpdateTunnelTerminatorResponse };
+        }),
+    );
+    router.channel.handle(EdgeCtrlType.RemoveTunnelTerminatorRequest, (message) =>
+      serveEdgeRequest(router, lane, message, async () => {
+        const id = message.body.toString("utf8");
+        await terminators.ownedBy(router, id, TUNNEL_BINDING);
+        await terminators.remove(router, [id]);
+        return { contentType: EdgeCtrlType.RemoveTunnelTerminatorResponse };
+      }),
+    );
+    // What follows from a health check arrives as an update of cost or precedence.
+    router.channel.handle(EdgeCtrlType.TunnelHealthEvent, () => {});
+  }
+
+  async #openApiSession(router: RouterConnection, body: edgeCtrlPb.CreateApiSessionRequest) {
+    const { envInfo: env, sdkInfo: sdk } = body;
+    const session = await this.#parts.model.openTunnelApiSession(router.id, {
+      envInfo: {
+        arch: env?.arch ?? "",
+        os: env?.os ?? "",
+        osRelease: env?.osRelease ?? "",
+        osVersion: env?.osVersion ?? "",
+        hostname: env?.hostname ?? "",
+        domain: env?.domain ?? "",
+      },
+      sdkInfo: {
+        appId: sdk?.appId ?? "",
+        appVersion: sdk?.appVersion ?? "",
+        branch: sdk?.branch ?? "",
+        revision: sdk?.revision ?? "",
+        type: sdk?.type ?? "",
+        version: sdk?.version ?? "",
+      },
+      configTypes: body.configTypes.length === 0 ? ["all"] : body.configTypes,
+      remoteAddress: router.channel.peer.address,
+    });
+    if (isDenial(session)) throw EdgeRefusal.of(session);
+    return apiSessionFields(session);
+  }
+
+  #dial(router: RouterConnection, body: edgeCtrlPb.CreateCircuitForServiceRequest, message: Message): void {
+    serveEdgeRequest(router, router.circuitLane, message, async () => {
+      const grant = await this.#openSession(router, body.sessionId, body.serviceName, "Dial");
+      const circuit = await this.#parts.circuits.dial(router, {
+        service: grant.service,
+        identityId: grant.identityId,
+        instanceId: body.terminatorInstanceId,
+        peerData: byteMap(body.peerData),
+      });
+      return {
+        contentType: EdgeCtrlType.CreateCircuitForServiceResponse,
+        body: encodeControl(edgeCtrlPb.CreateCircuitForServiceResponseSchema, {
+          ...grantFields(grant),
+          circuitId: circuit.id,
+          address: circuit.route.ingressId,
+          peerData: Object.fromEntries(circuit.peerData),
+          tags: { ...circuit.tags },
+        }),
+      };
+    });
+  }
+
+  #host(router: RouterConnection, body: edgeCtrlPb.CreateTunnelTerminatorRequest, message: Message): void {
+    serveEdgeRequest(router, router.orderedLane, message, async () => {
+      if (body.address.trim() === "") throw new EdgeRefusal(DenialCode.Internal, "the terminator has no address");
+      const grant = await this.#openSession(router, body.sessionId, body.serviceName, "Bind");
+      const { peerData, cost, precedence, instanceId, instanceSecret, address } = body;
+      const outcome = await this.#parts.terminators.create(router, {
+        id: address,
+        address,
+        binding: TUNNEL_BINDING,
+        serviceId: grant.service.id,
+        hostId: grant.identityId,
+        peerData,
+        cost,
+        precedence,
+        instanceId,
+        instanceSecret,
+      });
+      if (!("terminator" in outcome)) throw new EdgeRefusal(DenialCode.Internal, outcome.message);
+      return {
+        contentType: EdgeCtrlType.CreateTunnelTerminatorResponse,
+        body: encodeControl(edgeCtrlPb.CreateTunnelTerminatorResponseSchema, {
+          ...grantFields(grant),
+          terminatorId: outcome.terminator.id,
+          startTime: body.startTime,
+        }),
+      };
+    });
+  }
+
+  /** The answer is a message of its own, and only comes when something has changed since the mark the router gives back. */
+  #listServices(router: RouterConnection, message: Message): void {
+    if (message.body.length > MAX_LAST_UPDATE) {
+      router.channel.close(
+        new Error(
+          `router ${router.id} sent a list mark of ${message.body.length} bytes, at most ${MAX_LAST_UPDATE} are allowed`,
+        ),
+      );
+      return;
+    }
+    serveNotice(router, router.orderedLane, message, async () => {
+      const list = await this.#parts.model.tunnelServices(router.id, message.body.toString("utf8"));
+      if (list === undefined) return;
+      if (isDenial(list)) {
+        this.#parts.log.warn(
+          { routerId: router.id, code: list.denied },
+          "a router may not list services for its tunneler",
+        );
+        return;
+      }
+      const body = encodeControl(edgeCtrlPb.ServicesListSchema, {
+        lastUpdate: Buffer.from(list.lastUpdate, "utf8"),
+        services: list.services.map(serviceFields),
+      });
+      router.send({ contentType: EdgeCtrlType.ServicesList, body });
+    });
+  }
+
+  async #openSession(
+    router: RouterConnection,
+    apiSessionId: string,
+    serviceName: string,
+    type: "Dial" | "Bind",
+  ): Promise<TunnelSessionGrant> {
+    const remoteAddress = router.channel.peer.address;
+    const grant = await this.#parts.model.openTunnelSession({
+      routerId: router.id,
+      apiSessionId,
+      serviceName,
+      type,
+      remoteAddress,
+    });
+    if (isDenial(grant)) throw EdgeRefusal.of(grant);
+    return grant;
+  }
+}
+
+function apiSessionFields(session: TunnelApiSession) {
+  return {
+    sessionId: session.id,
+    token: session.token,
+    refreshIntervalSeconds: session.refreshIntervalSeconds,
+    identityId: session.identityId,
+    identityName: session.identityName,
+    defaultHostingPrecedence: precedenceValue(session.defaultHostingPrecedence),
+    defaultHostingCost: session.defaultHostingCost,
+    appDataJson: session.appDataJson,
+    servicePrecedences: Object.fromEntries(
+      [...session.servicePrecedences].map(([id, precedence]) => [id, precedenceValue(precedence)]),
+    ),
+    serviceCosts: Object.fromEntries(session.serviceCosts),
+  };
+}
+
+/** The API session is named only when a new one was made, the session always. */
+function grantFields(grant: TunnelSessionGrant) {
+  return {
+    ...(grant.newApiSession === undefined ? {} : { apiSession: apiSessionFields(grant.newApiSession) }),
+    session: { sessionId: grant.sessionId, token: grant.sessionToken },
+  };
+}
+
+function serviceFields(service: TunnelService) {
+  return {
+    id: service.id,
+    name: service.name,
+    permissions: [...service.permissions],
+    encryption: service.encryptionRequired,
+    config: Buffer.from(service.configJson, "utf8"),
+    tags: Buffer.from(service.tagsJson, "utf8"),
+  };
+}
