@@ -29,7 +29,7 @@ export function readControl(frame: FrameView): ControlMessage | undefined {
   if (frame.end - frame.bodyStart < 2) return undefined;
   return {
     kind: frame.buffer[frame.bodyStart] as number,
-    circuitId: frame.buffer.latin1Slice(frame.bodyStart + 1, frame.end),
+    circuitId: frame.buffer.toString("latin1", frame.bodyStart + 1, frame.end),
     headers: Headers.decode(frame.buffer, frame.headersStart, frame.headersEnd),
   };
 }
@@ -42,7 +42,7 @@ export function controlFrame(message: ControlMessage): FrameView {
   writeFramePrefix(buffer, 0, XgressType.Control, 0, headersLength, bodyLength);
   const bodyStart = message.headers.encodeInto(buffer, FRAME_PREFIX_LENGTH);
   buffer[bodyStart] = message.kind;
-  buffer.latin1Write(message.circuitId, bodyStart + 1);
+  buffer.write(message.circuitId, bodyStart + 1, "latin1");
   return {
     buffer,
     start: 0,
@@ -52,6 +52,7 @@ export function controlFrame(message: ControlMessage): FrameView {
     headersEnd: bodyStart,
     bodyStart,
     end: buffer.length,
+    carriesHeartbeat: false,
   };
 }
 

@@ -6,9 +6,9 @@ import { type Fault, FaultKind, FaultReports } from "./fault-reports.ts";
 import { FramePool } from "./frame-pool.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
 import { type LocalEnd, Path, type PathTables } from "./local-end.ts";
+import { type ForwarderOptions, forwarderDefaults } from "./options.ts";
 import { type RouteOutcome, RouteProcessor, type RouteRequest } from "./route-processor.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
-import { type ForwarderOptions, forwarderDefaults } from "./options.ts";
 import { TransitBudget } from "./transit-queue.ts";
 
 export type { LinkPort } from "./link-destination.ts";
@@ -57,7 +57,7 @@ export class Forwarder {
       circuit: (id) => this.#circuits.get(id),
       resolve: (forward) => this.#resolve(forward),
       fault: (id) => this.#faults.add(id, this.#circuits.get(id)?.controllerId),
-      closed: (end) => this.#endClosed(end),
+      closed: (end, report) => this.#endClosed(end, report),
       now: () => Date.now(),
     };
     this.#routes = new RouteProcessor({
@@ -234,7 +234,7 @@ export class Forwarder {
       this.#reportMalformed(linkId, type);
       return true;
     }
-    const id = frame.buffer.latin1Slice(headers.idStart, headers.idEnd);
+    const id = frame.buffer.toString("latin1", headers.idStart, headers.idEnd);
     const flags = headers.flags;
     const circuit = this.#circuits.get(id);
     const forward = circuit?.from(linkId);
@@ -244,34 +244,26 @@ export class Forwarder {
       return true;
     }
     if ((flags & XgressFlag.Retransmit) === 0 || type !== XgressType.Payload) circuit.lastActivity = Date.now();
-    if (headers.hasHeartbeat && destination.kind === "link") this.#forwardStripped(frame, forward, destination, flags, underlay);
+    if (frame.carriesHeartbeat && destination.kind === "link")
+      this.#forwardStripped(frame, forward, destination, flags, underlay);
     else if (type === XgressType.Payload) destination.payload(frame, forward, flags, underlay);
     else destination.ack(frame, forward);
     return true;
   }
 
   #forwardStripped(frame: FrameView, forward: Forward, destination: Destination, flags: number, from: Underlay): void {
-    const copy = this.pool.take(frame.end - frame.start);
-    const length = copyWithoutHeartbeat(frame, copy);
-    const headersEnd = 20 + copy.readInt32LE(12);
-    const stripped: FrameView = {
-      buffer: copy,
-      start: 0,
-      contentType: frame.contentType,
-      sequence: frame.sequence,
-      headersStart: 20,
-      headersEnd,
-      bodyStart: headersEnd,
-      end: length,
-    };
+    const stripped = this.pool.take(frame.end - frame.start).copyOf(frame);
+    stripped.end = copyWithoutHeartbeat(frame, stripped.buffer);
+    stripped.headersEnd = stripped.headersStart + stripped.buffer.readInt32LE(12);
+    stripped.bodyStart = stripped.headersEnd;
     if (frame.contentType === XgressType.Payload) destination.payload(stripped, forward, flags, from);
     else destination.ack(stripped, forward);
-    this.pool.give(copy);
+    this.pool.give(stripped);
   }
 
   #controlFromLink(linkId: string, frame: FrameView): void {
     if (frame.end - frame.bodyStart < 2) return;
-    const id = frame.buffer.latin1Slice(frame.bodyStart + 1, frame.end);
+    const id = frame.buffer.toString("latin1", frame.bodyStart + 1, frame.end);
     const circuit = this.#circuits.get(id);
     const forward = circuit?.from(linkId);
     if (circuit === undefined || forward === undefined) return;
@@ -335,13 +327,13 @@ export class Forwarder {
     end.unrouted();
   }
 
-  #endClosed(end: LocalEnd): void {
+  #endClosed(end: LocalEnd, report: boolean): void {
     if (this.#destinations.get(end.address) === end) this.#gone(end.address);
     const ends = this.#ends.get(end.circuitId);
     ends?.delete(end);
     if (ends?.size === 0) this.#ends.delete(end.circuitId);
     const circuit = this.#circuits.get(end.circuitId);
-    if (circuit === undefined) return;
+    if (circuit === undefined || !report) return;
     circuit.ended = true;
     this.#emitFault({
       subject: end.side === "initiator" ? FaultKind.Ingress : FaultKind.Egress,

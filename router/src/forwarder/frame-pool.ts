@@ -1,13 +1,51 @@
-/** Sizes a buffer may have: small frames, 1 KiB, 4 KiB, the usual payload sizes with their headers, 64 KiB. */
+import type { FrameView } from "@sallyport/wire";
+
+/** Sizes a frame's memory may have: small frames, 1 KiB, 4 KiB, the usual payload sizes with their headers, 64 KiB. */
 const SIZES = [256, 1280, 4352, 10752, 17152, 33536, 66304] as const;
 
 /**
- * Buffers for frames that must be kept: sent and not yet acknowledged, waiting for room, or received out of order.
- * Buffers go back by {@link FramePool.give} and are handed out again last in, first out, so a steady stream of payloads
- * allocates nothing and touches memory that is still in the cache (docs/protocol/data-path.md, "Memory").
+ * A frame with memory of its own: sent and not yet acknowledged, waiting for room, or received out of order. Where its
+ * parts lie in `buffer` is up to whoever took it from the pool.
+ */
+export class KeptFrame implements FrameView {
+  readonly buffer: Buffer;
+  start = 0;
+  contentType = 0;
+  sequence = 0;
+  headersStart = 0;
+  headersEnd = 0;
+  bodyStart = 0;
+  end = 0;
+  readonly carriesHeartbeat = false;
+  /** Payload flags, for frames made here. */
+  flags = 0;
+
+  constructor(size: number) {
+    this.buffer = Buffer.allocUnsafeSlow(size);
+  }
+
+  /** Makes this a copy of `frame`, whose length fits. */
+  copyOf(frame: FrameView): this {
+    const start = frame.start;
+    frame.buffer.copy(this.buffer, 0, start, frame.end);
+    this.start = 0;
+    this.contentType = frame.contentType;
+    this.sequence = frame.sequence;
+    this.headersStart = frame.headersStart - start;
+    this.headersEnd = frame.headersEnd - start;
+    this.bodyStart = frame.bodyStart - start;
+    this.end = frame.end - start;
+    return this;
+  }
+}
+
+/**
+ * Memory for frames that must be kept. Frames go back by {@link FramePool.give} and are handed out again last in, first
+ * out, so a steady stream of payloads allocates nothing and touches memory that is still in the cache
+ * (docs/protocol/data-path.md, "Memory").
  */
 export class FramePool {
-  readonly #free: Buffer[][] = SIZES.map(() => []);
+  readonly #free: KeptFrame[][] = SIZES.map(() => []);
   readonly #maxFreeBytes: number;
   #freeBytes = 0;
 
@@ -21,24 +59,25 @@ export class FramePool {
     return this.#freeBytes;
   }
 
-  /** A buffer of at least `size` bytes with undefined content. Frames beyond 64 KiB are allocated and never reused. */
-  take(size: number): Buffer {
+  /** A frame of at least `size` bytes with undefined content. Frames beyond 64 KiB are allocated and never reused. */
+  take(size: number): KeptFrame {
     for (let i = 0; i < SIZES.length; i++) {
       if ((SIZES[i] as number) >= size) {
-        const buffer = this.#free[i]?.pop();
-        if (buffer === undefined) return Buffer.allocUnsafeSlow(SIZES[i] as number);
-        this.#freeBytes -= buffer.length;
-        return buffer;
+        const frame = this.#free[i]?.pop();
+        if (frame === undefined) return new KeptFrame(SIZES[i] as number);
+        this.#freeBytes -= frame.buffer.length;
+        return frame;
       }
     }
-    return Buffer.allocUnsafeSlow(size);
+    return new KeptFrame(size);
   }
 
-  /** Returns a buffer got from {@link take}; the caller must not touch it afterwards. */
-  give(buffer: Buffer): void {
-    const index = SIZES.indexOf(buffer.length as (typeof SIZES)[number]);
-    if (index < 0 || this.#freeBytes + buffer.length > this.#maxFreeBytes) return;
-    this.#freeBytes += buffer.length;
-    this.#free[index]?.push(buffer);
+  /** Returns a frame got from {@link take}; the caller must not touch it afterwards. */
+  give(frame: KeptFrame): void {
+    const size = frame.buffer.length;
+    const index = SIZES.indexOf(size as (typeof SIZES)[number]);
+    if (index < 0 || this.#freeBytes + size > this.#maxFreeBytes) return;
+    this.#freeBytes += size;
+    this.#free[index]?.push(frame);
   }
 }

@@ -1,10 +1,13 @@
+import type { KeptFrame } from "./frame-pool.ts";
+
+const FIRST_CAPACITY = 16;
+
 /**
- * First in, first out queue of kept frames: a power-of-two ring of parallel arrays, so that putting a frame in and
- * taking it out allocates nothing once the ring has grown to its working size.
+ * First in, first out queue of kept frames: a power-of-two ring, so that putting a frame in and taking it out allocates
+ * nothing once the ring has grown to its working size.
  */
 export class FrameQueue {
-  #buffers: (Buffer | undefined)[] = new Array(16);
-  #lengths = new Int32Array(16);
+  #frames: (KeptFrame | undefined)[] = new Array(FIRST_CAPACITY);
   #head = 0;
   #count = 0;
   #bytes = 0;
@@ -14,56 +17,44 @@ export class FrameQueue {
     return this.#count;
   }
 
-  /** Bytes of frames waiting (frame lengths, not buffer sizes). */
+  /** Bytes of frames waiting, headers included. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  push(buffer: Buffer, length: number): void {
-    if (this.#count === this.#buffers.length) this.#grow();
-    const at = (this.#head + this.#count) & (this.#buffers.length - 1);
-    this.#buffers[at] = buffer;
-    this.#lengths[at] = length;
+  push(frame: KeptFrame): void {
+    if (this.#count === this.#frames.length) this.#grow();
+    this.#frames[(this.#head + this.#count) & (this.#frames.length - 1)] = frame;
     this.#count++;
-    this.#bytes += length;
+    this.#bytes += frame.end - frame.start;
   }
 
-  /** The oldest frame's buffer, or `undefined` when the queue is empty. Its length is {@link headLength}. */
-  get head(): Buffer | undefined {
-    return this.#count === 0 ? undefined : this.#buffers[this.#head];
-  }
-
-  get headLength(): number {
-    return this.#count === 0 ? 0 : (this.#lengths[this.#head] as number);
+  /** The oldest frame, left in the queue. */
+  get head(): KeptFrame | undefined {
+    return this.#frames[this.#head];
   }
 
   /** Takes the oldest frame out. */
-  shift(): Buffer | undefined {
-    if (this.#count === 0) return undefined;
-    const buffer = this.#buffers[this.#head];
-    this.#buffers[this.#head] = undefined;
-    this.#bytes -= this.#lengths[this.#head] as number;
-    this.#head = (this.#head + 1) & (this.#buffers.length - 1);
+  shift(): KeptFrame | undefined {
+    const frame = this.#frames[this.#head];
+    if (frame === undefined) return undefined;
+    this.#frames[this.#head] = undefined;
+    this.#bytes -= frame.end - frame.start;
+    this.#head = (this.#head + 1) & (this.#frames.length - 1);
     this.#count--;
-    return buffer;
+    return frame;
   }
 
-  /** Takes everything out, handing each buffer to `release`. */
-  clear(release: (buffer: Buffer) => void): void {
-    for (let buffer = this.shift(); buffer !== undefined; buffer = this.shift()) release(buffer);
+  /** Takes everything out, handing each frame to `release`. */
+  clear(release: (frame: KeptFrame) => void): void {
+    for (let frame = this.shift(); frame !== undefined; frame = this.shift()) release(frame);
   }
 
   #grow(): void {
-    const size = this.#buffers.length;
-    const buffers: (Buffer | undefined)[] = new Array(size * 2);
-    const lengths = new Int32Array(size * 2);
-    for (let i = 0; i < this.#count; i++) {
-      const from = (this.#head + i) & (size - 1);
-      buffers[i] = this.#buffers[from];
-      lengths[i] = this.#lengths[from] as number;
-    }
-    this.#buffers = buffers;
-    this.#lengths = lengths;
+    const size = this.#frames.length;
+    const frames: (KeptFrame | undefined)[] = new Array(size * 2);
+    for (let i = 0; i < this.#count; i++) frames[i] = this.#frames[(this.#head + i) & (size - 1)];
+    this.#frames = frames;
     this.#head = 0;
   }
 }

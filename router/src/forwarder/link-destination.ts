@@ -3,6 +3,7 @@ import type { Destination, Forward } from "./circuit.ts";
 import { FairOutput } from "./fair-output.ts";
 import type { FramePool } from "./frame-pool.ts";
 import { type TransitBudget, TransitQueue } from "./transit-queue.ts";
+import { writeFrame } from "./write-frame.ts";
 
 /** A link as the forwarder sees it: established, verified, and owned by the link registry. */
 export interface LinkPort {
@@ -97,10 +98,11 @@ export class LinkDestination implements Destination {
   }
 
   #queueOf(forward: Forward): TransitQueue {
-    if (!(forward.held instanceof TransitQueue)) {
-      forward.held = new TransitQueue(forward, this.#pool, this.#budget);
-    }
-    return forward.held;
+    const known = forward.held;
+    if (known instanceof TransitQueue) return known;
+    const made = new TransitQueue(forward, this.#pool, this.#budget);
+    forward.held = made;
+    return made;
   }
 
   #fair(underlay: Underlay): FairOutput {
@@ -110,14 +112,4 @@ export class LinkDestination implements Destination {
     this.#outputs.push(made);
     return made;
   }
-}
-
-/** Copies a frame into an output and gives it the channel's next sequence. */
-export function writeFrame(frame: FrameView, underlay: Underlay): void {
-  if (underlay.isClosed) return;
-  const output = underlay.output;
-  const at = output.reserve(frame.end - frame.start);
-  const slab = output.slab;
-  frame.buffer.copy(slab, at, frame.start, frame.end);
-  slab.writeInt32LE(output.nextSequence(), at + 8);
 }

@@ -25,7 +25,7 @@ export interface PathTables {
   circuit(id: string): Circuit | undefined;
   resolve(forward: Forward): Destination | undefined;
   fault(circuitId: string): void;
-  closed(end: LocalEnd): void;
+  closed(end: LocalEnd, report: boolean): void;
   now(): number;
 }
 
@@ -69,12 +69,14 @@ export class Path {
     destination.payload(frame, forward, flags);
   }
 
-  /** Sends a retransmission: dropped when there is no room, and no sign of activity. */
+  /** Reports that there is no way for the circuit, when that is why the path is not open. Always false. */
+  report(): false {
+    if (this.#destination() === undefined) this.#tables.fault(this.#end.circuitId);
+    return false;
+  }
+
+  /** Sends a retransmission, which is no sign of activity; the caller has looked at {@link isOpen}. */
   retransmit(frame: FrameView, flags: number): void {
-    if (!this.isOpen) {
-      if (this.#destination() === undefined) this.#tables.fault(this.#end.circuitId);
-      return;
-    }
     this.#destination()?.payload(frame, this.#forward as Forward, flags);
   }
 
@@ -90,9 +92,9 @@ export class Path {
     this.#destination()?.control(frame, this.#forward as Forward);
   }
 
-  /** Takes the end out of the forwarder: the circuit has ended here, and its owner is told. */
-  close(): void {
-    this.#tables.closed(this.#end);
+  /** Takes the end out of the forwarder: the circuit has ended here, and with `report` its owner is told. */
+  close(report: boolean): void {
+    this.#tables.closed(this.#end, report);
   }
 
   #destination(): Destination | undefined {

@@ -15,8 +15,6 @@ export class RoutingHeaders {
   idEnd = -1;
   /** Payload flags; 0 when absent. */
   flags = 0;
-  /** The frame also carries a channel heartbeat, which must not travel further than this channel. */
-  hasHeartbeat = false;
 
   /** Reads `frame`'s header block. Returns false when the block is malformed or names no circuit. */
   read(frame: FrameView): boolean {
@@ -24,7 +22,6 @@ export class RoutingHeaders {
     const end = frame.headersEnd;
     this.idStart = -1;
     this.flags = 0;
-    this.hasHeartbeat = false;
     let p = frame.headersStart;
     while (p + 8 <= end) {
       const key = int32(b, p);
@@ -37,8 +34,6 @@ export class RoutingHeaders {
         this.idEnd = p;
       } else if (key === FlagsKey) {
         if (length === 4) this.flags = int32(b, value);
-      } else if (key === HeartbeatKey || key === HeartbeatResponseKey) {
-        this.hasHeartbeat = true;
       }
     }
     return p === end && this.idStart >= 0;
@@ -46,12 +41,7 @@ export class RoutingHeaders {
 }
 
 function int32(b: Buffer, p: number): number {
-  return (
-    (b[p] as number) |
-    ((b[p + 1] as number) << 8) |
-    ((b[p + 2] as number) << 16) |
-    ((b[p + 3] as number) << 24)
-  );
+  return (b[p] as number) | ((b[p + 1] as number) << 8) | ((b[p + 2] as number) << 16) | ((b[p + 3] as number) << 24);
 }
 
 /**

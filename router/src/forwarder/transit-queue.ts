@@ -3,6 +3,7 @@ import type { Forward, HeldPayloads } from "./circuit.ts";
 import type { FairOutput } from "./fair-output.ts";
 import type { FramePool } from "./frame-pool.ts";
 import { FrameQueue } from "./frame-queue.ts";
+import { writeFrame } from "./write-frame.ts";
 
 /** How much one direction of a circuit may have waiting: twice the largest send window, headers of small payloads included. */
 const MAX_HELD_PER_CIRCUIT = 8 * 1024 * 1024;
@@ -113,21 +114,16 @@ export class TransitQueue implements HeldPayloads {
       return;
     }
     if (!this.#budget.take(length, from)) return;
-    const copy = this.#pool.take(length);
-    frame.buffer.copy(copy, 0, frame.start, frame.end);
-    this.#frames.push(copy, length);
+    this.#frames.push(this.#pool.take(length).copyOf(frame));
     this.#output = output;
     output.wait(this);
   }
 
   takeTurn(): boolean {
-    const length = this.#frames.headLength;
     const frame = this.#frames.shift();
     if (frame === undefined || this.#output === undefined) return false;
-    const output = this.#output.underlay.output;
-    const at = output.reserve(length);
-    frame.copy(output.slab, at, 0, length);
-    output.slab.writeInt32LE(output.nextSequence(), at + 8);
+    const length = frame.end - frame.start;
+    writeFrame(frame, this.#output.underlay);
     this.#pool.give(frame);
     this.#budget.release(length);
     return this.#frames.count > 0;

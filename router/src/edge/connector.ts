@@ -1,0 +1,145 @@
+import {
+  EdgeErrorCode,
+  EdgeHeader,
+  EdgeType,
+  Headers,
+  type Logger,
+  type Message,
+  PeerData,
+  RequestTimeoutError,
+} from "@sallyport/wire";
+import type { CircuitCreated, ControlPlane } from "../control/control-plane.ts";
+import { EdgeCtrlError, NoControllerError } from "../control/errors.ts";
+import { FaultKind } from "../forwarder/fault-reports.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import type { XgressOptions } from "../xgress/options.ts";
+import { Xgress } from "../xgress/xgress.ts";
+import { EdgeConnection } from "./edge-connection.ts";
+import { INVALID_SESSION, NO_CONTROLLER_FOR_CIRCUIT, stateClosedFor } from "./edge-messages.ts";
+import type { SdkChannel } from "./sdk-channel.ts";
+
+/** Headers of Connect that travel to the hosting side under the same number. */
+const FORWARDED = [PeerData.PublicKey, PeerData.CallerId, PeerData.AppData, PeerData.ConnectionMarker] as const;
+/** Peer data that an SDK gets to see: everything else in an answer is the channel's or the control plane's own. */
+const FIRST_PEER_HEADER = 1000;
+const CONTROL_KEYS = { first: 1100, last: 1199 } as const;
+
+/** Dials of SDKs: asks the controller for a circuit and starts its initiating end (docs/protocol/data-path.md, "Dialing"). */
+export class Connector {
+  readonly #control: ControlPlane;
+  readonly #forwarder: Forwarder;
+  readonly #options: XgressOptions;
+  readonly #circuitTimeoutMs: number;
+  readonly #log: Logger;
+
+  constructor(
+    control: ControlPlane,
+    forwarder: Forwarder,
+    o: { xgress: XgressOptions; circuitTimeoutMs: number; log: Logger },
+  ) {
+    this.#control = control;
+    this.#forwarder = forwarder;
+    this.#options = o.xgress;
+    this.#circuitTimeoutMs = o.circuitTimeoutMs;
+    this.#log = o.log;
+  }
+
+  connect(sdk: SdkChannel, connId: number, message: Message): void {
+    const sessionToken = message.body.toString("utf8");
+    const refuse = (text: string): void => sdk.send(stateClosedFor(message, connId, text));
+    const obstacle = this.#obstacle(sdk, connId, sessionToken);
+    if (obstacle !== undefined) {
+      refuse(obstacle);
+      return;
+    }
+    const abort = new AbortController();
+    sdk.addConnecting(connId, { sessionToken, abort });
+    this.#create(sdk, message, sessionToken, abort.signal)
+      .then((circuit) => {
+        sdk.removeConnecting(connId);
+        if (abort.signal.aborted || sdk.channel.isClosed) this.#release(circuit);
+        else this.#start(sdk, connId, message, sessionToken, circuit);
+      })
+      .catch((error: unknown) => {
+        sdk.removeConnecting(connId);
+        refuse(refusalText(error));
+        this.#log.debug({ err: error, identityId: sdk.session.identityId, connId }, "dial refused");
+      });
+  }
+
+  /** Why a dial is refused without asking the controller. */
+  #obstacle(sdk: SdkChannel, connId: number, sessionToken: string): string | undefined {
+    if (sdk.isTaken(connId)) return `connection id ${connId} is already in use on this channel`;
+    if (!this.#control.isConnected()) return NO_CONTROLLER_FOR_CIRCUIT;
+    return this.#control.wasSessionRemoved(sessionToken) ? INVALID_SESSION : undefined;
+  }
+
+  #create(sdk: SdkChannel, message: Message, sessionToken: string, signal: AbortSignal): Promise<CircuitCreated> {
+    const peerData = new Map<number, Buffer>();
+    for (const key of FORWARDED) {
+      const value = message.headers.get(key);
+      if (value !== undefined) peerData.set(key, value);
+    }
+    const sticky = message.headers.get(EdgeHeader.StickinessToken);
+    if (sticky !== undefined) peerData.set(PeerData.StickinessToken, sticky);
+    const instanceId = message.headers.getString(EdgeHeader.TerminatorIdentity);
+    return this.#control.createCircuit({
+      sessionToken,
+      apiSessionToken: sdk.session.token,
+      fingerprints: sdk.session.fingerprints,
+      ...(instanceId === undefined ? {} : { instanceId }),
+      peerData,
+      signal,
+      timeoutMs: this.#circuitTimeoutMs,
+    });
+  }
+
+  #start(sdk: SdkChannel, connId: number, message: Message, sessionToken: string, circuit: CircuitCreated): void {
+    const connection = new EdgeConnection(sdk, connId, sessionToken);
+    try {
+      connection.xgress = new Xgress({
+        forwarder: this.#forwarder,
+        circuitId: circuit.circuitId,
+        address: circuit.address,
+        side: "initiator",
+        port: connection,
+        options: this.#options,
+      });
+    } catch (error) {
+      this.#release(circuit);
+      throw error;
+    }
+    sdk.addConnection(connection);
+    const headers = new Headers().setU32(EdgeHeader.ConnId, connId).setString(EdgeHeader.CircuitId, circuit.circuitId);
+    if (message.headers.has(EdgeHeader.RouterProvidedConnId)) headers.setBool(EdgeHeader.RouterProvidedConnId, true);
+    for (const [key, value] of circuit.peerData) {
+      if (key === PeerData.StickinessToken) headers.set(EdgeHeader.StickinessToken, value);
+      else if (key >= FIRST_PEER_HEADER && (key < CONTROL_KEYS.first || key > CONTROL_KEYS.last))
+        headers.set(key, value);
+    }
+    headers.setU32(EdgeHeader.ConnId, connId);
+    sdk.reply(message, { contentType: EdgeType.StateConnected, headers });
+    connection.xgress.start();
+  }
+
+  /** The client no longer wants the circuit that was built for it: its owner takes it down. */
+  #release(circuit: CircuitCreated): void {
+    this.#control.sendFault({
+      subject: FaultKind.Ingress,
+      ids: [circuit.circuitId],
+      controllerId: circuit.controllerId,
+    });
+  }
+}
+
+/** What the client is told: session problems by the text clients know, everything else by the controller's. */
+function refusalText(error: unknown): string {
+  if (error instanceof EdgeCtrlError) {
+    const session =
+      error.edgeCode === EdgeErrorCode.InvalidSession || error.edgeCode === EdgeErrorCode.InvalidApiSession;
+    return session ? INVALID_SESSION : error.text;
+  }
+  if (error instanceof NoControllerError) return NO_CONTROLLER_FOR_CIRCUIT;
+  if (error instanceof RequestTimeoutError) return "the controller did not create the circuit in time";
+  return error instanceof Error && error.message !== "" ? error.message : "the circuit could not be created";
+}

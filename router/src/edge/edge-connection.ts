@@ -1,0 +1,179 @@
+import { EdgeFlag, EdgeHeader, EdgeType, type FrameView, Headers, writeFramePrefix } from "@sallyport/wire";
+import type { ControlMessage } from "../forwarder/control-message.ts";
+import type { FairOutput, Waiter } from "../forwarder/fair-output.ts";
+import type { Delivery, LocalPort } from "../xgress/local-port.ts";
+import type { Xgress } from "../xgress/xgress.ts";
+import { stateClosed } from "./edge-messages.ts";
+import type { SdkChannel } from "./sdk-channel.ts";
+import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "./trace-route.ts";
+
+const HEADER = 8;
+const CONN_ID_LENGTH = HEADER + 4;
+const FLAGS_LENGTH = HEADER + 4;
+
+/**
+ * One circuit as an SDK sees it: Data messages on a connection id of its channel. One Data message is one payload and
+ * the other way round; bodies are never split or merged (docs/protocol/data-path.md, "Edge connections").
+ */
+export class EdgeConnection implements LocalPort, Waiter {
+  readonly sdk: SdkChannel;
+  readonly connId: number;
+  /** Token of the dial or bind session it was made with. */
+  readonly sessionToken: string;
+  /** Set by whoever makes the xgress for this port, before anything arrives. */
+  xgress!: Xgress;
+  #finSent = false;
+  #ended = false;
+
+  constructor(sdk: SdkChannel, connId: number, sessionToken: string) {
+    this.sdk = sdk;
+    this.connId = connId;
+    this.sessionToken = sessionToken;
+  }
+
+  /** A Data message from the SDK. */
+  data(frame: FrameView): void {
+    if (this.#ended) return;
+    const b = frame.buffer;
+    let edgeFlags = -1;
+    let uuidStart = -1;
+    let uuidEnd = -1;
+    let p = frame.headersStart;
+    while (p + HEADER <= frame.headersEnd) {
+      const key = b.readInt32LE(p);
+      const length = b.readInt32LE(p + 4);
+      if (key === EdgeHeader.Flags && length === 4) edgeFlags = b.readInt32LE(p + HEADER);
+      else if (key === EdgeHeader.Uuid) {
+        uuidStart = p + HEADER;
+        uuidEnd = uuidStart + length;
+      }
+      p += HEADER + length;
+    }
+    const room = this.xgress.write(b, frame.bodyStart, frame.end, edgeFlags, uuidStart, uuidEnd);
+    if (!room) this.sdk.stopReadingFor(this);
+  }
+
+  /** The SDK closed the connection: what it sent before still goes out, what comes is dropped. */
+  closedBySdk(): void {
+    if (this.#ended) return;
+    this.#end();
+    this.xgress.close("closed by the client");
+  }
+
+  /** Closes the connection from this side, telling the SDK why. */
+  close(reason: string): void {
+    if (this.#ended) return;
+    this.#tellClosed(reason);
+    this.#end();
+    this.xgress.close(reason);
+  }
+
+  /** The SDK's channel is gone. */
+  channelClosed(): void {
+    if (this.#ended) return;
+    this.#end();
+    this.xgress.close("the client's connection to the router was lost");
+  }
+
+  // LocalPort ---------------------------------------------------------------------------------------------------------
+
+  deliver(delivery: Delivery): boolean {
+    if (this.#ended) return true;
+    const fair = this.sdk.outputFor(this.connId);
+    if (fair === undefined) return true;
+    if (fair.isFull) {
+      fair.wait(this);
+      return false;
+    }
+    this.#writeData(fair, delivery);
+    return true;
+  }
+
+  endOfData(): void {
+    if (this.#ended || this.#finSent) return;
+    const fair = this.sdk.outputFor(this.connId);
+    if (fair === undefined) return;
+    const empty = { buffer: Buffer.alloc(0), start: 0, end: 0, edgeFlags: EdgeFlag.Fin, uuidStart: -1, uuidEnd: -1 };
+    this.#writeData(fair, empty);
+  }
+
+  resume(): void {
+    this.sdk.resumeReadingFor(this);
+  }
+
+  stopSending(): void {
+    // Nothing tells an SDK that its peer no longer reads; what it still sends is dropped by the xgress.
+    this.sdk.resumeReadingFor(this);
+  }
+
+  closed(reason: string): void {
+    if (this.#ended) return;
+    this.#tellClosed(reason);
+    this.#end();
+  }
+
+  trace(message: ControlMessage): ControlMessage | undefined {
+    const answer = answerAtEdge(message);
+    if (answer === undefined) this.sdk.send(traceRequestToSdk(this.connId, message));
+    return answer;
+  }
+
+  traceAnswered(message: ControlMessage): void {
+    this.sdk.send(traceResponseToSdk(this.connId, message));
+  }
+
+  // Waiter ------------------------------------------------------------------------------------------------------------
+
+  takeTurn(): boolean {
+    return !this.#ended && this.xgress.deliverHeld(1);
+  }
+
+  outputGone(): void {
+    if (!this.#ended) this.xgress.deliverHeld();
+  }
+
+  #writeData(fair: FairOutput, d: Delivery): void {
+    const uuidLength = d.uuidStart < 0 ? 0 : d.uuidEnd - d.uuidStart;
+    const headersLength =
+      CONN_ID_LENGTH + (d.edgeFlags < 0 ? 0 : FLAGS_LENGTH) + (d.uuidStart < 0 ? 0 : HEADER + uuidLength);
+    const bodyLength = d.end - d.start;
+    const output = fair.output;
+    const offset = output.reserve(20 + headersLength + bodyLength);
+    const slab = output.slab;
+    let at = writeFramePrefix(slab, offset, EdgeType.Data, output.nextSequence(), headersLength, bodyLength);
+    at = writeU32Header(slab, at, EdgeHeader.ConnId, this.connId);
+    if (d.edgeFlags >= 0) {
+      at = writeU32Header(slab, at, EdgeHeader.Flags, d.edgeFlags);
+      if ((d.edgeFlags & EdgeFlag.Fin) !== 0) this.#finSent = true;
+    }
+    if (d.uuidStart >= 0) {
+      slab.writeInt32LE(EdgeHeader.Uuid, at);
+      slab.writeUInt32LE(uuidLength, at + 4);
+      d.buffer.copy(slab, at + HEADER, d.uuidStart, d.uuidEnd);
+      at += HEADER + uuidLength;
+    }
+    d.buffer.copy(slab, at, d.start, d.end);
+  }
+
+  #tellClosed(reason: string): void {
+    this.sdk.send(stateClosed(this.connId, reason), this.sdk.outputFor(this.connId)?.underlay);
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.sdk.resumeReadingFor(this);
+    this.sdk.forget(this);
+  }
+}
+
+function writeU32Header(slab: Buffer, at: number, key: number, value: number): number {
+  slab.writeInt32LE(key, at);
+  slab.writeInt32LE(4, at + 4);
+  slab.writeInt32LE(value | 0, at + HEADER);
+  return at + HEADER + 4;
+}
+
+/** The headers that tell an SDK about its new connection. */
+export function connectionHeaders(connId: number): Headers {
+  return new Headers().setU32(EdgeHeader.ConnId, connId);
+}

@@ -1,0 +1,138 @@
+import {
+  ChannelClosedError,
+  EdgeHeader,
+  EdgeType,
+  Headers,
+  type Message,
+  PeerData,
+  RequestTimeoutError,
+  RouteErrorCode,
+} from "@sallyport/wire";
+import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import type { XgressOptions } from "../xgress/options.ts";
+import { Xgress } from "../xgress/xgress.ts";
+import type { Binding } from "./binding.ts";
+import { EdgeConnection } from "./edge-connection.ts";
+import type { Hosting } from "./hosting.ts";
+
+/** Hosting applications answer within this time, or the dial fails. */
+const MAX_DIAL_MS = 5_000;
+/** Peer data of the dialing side that the hosting application gets, key by key. */
+const FORWARDED = [PeerData.PublicKey, PeerData.AppData, PeerData.ConnectionMarker] as const;
+
+/**
+ * The egress binding `edge`: ends circuits at the listener of an SDK. The xgress exists before the SDK is asked, because
+ * its first data may come right behind its answer (docs/protocol/data-path.md, "Hosting").
+ */
+export class EdgeEgress implements EgressBinding {
+  readonly #hosting: Hosting;
+  readonly #forwarder: Forwarder;
+  readonly #options: XgressOptions;
+
+  constructor(hosting: Hosting, forwarder: Forwarder, options: XgressOptions) {
+    this.#hosting = hosting;
+    this.#forwarder = forwarder;
+    this.#options = options;
+  }
+
+  async dial(request: EgressRequest): Promise<Map<number, Buffer>> {
+    const binding = this.#hosting.find(request.destination);
+    if (binding === undefined) {
+      throw new EgressError(
+        RouteErrorCode.InvalidTerminator,
+        `no application listens here with terminator ${request.destination}`,
+      );
+    }
+    const connId = binding.routerProvidedConnIds ? binding.sdk.newConnId() : undefined;
+    const early = connId === undefined ? undefined : this.#open(binding, connId, request);
+    try {
+      const answer = await this.#ask(binding, connId, request);
+      if (early === undefined) this.#finishLegacy(binding, answer, request);
+      const peerData = new Map<number, Buffer>();
+      const key = answer.headers.get(EdgeHeader.PublicKey) ?? binding.publicKey;
+      if (key !== undefined) peerData.set(PeerData.PublicKey, key);
+      return peerData;
+    } catch (error) {
+      early?.xgress.abandon();
+      throw error;
+    }
+  }
+
+  #open(binding: Binding, connId: number, request: EgressRequest): EdgeConnection {
+    const connection = new EdgeConnection(binding.sdk, connId, binding.sessionToken);
+    connection.xgress = new Xgress({
+      forwarder: this.#forwarder,
+      circuitId: request.circuitId,
+      address: request.address,
+      side: "terminator",
+      port: connection,
+      options: this.#options,
+    });
+    binding.sdk.addConnection(connection);
+    return connection;
+  }
+
+  async #ask(binding: Binding, connId: number | undefined, request: EgressRequest): Promise<Message> {
+    const headers = new Headers().setU32(EdgeHeader.ConnId, binding.connId);
+    headers.set(EdgeHeader.CallerId, request.peerData.get(PeerData.CallerId) ?? Buffer.alloc(0));
+    headers.setString(EdgeHeader.CircuitId, request.circuitId);
+    for (const key of FORWARDED) {
+      const value = request.peerData.get(key);
+      if (value !== undefined) headers.set(key, value);
+    }
+    if (connId !== undefined) headers.setU32(EdgeHeader.RouterProvidedConnId, connId);
+    let answer: Message;
+    try {
+      answer = await binding.sdk.channel.request(
+        { contentType: EdgeType.Dial, headers, body: Buffer.from(binding.sessionToken, "utf8") },
+        {
+          timeoutMs: Math.min(MAX_DIAL_MS, request.timeoutMs),
+          signal: AbortSignal.any([request.signal, binding.ended.signal]),
+        },
+      );
+    } catch (error) {
+      throw dialError(error, binding, request);
+    }
+    if (answer.contentType !== EdgeType.DialSuccess) {
+      const text = answer.body.toString("utf8") || "no reason given";
+      throw new EgressError(RouteErrorCode.Generic, `the hosting application refused the dial: ${text}`);
+    }
+    return answer;
+  }
+
+  /** A client that chooses the ids itself: only now the connection's id is known, and the client waits for a go-ahead. */
+  #finishLegacy(binding: Binding, answer: Message, request: EgressRequest): void {
+    if (answer.body.length !== 4) {
+      throw new EgressError(
+        RouteErrorCode.Generic,
+        "the hosting application accepted the dial without a connection id",
+      );
+    }
+    const connId = answer.body.readUInt32LE(0);
+    if (binding.sdk.isTaken(connId)) {
+      throw new EgressError(
+        RouteErrorCode.Generic,
+        `the hosting application chose connection id ${connId}, which is in use`,
+      );
+    }
+    this.#open(binding, connId, request);
+    const headers = new Headers().setU32(EdgeHeader.ConnId, connId);
+    binding.sdk.reply(answer, { contentType: EdgeType.StateConnected, headers });
+  }
+}
+
+function dialError(error: unknown, binding: Binding, request: EgressRequest): Error {
+  if (request.signal.aborted) return request.signal.reason as Error;
+  if (binding.ended.signal.aborted || error instanceof ChannelClosedError) {
+    return new EgressError(RouteErrorCode.InvalidTerminator, "the hosting application went away during the dial", {
+      cause: error,
+    });
+  }
+  if (error instanceof RequestTimeoutError) {
+    return new EgressError(RouteErrorCode.DialTimedOut, "the hosting application did not answer the dial in time", {
+      cause: error,
+    });
+  }
+  return error instanceof Error ? error : new Error(String(error));
+}

@@ -1,0 +1,184 @@
+import type { X509Certificate } from "node:crypto";
+import {
+  acceptChannels,
+  BaseHeader,
+  type Channel,
+  EdgeHeader,
+  edgeAlpn,
+  Headers,
+  type Logger,
+  parseCertificates,
+  type TlsPort,
+  versionInfo,
+} from "@sallyport/wire";
+import type { ControlPlane, SdkConnection } from "../control/control-plane.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import { admit } from "./admission.ts";
+import { Connector } from "./connector.ts";
+import { EdgeEgress } from "./edge-egress.ts";
+import { SESSION_ENDED } from "./edge-messages.ts";
+import { Hosting } from "./hosting.ts";
+import { type EdgeOptions, edgeDefaults } from "./options.ts";
+import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
+
+/** What SDKs are served with. */
+export interface EdgeParts {
+  /** The shared TLS port; the edge takes ALPN `ziti-edge` and connections that offer none. */
+  readonly port: TlsPort;
+  readonly options?: Partial<EdgeOptions>;
+  readonly control: ControlPlane;
+  readonly forwarder: Forwarder;
+  /** CA bundle of the network, PEM: what session certificates must chain to. */
+  readonly caPem: string;
+  readonly log: Logger;
+}
+
+/** The running edge listener. */
+export interface Edge {
+  /** Admitted SDK channels. */
+  readonly channels: number;
+  /** Listeners of SDKs. */
+  readonly bindings: number;
+  /** Takes no more SDKs and closes the channels of those connected. */
+  close(): void;
+}
+
+/** Serves SDKs: admission, dials, listeners, and the egress binding `edge` (docs/protocol/data-path.md, "Edge"). */
+export function startEdge(parts: EdgeParts): Edge {
+  return new EdgeListener(parts);
+}
+
+class EdgeListener implements Edge {
+  readonly #control: ControlPlane;
+  readonly #options: EdgeOptions;
+  readonly #log: Logger;
+  readonly #anchors: readonly X509Certificate[];
+  readonly #hosting: Hosting;
+  readonly #requests: SdkRequests;
+  readonly #sdks = new Set<SdkChannel>();
+  readonly #waiting = new Map<Channel, AbortController>();
+  readonly #stops: (() => void)[] = [];
+
+  constructor(parts: EdgeParts) {
+    this.#control = parts.control;
+    this.#options = { ...edgeDefaults, ...parts.options };
+    this.#log = parts.log;
+    this.#anchors = parseCertificates(parts.caPem);
+    this.#hosting = new Hosting(parts.control, parts.log);
+    const connector = new Connector(parts.control, parts.forwarder, {
+      xgress: this.#options.xgress,
+      circuitTimeoutMs: this.#options.getCircuitTimeoutMs,
+      log: parts.log,
+    });
+    this.#requests = {
+      connect: (sdk, connId, message) => connector.connect(sdk, connId, message),
+      bind: (sdk, connId, message) => this.#hosting.bind(sdk, connId, message),
+      unbind: (binding) => this.#hosting.remove(binding),
+      updateBind: (binding, message) => this.#hosting.update(binding, message),
+      healthEvent: (binding, message) => this.#hosting.healthEvent(binding, message),
+    };
+    this.#follow(parts.control);
+    this.#stops.push(
+      parts.forwarder.registerEgress("edge", new EdgeEgress(this.#hosting, parts.forwarder, this.#options.xgress)),
+      acceptChannels(parts.port, {
+        name: "edge",
+        protocols: [edgeAlpn],
+        acceptsNoAlpn: true,
+        id: parts.control.routerId,
+        grouped: true,
+        helloTimeoutMs: this.#options.connectTimeoutMs,
+        log: parts.log,
+        resultHeaders: () =>
+          new Headers().setString(BaseHeader.HelloVersion, versionInfo()).setBool(EdgeHeader.SupportsBindSuccess, true),
+        onChannel: (channel) => this.#accept(channel),
+      }),
+    );
+  }
+
+  get channels(): number {
+    return this.#sdks.size;
+  }
+
+  get bindings(): number {
+    return this.#hosting.count;
+  }
+
+  close(): void {
+    for (const stop of this.#stops.splice(0).reverse()) stop();
+    for (const [channel, abort] of this.#waiting) {
+      abort.abort();
+      channel.close();
+    }
+    for (const sdk of [...this.#sdks]) sdk.channel.close();
+  }
+
+  #follow(control: ControlPlane): void {
+    this.#stops.push(
+      control.onApiSessionRemoved((session) => {
+        for (const sdk of [...this.#sdks]) {
+          if (sdk.session.id === session.id) sdk.channel.close(new Error("the API session was removed"));
+        }
+      }),
+      control.onSessionRemoved((token) => {
+        for (const sdk of this.#sdks) sdk.closeSession(token, SESSION_ENDED);
+        this.#hosting.closeSession(token);
+      }),
+      control.onTerminatorLost((id, outcome) => this.#hosting.terminatorLost(id, outcome)),
+      control.onValidateTerminators("edge", (terminator, fix) => this.#hosting.validate(terminator, fix)),
+    );
+    control.setTokenSource({
+      apiSessionTokens: () => new Set([...this.#sdks].map((sdk) => sdk.session.token)),
+      sessionTokens: () => new Set([...this.#sdks].flatMap((sdk) => [...sdk.sessionTokens()])),
+    });
+  }
+
+  /** A hello was answered; nothing more is read from the SDK until it is known who it is. */
+  #accept(channel: Channel): void {
+    const abort = new AbortController();
+    const underlays = [...channel.underlays];
+    for (const underlay of underlays) underlay.pause();
+    this.#waiting.set(channel, abort);
+    channel.onClose(() => abort.abort());
+    admit(channel, this.#control, {
+      anchors: this.#anchors,
+      timeoutMs: this.#options.lookupApiSessionTimeoutMs,
+      signal: abort.signal,
+    })
+      .then((session) => {
+        if (channel.isClosed) return;
+        const sdk = new SdkChannel(channel, session, this.#requests, this.#log);
+        this.#serve(sdk);
+        for (const underlay of underlays) underlay.resume();
+      })
+      .catch((error: unknown) => {
+        if (!channel.isClosed) {
+          const reason = error instanceof Error ? error.message : String(error);
+          this.#log.warn({ peer: channel.peer.address, client: channel.remoteId, reason }, "SDK not admitted");
+        }
+        channel.close();
+      })
+      .finally(() => this.#waiting.delete(channel));
+  }
+
+  #serve(sdk: SdkChannel): void {
+    const connection: SdkConnection = {
+      identityId: sdk.session.identityId,
+      connectionId: sdk.channel.connectionId,
+      remoteAddress: sdk.channel.peer.address,
+      localAddress: this.#options.advertise,
+    };
+    this.#sdks.add(sdk);
+    sdk.start();
+    this.#control.identityConnected(connection);
+    this.#log.info({ identityId: connection.identityId, peer: connection.remoteAddress }, "SDK connected");
+    sdk.channel.onClose((reason) => {
+      this.#sdks.delete(sdk);
+      for (const binding of sdk.channelClosed()) this.#hosting.remove(binding);
+      this.#control.identityDisconnected(connection);
+      this.#log.info(
+        { identityId: connection.identityId, peer: connection.remoteAddress, reason: reason?.message },
+        "SDK disconnected",
+      );
+    });
+  }
+}

@@ -1,0 +1,28 @@
+import { BaseHeader, EdgeHeader, EdgeType, Headers, type Message, type Outgoing } from "@sallyport/wire";
+
+/** What an SDK is told when its session is unknown, expired or removed: clients compare this text literally. */
+export const INVALID_SESSION = "Invalid Session";
+export const NO_CONTROLLER_FOR_CIRCUIT = "no controller available, cannot create circuit";
+export const NO_CONTROLLER_FOR_TERMINATOR = "no controller available, cannot create terminator";
+export const SESSION_ENDED = "session ended";
+
+/** The end of a connection or listener, or the refusal of one; the text is never empty because clients read meaning into that. */
+export function stateClosed(connId: number, text: string): Outgoing {
+  return {
+    contentType: EdgeType.StateClosed,
+    headers: new Headers().setU32(EdgeHeader.ConnId, connId),
+    body: Buffer.from(text || "closed", "utf8"),
+  };
+}
+
+/** The same as an answer to the message with sequence `replyFor`. */
+export function stateClosedFor(request: Message, connId: number, text: string): Outgoing {
+  const out = stateClosed(connId, text);
+  out.headers?.setI32(BaseHeader.ReplyFor, request.sequence);
+  return out;
+}
+
+/** The connection id of an edge message; 0 is a valid one. */
+export function connIdOf(message: Message): number | undefined {
+  return message.headers.getU32(EdgeHeader.ConnId);
+}

@@ -1,0 +1,258 @@
+import {
+  ConnType,
+  EdgeHeader,
+  EdgeType,
+  Headers,
+  type Logger,
+  type Message,
+  PeerData,
+  randomBase62Id,
+} from "@sallyport/wire";
+import {
+  type ControlPlane,
+  type TerminatorOutcome,
+  type TerminatorQuery,
+  TerminatorResult,
+  type TerminatorVerdict,
+} from "../control/control-plane.ts";
+import type { Binding } from "./binding.ts";
+import {
+  INVALID_SESSION,
+  NO_CONTROLLER_FOR_TERMINATOR,
+  SESSION_ENDED,
+  stateClosed,
+  stateClosedFor,
+} from "./edge-messages.ts";
+import type { SdkChannel } from "./sdk-channel.ts";
+
+const LEGACY_PREFIX = "hosted:";
+const INSPECT_TIMEOUT_MS = 10_000;
+const MAX_COST = 0xffff;
+
+/** The text of a listener that another connection of the same client took over. */
+const TAKEN_OVER = "the listener was taken over by a newer connection";
+
+/**
+ * The listeners of all SDKs on this router. A bind is confirmed at once and its terminator created behind it; a client
+ * that comes back with the same listener id keeps its terminator (docs/protocol/data-path.md, "Hosting").
+ */
+export class Hosting {
+  readonly #control: ControlPlane;
+  readonly #log: Logger;
+  readonly #byTerminator = new Map<string, Binding>();
+  readonly #byListener = new Map<string, Binding>();
+
+  constructor(control: ControlPlane, log: Logger) {
+    this.#control = control;
+    this.#log = log;
+  }
+
+  get count(): number {
+    return this.#byTerminator.size;
+  }
+
+  /** The listener a terminator address means: the terminator's id, or `hosted:` and a session token. */
+  find(address: string): Binding | undefined {
+    const known = this.#byTerminator.get(address);
+    if (known !== undefined) return known;
+    const token = address.startsWith(LEGACY_PREFIX) ? address.slice(LEGACY_PREFIX.length) : address;
+    for (const binding of this.#byTerminator.values()) if (binding.sessionToken === token) return binding;
+    return undefined;
+  }
+
+  bind(sdk: SdkChannel, connId: number, message: Message): void {
+    const sessionToken = message.body.toString("utf8");
+    if (!this.#control.isConnected()) {
+      sdk.send(stateClosedFor(message, connId, NO_CONTROLLER_FOR_TERMINATOR));
+      return;
+    }
+    if (this.#control.wasSessionRemoved(sessionToken)) {
+      sdk.send(stateClosedFor(message, connId, INVALID_SESSION));
+      return;
+    }
+    const listenerId = message.headers.get(EdgeHeader.ListenerId);
+    const listenerKey =
+      listenerId === undefined ? undefined : `${sdk.session.identityId}/${listenerId.toString("hex")}`;
+    const previous = listenerKey === undefined ? undefined : this.#byListener.get(listenerKey);
+    const isDuplicate = previous?.sdk === sdk && previous.connId === connId && previous.sessionToken === sessionToken;
+    if (!isDuplicate && sdk.isTaken(connId)) {
+      sdk.send(stateClosedFor(message, connId, `connection id ${connId} is already in use on this channel`));
+      return;
+    }
+    const binding = this.#bindingOf(sdk, connId, message, previous?.terminatorId, listenerKey);
+    if (previous !== undefined) this.#replace(previous, isDuplicate);
+    this.#byTerminator.set(binding.terminatorId, binding);
+    if (listenerKey !== undefined) this.#byListener.set(listenerKey, binding);
+    sdk.addBinding(binding);
+    this.#confirm(binding, message);
+    this.#create(binding, message).catch((error: unknown) => {
+      if (!binding.ended.signal.aborted)
+        this.#log.error({ err: error, terminatorId: binding.terminatorId }, "creating a terminator failed");
+    });
+  }
+
+  /** Ends a listener at the wish of its SDK, or because its channel is gone. */
+  remove(binding: Binding): void {
+    binding.sdk.removeBinding(binding);
+    binding.ended.abort();
+    if (binding.listenerKey !== undefined && this.#byListener.get(binding.listenerKey) === binding) {
+      this.#byListener.delete(binding.listenerKey);
+    }
+    if (this.#byTerminator.get(binding.terminatorId) !== binding) return;
+    this.#byTerminator.delete(binding.terminatorId);
+    this.#control.removeTerminators([binding.terminatorId]);
+  }
+
+  /** Ends a listener and tells its SDK why. */
+  close(binding: Binding, reason: string): void {
+    binding.sdk.send(stateClosed(binding.connId, reason));
+    this.remove(binding);
+  }
+
+  /** A bind session was removed. */
+  closeSession(token: string): void {
+    for (const binding of [...this.#byTerminator.values()]) {
+      if (binding.sessionToken === token) this.close(binding, SESSION_ENDED);
+    }
+  }
+
+  /** The controller no longer has a terminator that it had confirmed. */
+  terminatorLost(terminatorId: string, outcome: TerminatorOutcome): void {
+    const binding = this.#byTerminator.get(terminatorId);
+    if (binding !== undefined) this.close(binding, textOf(outcome));
+  }
+
+  update(binding: Binding, message: Message): void {
+    const cost = message.headers.getU16(EdgeHeader.Cost);
+    const precedence = message.headers.getByte(EdgeHeader.Precedence);
+    if (cost === undefined && precedence === undefined) return;
+    this.#control
+      .updateTerminator({
+        ...this.#credentials(binding),
+        ...(cost === undefined ? {} : { cost: Math.min(cost, MAX_COST) }),
+        ...(precedence === undefined ? {} : { precedence }),
+      })
+      .catch((error: unknown) =>
+        this.#log.warn(
+          { err: error, terminatorId: binding.terminatorId },
+          "the controller did not take the new cost or precedence",
+        ),
+      );
+  }
+
+  healthEvent(binding: Binding, message: Message): void {
+    const checkPassed = message.headers.getBool(EdgeHeader.HealthStatus) ?? false;
+    this.#control.healthEvent({ ...this.#credentials(binding), checkPassed });
+  }
+
+  /** Whether a terminator the controller asks about exists here, asking the SDK itself when it can answer. */
+  async validate(terminator: TerminatorQuery, fixInvalid: boolean): Promise<TerminatorVerdict> {
+    const binding = this.find(terminator.address);
+    if (binding === undefined) return { valid: false, reason: 1, detail: "no listener with this terminator id here" };
+    if (!binding.supportsInspect) return { valid: true, detail: "valid" };
+    try {
+      const answer = await binding.sdk.channel.request(
+        { contentType: EdgeType.ConnInspectRequest, headers: new Headers().setU32(EdgeHeader.ConnId, binding.connId) },
+        { timeoutMs: INSPECT_TIMEOUT_MS, signal: binding.ended.signal },
+      );
+      const detail = answer.body.toString("utf8");
+      if (answer.headers.getByte(EdgeHeader.ConnType) === ConnType.Bind) return { valid: true, detail };
+      if (fixInvalid) this.close(binding, `the client does not know the listener: ${detail}`);
+      return { valid: false, reason: 1, detail };
+    } catch (error) {
+      return { valid: true, detail: `not checked: ${error instanceof Error ? error.message : String(error)}` };
+    }
+  }
+
+  #bindingOf(
+    sdk: SdkChannel,
+    connId: number,
+    message: Message,
+    terminatorId: string | undefined,
+    listenerKey: string | undefined,
+  ): Binding {
+    const h = message.headers;
+    return {
+      terminatorId: terminatorId ?? randomBase62Id(),
+      sdk,
+      connId,
+      sessionToken: message.body.toString("utf8"),
+      listenerKey,
+      instanceId: h.getString(EdgeHeader.TerminatorIdentity) ?? "",
+      routerProvidedConnIds: h.getBool(EdgeHeader.RouterProvidedConnId) ?? false,
+      supportsInspect: h.getBool(EdgeHeader.SupportsInspect) ?? false,
+      wantsBindSuccess: h.getBool(EdgeHeader.SupportsBindSuccess) ?? false,
+      publicKey: h.get(EdgeHeader.PublicKey),
+      ended: new AbortController(),
+    };
+  }
+
+  /** The listener goes on in a newer binding: the old one only stops being it, its terminator stays. */
+  #replace(previous: Binding, isDuplicate: boolean): void {
+    previous.sdk.removeBinding(previous);
+    previous.ended.abort();
+    if (!isDuplicate) previous.sdk.send(stateClosed(previous.connId, TAKEN_OVER));
+  }
+
+  #confirm(binding: Binding, message: Message): void {
+    const headers = new Headers().setU32(EdgeHeader.ConnId, binding.connId);
+    if (binding.routerProvidedConnIds) headers.setBool(EdgeHeader.RouterProvidedConnId, true);
+    binding.sdk.reply(message, { contentType: EdgeType.StateConnected, headers });
+  }
+
+  async #create(binding: Binding, message: Message): Promise<void> {
+    const h = message.headers;
+    const secret = h.get(EdgeHeader.TerminatorIdentitySecret);
+    const peerData = new Map<number, Buffer>();
+    if (binding.publicKey !== undefined) peerData.set(PeerData.PublicKey, binding.publicKey);
+    const outcome = await this.#control.createTerminator(
+      {
+        address: binding.terminatorId,
+        ...this.#credentials(binding),
+        peerData,
+        cost: h.getU16(EdgeHeader.Cost) ?? 0,
+        precedence: h.getByte(EdgeHeader.Precedence) ?? 0,
+        ...(binding.instanceId === "" ? {} : { instanceId: binding.instanceId }),
+        ...(secret === undefined ? {} : { instanceSecret: secret }),
+      },
+      { signal: binding.ended.signal },
+    );
+    if (this.#byTerminator.get(binding.terminatorId) !== binding) return;
+    if (outcome.result !== TerminatorResult.Success) {
+      this.close(binding, textOf(outcome));
+      return;
+    }
+    if (binding.wantsBindSuccess) {
+      const headers = new Headers().setU32(EdgeHeader.ConnId, binding.connId);
+      binding.sdk.send({ contentType: EdgeType.BindSuccess, headers });
+    }
+    if (binding.listenerKey === undefined) this.#closeOlder(binding);
+  }
+
+  /** Clients too old for listener ids leave their old listener behind when they bind again. */
+  #closeOlder(binding: Binding): void {
+    for (const other of [...this.#byTerminator.values()]) {
+      const same = other.sessionToken === binding.sessionToken && other.instanceId === binding.instanceId;
+      if (other !== binding && same && other.listenerKey === undefined) this.close(other, TAKEN_OVER);
+    }
+  }
+
+  #credentials(binding: Binding): {
+    terminatorId: string;
+    sessionToken: string;
+    apiSessionToken: string;
+    fingerprints: readonly string[];
+  } {
+    return {
+      terminatorId: binding.terminatorId,
+      sessionToken: binding.sessionToken,
+      apiSessionToken: binding.sdk.session.token,
+      fingerprints: binding.sdk.session.fingerprints,
+    };
+  }
+}
+
+function textOf(outcome: TerminatorOutcome): string {
+  if (outcome.result === TerminatorResult.FailedInvalidSession) return INVALID_SESSION;
+  return outcome.message || "the controller refused the terminator";
+}

@@ -1,0 +1,22 @@
+import { type XgressOptions, xgressDefaults } from "../xgress/options.ts";
+
+/** Settings of an edge listener; times in milliseconds. */
+export interface EdgeOptions {
+  /** Address SDKs reach this listener at, `host:port`, for the connect reports. */
+  advertise: string;
+  /** How long an SDK channel waits for its API session to be announced. */
+  lookupApiSessionTimeoutMs: number;
+  /** How long a dial waits for its circuit. */
+  getCircuitTimeoutMs: number;
+  /** How long a connection may take for its hello. */
+  connectTimeoutMs: number;
+  xgress: XgressOptions;
+}
+
+export const edgeDefaults: EdgeOptions = {
+  advertise: "",
+  lookupApiSessionTimeoutMs: 5_000,
+  getCircuitTimeoutMs: 30_000,
+  connectTimeoutMs: 5_000,
+  xgress: xgressDefaults,
+};

@@ -1,0 +1,273 @@
+import {
+  type Channel,
+  ConnType,
+  EdgeHeader,
+  EdgeType,
+  type FrameView,
+  firstRouterConnId,
+  Headers,
+  type Logger,
+  type Message,
+  type Outgoing,
+  type Underlay,
+} from "@sallyport/wire";
+import type { ApiSessionRecord } from "../control/control-plane.ts";
+import { FairOutput } from "../forwarder/fair-output.ts";
+import type { Binding } from "./binding.ts";
+import type { EdgeConnection } from "./edge-connection.ts";
+import { connIdOf, stateClosedFor } from "./edge-messages.ts";
+import { traceAnswerToSdk, traceFromSdk, traceResponseFromSdk } from "./trace-route.ts";
+
+const LAST_CONN_ID = 0xffff_ffff;
+
+/** What the services of the edge do with the requests of an SDK. */
+export interface SdkRequests {
+  connect(sdk: SdkChannel, connId: number, message: Message): void;
+  bind(sdk: SdkChannel, connId: number, message: Message): void;
+  unbind(binding: Binding): void;
+  updateBind(binding: Binding, message: Message): void;
+  healthEvent(binding: Binding, message: Message): void;
+}
+
+/** A dial that waits for the controller. */
+export interface PendingConnect {
+  readonly sessionToken: string;
+  readonly abort: AbortController;
+}
+
+/**
+ * One admitted SDK: its connections and listeners by connection id, and who of them has stopped the reading of its
+ * channel. Data goes straight from the read buffer to the circuit; everything else is a message.
+ */
+export class SdkChannel {
+  readonly channel: Channel;
+  readonly session: ApiSessionRecord;
+  readonly #requests: SdkRequests;
+  readonly #log: Logger;
+  readonly #connections = new Map<number, EdgeConnection>();
+  readonly #bindings = new Map<number, Binding>();
+  readonly #connecting = new Map<number, PendingConnect>();
+  readonly #stoppedBy = new Set<EdgeConnection>();
+  #outputs: FairOutput[] = [];
+  #nextConnId: number = firstRouterConnId;
+
+  constructor(channel: Channel, session: ApiSessionRecord, requests: SdkRequests, log: Logger) {
+    this.channel = channel;
+    this.session = session;
+    this.#requests = requests;
+    this.#log = log;
+  }
+
+  /** Takes over the channel's frames and messages. */
+  start(): void {
+    const channel = this.channel;
+    channel.onFrame = (frame) => frame.contentType === EdgeType.Data && this.#data(frame);
+    channel.handle(EdgeType.Connect, (message) =>
+      this.#request(message, (id) => this.#requests.connect(this, id, message)),
+    );
+    channel.handle(EdgeType.Bind, (message) => this.#request(message, (id) => this.#requests.bind(this, id, message)));
+    channel.handle(EdgeType.StateClosed, (message) => this.#closedBySdk(message));
+    channel.handle(EdgeType.Unbind, (message) => this.#unbind(message));
+    channel.handle(EdgeType.UpdateBind, (message) =>
+      this.#toBinding(message, (b) => this.#requests.updateBind(b, message)),
+    );
+    channel.handle(EdgeType.HealthEvent, (message) =>
+      this.#toBinding(message, (b) => this.#requests.healthEvent(b, message)),
+    );
+    channel.handle(EdgeType.TraceRoute, (message) => this.#trace(message));
+    channel.handle(EdgeType.TraceRouteResponse, (message) => this.#traceResponse(message));
+    channel.handle(EdgeType.ConnInspectRequest, (message) => this.#inspect(message));
+  }
+
+  /** Sends a message unless the channel is gone; `via` keeps it behind data sent on the same connection. */
+  send(out: Outgoing, via?: Underlay): void {
+    if (this.channel.isClosed) return;
+    this.channel.send(out, via?.isClosed === true ? undefined : via);
+  }
+
+  reply(to: Message, out: Outgoing): void {
+    if (!this.channel.isClosed) this.channel.reply(to, out);
+  }
+
+  /** The output that carries the data of a connection; `undefined` when the channel is closed. */
+  outputFor(connId: number): FairOutput | undefined {
+    if (this.channel.isClosed) return undefined;
+    if (this.#outputs.length === 1 && this.channel.underlays.length === 1) {
+      const only = this.#outputs[0] as FairOutput;
+      if (only.underlay === this.channel.underlays[0]) return only;
+    }
+    const underlay = this.channel.underlayFor(connId);
+    for (const output of this.#outputs) if (output.underlay === underlay) return output;
+    const made = new FairOutput(underlay);
+    this.#outputs = [...this.#outputs.filter((output) => !output.underlay.isClosed), made];
+    return made;
+  }
+
+  // Connection ids ----------------------------------------------------------------------------------------------------
+
+  isTaken(connId: number): boolean {
+    return this.#connections.has(connId) || this.#bindings.has(connId) || this.#connecting.has(connId);
+  }
+
+  /** A free id of the router's own range, for a connection dialed to this SDK. */
+  newConnId(): number {
+    for (;;) {
+      const id = this.#nextConnId;
+      this.#nextConnId = id === LAST_CONN_ID ? firstRouterConnId : id + 1;
+      if (!this.isTaken(id)) return id;
+    }
+  }
+
+  addConnecting(connId: number, pending: PendingConnect): void {
+    this.#connecting.set(connId, pending);
+  }
+
+  removeConnecting(connId: number): void {
+    this.#connecting.delete(connId);
+  }
+
+  addConnection(connection: EdgeConnection): void {
+    this.#connections.set(connection.connId, connection);
+  }
+
+  forget(connection: EdgeConnection): void {
+    if (this.#connections.get(connection.connId) === connection) this.#connections.delete(connection.connId);
+  }
+
+  addBinding(binding: Binding): void {
+    this.#bindings.set(binding.connId, binding);
+  }
+
+  binding(connId: number): Binding | undefined {
+    return this.#bindings.get(connId);
+  }
+
+  removeBinding(binding: Binding): void {
+    if (this.#bindings.get(binding.connId) === binding) this.#bindings.delete(binding.connId);
+  }
+
+  /** Tokens of the dial and bind sessions in use on this channel. */
+  *sessionTokens(): Iterable<string> {
+    for (const connection of this.#connections.values()) yield connection.sessionToken;
+    for (const binding of this.#bindings.values()) yield binding.sessionToken;
+    for (const pending of this.#connecting.values()) yield pending.sessionToken;
+  }
+
+  // Ends --------------------------------------------------------------------------------------------------------------
+
+  /** A dial session was removed: its connections end, and dials with it are given up. */
+  closeSession(token: string, reason: string): void {
+    for (const connection of [...this.#connections.values()]) {
+      if (connection.sessionToken === token) connection.close(reason);
+    }
+    for (const pending of this.#connecting.values()) {
+      if (pending.sessionToken === token) pending.abort.abort(new Error(reason));
+    }
+  }
+
+  /** The channel is gone: everything on it ends. Returns the listeners, whose terminators are the hosting's business. */
+  channelClosed(): Binding[] {
+    const bindings = [...this.#bindings.values()];
+    this.#bindings.clear();
+    for (const pending of this.#connecting.values()) pending.abort.abort(new Error("the client's connection was lost"));
+    this.#connecting.clear();
+    for (const connection of [...this.#connections.values()]) connection.channelClosed();
+    return bindings;
+  }
+
+  // Push-back ---------------------------------------------------------------------------------------------------------
+
+  /** A connection holds as much as it may: nothing more is read from this SDK until it, and all others, have room again. */
+  stopReadingFor(connection: EdgeConnection): void {
+    if (this.#stoppedBy.has(connection)) return;
+    this.#stoppedBy.add(connection);
+    if (this.#stoppedBy.size === 1) for (const underlay of this.channel.underlays) underlay.pause();
+  }
+
+  resumeReadingFor(connection: EdgeConnection): void {
+    if (!this.#stoppedBy.delete(connection) || this.#stoppedBy.size > 0) return;
+    for (const underlay of this.channel.underlays) underlay.resume();
+  }
+
+  // Messages ----------------------------------------------------------------------------------------------------------
+
+  #data(frame: FrameView): boolean {
+    const b = frame.buffer;
+    let p = frame.headersStart;
+    while (p + 8 <= frame.headersEnd) {
+      const length = b.readInt32LE(p + 4);
+      if (b.readInt32LE(p) === EdgeHeader.ConnId && length === 4) {
+        this.#connections.get(b.readUInt32LE(p + 8))?.data(frame);
+        return true;
+      }
+      p += 8 + length;
+    }
+    return true;
+  }
+
+  #request(message: Message, act: (connId: number) => void): void {
+    const connId = connIdOf(message);
+    if (connId === undefined) {
+      this.#log.debug(
+        { peer: this.channel.peer.address, contentType: message.contentType },
+        "edge request without a connection id",
+      );
+      return;
+    }
+    act(connId);
+  }
+
+  #toBinding(message: Message, act: (binding: Binding) => void): void {
+    const connId = connIdOf(message);
+    const binding = connId === undefined ? undefined : this.#bindings.get(connId);
+    if (binding !== undefined) act(binding);
+  }
+
+  #closedBySdk(message: Message): void {
+    const connId = connIdOf(message);
+    if (connId === undefined) return;
+    this.#connections.get(connId)?.closedBySdk();
+    this.#connecting.get(connId)?.abort.abort(new Error("the client gave up"));
+    const binding = this.#bindings.get(connId);
+    if (binding !== undefined) this.#requests.unbind(binding);
+  }
+
+  #unbind(message: Message): void {
+    const connId = connIdOf(message);
+    if (connId === undefined) return;
+    const binding = this.#bindings.get(connId);
+    if (binding !== undefined) this.#requests.unbind(binding);
+    this.send(stateClosedFor(message, connId, "unbound"));
+  }
+
+  #trace(message: Message): void {
+    const connId = connIdOf(message);
+    const connection = connId === undefined ? undefined : this.#connections.get(connId);
+    if (connId === undefined || connection === undefined) return;
+    const onwards = traceFromSdk(message, connection.xgress.circuitId);
+    if (onwards === undefined) this.reply(message, traceAnswerToSdk(connId, message));
+    else connection.xgress.sendControl(onwards);
+  }
+
+  #traceResponse(message: Message): void {
+    const connId = connIdOf(message);
+    const connection = connId === undefined ? undefined : this.#connections.get(connId);
+    connection?.xgress.sendControl(traceResponseFromSdk(message, connection.xgress.circuitId));
+  }
+
+  #inspect(message: Message): void {
+    const connId = connIdOf(message);
+    if (connId === undefined) return;
+    let type: number = ConnType.Invalid;
+    let text = `invalid conn id [${connId}]`;
+    if (this.#bindings.has(connId)) {
+      type = ConnType.Bind;
+      text = `listener ${this.#bindings.get(connId)?.terminatorId}`;
+    } else if (this.#connections.has(connId)) {
+      type = ConnType.Dial;
+      text = `circuit ${this.#connections.get(connId)?.xgress.circuitId}`;
+    }
+    const headers = new Headers().setU32(EdgeHeader.ConnId, connId).setByte(EdgeHeader.ConnType, type);
+    this.reply(message, { contentType: EdgeType.ConnInspectResponse, headers, body: Buffer.from(text, "utf8") });
+  }
+}
