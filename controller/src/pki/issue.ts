@@ -17,6 +17,8 @@ export interface IssuedCertificate {
   readonly fingerprint: string;
   /** SHA-256 of the leaf's SubjectPublicKeyInfo, lower-case hex. */
   readonly publicKeyFingerprint: string;
+  /** The distinguished name as text, for example `O=Acme, CN=laptop`. */
+  readonly subject: string;
   readonly notBefore: Date;
   readonly notAfter: Date;
 }
@@ -79,6 +81,7 @@ export function describe(leafPem: string, chainPem: string): IssuedCertificate {
     publicKeyFingerprint: createHash("sha256")
       .update(leaf.publicKey.export({ type: "spki", format: "der" }))
       .digest("hex"),
+    subject: new x509.X509Certificate(leaf.raw).subject,
     notBefore: leaf.validFromDate,
     notAfter: leaf.validToDate,
   };

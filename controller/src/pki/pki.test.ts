@@ -37,6 +37,7 @@ describe("the network's PKI", () => {
     expect(leaf.verify(intermediate.publicKey)).toBe(true);
     expect(intermediate.fingerprint).toBe(pki.trustAnchors[1]!.fingerprint);
     expect(leaf.subject).toBe("O=Somebody\nC=US\nCN=id-1");
+    expect(issued.subject).toBe("O=Somebody, C=US, CN=id-1");
     expect(leaf.subjectAltName).toBeUndefined();
     expect(leaf.keyUsage).toEqual(["1.3.6.1.5.5.7.3.2"]);
     expect(leaf.ca).toBe(false);

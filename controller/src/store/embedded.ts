@@ -312,6 +312,7 @@ function connectionTo(socketDir: string, database: string): PostgresConnection {
 }
 
 async function makeDataFolder(dir: string, user: PostgresUser | undefined): Promise<void> {
+  await mkdir(dirname(dir), { recursive: true });
   await mkdir(dir, { recursive: true, mode: 0o700 });
   if (!user) return;
   if ((await stat(dir)).uid !== user.uid) {

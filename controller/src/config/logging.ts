@@ -1,0 +1,69 @@
+import type { Logger } from "@sallyport/wire";
+import pino, { type DestinationStream } from "pino";
+
+const CENSORED = "[redacted]";
+/** Names of fields whose values are never shown, wherever they stand in the fields of a log line. */
+const SECRET_NAME =
+  /^(.*password|.*passwd|.*token|.*secret|.*secretkey|.*privatekey|(.*key)?pem|.*jwt|authorization|(set-)?cookie|zt-session|svc-session|database-?url)$/i;
+/** Secrets that can be told by their form, in any text. */
+const SECRET_TEXTS: readonly (readonly [RegExp, string])[] = [
+  [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)/g, CENSORED],
+  [/\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/g, CENSORED],
+  [/\b([a-z][a-z0-9+.-]*:\/\/[^\s:@/]*):[^\s@/]+@/gi, `$1:${CENSORED}@`],
+  [/\b((?:Bearer|zt-session:|svc-session:)\s+)\S+/gi, `$1${CENSORED}`],
+];
+const DEEPEST = 6;
+
+/** Takes secrets out of a text: private keys, JWTs, passwords in URLs, bearer tokens. */
+export function withoutSecrets(text: string): string {
+  return SECRET_TEXTS.reduce((kept, [form, replacement]) => kept.replace(form, replacement), text);
+}
+
+/**
+ * The program's log: one JSON object per line on `destination` (standard output). Whatever a caller passes, values under names like `password` or
+ * `token` and texts that look like a key or a token are replaced.
+ */
+export function createLogger(level: "debug" | "info" | "warn" | "error", destination?: DestinationStream): Logger {
+  const logger = pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: {
+        level: (label) => ({ level: label }),
+        log: (fields) => cleaned(fields, 0) as Record<string, unknown>,
+      },
+      serializers: { err: (error) => error, error: (error) => error },
+      hooks: {
+        logMethod(args, method) {
+          const texts = args.map((arg) => (typeof arg === "string" ? withoutSecrets(arg) : arg));
+          return method.apply(this, texts as Parameters<typeof method>);
+        },
+      },
+    },
+    destination ?? pino.destination({ fd: 1, sync: true }),
+  );
+  return logger;
+}
+
+function cleaned(value: unknown, depth: number): unknown {
+  if (typeof value === "string") return withoutSecrets(value);
+  if (typeof value === "bigint") return value.toString();
+  if (typeof value !== "object" || value === null) return value;
+  if (depth >= DEEPEST) return "[too deep]";
+  if (value instanceof Date) return value.toISOString();
+  if (value instanceof Uint8Array) return `${value.byteLength} bytes`;
+  if (value instanceof Error) return errorFields(value, depth);
+  if (Array.isArray(value)) return value.map((item) => cleaned(item, depth + 1));
+  if (value instanceof Map || value instanceof Set) return cleaned([...value], depth);
+  const entries = Object.entries(value).map(([name, inner]) => [
+    name,
+    SECRET_NAME.test(name) ? CENSORED : cleaned(inner, depth + 1),
+  ]);
+  return Object.fromEntries(entries);
+}
+
+function errorFields(error: Error, depth: number): unknown {
+  const { name, message, stack, cause, ...rest } = error;
+  return cleaned({ ...rest, name, message, stack, ...(cause === undefined ? {} : { cause }) }, depth);
+}

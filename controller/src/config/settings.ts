@@ -1,0 +1,66 @@
+import { dirname, resolve } from "node:path";
+import { type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
+import { DEFAULT_FABRIC_OPTIONS, type FabricOptions } from "../fabric/options.ts";
+import type { ModelSettings } from "../model/context.ts";
+import { DEFAULT_LIFETIMES, type Lifetimes } from "../pki/pki.ts";
+import type { StoreOptions } from "../store/database.ts";
+
+/** Names that the server certificate covers besides the advertised ones: whoever works on the machine itself needs them. */
+const LOCAL_HOSTS = ["localhost", "127.0.0.1", "::1"];
+
+/** Every host that the server certificate must cover. */
+export function hostsOf(config: ControllerConfig): string[] {
+  return [...new Set([...LOCAL_HOSTS, config.api.advertise.host, config.ctrl.advertise.host])];
+}
+
+export function modelSettings(config: ControllerConfig): ModelSettings {
+  return {
+    apiAddress: formatHostPort(config.api.advertise),
+    ctrlAddresses: [`tls:${formatHostPort(config.ctrl.advertise)}`],
+    sessionTimeoutMs: config.edge.apiSessionTimeout,
+    identityEnrollmentMs: config.edge.enrollment.identity,
+    routerEnrollmentMs: config.edge.enrollment.router,
+  };
+}
+
+export function fabricOptions({ network }: ControllerConfig): FabricOptions {
+  return {
+    ...DEFAULT_FABRIC_OPTIONS,
+    createCircuitRetries: network.createCircuitRetries,
+    routeTimeoutMs: network.routeTimeoutSeconds * 1_000,
+    cycleMs: network.cycleSeconds * 1_000,
+    minRouterCost: network.minRouterCost,
+    initialLinkLatencyMs: network.initialLinkLatency,
+    routerConnectChurnLimitMs: network.routerConnectChurnLimit,
+    rerouteFraction: network.smart.rerouteFraction,
+    rerouteCap: network.smart.rerouteCap,
+    minCostDelta: network.smart.minCostDelta,
+  };
+}
+
+export function lifetimes({ certificates }: ControllerConfig): Lifetimes {
+  return { ...DEFAULT_LIFETIMES, ...certificates };
+}
+
+/** Where the database is; paths start from the folder of `file`. */
+export function storeLocation(
+  config: ControllerConfig,
+  file: string,
+): Pick<StoreOptions, "url" | "embedded" | "poolSize"> {
+  const { url, dir, binaries, user, poolSize } = config.database;
+  if (url !== undefined) return { url, poolSize };
+  const embedded = {
+    dir: fromFolderOf(file, dir ?? "database"),
+    ...(binaries && { binaries: fromFolderOf(file, binaries) }),
+    ...(user && { user }),
+  };
+  return { embedded, poolSize };
+}
+
+export function secretKeyFile(config: ControllerConfig, file: string): string | undefined {
+  return config.secretKeyFile === undefined ? undefined : fromFolderOf(file, config.secretKeyFile);
+}
+
+function fromFolderOf(file: string, path: string): string {
+  return resolve(dirname(resolve(file)), path);
+}

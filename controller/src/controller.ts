@@ -1,0 +1,100 @@
+import { type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
+import { type Logger, TlsPort } from "@sallyport/wire";
+import { loadNetworkKeys, saveNetworkKeys } from "./config/network-keys.ts";
+import { hostsOf, lifetimes, modelSettings, secretKeyFile, storeLocation } from "./config/settings.ts";
+import { createModel } from "./model/model.ts";
+import { seed } from "./model/seeds.ts";
+import { PkiError } from "./pki/errors.ts";
+import { Pki } from "./pki/pki.ts";
+import { openStore } from "./store/database.ts";
+import type { DatabaseHeldError } from "./store/holder-lock.ts";
+import { KeyVault } from "./store/key-vault.ts";
+import { loadSecrets } from "./store/secrets.ts";
+
+const RENEWAL_CHECK_MS = 3_600_000;
+
+export interface ControllerOptions {
+  readonly config: ControllerConfig;
+  /** The configuration file: relative paths in it start from its folder. */
+  readonly file: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly productVersion: string;
+  readonly onLost: (error: DatabaseHeldError) => void;
+  readonly log: Logger;
+}
+
+export interface Controller {
+  readonly apiPort: number;
+  readonly ctrlPort: number;
+  /** Stops everything, last started first. */
+  stop(): Promise<void>;
+}
+
+/** Starts every part of a controller in order. When one fails, those before it are stopped, and its error is thrown. */
+export async function startController(options: ControllerOptions): Promise<Controller> {
+  const { config, file, env, log } = options;
+  const stops: { name: string; stop: () => Promise<unknown> | unknown }[] = [];
+  const stop = async () => {
+    for (const part of stops.splice(0).reverse()) {
+      try {
+        await part.stop();
+      } catch (error) {
+        log.error({ part: part.name, error }, "a part of the controller did not stop cleanly");
+      }
+    }
+  };
+  try {
+    const secrets = await loadSecrets(secretKeyFile(config, file), env);
+    const store = await openStore({ ...storeLocation(config, file), onLost: options.onLost, log });
+    stops.push({ name: "store", stop: () => store.close() });
+    const vault = new KeyVault(store.db, secrets);
+    const material = await loadNetworkKeys(vault);
+    if (!material) throw new PkiError("the database holds no network yet: run sallyport-controller init first");
+    const pki = new Pki(material, { lifetimes: lifetimes(config) });
+    const hosts = hostsOf(config);
+    await renew(pki, hosts, vault, log);
+    await seed(store);
+    const model = createModel({ store, pki, settings: modelSettings(config), now: () => new Date(), log });
+    void model;
+
+    const identity = pki.serverIdentity;
+    const listen = (name: "api" | "ctrl") => TlsPort.listen({ ...config[name].bind, identity, log });
+    const shared = formatHostPort(config.api.bind) === formatHostPort(config.ctrl.bind);
+    const apiPort = await listen("api");
+    stops.push({ name: "api port", stop: () => apiPort.close() });
+    const ctrlPort = shared ? apiPort : await listen("ctrl");
+    if (!shared) stops.push({ name: "ctrl port", stop: () => ctrlPort.close() });
+
+    const renewal = setInterval(async () => {
+      try {
+        if (!(await renew(pki, hosts, vault, log))) return;
+        for (const port of new Set([apiPort, ctrlPort])) port.setIdentity(pki.serverIdentity);
+      } catch (error) {
+        log.error({ error }, "the controller's certificates could not be renewed; trying again in an hour");
+      }
+    }, RENEWAL_CHECK_MS).unref();
+    stops.push({ name: "certificate renewal", stop: () => clearInterval(renewal) });
+    log.info(
+      {
+        id: pki.controllerId,
+        api: formatHostPort(config.api.advertise),
+        ctrl: formatHostPort(config.ctrl.advertise),
+        apiPort: apiPort.port,
+        ctrlPort: ctrlPort.port,
+      },
+      "controller ready",
+    );
+    return { apiPort: apiPort.port, ctrlPort: ctrlPort.port, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function renew(pki: Pki, hosts: readonly string[], vault: KeyVault, log: Logger): Promise<boolean> {
+  const renewed = await pki.renew(hosts);
+  if (!renewed) return false;
+  await saveNetworkKeys(vault, renewed);
+  log.info({ hosts, until: pki.serverIdentity.leaf.validTo }, "the controller's certificates were renewed");
+  return true;
+}
