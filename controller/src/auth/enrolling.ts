@@ -142,7 +142,7 @@ export class Enrolling {
     const username = request.username ?? row.username;
     if (username === null || username === "") throw fieldError("username", "username is required");
     const identityId = identityOf(row);
-    const credential = await this.#model.authenticators.passwordCredential(identityId, username, request.password);
+    const credential = await this.#model.authenticators.passwordCredential(trx, identityId, username, request.password);
     await this.#model.authenticators.insert(trx, identityId, credential);
     return { username };
   }

@@ -1,5 +1,5 @@
 import { notFound } from "@sallyport/api";
-import { randomUUID } from "node:crypto";
+import { randomUUID, X509Certificate } from "node:crypto";
 import { type Selectable, sql } from "kysely";
 import { appendChange } from "../store/change-log.ts";
 import { randomEntityId, timeOrderedId } from "../store/ids.ts";
@@ -151,7 +151,7 @@ export class ApiSessions {
         .values({
           id,
           api_session_id: session.id,
-          subject: issued.subject,
+          subject: subjectOf(issued.leafPem),
           fingerprint: issued.fingerprint,
           cert_pem: issued.pem,
           valid_from: issued.notBefore,
@@ -184,6 +184,11 @@ export class ApiSessions {
       { kind: "api_session", key: sessionId, op: "update" },
     );
   }
+}
+
+/** The distinguished name on one line, most specific part first. */
+function subjectOf(pem: string): string {
+  return new X509Certificate(pem).subject.split("\n").reverse().join(",");
 }
 
 /** Every certificate that may be used with a session's token at a router: those of the login and those issued since. */

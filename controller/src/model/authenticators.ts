@@ -99,7 +99,7 @@ export class Authenticators {
     const row = await this.get(this.#ctx.store.db, id);
     if (row.method !== "updb") throw apiError("CAN_NOT_UPDATE_AUTHENTICATOR");
     const passwordHash =
-      change.password === undefined ? undefined : await this.#hash(row.identity_id, change.password);
+      change.password === undefined ? undefined : await this.#hash(this.#ctx.store.db, row.identity_id, change.password);
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
         await trx
@@ -221,8 +221,8 @@ export class Authenticators {
   }
 
   /** The hash of a new password that the identity's policy takes. */
-  async #hash(identityId: string, password: string): Promise<string> {
-    const policy = await this.#ctx.store.db
+  async #hash(db: Db, identityId: string, password: string): Promise<string> {
+    const policy = await db
       .selectFrom("identity")
       .innerJoin("auth_policy", "auth_policy.id", "identity.auth_policy_id")
       .selectAll("auth_policy")
@@ -240,8 +240,8 @@ export class Authenticators {
   }
 
   /** A user name with its password, checked by the identity's policy and hashed. */
-  async passwordCredential(identityId: string, username: string, password: string): Promise<NewCredential> {
-    return { method: "updb", username, passwordHash: await this.#hash(identityId, password) };
+  async passwordCredential(db: Db, identityId: string, username: string, password: string): Promise<NewCredential> {
+    return { method: "updb", username, passwordHash: await this.#hash(db, identityId, password) };
   }
 
   async #credential(request: z.output<typeof authenticatorCreate>): Promise<NewCredential> {
@@ -249,7 +249,7 @@ export class Authenticators {
       const { username, password } = request;
       if (username === undefined || username === "") throw fieldError("username", "username is required", username);
       if (password === undefined) throw fieldError("password", "password is required");
-      return this.passwordCredential(request.identityId, username, password);
+      return this.passwordCredential(this.#ctx.store.db, request.identityId, username, password);
     }
     if (request.method !== "cert") throw fieldError("method", "method must be updb or cert", request.method);
     const certificate = onlyCertificate(request.certPem ?? "");

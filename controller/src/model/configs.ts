@@ -156,6 +156,17 @@ export class Configs {
     );
   }
 
+  /** @throws ApiError 404 */
+  async get(db: Db, id: string): Promise<ConfigRow> {
+    return found(await db.selectFrom("config").selectAll().where("id", "=", id).executeTakeFirst(), "config", id);
+  }
+
+  /** @throws ApiError 404 */
+  async getType(db: Db, id: string): Promise<ConfigTypeRow> {
+    const row = await db.selectFrom("config_type").selectAll().where("id", "=", id).executeTakeFirst();
+    return found(row, "config_type", id);
+  }
+
   #requireTypeName(name: string): void {
     requireName(name);
     if (name === "all") throw fieldError("name", "all is a reserved name: it stands for every config type", name);

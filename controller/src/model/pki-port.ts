@@ -7,8 +7,6 @@ export interface IssuedCertificate {
   readonly leafPem: string;
   /** SHA-1 of the leaf's DER, lower-case hex. */
   readonly fingerprint: string;
-  /** Distinguished name text. */
-  readonly subject: string;
   readonly notBefore: Date;
   readonly notAfter: Date;
 }

@@ -87,6 +87,11 @@ export class Terminators {
     return db.selectFrom("terminator").selectAll().where("id", "=", id).executeTakeFirst();
   }
 
+  /** @throws ApiError 404 */
+  async get(db: Db, id: string): Promise<TerminatorRow> {
+    return found(await this.find(db, id), "terminator", id);
+  }
+
   async #requireEnds(trx: Db, serviceId: string, routerId: string): Promise<void> {
     const service = await trx.selectFrom("service").select("id").where("id", "=", serviceId).executeTakeFirst();
     if (service === undefined) throw notFound("service", serviceId);

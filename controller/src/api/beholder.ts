@@ -1,0 +1,29 @@
+import { grantsOf } from "../model/access.ts";
+import type { IdentityRow } from "../model/identities.ts";
+import type { ApiDependencies } from "./dependencies.ts";
+import type { Beholder } from "./render/service.ts";
+import type { ApiSessionContext } from "../http/context.ts";
+
+/** The caller as one who is shown services; config types given with the request win over those of the login. */
+export async function caller(
+  deps: ApiDependencies,
+  session: ApiSessionContext,
+  configTypes?: readonly string[],
+): Promise<{ identity: IdentityRow; beholder: Beholder }> {
+  const { db } = deps.ctx.store;
+  const identity = await deps.model.identities.get(db, session.identityId);
+  const asked = splitAtCommas(configTypes);
+  return {
+    identity,
+    beholder: {
+      identityId: identity.id,
+      grants: await grantsOf(db, identity),
+      configTypes: asked.length > 0 ? asked : session.configTypes,
+    },
+  };
+}
+
+/** Config types as repeated parameters, or as one with commas. */
+export function splitAtCommas(values: readonly string[] | undefined): string[] {
+  return (values ?? []).flatMap((value) => value.split(",")).filter((value) => value !== "");
+}

@@ -1,0 +1,70 @@
+/** `_links` and entity references (`docs/api.md`, "Links"): addresses relative to the base path of the API. */
+
+export interface Link {
+  readonly href: string;
+}
+export type Links = Record<string, Link>;
+
+/** Collections, and the links of their entities besides `self`; each leads below the entity's own address. */
+const FURTHER = {
+  "api-sessions": ["sessions"],
+  "auth-policies": [],
+  configs: [],
+  "config-types": [],
+  controllers: [],
+  enrollments: [],
+  "external-jwt-signers": [],
+  "identity-types": [],
+  terminators: [],
+  authenticators: [],
+  cas: [],
+  "edge-routers": ["edge-router-policies"],
+  "edge-router-policies": ["edge-routers", "identities"],
+  identities: [
+    "edge-router-policies",
+    "edge-routers",
+    "service-policies",
+    "services",
+    "posture-data",
+    "failed-service-requests",
+    "authenticators",
+    "enrollments",
+    "service-configs",
+  ],
+  "transit-routers": [],
+  services: ["service-edge-router-policies", "service-policies", "terminators", "configs"],
+  "service-edge-router-policies": ["edge-routers", "services"],
+  "service-policies": ["services", "identities", "posture-checks"],
+  sessions: ["route-path"],
+} as const satisfies Record<string, readonly string[]>;
+
+export type Collection = keyof typeof FURTHER;
+
+export function links(collection: Collection, id: string): Links {
+  const self = `./${collection}/${id}`;
+  const further = FURTHER[collection].map((key): [string, Link] => [key, { href: `${self}/${key}` }]);
+  return { self: { href: self }, ...Object.fromEntries(further) };
+}
+
+export interface EntityRef {
+  _links: Links;
+  entity: string;
+  id: string;
+  name?: string;
+}
+
+/** A reference to an entity; an unknown or empty name is left out. */
+export function ref(collection: Collection, id: string, name?: string): EntityRef {
+  const known = name === undefined || name === "" ? {} : { name };
+  return { _links: links(collection, id), entity: collection, id, ...known };
+}
+
+/** A reference to an identity: its links include its auth policy. */
+export function identityRef(id: string, name: string | undefined, authPolicyId = "default"): EntityRef {
+  const made = ref("identities", id, name);
+  return { ...made, _links: identityLinks(id, authPolicyId) };
+}
+
+export function identityLinks(id: string, authPolicyId: string): Links {
+  return { ...links("identities", id), "auth-policies": { href: `./auth-policies/${authPolicyId}` } };
+}

@@ -1,0 +1,29 @@
+import type { ListQuery, ListResult } from "@sallyport/api";
+import { NO_LIMIT } from "@sallyport/api";
+import type { SelectQueryBuilder } from "kysely";
+import { type EntityFields, fetchPage, fieldNames } from "../store/filter-sql.ts";
+
+/** One page of a collection: filtered, sorted and cut by the database, then rendered. `table` is the query's main table. */
+export async function listed<DB, TB extends keyof DB, O, T>(
+  query: SelectQueryBuilder<DB, TB, O>,
+  table: string,
+  fields: EntityFields,
+  list: ListQuery,
+  render: (rows: O[]) => Promise<T[]> | T[],
+): Promise<ListResult<T>> {
+  const { rows, totalCount } = await fetchPage(query, { fields, list, id: `${table}.id` });
+  return { data: await render(rows), totalCount, filterableFields: fieldNames(fields) };
+}
+
+/** The only element of a rendered list of one. */
+export function only<T>(rendered: readonly T[]): T {
+  const [first] = rendered;
+  if (first === undefined) throw new Error("a record was rendered to nothing");
+  return first;
+}
+
+/** A page of values that are held in memory and need no filter beyond what the caller applied. */
+export function cut<T>(values: readonly T[], list: ListQuery): { data: T[]; totalCount: number } {
+  const end = list.limit === NO_LIMIT ? undefined : list.offset + list.limit;
+  return { data: values.slice(list.offset, end), totalCount: values.length };
+}

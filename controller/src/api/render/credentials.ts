@@ -1,0 +1,178 @@
+import {
+  apiTime,
+  type authenticatorDetail,
+  type authPolicyDetail,
+  type caDetail,
+  type clientExternalJwtSignerDetail,
+  type enrollmentDetail,
+  type externalJwtSignerDetail,
+  ZERO_TIME,
+} from "@sallyport/api";
+import type { Selectable } from "kysely";
+import type { z } from "zod";
+import type { AuthenticatorRow } from "../../model/authenticators.ts";
+import type { AuthPolicyRow } from "../../model/auth-policies.ts";
+import type { EnrollmentRow } from "../../model/enrollments.ts";
+import { namesOf } from "../../model/entity.ts";
+import type { CaTable, ExtJwtSignerTable } from "../../store/schema.ts";
+import type { ApiDependencies } from "../dependencies.ts";
+import { identityRef, links, ref } from "../links.ts";
+import { baseOf } from "./base.ts";
+
+export async function renderAuthenticators(
+  deps: ApiDependencies,
+  rows: readonly AuthenticatorRow[],
+): Promise<z.input<typeof authenticatorDetail>[]> {
+  const names = await namesOf(
+    deps.ctx.store.db,
+    "identity",
+    rows.map((row) => row.identity_id),
+  );
+  return rows.map((row) => ({
+    ...baseOf("authenticators", row),
+    _links: { ...links("authenticators", row.id), identities: { href: `./identities/${row.identity_id}` } },
+    identity: identityRef(row.identity_id, names.get(row.identity_id)),
+    identityId: row.identity_id,
+    method: row.method,
+    ...(row.method === "updb"
+      ? { username: row.username ?? "" }
+      : {
+          certPem: row.cert_pem ?? "",
+          fingerprint: row.fingerprint ?? "",
+          isIssuedByNetwork: row.is_issued_by_network,
+          isExtendRequested: row.is_extend_requested,
+          isKeyRollRequested: row.is_key_roll_requested,
+          extendRequestedAt: row.extend_requested_at === null ? null : apiTime(row.extend_requested_at),
+          lastAuthResolvedToRoot: row.last_auth_resolved_to_root,
+          lastExtendRolledKeys: row.last_extend_rolled_keys,
+        }),
+  }));
+}
+
+/** The same for their holder, whose addresses differ. */
+export async function renderOwnAuthenticators(
+  deps: ApiDependencies,
+  rows: readonly AuthenticatorRow[],
+): Promise<z.input<typeof authenticatorDetail>[]> {
+  const rendered = await renderAuthenticators(deps, rows);
+  return rendered.map((each) => ({
+    ...each,
+    _links: { self: { href: `./current-identity/authenticators/${each.id}` } },
+  }));
+}
+
+export async function renderEnrollments(
+  deps: ApiDependencies,
+  rows: readonly EnrollmentRow[],
+): Promise<z.input<typeof enrollmentDetail>[]> {
+  const { db } = deps.ctx.store;
+  const identities = await namesOf(
+    db,
+    "identity",
+    rows.flatMap((row) => row.identity_id ?? []),
+  );
+  const routers = await namesOf(
+    db,
+    "router",
+    rows.flatMap((row) => row.router_id ?? []),
+  );
+  return rows.map((row) => ({
+    ...baseOf("enrollments", row),
+    ...(row.ca_id === null ? {} : { caId: row.ca_id }),
+    expiresAt: apiTime(row.expires_at),
+    ...(row.identity_id === null
+      ? {}
+      : { identity: identityRef(row.identity_id, identities.get(row.identity_id)), identityId: row.identity_id }),
+    ...(row.router_id !== null && row.method === "erott"
+      ? { edgeRouter: ref("edge-routers", row.router_id, routers.get(row.router_id)), edgeRouterId: row.router_id }
+      : {}),
+    ...(row.router_id !== null && row.method === "trott"
+      ? {
+          transitRouter: ref("transit-routers", row.router_id, routers.get(row.router_id)),
+          transitRouterId: row.router_id,
+        }
+      : {}),
+    jwt: row.jwt,
+    method: row.method,
+    token: row.token,
+    ...(row.username === null ? {} : { username: row.username }),
+  }));
+}
+
+export function renderAuthPolicy(row: AuthPolicyRow): z.input<typeof authPolicyDetail> {
+  return {
+    ...baseOf("auth-policies", row),
+    name: row.name,
+    primary: {
+      cert: { allowExpiredCerts: row.cert_allow_expired, allowed: row.cert_allowed },
+      extJwt: { allowed: row.ext_jwt_allowed, allowedSigners: row.ext_jwt_signers },
+      updb: {
+        allowed: row.updb_allowed,
+        lockoutDurationMinutes: row.updb_lockout_minutes,
+        maxAttempts: row.updb_max_attempts,
+        minPasswordLength: row.updb_min_password_length,
+        requireMixedCase: row.updb_require_mixed_case,
+        requireNumberChar: row.updb_require_number,
+        requireSpecialChar: row.updb_require_special,
+      },
+    },
+    secondary: { requireExtJwtSigner: row.require_ext_jwt_signer, requireTotp: row.require_totp },
+  };
+}
+
+type CaDetail = z.input<typeof caDetail>;
+
+export function renderCa(row: Selectable<CaTable>): CaDetail {
+  return {
+    ...baseOf("cas", row),
+    certPem: row.cert_pem,
+    ...(row.external_id_claim === null
+      ? {}
+      : { externalIdClaim: row.external_id_claim as NonNullable<CaDetail["externalIdClaim"]> }),
+    fingerprint: row.fingerprint,
+    identityNameFormat: row.identity_name_format,
+    identityRoles: row.identity_roles,
+    isAuthEnabled: row.is_auth_enabled,
+    isAutoCaEnrollmentEnabled: row.is_auto_ca_enrollment_enabled,
+    isOttCaEnrollmentEnabled: row.is_ott_ca_enrollment_enabled,
+    isVerified: row.is_verified,
+    name: row.name,
+    verificationToken: row.verification_token,
+  };
+}
+
+export function renderSigner(row: Selectable<ExtJwtSignerTable>): z.input<typeof externalJwtSignerDetail> {
+  return {
+    ...baseOf("external-jwt-signers", row),
+    audience: row.audience ?? "",
+    certPem: row.cert_pem,
+    claimsProperty: row.claims_property ?? "sub",
+    clientId: row.client_id ?? "",
+    commonName: row.common_name,
+    enabled: row.enabled,
+    externalAuthUrl: row.external_auth_url,
+    fingerprint: row.fingerprint,
+    issuer: row.issuer,
+    jwksEndpoint: row.jwks_endpoint,
+    kid: row.kid ?? "",
+    name: row.name,
+    notAfter: row.not_after === null ? ZERO_TIME : apiTime(row.not_after),
+    notBefore: row.not_before === null ? ZERO_TIME : apiTime(row.not_before),
+    scopes: row.scopes,
+    targetToken: row.target_token === "ID" ? "ID" : "ACCESS",
+    useExternalId: row.use_external_id,
+  };
+}
+
+/** What clients may know of a signer before they have authenticated. */
+export function renderClientSigner(row: Selectable<ExtJwtSignerTable>): z.input<typeof clientExternalJwtSignerDetail> {
+  return {
+    ...baseOf("external-jwt-signers", row),
+    audience: row.audience,
+    clientId: row.client_id,
+    externalAuthUrl: row.external_auth_url,
+    name: row.name,
+    scopes: row.scopes,
+    targetToken: row.target_token === "ID" ? "ID" : "ACCESS",
+  };
+}

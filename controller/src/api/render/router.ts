@@ -1,0 +1,80 @@
+import { apiTime, type edgeRouterDetail } from "@sallyport/api";
+import { sql } from "kysely";
+import type { z } from "zod";
+import type { RouterRow } from "../../model/routers.ts";
+import type { ApiDependencies, RouterState } from "../dependencies.ts";
+import { baseOf } from "./base.ts";
+
+export type EdgeRouterDetail = z.input<typeof edgeRouterDetail>;
+
+const OFFLINE: RouterState = { isOnline: false, hostname: "", supportedProtocols: {}, syncStatus: "SYNC_UNKNOWN" };
+const UNKNOWN_VERSION = { arch: "", buildDate: "", os: "", revision: "", version: "" };
+
+interface EnrollmentOfRouter {
+  router_id: string;
+  jwt: string;
+  token: string;
+  issued_at: Date;
+  expires_at: Date;
+}
+
+/** Edge routers as administrators see them, with what is outstanding of their enrollments. */
+export async function renderEdgeRouters(
+  deps: ApiDependencies,
+  rows: readonly RouterRow[],
+): Promise<EdgeRouterDetail[]> {
+  const unverified = rows.filter((row) => !row.is_verified).map((row) => row.id);
+  const enrollments = new Map<string, EnrollmentOfRouter>();
+  if (unverified.length > 0) {
+    const found = await sql<EnrollmentOfRouter>`
+      SELECT router_id, jwt, token, issued_at, expires_at FROM enrollment
+      WHERE router_id = ANY (${unverified}::text[])`.execute(deps.ctx.store.db);
+    for (const enrollment of found.rows) enrollments.set(enrollment.router_id, enrollment);
+  }
+  return rows.map((row) => {
+    const state = deps.fabric.routerState(row.id) ?? OFFLINE;
+    const enrollment = enrollments.get(row.id);
+    return {
+      ...baseOf("edge-routers", row),
+      ...propertiesOf(row, state),
+      certPem: row.cert_pem,
+      ctrlChanListeners: row.ctrl_chan_listeners,
+      ...(enrollment === undefined
+        ? {}
+        : {
+            enrollmentCreatedAt: apiTime(enrollment.issued_at),
+            enrollmentExpiresAt: apiTime(enrollment.expires_at),
+            enrollmentJwt: enrollment.jwt,
+            enrollmentToken: enrollment.token,
+          }),
+      ...(row.fingerprint === null ? {} : { fingerprint: row.fingerprint }),
+      isTunnelerEnabled: row.is_tunneler_enabled,
+      isVerified: row.is_verified,
+      roleAttributes: row.attrs,
+      unverifiedCertPem: row.unverified_cert_pem,
+      unverifiedFingerprint: row.unverified_fingerprint,
+      versionInfo: state.versionInfo ?? UNKNOWN_VERSION,
+    };
+  });
+}
+
+/** What clients, too, learn about an edge router. The name is the same everywhere: C clients tell connections apart by it. */
+export function propertiesOf(row: RouterRow, state: RouterState) {
+  return {
+    appData: row.app_data,
+    cost: row.cost,
+    disabled: row.disabled,
+    hostname: state.hostname,
+    isOnline: state.isOnline,
+    name: row.name,
+    noTraversal: row.no_traversal,
+    supportedProtocols: { ...state.supportedProtocols },
+    syncStatus: state.syncStatus,
+  };
+}
+
+/** The state of a router that is online and has an address that clients can use; undefined otherwise. */
+export function usableState(deps: ApiDependencies, routerId: string): RouterState | undefined {
+  const state = deps.fabric.routerState(routerId);
+  return state?.isOnline === true && Object.keys(state.supportedProtocols).length > 0 ? state : undefined;
+}

@@ -1,0 +1,125 @@
+import type { configDetail, configTypeDetail, serviceDetail, terminatorDetail } from "@sallyport/api";
+import { sql } from "kysely";
+import type { z } from "zod";
+import { type Grant, permissionsOn } from "../../model/access.ts";
+import type { ConfigRow, ConfigTypeRow } from "../../model/configs.ts";
+import { namesOf } from "../../model/entity.ts";
+import type { ServiceRow } from "../../model/services.ts";
+import type { TerminatorRow } from "../../model/terminators.ts";
+import type { ApiDependencies } from "../dependencies.ts";
+import { ref } from "../links.ts";
+import { baseOf } from "./base.ts";
+
+export type ServiceDetail = z.input<typeof serviceDetail>;
+
+/** For whom services are shown. */
+export interface Beholder {
+  readonly identityId: string;
+  readonly grants: readonly Grant[];
+  /** Ids or names of config types whose configs are shown, or `all`. */
+  readonly configTypes: readonly string[];
+}
+
+interface ShownConfig {
+  service_id: string;
+  config_id: string;
+  type_name: string;
+  data: Record<string, unknown>;
+  is_asked: boolean;
+  is_override: boolean;
+}
+
+/** Services with their configs and what the beholder may do with them. */
+export async function renderServices(
+  deps: ApiDependencies,
+  rows: readonly ServiceRow[],
+  beholder: Beholder,
+): Promise<ServiceDetail[]> {
+  if (rows.length === 0) return [];
+  const ids = rows.map((row) => row.id);
+  const types = beholder.configTypes;
+  const asked = types.includes("all") ? sql`true` : sql`(t.id = ANY (${types}::text[]) OR t.name = ANY (${types}::text[]))`;
+  const { rows: configs } = await sql<ShownConfig>`
+    SELECT u.service_id, u.config_id, t.name AS type_name, u.is_override, ${asked} AS is_asked,
+      CASE WHEN ${asked} THEN c.data END AS data
+    FROM (SELECT service_id, config_id, false AS is_override FROM service_config WHERE service_id = ANY (${ids}::text[])
+      UNION ALL SELECT service_id, config_id, true FROM identity_service_config
+        WHERE identity_id = ${beholder.identityId} AND service_id = ANY (${ids}::text[])) u
+    JOIN config c ON c.id = u.config_id JOIN config_type t ON t.id = c.config_type_id
+    ORDER BY u.is_override, u.config_id`.execute(deps.ctx.store.db);
+  const byService = Map.groupBy(configs, (config) => config.service_id);
+  return rows.map((row) => {
+    const own = byService.get(row.id) ?? [];
+    const permissions = permissionsOn(beholder.grants, row);
+    return {
+      ...baseOf("services", row),
+      // An identity's own config comes behind the service's and so replaces it.
+      config: Object.fromEntries(own.filter((c) => c.is_asked).map((c) => [c.type_name, c.data])),
+      configs: own.filter((c) => !c.is_override).map((c) => c.config_id),
+      encryptionRequired: row.encryption_required,
+      maxIdleTimeMillis: Number(row.max_idle_time_millis),
+      name: row.name,
+      permissions: permissions.length > 0 ? permissions : ["Invalid"],
+      postureQueries: permissions.map((type) => ({
+        isPassing: true,
+        policyId: `dummy ${type.toLowerCase()} policy: no posture checks defined`,
+        policyType: type,
+        postureQueries: [],
+      })),
+      roleAttributes: row.attrs,
+      terminatorStrategy: row.terminator_strategy,
+    };
+  });
+}
+
+export async function renderConfigs(
+  deps: ApiDependencies,
+  rows: readonly ConfigRow[],
+): Promise<z.input<typeof configDetail>[]> {
+  const types = await namesOf(
+    deps.ctx.store.db,
+    "config_type",
+    rows.map((row) => row.config_type_id),
+  );
+  return rows.map((row) => ({
+    ...baseOf("configs", row),
+    configType: ref("config-types", row.config_type_id, types.get(row.config_type_id)),
+    configTypeId: row.config_type_id,
+    data: row.data,
+    name: row.name,
+  }));
+}
+
+export function renderConfigType(row: ConfigTypeRow): z.input<typeof configTypeDetail> {
+  return { ...baseOf("config-types", row), name: row.name, schema: row.schema };
+}
+
+export async function renderTerminators(
+  deps: ApiDependencies,
+  rows: readonly TerminatorRow[],
+): Promise<z.input<typeof terminatorDetail>[]> {
+  const { db } = deps.ctx.store;
+  const services = await namesOf(
+    db,
+    "service",
+    rows.map((row) => row.service_id),
+  );
+  const routers = await namesOf(
+    db,
+    "router",
+    rows.map((row) => row.router_id),
+  );
+  return rows.map((row) => ({
+    ...baseOf("terminators", row),
+    address: row.address,
+    binding: row.binding,
+    cost: row.cost,
+    dynamicCost: deps.fabric.dynamicCost(row.id),
+    identity: row.instance_id,
+    precedence: row.precedence,
+    router: ref("transit-routers", row.router_id, routers.get(row.router_id)),
+    routerId: row.router_id,
+    service: ref("services", row.service_id, services.get(row.service_id)),
+    serviceId: row.service_id,
+  }));
+}

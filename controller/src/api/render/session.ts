@@ -1,0 +1,150 @@
+import {
+  apiTime,
+  type apiSessionDetail,
+  type currentApiSessionDetail,
+  type sessionCertificateDetail,
+  type sessionManagementDetail,
+} from "@sallyport/api";
+import type { z } from "zod";
+import type { ApiSessionCertificateRow, ApiSessionRow } from "../../model/api-sessions.ts";
+import { grantsOf } from "../../model/access.ts";
+import { namesOf } from "../../model/entity.ts";
+import { matches } from "../../model/role-selector.ts";
+import type { SessionRow } from "../../model/sessions.ts";
+import type { ApiDependencies } from "../dependencies.ts";
+import { identityRef, ref } from "../links.ts";
+import { baseOf } from "./base.ts";
+import { propertiesOf, usableState } from "./router.ts";
+
+/** A session names at most so many routers. */
+const MOST_ROUTERS = 25;
+
+type ApiSessionDetail = z.input<typeof apiSessionDetail>;
+
+export async function renderApiSessions(
+  deps: ApiDependencies,
+  rows: readonly ApiSessionRow[],
+): Promise<ApiSessionDetail[]> {
+  const { db } = deps.ctx.store;
+  const names = await namesOf(
+    db,
+    "identity",
+    rows.map((row) => row.identity_id),
+  );
+  const authenticators = await db
+    .selectFrom("authenticator")
+    .select(["id", "is_issued_by_network", "is_extend_requested", "is_key_roll_requested"])
+    .where("id", "in", [...new Set(["", ...rows.map((row) => row.authenticator_id)])])
+    .execute();
+  const byId = new Map(authenticators.map((each) => [each.id, each]));
+  return rows.map((row) => {
+    const authenticator = byId.get(row.authenticator_id);
+    return {
+      ...baseOf("api-sessions", row),
+      authQueries: [],
+      authenticatorId: row.authenticator_id,
+      cachedLastActivityAt: apiTime(deps.model.apiSessions.lastActivity(row)),
+      configTypes: row.config_types,
+      identity: identityRef(row.identity_id, names.get(row.identity_id)),
+      identityId: row.identity_id,
+      improperClientCertChain: row.improper_client_cert_chain,
+      ipAddress: row.ip_address,
+      isCertExtendRequested: authenticator?.is_extend_requested ?? false,
+      isCertExtendable: authenticator?.is_issued_by_network ?? false,
+      isCertKeyRollRequested: authenticator?.is_key_roll_requested ?? false,
+      isMfaComplete: row.is_mfa_complete,
+      isMfaRequired: row.is_mfa_required,
+      lastActivityAt: apiTime(row.last_activity_at),
+      token: row.token,
+    };
+  });
+}
+
+/** The caller's own session, with when it ends. */
+export async function renderCurrentApiSession(
+  deps: ApiDependencies,
+  row: ApiSessionRow,
+): Promise<z.input<typeof currentApiSessionDetail>> {
+  const [rendered] = await renderApiSessions(deps, [row]);
+  if (rendered === undefined) throw new Error("an API session was rendered to nothing");
+  const { apiSessions } = deps.model;
+  return {
+    ...rendered,
+    expirationSeconds: Math.floor(apiSessions.timeoutMs / 1000),
+    expiresAt: apiTime(apiSessions.lastActivity(row).getTime() + apiSessions.timeoutMs),
+  };
+}
+
+export function renderSessionCertificate(row: ApiSessionCertificateRow): z.input<typeof sessionCertificateDetail> {
+  const base = baseOf("api-sessions", row);
+  return {
+    ...base,
+    _links: { self: { href: `./current-api-session/certificates/${row.id}` } },
+    certificate: row.cert_pem,
+    fingerprint: row.fingerprint,
+    subject: row.subject,
+    validFrom: apiTime(row.valid_from),
+    validTo: apiTime(row.valid_to),
+  };
+}
+
+type SessionManagementDetail = z.input<typeof sessionManagementDetail>;
+type SessionRouters = SessionManagementDetail["edgeRouters"];
+
+/** Sessions with the routers that serve them now: online, with an address, common to identity and service. */
+export async function renderSessions(
+  deps: ApiDependencies,
+  rows: readonly SessionRow[],
+): Promise<SessionManagementDetail[]> {
+  const { db } = deps.ctx.store;
+  const rendered: SessionManagementDetail[] = [];
+  for (const row of rows) {
+    const identity = await deps.model.identities.find(db, row.identity_id);
+    const service = await deps.model.services.find(db, row.service_id);
+    const grants = identity === undefined ? [] : await grantsOf(db, identity);
+    const granting =
+      service === undefined
+        ? []
+        : grants.filter((grant) => grant.type === row.type && matches(grant.services, grant.semantic, service));
+    rendered.push({
+      ...baseOf("sessions", row),
+      apiSession: ref("api-sessions", row.api_session_id),
+      apiSessionId: row.api_session_id,
+      edgeRouters:
+        identity === undefined || service === undefined ? [] : await sessionRouters(deps, identity, service),
+      identityId: row.identity_id,
+      service: ref("services", row.service_id, service?.name),
+      serviceId: row.service_id,
+      servicePolicies: granting.map((grant) => ref("service-policies", grant.policyId, grant.policyName)),
+      token: row.token,
+      type: row.type,
+    });
+  }
+  return rendered;
+}
+
+/** Routers for a client to dial or bind through. */
+export async function sessionRouters(
+  deps: ApiDependencies,
+  identity: { readonly id: string; readonly attrs: readonly string[] },
+  service: { readonly id: string; readonly attrs: readonly string[] },
+): Promise<SessionRouters> {
+  const { db } = deps.ctx.store;
+  const routers = await deps.model.sessions.commonRouters(db, identity, service);
+  const usable = routers.filter((router) => usableState(deps, router.id) !== undefined).slice(0, MOST_ROUTERS);
+  if (usable.length === 0) return [];
+  const rows = await db
+    .selectFrom("router")
+    .selectAll()
+    .where(
+      "id",
+      "in",
+      usable.map((router) => router.id),
+    )
+    .orderBy("id")
+    .execute();
+  return rows.flatMap((row) => {
+    const state = usableState(deps, row.id);
+    return state === undefined ? [] : [{ ...propertiesOf(row, state), urls: { ...state.supportedProtocols } }];
+  });
+}
