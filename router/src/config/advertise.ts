@@ -1,0 +1,33 @@
+import type { X509Certificate } from "node:crypto";
+import type { RouterConfig } from "@sallyport/router-config";
+import { covers, type Identity, parseCertificates } from "@sallyport/wire";
+
+/** An advertised host and the key of the file it comes from. */
+export interface AdvertisedHost {
+  readonly key: string;
+  readonly host: string;
+}
+
+/** The hosts that others are told to dial. */
+export function advertisedHosts(config: RouterConfig): AdvertisedHost[] {
+  const links = (config.link?.listeners ?? []).map((listener, i) => ({
+    key: `link.listeners[${i}].advertise`,
+    host: listener.advertise.host,
+  }));
+  const edges = config.listeners.flatMap((listener, i) =>
+    listener.binding === "edge" ? [{ key: `listeners[${i}].options.advertise`, host: listener.advertise.host }] : [],
+  );
+  return [...links, ...edges];
+}
+
+/**
+ * Advertised hosts that no certificate of the router covers: whoever dials one would refuse the certificate. Each as
+ * a sentence that names its key.
+ */
+export function uncoveredHosts(config: RouterConfig, identity: Identity): string[] {
+  const pems = [identity.serverCertPem, ...(identity.altServerCerts ?? []).map((a) => a.certPem), identity.certPem];
+  const certificates = pems.flatMap((pem) => (pem === undefined ? [] : parseCertificates(pem))).filter((c) => !c.ca);
+  return advertisedHosts(config)
+    .filter(({ host }) => !certificates.some((certificate: X509Certificate) => covers(certificate, host)))
+    .map(({ key, host }) => `${key}: no certificate of the router is valid for ${host}; add it to csr.sans and enroll again`);
+}
