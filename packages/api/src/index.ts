@@ -10,10 +10,13 @@
  *
  * The server half is `Handlers<T, Session, Request>`: one function per operation, checked by the compiler.
  */
+export { type ApiClient, ApiTransportError, type ClientOptions, createClient } from "./client.ts";
+export type { CallInput, CallOptions, CallResult, Calls, PageParameters } from "./client-types.ts";
 export * from "./errors.ts";
 export * from "./filter/ast.ts";
 export { parseFilter, parseSort } from "./filter/parser.ts";
 export * from "./list-query.ts";
+export { type OpenApiDocument, openApiDocument } from "./openapi.ts";
 export * from "./operation.ts";
 export * from "./operations/apis.ts";
 export { clientOperations } from "./operations/client.ts";

@@ -34,7 +34,7 @@ const WORDS = new Set([
   "from",
   "where",
 ]);
-const MAX_DEPTH = 200;
+const MAX_DEPTH = 1000;
 const MAX_SORT_FIELDS = 5;
 
 /**

@@ -1,0 +1,74 @@
+/** Types of the client's calls, derived from the operations. */
+import type { z } from "zod";
+import type {
+  CreateResponse,
+  DetailResponse,
+  EmptyResponse,
+  JsonBody,
+  JsonOrTextBody,
+  ListResponse,
+  Operation,
+  OperationTable,
+  PathParams,
+  RawResponse,
+} from "./operation.ts";
+import type { createLocation, Meta, pagination } from "./schema/entity.ts";
+
+type Nothing = Record<never, never>;
+
+/** Parameters of every paged list; `limit` -1 is everything. */
+export interface PageParameters {
+  readonly limit?: number;
+  readonly offset?: number;
+  readonly filter?: string;
+  readonly sort?: string;
+}
+
+type Params<P extends string> = keyof PathParams<P> extends never ? Nothing : { readonly params: PathParams<P> };
+
+/** Zod gives an object without keys the type of one that may have none at all, which nothing could be added to. */
+type OwnQuery<S extends z.ZodRawShape> = keyof S extends never ? Nothing : z.input<z.ZodObject<S>>;
+type QueryInput<O extends Operation> = OwnQuery<O["query"]["shape"]> &
+  (O["response"] extends ListResponse<z.ZodType, true> ? PageParameters : Nothing);
+type Query<O extends Operation> =
+  Nothing extends QueryInput<O> ? { readonly query?: QueryInput<O> } : { readonly query: QueryInput<O> };
+
+type Body<O extends Operation> =
+  O["body"] extends JsonBody<infer S>
+    ? Nothing extends z.input<S>
+      ? { readonly body?: z.input<S> }
+      : { readonly body: z.input<S> }
+    : O["body"] extends JsonOrTextBody<infer S>
+      ? { readonly body?: z.input<S>; readonly text?: string; readonly textType?: string }
+      : Nothing;
+
+/** `params`, `query` and `body` of a call, as far as the operation has them. */
+export type CallInput<O extends Operation> = Params<O["path"]> & Query<O> & Body<O>;
+
+export interface CallOptions {
+  readonly signal?: AbortSignal;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+type Answered = { readonly headers: Readonly<Record<string, string | undefined>> };
+
+/** What a call gives: the envelope's two members, and the response headers in lower case. */
+export type CallResult<O extends Operation> = Answered &
+  (O["response"] extends ListResponse<infer I>
+    ? { readonly data: z.output<I>[]; readonly meta: Meta & { readonly pagination: z.infer<typeof pagination> } }
+    : O["response"] extends DetailResponse<infer D>
+      ? { readonly data: z.output<D>; readonly meta: Meta }
+      : O["response"] extends CreateResponse
+        ? { readonly data: z.infer<typeof createLocation>; readonly meta: Meta }
+        : O["response"] extends EmptyResponse
+          ? { readonly data: Nothing; readonly meta: Meta }
+          : O["response"] extends RawResponse
+            ? { readonly data: Buffer; readonly contentType: string }
+            : never);
+
+type Call<O extends Operation> =
+  Nothing extends CallInput<O>
+    ? (input?: CallInput<O>, options?: CallOptions) => Promise<CallResult<O>>
+    : (input: CallInput<O>, options?: CallOptions) => Promise<CallResult<O>>;
+
+export type Calls<T extends OperationTable> = { readonly [K in keyof T]: Call<T[K]> };

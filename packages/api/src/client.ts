@@ -1,0 +1,222 @@
+/** The typed client: one method per operation, over HTTPS with kept-alive connections. */
+import { Buffer } from "node:buffer";
+import type { IncomingMessage } from "node:http";
+import { Agent, type RequestOptions, request } from "node:https";
+import type { ConnectionOptions } from "node:tls";
+import type { CallOptions, Calls } from "./client-types.ts";
+import { ApiError, type ApiErrorCause } from "./errors.ts";
+import type { Operation } from "./operation.ts";
+import { type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
+
+export interface ClientOptions {
+  /** `https://host:port`, without the path of an API. */
+  readonly baseUrl: string;
+  /** PEM bundle to trust instead of the system's roots. */
+  readonly ca?: string;
+  /** Client certificate (leaf and chain) and its key, PEM. */
+  readonly cert?: string;
+  readonly key?: string;
+  /** API session token, sent as `zt-session`. */
+  readonly token?: string;
+  /** For one call, from start to the last byte; 10,000 ms when not given. */
+  readonly timeoutMs?: number;
+  /** Further TLS settings, such as `servername`. */
+  readonly tls?: ConnectionOptions;
+}
+
+export type ApiClient<A extends ApiName> = Calls<(typeof operations)[A]> & {
+  /** Sets, or with undefined removes, the session token of later calls. */
+  setToken(token: string | undefined): void;
+  /** Ends the kept-alive connections. Calls under way fail. */
+  close(): void;
+};
+
+/** The connection failed, or what came back is no answer of this API. The address is in the message. */
+export class ApiTransportError extends Error {
+  override readonly name = "ApiTransportError";
+}
+
+const DEFAULT_TIMEOUT_MS = 10_000;
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Makes a client of one API.
+ * Calls throw {@link ApiError} for failures that the server reports and {@link ApiTransportError} for everything else.
+ */
+export function createClient<A extends ApiName>(api: A, options: ClientOptions): ApiClient<A> {
+  const transport = new Transport(api, options);
+  const calls = Object.entries<Operation>(operations[api]).map(([id, operation]) => [
+    id,
+    (input: AnyInput = {}, callOptions: CallOptions = {}) => transport.call(operation, input, callOptions),
+  ]);
+  return {
+    ...Object.fromEntries(calls),
+    setToken: (token: string | undefined) => transport.setToken(token),
+    close: () => transport.close(),
+  } as ApiClient<A>;
+}
+
+interface AnyInput {
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, unknown>>;
+  readonly body?: unknown;
+  readonly text?: string;
+  readonly textType?: string;
+}
+
+class Transport {
+  readonly #base: URL;
+  readonly #agent: Agent;
+  readonly #timeoutMs: number;
+  #token: string | undefined;
+
+  constructor(api: ApiName, options: ClientOptions) {
+    this.#base = new URL(BASE_PATHS[api], options.baseUrl);
+    const { ca, cert, key, tls } = options;
+    const credentials = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
+    this.#agent = new Agent({ keepAlive: true, maxSockets: 16, ...tls, ...credentials });
+    this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    this.#token = options.token;
+  }
+
+  setToken(token: string | undefined): void {
+    this.#token = token;
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  async call(operation: Operation, input: AnyInput, options: CallOptions): Promise<unknown> {
+    const url = this.#url(operation, input);
+    const { body, type } = payload(operation, input);
+    const headers: Record<string, string> = {
+      accept: operation.response.kind === "raw" ? "*/*" : "application/json",
+      ...(type === undefined ? {} : { "content-type": type }),
+      ...(body === undefined ? {} : { "content-length": String(body.byteLength) }),
+      ...(this.#token === undefined ? {} : { "zt-session": this.#token }),
+      ...options.headers,
+    };
+    const timeout = AbortSignal.timeout(this.#timeoutMs);
+    const signal = options.signal === undefined ? timeout : AbortSignal.any([timeout, options.signal]);
+    const send = () => exchange(url, { method: operation.method, agent: this.#agent, headers, signal }, body);
+    let answer: Exchanged;
+    try {
+      answer = await send();
+    } catch (error) {
+      // The server may have closed a kept connection just then; nothing was lost if the call can be repeated.
+      if (!(error instanceof StaleConnectionError) || operation.method === "POST") throw transportError(url, error);
+      answer = await send().catch((second: unknown) => Promise.reject(transportError(url, second)));
+    }
+    return result(operation, answer, url);
+  }
+
+  #url(operation: Operation, input: AnyInput): URL {
+    const path = operation.path.replaceAll(/\{(\w+)\}/g, (_whole, name: string) =>
+      encodeURIComponent(input.params?.[name] ?? ""),
+    );
+    const url = new URL(this.#base);
+    url.pathname += path;
+    for (const [name, value] of Object.entries(input.query ?? {})) {
+      for (const each of Array.isArray(value) ? value : [value]) {
+        if (each !== undefined) url.searchParams.append(name, String(each));
+      }
+    }
+    return url;
+  }
+}
+
+function payload({ body }: Operation, input: AnyInput): { body?: Buffer; type?: string } {
+  if (body.kind === "none") return {};
+  if (body.kind === "json-or-text" && input.text !== undefined) {
+    return { body: Buffer.from(input.text), type: input.textType ?? "application/x-pem-file" };
+  }
+  if (input.body === undefined && body.kind === "json-or-text") return {};
+  return { body: Buffer.from(JSON.stringify(input.body ?? {})), type: "application/json" };
+}
+
+interface Exchanged {
+  readonly status: number;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: Buffer;
+}
+
+class StaleConnectionError extends Error {}
+
+function exchange(url: URL, options: RequestOptions, body: Buffer | undefined): Promise<Exchanged> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request(url, options, (message) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      message.on("data", (chunk: Buffer) => {
+        bytes += chunk.byteLength;
+        if (bytes > MAX_ANSWER_BYTES) message.destroy(new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`));
+        else chunks.push(chunk);
+      });
+      message.on("error", reject);
+      message.on("end", () =>
+        resolve({ status: message.statusCode ?? 0, headers: message.headers, body: Buffer.concat(chunks) }),
+      );
+    });
+    outgoing.on("error", (error: NodeJS.ErrnoException) => {
+      const isStale = outgoing.reusedSocket && error.code === "ECONNRESET";
+      reject(isStale ? new StaleConnectionError(error.message) : error);
+    });
+    outgoing.end(body);
+  });
+}
+
+function result(operation: Operation, answer: Exchanged, url: URL): unknown {
+  const headers = Object.fromEntries(
+    Object.entries(answer.headers).map(([name, value]) => [name, Array.isArray(value) ? value[0] : value]),
+  );
+  if (answer.status < 200 || answer.status > 299) throw reportedError(answer, url);
+  if (operation.response.kind === "raw") {
+    return { data: answer.body, contentType: headers["content-type"] ?? "", headers };
+  }
+  // One action of the peer answers without a body.
+  if (answer.body.byteLength === 0) return { data: {}, meta: {}, headers };
+  const envelope = parse(answer.body);
+  if (envelope === undefined || !("data" in envelope)) {
+    throw new ApiTransportError(`${where(url)} answered ${answer.status} with something that is no JSON envelope`);
+  }
+  return { data: envelope.data, meta: envelope.meta ?? {}, headers };
+}
+
+function reportedError(answer: Exchanged, url: URL): ApiError | ApiTransportError {
+  const body = parse(answer.body);
+  const error = (body?.error ?? body) as
+    | { code?: unknown; message?: unknown; requestId?: string; cause?: ApiErrorCause }
+    | undefined;
+  if (typeof error?.code !== "string" || typeof error.message !== "string") {
+    return new ApiTransportError(`${where(url)} answered ${answer.status} without an API error`);
+  }
+  const { requestId, cause } = error;
+  const detail = causeText(cause);
+  const message = detail === undefined ? error.message : `${error.message}: ${detail}`;
+  return new ApiError(answer.status, error.code, message, cause, requestId === undefined ? {} : { requestId });
+}
+
+function causeText(cause: ApiErrorCause | undefined): string | undefined {
+  if (cause?.field !== undefined) return `${cause.field}: ${cause.reason ?? "invalid"}`;
+  return cause?.message;
+}
+
+function parse(bytes: Buffer): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(bytes.toString());
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function transportError(url: URL, error: unknown): ApiTransportError {
+  const text = error instanceof Error ? error.message : String(error);
+  return new ApiTransportError(`${where(url)} could not be called: ${text}`, { cause: error });
+}
+
+/** The address without the query, which may hold an enrollment token. */
+function where(url: URL): string {
+  return url.origin + url.pathname;
+}

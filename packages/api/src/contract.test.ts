@@ -1,0 +1,64 @@
+import { readFile } from "node:fs/promises";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { type ApiName, type Operation, openApiDocument, operations } from "./index.ts";
+import { REFERENCE_PAGE, referencePage } from "./reference.ts";
+
+const all = (Object.keys(operations) as ApiName[]).flatMap((api) =>
+  Object.entries<Operation>(operations[api]).map(([id, operation]) => ({ api, id, operation })),
+);
+
+describe("the table of operations", () => {
+  test("has each method and path once per API", () => {
+    const keys = all.map(
+      ({ api, operation }) => `${api} ${operation.method} ${operation.path.replaceAll(/\{\w+\}/g, "{}")}`,
+    );
+    expect(new Set(keys).size).toBe(keys.length);
+  });
+
+  test("has what both APIs share in both, with the same path", () => {
+    for (const { id, operation } of all.filter(({ api }) => api === "client")) {
+      const other = (operations.management as Record<string, Operation>)[id];
+      if (other !== undefined) expect([id, other.path]).toEqual([id, operation.path]);
+    }
+  });
+
+  test.each(all)("$api $id leaves no key of a session or password in an answer", ({ operation }) => {
+    const { response } = operation;
+    const shape = response.kind === "list" ? response.item : response.kind === "detail" ? response.data : undefined;
+    const keys = shape instanceof z.ZodObject ? Object.keys(shape.shape) : [];
+    expect(keys.filter((key) => /password|salt|secret$/i.test(key))).toEqual([]);
+  });
+});
+
+describe.each(["client", "management"] as const)("the OpenAPI document of the %s API", (api) => {
+  const document = openApiDocument(api);
+
+  test("describes every operation once", () => {
+    const ids = Object.values(document.paths).flatMap((methods) =>
+      Object.values(methods).map((each) => each.operationId),
+    );
+    expect(ids.toSorted()).toEqual(Object.keys(operations[api]).toSorted());
+  });
+
+  test("refers only to components that it has, and is plain JSON", () => {
+    const text = JSON.stringify(document);
+    expect(JSON.parse(text)).toEqual(document);
+    const { schemas } = document.components as { schemas: Record<string, unknown> };
+    const references = [...text.matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name ?? "");
+    expect(references.length).toBeGreaterThan(0);
+    expect(references.filter((name) => !(name in schemas))).toEqual([]);
+  });
+});
+
+test("requests may be null where they may be absent", () => {
+  const { schemas } = openApiDocument("management").components as { schemas: Record<string, { properties: object }> };
+  expect(schemas.serviceCreate?.properties).toMatchObject({
+    name: { type: "string" },
+    configs: { anyOf: [{ type: "array" }, { type: "null" }] },
+  });
+});
+
+test("the reference page is up to date", async () => {
+  expect(await readFile(REFERENCE_PAGE, "utf8")).toBe(referencePage());
+});

@@ -1,0 +1,196 @@
+/** OpenAPI 3.1 documents of both APIs, derived from the table. */
+import { z } from "zod";
+import { API_ERRORS } from "./errors.ts";
+import type { BodySpec, Operation, ResponseSpec } from "./operation.ts";
+import { type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
+import * as authenticator from "./schema/authenticator.ts";
+import * as edgeRouter from "./schema/edge-router.ts";
+import * as entity from "./schema/entity.ts";
+import * as identity from "./schema/identity.ts";
+import * as informational from "./schema/informational.ts";
+import * as policy from "./schema/policy.ts";
+import * as posture from "./schema/posture.ts";
+import * as service from "./schema/service.ts";
+import * as session from "./schema/session.ts";
+
+export interface OpenApiDocument {
+  readonly openapi: "3.1.0";
+  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly servers: readonly { readonly url: string }[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, JsonObject>>>>;
+  readonly components: JsonObject;
+}
+
+type JsonObject = { readonly [name: string]: unknown };
+
+const TITLES: Readonly<Record<ApiName, string>> = {
+  client: "Sallyport Client API",
+  management: "Sallyport Management API",
+};
+const DESCRIPTIONS: Readonly<Record<ApiName, string>> = {
+  client: "What applications call that dial and host services.",
+  management: "What administrators call to manage the network.",
+};
+
+/** Names of shapes that become components: those that a schema file exports. */
+const NAMES = new Map<z.ZodType, string>();
+for (const file of [authenticator, edgeRouter, entity, identity, informational, policy, posture, service, session]) {
+  for (const [name, shape] of Object.entries(file)) {
+    if (shape instanceof z.ZodObject || shape instanceof z.ZodDiscriminatedUnion) NAMES.set(shape, name);
+  }
+}
+
+/** The document of one API. */
+export function openApiDocument(api: ApiName): OpenApiDocument {
+  const components = new Components();
+  const paths: Record<string, Record<string, JsonObject>> = {};
+  for (const [operationId, operation] of Object.entries<Operation>(operations[api])) {
+    paths[operation.path] ??= {};
+    Object.assign(paths[operation.path] ?? {}, {
+      [operation.method.toLowerCase()]: describe(operationId, operation, components),
+    });
+  }
+  return {
+    openapi: "3.1.0",
+    info: { title: TITLES[api], version: "0.26.14", description: DESCRIPTIONS[api] },
+    servers: [{ url: BASE_PATHS[api] }],
+    paths,
+    components: {
+      securitySchemes: {
+        ztSession: { type: "apiKey", in: "header", name: "zt-session" },
+        svcSession: { type: "apiKey", in: "header", name: "svc-session" },
+        bearer: { type: "http", scheme: "bearer", bearerFormat: "JWT" },
+      },
+      schemas: components.schemas,
+    },
+  };
+}
+
+class Components {
+  readonly schemas: Record<string, unknown> = {};
+
+  /** A reference to the component of a named shape, or the schema itself. `io` tells requests from answers. */
+  use(shape: z.ZodType, io: "input" | "output"): unknown {
+    if (shape instanceof z.ZodArray) return { type: "array", items: this.use(shape.element as z.ZodType, io) };
+    const name = NAMES.get(shape);
+    if (name === undefined) return jsonSchema(shape, io);
+    this.schemas[name] ??= jsonSchema(shape, io);
+    return { $ref: `#/components/schemas/${name}` };
+  }
+}
+
+function jsonSchema(shape: z.ZodType, io: "input" | "output"): unknown {
+  const { $schema: _dialect, ...schema } = z.toJSONSchema(shape, {
+    io,
+    unrepresentable: "any",
+    // The server sends nothing else, but a client must stand what a later version adds.
+    override: ({ jsonSchema: made }) => {
+      if (made.additionalProperties === false) delete made.additionalProperties;
+    },
+  });
+  return io === "input" ? takingNulls(schema) : schema;
+}
+
+/** A request may say null for every field that it may leave out. */
+function takingNulls(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(takingNulls);
+  if (typeof schema !== "object" || schema === null) return schema;
+  const copy: Record<string, unknown> = Object.fromEntries(
+    Object.entries(schema).map(([name, value]) => [name, takingNulls(value)]),
+  );
+  const { properties, required } = copy;
+  if (typeof properties === "object" && properties !== null) {
+    const needed = Array.isArray(required) ? required : [];
+    copy.properties = Object.fromEntries(
+      Object.entries(properties).map(([name, value]) => [
+        name,
+        needed.includes(name) ? value : { anyOf: [value, { type: "null" }] },
+      ]),
+    );
+  }
+  return copy;
+}
+
+function describe(operationId: string, operation: Operation, components: Components): JsonObject {
+  const { summary, auth, response } = operation;
+  const session = [{ ztSession: [] }, { svcSession: [] }, { bearer: [] }];
+  const errors = [...new Set([...operation.errors, ...(auth === "public" ? [] : [401]), 503])].sort((a, b) => a - b);
+  const body = requestBody(operation.body, components);
+  return {
+    operationId,
+    summary,
+    tags: [tagOf(operation.path)],
+    security: auth === "public" ? [] : session,
+    "x-auth": auth,
+    parameters: parameters(operation),
+    ...(body === undefined ? {} : { requestBody: body }),
+    responses: {
+      [response.status]: { description: "Success", ...content(response, components) },
+      ...Object.fromEntries(errors.map((status) => [status, errorResponse(status, components)])),
+    },
+  };
+}
+
+function tagOf(path: string): string {
+  return path.split("/")[1]?.replace(/^\.well-known$/, "") || "informational";
+}
+
+const PAGE_PARAMETERS = [
+  ["limit", { type: "integer" }, "Entries to send; 10 when absent, at most 500, -1 for all"],
+  ["offset", { type: "integer" }, "Entries to skip"],
+  ["filter", { type: "string" }, "Which entries, in what order"],
+  ["sort", { type: "string" }, "Order, where the filter says none: `name asc, createdAt desc`"],
+] as const;
+
+function parameters({ path, query, response }: Operation): JsonObject[] {
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: "path",
+    required: true,
+    schema: { type: "string" },
+  }));
+  const isPaged = response.kind === "list" && response.paged;
+  const paging = (isPaged ? PAGE_PARAMETERS : []).map(([name, schema, description]) => ({
+    name,
+    in: "query",
+    schema,
+    description,
+  }));
+  const own = Object.entries(query.shape).map(([name, shape]) => {
+    const schema = shape as z.ZodType;
+    return { name, in: "query", required: !schema.safeParse(undefined).success, schema: jsonSchema(schema, "output") };
+  });
+  return [...inPath, ...paging, ...own];
+}
+
+function requestBody(body: BodySpec, components: Components): JsonObject | undefined {
+  if (body.kind === "none") return undefined;
+  const json = { "application/json": { schema: components.use(body.schema, "input") } };
+  const texts = body.kind === "json-or-text" ? body.textTypes : [];
+  const text = Object.fromEntries(texts.map((type) => [type, { schema: { type: "string" } }]));
+  return { required: body.kind === "json" && body.required, content: { ...json, ...text } };
+}
+
+function content(response: ResponseSpec, components: Components): JsonObject {
+  if (response.kind === "raw") {
+    const types = response.contentTypes.map((type) => [type, { schema: { type: "string" } }]);
+    return { content: Object.fromEntries(types) };
+  }
+  const data =
+    response.kind === "list"
+      ? { type: "array", items: components.use(response.item, "output") }
+      : response.kind === "detail"
+        ? components.use(response.data, "output")
+        : response.kind === "create"
+          ? components.use(entity.createLocation, "output")
+          : { type: "object", properties: {} };
+  const meta = components.use(entity.meta, "output");
+  const schema = { type: "object", required: ["data", "meta"], properties: { data, meta } };
+  return { content: { "application/json": { schema } } };
+}
+
+function errorResponse(status: number, components: Components): JsonObject {
+  const codes = Object.entries(API_ERRORS).flatMap(([code, error]) => (error.status === status ? [code] : []));
+  const schema = components.use(entity.errorEnvelope, "output");
+  return { description: codes.join(", "), content: { "application/json": { schema } } };
+}
