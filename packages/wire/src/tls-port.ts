@@ -1,4 +1,5 @@
 import { constants } from "node:crypto";
+import type { Socket } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
 import { type AlpnEntry, selectAlpn } from "./alpn.ts";
 import { HandshakeError } from "./errors.ts";
@@ -39,7 +40,8 @@ export class TlsPort {
   readonly #server: Server;
   readonly #log: Logger;
   readonly #users: TlsPortUser[] = [];
-  readonly #sockets = new Set<TLSSocket>();
+  /** Connections, also those whose handshake is not done yet. */
+  readonly #sockets = new Set<Socket>();
   #identity: Identity;
 
   private constructor(server: Server, port: number, identity: Identity, log: Logger) {
@@ -125,15 +127,22 @@ export class TlsPort {
 
   #start(): void {
     this.#server.on("secureConnection", (socket) => this.#accepted(socket));
-    this.#server.on("tlsClientError", (error, socket) =>
-      this.#log.info({ peer: remoteAddress(socket), port: this.port, reason: error.message }, "TLS handshake failed"),
-    );
+    this.#server.on("connection", (socket) => this.#track(socket));
+    this.#server.on("tlsClientError", (error, socket) => {
+      this.#log.info({ peer: remoteAddress(socket), port: this.port, reason: error.message }, "TLS handshake failed");
+      // Node leaves the connection open after a handshake that took too long.
+      socket.destroy();
+    });
     this.#server.on("error", (error) => this.#log.error({ port: this.port, err: error }, "listening failed"));
   }
 
-  #accepted(socket: TLSSocket): void {
+  #track(socket: Socket): void {
     this.#sockets.add(socket);
     socket.once("close", () => this.#sockets.delete(socket));
+  }
+
+  #accepted(socket: TLSSocket): void {
+    this.#track(socket);
     socket.on("error", (error) =>
       this.#log.debug({ peer: remoteAddress(socket), port: this.port, reason: error.message }, "connection failed"),
     );
