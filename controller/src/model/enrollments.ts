@@ -124,6 +124,12 @@ export class Enrollments {
     });
   }
 
+  /** @throws ApiError 404 */
+  async get(db: Db, id: string): Promise<EnrollmentRow> {
+    const row = await db.selectFrom("enrollment").selectAll().where("id", "=", id).executeTakeFirst();
+    return found(row, "enrollment", id);
+  }
+
   async delete(id: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
       const { numDeletedRows } = await trx.deleteFrom("enrollment").where("id", "=", id).executeTakeFirst();

@@ -1,0 +1,243 @@
+import { apiTime, type clientOperations, fieldError, notFound, type sharedOperations } from "@sallyport/api";
+import type { EnrollRequest } from "../auth/enrolling.ts";
+import { withCsrErrors } from "../auth/csr-errors.ts";
+import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/context.ts";
+import { permissionsOn, routersOfIdentity, union } from "../model/access.ts";
+import type { IdentityRow } from "../model/identities.ts";
+import type { ServiceRow } from "../model/services.ts";
+import { roleFilterSql } from "../store/filter-sql.ts";
+import { caller } from "./beholder.ts";
+import type { ApiDependencies } from "./dependencies.ts";
+import {
+  EXT_JWT_SIGNER_FIELDS,
+  routerFields,
+  SERVICE_FIELDS,
+  SESSION_CERTIFICATE_FIELDS,
+  SESSION_FIELDS,
+  TERMINATOR_FIELDS,
+} from "./fields.ts";
+import { links, ref } from "./links.ts";
+import { listed, only } from "./listing.ts";
+import { baseOf } from "./render/base.ts";
+import { renderClientSigner } from "./render/credentials.ts";
+import { propertiesOf, usableState } from "./render/router.ts";
+import { type Beholder, renderServices } from "./render/service.ts";
+import { renderSessionCertificate, renderSessions, sessionRouters } from "./render/session.ts";
+
+type OwnOperations = Omit<typeof clientOperations, keyof typeof sharedOperations>;
+
+/** What applications call, besides the operations that both APIs have. */
+export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations> {
+  const { model, enrolling, fabric } = deps;
+  const { db } = deps.ctx.store;
+
+  return {
+    listCurrentApiSessionCertificates: ({ list, session }) =>
+      listed(
+        db
+          .selectFrom("api_session_certificate")
+          .selectAll()
+          .where("api_session_certificate.api_session_id", "=", session.apiSessionId),
+        "api_session_certificate",
+        SESSION_CERTIFICATE_FIELDS,
+        list,
+        (rows) => rows.map(renderSessionCertificate),
+      ),
+    createCurrentApiSessionCertificate: async ({ body, session }) => {
+      const row = await model.apiSessions.findByToken(db, session.token);
+      if (row === undefined) throw notFound("apiSession", session.apiSessionId);
+      const certificate = await withCsrErrors(() => model.apiSessions.addCertificate(row, body.csr));
+      return {
+        data: {
+          _links: { self: { href: `./current-api-session/certificates/${certificate.id}` } },
+          id: certificate.id,
+          certificate: certificate.cert_pem,
+          cas: deps.ctx.pki.caBundlePem,
+        },
+      };
+    },
+    detailCurrentApiSessionCertificate: async ({ params, session }) => {
+      const row = await db
+        .selectFrom("api_session_certificate")
+        .selectAll()
+        .where("id", "=", params.id)
+        .where("api_session_id", "=", session.apiSessionId)
+        .executeTakeFirst();
+      if (row === undefined) throw notFound("apiSessionCertificate", params.id);
+      return { data: renderSessionCertificate(row) };
+    },
+    deleteCurrentApiSessionCertificate: ({ params, session }) =>
+      model.apiSessions.removeCertificate(session.apiSessionId, params.id),
+    listServiceUpdates: async ({ session }) => {
+      const identity = await model.identities.get(db, session.identityId);
+      const row = await model.apiSessions.findByToken(db, session.token);
+      const since = row?.created_at ?? deps.ctx.now();
+      return { data: { lastChangeAt: apiTime(await deps.serviceUpdates.lastChange(identity, since)) } };
+    },
+    getCurrentIdentityEdgeRouters: async ({ list, session }) => {
+      const identity = await model.identities.get(db, session.identityId);
+      const online = fabric.onlineRouterIds().filter((id) => usableState(deps, id) !== undefined);
+      const query = db
+        .selectFrom("router")
+        .selectAll()
+        .where("router.kind", "=", "edge")
+        .where("router.disabled", "=", false)
+        .where("router.id", "in", ["", ...online])
+        .where(await routersOfIdentity(db, identity, "router"));
+      return listed(query, "router", routerFields(online), list, (rows) =>
+        rows.flatMap((row) => {
+          const state = usableState(deps, row.id);
+          return state === undefined ? [] : [{ ...baseOf("edge-routers", row), ...propertiesOf(row, state) }];
+        }),
+      );
+    },
+
+    enroll: async ({ query, body, request }) => ({
+      data: await enrolling.enroll(enrollRequest(query.method ?? "ott", query.token, body, request)),
+    }),
+    enrollOtt: async ({ query, body, request }) => ({
+      data: await enrolling.enroll(enrollRequest("ott", query.token, body, request)),
+    }),
+    enrollErOtt: async ({ query, body, request }) => ({
+      data: await enrolling.enroll(enrollRequest("erott", query.token, body, request)),
+    }),
+    extendRouterEnrollment: async ({ body, request }) => ({
+      data: await enrolling.extendRouter(request.peerCertificates, body),
+    }),
+
+    listExternalJwtSigners: ({ list }) =>
+      listed(
+        db.selectFrom("ext_jwt_signer").selectAll().where("ext_jwt_signer.enabled", "=", true),
+        "ext_jwt_signer",
+        EXT_JWT_SIGNER_FIELDS,
+        list,
+        (rows) => rows.map(renderClientSigner),
+      ),
+    // No policy asks for posture in this build, so a report affects no service.
+    createPostureResponse: async () => ({ data: { services: [] } }),
+    createPostureResponseBulk: async () => ({ data: { services: [] } }),
+
+    listServices: async ({ list, query, session }) => {
+      const { identity, beholder } = await caller(deps, session, query.configTypes);
+      let services = db.selectFrom("service").selectAll();
+      if (!identity.is_admin) services = services.where(visibleTo(beholder));
+      const condition = roleFilterSql(
+        { id: "service.id", attributes: "service.attrs" },
+        query.roleFilter,
+        query.roleSemantic,
+      );
+      if (condition !== undefined) services = services.where(condition);
+      return listed(services, "service", SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, beholder));
+    },
+    detailService: async ({ params, session }) => {
+      const { service, beholder } = await visibleService(deps, session, params.id);
+      return { data: only(await renderServices(deps, [service], beholder)) };
+    },
+    listServiceEdgeRouters: async ({ params, session }) => {
+      const { identity, service } = await visibleService(deps, session, params.id);
+      const routers = await sessionRouters(deps, identity, service);
+      return { data: { edgeRouters: routers.map(({ urls: _, ...properties }) => properties) } };
+    },
+    listServiceTerminators: async ({ params, list, session }) => {
+      const { service } = await visibleService(deps, session, params.id);
+      const query = db.selectFrom("terminator").selectAll().where("terminator.service_id", "=", service.id);
+      return listed(query, "terminator", TERMINATOR_FIELDS, list, (rows) =>
+        rows.map((row) => ({
+          ...baseOf("terminators", row),
+          _links: links("terminators", row.id),
+          identity: row.instance_id,
+          routerId: row.router_id,
+          service: ref("services", service.id, service.name),
+          serviceId: service.id,
+        })),
+      );
+    },
+
+    listSessions: ({ list, session }) =>
+      listed(
+        db.selectFrom("session").selectAll().where("session.api_session_id", "=", session.apiSessionId),
+        "session",
+        SESSION_FIELDS,
+        list,
+        async (rows) => (await renderSessions(deps, rows)).map(forClient),
+      ),
+    createSession: async ({ body, session }) => {
+      if (body.serviceId === undefined || body.serviceId === "") {
+        throw fieldError("serviceId", "serviceId is required", body.serviceId);
+      }
+      const identity = await model.identities.get(db, session.identityId);
+      const row = await model.sessions.create({ id: session.apiSessionId }, identity, {
+        serviceId: body.serviceId,
+        type: body.type === "Bind" ? "Bind" : "Dial",
+        tags: body.tags,
+      });
+      return { data: forClient(only(await renderSessions(deps, [row]))) };
+    },
+    detailSession: async ({ params, session }) => {
+      const row = await db
+        .selectFrom("session")
+        .selectAll()
+        .where("id", "=", params.id)
+        .where("api_session_id", "=", session.apiSessionId)
+        .executeTakeFirst();
+      if (row === undefined) throw notFound("session", params.id);
+      return { data: forClient(only(await renderSessions(deps, [row]))) };
+    },
+    deleteSession: ({ params, session }) => model.sessions.delete(params.id, session.apiSessionId),
+  };
+}
+
+function visibleTo(beholder: Beholder) {
+  return union(
+    beholder.grants.map((grant) => ({ selector: grant.services, semantic: grant.semantic })),
+    "service",
+  );
+}
+
+/** @throws ApiError 404 when the caller may not see the service */
+async function visibleService(
+  deps: ApiDependencies,
+  session: ApiSessionContext,
+  id: string,
+): Promise<{ identity: IdentityRow; service: ServiceRow; beholder: Beholder }> {
+  const { identity, beholder } = await caller(deps, session);
+  const service = await deps.model.services.get(deps.ctx.store.db, id);
+  if (!identity.is_admin && permissionsOn(beholder.grants, service).length === 0) throw notFound("service", id);
+  return { identity, service, beholder };
+}
+
+function forClient<T extends { servicePolicies: unknown }>({ servicePolicies: _, ...rest }: T): Omit<T, "servicePolicies"> {
+  return rest;
+}
+
+interface EnrollBody {
+  readonly text?: string;
+  readonly json?: {
+    readonly token?: string | undefined;
+    readonly clientCsr?: string | undefined;
+    readonly certCsr?: string | undefined;
+    readonly serverCertCsr?: string | undefined;
+    readonly serverCsr?: string | undefined;
+    readonly username?: string | undefined;
+    readonly password?: string | undefined;
+  };
+}
+
+/** The one request behind all forms: token in the query or the body, the CSR as text or in a field of the JSON. */
+function enrollRequest(
+  method: string,
+  token: string | undefined,
+  { text, json }: EnrollBody,
+  request: RequestInfo,
+): EnrollRequest {
+  return {
+    method,
+    token: token ?? json?.token ?? "",
+    csr: text ?? json?.clientCsr ?? json?.certCsr,
+    certCsr: json?.certCsr ?? json?.clientCsr,
+    serverCertCsr: json?.serverCertCsr ?? json?.serverCsr,
+    username: json?.username,
+    password: json?.password,
+    peerCertificates: request.peerCertificates,
+  };
+}

@@ -1,0 +1,122 @@
+import { apiError, BASE_PATHS, fieldError, type sharedOperations, unauthorized } from "@sallyport/api";
+import { randomUUID } from "node:crypto";
+import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
+import { fingerprintsOf } from "../model/api-sessions.ts";
+import type { ApiDependencies } from "./dependencies.ts";
+import { AUTHENTICATOR_FIELDS } from "./fields.ts";
+import { cut, listed, only } from "./listing.ts";
+import { renderOwnAuthenticators } from "./render/credentials.ts";
+import { renderIdentities } from "./render/identity.ts";
+import { renderCurrentApiSession } from "./render/session.ts";
+import { withCsrErrors } from "../auth/csr-errors.ts";
+
+/** Operations that both APIs have. */
+export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof sharedOperations> {
+  const { model, authentication, fabric, info } = deps;
+  const { db } = deps.ctx.store;
+  const { pki } = deps.ctx;
+
+  const version = async () => ({ data: versionOf(deps) });
+  const session = async (context: ApiSessionContext) => {
+    const row = await model.apiSessions.findByToken(db, context.token);
+    if (row === undefined) throw unauthorized("the session ended while the request was under way");
+    return row;
+  };
+
+  return {
+    listRoot: version,
+    listVersion: version,
+    listWellKnownCas: async () => ({ body: pki.caBundlePkcs7Base64() }),
+    listNetworkJWTs: async ({ list }) => {
+      const issuer = `https://${info.apiAddress}/`;
+      const token = pki.signJwt({
+        iss: issuer,
+        sub: issuer,
+        aud: ["openziti-enroller"],
+        jti: randomUUID(),
+        em: "network",
+      });
+      return cut([{ name: "default", token }], list);
+    },
+    // Only members of a cluster are listed; a controller alone lists none, and clients take that as "one controller".
+    listControllers: async ({ list }) => cut([], list),
+
+    authenticate: async ({ query, body, request }) => {
+      const { session: row, isExtendRequested } = await authentication.login({
+        method: query.method,
+        username: body.username,
+        password: body.password,
+        peerCertificates: request.peerCertificates,
+        remoteIp: request.remoteIp,
+        configTypes: body.configTypes,
+        envInfo: body.envInfo,
+        sdkInfo: body.sdkInfo,
+      });
+      const prints = await fingerprintsOf(db, [row.id]);
+      // Routers know the session before its owner does, so that no dial comes too early.
+      await fabric.announceApiSession({
+        id: row.id,
+        token: row.token,
+        identityId: row.identity_id,
+        certFingerprints: prints.get(row.id) ?? [],
+      });
+      return {
+        data: await renderCurrentApiSession(deps, row),
+        headers: {
+          "zt-session": row.token,
+          "svc-session": row.token,
+          ...(isExtendRequested ? { "ziti-authenticator-extend-requested": "true" } : {}),
+        },
+      };
+    },
+    getCurrentAPISession: async ({ session: context }) => ({
+      data: await renderCurrentApiSession(deps, await session(context)),
+    }),
+    deleteCurrentAPISession: ({ session: context }) => model.apiSessions.delete(context.apiSessionId),
+
+    getCurrentIdentity: async ({ session: context }) => ({
+      data: only(await renderIdentities(deps, [await model.identities.get(db, context.identityId)])),
+    }),
+    listCurrentIdentityAuthenticators: ({ list, session: context }) =>
+      listed(
+        db.selectFrom("authenticator").selectAll().where("authenticator.identity_id", "=", context.identityId),
+        "authenticator",
+        AUTHENTICATOR_FIELDS,
+        list,
+        (rows) => renderOwnAuthenticators(deps, rows),
+      ),
+    detailCurrentIdentityAuthenticator: async ({ params, session: context }) => ({
+      data: only(
+        await renderOwnAuthenticators(deps, [await model.authenticators.owned(db, params.id, context.identityId)]),
+      ),
+    }),
+    extendCurrentIdentityAuthenticator: async ({ params, body, session: context, request }) => {
+      if (body.clientCertCsr === "") throw apiError("MISSING_OR_INVALID_CSR");
+      const { certPem } = await withCsrErrors(() =>
+        model.authenticators.extend(params.id, context.identityId, request.peerCertificates[0], body.clientCertCsr),
+      );
+      return { data: { clientCert: certPem, ca: pki.caBundlePem } };
+    },
+    extendVerifyCurrentIdentityAuthenticator: ({ params, body, session: context }) => {
+      if (body.clientCert === "") throw fieldError("clientCert", "clientCert is required");
+      return model.authenticators.confirmExtension(params.id, context.identityId, body.clientCert);
+    },
+  };
+}
+
+/** The version document; it promises nothing that is not served. */
+function versionOf({ info }: ApiDependencies) {
+  const api = (path: string) => ({ v1: { apiBaseUrls: [`https://${info.apiAddress}${path}`], path } });
+  return {
+    apiVersions: {
+      edge: api(BASE_PATHS.client),
+      "edge-client": api(BASE_PATHS.client),
+      "edge-management": api(BASE_PATHS.management),
+    },
+    buildDate: info.version.buildDate,
+    capabilities: [],
+    revision: info.version.revision,
+    runtimeVersion: info.runtimeVersion,
+    version: info.version.version,
+  };
+}

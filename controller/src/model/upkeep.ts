@@ -1,0 +1,84 @@
+import type { ChangeRow } from "../store/change-log.ts";
+import type { ModelContext } from "./context.ts";
+import type { Model } from "./model.ts";
+
+const SWEEP_MS = 5_000;
+const FLUSH_MS = 90_000;
+/** Changes that can take access away. */
+const ACCESS_KINDS: ReadonlySet<string> = new Set(["service_policy", "service", "identity"]);
+
+export interface Upkeep {
+  /** Stops the timers, waits for what runs, and writes the activity that is only noted. */
+  stop(): Promise<void>;
+}
+
+/**
+ * What the model does by time and after changes: ends expired API sessions, writes noted activity, and ends sessions that policy
+ * no longer allows. A failure is logged and the work tried again at its next time.
+ */
+export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
+  const running = new Set<Promise<void>>();
+  let stopped = false;
+
+  const run = (name: string, work: () => Promise<unknown>) => {
+    if (stopped) return;
+    const done = work()
+      .then(() => undefined)
+      .catch((error: unknown) => ctx.log.error({ error, job: name }, "upkeep failed, it will be tried again"))
+      .finally(() => running.delete(done));
+    running.add(done);
+  };
+
+  let sweeping = false;
+  const sweep = async () => {
+    if (sweeping) return;
+    sweeping = true;
+    try {
+      const ended = await model.apiSessions.sweep();
+      if (ended > 0) ctx.log.info({ ended }, "expired API sessions ended");
+    } finally {
+      sweeping = false;
+    }
+  };
+
+  // One check at a time; what changes while it runs is covered by one more.
+  let isChecking = false;
+  let isStale = false;
+  const checkAccess = async () => {
+    isStale = true;
+    if (isChecking) return;
+    isChecking = true;
+    try {
+      while (isStale && !stopped) {
+        isStale = false;
+        const ended = await model.sessions.endUnauthorized();
+        if (ended > 0) ctx.log.info({ ended }, "sessions ended that policy no longer allows");
+      }
+    } finally {
+      isChecking = false;
+    }
+  };
+
+  const sweeper = setInterval(() => run("sweep", sweep), SWEEP_MS).unref();
+  const flusher = setInterval(() => run("flush", () => model.apiSessions.flush()), FLUSH_MS).unref();
+  const mayTakeAccess = (row: ChangeRow) => ACCESS_KINDS.has(row.kind) && row.op !== "create";
+  const unsubscribe = ctx.store.changes.subscribe({
+    name: "upkeep",
+    onChanges: (rows) => {
+      if (rows.some(mayTakeAccess)) run("access", checkAccess);
+    },
+    onReset: () => run("access", checkAccess),
+  });
+  run("access", checkAccess);
+
+  return {
+    async stop() {
+      clearInterval(sweeper);
+      clearInterval(flusher);
+      unsubscribe();
+      stopped = true;
+      await Promise.all(running);
+      await model.apiSessions.flush();
+    },
+  };
+}
