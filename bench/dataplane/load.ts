@@ -25,21 +25,27 @@ export async function upload(port: number, streams: number, bytes: number): Prom
     Array.from({ length: streams }, async () => {
       const socket = await open(port);
       const answered = once(socket, "data");
+      const broken = failed(socket);
       socket.write(command("u", each));
       for (let left = each; left > 0; left -= CHUNK.length) {
         const chunk = left >= CHUNK.length ? CHUNK : CHUNK.subarray(0, left);
-        if (!socket.write(chunk)) await Promise.race([once(socket, "drain"), failed(socket)]);
+        if (!socket.write(chunk)) await Promise.race([once(socket, "drain"), broken]);
       }
-      await Promise.race([answered, failed(socket)]);
+      await Promise.race([answered, broken]);
       socket.destroy();
     }),
   );
   return (each * streams) / 1e3 / (performance.now() - started);
 }
 
-async function failed(socket: Socket): Promise<never> {
-  await once(socket, "close");
-  throw new Error("the path closed the connection");
+/** Rejects when the connection ends; a rejection that nobody waits for any more is none. */
+function failed(socket: Socket): Promise<never> {
+  const promise = new Promise<never>((_, reject) => {
+    socket.once("close", () => reject(new Error("the path closed the connection")));
+    socket.once("error", reject);
+  });
+  promise.catch(() => {});
+  return promise;
 }
 
 export interface Circuits {
@@ -84,11 +90,12 @@ export async function openCircuits(port: number, count: number, concurrency: num
 export async function roundTrips(port: number, count: number): Promise<{ p50Ms: number; p99Ms: number }> {
   const socket = await open(port);
   socket.write("e");
+  const broken = failed(socket);
   const times: number[] = [];
   for (let i = 0; i < count; i++) {
     const from = performance.now();
     socket.write("x");
-    await Promise.race([once(socket, "data"), failed(socket)]);
+    await Promise.race([once(socket, "data"), broken]);
     times.push(performance.now() - from);
   }
   socket.destroy();

@@ -1,0 +1,96 @@
+import { createCipheriv, createHash, type Hash } from "node:crypto";
+import { once } from "node:events";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
+
+const CHUNK_LENGTH = 64 * 1024;
+
+/** Endless bytes that look random and are the same for the same seed; a lost, doubled or swapped byte changes any digest of them. */
+export function* pseudoRandom(seed: number, length: number): Generator<Buffer> {
+  const cipher = createCipheriv("aes-128-ctr", Buffer.alloc(16, seed), Buffer.alloc(16));
+  const zeros = Buffer.alloc(CHUNK_LENGTH);
+  for (let left = length; left > 0; left -= CHUNK_LENGTH) {
+    yield cipher.update(left >= CHUNK_LENGTH ? zeros : zeros.subarray(0, left));
+  }
+}
+
+/** Writes them with back pressure, then half closes; resolves with their SHA-256 in hex. */
+export async function sendPseudoRandom(stream: Duplex, seed: number, length: number): Promise<string> {
+  const hash = createHash("sha256");
+  const broken = failure(stream);
+  for (const chunk of pseudoRandom(seed, length)) {
+    hash.update(chunk);
+    if (!stream.write(chunk)) await Promise.race([once(stream, "drain"), broken]);
+  }
+  stream.end();
+  return hash.digest("hex");
+}
+
+/** Reads to the end; resolves with the length and the SHA-256 in hex. Rejects when the stream breaks before its end. */
+export async function receive(stream: Duplex): Promise<{ length: number; sha256: string }> {
+  const hash: Hash = createHash("sha256");
+  let length = 0;
+  stream.on("data", (chunk: Buffer) => {
+    length += chunk.length;
+    hash.update(chunk);
+  });
+  await Promise.race([once(stream, "end"), failure(stream)]);
+  return { length, sha256: hash.digest("hex") };
+}
+
+/** Sends `length` bytes and expects the same back from an echo at the other end; both directions run at once and are half closed. */
+export async function exchange(stream: Duplex, seed: number, length: number): Promise<void> {
+  const [sent, received] = await Promise.all([sendPseudoRandom(stream, seed, length), receive(stream)]);
+  if (received.length !== length) throw new Error(`${received.length} of ${length} bytes came back`);
+  if (received.sha256 !== sent) throw new Error(`the ${length} bytes that came back are not the ones that were sent`);
+}
+
+function failure(stream: Duplex): Promise<never> {
+  const promise = new Promise<never>((_, reject) => {
+    stream.once("error", reject);
+    stream.once("close", () =>
+      reject(new Error(stream.readableEnded ? "the stream was closed" : "the stream was closed before its end")),
+    );
+  });
+  promise.catch(() => {});
+  return promise;
+}
+
+export interface TcpServer {
+  readonly port: number;
+  /** Connections that are open now. */
+  readonly open: ReadonlySet<Socket>;
+  close(): Promise<void>;
+}
+
+/** A TCP server on the loopback that hands every connection (half open allowed) to `onConnection`. */
+export async function startTcpServer(onConnection: (socket: Socket) => void): Promise<TcpServer> {
+  const open = new Set<Socket>();
+  const server: Server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+    open.add(socket);
+    socket.on("error", () => socket.destroy());
+    socket.once("close", () => open.delete(socket));
+    onConnection(socket);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    port: (server.address() as { port: number }).port,
+    open,
+    close: async () => {
+      for (const socket of open) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** Sends back what it gets, and its end when the other side ended. */
+export async function startEcho(): Promise<TcpServer> {
+  return await startTcpServer((socket) => socket.pipe(socket));
+}
+
+export async function openTcp(port: number): Promise<Socket> {
+  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
+  await once(socket, "connect");
+  return socket;
+}

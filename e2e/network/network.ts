@@ -1,0 +1,251 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type ApiClient, createClient } from "@sallyport/api";
+import { enroll } from "@sallyport/sdk";
+import { x509 } from "@sallyport/wire";
+import { accepts, freePorts, Program } from "./program.ts";
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const ADMIN_PASSWORD = "correct-horse-battery";
+
+/** A whole network of ours: a controller with its embedded database, two linked routers `r1` and `r2`, and an administrator's client. */
+export interface Network {
+  readonly folder: string;
+  /** Port of the controller: API and control channel. */
+  readonly port: number;
+  readonly adminPassword: string;
+  readonly management: ApiClient<"management">;
+  readonly controller: Program;
+  /** `r1` and `r2`; each has its name as role attribute. */
+  readonly routers: readonly [Program, Program];
+  /** Stops the controller (gracefully unless a signal is given) and starts it again on the same port; resolves when it answers. */
+  restartController(signal?: NodeJS.Signals): Promise<void>;
+  /** The same for a router. */
+  restartRouter(name: "r1" | "r2", signal?: NodeJS.Signals): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface NetworkOptions {
+  /** Told about each step that was reached. */
+  readonly onStep?: (what: string) => void;
+  /** More lines for each router's file, at its top level. */
+  readonly routerLines?: string;
+  readonly controllerArgs?: readonly string[];
+}
+
+/** Starts it in `folder` on free ports of this machine; resolves when both routers are online and linked. */
+export async function startNetwork(folder: string, options: NetworkOptions = {}): Promise<Network> {
+  mkdirSync(folder, { recursive: true });
+  const step = options.onStep ?? (() => {});
+  const [port = 0, ...routerPorts] = await freePorts(3);
+  const programs = new Map<string, Program>();
+  const start = (name: string, program: "controller" | "router", ...args: string[]): Program => {
+    const started = new Program({
+      name,
+      command: process.execPath,
+      args: [join(ROOT, program, "src", "main.ts"), ...args],
+      env: { SALLYPORT_ADMIN_USERNAME: "admin", SALLYPORT_ADMIN_PASSWORD: ADMIN_PASSWORD },
+      logFile: join(folder, `${name}.log`),
+    });
+    programs.set(name, started);
+    return started;
+  };
+  const finish = async (name: string, program: Program): Promise<void> => {
+    const code = await program.exited;
+    programs.delete(name);
+    if (code !== 0) throw new Error(`${name} ended with exit code ${code}\n${program.tail.join("\n")}`);
+  };
+  let management: ApiClient<"management"> | undefined;
+  const stop = async (): Promise<void> => {
+    management?.close();
+    for (const name of [...programs.keys()].toReversed()) await programs.get(name)?.stop();
+  };
+  try {
+    const controllerFolder = join(folder, "controller");
+    const controllerFile = join(controllerFolder, "controller.yml");
+    await finish(
+      "init",
+      start(
+        "init",
+        "controller",
+        ...[
+          "init",
+          "--dir",
+          controllerFolder,
+          "--host",
+          "localhost",
+          "--api-port",
+          String(port),
+          "--ctrl-port",
+          String(port),
+        ],
+        ...(options.controllerArgs ?? []),
+      ),
+    );
+    step("a controller was set up: keys, certificates, database, administrator");
+    const runController = async (): Promise<Program> => {
+      const controller = start("controller", "controller", "run", controllerFile);
+      await controller.ready("its port", () => accepts(port));
+      return controller;
+    };
+    await runController();
+    const client = await administrator(port, ADMIN_PASSWORD);
+    management = client;
+    step(`the controller answers at https://localhost:${port}`);
+
+    const runRouter = async (name: string): Promise<void> => {
+      const router = start(name, "router", "run", join(folder, `${name}.yml`));
+      await router.ready("being online", async () => await isOnline(client, name));
+    };
+    for (const [index, name] of ["r1", "r2"].entries()) {
+      const routerPort = routerPorts[index] ?? 0;
+      const { data } = await client.createEdgeRouter({
+        body: { name, roleAttributes: [name], isTunnelerEnabled: false },
+      });
+      const detail = await client.detailEdgeRouter({ params: { id: data.id } });
+      const token = join(folder, `${name}.jwt`);
+      writeFileSync(token, detail.data.enrollmentJwt ?? "", { mode: 0o600 });
+      writeFileSync(
+        join(folder, `${name}.yml`),
+        routerFile({ folder, name, controllerPort: port, port: routerPort }) + (options.routerLines ?? ""),
+      );
+      await finish("enroll", start("enroll", "router", "enroll", join(folder, `${name}.yml`), "--jwt", token));
+      await runRouter(name);
+      step(`router ${name} is enrolled and online`);
+    }
+    const [linkFrom, linkTo] = [programs.get("r1"), programs.get("r2")];
+    await Promise.any([linkFrom?.line(/link.*(established|up)/i), linkTo?.line(/link.*(established|up)/i)]);
+    step("the routers are linked");
+
+    const program = (name: string): Program => {
+      const found = programs.get(name);
+      if (found === undefined) throw new Error(`${name} does not run`);
+      return found;
+    };
+    const restart = async (
+      name: string,
+      signal: NodeJS.Signals | undefined,
+      run: () => Promise<unknown>,
+    ): Promise<void> => {
+      if (signal !== undefined) program(name).signal(signal);
+      await program(name).stop();
+      await run();
+    };
+    return {
+      folder,
+      port,
+      adminPassword: ADMIN_PASSWORD,
+      management: client,
+      get controller() {
+        return program("controller");
+      },
+      get routers(): readonly [Program, Program] {
+        return [program("r1"), program("r2")];
+      },
+      restartController: (signal) => restart("controller", signal, runController),
+      restartRouter: (name, signal) => restart(name, signal, () => runRouter(name)),
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** A Management API client with an administrator's session. The network is on this machine: its own CA bundle is taken on first use. */
+export async function administrator(port: number, password: string): Promise<ApiClient<"management">> {
+  const baseUrl = `https://localhost:${port}`;
+  const stranger = createClient("client", { baseUrl, tls: { rejectUnauthorized: false } });
+  const { data } = await stranger.listWellKnownCas();
+  stranger.close();
+  const bundle = new x509.X509Certificates(Buffer.from(data.toString("latin1"), "base64"));
+  const ca = bundle.map((certificate) => certificate.toString("pem")).join("\n");
+  const client = createClient("management", { baseUrl, ca });
+  const session = await client.authenticate({ query: { method: "password" }, body: { username: "admin", password } });
+  client.setToken(session.data.token);
+  return client;
+}
+
+async function isOnline(client: ApiClient<"management">, name: string): Promise<boolean> {
+  const { data } = await client.listEdgeRouters({ query: { filter: `name = "${name}"` } });
+  return data[0]?.isOnline === true && Object.keys(data[0].supportedProtocols ?? {}).length > 0;
+}
+
+/** A router's file: edge and link listener share one port on this machine's loopback. */
+export function routerFile(o: { folder: string; name: string; controllerPort: number; port: number }): string {
+  const file = (kind: string): string => JSON.stringify(join(o.folder, `${o.name}.${kind}`));
+  return `v: 3
+identity:
+  cert: ${file("cert")}
+  server_cert: ${file("server.cert")}
+  key: ${file("key")}
+  ca: ${file("ca")}
+ctrl:
+  endpoint: tls:localhost:${o.controllerPort}
+csr:
+  sans:
+    dns: ["localhost"]
+    ip: ["127.0.0.1"]
+edge: {}
+link:
+  dialers:
+    - binding: transport
+  listeners:
+    - binding: transport
+      bind: tls:127.0.0.1:${o.port}
+      advertise: localhost:${o.port}
+listeners:
+  - binding: edge
+    bind: tls:127.0.0.1:${o.port}
+    advertise: localhost:${o.port}
+dialers:
+  - binding: transport
+`;
+}
+
+export interface DeclaredService {
+  readonly id: string;
+  /** Identity files of an identity that may host the service through `r2` only, and of one that may dial it through `r1` only. */
+  readonly hostFile: string;
+  readonly clientFile: string;
+}
+
+/** Makes a service, one identity for each side, enrolled, and policies that force the path over both routers. */
+export async function declareService(
+  network: Network,
+  service: { readonly name: string; readonly isEncrypted?: boolean },
+): Promise<DeclaredService> {
+  const { management } = network;
+  const { name } = service;
+  const { data } = await management.createService({
+    body: { name, roleAttributes: [name], encryptionRequired: service.isEncrypted ?? true },
+  });
+  const files: string[] = [];
+  for (const [side, router, type] of [
+    ["host", "r2", "Bind"],
+    ["client", "r1", "Dial"],
+  ] as const) {
+    const identity = `${name}-${side}`;
+    const identityRoles = [`#${identity}`];
+    const semantic = "AnyOf";
+    const created = await management.createIdentity({
+      body: { name: identity, type: "Device", isAdmin: false, roleAttributes: [identity], enrollment: { ott: true } },
+    });
+    const detail = await management.detailIdentity({ params: { id: created.data.id } });
+    const enrolled = await enroll(detail.data.enrollment.ott?.jwt ?? "");
+    const file = join(network.folder, `${identity}.json`);
+    writeFileSync(file, JSON.stringify(enrolled), { mode: 0o600 });
+    files.push(file);
+    await management.createEdgeRouterPolicy({
+      body: { name: identity, semantic, identityRoles, edgeRouterRoles: [`#${router}`] },
+    });
+    await management.createServicePolicy({
+      body: { name: identity, type, semantic, identityRoles, serviceRoles: [`#${name}`] },
+    });
+  }
+  await management.createServiceEdgeRouterPolicy({
+    body: { name, semantic: "AnyOf", serviceRoles: [`#${name}`], edgeRouterRoles: ["#all"] },
+  });
+  const [hostFile = "", clientFile = ""] = files;
+  return { id: data.id, hostFile, clientFile };
+}

@@ -1,0 +1,110 @@
+import { join } from "node:path";
+import type { PeerCli } from "./peer-cli.ts";
+import { accepts, freePorts, Program } from "./program.ts";
+
+/** A service hosted and dialled by the peer's tunnelers, its path forced over both routers of a network. */
+export interface TunnelledService {
+  readonly name: string;
+  /** TCP port of this machine; connections come out at the target. */
+  readonly port: number;
+  readonly host: Program;
+  readonly client: Program;
+  stop(): Promise<void>;
+}
+
+export interface TunnelledServiceOptions {
+  readonly cli: PeerCli;
+  readonly binary: string;
+  readonly folder: string;
+  readonly name: string;
+  /** Where `ziti tunnel host` connects to, on this machine. */
+  readonly targetPort: number;
+  /** Ask for end-to-end encryption; true when absent. */
+  readonly isEncrypted?: boolean;
+}
+
+/** Creates identities, configs, service and policies with the CLI; the client may use only `#r1`, the host only `#r2`. */
+export async function declareService(o: TunnelledServiceOptions): Promise<{ hostFile: string; clientFile: string }> {
+  const { cli, name } = o;
+  const target = { protocol: "tcp", address: "127.0.0.1", port: o.targetPort };
+  await cli.edge("create", "config", `${name}-host`, "host.v1", JSON.stringify(target));
+  await cli.edge(
+    "create",
+    "service",
+    name,
+    "-c",
+    `${name}-host`,
+    "-a",
+    name,
+    "-e",
+    o.isEncrypted === false ? "OFF" : "ON",
+  );
+  const files: string[] = [];
+  for (const [side, router, kind] of [
+    ["host", "r2", "Bind"],
+    ["client", "r1", "Dial"],
+  ] as const) {
+    const identity = `${name}-${side}`;
+    const token = join(o.folder, `${identity}.jwt`);
+    const file = join(o.folder, `${identity}.json`);
+    await cli.edge("create", "identity", identity, "-o", token, "-a", identity);
+    await cli.edge("enroll", token, "-o", file);
+    await cli.edge(
+      "create",
+      "edge-router-policy",
+      identity,
+      "--identity-roles",
+      `#${identity}`,
+      "--edge-router-roles",
+      `#${router}`,
+    );
+    await cli.edge(
+      "create",
+      "service-policy",
+      identity,
+      kind,
+      "--identity-roles",
+      `#${identity}`,
+      "--service-roles",
+      `#${name}`,
+    );
+    files.push(file);
+  }
+  await cli.edge(
+    "create",
+    "service-edge-router-policy",
+    name,
+    "--service-roles",
+    `#${name}`,
+    "--edge-router-roles",
+    "#all",
+  );
+  const [hostFile = "", clientFile = ""] = files;
+  return { hostFile, clientFile };
+}
+
+/** Declares the service and starts both tunnelers; resolves when a connection is carried. */
+export async function startTunnelledService(o: TunnelledServiceOptions): Promise<TunnelledService> {
+  const { hostFile, clientFile } = await declareService(o);
+  const [port = 0] = await freePorts(1);
+  const start = (side: string, ...args: string[]): Program =>
+    new Program({
+      name: `${o.name}-${side}`,
+      command: o.binary,
+      args: ["tunnel", ...args],
+      env: { ZITI_HOME: o.folder },
+      logFile: join(o.folder, `${o.name}-${side}.log`),
+    });
+  const host = start("host", "host", "-i", hostFile);
+  const client = start("client", "proxy", "-i", clientFile, `${o.name}:${port}`);
+  const stop = async (): Promise<void> => {
+    await Promise.all([client.stop(), host.stop()]);
+  };
+  try {
+    await client.ready("its proxy port", () => accepts(port));
+    return { name: o.name, port, host, client, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}

@@ -1,0 +1,93 @@
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { exchange, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
+import { type Network, startNetwork } from "../network/network.ts";
+import { PeerCli } from "../network/peer-cli.ts";
+import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
+import { peer } from "./peer.ts";
+
+const MIB = 1024 * 1024;
+
+describe.skipIf(peer.isMissing)("the peer's tunnelers over two of our routers", () => {
+  const folder = mkdtempSync(join(tmpdir(), "sallyport-tunnel-"));
+  let network: Network;
+  let cli: PeerCli;
+  let echo: TcpServer;
+  let service: TunnelledService;
+
+  beforeAll(async () => {
+    echo = await startEcho();
+    network = await startNetwork(join(folder, "network"));
+    cli = new PeerCli(peer.path, folder);
+    await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
+    service = await startTunnelledService({ cli, binary: peer.path, folder, name: "echo", targetPort: echo.port });
+    await service.client.ready("a first echo", async () => {
+      await exchange(await openTcp(service.port), 1, 100);
+      return true;
+    });
+  });
+
+  afterAll(async () => {
+    await service?.stop();
+    await network?.stop();
+    await echo?.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it("carries 64 MiB both ways at once, and the half close that ends them", async () => {
+    await exchange(await openTcp(service.port), 7, 64 * MIB);
+  });
+
+  it("carries 50 circuits at once", async () => {
+    await Promise.all(Array.from({ length: 50 }, async (_, i) => await exchange(await openTcp(service.port), i, MIB)));
+  });
+
+  it("keeps a circuit that says nothing for longer than a heartbeat", async () => {
+    const socket = await openTcp(service.port);
+    socket.write("before");
+    await once(socket, "data");
+    // The silence is the test: longer than the 10 s after which every channel must have proved that it lives.
+    await new Promise((resolve) => setTimeout(resolve, 12_000));
+    socket.end("after");
+    expect((await receive(socket)).length).toBe("after".length);
+  });
+
+  it("goes on with a circuit whose service is removed, and refuses new ones", async () => {
+    const other = await startEcho();
+    const removed = await startTunnelledService({
+      cli,
+      binary: peer.path,
+      folder,
+      name: "removed",
+      targetPort: other.port,
+    });
+    try {
+      await removed.client.ready("a first echo", async () => {
+        await exchange(await openTcp(removed.port), 1, 100);
+        return true;
+      });
+      const socket = await openTcp(removed.port);
+      socket.write("x");
+      await once(socket, "data");
+      await cli.edge("delete", "service", "removed");
+      await removed.client.ready("the refusal of a new circuit", async () => {
+        const attempt = await openTcp(removed.port);
+        attempt.write("y");
+        const answered = await Promise.race([
+          once(attempt, "data").then(() => true),
+          once(attempt, "close").then(() => false),
+        ]);
+        attempt.destroy();
+        return !answered;
+      });
+      socket.destroy();
+    } finally {
+      await removed.stop();
+      await other.close();
+    }
+    await exchange(await openTcp(service.port), 9, MIB);
+  });
+});
