@@ -1,5 +1,5 @@
-import { EnrollmentError } from "./errors.ts";
 import { type EnrollmentToken, issuerUrl } from "./enrollment-token.ts";
+import { EnrollmentError } from "./errors.ts";
 import { enrollmentRequest } from "./pinned-request.ts";
 
 /** What is sent with an enrollment: a certificate request as PEM for identities, JSON for routers. */
@@ -38,7 +38,11 @@ export async function postEnrollment(
 
 interface Answer {
   readonly data?: unknown;
-  readonly error?: { readonly code?: unknown; readonly message?: unknown; readonly cause?: { readonly message?: unknown } };
+  readonly error?: {
+    readonly code?: unknown;
+    readonly message?: unknown;
+    readonly cause?: { readonly message?: unknown };
+  };
 }
 
 function parse(body: Buffer): Answer | undefined {

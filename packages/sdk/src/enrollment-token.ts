@@ -69,7 +69,8 @@ export async function verifyEnrollmentToken(
   const leaf = await servedLeaf(issuer, o.signal);
   const signed = Buffer.from(`${header64}.${claims64}`);
   const key = { key: leaf.publicKey, dsaEncoding: "ieee-p1363" as const };
-  const genuine = keyFits(String(header.alg), leaf) && verify(digest, signed, key, Buffer.from(signature64, "base64url"));
+  const genuine =
+    keyFits(String(header.alg), leaf) && verify(digest, signed, key, Buffer.from(signature64, "base64url"));
   if (!genuine) {
     throw new EnrollmentError(
       "TOKEN_FORGED",

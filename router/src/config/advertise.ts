@@ -29,5 +29,8 @@ export function uncoveredHosts(config: RouterConfig, identity: Identity): string
   const certificates = pems.flatMap((pem) => (pem === undefined ? [] : parseCertificates(pem))).filter((c) => !c.ca);
   return advertisedHosts(config)
     .filter(({ host }) => !certificates.some((certificate: X509Certificate) => covers(certificate, host)))
-    .map(({ key, host }) => `${key}: no certificate of the router is valid for ${host}; add it to csr.sans and enroll again`);
+    .map(
+      ({ key, host }) =>
+        `${key}: no certificate of the router is valid for ${host}; add it to csr.sans and enroll again`,
+    );
 }

@@ -53,7 +53,10 @@ export async function enrollRouter(o: EnrollOptions): Promise<{ routerId: string
   const files = identityFiles(config, o.baseDir);
   const token = await verifyEnrollmentToken(o.jwt, signal === undefined ? {} : { signal });
   if (token.method !== "erott" && token.method !== "trott") {
-    throw new RouterEnrollError("WRONG_TOKEN", `the token enrolls by ${token.method}; a router needs one of an edge router`);
+    throw new RouterEnrollError(
+      "WRONG_TOKEN",
+      `the token enrolls by ${token.method}; a router needs one of an edge router`,
+    );
   }
   log.info({ routerId: token.subject, issuer: token.issuer.href }, "the enrollment token is genuine");
   const bundle = await fetchCaBundle(token.issuer, { leaf: token.leaf }, signal);
@@ -126,7 +129,9 @@ async function routerKey(file: string, log: Logger): Promise<string> {
 }
 
 function issuedCertificates(data: unknown): IssuedCertificates {
-  const { cert, serverCert, ca } = (typeof data === "object" && data !== null ? data : {}) as Partial<IssuedCertificates>;
+  const { cert, serverCert, ca } = (
+    typeof data === "object" && data !== null ? data : {}
+  ) as Partial<IssuedCertificates>;
   for (const [name, value] of Object.entries({ cert, serverCert, ca })) {
     if (typeof value !== "string" || value === "") {
       throw new RouterEnrollError("BAD_ANSWER", `expected data.${name} in the controller's answer, it is missing`);

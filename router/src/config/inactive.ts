@@ -17,7 +17,10 @@ export function inactiveSettings(config: RouterConfig): string[] {
   const kinds = new Set(config.listeners.map((listener) => listener.binding).filter((binding) => binding !== "edge"));
   for (const binding of kinds) lines.push(`listeners[${binding}]: this binding does not listen`);
   for (const { binding } of config.dialers) {
-    say(binding !== "transport" && binding !== "edge", `dialers[${binding}]: terminators of this binding are not dialled`);
+    say(
+      binding !== "transport" && binding !== "edge",
+      `dialers[${binding}]: terminators of this binding are not dialled`,
+    );
   }
   return lines;
 }

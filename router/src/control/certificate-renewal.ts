@@ -131,11 +131,16 @@ export class CertificateRenewal {
     for (const pem of [issued.clientCertPem, issued.serverCertPem]) parseCertificates(pem);
     const reply = await controller.channel.request({
       contentType: EdgeCtrlType.EnrollmentExtendRouterVerifyRequest,
-      body: encodeControl(edgeCtrlPb.EnrollmentExtendRouterVerifyRequestSchema, { clientCertPem: issued.clientCertPem }),
+      body: encodeControl(edgeCtrlPb.EnrollmentExtendRouterVerifyRequestSchema, {
+        clientCertPem: issued.clientCertPem,
+      }),
     });
     const error = decodeControl(edgeCtrlPb.ErrorSchema, reply.body);
     if (reply.contentType !== EdgeCtrlType.Error || error.code !== "") {
-      throw new ControlError("RENEWAL_REFUSED", `the controller did not accept the new certificate: ${error.code} ${error.message}`);
+      throw new ControlError(
+        "RENEWAL_REFUSED",
+        `the controller did not accept the new certificate: ${error.code} ${error.message}`,
+      );
     }
     await writeFile(files.cert, issued.clientCertPem, { mode: 0o600 });
     await writeFile(files.serverCert, issued.serverCertPem, { mode: 0o600 });

@@ -60,7 +60,10 @@ export async function createCircuit(controllers: Controllers, request: CircuitRe
   const circuitId = reply.headers.getString(CreateCircuitHeader.ResponseCircuitId);
   const address = reply.headers.getString(CreateCircuitHeader.ResponseAddress);
   if (!circuitId || !address) {
-    throw new ProtocolError("BAD_CIRCUIT_RESPONSE", "expected a circuit id and an ingress address, the response lacks one");
+    throw new ProtocolError(
+      "BAD_CIRCUIT_RESPONSE",
+      "expected a circuit id and an ingress address, the response lacks one",
+    );
   }
   return {
     circuitId,

@@ -28,7 +28,10 @@ export class ConnectEvents {
     this.#full.unref();
     options.controllers.onConnected((controller) => {
       if (!this.#o.enabled) return;
-      controller.channel.send({ contentType: EdgeCtrlType.ConnectEvents, body: this.#encode(this.#identities.keys(), true) });
+      controller.channel.send({
+        contentType: EdgeCtrlType.ConnectEvents,
+        body: this.#encode(this.#identities.keys(), true),
+      });
     });
   }
 

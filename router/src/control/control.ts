@@ -170,7 +170,10 @@ export class Control implements ControlPlane {
   }
 
   healthEvent(event: HealthEvent): void {
-    const body = encodeControl(edgeCtrlPb.HealthEventRequestSchema, { ...event, fingerprints: [...event.fingerprints] });
+    const body = encodeControl(edgeCtrlPb.HealthEventRequestSchema, {
+      ...event,
+      fingerprints: [...event.fingerprints],
+    });
     const controller = this.#controllers.best();
     if (controller !== undefined) {
       this.#controllers.sendTo(controller.id, { contentType: EdgeCtrlType.HealthEvent, body });

@@ -1,4 +1,12 @@
-import { type Address, ControlType, ctrlPb, decodeControl, formatAddress, type Logger, parseAddress } from "@sallyport/wire";
+import {
+  type Address,
+  ControlType,
+  ctrlPb,
+  decodeControl,
+  formatAddress,
+  type Logger,
+  parseAddress,
+} from "@sallyport/wire";
 import type { Controllers } from "./controllers.ts";
 import { writeEndpointsFile } from "./endpoints-file.ts";
 
@@ -36,7 +44,8 @@ export class ControllerAddresses {
       this.#replace(update.addresses);
     });
     controllers.handle(ControlType.UpdateClusterLeader, (message, controller) => {
-      if (this.#advance(decodeControl(ctrlPb.UpdateClusterLeaderSchema, message.body).index)) this.#leader = controller.id;
+      if (this.#advance(decodeControl(ctrlPb.UpdateClusterLeaderSchema, message.body).index))
+        this.#leader = controller.id;
     });
   }
 

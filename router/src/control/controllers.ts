@@ -109,7 +109,11 @@ export class Controllers {
   }
 
   /** Asks the best controller. Rejects with NoControllerError (`what` says for what), or as `Channel.request`. */
-  async request(what: string, out: Outgoing, o: RequestOptions = {}): Promise<{ reply: Message; controller: Controller }> {
+  async request(
+    what: string,
+    out: Outgoing,
+    o: RequestOptions = {},
+  ): Promise<{ reply: Message; controller: Controller }> {
     const controller = this.best();
     if (controller === undefined) throw new NoControllerError(what);
     const reply = await controller.channel.request(out, { timeoutMs: this.#options.requestTimeoutMs, ...o });

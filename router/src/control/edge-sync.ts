@@ -147,7 +147,8 @@ function readState(text: string | undefined): SyncChunk | undefined {
     const value: unknown = JSON.parse(text ?? "");
     if (typeof value !== "object" || value === null) return undefined;
     const { id, sequence, isLast } = value as Record<string, unknown>;
-    if (typeof id !== "string" || id === "" || !Number.isSafeInteger(sequence) || Number(sequence) < 0) return undefined;
+    if (typeof id !== "string" || id === "" || !Number.isSafeInteger(sequence) || Number(sequence) < 0)
+      return undefined;
     return { id, sequence: Number(sequence), isLast: isLast === true };
   } catch {
     return undefined;

@@ -39,7 +39,10 @@ export class TerminatorValidation {
 
   async #validate(message: Message, controller: Controller): Promise<void> {
     const request = decodeControl(ctrlPb.ValidateTerminatorsV2RequestSchema, message.body);
-    const states: Record<string, { valid: boolean; reason: ctrlPb.TerminatorInvalidReason; detail: string; marker: bigint }> = {};
+    const states: Record<
+      string,
+      { valid: boolean; reason: ctrlPb.TerminatorInvalidReason; detail: string; marker: bigint }
+    > = {};
     await Promise.all(
       request.terminators.map(async (terminator) => {
         const verdict = await this.#judge(terminator, request.fixInvalid);

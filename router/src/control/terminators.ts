@@ -7,7 +7,12 @@ import {
   type Logger,
   type Message,
 } from "@sallyport/wire";
-import { type TerminatorOutcome, TerminatorPrecedence, type TerminatorRequest, TerminatorResult } from "./control-plane.ts";
+import {
+  type TerminatorOutcome,
+  TerminatorPrecedence,
+  type TerminatorRequest,
+  TerminatorResult,
+} from "./control-plane.ts";
 import type { Controller } from "./controller.ts";
 import type { Controllers } from "./controllers.ts";
 import { ControlError, NoControllerError } from "./errors.ts";
@@ -103,9 +108,7 @@ export class Terminators {
     return new Promise((resolve, reject) => {
       const aborted = () => reject(signal.reason);
       signal.addEventListener("abort", aborted, { once: true });
-      entry.first.promise
-        .then(resolve, reject)
-        .finally(() => signal.removeEventListener("abort", aborted));
+      entry.first.promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", aborted));
     });
   }
 
@@ -116,7 +119,9 @@ export class Terminators {
       if (entry === undefined) continue;
       clearTimeout(entry.retry);
       this.#entries.delete(id);
-      entry.first.reject(new ControlError("TERMINATOR_REMOVED", `terminator ${id} was removed before a controller took it`));
+      entry.first.reject(
+        new ControlError("TERMINATOR_REMOVED", `terminator ${id} was removed before a controller took it`),
+      );
     }
   }
 

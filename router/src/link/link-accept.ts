@@ -5,8 +5,8 @@ import {
   type Hello,
   type Identity,
   LinkHello,
-  linkAlpn,
   type Logger,
+  linkAlpn,
   type Peer,
   SplitLinkChannel,
   type TlsPort,
@@ -106,8 +106,7 @@ function joinHalves(channel: Channel, type: number, halves: Map<string, Half>, o
   }
   clearTimeout(other.timer);
   halves.delete(name);
-  const [payload, ack] =
-    type === SplitLinkChannel.Payload ? [channel, other.channel] : [other.channel, channel];
+  const [payload, ack] = type === SplitLinkChannel.Payload ? [channel, other.channel] : [other.channel, channel];
   options.onLink(linkOf(payload, ack, options));
 }
 

@@ -1,4 +1,12 @@
-import { BaseHeader, ControlType, ctrlPb, decodeControl, encodeControl, HandshakeError, type Logger } from "@sallyport/wire";
+import {
+  BaseHeader,
+  ControlType,
+  ctrlPb,
+  decodeControl,
+  encodeControl,
+  HandshakeError,
+  type Logger,
+} from "@sallyport/wire";
 import type { Controller } from "../control/controller.ts";
 import type { Controllers } from "../control/controllers.ts";
 import type { Link } from "./link.ts";
@@ -46,7 +54,8 @@ export class LinkControl implements LinkReports {
     this.#controllers.handle(ControlType.Fault, (message, controller) => {
       const fault = decodeControl(ctrlPb.FaultSchema, message.body);
       if (fault.subject === ctrlPb.FaultSubject.LinkFault) manager.fault(fault.id, fault.iteration);
-      else this.#log.warn({ controllerId: controller.id, subject: fault.subject }, "unexpected fault from a controller");
+      else
+        this.#log.warn({ controllerId: controller.id, subject: fault.subject }, "unexpected fault from a controller");
     });
     // Of controllers that still choose links themselves: this router makes its own, under its own ids.
     this.#controllers.handle(ControlType.Dial, (message, controller) => {
@@ -69,7 +78,10 @@ export class LinkControl implements LinkReports {
     );
     if (reply.headers.getBool(BaseHeader.ResultSuccess) === true) return;
     const why = reply.body.toString("utf8");
-    throw new HandshakeError("ROUTER_NOT_VERIFIED", `controller ${controller.id} does not vouch for ${routerId}: ${why}`);
+    throw new HandshakeError(
+      "ROUTER_NOT_VERIFIED",
+      `controller ${controller.id} does not vouch for ${routerId}: ${why}`,
+    );
   }
 
   established(link: Link): void {

@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto";
 import {
   type Channel,
   dialChannel,
-  Headers,
   HandshakeError,
+  Headers,
   type Identity,
   LinkHello,
   LinkUnderlay,
-  linkAlpn,
   type Logger,
+  linkAlpn,
   SplitLinkChannel,
 } from "@sallyport/wire";
 import type { LinkForm } from "./link-form.ts";

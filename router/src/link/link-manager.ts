@@ -143,8 +143,7 @@ export class LinkManager {
         });
         if (wanted.has(key)) continue;
         const now = Date.now();
-        const state =
-          this.#states.get(key) ?? new DialState({ key, peerId: change.id, dialerIndex, listener, now });
+        const state = this.#states.get(key) ?? new DialState({ key, peerId: change.id, dialerIndex, listener, now });
         wanted.set(key, state);
         this.#states.set(key, state);
         if (this.#registry.byKey(key) !== undefined && state.status === "pending") state.established(Date.now());
@@ -243,7 +242,8 @@ export class LinkManager {
       });
       const isWanted = this.#states.get(state.key) === state && !this.#stop.signal.aborted;
       if (!isWanted) link.close(new Error("the link is no longer wanted"));
-      else if (this.#registry.register(link) || this.#registry.byKey(state.key) !== undefined) state.established(Date.now());
+      else if (this.#registry.register(link) || this.#registry.byKey(state.key) !== undefined)
+        state.established(Date.now());
       else this.#failed(state, "dialFailed");
     } catch (error) {
       this.#failed(state, "dialFailed", error);
@@ -337,7 +337,11 @@ export class LinkManager {
     await pause(dialer.startupDelay, this.#stop.signal);
     for (let failures = 0, type = missing(); type !== undefined; type = missing()) {
       try {
-        await dialUnderlay(link.channel, { type, timeoutMs: dialer.options.connectTimeoutMs || 15_000, signal: this.#stop.signal });
+        await dialUnderlay(link.channel, {
+          type,
+          timeoutMs: dialer.options.connectTimeoutMs || 15_000,
+          signal: this.#stop.signal,
+        });
         failures = 0;
       } catch (error) {
         failures++;

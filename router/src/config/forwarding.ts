@@ -1,0 +1,41 @@
+import type { EdgeListenerConfig, ForwarderConfig } from "@sallyport/router-config";
+import type { EdgeOptions } from "../edge/options.ts";
+import { type ForwarderOptions, forwarderDefaults } from "../forwarder/options.ts";
+import { type XgressOptions, xgressDefaults } from "../xgress/options.ts";
+
+/** The `forwarder` section in the words of the forwarder. */
+export function forwarderOptions(config: ForwarderConfig): ForwarderOptions {
+  return {
+    ...forwarderDefaults,
+    faultTxIntervalMs: config.faultTxInterval,
+    idleCircuitTimeoutMs: config.idleCircuitTimeout,
+    idleTxIntervalMs: config.idleTxInterval,
+    xgressCloseCheckIntervalMs: config.xgressCloseCheckInterval,
+    xgressDialDwellTimeMs: config.xgressDialDwellTime,
+    xgressDialQueueLength: config.xgressDialQueueLength,
+    xgressDialWorkerCount: config.xgressDialWorkerCount,
+  };
+}
+
+/** Flow control from the `options` of a listener or dialer. */
+export function xgressOptions(options: Readonly<Record<string, unknown>>): XgressOptions {
+  const names = Object.keys(xgressDefaults);
+  const given = Object.fromEntries(Object.entries(options).filter(([name]) => names.includes(name)));
+  const { circuitStartTimeout } = options;
+  return {
+    ...xgressDefaults,
+    ...given,
+    ...(typeof circuitStartTimeout === "number" ? { circuitStartTimeoutMs: circuitStartTimeout } : {}),
+  };
+}
+
+export function edgeOptions(listener: EdgeListenerConfig): EdgeOptions {
+  const { options, advertise } = listener;
+  return {
+    advertise: `${advertise.host.includes(":") ? `[${advertise.host}]` : advertise.host}:${advertise.port}`,
+    lookupApiSessionTimeoutMs: options.lookupApiSessionTimeout,
+    getCircuitTimeoutMs: options.getCircuitTimeout,
+    connectTimeoutMs: options.connectTimeoutMs,
+    xgress: xgressOptions(options),
+  };
+}

@@ -1,0 +1,61 @@
+import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
+import { ControlType, ctrlPb, encodeControl, type Logger } from "@sallyport/wire";
+import type { Controller } from "./controller.ts";
+import type { Controllers } from "./controllers.ts";
+import { isAtLeast } from "./version-gate.ts";
+
+export interface InterfaceReportsOptions {
+  readonly controllers: Controllers;
+  readonly checkIntervalMs: number;
+  readonly minReportIntervalMs: number;
+  readonly log: Logger;
+}
+
+/** Flags of a report: up, loopback. */
+const UP = 1n;
+const LOOPBACK = 4n;
+
+/** Tells the controllers the network interfaces: after connecting, when they change, and now and then (docs/protocol/control.md, "Interfaces"). */
+export class InterfaceReports {
+  readonly #o: InterfaceReportsOptions;
+  readonly #timer: NodeJS.Timeout;
+  #last: { text: string; at: number } = { text: "", at: 0 };
+
+  constructor(options: InterfaceReportsOptions) {
+    this.#o = options;
+    options.controllers.onConnected((controller) => this.#send(controller, interfaces()));
+    this.#timer = setInterval(() => this.#check(), options.checkIntervalMs);
+    this.#timer.unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #check(): void {
+    const now = interfaces();
+    const text = JSON.stringify(now, (_key, value: unknown) => (typeof value === "bigint" ? String(value) : value));
+    if (text === this.#last.text && Date.now() - this.#last.at < this.#o.minReportIntervalMs) return;
+    this.#last = { text, at: Date.now() };
+    for (const controller of this.#o.controllers.all()) this.#send(controller, now);
+  }
+
+  #send(controller: Controller, list: ReturnType<typeof interfaces>): void {
+    if (!isAtLeast(controller.version.version, [1, 6, 3])) return;
+    const body = encodeControl(ctrlPb.RouterInterfacesUpdateSchema, { interfaces: list });
+    controller.channel.request({ contentType: ControlType.RouterInterfacesUpdate, body }).catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#o.log.debug({ controllerId: controller.id, reason }, "the interfaces were not taken");
+    });
+  }
+}
+
+function interfaces() {
+  return Object.entries(networkInterfaces()).map(([name, infos = []], i) => ({
+    name,
+    hardwareAddress: infos[0]?.mac ?? "",
+    index: BigInt(i + 1),
+    flags: UP | (infos[0]?.internal === true ? LOOPBACK : 0n),
+    addresses: infos.map((info: NetworkInterfaceInfo) => info.cidr ?? info.address),
+  }));
+}
