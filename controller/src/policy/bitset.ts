@@ -1,0 +1,55 @@
+const BITS = 32;
+
+/** A growing set of small numbers, one bit each. */
+export class Bitset {
+  #words: Uint32Array;
+
+  constructor(capacity = 0) {
+    this.#words = new Uint32Array(Math.ceil(capacity / BITS));
+  }
+
+  has(bit: number): boolean {
+    return (((this.#words[bit >>> 5] ?? 0) >>> (bit & 31)) & 1) === 1;
+  }
+
+  set(bit: number, value: boolean): void {
+    const at = bit >>> 5;
+    if (at >= this.#words.length) {
+      if (!value) return;
+      const grown = new Uint32Array(Math.max(at + 1, this.#words.length * 2));
+      grown.set(this.#words);
+      this.#words = grown;
+    }
+    const word = this.#words[at] ?? 0;
+    const mask = 1 << (bit & 31);
+    this.#words[at] = value ? word | mask : word & ~mask;
+  }
+
+  /** Adds every member of `other`. */
+  add(other: Bitset): void {
+    const words = other.#words;
+    if (words.length > this.#words.length) {
+      const grown = new Uint32Array(words.length);
+      grown.set(this.#words);
+      this.#words = grown;
+    }
+    for (let at = 0; at < words.length; at++) this.#words[at] = (this.#words[at] ?? 0) | (words[at] ?? 0);
+  }
+
+  get size(): number {
+    let count = 0;
+    for (let word of this.#words) {
+      word -= (word >>> 1) & 0x5555_5555;
+      word = (word & 0x3333_3333) + ((word >>> 2) & 0x3333_3333);
+      count += Math.imul((word + (word >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24;
+    }
+    return count;
+  }
+
+  *[Symbol.iterator](): Generator<number> {
+    for (let at = 0; at < this.#words.length; at++) {
+      for (let word = this.#words[at] ?? 0; word !== 0; word &= word - 1)
+        yield at * BITS + (31 - Math.clz32(word & -word));
+    }
+  }
+}

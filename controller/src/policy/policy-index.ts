@@ -1,0 +1,260 @@
+import { Bitset } from "./bitset.ts";
+import { RouterAccess, type RouterPolicy } from "./router-access.ts";
+import { SelectedBy, type Selecting } from "./selected-by.ts";
+import { type Attributed, matches, type RoleSelector } from "./selector.ts";
+
+export type Permission = "Dial" | "Bind";
+
+export interface ServicePolicy extends Selecting {
+  readonly type: Permission;
+  readonly identities: RoleSelector;
+  readonly services: RoleSelector;
+  readonly postureChecks: RoleSelector;
+}
+
+export interface NamedEntity extends Attributed {
+  readonly name: string;
+}
+
+/** Everything that the index is built from. Identities are not in it: each question brings its own. */
+export interface PolicyRows {
+  readonly services: readonly NamedEntity[];
+  readonly routers: readonly Attributed[];
+  readonly postureChecks: readonly Attributed[];
+  readonly servicePolicies: readonly ServicePolicy[];
+  readonly edgeRouterPolicies: readonly RouterPolicy[];
+  readonly serviceEdgeRouterPolicies: readonly RouterPolicy[];
+}
+
+/** What an identity may do with one service, and why. */
+export interface ServiceAccess {
+  readonly serviceId: string;
+  /** `Bind` before `Dial`. */
+  readonly permissions: readonly Permission[];
+  readonly policyIds: readonly string[];
+}
+
+/** What the policy advisor says about an identity and a service. */
+export interface Advice {
+  readonly isDialAllowed: boolean;
+  readonly isBindAllowed: boolean;
+  readonly identityRouterIds: readonly string[];
+  readonly serviceRouterIds: readonly string[];
+  /** Those that both may use. */
+  readonly commonRouterIds: readonly string[];
+}
+
+interface Slot {
+  readonly number: number;
+  service: NamedEntity;
+}
+
+/**
+ * Policies and the service side of a network, mirrored for evaluation: who may dial or bind what, over which edge routers. Pure: it is filled with rows
+ * and told of changed rows, and never asks for anything. One policy holds one bit per service (10,000 services and 1,000 policies: 1.3 MB).
+ */
+export class PolicyIndex {
+  readonly #slots = new Map<string, Slot>();
+  readonly #bySlot: (NamedEntity | undefined)[] = [];
+  readonly #freeSlots: number[] = [];
+  readonly #policies = new Map<string, ServicePolicy>();
+  readonly #members = new Map<string, Bitset>();
+  readonly #identitySide = new SelectedBy<ServicePolicy>((policy) => policy.identities);
+  readonly #routers = new Map<string, Attributed>();
+  readonly #checks = new Map<string, Attributed>();
+  readonly #identityRouters = new RouterAccess();
+  readonly #serviceRouters = new RouterAccess();
+  #byName: number[] | undefined;
+
+  static build(rows: PolicyRows): PolicyIndex {
+    const index = new PolicyIndex();
+    for (const router of rows.routers) index.#routers.set(router.id, router);
+    for (const check of rows.postureChecks) index.putPostureCheck(check);
+    for (const service of rows.services) index.putService(service);
+    for (const policy of rows.servicePolicies) index.putServicePolicy(policy);
+    for (const policy of rows.edgeRouterPolicies) index.putEdgeRouterPolicy(policy);
+    for (const policy of rows.serviceEdgeRouterPolicies) index.putServiceEdgeRouterPolicy(policy);
+    return index;
+  }
+
+  putService(service: NamedEntity): void {
+    const slot = this.#slots.get(service.id) ?? { number: this.#freeSlots.pop() ?? this.#bySlot.length, service };
+    slot.service = service;
+    this.#slots.set(service.id, slot);
+    this.#bySlot[slot.number] = service;
+    this.#byName = undefined;
+    for (const policy of this.#policies.values()) {
+      this.#members.get(policy.id)?.set(slot.number, matches(policy.services, policy.semantic, service));
+    }
+  }
+
+  removeService(id: string): void {
+    const slot = this.#slots.get(id);
+    if (!slot) return;
+    this.#slots.delete(id);
+    this.#bySlot[slot.number] = undefined;
+    this.#byName = undefined;
+    for (const members of this.#members.values()) members.set(slot.number, false);
+    this.#freeSlots.push(slot.number);
+  }
+
+  putRouter(router: Attributed): void {
+    this.#routers.set(router.id, router);
+    this.#identityRouters.putRouter(router);
+    this.#serviceRouters.putRouter(router);
+  }
+
+  removeRouter(id: string): void {
+    this.#routers.delete(id);
+    this.#identityRouters.removeRouter(id);
+    this.#serviceRouters.removeRouter(id);
+  }
+
+  putPostureCheck(check: Attributed): void {
+    this.#checks.set(check.id, check);
+  }
+
+  removePostureCheck(id: string): void {
+    this.#checks.delete(id);
+  }
+
+  putServicePolicy(policy: ServicePolicy): void {
+    this.removeServicePolicy(policy.id);
+    this.#policies.set(policy.id, policy);
+    this.#identitySide.add(policy);
+    const members = new Bitset(this.#bySlot.length);
+    for (const { number, service } of this.#slots.values()) {
+      if (matches(policy.services, policy.semantic, service)) members.set(number, true);
+    }
+    this.#members.set(policy.id, members);
+  }
+
+  removeServicePolicy(id: string): void {
+    const policy = this.#policies.get(id);
+    if (!policy) return;
+    this.#policies.delete(id);
+    this.#members.delete(id);
+    this.#identitySide.remove(policy);
+  }
+
+  putEdgeRouterPolicy(policy: RouterPolicy): void {
+    this.#identityRouters.putPolicy(policy, this.#routers.values());
+  }
+
+  removeEdgeRouterPolicy(id: string): void {
+    this.#identityRouters.removePolicy(id);
+  }
+
+  putServiceEdgeRouterPolicy(policy: RouterPolicy): void {
+    this.#serviceRouters.putPolicy(policy, this.#routers.values());
+  }
+
+  removeServiceEdgeRouterPolicy(id: string): void {
+    this.#serviceRouters.removePolicy(id);
+  }
+
+  service(id: string): NamedEntity | undefined {
+    return this.#slots.get(id)?.service;
+  }
+
+  servicePolicy(id: string): ServicePolicy | undefined {
+    return this.#policies.get(id);
+  }
+
+  /** The service policies that select the identity. */
+  policiesOf(identity: Attributed): ServicePolicy[] {
+    return this.#identitySide.of(identity);
+  }
+
+  /** The service policies that select the service. */
+  policiesOfService(serviceId: string): ServicePolicy[] {
+    const slot = this.#slots.get(serviceId);
+    if (!slot) return [];
+    return [...this.#policies.values()].filter((policy) => this.#members.get(policy.id)?.has(slot.number));
+  }
+
+  /** Services that the identity may dial or bind (or do one of the two): ids in the order of names, one page of them, and how many there are. */
+  servicesOf(
+    identity: Attributed,
+    options: { permission?: Permission; offset?: number; limit?: number } = {},
+  ): { serviceIds: string[]; total: number } {
+    const { permission, offset = 0, limit = Number.POSITIVE_INFINITY } = options;
+    const granted = new Bitset(this.#bySlot.length);
+    for (const policy of this.policiesOf(identity)) {
+      const members = permission === undefined || policy.type === permission ? this.#members.get(policy.id) : undefined;
+      if (members) granted.add(members);
+    }
+    const serviceIds: string[] = [];
+    let skipped = 0;
+    for (const slot of this.#slotsByName()) {
+      if (serviceIds.length >= limit) break;
+      if (!granted.has(slot)) continue;
+      const service = this.#bySlot[slot];
+      if (skipped++ >= offset && service) serviceIds.push(service.id);
+    }
+    return { serviceIds, total: granted.size };
+  }
+
+  /** What the identity may do with the service; undefined when nothing. */
+  accessTo(identity: Attributed, serviceId: string): ServiceAccess | undefined {
+    const slot = this.#slots.get(serviceId);
+    if (!slot) return undefined;
+    const policies = this.policiesOf(identity).filter((policy) => this.#members.get(policy.id)?.has(slot.number));
+    if (policies.length === 0) return undefined;
+    const types = new Set(policies.map((policy) => policy.type));
+    const permissions = (["Bind", "Dial"] as const).filter((type) => types.has(type));
+    return { serviceId, permissions, policyIds: policies.map((policy) => policy.id).sort() };
+  }
+
+  mayDial(identity: Attributed, serviceId: string): boolean {
+    return this.accessTo(identity, serviceId)?.permissions.includes("Dial") ?? false;
+  }
+
+  mayBind(identity: Attributed, serviceId: string): boolean {
+    return this.accessTo(identity, serviceId)?.permissions.includes("Bind") ?? false;
+  }
+
+  /** Ids of the posture checks that a policy asks for. An empty list asks for none. */
+  postureChecksOf(policy: ServicePolicy): string[] {
+    return [...this.#checks.values()]
+      .filter((check) => matches(policy.postureChecks, policy.semantic, check))
+      .map(({ id }) => id);
+  }
+
+  /** Ids of the edge routers that the identity may use, sorted. */
+  routersOfIdentity(identity: Attributed): string[] {
+    return [...this.#identityRouters.routersOf(identity)].sort();
+  }
+
+  /** Ids of the edge routers that may carry the service, sorted. */
+  routersOfService(serviceId: string): string[] {
+    const service = this.service(serviceId);
+    return service ? [...this.#serviceRouters.routersOf(service)].sort() : [];
+  }
+
+  /** Ids of the edge routers over which the identity may reach the service, sorted. */
+  routersFor(identity: Attributed, serviceId: string): string[] {
+    const service = this.service(serviceId);
+    if (!service) return [];
+    const carrying = this.#serviceRouters.routersOf(service);
+    return this.routersOfIdentity(identity).filter((id) => carrying.has(id));
+  }
+
+  /** Why an identity can or cannot use a service. */
+  advise(identity: Attributed, serviceId: string): Advice {
+    return {
+      isDialAllowed: this.mayDial(identity, serviceId),
+      isBindAllowed: this.mayBind(identity, serviceId),
+      identityRouterIds: this.routersOfIdentity(identity),
+      serviceRouterIds: this.routersOfService(serviceId),
+      commonRouterIds: this.routersFor(identity, serviceId),
+    };
+  }
+
+  #slotsByName(): readonly number[] {
+    this.#byName ??= [...this.#slots.values()]
+      .sort((a, b) => (a.service.name < b.service.name ? -1 : a.service.name > b.service.name ? 1 : 0))
+      .map(({ number }) => number);
+    return this.#byName;
+  }
+}

@@ -1,0 +1,77 @@
+import { filingAttributes } from "./selected-by.ts";
+import type { Attributed, RoleSelector, Semantic } from "./selector.ts";
+
+/** The transaction that made a change, and when. */
+export interface Stamp {
+  readonly xid: bigint;
+  readonly at: Date;
+}
+
+/** Whom a change concerns: everybody, those that have an attribute, one identity, those that a policy selects. */
+type Scope = "all" | `attr:${string}` | `identity:${string}` | `policy:${string}`;
+
+/**
+ * When did the services of an identity last change? Clients ask this often and fetch their services again when the answer differs from the last one.
+ *
+ * Changes are stamped on policies and on what selectors name (never on each identity), so a policy for half of all identities costs a few entries. The answer is
+ * the newest stamp that concerns the identity, where "newest" is the highest transaction number below which no transaction is still open: so every
+ * process that reads the same log gives the same answer, and no late commit is missed.
+ */
+export class ServiceUpdates {
+  readonly #stamps = new Map<Scope, Stamp>();
+  #waiting: { scope: Scope; stamp: Stamp }[] = [];
+
+  /** A service, or a config of it, changed: `policyIds` = the service policies that selected it before or select it now. */
+  serviceChanged(policyIds: Iterable<string>, stamp: Stamp): void {
+    for (const id of policyIds) this.#waiting.push({ scope: `policy:${id}`, stamp });
+  }
+
+  /** A service policy was made, changed or removed: whoever its old or new identity selector names has to look. */
+  policyChanged(selectors: Iterable<{ selector: RoleSelector; semantic: Semantic }>, stamp: Stamp): void {
+    for (const { selector, semantic } of selectors) {
+      if (selector.all) this.#waiting.push({ scope: "all", stamp });
+      for (const attr of filingAttributes(selector, semantic)) this.#waiting.push({ scope: `attr:${attr}`, stamp });
+      for (const id of selector.ids) this.#waiting.push({ scope: `identity:${id}`, stamp });
+    }
+  }
+
+  /** The identity's attributes or service configs changed. */
+  identityChanged(id: string, stamp: Stamp): void {
+    this.#waiting.push({ scope: `identity:${id}`, stamp });
+  }
+
+  /** Lets count what was done by transactions before the oldest open one. @param snapshot text of `pg_current_snapshot()`: `xmin:xmax:open,…` */
+  advance(snapshot: string): void {
+    const horizon = BigInt(snapshot.slice(0, snapshot.indexOf(":")));
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const entry of waiting) {
+      if (entry.stamp.xid >= horizon) this.#waiting.push(entry);
+      else if ((this.#stamps.get(entry.scope)?.xid ?? -1n) < entry.stamp.xid)
+        this.#stamps.set(entry.scope, entry.stamp);
+    }
+  }
+
+  /**
+   * The time to show: seconds of the newest stamp, milliseconds from its transaction number, so that two changes within a second differ.
+   * @param policyIds the service policies that select the identity
+   * @param otherwise when nothing has changed since this process started: the later of session creation and start
+   */
+  lastChange(identity: Attributed, policyIds: Iterable<string>, otherwise: Date): Date {
+    const scopes: Scope[] = ["all", `identity:${identity.id}`];
+    for (const attr of identity.attrs) scopes.push(`attr:${attr}`);
+    for (const id of policyIds) scopes.push(`policy:${id}`);
+    let newest: Stamp | undefined;
+    for (const scope of scopes) {
+      const stamp = this.#stamps.get(scope);
+      if (stamp && (newest === undefined || stamp.xid > newest.xid)) newest = stamp;
+    }
+    if (!newest) return otherwise;
+    return new Date(Math.floor(newest.at.getTime() / 1000) * 1000 + Number(newest.xid % 1000n));
+  }
+
+  /** Forgets a policy that is gone. */
+  forgetPolicy(id: string): void {
+    this.#stamps.delete(`policy:${id}`);
+  }
+}
