@@ -1,0 +1,225 @@
+import { createHash, randomBytes } from "node:crypto";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
+import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
+
+const PAYLOAD = 1100;
+const MiB = 1024 * 1024;
+
+let network: TestNetwork;
+let a: TestRouter;
+let b: TestRouter;
+const sdks: TestSdk[] = [];
+
+beforeEach(async () => {
+  network = await TestNetwork.create();
+  a = await network.addRouter("rA");
+  b = await network.addRouter("rB");
+});
+
+afterEach(async () => {
+  for (const sdk of sdks.splice(0)) sdk.close();
+  await network.close();
+});
+
+async function client(router: TestRouter, name: string): Promise<TestSdk> {
+  const sdk = await TestSdk.connect(router.port.port, await network.client(name));
+  sdks.push(sdk);
+  return sdk;
+}
+
+async function pair(dialer: TestSdk, hoster: TestSdk, service = "web"): Promise<[TestConnection, TestConnection]> {
+  const accepted = Promise.withResolvers<TestConnection>();
+  hoster.onConnection = (connection) => accepted.resolve(connection);
+  const near = await dialer.connect(network.session(service, "Dial"));
+  return [near, await accepted.promise];
+}
+
+function send(from: TestConnection, bytes: number, size: number): { hash: string; done: Promise<void> } {
+  const hash = createHash("sha256");
+  const bodies: Buffer[] = [];
+  for (let sent = 0; sent < bytes; sent += size) {
+    const body = randomBytes(Math.min(size, bytes - sent));
+    hash.update(body);
+    bodies.push(body);
+  }
+  const run = async (): Promise<void> => {
+    for (const body of bodies) {
+      from.send(body);
+      await from.drained();
+    }
+  };
+  return { hash: hash.digest("hex"), done: run() };
+}
+
+function hashing(to: TestConnection): () => string {
+  const hash = createHash("sha256");
+  to.onData = (buffer, start, end) => hash.update(buffer.subarray(start, end));
+  return () => hash.digest("hex");
+}
+
+test("a link that loses payloads costs retransmissions, never bytes or their order", async () => {
+  const { accepted } = await network.link(a, b);
+  const hoster = await client(b, "bob");
+  await hoster.bind(network.session("web", "Bind"));
+  const [near, far] = await pair(await client(a, "alice"), hoster);
+  const forward = accepted.onFrame as NonNullable<typeof accepted.onFrame>;
+  let count = 0;
+  let lost = 0;
+  accepted.onFrame = (frame, underlay) => {
+    if (frame.contentType === PAYLOAD && count++ % 7 === 3) {
+      lost++;
+      return true;
+    }
+    return forward(frame, underlay);
+  };
+  const got = hashing(far);
+  const { hash, done } = send(near, 2 * MiB, 9_000);
+  await done;
+  await far.whenReceived(2 * MiB);
+  expect(got()).toBe(hash);
+  expect(lost).toBeGreaterThan(20);
+});
+
+test("a client that does not read stops its own sender, within bounds, and nobody else", async () => {
+  await network.link(a, b);
+  const slow = await client(b, "slow");
+  const quick = await client(b, "quick");
+  await slow.bind(network.session("slow", "Bind"));
+  await quick.bind(network.session("quick", "Bind"));
+  const [stuck, unread] = await pair(await client(a, "alice"), slow, "slow");
+  for (const underlay of slow.channel.underlays) underlay.pause();
+  const total = 24 * MiB;
+  const flood = send(stuck, total, 16_000);
+  const [near, far] = await pair(await client(a, "carol"), quick, "quick");
+  const got = hashing(far);
+  const { hash } = send(near, 4 * MiB, 8_000);
+  await far.whenReceived(4 * MiB);
+  expect(got()).toBe(hash);
+  expect(unread.received).toBeLessThan(total);
+  const details = Object.values(
+    (
+      b.forwarder.inspectCircuit([...network.circuits.keys()][0] as string) as {
+        xgressDetails: Record<string, unknown>;
+      }
+    ).xgressDetails,
+  )[0] as { recvBufferDetail: { size: number } };
+  expect(details.recvBufferDetail.size).toBeLessThan(9 * MiB);
+  const after = hashing(unread);
+  for (const underlay of slow.channel.underlays) underlay.resume();
+  await flood.done;
+  await unread.whenReceived(total);
+  expect(after()).toBe(flood.hash);
+});
+
+test("a transit router forwards frames unchanged but for their sequence", async () => {
+  const middle = await network.addRouter("rM");
+  const first = await network.link(a, middle);
+  const second = await network.link(middle, b);
+  network.via = ["rM"];
+  const hoster = await client(b, "bob");
+  await hoster.bind(network.session("web", "Bind"));
+  const sent: string[] = [];
+  const arrived: string[] = [];
+  const tap = (channel: typeof first.accepted, into: string[]): void => {
+    const forward = channel.onFrame as NonNullable<typeof channel.onFrame>;
+    channel.onFrame = (frame, underlay) => {
+      if (frame.contentType === PAYLOAD) {
+        const bytes = Buffer.from(frame.buffer.subarray(frame.start, frame.end));
+        bytes.fill(0, 8, 12);
+        into.push(bytes.toString("hex"));
+      }
+      return forward(frame, underlay);
+    };
+  };
+  tap(first.accepted, sent);
+  tap(second.accepted, arrived);
+  const [near, far] = await pair(await client(a, "alice"), hoster);
+  const got = hashing(far);
+  const { hash } = send(near, 100_000, 5_000);
+  await far.whenReceived(100_000);
+  expect(got()).toBe(hash);
+  expect(arrived).toEqual(sent);
+  expect(arrived.length).toBeGreaterThan(20);
+});
+
+test("two links that push against each other through a full transit router both go on", async () => {
+  const middle = await network.addRouter("rM", { forwarder: { transitBufferBytes: 128 * 1024 } });
+  await network.link(a, middle);
+  await network.link(middle, b);
+  network.via = ["rM"];
+  const atB = await client(b, "bob");
+  const atA = await client(a, "alice");
+  await atB.bind(network.session("atB", "Bind"));
+  await atA.bind(network.session("atA", "Bind"));
+  const [n1, f1] = await pair(await client(a, "carol"), atB, "atB");
+  const [n2, f2] = await pair(await client(b, "dave"), atA, "atA");
+  const h1 = hashing(f1);
+  const h2 = hashing(f2);
+  const up = send(n1, 6 * MiB, 16_000);
+  const down = send(n2, 6 * MiB, 16_000);
+  await Promise.all([f1.whenReceived(6 * MiB), f2.whenReceived(6 * MiB)]);
+  expect(h1()).toBe(up.hash);
+  expect(h2()).toBe(down.hash);
+  expect(middle.forwarder.budget.bytes).toBe(0);
+  expect(middle.forwarder.budget.paused).toBe(0);
+});
+
+test("a circuit survives the loss of its link when it is routed over another", async () => {
+  const { dialed } = await network.link(a, b);
+  const hoster = await client(b, "bob");
+  await hoster.bind(network.session("web", "Bind"));
+  const [near, far] = await pair(await client(a, "alice"), hoster);
+  const [circuitId] = [...network.circuits.keys()] as [string];
+  const addressAt = (router: TestRouter): string =>
+    Object.keys(
+      (router.forwarder.inspectCircuit(circuitId) as { xgressDetails: Record<string, unknown> }).xgressDetails,
+    )[0] as string;
+  const ingress = addressAt(a);
+  const egress = addressAt(b);
+  const got = hashing(far);
+  const { hash, done } = send(near, 8 * MiB, 16_000);
+  await far.whenReceived(MiB);
+  dialed.close();
+  await dialed.closed;
+  await network.link(a, b);
+  await network.reroute(circuitId, ingress, egress);
+  await done;
+  await far.whenReceived(8 * MiB);
+  expect(got()).toBe(hash);
+});
+
+test("what cannot be forwarded is reported once per interval and owner", async () => {
+  const { accepted } = await network.link(a, b);
+  const hoster = await client(b, "bob");
+  await hoster.bind(network.session("web", "Bind"));
+  const [near] = await pair(await client(a, "alice"), hoster);
+  const [circuitId] = [...network.circuits.keys()] as [string];
+  b.forwarder.unroute(circuitId, true);
+  const seen = Promise.withResolvers<void>();
+  const forward = accepted.onFrame as NonNullable<typeof accepted.onFrame>;
+  accepted.onFrame = (frame, underlay) => {
+    const taken = forward(frame, underlay);
+    if (frame.contentType === PAYLOAD) seen.resolve();
+    return taken;
+  };
+  near.send(Buffer.from("to nobody"));
+  near.send(Buffer.from("to nobody"));
+  await seen.promise;
+  b.forwarder.flushFaults();
+  b.forwarder.flushFaults();
+  expect(network.faults.filter((f) => f.subject === 4)).toEqual([{ subject: 4, ids: [circuitId] }]);
+});
+
+test("idle circuits are put to their controller", async () => {
+  await network.link(a, b);
+  const hoster = await client(b, "bob");
+  await hoster.bind(network.session("web", "Bind"));
+  await pair(await client(a, "alice"), hoster);
+  const idle: [string, string[]][] = [];
+  a.forwarder.onIdle((circuits) => idle.push([circuits.controllerId, [...circuits.idle.keys()]]));
+  a.forwarder.scanIdle(Date.now() + 1_000);
+  expect(idle).toEqual([]);
+  a.forwarder.scanIdle(Date.now() + 61_000);
+  expect(idle).toEqual([["ctrl", [...network.circuits.keys()]]]);
+});

@@ -1,0 +1,429 @@
+import {
+  acceptChannels,
+  type Channel,
+  dialChannel,
+  type Identity,
+  type Logger,
+  randomBase62Id,
+  silentLogger,
+  TlsPort,
+} from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
+import type {
+  ApiSessionRecord,
+  CircuitCreated,
+  CircuitRequest,
+  ControlPlane,
+  FaultReport,
+  HealthEvent,
+  SdkConnection,
+  TerminatorOutcome,
+  TerminatorRequest,
+  TerminatorUpdate,
+  TerminatorValidator,
+} from "../control/control-plane.ts";
+import { TerminatorResult } from "../control/control-plane.ts";
+import { EdgeCtrlError } from "../control/errors.ts";
+import { type Edge, startEdge } from "../edge/edge-listener.ts";
+import type { EdgeOptions } from "../edge/options.ts";
+import { Forwarder, type RouteRequest } from "../forwarder/forwarder.ts";
+import type { ForwarderOptions } from "../forwarder/options.ts";
+
+const LINK_ALPN = "ziti-link";
+
+interface TestTerminator {
+  readonly id: string;
+  readonly service: string;
+  readonly routerId: string;
+  readonly binding: string;
+  readonly address: string;
+  readonly peerData: ReadonlyMap<number, Buffer>;
+}
+
+/** What a scripted controller knows: sessions, terminators, the path of circuits. Routers are real, in this process. */
+export class TestNetwork {
+  readonly authority: TestAuthority;
+  readonly log: Logger;
+  readonly routers = new Map<string, TestRouter>();
+  readonly sessions = new Map<string, { service: string; type: "Dial" | "Bind" }>();
+  readonly apiSessions = new Map<string, ApiSessionRecord>();
+  readonly terminators = new Map<string, TestTerminator>();
+  /** Routers between the first and the last, by default none. */
+  via: string[] = [];
+  /** Circuits in order of creation, with the routers of their path. */
+  readonly circuits = new Map<string, string[]>();
+  readonly faults: FaultReport[] = [];
+  #links = new Map<string, string>();
+
+  private constructor(authority: TestAuthority, log: Logger) {
+    this.authority = authority;
+    this.log = log;
+  }
+
+  static async create(log: Logger = silentLogger): Promise<TestNetwork> {
+    return new TestNetwork(await TestAuthority.create(), log);
+  }
+
+  async addRouter(
+    id: string,
+    o: { edge?: Partial<EdgeOptions>; forwarder?: Partial<ForwarderOptions> } = {},
+  ): Promise<TestRouter> {
+    const router = await TestRouter.start(this, id, o);
+    this.routers.set(id, router);
+    return router;
+  }
+
+  /** Joins two routers by a real TLS channel. Returns both ends and the link's id. */
+  async link(a: TestRouter, b: TestRouter): Promise<{ id: string; dialed: Channel; accepted: Channel }> {
+    const id = randomBase62Id();
+    const accepted = Promise.withResolvers<Channel>();
+    const stop = acceptChannels(b.port, {
+      name: `link-${id}`,
+      protocols: [LINK_ALPN],
+      acceptsNoAlpn: false,
+      id: b.id,
+      log: this.log,
+      onChannel: (channel) => {
+        b.forwarder.addLink({ id, channel, iteration: 1, peerId: a.id });
+        channel.onClose(() => b.forwarder.removeLink(id));
+        accepted.resolve(channel);
+      },
+    });
+    const dialed = await dialChannel({
+      address: `tls:127.0.0.1:${b.port.port}`,
+      identity: a.identity,
+      alpn: LINK_ALPN,
+      hello: { idToken: id },
+      log: this.log,
+    });
+    a.forwarder.addLink({ id, channel: dialed, iteration: 1, peerId: b.id });
+    dialed.onClose(() => a.forwarder.removeLink(id));
+    const other = await accepted.promise;
+    stop();
+    this.#links.set(`${a.id}>${b.id}`, id);
+    this.#links.set(`${b.id}>${a.id}`, id);
+    return { id, dialed, accepted: other };
+  }
+
+  /** The current link from one router to another. */
+  linkBetween(a: string, b: string): string {
+    const id = this.#links.get(`${a}>${b}`);
+    if (id === undefined) throw new Error(`no link between ${a} and ${b}`);
+    return id;
+  }
+
+  addTerminator(t: Omit<TestTerminator, "id" | "peerData">): void {
+    const id = randomBase62Id();
+    this.terminators.set(id, { ...t, id, peerData: new Map() });
+  }
+
+  /** An identity with an API session; its certificate may use it. */
+  async client(name: string): Promise<{ identity: Identity; token: string; session: ApiSessionRecord }> {
+    const identity = await this.authority.identity(name);
+    const token = `api-${randomBase62Id()}`;
+    const session = { id: `s-${name}-${token}`, token, identityId: name, fingerprints: [identity.leafFingerprint] };
+    this.apiSessions.set(token, session);
+    return { identity, token, session };
+  }
+
+  session(service: string, type: "Dial" | "Bind"): string {
+    const token = `${type}-${randomBase62Id()}`;
+    this.sessions.set(token, { service, type });
+    return token;
+  }
+
+  async createCircuit(routerId: string, request: CircuitRequest): Promise<CircuitCreated> {
+    const session = this.sessions.get(request.sessionToken);
+    if (session === undefined) throw new EdgeCtrlError(3, "invalid session");
+    if (session.type !== "Dial") throw new EdgeCtrlError(4, "incorrect session type");
+    const terminator = [...this.terminators.values()].find((t) => t.service === session.service);
+    if (terminator === undefined) throw new EdgeCtrlError(1, `service ${session.service} has no terminators`);
+    const circuitId = randomBase62Id();
+    const path = routerId === terminator.routerId ? [routerId] : [routerId, ...this.via, terminator.routerId];
+    const ingress = randomBase62Id();
+    const egress = randomBase62Id();
+    this.circuits.set(circuitId, path);
+    const peerData = await this.#route(circuitId, path, ingress, egress, terminator, request.peerData);
+    return {
+      circuitId,
+      address: ingress,
+      peerData: new Map([...terminator.peerData, ...peerData]),
+      tags: new Map(),
+      controllerId: "ctrl",
+    };
+  }
+
+  /** Sends the routes of a path again, as after the loss of a link. */
+  async reroute(circuitId: string, ingress: string, egress: string): Promise<void> {
+    const path = this.circuits.get(circuitId) as string[];
+    for (const [index, id] of path.entries()) {
+      const route = this.#routeFor(circuitId, path, index, ingress, egress, 99_969_996);
+      await this.routers.get(id)?.forwarder.route(route, "ctrl");
+    }
+  }
+
+  unroute(circuitId: string, now: boolean): void {
+    for (const id of this.circuits.get(circuitId) ?? []) this.routers.get(id)?.forwarder.unroute(circuitId, now);
+  }
+
+  async close(): Promise<void> {
+    for (const router of this.routers.values()) await router.close();
+  }
+
+  async #route(
+    circuitId: string,
+    path: string[],
+    ingress: string,
+    egress: string,
+    terminator: TestTerminator,
+    peerData: ReadonlyMap<number, Buffer>,
+  ): Promise<Map<number, Buffer>> {
+    const answers = new Map<number, Buffer>();
+    const results = path.map(async (id, index) => {
+      const last = index === path.length - 1;
+      const route = {
+        ...this.#routeFor(circuitId, path, index, ingress, egress, 0),
+        ...(last
+          ? {
+              egress: {
+                binding: terminator.binding,
+                address: egress,
+                destination: terminator.address,
+                peerData: Object.fromEntries(peerData),
+              },
+            }
+          : {}),
+      };
+      const outcome = await (this.routers.get(id) as TestRouter).forwarder.route(route, "ctrl");
+      if (!outcome.ok) throw new EdgeCtrlError(1, outcome.error ?? "route failed");
+      for (const [key, value] of outcome.peerData) answers.set(key, value);
+    });
+    await Promise.all(results);
+    return answers;
+  }
+
+  #routeFor(
+    circuitId: string,
+    path: string[],
+    index: number,
+    ingress: string,
+    egress: string,
+    attempt: number,
+  ): RouteRequest {
+    const before = index === 0 ? ingress : this.linkBetween(path[index - 1] as string, path[index] as string);
+    const isLast = index === path.length - 1;
+    const after = isLast ? egress : this.linkBetween(path[index] as string, path[index + 1] as string);
+    return {
+      circuitId,
+      attempt,
+      forwards: [
+        { srcAddress: before, dstAddress: after, dstType: isLast ? 1 : 2 },
+        { srcAddress: after, dstAddress: before, dstType: index === 0 ? 0 : 2 },
+      ],
+      timeout: 10_000_000_000n,
+      tags: {},
+    };
+  }
+}
+
+/** A router without a control channel: forwarder, edge listener, and a control plane that asks the test's network. */
+export class TestRouter {
+  readonly id: string;
+  readonly identity: Identity;
+  readonly port: TlsPort;
+  readonly forwarder: Forwarder;
+  readonly control: TestControl;
+  readonly edge: Edge;
+
+  private constructor(
+    id: string,
+    identity: Identity,
+    port: TlsPort,
+    forwarder: Forwarder,
+    control: TestControl,
+    edge: Edge,
+  ) {
+    this.id = id;
+    this.identity = identity;
+    this.port = port;
+    this.forwarder = forwarder;
+    this.control = control;
+    this.edge = edge;
+  }
+
+  static async start(
+    network: TestNetwork,
+    id: string,
+    o: { edge?: Partial<EdgeOptions>; forwarder?: Partial<ForwarderOptions> },
+  ): Promise<TestRouter> {
+    const identity = await network.authority.identity(id);
+    const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity, log: network.log });
+    const forwarder = new Forwarder({
+      routerId: id,
+      log: network.log,
+      ...(o.forwarder ? { options: o.forwarder } : {}),
+    });
+    const control = new TestControl(network, id);
+    forwarder.onFault((fault) => control.sendFault(fault));
+    forwarder.startScans();
+    const edge = startEdge({
+      port,
+      control,
+      forwarder,
+      caPem: network.authority.certPem,
+      log: network.log,
+      ...(o.edge ? { options: o.edge } : {}),
+    });
+    return new TestRouter(id, identity, port, forwarder, control, edge);
+  }
+
+  async close(): Promise<void> {
+    this.edge.close();
+    this.forwarder.close();
+    await this.port.close();
+  }
+}
+
+/** A control plane whose controller is the test. */
+export class TestControl implements ControlPlane {
+  readonly routerId: string;
+  readonly #network: TestNetwork;
+  connected = true;
+  readonly removedSessions = new Set<string>();
+  readonly updates: TerminatorUpdate[] = [];
+  readonly healthEvents: HealthEvent[] = [];
+  readonly removedTerminators: string[] = [];
+  readonly online = new Map<string, SdkConnection>();
+  readonly validators = new Map<string, TerminatorValidator>();
+  tokens: { apiSessionTokens(): Iterable<string>; sessionTokens(): Iterable<string> } | undefined;
+  /** Answers to the next terminator creations; success when empty. */
+  terminatorOutcomes: { result: number; message: string }[] = [];
+  #apiSessionRemoved = new Set<(session: ApiSessionRecord) => void>();
+  #sessionRemoved = new Set<(token: string) => void>();
+  #terminatorLost = new Set<(id: string, outcome: TerminatorOutcome) => void>();
+
+  constructor(network: TestNetwork, routerId: string) {
+    this.#network = network;
+    this.routerId = routerId;
+  }
+
+  isConnected(): boolean {
+    return this.connected;
+  }
+
+  async findApiSession(
+    token: string,
+    o: { signal?: AbortSignal; timeoutMs: number },
+  ): Promise<ApiSessionRecord | undefined> {
+    const until = Date.now() + o.timeoutMs;
+    for (;;) {
+      const known = this.#network.apiSessions.get(token);
+      if (known !== undefined || Date.now() >= until) return known;
+      o.signal?.throwIfAborted();
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  }
+
+  onApiSessionRemoved(callback: (session: ApiSessionRecord) => void): () => void {
+    this.#apiSessionRemoved.add(callback);
+    return () => this.#apiSessionRemoved.delete(callback);
+  }
+
+  onApiSessionUpdated(): () => void {
+    return () => {};
+  }
+
+  onSessionRemoved(callback: (token: string) => void): () => void {
+    this.#sessionRemoved.add(callback);
+    return () => this.#sessionRemoved.delete(callback);
+  }
+
+  onTerminatorLost(callback: (id: string, outcome: TerminatorOutcome) => void): () => void {
+    this.#terminatorLost.add(callback);
+    return () => this.#terminatorLost.delete(callback);
+  }
+
+  wasSessionRemoved(token: string): boolean {
+    return this.removedSessions.has(token);
+  }
+
+  setTokenSource(source: { apiSessionTokens(): Iterable<string>; sessionTokens(): Iterable<string> }): void {
+    this.tokens = source;
+  }
+
+  createCircuit(request: CircuitRequest): Promise<CircuitCreated> {
+    return this.#network.createCircuit(this.routerId, request);
+  }
+
+  async createTerminator(request: TerminatorRequest): Promise<TerminatorOutcome> {
+    const scripted = this.terminatorOutcomes.shift();
+    if (scripted !== undefined) return { terminatorId: request.address, ...scripted };
+    const session = this.#network.sessions.get(request.sessionToken);
+    if (session === undefined) {
+      return {
+        terminatorId: request.address,
+        result: TerminatorResult.FailedInvalidSession,
+        message: "invalid session",
+      };
+    }
+    this.#network.terminators.set(request.address, {
+      id: request.address,
+      service: session.service,
+      routerId: this.routerId,
+      binding: "edge",
+      address: request.address,
+      peerData: request.peerData,
+    });
+    return { terminatorId: request.address, result: TerminatorResult.Success, message: "" };
+  }
+
+  removeTerminators(ids: readonly string[]): void {
+    this.removedTerminators.push(...ids);
+    for (const id of ids) this.#network.terminators.delete(id);
+  }
+
+  async updateTerminator(update: TerminatorUpdate): Promise<void> {
+    this.updates.push(update);
+  }
+
+  healthEvent(event: HealthEvent): void {
+    this.healthEvents.push(event);
+  }
+
+  onValidateTerminators(binding: string, validator: TerminatorValidator): () => void {
+    this.validators.set(binding, validator);
+    return () => this.validators.delete(binding);
+  }
+
+  identityConnected(connection: SdkConnection): void {
+    this.online.set(connection.connectionId, connection);
+  }
+
+  identityDisconnected(connection: SdkConnection): void {
+    this.online.delete(connection.connectionId);
+  }
+
+  /** As the controller does: an end that closed takes the circuit down everywhere. */
+  sendFault(fault: FaultReport): void {
+    this.#network.faults.push(fault);
+    if (fault.subject > 1) return;
+    for (const id of fault.ids) this.#network.unroute(id, false);
+  }
+
+  // The test's levers -------------------------------------------------------------------------------------------------
+
+  removeApiSession(session: ApiSessionRecord): void {
+    this.#network.apiSessions.delete(session.token);
+    for (const callback of this.#apiSessionRemoved) callback(session);
+  }
+
+  removeSession(token: string): void {
+    this.#network.sessions.delete(token);
+    this.removedSessions.add(token);
+    for (const callback of this.#sessionRemoved) callback(token);
+  }
+
+  loseTerminator(id: string, outcome: TerminatorOutcome): void {
+    for (const callback of this.#terminatorLost) callback(id, outcome);
+  }
+}

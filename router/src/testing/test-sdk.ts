@@ -1,0 +1,235 @@
+import { EventEmitter, once } from "node:events";
+import {
+  type Channel,
+  dialChannel,
+  EdgeHeader,
+  EdgeType,
+  edgeAlpn,
+  type FrameView,
+  Headers,
+  type Identity,
+  type Message,
+  silentLogger,
+} from "@sallyport/wire";
+
+/** One connection as a scripted SDK sees it. */
+export class TestConnection extends EventEmitter {
+  readonly sdk: TestSdk;
+  readonly connId: number;
+  received = 0;
+  finReceived = false;
+  closedReason: string | undefined;
+  /** Takes the body of a Data message; the bytes are valid during the call. */
+  onData: (buffer: Buffer, start: number, end: number, flags: number) => void = () => {};
+
+  constructor(sdk: TestSdk, connId: number) {
+    super();
+    this.sdk = sdk;
+    this.connId = connId;
+  }
+
+  send(body: Uint8Array, flags?: number, uuid?: Uint8Array): void {
+    const headers = new Headers().setU32(EdgeHeader.ConnId, this.connId);
+    if (flags !== undefined) headers.setU32(EdgeHeader.Flags, flags);
+    if (uuid !== undefined) headers.set(EdgeHeader.Uuid, uuid);
+    this.sdk.channel.send({ contentType: EdgeType.Data, headers, body });
+  }
+
+  /** Waits while the channel holds more than it should. */
+  async drained(): Promise<void> {
+    if (this.sdk.channel.isFull) await new Promise<void>((resolve) => this.sdk.channel.onDrain(resolve));
+  }
+
+  finish(): void {
+    this.send(Buffer.alloc(0), 1);
+  }
+
+  close(): void {
+    const headers = new Headers().setU32(EdgeHeader.ConnId, this.connId);
+    this.sdk.channel.send({ contentType: EdgeType.StateClosed, headers });
+    this.sdk.connections.delete(this.connId);
+  }
+
+  /** Resolves with the reason when the router closes the connection. */
+  async whenClosed(): Promise<string> {
+    if (this.closedReason === undefined) await once(this, "closed");
+    return this.closedReason as string;
+  }
+
+  async whenFin(): Promise<void> {
+    if (!this.finReceived) await once(this, "fin");
+  }
+
+  async whenReceived(bytes: number): Promise<void> {
+    while (this.received < bytes) await once(this, "data");
+  }
+}
+
+/** How a scripted SDK answers a Dial. */
+export type DialAnswer = "accept" | "legacy" | { refuse: string } | "silence";
+
+/** An SDK by hand: a real channel and bare messages. */
+export class TestSdk {
+  readonly channel: Channel;
+  readonly connections = new Map<number, TestConnection>();
+  readonly closed: { connId: number; reason: string }[] = [];
+  readonly events = new EventEmitter();
+  readonly messages: Message[] = [];
+  answerDial: DialAnswer = "accept";
+  onConnection: (connection: TestConnection, dial: Message) => void = () => {};
+  #nextConnId = 1;
+
+  private constructor(channel: Channel) {
+    this.channel = channel;
+  }
+
+  static async connect(
+    port: number,
+    client: { identity: Identity; token: string },
+    o: { alpn?: boolean; headers?: Headers } = {},
+  ): Promise<TestSdk> {
+    const channel = await dialChannel({
+      address: `tls:127.0.0.1:${port}`,
+      identity: client.identity,
+      ...(o.alpn === false ? {} : { alpn: edgeAlpn }),
+      hello: {
+        idToken: "test-sdk",
+        headers: (o.headers ?? new Headers()).setString(EdgeHeader.SessionToken, client.token),
+      },
+      log: silentLogger,
+    });
+    const sdk = new TestSdk(channel);
+    channel.onFrame = (frame) => frame.contentType === EdgeType.Data && sdk.#data(frame);
+    channel.handle(EdgeType.Dial, (message) => sdk.#dial(message));
+    channel.handle(EdgeType.StateClosed, (message) => sdk.#stateClosed(message));
+    channel.handleOther((message) => {
+      sdk.messages.push(message);
+      sdk.events.emit("message", message);
+    });
+    return sdk;
+  }
+
+  /** Sends Connect and returns the raw answer. */
+  async requestConnect(
+    token: string,
+    o: { connId?: number; headers?: Headers } = {},
+  ): Promise<{ connId: number; answer: Message }> {
+    const connId = o.connId ?? this.#nextConnId++;
+    const headers = (o.headers ?? new Headers()).setU32(EdgeHeader.ConnId, connId);
+    const connection = new TestConnection(this, connId);
+    const known = this.connections.get(connId);
+    if (known === undefined) this.connections.set(connId, connection);
+    const answer = await this.channel.request({ contentType: EdgeType.Connect, headers, body: Buffer.from(token) });
+    if (answer.contentType !== EdgeType.StateConnected && known === undefined) this.connections.delete(connId);
+    return { connId, answer };
+  }
+
+  async connect(token: string, o: { headers?: Headers; connId?: number } = {}): Promise<TestConnection> {
+    const { connId, answer } = await this.requestConnect(token, o);
+    if (answer.contentType !== EdgeType.StateConnected) throw new Error(`dial refused: ${answer.body}`);
+    return this.connections.get(connId) as TestConnection;
+  }
+
+  /** Sends Bind and returns the raw answer. */
+  async requestBind(
+    token: string,
+    o: { connId?: number; headers?: Headers } = {},
+  ): Promise<{ connId: number; answer: Message }> {
+    const connId = o.connId ?? this.#nextConnId++;
+    const headers = (o.headers ?? new Headers()).setU32(EdgeHeader.ConnId, connId);
+    const answer = await this.channel.request({ contentType: EdgeType.Bind, headers, body: Buffer.from(token) });
+    return { connId, answer };
+  }
+
+  /** Binds as current SDKs do and waits until the terminator exists. */
+  async bind(token: string, o: { connId?: number; listenerId?: string; routerIds?: boolean } = {}): Promise<number> {
+    const headers = new Headers().setBool(EdgeHeader.SupportsBindSuccess, true);
+    if (o.routerIds !== false) headers.setBool(EdgeHeader.RouterProvidedConnId, true);
+    if (o.listenerId !== undefined) headers.setString(EdgeHeader.ListenerId, o.listenerId);
+    const { connId, answer } = await this.requestBind(token, {
+      ...(o.connId === undefined ? {} : { connId: o.connId }),
+      headers,
+    });
+    if (answer.contentType !== EdgeType.StateConnected) throw new Error(`bind refused: ${answer.body}`);
+    const message = await this.nextMessage();
+    if (message.contentType !== EdgeType.BindSuccess)
+      throw new Error(`expected BindSuccess, got ${message.contentType}`);
+    return connId;
+  }
+
+  /** The oldest message not yet asked for. */
+  async nextMessage(): Promise<Message> {
+    if (this.messages.length === 0) await once(this.events, "message");
+    return this.messages.shift() as Message;
+  }
+
+  async whenStateClosed(connId: number): Promise<string> {
+    for (;;) {
+      const known = this.closed.find((c) => c.connId === connId);
+      if (known !== undefined) return known.reason;
+      await once(this.events, "closed");
+    }
+  }
+
+  close(): void {
+    this.channel.close();
+  }
+
+  #data(frame: FrameView): boolean {
+    const b = frame.buffer;
+    let connId = -1;
+    let flags = 0;
+    for (let p = frame.headersStart; p + 8 <= frame.headersEnd; p += 8 + b.readInt32LE(p + 4)) {
+      const key = b.readInt32LE(p);
+      if (key === EdgeHeader.ConnId) connId = b.readUInt32LE(p + 8);
+      else if (key === EdgeHeader.Flags) flags = b.readUInt32LE(p + 8);
+    }
+    const connection = this.connections.get(connId);
+    if (connection === undefined) return true;
+    connection.received += frame.end - frame.bodyStart;
+    connection.onData(b, frame.bodyStart, frame.end, flags);
+    connection.emit("data");
+    if ((flags & 1) !== 0) {
+      connection.finReceived = true;
+      connection.emit("fin");
+    }
+    return true;
+  }
+
+  #dial(message: Message): void {
+    const bindId = message.headers.getU32(EdgeHeader.ConnId) as number;
+    const offered = message.headers.getU32(EdgeHeader.RouterProvidedConnId);
+    const answer = this.answerDial;
+    if (answer === "silence") return;
+    const headers = new Headers().setU32(EdgeHeader.ConnId, bindId);
+    if (typeof answer === "object") {
+      this.channel.reply(message, { contentType: EdgeType.DialFailed, headers, body: Buffer.from(answer.refuse) });
+      return;
+    }
+    const connId = offered ?? this.#nextConnId++;
+    const connection = new TestConnection(this, connId);
+    this.connections.set(connId, connection);
+    const body = Buffer.alloc(4);
+    body.writeUInt32LE(connId);
+    if (offered === undefined) {
+      this.channel
+        .request({ contentType: EdgeType.DialSuccess, headers: headers.setI32(1, message.sequence), body })
+        .then(() => this.onConnection(connection, message));
+      return;
+    }
+    this.channel.reply(message, { contentType: EdgeType.DialSuccess, headers, body });
+    this.onConnection(connection, message);
+  }
+
+  #stateClosed(message: Message): void {
+    const connId = message.headers.getU32(EdgeHeader.ConnId) as number;
+    const reason = message.body.toString("utf8");
+    this.closed.push({ connId, reason });
+    this.events.emit("closed");
+    const connection = this.connections.get(connId);
+    if (connection === undefined) return;
+    this.connections.delete(connId);
+    connection.closedReason = reason;
+    connection.emit("closed");
+  }
+}
