@@ -59,7 +59,6 @@ export async function enrollmentRequest(o: EnrollmentRequest): Promise<Enrollmen
       o.url,
       {
         method: o.method,
-        agent: false,
         createConnection: () => socket,
         signal,
         headers: {
