@@ -2,8 +2,11 @@ import { afterEach, describe, expect, test } from "vitest";
 import { BaseHeader } from "./catalogue/base.ts";
 import type { Channel } from "./channel.ts";
 import { HandshakeError } from "./errors.ts";
+import { acceptChannels } from "./listener.ts";
+import { silentLogger } from "./log.ts";
 import { ReconnectingDialer, type ReconnectOptions } from "./reconnect.ts";
 import { TestListener } from "./testing/channel-pair.ts";
+import { TlsPort } from "./tls-port.ts";
 
 let listener: TestListener | undefined;
 let dialer: ReconnectingDialer | undefined;
@@ -74,25 +77,21 @@ describe("a reconnecting dialer", () => {
     const tried = Promise.withResolvers<void>();
     start(listener, channels, {
       log: {
-        debug() {},
-        info() {
+        ...silentLogger,
+        info: () => {
           if (++attempts === 3) tried.resolve();
         },
-        warn() {},
-        error() {},
       },
     });
     await tried.promise;
     expect(channels.made).toEqual([]);
-    const { TlsPort } = await import("./tls-port.ts");
-    const { acceptChannels } = await import("./listener.ts");
     const again = await TlsPort.listen({ host: "127.0.0.1", port, identity });
     acceptChannels(again, {
       name: "ctrl",
       protocols: ["ziti-ctrl"],
       acceptsNoAlpn: true,
       id: "ctrl",
-      log: { debug() {}, info() {}, warn() {}, error() {} },
+      log: silentLogger,
       onChannel() {},
     });
     expect((await channels.nth(0)).remoteId).toBe("ctrl");
@@ -101,11 +100,11 @@ describe("a reconnecting dialer", () => {
   });
 
   test("goes on when the listener accepts and closes, or refuses", async () => {
-    let refuse = true;
+    let refusals = 2;
     let attempts = 0;
     listener = await TestListener.start({
       authorize: async () => {
-        if (refuse) throw new HandshakeError("NO", "not yet");
+        if (refusals-- > 0) throw new HandshakeError("NO", "not yet");
       },
       onChannel: (channel) => {
         if (++attempts < 3) setImmediate(() => channel.close());
@@ -113,8 +112,6 @@ describe("a reconnecting dialer", () => {
     });
     const channels = new Channels();
     start(listener, channels);
-    await new Promise((resolve) => setTimeout(resolve, 1).unref());
-    refuse = false;
     const third = await channels.nth(2);
     expect((await third.request({ contentType: 1 })).replyFor).toBe(1);
   });

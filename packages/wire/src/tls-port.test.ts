@@ -3,6 +3,7 @@ import { connect as connectTcp } from "node:net";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Identity, identityFromPem } from "./identity.ts";
+import { peerOf } from "./peer.ts";
 import { TestAuthority } from "./testing/authority.ts";
 import { RecordingLogger } from "./testing/recording-logger.ts";
 import { TlsPort } from "./tls-port.ts";
@@ -115,7 +116,6 @@ describe("TLS", () => {
     const stranger = await TestAuthority.create("Stranger");
     const intermediate = await TestAuthority.create("Stranger 2", stranger);
     const leaf = await intermediate.issue({ commonName: "nobody" });
-    const { peerOf } = await import("./peer.ts");
     const seen: string[][] = [];
     port.register({
       name: "any",
@@ -164,7 +164,6 @@ describe("TLS", () => {
     async (version) => {
       port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
       const chains: number[] = [];
-      const { peerOf } = await import("./peer.ts");
       port.register({
         name: "any",
         protocols: [],
