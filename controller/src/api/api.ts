@@ -3,7 +3,6 @@ import { Enrolling } from "../auth/enrolling.ts";
 import type { AllHandlers, Authenticate } from "../http/context.ts";
 import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
-import { ServiceUpdates } from "../model/service-updates.ts";
 import { clientHandlers } from "./client-handlers.ts";
 import type { ApiDependencies, ControllerInfo, FabricView } from "./dependencies.ts";
 import { identityHandlers } from "./identity-handlers.ts";
@@ -14,9 +13,6 @@ import { sharedHandlers } from "./shared-handlers.ts";
 export interface Api {
   readonly handlers: AllHandlers;
   readonly authenticate: Authenticate;
-  /** Begins to follow the change log, for service updates. */
-  start(): void;
-  stop(): void;
 }
 
 /** The handlers of both APIs on a model; `http/server.ts` serves them. */
@@ -28,8 +24,7 @@ export function createApi(parts: {
 }): Api {
   const { ctx, model } = parts;
   const authentication = new Authentication(ctx, model);
-  const serviceUpdates = new ServiceUpdates(ctx, model);
-  const deps: ApiDependencies = { ...parts, authentication, serviceUpdates, enrolling: new Enrolling(ctx, model) };
+  const deps: ApiDependencies = { ...parts, authentication, enrolling: new Enrolling(ctx, model) };
   const shared = sharedHandlers(deps);
   return {
     handlers: {
@@ -52,7 +47,5 @@ export function createApi(parts: {
         expiresAt: new Date(model.apiSessions.lastActivity(session).getTime() + model.apiSessions.timeoutMs),
       };
     },
-    start: () => serviceUpdates.start(),
-    stop: () => serviceUpdates.stop(),
   };
 }

@@ -1,8 +1,8 @@
+import type { ApiSessionContext } from "../http/context.ts";
 import { grantsOf } from "../model/access.ts";
 import type { IdentityRow } from "../model/identities.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import type { Beholder } from "./render/service.ts";
-import type { ApiSessionContext } from "../http/context.ts";
 
 /** The caller as one who is shown services; config types given with the request win over those of the login. */
 export async function caller(

@@ -1,6 +1,6 @@
 import { apiTime, type clientOperations, fieldError, notFound, type sharedOperations } from "@sallyport/api";
-import type { EnrollRequest } from "../auth/enrolling.ts";
 import { withCsrErrors } from "../auth/csr-errors.ts";
+import type { EnrollRequest } from "../auth/enrolling.ts";
 import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/context.ts";
 import { permissionsOn, routersOfIdentity, union } from "../model/access.ts";
 import type { IdentityRow } from "../model/identities.ts";
@@ -72,7 +72,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
       const identity = await model.identities.get(db, session.identityId);
       const row = await model.apiSessions.findByToken(db, session.token);
       const since = row?.created_at ?? deps.ctx.now();
-      return { data: { lastChangeAt: apiTime(await deps.serviceUpdates.lastChange(identity, since)) } };
+      return { data: { lastChangeAt: apiTime(await model.serviceUpdates.lastChange(identity, since)) } };
     },
     getCurrentIdentityEdgeRouters: async ({ list, session }) => {
       const identity = await model.identities.get(db, session.identityId);
@@ -206,7 +206,10 @@ async function visibleService(
   return { identity, service, beholder };
 }
 
-function forClient<T extends { servicePolicies: unknown }>({ servicePolicies: _, ...rest }: T): Omit<T, "servicePolicies"> {
+function forClient<T extends { servicePolicies: unknown }>({
+  servicePolicies: _,
+  ...rest
+}: T): Omit<T, "servicePolicies"> {
   return rest;
 }
 

@@ -1,8 +1,7 @@
 import type { Authentication } from "../auth/authentication.ts";
 import type { Enrolling } from "../auth/enrolling.ts";
-import type { Model } from "../model/model.ts";
 import type { ModelContext } from "../model/context.ts";
-import type { ServiceUpdates } from "../model/service-updates.ts";
+import type { Model } from "../model/model.ts";
 
 /** What the API shows of a router's control channel. */
 export interface RouterState {
@@ -67,7 +66,6 @@ export interface ApiDependencies {
   readonly model: Model;
   readonly authentication: Authentication;
   readonly enrolling: Enrolling;
-  readonly serviceUpdates: ServiceUpdates;
   readonly fabric: FabricView;
   readonly info: ControllerInfo;
 }

@@ -22,7 +22,6 @@ import { identityTypeHandlers } from "./identity-types.ts";
 import { identityRef, ref } from "./links.ts";
 import { listed, only } from "./listing.ts";
 import { listPolicies } from "./policy-handlers.ts";
-import { listRoleAttributes } from "./role-attributes.ts";
 import {
   renderAuthenticators,
   renderAuthPolicy,
@@ -35,6 +34,7 @@ import { renderEdgeRouterPolicies, renderServicePolicies } from "./render/policy
 import { renderEdgeRouters } from "./render/router.ts";
 import { renderServices } from "./render/service.ts";
 import { renderApiSessions, renderSessions } from "./render/session.ts";
+import { listRoleAttributes } from "./role-attributes.ts";
 
 const NOBODY = { id: "", attrs: [], is_admin: false };
 const IDENTITY_COLUMNS = { id: "identity.id", attributes: "identity.attrs" };
@@ -60,12 +60,8 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
     listIdentities: ({ list, query }) => {
       const all = db.selectFrom("identity").selectAll();
       const condition = roleFilterSql(IDENTITY_COLUMNS, query.roleFilter, query.roleSemantic);
-      return listed(
-        condition === undefined ? all : all.where(condition),
-        "identity",
-        IDENTITY_FIELDS,
-        list,
-        (rows) => renderIdentities(deps, rows),
+      return listed(condition === undefined ? all : all.where(condition), "identity", IDENTITY_FIELDS, list, (rows) =>
+        renderIdentities(deps, rows),
       );
     },
     createIdentity: async ({ body }) => ({ id: await model.identities.create(body) }),
@@ -105,12 +101,8 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
         granting.map((grant) => ({ selector: grant.services, semantic: grant.semantic })),
         "service",
       );
-      return listed(
-        db.selectFrom("service").selectAll().where(visible),
-        "service",
-        SERVICE_FIELDS,
-        list,
-        (rows) => renderServices(deps, rows, { identityId: beheld.id, grants, configTypes: [] }),
+      return listed(db.selectFrom("service").selectAll().where(visible), "service", SERVICE_FIELDS, list, (rows) =>
+        renderServices(deps, rows, { identityId: beheld.id, grants, configTypes: [] }),
       );
     },
     getIdentityPolicyAdvice: async ({ params }) => ({ data: await advise(deps, params.id, params.serviceId) }),
@@ -174,8 +166,7 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
       if (row === undefined) throw notFound("authPolicy", params.id);
       return { data: renderAuthPolicy(row) };
     },
-    listCas: ({ list }) =>
-      listed(db.selectFrom("ca").selectAll(), "ca", CA_FIELDS, list, (rows) => rows.map(renderCa)),
+    listCas: ({ list }) => listed(db.selectFrom("ca").selectAll(), "ca", CA_FIELDS, list, (rows) => rows.map(renderCa)),
     listExternalJwtSigners: ({ list }) =>
       listed(db.selectFrom("ext_jwt_signer").selectAll(), "ext_jwt_signer", EXT_JWT_SIGNER_FIELDS, list, (rows) =>
         rows.map(renderSigner),

@@ -17,17 +17,11 @@ import {
 } from "./fields.ts";
 import { listed, only } from "./listing.ts";
 import { listPolicies } from "./policy-handlers.ts";
-import { listRoleAttributes } from "./role-attributes.ts";
 import { renderIdentities } from "./render/identity.ts";
 import { renderEdgeRouterPolicies, renderServiceEdgeRouterPolicies, renderServicePolicies } from "./render/policy.ts";
 import { renderEdgeRouters } from "./render/router.ts";
-import {
-  type Beholder,
-  renderConfigs,
-  renderConfigType,
-  renderServices,
-  renderTerminators,
-} from "./render/service.ts";
+import { type Beholder, renderConfigs, renderConfigType, renderServices, renderTerminators } from "./render/service.ts";
+import { listRoleAttributes } from "./role-attributes.ts";
 import { summarize } from "./summary.ts";
 
 const NOWHERE = { id: "", attrs: [] };
@@ -129,7 +123,9 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     deleteService: ({ params }) => model.services.delete(params.id),
     listServiceConfig: ({ params, list }) =>
       listConfigs(
-        configs().where(sql<boolean>`config.id IN (SELECT config_id FROM service_config WHERE service_id = ${params.id})`),
+        configs().where(
+          sql<boolean>`config.id IN (SELECT config_id FROM service_config WHERE service_id = ${params.id})`,
+        ),
         list,
       ),
     listServiceEdgeRouters: async ({ params, list }) =>

@@ -13,7 +13,10 @@ import { renderEdgeRouterPolicies, renderServiceEdgeRouterPolicies, renderServic
 import { renderEdgeRouters } from "./render/router.ts";
 import { renderServices } from "./render/service.ts";
 
-type Selecting = { readonly side: PolicySide; readonly entity: { readonly id: string; readonly attrs: readonly string[] } };
+type Selecting = {
+  readonly side: PolicySide;
+  readonly entity: { readonly id: string; readonly attrs: readonly string[] };
+};
 
 /** A page of policies of one kind; with `selecting` only those that select the entity. */
 export async function listPolicies<T>(
@@ -28,8 +31,7 @@ export async function listPolicies<T>(
   const fields: EntityFields = POLICY_FIELDS[table];
   // The three tables share the columns that are used here.
   const all = db.selectFrom(table as "service_policy").select(`${table as "service_policy"}.id`);
-  const query =
-    selecting === undefined ? all : all.where(selects(table, selecting.side, selecting.entity, table));
+  const query = selecting === undefined ? all : all.where(selects(table, selecting.side, selecting.entity, table));
   return listed(query, table, fields, list, async (rows) => {
     const records = await policies.byIds(
       db,
@@ -73,12 +75,7 @@ export function policyHandlers(deps: ApiDependencies): ApiHandlers<typeof policy
       list,
       (rows) => renderEdgeRouters(deps, rows),
     );
-  const services = async (
-    policies: Policies,
-    id: string,
-    list: ListQuery,
-    session: Parameters<typeof caller>[1],
-  ) => {
+  const services = async (policies: Policies, id: string, list: ListQuery, session: Parameters<typeof caller>[1]) => {
     const { beholder } = await caller(deps, session);
     return listed(
       db

@@ -1,5 +1,6 @@
-import { apiError, BASE_PATHS, fieldError, type sharedOperations, unauthorized } from "@sallyport/api";
 import { randomUUID } from "node:crypto";
+import { apiError, BASE_PATHS, fieldError, type sharedOperations, unauthorized } from "@sallyport/api";
+import { withCsrErrors } from "../auth/csr-errors.ts";
 import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
 import { fingerprintsOf } from "../model/api-sessions.ts";
 import type { ApiDependencies } from "./dependencies.ts";
@@ -8,7 +9,6 @@ import { cut, listed, only } from "./listing.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { renderIdentities } from "./render/identity.ts";
 import { renderCurrentApiSession } from "./render/session.ts";
-import { withCsrErrors } from "../auth/csr-errors.ts";
 
 /** Operations that both APIs have. */
 export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof sharedOperations> {

@@ -1,6 +1,6 @@
+import type { X509Certificate } from "node:crypto";
 import { apiError, fieldError, unauthorized } from "@sallyport/api";
 import { fingerprint } from "@sallyport/wire";
-import type { X509Certificate } from "node:crypto";
 import { sql } from "kysely";
 import type { ApiSessionRow } from "../model/api-sessions.ts";
 import type { AuthPolicyRow } from "../model/auth-policies.ts";

@@ -1,5 +1,5 @@
-import { CertificateError, parseCertificates, verifyLeaf } from "@sallyport/wire";
 import type { X509Certificate } from "node:crypto";
+import { CertificateError, parseCertificates, verifyLeaf } from "@sallyport/wire";
 import type { Db } from "../model/context.ts";
 
 /** How a presented certificate was found trustworthy. */

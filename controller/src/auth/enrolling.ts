@@ -1,6 +1,6 @@
+import type { X509Certificate } from "node:crypto";
 import { apiError, fieldError, unauthorized } from "@sallyport/api";
 import { CertificateError, fingerprint, parseCertificates, verifyLeaf } from "@sallyport/wire";
-import type { X509Certificate } from "node:crypto";
 import type { Db, ModelContext } from "../model/context.ts";
 import type { EnrollmentRow } from "../model/enrollments.ts";
 import type { Model } from "../model/model.ts";
@@ -123,7 +123,11 @@ export class Enrolling {
       throw error;
     }
     const print = fingerprint(leaf);
-    const other = await trx.selectFrom("authenticator").select("id").where("fingerprint", "=", print).executeTakeFirst();
+    const other = await trx
+      .selectFrom("authenticator")
+      .select("id")
+      .where("fingerprint", "=", print)
+      .executeTakeFirst();
     if (other !== undefined) {
       throw apiError("CERT_IN_USE", { message: "certificate in use", data: { fingerprint: print } });
     }

@@ -1,5 +1,5 @@
-import { notFound } from "@sallyport/api";
 import { randomUUID, X509Certificate } from "node:crypto";
+import { notFound } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import { appendChange } from "../store/change-log.ts";
 import { randomEntityId, timeOrderedId } from "../store/ids.ts";

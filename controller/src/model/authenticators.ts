@@ -1,6 +1,6 @@
+import type { X509Certificate } from "node:crypto";
 import { apiError, type authenticatorCreate, fieldError, notFound, unhandledCause } from "@sallyport/api";
 import { CertificateError, fingerprint, parseCertificates, verifyLeaf } from "@sallyport/wire";
-import type { X509Certificate } from "node:crypto";
 import { type Insertable, type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { hashPassword, passwordProblem } from "../auth/password.ts";
@@ -99,7 +99,9 @@ export class Authenticators {
     const row = await this.get(this.#ctx.store.db, id);
     if (row.method !== "updb") throw apiError("CAN_NOT_UPDATE_AUTHENTICATOR");
     const passwordHash =
-      change.password === undefined ? undefined : await this.#hash(this.#ctx.store.db, row.identity_id, change.password);
+      change.password === undefined
+        ? undefined
+        : await this.#hash(this.#ctx.store.db, row.identity_id, change.password);
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
         await trx
@@ -156,16 +158,26 @@ export class Authenticators {
   ): Promise<{ certPem: string }> {
     const row = await this.owned(this.#ctx.store.db, id, identityId);
     if (row.method !== "cert" || !row.is_issued_by_network) {
-      throw apiError("INVALID_AUTHENTICATOR_PROPERTIES", unhandledCause("only certificates issued by the network can be extended"));
+      throw apiError(
+        "INVALID_AUTHENTICATOR_PROPERTIES",
+        unhandledCause("only certificates issued by the network can be extended"),
+      );
     }
     if (leaf === undefined || fingerprint(leaf) !== row.fingerprint) {
-      throw apiError("INVALID_CLIENT_CERT", unhandledCause("the connection must present the certificate that is to be extended"));
+      throw apiError(
+        "INVALID_CLIENT_CERT",
+        unhandledCause("the connection must present the certificate that is to be extended"),
+      );
     }
     const issued = await this.#ctx.pki.issueIdentityCertificate(csr);
     await this.#ctx.store.transaction(async (trx) => {
       await trx
         .updateTable("authenticator")
-        .set({ unverified_cert_pem: issued.pem, unverified_fingerprint: issued.fingerprint, updated_at: this.#ctx.now() })
+        .set({
+          unverified_cert_pem: issued.pem,
+          unverified_fingerprint: issued.fingerprint,
+          updated_at: this.#ctx.now(),
+        })
         .where("id", "=", id)
         .execute();
       await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
@@ -272,7 +284,8 @@ export class Authenticators {
       .where("is_verified", "=", true)
       .execute();
     const ca = cas.find((each) => chains(leaf, parseCertificates(each.cert_pem)));
-    if (ca === undefined) throw apiError("INVALID_CLIENT_CERT", unhandledCause("the certificate was issued by no known CA"));
+    if (ca === undefined)
+      throw apiError("INVALID_CLIENT_CERT", unhandledCause("the certificate was issued by no known CA"));
     return { isIssuedByNetwork: false, caId: ca.id };
   }
 

@@ -145,7 +145,9 @@ export class Configs {
           .execute();
         if (users.length > 0) {
           const ids = users.map((user) => user.identity_id).join(", ");
-          const cause = unhandledCause(`config ${id} is a service config of the identities ${ids}: remove it there first`);
+          const cause = unhandledCause(
+            `config ${id} is a service config of the identities ${ids}: remove it there first`,
+          );
           throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
         }
         await this.#touchServices(trx, sql`c.id = ${id}`);

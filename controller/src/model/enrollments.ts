@@ -1,5 +1,5 @@
-import { apiError, fieldError, unhandledCause } from "@sallyport/api";
 import { randomUUID } from "node:crypto";
+import { apiError, fieldError, unhandledCause } from "@sallyport/api";
 import type { Selectable } from "kysely";
 import { sql } from "kysely";
 import { appendChange } from "../store/change-log.ts";
@@ -143,7 +143,12 @@ export class Enrollments {
    * @throws ApiError 400 `INVALID_ENROLLMENT_TOKEN`, `INVALID_ENROLL_METHOD`, `ENROLLMENT_EXPIRED`
    */
   async claim(trx: Db, token: string, method: EnrollmentMethod): Promise<EnrollmentRow> {
-    const row = await trx.selectFrom("enrollment").selectAll().where("token", "=", token).forUpdate().executeTakeFirst();
+    const row = await trx
+      .selectFrom("enrollment")
+      .selectAll()
+      .where("token", "=", token)
+      .forUpdate()
+      .executeTakeFirst();
     if (row === undefined) throw apiError("INVALID_ENROLLMENT_TOKEN");
     if (row.method !== method) {
       throw apiError("INVALID_ENROLL_METHOD", unhandledCause(`the token is for method ${row.method}, not ${method}`));

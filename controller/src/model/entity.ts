@@ -63,11 +63,7 @@ export function found<T>(row: T | undefined, table: EntityTable, id: string): T 
 }
 
 /** The names of entities by id; ids that are unknown are left out. */
-export async function namesOf(
-  db: Db,
-  table: EntityTable,
-  ids: Iterable<string>,
-): Promise<ReadonlyMap<string, string>> {
+export async function namesOf(db: Db, table: EntityTable, ids: Iterable<string>): Promise<ReadonlyMap<string, string>> {
   const wanted = [...new Set(ids)];
   if (wanted.length === 0) return new Map();
   const { rows } = await sql<{ id: string; name: string }>`

@@ -1,4 +1,11 @@
-import { apiError, fieldError, type identityCreate, type identityPatch, notFound, unhandledCause } from "@sallyport/api";
+import {
+  apiError,
+  fieldError,
+  type identityCreate,
+  type identityPatch,
+  notFound,
+  unhandledCause,
+} from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { appendChange } from "../store/change-log.ts";
@@ -127,7 +134,9 @@ export class Identities {
         throw apiError("ENTITY_CAN_NOT_BE_DELETED", unhandledCause("the default admin identity can not be deleted"));
       }
       if (row.type_id === "Router") {
-        const cause = unhandledCause(`identity ${id} belongs to the router ${id}: delete the router, or turn its tunneler off`);
+        const cause = unhandledCause(
+          `identity ${id} belongs to the router ${id}: delete the router, or turn its tunneler off`,
+        );
         throw apiError("ENTITY_CAN_NOT_BE_DELETED", cause);
       }
       await this.remove(trx, row);
@@ -205,7 +214,11 @@ export class Identities {
           .where("id", "=", pair.configId)
           .executeTakeFirst();
         if (config === undefined) throw notFound("config", pair.configId);
-        const service = await trx.selectFrom("service").select("id").where("id", "=", pair.serviceId).executeTakeFirst();
+        const service = await trx
+          .selectFrom("service")
+          .select("id")
+          .where("id", "=", pair.serviceId)
+          .executeTakeFirst();
         if (service === undefined) throw notFound("service", pair.serviceId);
         await trx
           .insertInto("identity_service_config")
@@ -216,9 +229,7 @@ export class Identities {
             config_id: pair.configId,
           })
           .onConflict((conflict) =>
-            conflict
-              .columns(["identity_id", "service_id", "config_type_id"])
-              .doUpdateSet({ config_id: pair.configId }),
+            conflict.columns(["identity_id", "service_id", "config_type_id"]).doUpdateSet({ config_id: pair.configId }),
           )
           .execute();
       }

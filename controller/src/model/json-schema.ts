@@ -29,7 +29,11 @@ export class SchemaCache {
     if (validate(data)) return;
     const first = validate.errors?.[0];
     const field = first === undefined ? "data" : fieldOf(first);
-    throw fieldError(field, `${field} is invalid: ${first?.message ?? "does not match the schema"}`, valueAt(data, first));
+    throw fieldError(
+      field,
+      `${field} is invalid: ${first?.message ?? "does not match the schema"}`,
+      valueAt(data, first),
+    );
   }
 
   #compile(schema: Record<string, unknown>): ValidateFunction {

@@ -1,11 +1,12 @@
-import type { ModelContext } from "./context.ts";
 import { ApiSessions } from "./api-sessions.ts";
 import { Authenticators } from "./authenticators.ts";
 import { Configs } from "./configs.ts";
+import type { ModelContext } from "./context.ts";
 import { Enrollments } from "./enrollments.ts";
 import { Identities } from "./identities.ts";
 import { EDGE_ROUTER_POLICY, Policies, SERVICE_EDGE_ROUTER_POLICY, SERVICE_POLICY } from "./policies.ts";
 import { Routers } from "./routers.ts";
+import { ServiceUpdates } from "./service-updates.ts";
 import { Services } from "./services.ts";
 import { Sessions } from "./sessions.ts";
 import { Terminators } from "./terminators.ts";
@@ -24,12 +25,15 @@ export interface Model {
   readonly terminators: Terminators;
   readonly apiSessions: ApiSessions;
   readonly sessions: Sessions;
+  /** Follows the change log while the upkeep runs. */
+  readonly serviceUpdates: ServiceUpdates;
 }
 
 /** The model on a store. It starts nothing: see `upkeep.ts` for what runs by time. */
 export function createModel(ctx: ModelContext): Model {
   const enrollments = new Enrollments(ctx);
   const identities = new Identities(ctx, enrollments);
+  const servicePolicies = new Policies(ctx, SERVICE_POLICY);
   return {
     identities,
     enrollments,
@@ -37,11 +41,12 @@ export function createModel(ctx: ModelContext): Model {
     routers: new Routers(ctx, enrollments, identities),
     services: new Services(ctx),
     configs: new Configs(ctx),
-    servicePolicies: new Policies(ctx, SERVICE_POLICY),
+    servicePolicies,
     edgeRouterPolicies: new Policies(ctx, EDGE_ROUTER_POLICY),
     serviceEdgeRouterPolicies: new Policies(ctx, SERVICE_EDGE_ROUTER_POLICY),
     terminators: new Terminators(ctx),
     apiSessions: new ApiSessions(ctx),
     sessions: new Sessions(ctx),
+    serviceUpdates: new ServiceUpdates(ctx, { servicePolicies }),
   };
 }

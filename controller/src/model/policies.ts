@@ -135,7 +135,9 @@ export class Policies {
       ({ side }) => sql`${refIds(this.kind.table, side)} AS ${sql.ref(`${side}_ids`)}`,
     );
     const { rows } = await sql<Record<string, unknown>>`
-      SELECT p.*, ${sql.join(arrays)} FROM ${sql.table(this.kind.table)} p WHERE p.id = ANY (${ids}::text[])`.execute(db);
+      SELECT p.*, ${sql.join(arrays)} FROM ${sql.table(this.kind.table)} p WHERE p.id = ANY (${ids}::text[])`.execute(
+      db,
+    );
     const byId = new Map(rows.map((row) => [String(row["id"]), this.#record(row)]));
     return ids.flatMap((id) => byId.get(id) ?? []);
   }
@@ -212,7 +214,6 @@ export class Policies {
 export function selectorOf(policy: PolicyRecord, side: PolicySide): RoleSelector {
   return policy.selectors[side] ?? NOTHING;
 }
-
 
 function changeBefore(policy: PolicyRecord): Record<string, unknown> {
   const sides = Object.entries(policy.selectors).map(([side, { all, attrs, ids }]) => [

@@ -1,9 +1,4 @@
-import {
-  apiError,
-  type edgeRouterCreate,
-  type edgeRouterPatch,
-  unhandledCause,
-} from "@sallyport/api";
+import { apiError, type edgeRouterCreate, type edgeRouterPatch, unhandledCause } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { appendChange } from "../store/change-log.ts";
@@ -151,7 +146,11 @@ export class Routers {
   }
 
   /** Keeps a renewed certificate until the router confirms it; the present one stays valid. */
-  async setUnverifiedCertificate(trx: Db, id: string, certificate: { pem: string; fingerprint: string }): Promise<void> {
+  async setUnverifiedCertificate(
+    trx: Db,
+    id: string,
+    certificate: { pem: string; fingerprint: string },
+  ): Promise<void> {
     await trx
       .updateTable("router")
       .set({ unverified_cert_pem: certificate.pem, unverified_fingerprint: certificate.fingerprint })

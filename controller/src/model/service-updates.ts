@@ -1,10 +1,10 @@
 import type { ChangeRow } from "../store/change-log.ts";
-import { matches, type RoleSelector } from "./role-selector.ts";
 import type { PolicyBefore, Semantic } from "../store/schema.ts";
 import type { Attributed } from "./access.ts";
 import type { ModelContext } from "./context.ts";
-import { selectorOf } from "./policies.ts";
 import type { Policies } from "./policies.ts";
+import { selectorOf } from "./policies.ts";
+import { matches, type RoleSelector } from "./role-selector.ts";
 
 /** The parts of the model that stamps are derived with. */
 interface StampSources {

@@ -59,7 +59,8 @@ export class Services {
           .set({
             name: change.name,
             attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
-            terminator_strategy: change.terminatorStrategy === undefined ? undefined : strategy(change.terminatorStrategy),
+            terminator_strategy:
+              change.terminatorStrategy === undefined ? undefined : strategy(change.terminatorStrategy),
             max_idle_time_millis: change.maxIdleTimeMillis,
             tags: json(change.tags),
             updated_at: this.#ctx.now(),

@@ -1,5 +1,5 @@
-import { apiError, fieldError, notFound } from "@sallyport/api";
 import { randomUUID } from "node:crypto";
+import { apiError, fieldError, notFound } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import { appendChange } from "../store/change-log.ts";
 import { timeOrderedId } from "../store/ids.ts";

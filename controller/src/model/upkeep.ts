@@ -13,8 +13,8 @@ export interface Upkeep {
 }
 
 /**
- * What the model does by time and after changes: ends expired API sessions, writes noted activity, and ends sessions that policy
- * no longer allows. A failure is logged and the work tried again at its next time.
+ * What the model does by time and after changes: ends expired API sessions, writes noted activity, ends sessions that policy
+ * no longer allows, and keeps the stamps of service updates. A failure is logged and the work tried again at its next time.
  */
 export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
   const running = new Set<Promise<void>>();
@@ -70,12 +70,14 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
     onReset: () => run("access", checkAccess),
   });
   run("access", checkAccess);
+  model.serviceUpdates.start();
 
   return {
     async stop() {
       clearInterval(sweeper);
       clearInterval(flusher);
       unsubscribe();
+      model.serviceUpdates.stop();
       stopped = true;
       await Promise.all(running);
       await model.apiSessions.flush();

@@ -157,6 +157,11 @@ export interface AuthenticatorTable extends EntityTable {
   last_auth_resolved_to_root: Generated<boolean>;
 }
 
+export interface RouterReport {
+  hostname?: string;
+  version?: { version: string; revision: string; buildDate: string; os: string; arch: string };
+}
+
 export interface RouterTable extends NamedTable {
   kind: Generated<"edge" | "transit">;
   attrs: Generated<string[]>;
@@ -171,6 +176,8 @@ export interface RouterTable extends NamedTable {
   unverified_cert_pem: string | null;
   app_data: JsonDefault<Tags>;
   ctrl_chan_listeners: JsonDefault<Record<string, string[]>>;
+  /** What the router last said about itself: `hostname`, `version`. */
+  report: JsonDefault<RouterReport>;
   interfaces: JsonDefault<unknown[]>;
 }
 

@@ -10,8 +10,8 @@ import {
 } from "@sallyport/api";
 import type { Selectable } from "kysely";
 import type { z } from "zod";
-import type { AuthenticatorRow } from "../../model/authenticators.ts";
 import type { AuthPolicyRow } from "../../model/auth-policies.ts";
+import type { AuthenticatorRow } from "../../model/authenticators.ts";
 import type { EnrollmentRow } from "../../model/enrollments.ts";
 import { namesOf } from "../../model/entity.ts";
 import type { CaTable, ExtJwtSignerTable } from "../../store/schema.ts";

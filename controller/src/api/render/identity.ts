@@ -1,7 +1,7 @@
 import { apiTime, type identityDetail } from "@sallyport/api";
 import { sql } from "kysely";
 import type { z } from "zod";
-import { isDisabled, type IdentityRow } from "../../model/identities.ts";
+import { type IdentityRow, isDisabled } from "../../model/identities.ts";
 import type { EnrollmentMethod } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { identityLinks, ref } from "../links.ts";
@@ -29,10 +29,7 @@ interface Related {
 }
 
 /** Identities with all that is shown with them, read in one statement for the whole page. */
-export async function renderIdentities(
-  deps: ApiDependencies,
-  rows: readonly IdentityRow[],
-): Promise<IdentityDetail[]> {
+export async function renderIdentities(deps: ApiDependencies, rows: readonly IdentityRow[]): Promise<IdentityDetail[]> {
   if (rows.length === 0) return [];
   const ids = rows.map((row) => row.id);
   const { rows: related } = await sql<Related>`

@@ -7,7 +7,6 @@ import { baseOf } from "./base.ts";
 
 export type EdgeRouterDetail = z.input<typeof edgeRouterDetail>;
 
-const OFFLINE: RouterState = { isOnline: false, hostname: "", supportedProtocols: {}, syncStatus: "SYNC_UNKNOWN" };
 const UNKNOWN_VERSION = { arch: "", buildDate: "", os: "", revision: "", version: "" };
 
 interface EnrollmentOfRouter {
@@ -32,7 +31,7 @@ export async function renderEdgeRouters(
     for (const enrollment of found.rows) enrollments.set(enrollment.router_id, enrollment);
   }
   return rows.map((row) => {
-    const state = deps.fabric.routerState(row.id) ?? OFFLINE;
+    const state = deps.fabric.routerState(row.id) ?? offline(row);
     const enrollment = enrollments.get(row.id);
     return {
       ...baseOf("edge-routers", row),
@@ -56,6 +55,17 @@ export async function renderEdgeRouters(
       versionInfo: state.versionInfo ?? UNKNOWN_VERSION,
     };
   });
+}
+
+/** A router that is not connected has no addresses; its name and version are those it had last. */
+function offline({ report }: RouterRow): RouterState {
+  return {
+    isOnline: false,
+    hostname: report.hostname ?? "",
+    supportedProtocols: {},
+    syncStatus: "SYNC_UNKNOWN",
+    ...(report.version === undefined ? {} : { versionInfo: report.version }),
+  };
 }
 
 /** What clients, too, learn about an edge router. The name is the same everywhere: C clients tell connections apart by it. */

@@ -38,7 +38,9 @@ export async function renderServices(
   if (rows.length === 0) return [];
   const ids = rows.map((row) => row.id);
   const types = beholder.configTypes;
-  const asked = types.includes("all") ? sql`true` : sql`(t.id = ANY (${types}::text[]) OR t.name = ANY (${types}::text[]))`;
+  const asked = types.includes("all")
+    ? sql`true`
+    : sql`(t.id = ANY (${types}::text[]) OR t.name = ANY (${types}::text[]))`;
   const { rows: configs } = await sql<ShownConfig>`
     SELECT u.service_id, u.config_id, t.name AS type_name, u.is_override, ${asked} AS is_asked,
       CASE WHEN ${asked} THEN c.data END AS data

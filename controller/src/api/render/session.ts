@@ -1,13 +1,13 @@
 import {
-  apiTime,
   type apiSessionDetail,
+  apiTime,
   type currentApiSessionDetail,
   type sessionCertificateDetail,
   type sessionManagementDetail,
 } from "@sallyport/api";
 import type { z } from "zod";
-import type { ApiSessionCertificateRow, ApiSessionRow } from "../../model/api-sessions.ts";
 import { grantsOf } from "../../model/access.ts";
+import type { ApiSessionCertificateRow, ApiSessionRow } from "../../model/api-sessions.ts";
 import { namesOf } from "../../model/entity.ts";
 import { matches } from "../../model/role-selector.ts";
 import type { SessionRow } from "../../model/sessions.ts";
@@ -110,8 +110,7 @@ export async function renderSessions(
       ...baseOf("sessions", row),
       apiSession: ref("api-sessions", row.api_session_id),
       apiSessionId: row.api_session_id,
-      edgeRouters:
-        identity === undefined || service === undefined ? [] : await sessionRouters(deps, identity, service),
+      edgeRouters: identity === undefined || service === undefined ? [] : await sessionRouters(deps, identity, service),
       identityId: row.identity_id,
       service: ref("services", row.service_id, service?.name),
       serviceId: row.service_id,

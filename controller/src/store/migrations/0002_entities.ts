@@ -151,6 +151,7 @@ const STATEMENTS: readonly string[] = [
     unverified_cert_pem text COLLATE "C",
     app_data jsonb NOT NULL DEFAULT '{}',
     ctrl_chan_listeners jsonb NOT NULL DEFAULT '{}',
+    report jsonb NOT NULL DEFAULT '{}',
     interfaces jsonb NOT NULL DEFAULT '[]'
   ) WITH (fillfactor = 90)`,
   `CREATE INDEX router_attrs ON router USING gin (attrs) WITH (fastupdate = off)`,

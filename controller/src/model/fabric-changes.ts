@@ -1,0 +1,96 @@
+import type { ApiSessionRecord, ModelChange } from "../fabric/ports.ts";
+import type { ChangeRow } from "../store/change-log.ts";
+import type { ApiSessionBefore, SessionBefore } from "../store/schema.ts";
+import type { ModelContext } from "./context.ts";
+
+type Handler = (change: ModelChange) => void;
+interface Ends {
+  routerId: string;
+  serviceId: string;
+}
+
+/** Gives the fabric the changes of the log that concern routers, in the order in which they were written. */
+export class FabricChanges {
+  readonly #ctx: ModelContext;
+  readonly #sessionRecords: (ids: readonly string[]) => Promise<readonly ApiSessionRecord[]>;
+  readonly #handlers = new Set<Handler>();
+  #unsubscribe: (() => void) | undefined;
+
+  constructor(ctx: ModelContext, sessionRecords: (ids: readonly string[]) => Promise<readonly ApiSessionRecord[]>) {
+    this.#ctx = ctx;
+    this.#sessionRecords = sessionRecords;
+  }
+
+  add(handler: Handler): () => void {
+    this.#handlers.add(handler);
+    this.#unsubscribe ??= this.#ctx.store.changes.subscribe({
+      name: "fabric",
+      onChanges: (rows) => this.#apply(rows),
+      onReset: () => this.#reload(),
+    });
+    return () => {
+      this.#handlers.delete(handler);
+      if (this.#handlers.size === 0) this.close();
+    };
+  }
+
+  close(): void {
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+  }
+
+  async #apply(rows: readonly ChangeRow[]): Promise<void> {
+    const changed = rows.filter((row) => row.kind === "api_session" && row.op !== "delete").map((row) => row.key);
+    const records = changed.length === 0 ? [] : await this.#sessionRecords([...new Set(changed)]);
+    const sessions = new Map(records.map((record) => [record.id, record]));
+    for (const row of rows) {
+      const change = changeOf(row, sessions);
+      if (change !== undefined) for (const handler of this.#handlers) handler(change);
+    }
+  }
+
+  /** Changes were lost: what can still be told is that every router may have changed, which is checked against its present state. */
+  async #reload(): Promise<void> {
+    this.#ctx.log.warn({}, "the change log was too far ahead: routers are checked again");
+    const routers = await this.#ctx.store.db.selectFrom("router").select("id").execute();
+    for (const { id } of routers) {
+      for (const handler of this.#handlers) handler({ kind: "router-changed", routerId: id });
+    }
+  }
+}
+
+function changeOf(row: ChangeRow, sessions: ReadonlyMap<string, ApiSessionRecord>): ModelChange | undefined {
+  const isGone = row.op === "delete";
+  switch (row.kind) {
+    case "api_session": {
+      if (isGone) {
+        const before = row.before as ApiSessionBefore | null;
+        return { kind: "api-session-removed", id: row.key, token: before?.token ?? "" };
+      }
+      const session = sessions.get(row.key);
+      // Already gone again: its removal follows.
+      if (session === undefined) return undefined;
+      return { kind: row.op === "create" ? "api-session-added" : "api-session-updated", session };
+    }
+    case "session": {
+      const before = row.before as SessionBefore | null;
+      return isGone ? { kind: "session-removed", id: row.key, token: before?.token ?? "" } : undefined;
+    }
+    case "router":
+      return { kind: isGone ? "router-removed" : "router-changed", routerId: row.key };
+    case "service":
+      return { kind: isGone ? "service-removed" : "service-changed", serviceId: row.key };
+    case "terminator": {
+      const ends = row.before as Ends | null;
+      const kind = isGone ? "terminator-removed" : row.op === "create" ? "terminator-added" : "terminator-changed";
+      return {
+        kind,
+        terminatorId: row.key,
+        routerId: ends?.routerId ?? "",
+        serviceId: ends?.serviceId ?? "",
+      };
+    }
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,180 @@
+import { ApiError } from "@sallyport/api";
+import { sql } from "kysely";
+import {
+  type Denial,
+  DenialCode,
+  type FabricModel,
+  isDenial,
+  type TunnelApiSession,
+  type TunnelClientInfo,
+  type TunnelService,
+} from "../fabric/ports.ts";
+import { grantedServices, grantsOf, mayUseRouter, permissionsOn } from "./access.ts";
+import type { ApiSessionRow } from "./api-sessions.ts";
+import type { ModelContext } from "./context.ts";
+import { circuitService } from "./fabric-terminators.ts";
+import type { IdentityRow } from "./identities.ts";
+import type { Model } from "./model.ts";
+import type { RouterRow } from "./routers.ts";
+import type { ServiceRow } from "./services.ts";
+
+type TunnelPart = Pick<FabricModel, "openTunnelApiSession" | "tunnelServices" | "openTunnelSession">;
+
+/** A router asks again this long before its session would end. */
+const REFRESH_AHEAD_MS = 10_000;
+
+interface Tunneler {
+  readonly router: RouterRow;
+  readonly identity: IdentityRow;
+}
+
+/** What the fabric asks for routers that are tunnelers: they act as the identity with their own id. */
+export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
+  const { store } = ctx;
+  const { db } = store;
+
+  const tunneler = async (routerId: string): Promise<Tunneler | Denial> => {
+    const router = await model.routers.find(db, routerId);
+    const identity = await model.identities.find(db, routerId);
+    if (router?.is_tunneler_enabled !== true || identity?.type_id !== "Router") {
+      return { denied: DenialCode.TunnelingNotEnabled };
+    }
+    return { router, identity };
+  };
+
+  const newest = (identityId: string): Promise<ApiSessionRow | undefined> =>
+    db
+      .selectFrom("api_session")
+      .selectAll()
+      .where("identity_id", "=", identityId)
+      .orderBy("id", "desc")
+      .executeTakeFirst();
+
+  const open = async (identity: IdentityRow, remoteAddress: string, configTypes: readonly string[]) =>
+    store.transaction((trx) =>
+      model.apiSessions.insert(trx, {
+        identityId: identity.id,
+        authenticatorId: identity.id,
+        ipAddress: remoteAddress.replace(/:\d+$/, ""),
+        configTypes,
+        certFingerprints: [],
+        improperClientCertChain: false,
+      }),
+    );
+
+  const shown = (identity: IdentityRow, session: ApiSessionRow): TunnelApiSession => ({
+    id: session.id,
+    token: session.token,
+    identityId: identity.id,
+    identityName: identity.name,
+    refreshIntervalSeconds: Math.max(1, Math.floor((model.apiSessions.timeoutMs - REFRESH_AHEAD_MS) / 1000)),
+    defaultHostingPrecedence: identity.default_hosting_precedence,
+    defaultHostingCost: identity.default_hosting_cost,
+    appDataJson: JSON.stringify(identity.app_data),
+    servicePrecedences: new Map(Object.entries(identity.service_hosting_precedences)),
+    serviceCosts: new Map(Object.entries(identity.service_hosting_costs)),
+  });
+
+  return {
+    async openTunnelApiSession(routerId, client) {
+      const found = await tunneler(routerId);
+      if (isDenial(found)) return found;
+      const { identity } = found;
+      await store.transaction((trx) => model.identities.saveInfo(trx, identity.id, infoOf(client)));
+      const present = await newest(identity.id);
+      if (present !== undefined && !model.apiSessions.isExpired(present)) {
+        model.apiSessions.touch(present.id);
+        return shown(identity, present);
+      }
+      return shown(identity, await open(identity, client.remoteAddress, client.configTypes));
+    },
+
+    async tunnelServices(routerId, lastUpdate) {
+      const found = await tunneler(routerId);
+      if (isDenial(found)) return found;
+      const session = await newest(routerId);
+      const changedAt = await model.serviceUpdates.lastChange(found.identity, session?.created_at ?? ctx.now());
+      const stamp = changedAt.toISOString();
+      if (stamp === lastUpdate) return undefined;
+      const grants = await grantsOf(db, found.identity);
+      const rows = await db
+        .selectFrom("service")
+        .selectAll()
+        .where(grantedServices(grants, "service"))
+        .orderBy("id")
+        .execute();
+      const configs = await configsOf(found.identity.id, session?.config_types ?? [], rows);
+      const services = rows.map(
+        (row): TunnelService => ({
+          id: row.id,
+          name: row.name,
+          permissions: permissionsOn(grants, row),
+          encryptionRequired: row.encryption_required,
+          configJson: JSON.stringify(configs.get(row.id) ?? {}),
+          tagsJson: JSON.stringify(row.tags),
+        }),
+      );
+      return { lastUpdate: stamp, services };
+    },
+
+    async openTunnelSession(request) {
+      const found = await tunneler(request.routerId);
+      if (isDenial(found)) return found;
+      const { identity, router } = found;
+      const service = await model.services.findByIdOrName(db, request.serviceName);
+      if (service === undefined) return { denied: DenialCode.InvalidService };
+      const present = await newest(identity.id);
+      const isUsable =
+        present !== undefined && present.id === request.apiSessionId && !model.apiSessions.isExpired(present);
+      const apiSession = isUsable ? present : await open(identity, request.remoteAddress, present?.config_types ?? []);
+      model.apiSessions.touch(apiSession.id);
+      if (!(await mayUseRouter(db, identity, service, router))) {
+        return { denied: DenialCode.InvalidEdgeRouterForSession };
+      }
+      try {
+        const session = await model.sessions.create(apiSession, identity, {
+          serviceId: service.id,
+          type: request.type,
+        });
+        return {
+          identityId: identity.id,
+          sessionId: session.id,
+          apiSessionId: apiSession.id,
+          service: circuitService(service),
+          sessionToken: session.token,
+          ...(isUsable ? {} : { newApiSession: shown(identity, apiSession) }),
+        };
+      } catch (error) {
+        if (error instanceof ApiError) return { denied: DenialCode.AccessDenied, message: error.message };
+        throw error;
+      }
+    },
+  };
+
+  async function configsOf(
+    identityId: string,
+    types: readonly string[],
+    services: readonly ServiceRow[],
+  ): Promise<ReadonlyMap<string, Record<string, unknown>>> {
+    const ids = services.map((service) => service.id);
+    const asked = types.includes("all")
+      ? sql`true`
+      : sql`(t.id = ANY (${types}::text[]) OR t.name = ANY (${types}::text[]))`;
+    const { rows } = await sql<{ service_id: string; name: string; data: unknown }>`
+      SELECT u.service_id, t.name, c.data
+      FROM (SELECT service_id, config_id, 0 AS rank FROM service_config WHERE service_id = ANY (${ids}::text[])
+        UNION ALL SELECT service_id, config_id, 1 FROM identity_service_config
+          WHERE identity_id = ${identityId} AND service_id = ANY (${ids}::text[])) u
+      JOIN config c ON c.id = u.config_id JOIN config_type t ON t.id = c.config_type_id
+      WHERE ${asked} ORDER BY u.rank`.execute(db);
+    const configs = new Map<string, Record<string, unknown>>();
+    for (const { service_id, name, data } of rows) {
+      configs.set(service_id, { ...configs.get(service_id), [name]: data });
+    }
+    return configs;
+  }
+}
+
+function infoOf({ envInfo, sdkInfo }: TunnelClientInfo) {
+  return { envInfo: { ...envInfo }, sdkInfo: { ...sdkInfo } };
+}
