@@ -24,6 +24,7 @@ import { CircuitMessages } from "./circuit-messages.ts";
 import { CircuitRegistry } from "./circuit-registry.ts";
 import { DynamicCosts } from "./costs.ts";
 import { type FabricEventHandler, FabricEvents } from "./fabric-events.ts";
+import { IdentityConnections } from "./identity-connections.ts";
 import { LinkMessages } from "./link-messages.ts";
 import { type Link, linkCost } from "./link-table.ts";
 import { Mesh } from "./mesh.ts";
@@ -103,6 +104,7 @@ export class Fabric {
   readonly #log: Logger;
   readonly #events = new FabricEvents();
   readonly #costs = new DynamicCosts();
+  readonly #identities = new IdentityConnections();
   readonly #mesh: Mesh;
   readonly #exchange: RouteExchange;
   readonly #circuits: CircuitRegistry;
@@ -149,7 +151,7 @@ export class Fabric {
     const circuitMessages = new CircuitMessages({ model, builder, circuits, exchange, rerouter, links, log });
     const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, log });
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, terminators, log });
-    const routers = new RouterMessages({ model, log });
+    const routers = new RouterMessages({ model, identities: this.#identities, log });
     this.#handlers = [links, circuitMessages, terminators, tunnels, routers, this.#sessions, this.#validation];
     this.#start(parts.port);
   }
@@ -159,9 +161,19 @@ export class Fabric {
     return this.#mesh.routers().map(routerState);
   }
 
-  router(id: string): RouterState | undefined {
+  /** Undefined for a router that is not connected. */
+  routerState(id: string): RouterState | undefined {
     const router = this.#mesh.router(id);
     return router === undefined ? undefined : routerState(router);
+  }
+
+  onlineRouterIds(): string[] {
+    return this.#mesh.routers().map((router) => router.id);
+  }
+
+  /** Is the identity connected to an edge router? `unknown` while no router has said. */
+  identityConnection(identityId: string): "online" | "offline" | "unknown" {
+    return this.#identities.state(identityId);
   }
 
   circuits(): Circuit[] {
@@ -367,6 +379,7 @@ export class Fabric {
 
   /** A router did not come back in time. */
   #gone(routerId: string): void {
+    this.#identities.forget(routerId);
     this.#linkMessages.forgetDialedBy(routerId);
     for (const link of this.#mesh.links.of(routerId)) {
       this.#background(this.#rerouter.linkLost(link.id), "rerouting circuits of a router that is gone");

@@ -143,17 +143,6 @@ export type TerminatorOutcome =
   | { readonly outcome: "created" | "existing"; readonly terminator: TerminatorRecord }
   | { readonly outcome: "conflict" | "rejected"; readonly message: string };
 
-export interface IdentityConnectEvent {
-  readonly routerId: string;
-  readonly identityId: string;
-  readonly isConnected: boolean;
-  readonly connections: readonly {
-    readonly connectedAt: Date;
-    readonly source: string;
-    readonly destination: string;
-  }[];
-}
-
 export interface CertificateExtension {
   /** Leaf and intermediates, PEM. */
   readonly clientCertPem: string;
@@ -324,14 +313,6 @@ export interface FabricModel {
   updateTerminator(id: string, change: { readonly cost?: number; readonly precedence?: Precedence }): Promise<boolean>;
   /** Deletes those of `ids` that belong to `routerId`; other ids are left alone without a word. Returns the deleted ids. */
   deleteTerminators(routerId: string, ids: readonly string[]): Promise<readonly string[]>;
-
-  // Identities
-  /** `fullState`: the router's connections are exactly those of `events`. */
-  recordIdentityConnections(
-    routerId: string,
-    fullState: boolean,
-    events: readonly IdentityConnectEvent[],
-  ): Promise<void>;
 
   // Embedded tunneler of a router, protocol version 1. Denial code 7 when the router has no identity of its own or tunneling is off
   openTunnelApiSession(routerId: string, client: TunnelClientInfo): Promise<TunnelApiSession | Denial>;

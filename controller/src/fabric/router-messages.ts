@@ -9,6 +9,7 @@ import {
   Headers,
   type Logger,
 } from "@sallyport/wire";
+import type { IdentityConnections } from "./identity-connections.ts";
 import { onMessage } from "./inbound.ts";
 import type { FabricModel } from "./ports.ts";
 import { FabricRefusal, reply, serveFabricRequest, serveNotice, verificationAnswer } from "./requests.ts";
@@ -21,10 +22,10 @@ export interface RouterMessagesParts {
     | "dequiesceRouter"
     | "deleteRouter"
     | "saveRouterInterfaces"
-    | "recordIdentityConnections"
     | "extendRouterCertificates"
     | "verifyRouterCertificate"
   >;
+  readonly identities: IdentityConnections;
   readonly log: Logger;
 }
 
@@ -74,8 +75,8 @@ export class RouterMessages {
     onMessage(router, ControlType.RouterInterfacesUpdate, ctrlPb.RouterInterfacesUpdateSchema, (body, message) =>
       serveFabricRequest(router, lane, message, () => this.#interfaces(router, body)),
     );
-    onMessage(router, EdgeCtrlType.ConnectEvents, edgeCtrlPb.ConnectEventsSchema, (body, message) =>
-      serveNotice(router, lane, message, () => this.#connectEvents(router, body)),
+    onMessage(router, EdgeCtrlType.ConnectEvents, edgeCtrlPb.ConnectEventsSchema, (body) =>
+      this.#connectEvents(router, body),
     );
     onMessage(
       router,
@@ -117,12 +118,11 @@ export class RouterMessages {
     return "success";
   }
 
-  async #connectEvents(router: RouterConnection, body: edgeCtrlPb.ConnectEvents): Promise<void> {
-    await this.#parts.model.recordIdentityConnections(
+  #connectEvents(router: RouterConnection, body: edgeCtrlPb.ConnectEvents): void {
+    this.#parts.identities.report(
       router.id,
       body.fullState,
       body.events.map((event) => ({
-        routerId: router.id,
         identityId: event.identityId,
         isConnected: event.isConnected,
         connections: event.connectTimes.map((c) => ({

@@ -1,0 +1,521 @@
+import {
+  ControlHeader,
+  ControlType,
+  CreateCircuitHeader,
+  ctrlPb,
+  decodeControl,
+  EdgeCtrlHeader,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  Headers,
+  type Message,
+  metricsPb,
+} from "@sallyport/wire";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import type { FabricEvent } from "./fabric-events.ts";
+import type { FabricOptions } from "./options.ts";
+import type { TerminatorRecord } from "./ports.ts";
+import type { ScriptedRouter } from "./testing/scripted-router.ts";
+import { TestFabric } from "./testing/test-fabric.ts";
+
+const KEY = 1003;
+const bytes = (text: string) => Buffer.from(text, "utf8");
+
+let net: TestFabric;
+afterEach(() => net.stop());
+
+function dialHeaders(sessionToken = "dial", peerData = new Map([[1008, bytes("bob")]]), instanceId = ""): Headers {
+  return new Headers()
+    .setString(CreateCircuitHeader.SessionToken, sessionToken)
+    .setString(CreateCircuitHeader.ApiSessionToken, "api")
+    .setStringList(CreateCircuitHeader.Fingerprints, ["00".repeat(20)])
+    .setString(CreateCircuitHeader.TerminatorInstanceId, instanceId)
+    .setU32Map(CreateCircuitHeader.PeerData, peerData);
+}
+
+function dial(router: ScriptedRouter, headers: Headers = dialHeaders()): Promise<Message> {
+  return router.request({ contentType: EdgeCtrlType.CreateCircuitV2Request, headers });
+}
+
+function expectEdgeError(message: Message, code: number, text: string | RegExp): void {
+  expect(message.contentType).toBe(EdgeCtrlType.Error);
+  expect(message.headers.getU32(EdgeCtrlHeader.ErrorCode)).toBe(code);
+  expect(message.body.toString()).toMatch(text);
+}
+
+async function link(from: ScriptedRouter, to: ScriptedRouter, id: string, ms: number): Promise<void> {
+  const links = [{ id, destRouterId: to.id, linkProtocol: "tls", dialAddress: "tls:x:1", iteration: 1 }];
+  from.send(ControlType.RouterLinks, encodeControl(ctrlPb.RouterLinksSchema, { links }));
+  await from.roundTrip();
+  for (const router of [from, to]) {
+    const histograms = { [`link.${id}.latency`]: { mean: ms * 1e6 } };
+    router.send(
+      ControlType.Metrics,
+      encodeControl(metricsPb.MetricsMessageSchema, { sourceId: router.id, histograms }),
+    );
+    await router.roundTrip();
+  }
+}
+
+/** A service `svc` hosted at router b, a dial session `dial` of identity `client`; routers a and b with a link `ab`. */
+async function mesh(options: Partial<FabricOptions> = {}, terminator: Partial<TerminatorRecord> = {}) {
+  net = await TestFabric.start(options);
+  net.model.addService("svc");
+  net.model.addTerminator("t1", "svc", "b", { peerData: new Map([[1011, bytes("app")]]), ...terminator });
+  net.model.sessions.set("dial", { id: "s1", type: "Dial", serviceId: "svc", identityId: "client" });
+  const a = await net.connect("a");
+  const b = await net.connect("b");
+  await link(a, b, "ab", 1);
+  return { a, b };
+}
+
+async function established(a: ScriptedRouter, b: ScriptedRouter) {
+  const answer = dial(a);
+  const atA = await a.nextRoute();
+  const atB = await b.nextRoute();
+  a.acceptRoute(atA.message);
+  b.acceptRoute(atB.message);
+  const circuitId = (await answer).headers.getString(CreateCircuitHeader.ResponseCircuitId) ?? "";
+  return { circuitId, atA, atB };
+}
+
+const confirm = (circuitIds: string[], idleTimes: Record<string, bigint> = {}) =>
+  encodeControl(ctrlPb.CircuitConfirmationSchema, { circuitIds, idleTimes });
+const fault = (subject: ctrlPb.FaultSubject, id: string, iteration = 0) =>
+  encodeControl(ctrlPb.FaultSchema, { subject, id, iteration });
+
+describe("a circuit over two routers", () => {
+  test("is built from both routes and answered with address, tags and peer data", async () => {
+    const { a, b } = await mesh();
+    const peerData = new Map([
+      [1008, bytes("bob")],
+      [1112, bytes("10.0.0.1:1")],
+      [1113, bytes("10.0.0.2:2")],
+    ]);
+    const answer = dial(a, dialHeaders("dial", peerData));
+    const atA = await a.nextRoute();
+    const atB = await b.nextRoute();
+    const { circuitId } = atA.route;
+    expect(circuitId).toMatch(/^[0-9A-Za-z]{22}$/);
+    expect(atA.route.egress).toBeUndefined();
+    const egress = atB.route.egress!;
+    expect(egress).toMatchObject({ binding: "edge", destination: "t1" });
+    expect(Object.keys(egress.peerData)).toEqual(["1008"]);
+    const ingressId = atA.route.forwards[0]!.srcAddress;
+    const { Start, End, Link } = ctrlPb.DestType;
+    expect(atA.route.forwards).toMatchObject([
+      { srcAddress: ingressId, dstAddress: "ab", dstType: Link },
+      { srcAddress: "ab", dstAddress: ingressId, dstType: Start },
+    ]);
+    expect(atB.route.forwards).toMatchObject([
+      { srcAddress: "ab", dstAddress: egress.address, dstType: End },
+      { srcAddress: egress.address, dstAddress: "ab", dstType: Link },
+    ]);
+    for (const { route } of [atA, atB]) {
+      expect(route).toMatchObject({ attempt: 0, circuitId });
+      expect(route.tags).toEqual({ serviceId: "svc", clientId: "client", hostId: "host" });
+      expect(route.timeout).toBeGreaterThan(0n);
+      expect(route.timeout).toBeLessThanOrEqual(10_000_000_000n);
+    }
+    a.acceptRoute(atA.message);
+    b.acceptRoute(
+      atB.message,
+      new Map([
+        [KEY, bytes("key")],
+        [1110, bytes("tl")],
+        [1111, bytes("tr")],
+      ]),
+    );
+    const reply = await answer;
+    expect(reply.contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
+    expect(reply.headers.getString(CreateCircuitHeader.ResponseCircuitId)).toBe(circuitId);
+    expect(reply.headers.getString(CreateCircuitHeader.ResponseAddress)).toBe(ingressId);
+    expect(reply.headers.getStringMap(CreateCircuitHeader.ResponseTags)).toEqual(
+      new Map(Object.entries({ serviceId: "svc", clientId: "client", hostId: "host" })),
+    );
+    expect(reply.headers.getU32Map(CreateCircuitHeader.PeerData)).toEqual(
+      new Map([
+        [1011, bytes("app")],
+        [KEY, bytes("key")],
+      ]),
+    );
+    expect(net.fabric.circuits()).toMatchObject([
+      {
+        id: circuitId,
+        clientId: "client",
+        hostId: "host",
+        terminatorId: "t1",
+        route: { routers: ["a", "b"], links: ["ab"] },
+        addresses: {
+          initiatorLocal: "10.0.0.1:1",
+          initiatorRemote: "10.0.0.2:2",
+          terminatorLocal: "tl",
+          terminatorRemote: "tr",
+        },
+      },
+    ]);
+    expect(net.fabric.dynamicCost("t1")).toBe(2);
+  });
+
+  test("the first version of the request works too", async () => {
+    const { a, b } = await mesh();
+    const body = encodeControl(edgeCtrlPb.CreateCircuitRequestSchema, {
+      sessionToken: "dial",
+      apiSessionToken: "api",
+      peerData: { 1008: bytes("bob") },
+    });
+    const answer = a.request({ contentType: EdgeCtrlType.CreateCircuitRequest, body });
+    const routes = [await a.nextRoute(), await b.nextRoute()];
+    a.acceptRoute(routes[0]!.message);
+    b.acceptRoute(routes[1]!.message);
+    const reply = await answer;
+    expect(reply.contentType).toBe(EdgeCtrlType.CreateCircuitResponse);
+    const created = decodeControl(edgeCtrlPb.CreateCircuitResponseSchema, reply.body);
+    expect(created).toMatchObject({
+      circuitId: routes[0]!.route.circuitId,
+      address: routes[0]!.route.forwards[0]!.srcAddress,
+    });
+    expect(created.tags).toEqual({ serviceId: "svc", clientId: "client", hostId: "host" });
+  });
+
+  test("a plain listener gets a circuit by service name, its address and peer data as headers", async () => {
+    const { a, b } = await mesh({}, { instanceId: "i1" });
+    const body = encodeControl(ctrlPb.CircuitRequestSchema, { ingressId: "mine", service: "i1@svc-name" });
+    const answer = a.request({ contentType: ControlType.CircuitRequest, body });
+    const routes = [await a.nextRoute(), await b.nextRoute()];
+    expect(routes[0]!.route.tags).toEqual({ serviceId: "i1@svc", hostId: "host" });
+    a.acceptRoute(routes[0]!.message);
+    b.acceptRoute(routes[1]!.message);
+    const reply = await answer;
+    expect(reply.contentType).toBe(ControlType.CircuitSuccess);
+    expect(reply.body.toString()).toBe(routes[0]!.route.circuitId);
+    expect(reply.headers.getString(ControlHeader.CircuitSuccessAddress)).toBe(routes[0]!.route.forwards[0]!.srcAddress);
+    expect(reply.headers.getString(1011)).toBe("app");
+    const missing = encodeControl(ctrlPb.CircuitRequestSchema, { ingressId: "mine", service: "none" });
+    const failed = await a.request({ contentType: ControlType.CircuitRequest, body: missing });
+    expect(failed.contentType).toBe(ControlType.CircuitFailed);
+    expect(failed.body.toString()).toBe("service none does not exist");
+  });
+});
+
+describe("refused dials", () => {
+  test.each([
+    ["no session token", "", 3, /^invalid session$/],
+    ["an unknown session", "unknown", 3, /^invalid session$/],
+    ["a bind session", "bind", 4, /^incorrect session type$/],
+    ["a router without access", "elsewhere", 5, /^invalid edge router for session$/],
+    ["a service that is gone", "orphan", 6, /^invalid service$/],
+    ["no key where one is required", "secret", 11, /initiator/],
+    ["a service without terminators", "empty", 1, /^service empty has no terminators$/],
+  ])("%s", async (_name, token, code, text) => {
+    const { a } = await mesh();
+    const { model } = net;
+    model.addService("secret", { encryptionRequired: true });
+    model.addService("empty");
+    model.sessions.set("bind", { id: "s", type: "Bind", serviceId: "svc", identityId: "i" });
+    model.sessions.set("elsewhere", { id: "s", type: "Dial", serviceId: "svc", identityId: "i", routers: ["b"] });
+    model.sessions.set("orphan", { id: "s", type: "Dial", serviceId: "gone", identityId: "i" });
+    model.sessions.set("secret", { id: "s", type: "Dial", serviceId: "secret", identityId: "i" });
+    model.sessions.set("empty", { id: "s", type: "Dial", serviceId: "empty", identityId: "i" });
+    expectEdgeError(await dial(a, dialHeaders(token)), code, text);
+    expect(net.fabric.circuits()).toEqual([]);
+  });
+
+  test("malformed peer data is answered", async () => {
+    const { a } = await mesh();
+    const headers = dialHeaders().set(CreateCircuitHeader.PeerData, Buffer.of(1, 2));
+    expectEdgeError(await dial(a, headers), 1, /malformed/);
+  });
+
+  test("no key from the terminating side: the circuit is removed", async () => {
+    const { a, b } = await mesh();
+    net.model.addService("svc", { encryptionRequired: true });
+    const answer = dial(a, dialHeaders("dial", new Map([[KEY, bytes("key")]])));
+    a.acceptRoute((await a.nextRoute()).message);
+    b.acceptRoute((await b.nextRoute()).message);
+    const refused = await answer;
+    expectEdgeError(refused, 11, /terminator/);
+    const unroute = await b.nextUnroute();
+    expect(unroute.now).toBe(true);
+    expect(refused.headers.getString(EdgeCtrlHeader.CircuitId)).toBe(unroute.circuitId);
+    expect(net.fabric.circuits()).toEqual([]);
+  });
+});
+
+describe("attempts", () => {
+  test("a terminator its router does not know is deleted and the next one tried", async () => {
+    const { a, b } = await mesh();
+    net.model.addTerminator("t2", "svc", "b", { cost: 50 });
+    const answer = dial(a);
+    const first = [await a.nextRoute(), await b.nextRoute()];
+    expect(first[1]!.route.egress?.destination).toBe("t1");
+    a.acceptRoute(first[0]!.message);
+    b.refuseRoute(first[1]!.message, 1, "no such terminator");
+    const second = [await a.nextRoute(), await b.nextRoute()];
+    expect(second[1]!.route).toMatchObject({ attempt: 1, circuitId: first[1]!.route.circuitId });
+    expect(second[1]!.route.egress?.destination).toBe("t2");
+    expect(second[0]!.route.forwards[0]!.srcAddress).not.toBe(first[0]!.route.forwards[0]!.srcAddress);
+    expect(net.model.terminators.has("t1")).toBe(false);
+    // An answer of the first attempt counts for nothing.
+    b.acceptRoute(first[1]!.message);
+    a.acceptRoute(second[0]!.message);
+    b.acceptRoute(second[1]!.message);
+    expect((await answer).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
+  });
+
+  test("a terminator of another binding is only marked failed", async () => {
+    const { a, b } = await mesh({ createCircuitRetries: 1 }, { binding: "transport", address: "tcp:localhost:1" });
+    const answer = dial(a);
+    b.refuseRoute((await b.nextRoute()).message, 1, "no such terminator");
+    await a.nextRoute();
+    expectEdgeError(await answer, 1, /exceeded maximum \[1\] retries/);
+    expect(net.model.terminators.get("t1")?.precedence).toBe("failed");
+  });
+
+  test("after the last attempt every router that was told forgets the circuit", async () => {
+    const { a, b } = await mesh();
+    const events: FabricEvent[] = [];
+    net.fabric.onEvent((event) => events.push(event));
+    const answer = dial(a);
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const atA = await a.nextRoute();
+      a.acceptRoute(atA.message);
+      b.refuseRoute((await b.nextRoute()).message, 4, "connection refused");
+    }
+    const refused = await answer;
+    expectEdgeError(
+      refused,
+      1,
+      /^exceeded maximum \[2\] retries creating circuit \[c\/\w{22}\] \(connection refused\)$/,
+    );
+    const circuitId = refused.headers.getString(EdgeCtrlHeader.CircuitId);
+    for (const router of [a, b]) expect(await router.nextUnroute()).toMatchObject({ circuitId, now: true });
+    expect(events).toMatchObject([{ kind: "circuit-failed", circuitId, cause: "ROUTER_ERR_CONN_REFUSED" }]);
+    expect(net.fabric.dynamicCost("t1")).toBe(40);
+    expect(net.model.terminators.has("t1")).toBe(true);
+  });
+
+  test("a router that does not answer costs an attempt", async () => {
+    const { a, b } = await mesh({ routeTimeoutMs: 100, createCircuitRetries: 1 });
+    const answer = dial(a);
+    const late = await b.nextRoute();
+    a.acceptRoute((await a.nextRoute()).message);
+    expectEdgeError(await answer, 1, /no answer from router b within 100 ms/);
+    expect(net.fabric.dynamicCost("t1")).toBe(20);
+    expect(await b.nextUnroute()).toMatchObject({ circuitId: late.route.circuitId, now: true });
+    // The late answer is answered once more, in case the router has the circuit now.
+    b.acceptRoute(late.message);
+    expect(await b.nextUnroute()).toMatchObject({ circuitId: late.route.circuitId, now: true });
+  });
+
+  test("a router that is lost while dialing ends the attempt at once", async () => {
+    const { a, b } = await mesh();
+    const answer = dial(a);
+    await b.nextRoute();
+    b.close();
+    expectEdgeError(await answer, 1, /no online terminators/);
+  });
+
+  test("a router that goes away while its dial is worked on leaves no circuit behind", async () => {
+    const { a, b } = await mesh();
+    dial(a).catch(() => {});
+    const atB = await b.nextRoute();
+    const atA = await a.nextRoute();
+    a.acceptRoute(atA.message);
+    await a.roundTrip();
+    a.close();
+    b.acceptRoute(atB.message);
+    expect(await b.nextUnroute()).toMatchObject({ circuitId: atB.route.circuitId, now: true });
+    expect(net.fabric.circuits()).toEqual([]);
+  });
+});
+
+describe("the end of a circuit", () => {
+  test.each([
+    ["initiating", ctrlPb.FaultSubject.IngressFault],
+    ["terminating", ctrlPb.FaultSubject.EgressFault],
+  ])("the %s end closes: both routers let it run dry", async (_name, subject) => {
+    const { a, b } = await mesh();
+    const { circuitId } = await established(a, b);
+    b.send(ControlType.Fault, fault(subject, circuitId));
+    for (const router of [a, b]) expect(await router.nextUnroute()).toMatchObject({ circuitId, now: false });
+    expect(net.fabric.circuits()).toEqual([]);
+    expect(net.fabric.dynamicCost("t1")).toBe(0);
+    a.send(ControlType.Fault, fault(subject, circuitId));
+    await a.roundTrip();
+    expect(a.pending(ControlType.Unroute)).toEqual([]);
+  });
+
+  test("an end that closes together with its answer ends the circuit after the dial was answered", async () => {
+    const { a, b } = await mesh();
+    const answer = dial(a);
+    const atB = await b.nextRoute();
+    a.acceptRoute((await a.nextRoute()).message);
+    await a.roundTrip();
+    b.acceptRoute(atB.message);
+    b.send(ControlType.Fault, fault(ctrlPb.FaultSubject.EgressFault, atB.route.circuitId));
+    expect((await answer).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
+    expect(await a.nextUnroute()).toMatchObject({ circuitId: atB.route.circuitId, now: false });
+    expect(net.fabric.circuits()).toEqual([]);
+  });
+
+  test("a fault of a router that has nothing to do with the circuit changes nothing", async () => {
+    const { a, b } = await mesh();
+    const { circuitId } = await established(a, b);
+    const c = await net.connect("c");
+    c.send(ControlType.Fault, fault(ctrlPb.FaultSubject.IngressFault, circuitId));
+    c.send(ControlType.Fault, fault(99 as ctrlPb.FaultSubject, circuitId));
+    await c.roundTrip();
+    expect(net.fabric.circuits()).toHaveLength(1);
+  });
+
+  test("an administrator and the end of a service remove circuits at once", async () => {
+    const { a, b } = await mesh();
+    const first = await established(a, b);
+    expect(net.fabric.removeCircuit(first.circuitId)).toBe(true);
+    expect(await a.nextUnroute()).toMatchObject({ circuitId: first.circuitId, now: true });
+    expect(net.fabric.removeCircuit(first.circuitId)).toBe(false);
+    const second = await established(a, b);
+    net.model.emit({ kind: "service-removed", serviceId: "svc" });
+    expect(await a.nextUnroute()).toMatchObject({ circuitId: second.circuitId, now: true });
+  });
+
+  test("confirmation: unknown and foreign circuits are unrouted, idle ones removed", async () => {
+    const { a, b } = await mesh();
+    const { circuitId } = await established(a, b);
+    const c = await net.connect("c");
+    a.send(ControlType.CircuitConfirmation, confirm(["unknown", circuitId]));
+    expect(await a.nextUnroute()).toMatchObject({ circuitId: "unknown", now: true });
+    c.send(ControlType.CircuitConfirmation, confirm([circuitId]));
+    expect(await c.nextUnroute()).toMatchObject({ circuitId, now: true });
+    expect(net.fabric.circuits()).toHaveLength(1);
+    net.model.addService("svc", { maxIdleTimeMs: 90_000 });
+    a.send(ControlType.CircuitConfirmation, confirm([circuitId], { [circuitId]: 89_999_000_000n }));
+    a.send(ControlType.CircuitConfirmation, confirm(["unknown"]));
+    await a.nextUnroute();
+    expect(net.fabric.circuits()).toHaveLength(1);
+    a.send(ControlType.CircuitConfirmation, confirm([circuitId], { [circuitId]: 90_000_000_000n }));
+    expect(await b.nextUnroute()).toMatchObject({ circuitId, now: true });
+  });
+
+  test("confirmation: the circuit of a deleted service is removed", async () => {
+    const { a, b } = await mesh();
+    const { circuitId } = await established(a, b);
+    net.model.services.delete("svc");
+    a.send(ControlType.CircuitConfirmation, confirm([circuitId]));
+    expect(await b.nextUnroute()).toMatchObject({ circuitId, now: true });
+  });
+});
+
+describe("rerouting", () => {
+  /** a and b with the link `ab`, and a detour over c that costs more. */
+  async function square(options: Partial<FabricOptions> = {}) {
+    const { a, b } = await mesh(options);
+    const c = await net.connect("c");
+    await link(a, c, "ac", 20);
+    await link(c, b, "cb", 20);
+    const { circuitId, atA, atB } = await established(a, b);
+    return { a, b, c, circuitId, ingress: atA.route.forwards[0]!.srcAddress, egress: atB.route.egress!.address };
+  }
+
+  async function movedOver(routers: ScriptedRouter[], circuitId: string): Promise<ctrlPb.Route[]> {
+    const routes: ctrlPb.Route[] = [];
+    for (const router of routers) {
+      const { message, route } = await router.nextRoute(circuitId);
+      expect(route).toMatchObject({ attempt: 99_969_996, timeout: 10_000_000_000n });
+      expect(route.egress).toBeUndefined();
+      routes.push(route);
+      router.acceptRoute(message);
+    }
+    return routes;
+  }
+
+  test("a lost link: the circuit moves in path order and keeps its ends", async () => {
+    const { a, b, c, circuitId, ingress, egress } = await square();
+    b.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
+    const routes = await movedOver([a, c, b], circuitId);
+    expect(routes.map((r) => r.forwards[0])).toMatchObject([
+      { srcAddress: ingress, dstAddress: "ac" },
+      { srcAddress: "ac", dstAddress: "cb" },
+      { srcAddress: "cb", dstAddress: egress },
+    ]);
+    expect(net.fabric.circuit(circuitId)?.route).toEqual({
+      routers: ["a", "c", "b"],
+      links: ["ac", "cb"],
+      ingressId: ingress,
+      egressId: egress,
+    });
+    for (const router of [a, b, c]) {
+      await router.roundTrip();
+      expect(router.pending(ControlType.Unroute)).toEqual([]);
+    }
+  });
+
+  test.each([
+    ["a link taken down", (f: TestFabric) => void f.fabric.updateLink("ab", { isDown: true })],
+    ["a link removed by an administrator", (f: TestFabric) => void f.fabric.removeLink("ab")],
+  ])("%s moves its circuits", async (_name, act) => {
+    const { a, b, c, circuitId } = await square();
+    act(net);
+    await movedOver([a, c, b], circuitId);
+  });
+
+  test("no path left: the circuit is removed at once", async () => {
+    const { a, b } = await mesh();
+    const { circuitId } = await established(a, b);
+    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
+    for (const router of [a, b]) expect(await router.nextUnroute()).toMatchObject({ circuitId, now: true });
+  });
+
+  test("a forward fault moves the circuit; an unknown one is unrouted unless its owner is unknown too", async () => {
+    const { a, b, circuitId } = await square();
+    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.UnknownOwnerForwardFault, "unknown1"));
+    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.ForwardFault, `unknown2 ${circuitId}`));
+    expect(await a.nextUnroute()).toMatchObject({ circuitId: "unknown2", now: true });
+    await movedOver([a, b], circuitId);
+    expect(a.pending(ControlType.Unroute)).toEqual([]);
+  });
+
+  test("a router of the new path refuses: another path is tried, then the circuit is removed", async () => {
+    const { a, b, c, circuitId } = await square();
+    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
+    a.acceptRoute((await a.nextRoute(circuitId)).message);
+    const refused = await c.nextRoute(circuitId);
+    c.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "cb", 0));
+    c.refuseRoute(refused.message, 0, "link unknown");
+    b.acceptRoute((await b.nextRoute(circuitId)).message);
+    for (const router of [a, c, b]) expect(await router.nextUnroute()).toMatchObject({ circuitId, now: true });
+  });
+
+  test("a router that lost its channel for a moment keeps its circuits, and has them moved when it is back", async () => {
+    const { a, b, c, circuitId } = await square();
+    b.close();
+    await vi.waitFor(() => expect(net.fabric.onlineRouterIds()).not.toContain("b"));
+    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
+    await a.roundTrip();
+    expect(net.fabric.circuits()).toHaveLength(1);
+    const again = await net.connect("b", { previousConnection: b.channel.connectionId });
+    await movedOver([a, c, again], circuitId);
+  });
+
+  test("a router that stays away loses its circuits", async () => {
+    const { a, b, circuitId } = await square({ reconnectGraceMs: 50 });
+    b.close();
+    expect(await a.nextUnroute()).toMatchObject({ circuitId, now: true });
+  });
+
+  test("a router that comes back as a new process has lost its circuits", async () => {
+    const { a, b, circuitId } = await square();
+    b.close();
+    await net.connect("b");
+    expect(await a.nextUnroute()).toMatchObject({ circuitId, now: true });
+  });
+
+  test("every cycle the dearest circuit moves to a clearly cheaper path", async () => {
+    const { a, b, c, circuitId } = await square({ cycleMs: 100 });
+    net.fabric.updateLink("ab", { staticCost: 10_000 });
+    await movedOver([a, c, b], circuitId);
+    expect(net.fabric.circuit(circuitId)?.route.links).toEqual(["ac", "cb"]);
+  });
+});

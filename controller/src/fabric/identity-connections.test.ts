@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { IdentityConnections } from "./identity-connections.ts";
+
+const report = (identityId: string, isConnected = true) => ({ identityId, isConnected, connections: [] });
+
+test("identities are online while any router says so", () => {
+  const connections = new IdentityConnections();
+  expect(connections.state("a")).toBe("unknown");
+  connections.report("r1", true, [report("a"), report("b")]);
+  connections.report("r2", true, []);
+  connections.report("r2", false, [report("a")]);
+  expect(connections.state("a")).toBe("online");
+  connections.report("r1", false, [report("a", false)]);
+  expect(connections.state("a")).toBe("online");
+  connections.report("r2", true, []);
+  expect(connections.state("a")).toBe("offline");
+  expect(connections.state("b")).toBe("online");
+  connections.forget("r1");
+  expect(connections.state("b")).toBe("offline");
+});

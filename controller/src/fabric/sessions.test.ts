@@ -1,0 +1,186 @@
+import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, encodeControl, type Message } from "@sallyport/wire";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import type { ScriptedRouter } from "./testing/scripted-router.ts";
+import { TestFabric } from "./testing/test-fabric.ts";
+
+let net: TestFabric;
+afterEach(() => net.stop());
+
+interface Chunk {
+  readonly state: { id: string; isLast: boolean; sequence: number };
+  readonly sessions: readonly edgeCtrlPb.ApiSession[];
+}
+
+function chunkOf(message: Message): Chunk {
+  const body = decodeControl(edgeCtrlPb.ApiSessionAddedSchema, message.body);
+  expect(body.isFullState).toBe(true);
+  expect(message.headers.getString(EdgeCtrlHeader.SyncStrategyType)).toBe("instant");
+  const state = message.headers.getString(EdgeCtrlHeader.SyncStrategyState) ?? "";
+  return { state: JSON.parse(state), sessions: body.apiSessions };
+}
+
+async function synchronised(router: ScriptedRouter): Promise<Chunk[]> {
+  const chunks: Chunk[] = [];
+  do chunks.push(chunkOf(await router.next(EdgeCtrlType.ApiSessionAdded)));
+  while (chunks.at(-1)?.state.isLast !== true);
+  return chunks;
+}
+
+describe("full synchronisation", () => {
+  test.each([
+    [0, [0]],
+    [100, [100]],
+    [101, [100, 1]],
+  ])("a router that reconnects to %i sessions gets chunks of %o, the last one marked", async (count, sizes) => {
+    net = await TestFabric.start();
+    const sessions = net.model.addApiSessions(count);
+    const first = await net.connect("r1");
+    await first.hello();
+    const before = await synchronised(first);
+    first.close();
+    const again = await net.connect("r1", { previousConnection: first.channel.connectionId });
+    await again.hello();
+    const after = await synchronised(again);
+    for (const chunks of [before, after]) {
+      expect(chunks.map((c) => c.sessions.length)).toEqual(sizes);
+      expect(chunks.map((c) => c.state.sequence)).toEqual(sizes.map((_, i) => i));
+      expect(chunks.map((c) => c.state.isLast)).toEqual(sizes.map((_, i) => i === sizes.length - 1));
+      expect(new Set(chunks.map((c) => c.state.id)).size).toBe(1);
+      expect(chunks.flatMap((c) => c.sessions.map((s) => s.id))).toEqual(sessions.map((s) => s.id));
+    }
+    expect(after[0]!.state.id > before[0]!.state.id).toBe(true);
+    await again.roundTrip();
+    expect(again.pending(EdgeCtrlType.ApiSessionAdded)).toEqual([]);
+  });
+
+  test("nothing is sent before the router's hello; then its addresses are known", async () => {
+    net = await TestFabric.start();
+    net.model.addApiSessions(1);
+    const router = await net.connect("r1");
+    await router.roundTrip();
+    expect(router.pending(EdgeCtrlType.ApiSessionAdded)).toEqual([]);
+    expect(net.fabric.routerState("r1")?.syncStatus).toBe("SYNC_HELLO_WAIT");
+    await router.hello(4022);
+    await synchronised(router);
+    expect(net.fabric.routerState("r1")).toMatchObject({
+      syncStatus: "SYNC_DONE",
+      hostname: "r1.example",
+      supportedProtocols: { tls: "tls://r1.example:4022" },
+    });
+    await vi.waitFor(() => expect(net.model.reports).toMatchObject([{ routerId: "r1", hostname: "r1.example" }]));
+  });
+
+  test("a router may ask for it again", async () => {
+    net = await TestFabric.start();
+    net.model.addApiSessions(3);
+    const router = await net.connect("r1");
+    await router.hello();
+    const [first] = await synchronised(router);
+    const body = encodeControl(edgeCtrlPb.RequestClientReSyncSchema, { reason: "lost" });
+    router.send(EdgeCtrlType.RequestClientReSync, body);
+    const [second] = await synchronised(router);
+    expect(second!.state.id > first!.state.id).toBe(true);
+    expect(second!.sessions).toHaveLength(3);
+  });
+
+  test("the server's hello offers the strategy and not the data model", async () => {
+    net = await TestFabric.start();
+    const router = await net.connect("r1");
+    const hello = await router.next(EdgeCtrlType.ServerHello);
+    expect(decodeControl(edgeCtrlPb.ServerHelloSchema, hello.body).data).toEqual({ instant: "true" });
+    expect(hello.headers.has(EdgeCtrlHeader.DataModel)).toBe(false);
+  });
+
+  test("a transit router gets no sessions", async () => {
+    net = await TestFabric.start();
+    net.model.addApiSessions(1);
+    await net.enroll("t1", { kind: "transit" });
+    const router = await net.connect("t1");
+    await net.fabric.announceApiSession(...net.model.apiSessions.values());
+    await router.roundTrip();
+    expect(router.pending(EdgeCtrlType.ServerHello)).toEqual([]);
+    expect(router.pending(EdgeCtrlType.ApiSessionAdded)).toEqual([]);
+  });
+});
+
+describe("changes", () => {
+  async function synced(): Promise<ScriptedRouter> {
+    net = await TestFabric.start();
+    const router = await net.connect("r1");
+    await router.hello();
+    await synchronised(router);
+    return router;
+  }
+
+  test("a session is announced to every edge router before the announcement resolves", async () => {
+    const router = await synced();
+    const other = await net.connect("r2");
+    await other.hello();
+    await synchronised(other);
+    const [session] = net.model.addApiSessions(1);
+    await net.fabric.announceApiSession(session!);
+    for (const r of [router, other]) {
+      const message = await r.next(EdgeCtrlType.ApiSessionAdded);
+      const body = decodeControl(edgeCtrlPb.ApiSessionAddedSchema, message.body);
+      expect(body.isFullState).toBe(false);
+      expect(body.apiSessions).toMatchObject([
+        { id: session!.id, token: session!.token, identityId: "identity", certFingerprints: ["0".repeat(40)] },
+      ]);
+      expect(message.headers.getString(EdgeCtrlHeader.SyncStrategyType)).toBe("instant");
+      expect(message.headers.get(EdgeCtrlHeader.SyncStrategyState)?.length).toBe(0);
+    }
+  });
+
+  test("an announcement does not wait for a router that is not there", async () => {
+    net = await TestFabric.start();
+    await net.fabric.announceApiSession(...net.model.addApiSessions(1));
+  });
+
+  test("updates and removals are passed on", async () => {
+    const router = await synced();
+    const [session] = net.model.addApiSessions(1);
+    net.model.emit({ kind: "api-session-updated", session: { ...session!, certFingerprints: ["f".repeat(40)] } });
+    const updated = await router.next(EdgeCtrlType.ApiSessionUpdated);
+    expect(updated.headers.getString(EdgeCtrlHeader.SyncStrategyType)).toBe("instant");
+    expect(decodeControl(edgeCtrlPb.ApiSessionUpdatedSchema, updated.body).apiSessions).toMatchObject([
+      { id: session!.id, certFingerprints: ["f".repeat(40)] },
+    ]);
+    net.model.emit({ kind: "api-session-removed", id: session!.id, token: session!.token });
+    const removed = await router.next(EdgeCtrlType.ApiSessionRemoved);
+    expect(decodeControl(edgeCtrlPb.ApiSessionRemovedSchema, removed.body)).toMatchObject({
+      tokens: [session!.token],
+      ids: [session!.id],
+    });
+    net.model.emit({ kind: "session-removed", id: "s1", token: "st" });
+    const session1 = await router.next(EdgeCtrlType.SessionRemoved);
+    expect(decodeControl(edgeCtrlPb.SessionRemovedSchema, session1.body)).toMatchObject({
+      tokens: ["st"],
+      ids: ["s1"],
+    });
+  });
+
+  test("a heartbeat keeps known sessions alive and returns the unknown ones", async () => {
+    const router = await synced();
+    const [session] = net.model.addApiSessions(1);
+    const body = encodeControl(edgeCtrlPb.ApiSessionHeartbeatSchema, { tokens: [session!.token, "unknown"] });
+    router.send(EdgeCtrlType.ApiSessionHeartbeat, body);
+    const removed = await router.next(EdgeCtrlType.ApiSessionRemoved);
+    expect(decodeControl(edgeCtrlPb.ApiSessionRemovedSchema, removed.body).tokens).toEqual(["unknown"]);
+    expect(net.model.touched).toEqual([session!.token]);
+  });
+
+  test("a router that asks after its sessions hears of the unknown ones only", async () => {
+    const router = await synced();
+    net.model.sessions.set("known", { id: "s", type: "Dial", serviceId: "svc", identityId: "i" });
+    const ask = (sessionTokens: string[]) =>
+      router.send(
+        EdgeCtrlType.ValidateSessionsRequest,
+        encodeControl(edgeCtrlPb.ValidateSessionsRequestSchema, { sessionTokens }),
+      );
+    ask(["known"]);
+    ask(["known", "gone"]);
+    const removed = await router.next(EdgeCtrlType.SessionRemoved);
+    expect(decodeControl(edgeCtrlPb.SessionRemovedSchema, removed.body).tokens).toEqual(["gone"]);
+    expect(router.pending(EdgeCtrlType.SessionRemoved)).toEqual([]);
+  });
+});

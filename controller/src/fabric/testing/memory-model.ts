@@ -1,0 +1,297 @@
+import type {
+  ApiSessionRecord,
+  CertificateExtension,
+  CertificateVerifyCode,
+  CircuitService,
+  Denial,
+  FabricModel,
+  ModelChange,
+  NewTerminator,
+  Precedence,
+  RouterInterface,
+  RouterRecord,
+  RouterReport,
+  SessionClaim,
+  SessionGrant,
+  TerminatorOutcome,
+  TerminatorRecord,
+  TunnelApiSession,
+  TunnelClientInfo,
+  TunnelService,
+  TunnelSessionGrant,
+  TunnelSessionRequest,
+} from "../ports.ts";
+import { DenialCode } from "../ports.ts";
+
+/** A session of the in-memory model; `routers` are those it may use. */
+export interface MemorySession {
+  readonly id: string;
+  readonly type: "Dial" | "Bind";
+  readonly serviceId: string;
+  readonly identityId: string;
+  readonly routers?: readonly string[];
+}
+
+/** The fabric's model in memory, for tests of the fabric alone. Tests change its maps and call {@link MemoryModel.emit}. */
+export class MemoryModel implements FabricModel {
+  readonly routers = new Map<string, RouterRecord>();
+  readonly reports: RouterReport[] = [];
+  readonly interfaces = new Map<string, readonly RouterInterface[]>();
+  readonly apiSessions = new Map<string, ApiSessionRecord>();
+  /** By token. */
+  readonly sessions = new Map<string, MemorySession>();
+  readonly services = new Map<string, CircuitService>();
+  readonly terminators = new Map<string, TerminatorRecord>();
+  /** Precedences saved by a quiesce. */
+  readonly saved = new Map<string, Precedence>();
+  readonly touched: string[] = [];
+  readonly tunnelClients: TunnelClientInfo[] = [];
+  tunnelList: { lastUpdate: string; services: readonly TunnelService[] } | undefined;
+  tunnelSession: TunnelApiSession | undefined;
+  extension: CertificateExtension | undefined;
+  verification: { code: CertificateVerifyCode; message: string } | undefined;
+  /** Thrown by the next call that writes a terminator. */
+  storeFailure: Error | undefined;
+  readonly #handlers = new Set<(change: ModelChange) => void>();
+  #nextId = 1;
+
+  addRouter(id: string, fingerprint: string, extra: Partial<RouterRecord> = {}): RouterRecord {
+    const router: RouterRecord = {
+      id,
+      name: id,
+      kind: "edge",
+      fingerprint,
+      isDisabled: false,
+      cost: 0,
+      noTraversal: false,
+      isTunnelerEnabled: false,
+      ...extra,
+    };
+    this.routers.set(id, router);
+    return router;
+  }
+
+  addService(id: string, extra: Partial<CircuitService> = {}): CircuitService {
+    const service: CircuitService = {
+      id,
+      name: `${id}-name`,
+      terminatorStrategy: "smartrouting",
+      encryptionRequired: false,
+      maxIdleTimeMs: 0,
+      ...extra,
+    };
+    this.services.set(id, service);
+    return service;
+  }
+
+  addTerminator(
+    id: string,
+    serviceId: string,
+    routerId: string,
+    extra: Partial<TerminatorRecord> = {},
+  ): TerminatorRecord {
+    const terminator: TerminatorRecord = {
+      id,
+      serviceId,
+      routerId,
+      binding: "edge",
+      address: id,
+      instanceId: "",
+      cost: 0,
+      precedence: "default",
+      peerData: new Map(),
+      hostId: "host",
+      createdAt: new Date(0),
+      ...extra,
+    };
+    this.terminators.set(id, terminator);
+    return terminator;
+  }
+
+  addApiSessions(count: number): ApiSessionRecord[] {
+    const added = Array.from({ length: count }, () => {
+      const id = `a${String(this.#nextId++).padStart(8, "0")}`;
+      return { id, token: `token-${id}`, identityId: "identity", certFingerprints: ["0".repeat(40)] };
+    });
+    for (const session of added) this.apiSessions.set(session.id, session);
+    return added;
+  }
+
+  emit(change: ModelChange): void {
+    for (const handler of this.#handlers) handler(change);
+  }
+
+  onChange(handler: (change: ModelChange) => void): () => void {
+    this.#handlers.add(handler);
+    return () => this.#handlers.delete(handler);
+  }
+
+  async findRouter(id: string): Promise<RouterRecord | undefined> {
+    return this.routers.get(id);
+  }
+
+  async findRouterByFingerprint(fingerprint: string): Promise<RouterRecord | undefined> {
+    return [...this.routers.values()].find((r) => r.fingerprint === fingerprint);
+  }
+
+  async listRouters(): Promise<readonly RouterRecord[]> {
+    return [...this.routers.values()];
+  }
+
+  async saveRouterReport(report: RouterReport): Promise<void> {
+    this.reports.push(report);
+  }
+
+  async saveRouterInterfaces(routerId: string, interfaces: readonly RouterInterface[]): Promise<void> {
+    this.interfaces.set(routerId, interfaces);
+  }
+
+  async deleteRouter(routerId: string): Promise<void> {
+    if (!this.routers.delete(routerId)) throw new Error(`router ${routerId} does not exist`);
+    this.emit({ kind: "router-removed", routerId });
+  }
+
+  async quiesceRouter(routerId: string): Promise<void> {
+    for (const t of this.terminators.values()) {
+      if (t.routerId !== routerId) continue;
+      this.saved.set(t.id, t.precedence);
+      this.terminators.set(t.id, { ...t, precedence: "failed" });
+    }
+  }
+
+  async dequiesceRouter(routerId: string): Promise<void> {
+    for (const t of this.terminators.values()) {
+      if (t.routerId === routerId) this.terminators.set(t.id, { ...t, precedence: this.saved.get(t.id) ?? "default" });
+    }
+  }
+
+  async extendRouterCertificates(): Promise<CertificateExtension> {
+    if (this.extension === undefined) throw new Error("the request is malformed");
+    return this.extension;
+  }
+
+  async verifyRouterCertificate(): Promise<{ code: CertificateVerifyCode; message: string } | undefined> {
+    return this.verification;
+  }
+
+  async apiSessionsAfter(afterId: string, limit: number): Promise<readonly ApiSessionRecord[]> {
+    return [...this.apiSessions.values()]
+      .filter((s) => s.id > afterId)
+      .sort((a, b) => (a.id < b.id ? -1 : 1))
+      .slice(0, limit);
+  }
+
+  async touchApiSessions(tokens: readonly string[]): Promise<readonly string[]> {
+    const known = new Set([...this.apiSessions.values()].map((s) => s.token));
+    this.touched.push(...tokens.filter((token) => known.has(token)));
+    return tokens.filter((token) => !known.has(token));
+  }
+
+  async unknownSessions(tokens: readonly string[]): Promise<readonly string[]> {
+    return tokens.filter((token) => !this.sessions.has(token));
+  }
+
+  async authorizeDial(claim: SessionClaim): Promise<SessionGrant | Denial> {
+    return this.#authorize(claim, "Dial");
+  }
+
+  async authorizeBind(claim: SessionClaim): Promise<SessionGrant | Denial> {
+    return this.#authorize(claim, "Bind");
+  }
+
+  async findService(idOrName: string): Promise<CircuitService | undefined> {
+    return this.services.get(idOrName) ?? [...this.services.values()].find((s) => s.name === idOrName);
+  }
+
+  async terminatorsOfService(serviceId: string): Promise<readonly TerminatorRecord[]> {
+    return [...this.terminators.values()].filter((t) => t.serviceId === serviceId);
+  }
+
+  async terminatorsOfRouter(routerId: string, afterId: string, limit: number): Promise<readonly TerminatorRecord[]> {
+    return [...this.terminators.values()]
+      .filter((t) => t.routerId === routerId && t.id > afterId)
+      .sort((a, b) => (a.id < b.id ? -1 : 1))
+      .slice(0, limit);
+  }
+
+  async findTerminator(id: string): Promise<TerminatorRecord | undefined> {
+    return this.terminators.get(id);
+  }
+
+  async createTerminator(terminator: NewTerminator): Promise<TerminatorOutcome> {
+    this.#failIfToldTo();
+    const id = terminator.id ?? `t${this.#nextId++}`;
+    const known = this.terminators.get(id);
+    if (known !== undefined) {
+      const isSame =
+        known.binding === terminator.binding &&
+        known.serviceId === terminator.serviceId &&
+        known.routerId === terminator.routerId &&
+        known.hostId === terminator.hostId;
+      if (!isSame) return { outcome: "conflict", message: `the id ${id} is taken` };
+      const updated = { ...known, cost: terminator.cost, precedence: terminator.precedence };
+      this.terminators.set(id, updated);
+      return { outcome: "existing", terminator: updated };
+    }
+    if (!this.services.has(terminator.serviceId)) return { outcome: "rejected", message: "the service is gone" };
+    const created: TerminatorRecord = { ...terminator, id, createdAt: new Date() };
+    this.terminators.set(id, created);
+    return { outcome: "created", terminator: created };
+  }
+
+  async updateTerminator(id: string, change: { cost?: number; precedence?: Precedence }): Promise<boolean> {
+    const known = this.terminators.get(id);
+    if (known === undefined) return false;
+    this.terminators.set(id, { ...known, ...change });
+    return true;
+  }
+
+  async deleteTerminators(routerId: string, ids: readonly string[]): Promise<readonly string[]> {
+    this.#failIfToldTo();
+    const own = ids.filter((id) => this.terminators.get(id)?.routerId === routerId);
+    for (const id of own) this.terminators.delete(id);
+    return own;
+  }
+
+  async openTunnelApiSession(_routerId: string, client: TunnelClientInfo): Promise<TunnelApiSession | Denial> {
+    this.tunnelClients.push(client);
+    return this.tunnelSession ?? { denied: DenialCode.TunnelingNotEnabled };
+  }
+
+  async tunnelServices(_routerId: string, lastUpdate: string) {
+    return this.tunnelList?.lastUpdate === lastUpdate ? undefined : this.tunnelList;
+  }
+
+  async openTunnelSession(request: TunnelSessionRequest): Promise<TunnelSessionGrant | Denial> {
+    if (this.tunnelSession === undefined) return { denied: DenialCode.TunnelingNotEnabled };
+    const service = await this.findService(request.serviceName);
+    if (service === undefined) return { denied: DenialCode.InvalidService };
+    const isKnown = request.apiSessionId === this.tunnelSession.id;
+    return {
+      identityId: request.routerId,
+      sessionId: "session",
+      sessionToken: "session-token",
+      apiSessionId: this.tunnelSession.id,
+      service,
+      ...(isKnown ? {} : { newApiSession: this.tunnelSession }),
+    };
+  }
+
+  #authorize(claim: SessionClaim, type: "Dial" | "Bind"): SessionGrant | Denial {
+    const session = this.sessions.get(claim.sessionToken);
+    if (session === undefined) return { denied: DenialCode.InvalidSession };
+    if (session.type !== type) return { denied: DenialCode.WrongSessionType };
+    if (session.routers !== undefined && !session.routers.includes(claim.routerId)) {
+      return { denied: DenialCode.InvalidEdgeRouterForSession };
+    }
+    const service = this.services.get(session.serviceId);
+    if (service === undefined) return { denied: DenialCode.InvalidService };
+    return { identityId: session.identityId, sessionId: session.id, apiSessionId: "api", service };
+  }
+
+  #failIfToldTo(): void {
+    const failure = this.storeFailure;
+    this.storeFailure = undefined;
+    if (failure !== undefined) throw failure;
+  }
+}

@@ -1,0 +1,167 @@
+import {
+  type Channel,
+  ControlHeader,
+  ControlHello,
+  ControlType,
+  ctrlPb,
+  decodeControl,
+  dialChannel,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  Headers,
+  type Identity,
+  type Message,
+  type Outgoing,
+} from "@sallyport/wire";
+
+const WAIT_MS = 5_000;
+
+export interface ScriptedRouterOptions {
+  readonly port: number;
+  readonly identity: Identity;
+  /** Defaults to the identity's id. */
+  readonly id?: string;
+  /** Connection id of an earlier channel: the hello of a reconnect. */
+  readonly previousConnection?: string;
+  readonly listeners?: readonly { readonly address: string; readonly protocol: string }[];
+  /** Header 4; empty: none. */
+  readonly version?: string;
+  /** Raw header 10, in place of `listeners`. */
+  readonly rawListeners?: Uint8Array;
+}
+
+/** A router that says exactly what a test has it say, over a real control channel. Nothing it receives is lost: every message waits until it is asked for. */
+export class ScriptedRouter {
+  readonly id: string;
+  readonly channel: Channel;
+  readonly #arrived: Message[] = [];
+  readonly #waiting: { readonly matches: (m: Message) => boolean; readonly take: (m: Message) => void }[] = [];
+
+  private constructor(id: string, channel: Channel) {
+    this.id = id;
+    this.channel = channel;
+    channel.handleOther((message) => this.#arrive(message));
+  }
+
+  static async connect(options: ScriptedRouterOptions): Promise<ScriptedRouter> {
+    const id = options.id ?? options.identity.id;
+    const headers = new Headers();
+    const version = options.version ?? "v1.6.20|rev|2026-01-01|linux|amd64";
+    if (version !== "") headers.setString(ControlHello.Version, version);
+    if (options.rawListeners !== undefined) {
+      headers.set(ControlHello.Listeners, options.rawListeners);
+    } else if (options.listeners !== undefined) {
+      const listeners = options.listeners.map((l) => ({ ...l, groups: ["default"] }));
+      headers.set(ControlHello.Listeners, encodeControl(ctrlPb.ListenersSchema, { listeners }));
+    }
+    headers.set(
+      ControlHello.RouterMetadata,
+      encodeControl(ctrlPb.RouterMetadataSchema, { capabilities: [ctrlPb.RouterCapability.LinkManagement] }),
+    );
+    if (options.previousConnection !== undefined) headers.setString(0, options.previousConnection);
+    const channel = await dialChannel({
+      address: `tls:127.0.0.1:${options.port}`,
+      identity: options.identity,
+      alpn: "ziti-ctrl",
+      hello: { idToken: id, headers },
+      timeoutMs: WAIT_MS,
+    });
+    return new ScriptedRouter(id, channel);
+  }
+
+  /** The next message of a type (that `matches`), also one that has arrived already. */
+  async next(contentType: number, matches: (m: Message) => boolean = () => true): Promise<Message> {
+    const isWanted = (m: Message) => m.contentType === contentType && matches(m);
+    const at = this.#arrived.findIndex(isWanted);
+    const [waiting] = at < 0 ? [] : this.#arrived.splice(at, 1);
+    if (waiting !== undefined) return waiting;
+    const { promise, resolve, reject } = Promise.withResolvers<Message>();
+    const timer = setTimeout(
+      () => reject(new Error(`router ${this.id}: no message of type ${contentType} came; others: ${this.#types()}`)),
+      WAIT_MS,
+    );
+    this.#waiting.push({ matches: isWanted, take: resolve });
+    return promise.finally(() => clearTimeout(timer));
+  }
+
+  /** Messages of a type that have arrived and were not asked for. */
+  pending(contentType: number): Message[] {
+    return this.#arrived.filter((m) => m.contentType === contentType);
+  }
+
+  send(contentType: number, body?: Uint8Array, headers?: Headers): void {
+    this.channel.send({
+      contentType,
+      ...(body === undefined ? {} : { body }),
+      ...(headers === undefined ? {} : { headers }),
+    });
+  }
+
+  request(out: Outgoing): Promise<Message> {
+    return this.channel.request(out, { timeoutMs: WAIT_MS });
+  }
+
+  /** Resolves when the controller has worked off everything sent so far that needs no store. */
+  async roundTrip(): Promise<void> {
+    await this.request({ contentType: 1 });
+  }
+
+  /** Answers the controller's hello, as an edge router does; the session synchronisation starts. */
+  async hello(port = 3022): Promise<void> {
+    const serverHello = await this.next(EdgeCtrlType.ServerHello);
+    const hostname = `${this.id}.example`;
+    const body = encodeControl(edgeCtrlPb.ClientHelloSchema, {
+      version: "v1.6.20",
+      hostname,
+      listeners: [{ advertise: { value: `tls:${hostname}:${port}`, protocol: "tls", hostname, port } }],
+    });
+    this.channel.reply(serverHello, { contentType: EdgeCtrlType.ClientHello, body });
+  }
+
+  async nextRoute(circuitId?: string): Promise<{ message: Message; route: ctrlPb.Route }> {
+    const decode = (m: Message) => decodeControl(ctrlPb.RouteSchema, m.body);
+    const message = await this.next(
+      ControlType.Route,
+      (m) => circuitId === undefined || decode(m).circuitId === circuitId,
+    );
+    return { message, route: decode(message) };
+  }
+
+  async nextUnroute(): Promise<ctrlPb.Unroute> {
+    return decodeControl(ctrlPb.UnrouteSchema, (await this.next(ControlType.Unroute)).body);
+  }
+
+  acceptRoute(message: Message, peerData: ReadonlyMap<number, Uint8Array> = new Map()): void {
+    const route = decodeControl(ctrlPb.RouteSchema, message.body);
+    const headers = new Headers()
+      .setU32(ControlHeader.RouteResultAttempt, route.attempt)
+      .setBool(ControlHeader.RouteResultSuccess, true);
+    for (const [key, value] of peerData) headers.set(key, value);
+    this.channel.reply(message, { contentType: ControlType.RouteResult, headers, body: Buffer.from(route.circuitId) });
+  }
+
+  refuseRoute(message: Message, code: number, text: string): void {
+    const route = decodeControl(ctrlPb.RouteSchema, message.body);
+    const headers = new Headers()
+      .setU32(ControlHeader.RouteResultAttempt, route.attempt)
+      .setString(ControlHeader.RouteResultError, text)
+      .setByte(ControlHeader.RouteResultErrorCode, code);
+    this.channel.reply(message, { contentType: ControlType.RouteResult, headers, body: Buffer.from(route.circuitId) });
+  }
+
+  close(): void {
+    this.channel.close();
+  }
+
+  #arrive(message: Message): void {
+    const at = this.#waiting.findIndex((w) => w.matches(message));
+    const [waiter] = at < 0 ? [] : this.#waiting.splice(at, 1);
+    if (waiter === undefined) this.#arrived.push(message);
+    else waiter.take(message);
+  }
+
+  #types(): string {
+    return this.#arrived.map((m) => m.contentType).join(", ");
+  }
+}

@@ -1,0 +1,59 @@
+import { type Identity, type Logger, silentLogger, TlsPort } from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { type Fabric, startFabric } from "../fabric.ts";
+import type { FabricOptions } from "../options.ts";
+import type { RouterRecord } from "../ports.ts";
+import { MemoryModel } from "./memory-model.ts";
+import { ScriptedRouter, type ScriptedRouterOptions } from "./scripted-router.ts";
+
+/** A fabric on a free port over a model in memory, with routers that have real certificates. */
+export class TestFabric {
+  readonly fabric: Fabric;
+  readonly model: MemoryModel;
+  readonly port: number;
+  readonly authority: TestAuthority;
+  readonly #tlsPort: TlsPort;
+  readonly #identities = new Map<string, Identity>();
+  readonly #routers: ScriptedRouter[] = [];
+
+  private constructor(fabric: Fabric, model: MemoryModel, tlsPort: TlsPort, authority: TestAuthority) {
+    this.fabric = fabric;
+    this.model = model;
+    this.#tlsPort = tlsPort;
+    this.port = tlsPort.port;
+    this.authority = authority;
+  }
+
+  static async start(options: Partial<FabricOptions> = {}, log: Logger = silentLogger): Promise<TestFabric> {
+    const authority = await TestAuthority.create();
+    const identity = await authority.identity("ctrl1");
+    const tlsPort = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
+    const model = new MemoryModel();
+    const fabric = startFabric({ port: tlsPort, identity, model, options, log });
+    return new TestFabric(fabric, model, tlsPort, authority);
+  }
+
+  /** The enrolled router's identity; made and stored in the model at the first call. */
+  async enroll(id: string, extra: Partial<RouterRecord> = {}): Promise<Identity> {
+    let identity = this.#identities.get(id);
+    if (identity === undefined) {
+      identity = await this.authority.identity(id);
+      this.#identities.set(id, identity);
+      this.model.addRouter(id, identity.leafFingerprint, extra);
+    }
+    return identity;
+  }
+
+  async connect(id: string, options: Partial<ScriptedRouterOptions> = {}): Promise<ScriptedRouter> {
+    const identity = options.identity ?? (await this.enroll(id));
+    const router = await ScriptedRouter.connect({ port: this.port, id, ...options, identity });
+    this.#routers.push(router);
+    return router;
+  }
+
+  async stop(): Promise<void> {
+    for (const router of this.#routers) router.close();
+    this.fabric.close();
+    await this.#tlsPort.close();
+  }
+}
