@@ -256,7 +256,8 @@ function dialOfHeaders(headers: Headers): SessionDial {
   };
 }
 
-function circuitV2(circuit: Circuit): Outgoing {
+/** The answer to a circuit request: headers only. */
+export function circuitV2(circuit: Pick<Circuit, "id" | "route" | "peerData" | "tags">): Outgoing {
   const headers = new Headers()
     .setString(CreateCircuitHeader.ResponseCircuitId, circuit.id)
     .setString(CreateCircuitHeader.ResponseAddress, circuit.route.ingressId)

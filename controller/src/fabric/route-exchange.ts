@@ -1,4 +1,12 @@
-import { ControlHeader, ControlType, ctrlPb, encodeControl, type Logger, type Message } from "@sallyport/wire";
+import {
+  ControlHeader,
+  ControlType,
+  ctrlPb,
+  encodeControl,
+  type Logger,
+  type Message,
+  type Outgoing,
+} from "@sallyport/wire";
 import type { Mesh } from "./mesh.ts";
 import { type PeerData, peerDataOf } from "./peer-data.ts";
 import { type CircuitRoute, type PlannedRoute, planRoutes, REROUTE_ATTEMPT } from "./route-plan.ts";
@@ -168,15 +176,12 @@ export class RouteExchange {
 
   #send(order: RouteOrder, planned: PlannedRoute): boolean {
     const connection = this.#mesh.router(planned.routerId);
-    return connection?.send({ contentType: ControlType.Route, body: routeBody(order, planned) }) ?? false;
+    return connection?.send(routeMessage(order, planned)) ?? false;
   }
 
   async #moveOne(connection: RouterConnection, order: RouteOrder, planned: PlannedRoute): Promise<string | undefined> {
     try {
-      const reply = await connection.channel.request(
-        { contentType: ControlType.Route, body: routeBody(order, planned) },
-        { timeoutMs: order.waitMs },
-      );
+      const reply = await connection.channel.request(routeMessage(order, planned), { timeoutMs: order.waitMs });
       if (reply.headers.has(ControlHeader.RouteResultSuccess)) return undefined;
       return refusalOf(connection.id, reply).message;
     } catch (error) {
@@ -191,9 +196,10 @@ function refusalOf(routerId: string, message: Message): RouteFailure {
   return { kind: "refused", routerId, code, message: text ?? `router ${routerId} gave no reason` };
 }
 
-function routeBody(order: RouteOrder, planned: PlannedRoute): Buffer {
+/** What one router of a path is told. */
+export function routeMessage(order: Omit<RouteOrder, "waitMs">, planned: PlannedRoute): Outgoing {
   const { route, egress } = order;
-  return encodeControl(ctrlPb.RouteSchema, {
+  const body = encodeControl(ctrlPb.RouteSchema, {
     circuitId: order.circuitId,
     attempt: order.attempt,
     ...(planned.isTerminating && egress !== undefined
@@ -210,4 +216,5 @@ function routeBody(order: RouteOrder, planned: PlannedRoute): Buffer {
     timeout: BigInt(Math.max(0, Math.floor(order.dialTimeoutMs))) * NS_PER_MS,
     tags: { ...order.tags },
   });
+  return { contentType: ControlType.Route, body };
 }

@@ -209,7 +209,11 @@ function strategyHeaders(state: string): Headers {
     .setString(EdgeCtrlHeader.SyncStrategyState, state);
 }
 
-function sessionsAdded(what: { isFullState: boolean; sessions: readonly ApiSessionRecord[]; state: string }): Outgoing {
+export function sessionsAdded(what: {
+  isFullState: boolean;
+  sessions: readonly ApiSessionRecord[];
+  state: string;
+}): Outgoing {
   const body = encodeControl(edgeCtrlPb.ApiSessionAddedSchema, {
     isFullState: what.isFullState,
     apiSessions: what.sessions.map(sessionFields),
@@ -217,7 +221,7 @@ function sessionsAdded(what: { isFullState: boolean; sessions: readonly ApiSessi
   return { contentType: EdgeCtrlType.ApiSessionAdded, headers: strategyHeaders(what.state), body };
 }
 
-function apiSessionsRemoved(tokens: readonly string[], ids: readonly string[]): Outgoing {
+export function apiSessionsRemoved(tokens: readonly string[], ids: readonly string[]): Outgoing {
   const body = encodeControl(edgeCtrlPb.ApiSessionRemovedSchema, { tokens: [...tokens], ids: [...ids] });
   return { contentType: EdgeCtrlType.ApiSessionRemoved, body };
 }
