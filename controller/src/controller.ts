@@ -1,9 +1,14 @@
 import { type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
-import { type Logger, TlsPort } from "@sallyport/wire";
+import { type Logger, parseVersionInfo, TlsPort, versionInfo } from "@sallyport/wire";
+import { createApi } from "./api/api.ts";
 import { loadNetworkKeys, saveNetworkKeys } from "./config/network-keys.ts";
-import { hostsOf, lifetimes, modelSettings, secretKeyFile, storeLocation } from "./config/settings.ts";
+import { fabricOptions, hostsOf, lifetimes, modelSettings, secretKeyFile, storeLocation } from "./config/settings.ts";
+import { startFabric } from "./fabric/fabric.ts";
+import { startHttp } from "./http/server.ts";
+import { createFabricModel } from "./model/fabric-model.ts";
 import { createModel } from "./model/model.ts";
 import { seed } from "./model/seeds.ts";
+import { startUpkeep } from "./model/upkeep.ts";
 import { PkiError } from "./pki/errors.ts";
 import { Pki } from "./pki/pki.ts";
 import { openStore } from "./store/database.ts";
@@ -54,8 +59,10 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const hosts = hostsOf(config);
     await renew(pki, hosts, vault, log);
     await seed(store);
-    const model = createModel({ store, pki, settings: modelSettings(config), now: () => new Date(), log });
-    void model;
+    const ctx = { store, pki, settings: modelSettings(config), now: () => new Date(), log };
+    const model = createModel(ctx);
+    const upkeep = startUpkeep(ctx, model);
+    stops.push({ name: "upkeep", stop: () => upkeep.stop() });
 
     const identity = pki.serverIdentity;
     const listen = (name: "api" | "ctrl") => TlsPort.listen({ ...config[name].bind, identity, log });
@@ -64,6 +71,25 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "api port", stop: () => apiPort.close() });
     const ctrlPort = shared ? apiPort : await listen("ctrl");
     if (!shared) stops.push({ name: "ctrl port", stop: () => ctrlPort.close() });
+
+    const fabricModel = createFabricModel(ctx, model);
+    stops.push({ name: "fabric model", stop: () => fabricModel.close() });
+    const fabric = startFabric({ port: ctrlPort, identity, model: fabricModel, options: fabricOptions(config), log });
+    stops.push({ name: "fabric", stop: () => fabric.close() });
+    const info = {
+      version: parseVersionInfo(versionInfo()),
+      runtimeVersion: process.version,
+      apiAddress: ctx.settings.apiAddress,
+    };
+    const { handlers, authenticate } = createApi({ ctx, model, fabric, info });
+    const http = await startHttp({
+      port: apiPort,
+      handlers,
+      authenticate,
+      log,
+      productVersion: options.productVersion,
+    });
+    stops.push({ name: "http", stop: () => http.close() });
 
     const renewal = setInterval(async () => {
       try {

@@ -1,0 +1,73 @@
+import { describe, expect, it } from "vitest";
+import { createLogger, withoutSecrets } from "./logging.ts";
+
+function logged(write: (log: ReturnType<typeof createLogger>) => void): string {
+  const lines: string[] = [];
+  write(createLogger("debug", { write: (line: string) => void lines.push(line) }));
+  return lines.join("");
+}
+
+const JWT = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl";
+const KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIGeheim\n-----END EC PRIVATE KEY-----\n";
+
+describe("the log", () => {
+  it("is one JSON object per line with level, time and message", () => {
+    const line = logged((log) => log.info({ router: "r1", bytes: 12n, at: new Date(0) }, "router connected"));
+    expect(line.endsWith("\n")).toBe(true);
+    expect(JSON.parse(line)).toEqual({
+      level: "info",
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
+      router: "r1",
+      bytes: "12",
+      at: "1970-01-01T00:00:00.000Z",
+      msg: "router connected",
+    });
+  });
+
+  it.each([
+    "password",
+    "currentPassword",
+    "token",
+    "sessionToken",
+    "jwt",
+    "enrollmentJwt",
+    "keyPem",
+    "secretKey",
+    "authorization",
+    "zt-session",
+    "databaseUrl",
+  ])("never shows what is called %s, however deep", (name) => {
+    const text = logged((log) => log.warn({ [name]: "geheim", deep: [{ further: { [name]: "geheim" } }] }, "x"));
+    expect(text).not.toContain("geheim");
+    expect(text).toContain("[redacted]");
+  });
+
+  it("takes tokens, keys and passwords out of texts, also out of errors and their causes", () => {
+    const secret = `${JWT} ${KEY} postgres://me:geheim@db/x Bearer geheim zt-session: geheim`;
+    const error = new Error(`outer ${secret}`, { cause: Object.assign(new Error(secret), { token: "geheim" }) });
+    const text = logged((log) => {
+      log.error({ error, err: error, list: [secret], map: new Map([["a", secret]]) }, `failed: ${secret}`);
+      log.info({ text: secret }, "b");
+    });
+    expect(text).not.toMatch(/geheim|Geheim|c2lnbmF0dXJl/);
+    expect(text).toContain("outer");
+    expect(text).toContain("postgres://me:[redacted]@db/x");
+  });
+
+  it("shows bytes as their number, and does not follow circles", () => {
+    const circle: Record<string, unknown> = { key: Buffer.from("geheim") };
+    circle.self = circle;
+    const text = logged((log) => log.info(circle, "x"));
+    expect(text).not.toContain("geheim");
+    expect(text).toContain("6 bytes");
+  });
+
+  it("leaves what looks like no secret alone", () => {
+    expect(withoutSecrets("https://ctrl.example:1280/edge?x=1 a@b.c tls:h:1")).toBe(
+      "https://ctrl.example:1280/edge?x=1 a@b.c tls:h:1",
+    );
+    expect(logged((log) => log.info({ key: "entity-1", keys: 3, sessionId: "c1" }, "x"))).toContain(
+      '"key":"entity-1","keys":3,"sessionId":"c1"',
+    );
+  });
+});
