@@ -1,5 +1,31 @@
+/**
+ * Applications on the overlay: dial services and host them, end-to-end encrypted, without an open port.
+ *
+ * ```ts
+ * import { Context, enroll } from "@sallyport/sdk";
+ *
+ * const identity = await enroll(await readFile("me.jwt", "utf8"));       // once; keep it in a file of mode 0600
+ * const context = await Context.load(identity);                          // or the path of an identity file
+ *
+ * const server = await context.listen("echo");                           // net.Server-like
+ * server.on("connection", (socket) => socket.pipe(socket));
+ *
+ * const socket = await context.dial("echo", { timeoutMs: 5_000 });       // net.Socket-like
+ * http.get("http://web/", { agent: context.httpAgent() }, onResponse);   // the host name is the service
+ * ```
+ *
+ * Identity files are interchangeable with those of OpenZiti. Every error is an `SdkError` with a `code`.
+ */
 export { type CaBundle, fetchCaBundle, readCaBundle } from "./ca-bundle.ts";
+export { EdgeConnection } from "./connection.ts";
+export { Context, type ContextOptions, type DialOptions } from "./context.ts";
+export { RouterDialError } from "./dial.ts";
+export { type EnrollOptions, enroll } from "./enroll.ts";
 export { type EnrollmentBody, postEnrollment } from "./enroll-request.ts";
 export { type EnrollmentToken, issuerUrl, verifyEnrollmentToken } from "./enrollment-token.ts";
-export { EnrollmentError } from "./errors.ts";
+export * from "./errors.ts";
+export { ServiceAgent } from "./http-agent.ts";
+export { type IdentityFile, loadIdentityFile } from "./identity-file.ts";
 export { type EnrollmentTrust, enrollmentRequest, servedLeaf } from "./pinned-request.ts";
+export { type ListenOptions, ServiceListener } from "./service-listener.ts";
+export type { Service } from "./services.ts";

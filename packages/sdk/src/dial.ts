@@ -1,0 +1,182 @@
+import { randomBytes } from "node:crypto";
+import { ConnType, EdgeHeader, EdgeType, Headers, type Message } from "@sallyport/wire";
+import { EdgeConnection } from "./connection.ts";
+import type { KeyPair, Sodium } from "./crypto/sodium.ts";
+import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
+import { DialError, EncryptionError, reasonOf } from "./errors.ts";
+
+/** What a dial asks a router for. */
+export interface DialRequest {
+  readonly service: string;
+  /** Token of the dial session. */
+  readonly sessionToken: string;
+  /** Our identity's name: the host learns it. */
+  readonly callerId: string;
+  /** Set when the service requires end-to-end encryption. */
+  readonly sodium?: Sodium | undefined;
+  /** Address one instance of the service by its id. */
+  readonly instance?: string | undefined;
+  readonly appData?: Uint8Array | undefined;
+  readonly allowHalfOpen: boolean;
+}
+
+/** Why a dial did not lead to a connection, for who decides about trying again. */
+export type DialFailure = "refused" | "lost" | "unencrypted";
+
+/** A dial that failed at the router, with the router's words. */
+export class RouterDialError extends DialError {
+  readonly failure: DialFailure;
+  /** What the router said. */
+  readonly text: string;
+
+  constructor(failure: DialFailure, service: string, router: string, text: string, cause?: unknown) {
+    super(
+      failure === "refused" ? "DIAL_REFUSED" : failure === "lost" ? "ROUTER_LOST" : "NO_HOST_KEY",
+      `${service} could not be dialled through router ${router}: ${text}`,
+      { cause },
+    );
+    this.failure = failure;
+    this.text = text;
+  }
+}
+
+/**
+ * Makes a connection on one router (docs/protocol/edge.md "Dialling").
+ *
+ * @throws RouterDialError, EncryptionError, or the signal's reason
+ */
+export function dialThrough(edge: EdgeChannel, request: DialRequest, signal: AbortSignal): Promise<EdgeConnection> {
+  signal.throwIfAborted();
+  return new Promise((resolve, reject) => new Attempt(edge, request, signal, resolve, reject));
+}
+
+class Attempt implements EdgeEndpoint {
+  readonly connType = ConnType.Dial;
+  readonly #edge: EdgeChannel;
+  readonly #request: DialRequest;
+  readonly #signal: AbortSignal;
+  readonly #resolve: (connection: EdgeConnection) => void;
+  readonly #reject: (error: unknown) => void;
+  readonly #keys: KeyPair | undefined;
+  readonly #id: number;
+  readonly #onAbort = () => this.#abort();
+
+  constructor(
+    edge: EdgeChannel,
+    request: DialRequest,
+    signal: AbortSignal,
+    resolve: (connection: EdgeConnection) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#edge = edge;
+    this.#request = request;
+    this.#signal = signal;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#keys = request.sodium?.createKeyPair();
+    this.#id = edge.register(this);
+    signal.addEventListener("abort", this.#onAbort, { once: true });
+    try {
+      edge.channel.send({
+        contentType: EdgeType.Connect,
+        headers: this.#headers(),
+        body: Buffer.from(request.sessionToken),
+      });
+    } catch (error) {
+      this.onLost(error instanceof Error ? error : undefined);
+    }
+  }
+
+  describe(): string {
+    return `dialling ${this.#request.service}`;
+  }
+
+  /** No data can come before the answer. */
+  onData(): void {}
+
+  onMessage(message: Message): void {
+    if (message.contentType === EdgeType.StateConnected) this.#connected(message.headers);
+    else if (message.contentType === EdgeType.StateClosed) {
+      this.#fail("refused", message.body.toString("utf8") || "no reason given");
+    }
+  }
+
+  onLost(reason: Error | undefined): void {
+    this.#fail("lost", reason === undefined ? "the connection to it ended" : reasonOf(reason), reason);
+  }
+
+  #headers(): Headers {
+    const { instance, appData, callerId } = this.#request;
+    const headers = new Headers()
+      .setU32(EdgeHeader.ConnId, this.#id)
+      .setString(EdgeHeader.CallerId, callerId)
+      .setString(EdgeHeader.ConnectionMarker, randomBytes(6).toString("base64url"));
+    if (this.#keys !== undefined) headers.set(EdgeHeader.PublicKey, this.#keys.publicKey);
+    if (instance !== undefined) headers.setString(EdgeHeader.TerminatorIdentity, instance);
+    if (appData !== undefined) headers.set(EdgeHeader.AppData, appData);
+    return headers;
+  }
+
+  #connected(headers: Headers): void {
+    const { service, callerId, sodium, allowHalfOpen } = this.#request;
+    const hostKey = headers.get(EdgeHeader.PublicKey);
+    if (this.#keys !== undefined && hostKey === undefined) {
+      this.#sendClosed();
+      this.#fail("unencrypted", "the service requires encryption but its host gave no key; update or restart the host");
+      return;
+    }
+    try {
+      const crypto =
+        this.#keys === undefined || sodium === undefined || hostKey === undefined
+          ? undefined
+          : { sodium, keys: sodium.sessionKeys("client", this.#keys, hostKey) };
+      const connection = new EdgeConnection({
+        edge: this.#edge,
+        id: this.#id,
+        info: {
+          service,
+          circuitId: headers.getString(EdgeHeader.CircuitId) ?? "",
+          localName: callerId,
+          remoteName: service,
+        },
+        crypto,
+        allowHalfOpen,
+      });
+      this.#done();
+      // From here on the id is the connection's: data may follow in the same read.
+      this.#edge.assign(this.#id, connection);
+      connection.begin();
+      this.#resolve(connection);
+    } catch (cause) {
+      this.#sendClosed();
+      this.#end(new EncryptionError("KEY_EXCHANGE_FAILED", `${service}: the host's key cannot be used`, { cause }));
+    }
+  }
+
+  #abort(): void {
+    this.#sendClosed();
+    this.#end(this.#signal.reason);
+  }
+
+  #fail(failure: DialFailure, text: string, cause?: unknown): void {
+    this.#end(new RouterDialError(failure, this.#request.service, this.#edge.router, text, cause));
+  }
+
+  #end(error: unknown): void {
+    this.#done();
+    this.#edge.remove(this.#id, this);
+    this.#reject(error);
+  }
+
+  #done(): void {
+    this.#signal.removeEventListener("abort", this.#onAbort);
+  }
+
+  #sendClosed(): void {
+    if (this.#edge.isClosed) return;
+    this.#edge.channel.send({
+      contentType: EdgeType.StateClosed,
+      headers: new Headers().setU32(EdgeHeader.ConnId, this.#id),
+    });
+  }
+}

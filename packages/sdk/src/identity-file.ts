@@ -1,0 +1,61 @@
+import { readFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { type Identity, type IdentityConfig, loadIdentity } from "@sallyport/wire";
+import { IdentityFileError, reasonOf } from "./errors.ts";
+
+/** An SDK identity file, as every implementation writes it (docs/protocol/identity.md "Identity file"). */
+export interface IdentityFile {
+  /** Base URL of the client API, `https://host:port/edge/client/v1`. */
+  readonly ztAPI: string;
+  /** Several of them; counts more than `ztAPI` when it is not empty. */
+  readonly ztAPIs?: readonly string[] | null | undefined;
+  readonly configTypes?: readonly string[] | null | undefined;
+  readonly id: IdentityConfig;
+  readonly enableHa?: boolean | null | undefined;
+}
+
+/** An identity file with everything in it read. */
+export interface LoadedIdentity {
+  /** `https://host:port` of the controller. */
+  readonly controllerUrl: string;
+  readonly configTypes: readonly string[];
+  readonly identity: Identity;
+}
+
+/**
+ * Reads an identity file, or takes its content.
+ *
+ * @param source path of the file, or the object in it (relative paths in it start from the working folder)
+ * @throws IdentityFileError `IDENTITY_FILE_INVALID`
+ */
+export async function loadIdentityFile(source: string | IdentityFile): Promise<LoadedIdentity> {
+  const where = typeof source === "string" ? source : "the identity";
+  const fail = (what: string, cause?: unknown) =>
+    new IdentityFileError("IDENTITY_FILE_INVALID", `${where}: ${what}; enroll again to get a working identity file`, {
+      cause,
+    });
+  try {
+    const content: unknown = typeof source === "string" ? JSON.parse(await readFile(source, "utf8")) : source;
+    if (!isIdentityFile(content)) {
+      throw fail("expected a JSON object with ztAPI (text) and id (an object with cert and key)");
+    }
+    const [first = content.ztAPI] = content.ztAPIs ?? [];
+    const baseDir = typeof source === "string" ? dirname(resolve(source)) : process.cwd();
+    return {
+      controllerUrl: new URL(first).origin,
+      configTypes: content.configTypes ?? [],
+      identity: await loadIdentity(content.id, baseDir),
+    };
+  } catch (error) {
+    throw error instanceof IdentityFileError ? error : fail(reasonOf(error), error);
+  }
+}
+
+function isIdentityFile(value: unknown): value is IdentityFile {
+  if (typeof value !== "object" || value === null) return false;
+  const { ztAPI, ztAPIs, id } = value as Record<string, unknown>;
+  if (typeof ztAPI !== "string" && !(Array.isArray(ztAPIs) && typeof ztAPIs[0] === "string")) return false;
+  if (typeof id !== "object" || id === null) return false;
+  const { cert, key } = id as Record<string, unknown>;
+  return typeof cert === "string" && typeof key === "string";
+}

@@ -1,0 +1,163 @@
+import {
+  addressFromUrl,
+  dialChannel,
+  EdgeHeader,
+  edgeAlpn,
+  formatAddress,
+  Headers,
+  type Logger,
+} from "@sallyport/wire";
+import type { Login } from "./api-session.ts";
+import { EdgeChannel } from "./edge-channel.ts";
+import { RouterError, reasonOf } from "./errors.ts";
+
+/** A router that may be used: its name and where it is dialled. */
+export interface RouterAddress {
+  readonly name: string;
+  /** `tls:host:port` */
+  readonly address: string;
+}
+
+const connectTimeoutMs = 15_000;
+const probeIntervalMs = 60_000;
+/** A connection that ends this soon was probably refused: the router closes without a word. */
+const refusalWindowMs = 10_000;
+
+/**
+ * The usable addresses of the routers that the controller lists. Others than `tls` are left out: no application
+ * protocol of this SDK runs on them.
+ */
+export function routerAddresses(
+  routers: readonly { readonly name: string; readonly supportedProtocols?: Readonly<Record<string, string>> }[],
+): RouterAddress[] {
+  return routers.flatMap((router) =>
+    Object.values(router.supportedProtocols ?? {})
+      .filter((url) => url.startsWith("tls:"))
+      .map((url) => ({ name: router.name, address: formatAddress(addressFromUrl(url)) })),
+  );
+}
+
+/** The connections to routers: one per address, made when needed, shared by everything in a context. */
+export class Routers {
+  readonly #login: () => Promise<Login>;
+  readonly #log: Logger;
+  /** Called when a router closed a connection right away: the session may be unknown to it. */
+  readonly #onRefused: () => void;
+  readonly #channels = new Map<string, Promise<EdgeChannel>>();
+  readonly #open = new Map<string, EdgeChannel>();
+  readonly #probes: NodeJS.Timeout;
+  #isClosed = false;
+
+  constructor(o: { login: () => Promise<Login>; log: Logger; onRefused: () => void }) {
+    this.#login = o.login;
+    this.#log = o.log;
+    this.#onRefused = o.onRefused;
+    this.#probes = setInterval(() => {
+      for (const edge of this.#open.values()) void edge.probe();
+    }, probeIntervalMs);
+    this.#probes.unref();
+  }
+
+  /**
+   * A connected router out of these, the one with the shortest round trip; connects to all of them when none is, and
+   * gives the first that answers.
+   *
+   * @throws RouterError `NO_ROUTERS` when the list is empty, `ROUTERS_UNREACHABLE` when none answers
+   */
+  async best(routers: readonly RouterAddress[], signal: AbortSignal): Promise<EdgeChannel> {
+    const connected = routers.map((router) => this.#open.get(router.address)).filter((edge) => edge !== undefined);
+    const attempts = routers.map((router) => this.connect(router, signal));
+    for (const attempt of attempts) attempt.catch(() => {});
+    if (connected.length > 0) {
+      return connected.reduce((best, edge) => ((edge.latencyMs ?? 1e9) < (best.latencyMs ?? 1e9) ? edge : best));
+    }
+    if (attempts.length === 0) {
+      throw new RouterError(
+        "NO_ROUTERS",
+        "the controller lists no online edge router for this service and identity; check edge router policies and routers",
+      );
+    }
+    try {
+      return await Promise.any(attempts);
+    } catch (error) {
+      signal.throwIfAborted();
+      const reasons = error instanceof AggregateError ? error.errors.map(reasonOf) : [reasonOf(error)];
+      throw new RouterError("ROUTERS_UNREACHABLE", `no edge router could be reached: ${reasons.join("; ")}`, {
+        cause: error,
+      });
+    }
+  }
+
+  /** The connection to one router. @throws RouterError `ROUTER_UNREACHABLE`, or the signal's reason */
+  async connect(router: RouterAddress, signal: AbortSignal): Promise<EdgeChannel> {
+    let attempt = this.#channels.get(router.address);
+    if (attempt === undefined) {
+      attempt = this.#dial(router);
+      this.#channels.set(router.address, attempt);
+      attempt.catch(() => this.#channels.delete(router.address));
+    }
+    return await orAborted(attempt, signal);
+  }
+
+  /** Ends all connections, and everything on them. */
+  closeAll(): void {
+    for (const edge of this.#open.values()) edge.channel.close();
+    this.#open.clear();
+    this.#channels.clear();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearInterval(this.#probes);
+    this.closeAll();
+  }
+
+  async #dial(router: RouterAddress): Promise<EdgeChannel> {
+    const login = await this.#login();
+    const fail = (error: unknown) =>
+      new RouterError("ROUTER_UNREACHABLE", `router ${router.name} at ${router.address}: ${reasonOf(error)}`, {
+        cause: error,
+      });
+    const channel = await dialChannel({
+      address: router.address,
+      identity: login.identity,
+      alpn: edgeAlpn,
+      hello: { idToken: login.identity.id, headers: new Headers().setString(EdgeHeader.SessionToken, login.token) },
+      timeoutMs: connectTimeoutMs,
+      log: this.#log,
+    }).catch((error: unknown) => {
+      throw fail(error);
+    });
+    if (this.#isClosed) {
+      channel.close();
+      throw fail(new Error("the context was closed"));
+    }
+    const edge = new EdgeChannel(channel, `${router.name} (${router.address})`);
+    const openedAt = Date.now();
+    this.#open.set(router.address, edge);
+    channel.onClose((reason) => {
+      if (this.#open.get(router.address) === edge) {
+        this.#open.delete(router.address);
+        this.#channels.delete(router.address);
+      }
+      if (this.#isClosed) return;
+      this.#log.info({ router: router.name, reason: reason?.message }, "the connection to a router ended");
+      if (Date.now() - openedAt < refusalWindowMs) this.#onRefused();
+    });
+    void edge.probe();
+    return edge;
+  }
+}
+
+/** The promise's outcome, or the signal's reason when that comes first. */
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    if (signal.aborted) {
+      onAbort();
+      return;
+    }
+    signal.addEventListener("abort", onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

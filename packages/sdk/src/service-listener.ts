@@ -1,0 +1,242 @@
+import { randomUUID } from "node:crypto";
+import { EventEmitter } from "node:events";
+import { type Logger, Precedence } from "@sallyport/wire";
+import type { ApiSession } from "./api-session.ts";
+import { Binding, type Hosting } from "./binding.ts";
+import type { EdgeConnection } from "./connection.ts";
+import { type KeyPair, loadSodium } from "./crypto/sodium.ts";
+import { ListenError, reasonOf, ServiceError } from "./errors.ts";
+import type { RouterAddress, Routers } from "./routers.ts";
+import type { Service, ServiceSession, Services } from "./services.ts";
+
+/** How a service is hosted; everything is optional. */
+export interface ListenOptions {
+  /** Routers to be reachable through at the same time; 3 when left out. */
+  readonly maxTerminators?: number;
+  /** 0 to 65535: the higher, the fewer connections this host gets. */
+  readonly cost?: number;
+  /** `required` hosts are chosen before `default` ones, `failed` ones last. */
+  readonly precedence?: "default" | "required" | "failed";
+  /** Instance id: dialers can ask for this host by it. */
+  readonly instance?: string;
+  /** Only hosts with the same secret may share an instance id. */
+  readonly instanceSecret?: Uint8Array;
+  /** As with `net.createServer`: false (when left out) ends connections when the dialer has ended. HTTP servers want true. */
+  readonly allowHalfOpen?: boolean;
+  /** Ends waiting for the first router; the listener is closed. */
+  readonly signal?: AbortSignal;
+}
+
+/** What a listener works with. */
+export interface ListenerParts {
+  readonly session: ApiSession;
+  readonly services: Services;
+  readonly routers: Routers;
+  readonly log: Logger;
+}
+
+interface ListenerEvents {
+  connection: [connection: EdgeConnection];
+  /** The service can be dialled: the first terminator exists, or one exists again after all were lost. */
+  listening: [];
+  close: [];
+  /** This identity may no longer host the service. The listener goes on trying. */
+  error: [error: Error];
+}
+
+const retryMs = { first: 1_000, most: 30_000 };
+/** When enough terminators exist nothing is asked; with fewer, the controller is asked for new routers this often. */
+const lookAgainMs = 30_000;
+
+/**
+ * A hosted service, in the shape of `net.Server`: emits `connection` for every dialer. It stays reachable through
+ * several routers, and offers itself again when one of them goes away.
+ */
+export class ServiceListener extends EventEmitter<ListenerEvents> {
+  readonly service: string;
+  readonly #parts: ListenerParts;
+  readonly #options: ListenOptions;
+  readonly #listenerId = randomUUID();
+  readonly #bindings = new Map<string, Binding>();
+  readonly #stopped = new AbortController();
+  #keys: KeyPair | undefined;
+  #session: ServiceSession | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isLooking = false;
+  #lookAgain = false;
+  #failures = 0;
+  #refusedByAll = "";
+
+  constructor(service: string, parts: ListenerParts, options: ListenOptions) {
+    super();
+    this.service = service;
+    this.#parts = parts;
+    this.#options = options;
+  }
+
+  /** The service can be dialled through at least one router. */
+  get listening(): boolean {
+    return [...this.#bindings.values()].some((binding) => binding.isEstablished);
+  }
+
+  /** Names and addresses of the routers it is reachable through. */
+  get routers(): string[] {
+    return [...this.#bindings.values()]
+      .filter((binding) => binding.isEstablished)
+      .map((binding) => binding.edge.router);
+  }
+
+  /**
+   * Offers the service; resolves when the first terminator exists.
+   *
+   * @throws ServiceError when this identity may not host it, ListenError `LISTENER_CLOSED`, or the signal's reason
+   */
+  async start(): Promise<void> {
+    const { signal } = this.#options;
+    signal?.throwIfAborted();
+    await this.#parts.services.find(this.service, "Bind");
+    return new Promise((resolve, reject) => {
+      const settle = (act: () => void) => {
+        signal?.removeEventListener("abort", onAbort);
+        this.off("listening", onListening);
+        this.off("close", onClose);
+        act();
+      };
+      const onListening = () => settle(resolve);
+      const onClose = () => settle(() => reject(this.#closedError()));
+      const onAbort = () => {
+        settle(() => reject(signal?.reason));
+        void this.close();
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.once("listening", onListening);
+      this.once("close", onClose);
+      this.#look();
+    });
+  }
+
+  /** Takes the service back from every router. Connections that exist go on. */
+  async close(): Promise<void> {
+    if (this.#stopped.signal.aborted) return;
+    this.#stopped.abort(this.#closedError());
+    clearTimeout(this.#timer);
+    for (const binding of this.#bindings.values()) binding.close();
+    this.#bindings.clear();
+    this.emit("close");
+  }
+
+  /** The API session was replaced: tokens made with it are void. */
+  reset(): void {
+    this.#session = undefined;
+    this.#look();
+  }
+
+  #closedError(): ListenError {
+    const why = this.#refusedByAll === "" ? "" : `; last refusal: ${this.#refusedByAll}`;
+    return new ListenError("LISTENER_CLOSED", `hosting of ${this.service} was ended${why}`);
+  }
+
+  /** Brings the number of terminators up to what is wanted; one look at a time. */
+  #look(): void {
+    if (this.#stopped.signal.aborted) return;
+    if (this.#isLooking) {
+      this.#lookAgain = true;
+      return;
+    }
+    clearTimeout(this.#timer);
+    this.#isLooking = true;
+    this.#bindWhereMissing()
+      .then(
+        (missing) => this.#schedule(missing ? this.#backoff() : lookAgainMs),
+        (error: unknown) => {
+          this.#parts.log.warn({ service: this.service, reason: reasonOf(error) }, "hosting failed; trying again");
+          if (error instanceof ServiceError && this.listenerCount("error") > 0) this.emit("error", error);
+          this.#schedule(this.#backoff());
+        },
+      )
+      .finally(() => {
+        this.#isLooking = false;
+        if (this.#lookAgain) {
+          this.#lookAgain = false;
+          this.#look();
+        }
+      });
+  }
+
+  #backoff(): number {
+    return Math.min(retryMs.first * 2 ** this.#failures++, retryMs.most) * (0.75 + Math.random() / 2);
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#stopped.signal.aborted) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#look(), delayMs);
+  }
+
+  /** @returns whether there is a router left that should be bound and is not */
+  async #bindWhereMissing(): Promise<boolean> {
+    const wanted = this.#options.maxTerminators ?? 3;
+    if (this.#bindings.size >= wanted) return false;
+    const { services } = this.#parts;
+    const service = await services.find(this.service, "Bind");
+    const known = this.#session === undefined ? undefined : await services.refreshSession(this.#session);
+    const session = known ?? (await services.createSession(service, "Bind"));
+    this.#session = session;
+    const hosting = await this.#hosting(service, session);
+    const free = session.routers.filter((router) => !this.#bindings.has(router.address));
+    const attempts = free.slice(0, wanted - this.#bindings.size).map((router) => this.#bind(router, hosting));
+    await Promise.all(attempts);
+    return this.#bindings.size === 0 || (this.#bindings.size < wanted && free.length > attempts.length);
+  }
+
+  async #bind(router: RouterAddress, hosting: Hosting): Promise<void> {
+    const { log, routers } = this.#parts;
+    const fields = { service: this.service, router: router.name };
+    try {
+      const edge = await routers.connect(router, this.#stopped.signal);
+      if (this.#stopped.signal.aborted) return;
+      const binding: Binding = new Binding(edge, hosting, {
+        established: () => {
+          this.#failures = 0;
+          log.info(fields, "service is hosted on a router");
+          this.emit("listening");
+        },
+        ended: (text) => {
+          log.info({ ...fields, reason: text }, "a router no longer hosts the service");
+          this.#refusedByAll = `${router.name}: ${text}`;
+          if (/invalid session|session ended/i.test(text)) this.#session = undefined;
+          if (this.#bindings.get(router.address) === binding) this.#bindings.delete(router.address);
+          this.#schedule(this.#backoff());
+        },
+        connection: (connection) => this.#accepted(connection),
+      });
+      this.#bindings.set(router.address, binding);
+    } catch (error) {
+      log.info({ ...fields, reason: reasonOf(error) }, "the service cannot be hosted on a router");
+    }
+  }
+
+  #accepted(connection: EdgeConnection): void {
+    if (!this.emit("connection", connection)) connection.destroy();
+  }
+
+  async #hosting(service: Service, session: ServiceSession): Promise<Hosting> {
+    const login = await this.#parts.session.login();
+    const { cost, precedence, instance, instanceSecret, allowHalfOpen } = this.#options;
+    const sodium = service.encryptionRequired ? await loadSodium() : undefined;
+    this.#keys ??= sodium?.createKeyPair();
+    const names = { default: Precedence.Default, required: Precedence.Required, failed: Precedence.Failed };
+    return {
+      service: service.name,
+      sessionToken: session.token,
+      listenerId: this.#listenerId,
+      identityName: login.identityName,
+      crypto: sodium === undefined || this.#keys === undefined ? undefined : { sodium, keys: this.#keys },
+      cost,
+      precedence: names[precedence ?? "default"],
+      instance,
+      instanceSecret,
+      allowHalfOpen: allowHalfOpen ?? false,
+    };
+  }
+}

@@ -1,0 +1,149 @@
+import { ApiError } from "@sallyport/api";
+import type { Logger } from "@sallyport/wire";
+import type { ApiSession } from "./api-session.ts";
+import { reasonOf, ServiceError } from "./errors.ts";
+import { type RouterAddress, routerAddresses } from "./routers.ts";
+
+/** A service that this identity may use. */
+export interface Service {
+  readonly id: string;
+  readonly name: string;
+  readonly encryptionRequired: boolean;
+  /** `Dial`, `Bind` or both. */
+  readonly permissions: readonly string[];
+  /** Configurations by the name of their type. */
+  readonly config: Readonly<Record<string, unknown>>;
+}
+
+/** A permission in use: the token that routers accept, and the routers. */
+export interface ServiceSession {
+  readonly id: string;
+  readonly token: string;
+  readonly routers: readonly RouterAddress[];
+}
+
+const pageSize = 500;
+
+/** What this identity may dial and host, and its sessions for that. */
+export class Services {
+  readonly #session: ApiSession;
+  readonly #log: Logger;
+  readonly #onChange: () => void;
+  #known = new Map<string, Service>();
+  #isLoaded = false;
+  #lastChangeAt: string | undefined;
+  readonly #dialSessions = new Map<string, Promise<ServiceSession>>();
+
+  constructor(o: { session: ApiSession; log: Logger; onChange: () => void }) {
+    this.#session = o.session;
+    this.#log = o.log;
+    this.#onChange = o.onChange;
+  }
+
+  /** All of them, by name; loaded at the first call, kept up to date by `poll`. */
+  async list(): Promise<Service[]> {
+    if (!this.#isLoaded) await this.#load();
+    return [...this.#known.values()];
+  }
+
+  /**
+   * The service of this name; the controller is asked when it is not known yet.
+   *
+   * @throws ServiceError `SERVICE_NOT_AVAILABLE`
+   */
+  async find(name: string, permission: "Dial" | "Bind"): Promise<Service> {
+    const usable = (service: Service | undefined) => service?.permissions.includes(permission) === true;
+    let service = this.#known.get(name);
+    if (!usable(service)) {
+      const filter = `name="${name.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
+      const { data } = await this.#session.call((api) => api.listServices({ query: { filter } }));
+      service = data.find((candidate) => candidate.name === name);
+      if (service !== undefined) this.#known.set(name, service);
+    }
+    if (service !== undefined && usable(service)) return service;
+    const verb = permission === "Dial" ? "dial" : "host";
+    throw new ServiceError(
+      "SERVICE_NOT_AVAILABLE",
+      service === undefined
+        ? `there is no service ${name} for this identity; check its name, and the service policies that should give it`
+        : `this identity may not ${verb} ${name}; a ${permission} service policy must give it the permission`,
+    );
+  }
+
+  /** The session for dialling a service; one for all connections. */
+  dialSession(service: Service): Promise<ServiceSession> {
+    let session = this.#dialSessions.get(service.id);
+    if (session === undefined) {
+      session = this.createSession(service, "Dial");
+      this.#dialSessions.set(service.id, session);
+      session.catch(() => this.dropDialSession(service));
+    }
+    return session;
+  }
+
+  dropDialSession(service: Service): void {
+    this.#dialSessions.delete(service.id);
+  }
+
+  /** A new session. @throws ServiceError `SERVICE_NOT_AVAILABLE` when the permission is gone */
+  async createSession(service: Service, type: "Dial" | "Bind"): Promise<ServiceSession> {
+    try {
+      const { data } = await this.#session.call((api) => api.createSession({ body: { serviceId: service.id, type } }));
+      return { id: data.id, token: data.token, routers: routerAddresses(data.edgeRouters) };
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 404)) throw error;
+      this.#known.delete(service.name);
+      throw new ServiceError(
+        "SERVICE_NOT_AVAILABLE",
+        `the controller no longer lets this identity use ${service.name}; check the service policies`,
+        { cause: error },
+      );
+    }
+  }
+
+  /** The session as the controller sees it now, with its current routers; undefined when it is gone. */
+  async refreshSession(session: ServiceSession): Promise<ServiceSession | undefined> {
+    try {
+      const { data } = await this.#session.call((api) => api.detailSession({ params: { id: session.id } }));
+      return { id: data.id, token: data.token, routers: routerAddresses(data.edgeRouters) };
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** Forgets everything that depends on the API session. */
+  reset(): void {
+    this.#dialSessions.clear();
+    this.#known.clear();
+    this.#isLoaded = false;
+    this.#lastChangeAt = undefined;
+  }
+
+  /** Looks whether services changed, and loads them when they did. */
+  async poll(): Promise<void> {
+    try {
+      const { data } = await this.#session.call((api) => api.listServiceUpdates());
+      if (data.lastChangeAt === this.#lastChangeAt) return;
+      this.#lastChangeAt = data.lastChangeAt;
+      await this.#load();
+      this.#onChange();
+    } catch (error) {
+      this.#log.warn({ reason: reasonOf(error) }, "the services of this identity could not be refreshed");
+    }
+  }
+
+  async #load(): Promise<void> {
+    const services: Service[] = [];
+    for (;;) {
+      const query = { limit: pageSize, offset: services.length };
+      const { data, meta } = await this.#session.call((api) => api.listServices({ query }));
+      services.push(...data);
+      if (data.length === 0 || services.length >= meta.pagination.totalCount) break;
+    }
+    this.#known = new Map(services.map((service) => [service.name, service]));
+    this.#isLoaded = true;
+    const ids = new Set(services.map((service) => service.id));
+    for (const id of this.#dialSessions.keys()) if (!ids.has(id)) this.#dialSessions.delete(id);
+  }
+}
