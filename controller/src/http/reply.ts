@@ -18,6 +18,8 @@ export interface HttpLimits {
   readonly handlerTimeoutMs: number;
   /** A connection without a request is closed after this time. */
   readonly keepAliveTimeoutMs: number;
+  /** A connection on which nothing moves for this long is closed: who does not read an answer holds no memory for ever. */
+  readonly socketTimeoutMs: number;
   readonly maxHeaderBytes: number;
   /** How long `close()` waits for requests that are being handled. */
   readonly closeTimeoutMs: number;
@@ -29,6 +31,7 @@ export const HTTP_LIMITS: HttpLimits = {
   requestTimeoutMs: 15_000,
   handlerTimeoutMs: 10_000,
   keepAliveTimeoutMs: 5_000,
+  socketTimeoutMs: 30_000,
   maxHeaderBytes: 65_536,
   closeTimeoutMs: 5_000,
 };
@@ -69,12 +72,15 @@ export async function answerError(
 
 function asApiError(context: ServerContext, error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (isFastifyError(error, "FST_ERR_CTP_BODY_TOO_LARGE")) return apiError("REQUEST_ENTITY_TOO_LARGE");
-  if (isFastifyError(error, "FST_ERR_CTP_INVALID_MEDIA_TYPE")) return unsupportedType({ kind: "none" }, "malformed");
-  if (isFastifyError(error, "FST_ERR_BAD_URL")) {
+  if (hasCode(error, "FST_ERR_CTP_BODY_TOO_LARGE")) return apiError("REQUEST_ENTITY_TOO_LARGE");
+  if (hasCode(error, "FST_ERR_CTP_INVALID_MEDIA_TYPE")) return unsupportedType({ kind: "none" }, "malformed");
+  if (hasCode(error, "FST_ERR_BAD_URL")) {
     return apiError("NOT_FOUND", unhandledCause("the path is not valid percent-encoding"));
   }
-  if (isFastifyError(error, "FST_ERR_CTP_INVALID_CONTENT_LENGTH")) {
+  if (hasCode(error, "ECONNRESET") && (error as Error).message === "aborted") {
+    return apiError("COULD_NOT_PARSE_BODY", unhandledCause("the connection ended before the body did"));
+  }
+  if (hasCode(error, "FST_ERR_CTP_INVALID_CONTENT_LENGTH")) {
     return apiError("COULD_NOT_PARSE_BODY", unhandledCause("the body is shorter or longer than Content-Length says"));
   }
   // What went wrong inside is for the log; tests are told.
@@ -82,7 +88,7 @@ function asApiError(context: ServerContext, error: unknown): ApiError {
   return apiError("UNHANDLED", context.validateResponses ? unhandledCause(message) : undefined);
 }
 
-function isFastifyError(error: unknown, code: string): boolean {
+function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && (error as Error & { code?: unknown }).code === code;
 }
 

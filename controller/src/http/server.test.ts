@@ -518,6 +518,28 @@ describe("connections", () => {
     expect(all.match(/HTTP\/1\.1 200 OK\r\n/g)).toHaveLength(30);
   });
 
+  test("a caller that sends nothing, leaves in the middle of a body, or does not read is let go without harm", async () => {
+    const big = { ...version, revision: "x".repeat(8_000_000) };
+    const api = await start(
+      { client: { listVersion: async () => ({ data: version }), listRoot: async () => ({ data: big }) } },
+      { limits: { headersTimeoutMs: 200, requestTimeoutMs: 1_000, socketTimeoutMs: 500 } },
+    );
+    const silent = await api.open();
+    silent.on("data", () => {});
+    const leaver = await api.open();
+    const head = "Host: x\r\nzt-session: admin\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    leaver.write(`POST /edge/management/v1/services HTTP/1.1\r\n${head}`, () => leaver.destroy());
+    const deaf = await api.open();
+    deaf.on("error", () => {});
+    deaf.pause();
+    deaf.write("GET /edge/client/v1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    await once(silent, "close");
+    await expect.poll(() => api.api.connections, { timeout: 10_000 }).toBe(0);
+    deaf.destroy();
+    expect(split(await api.exchange(get("/version"))).status).toBe(200);
+    expect(api.logged.filter(({ level }) => level === "error")).toEqual([]);
+  });
+
   test("close waits for the request in hand and no longer than its limit", async () => {
     let release: () => void = () => {};
     let running = 0;

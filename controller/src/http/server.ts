@@ -40,6 +40,8 @@ export interface HttpOptions {
 
 export interface HttpApi {
   readonly instanceId: string;
+  /** Connections that are open now. */
+  readonly connections: number;
   /** Takes no further connections, waits for running requests up to the limit, then ends what is left. */
   close(): Promise<void>;
 }
@@ -80,6 +82,9 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
   let closed: Promise<void> | undefined;
   return {
     instanceId,
+    get connections() {
+      return sockets.size;
+    },
     close() {
       closed ??= closeServer(app, server, sockets, unregister, limits.closeTimeoutMs);
       return closed;
@@ -102,6 +107,7 @@ function application(context: ServerContext): { app: FastifyInstance; server: Se
         },
         handler,
       );
+      server.timeout = limits.socketTimeoutMs;
       return server;
     },
     logger: false,
