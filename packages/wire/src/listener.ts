@@ -68,14 +68,17 @@ export function acceptChannels(port: TlsPort, options: AcceptOptions): () => voi
 class Acceptor {
   readonly #options: AcceptOptions;
   readonly #groups = new Map<string, Group>();
-  readonly #stop = new AbortController();
+  /** Hellos in progress. */
+  readonly #exchanges = new Set<AbortController>();
 
   constructor(options: AcceptOptions) {
     this.#options = options;
   }
 
   stop(): void {
-    this.#stop.abort(new HandshakeError("STOPPED", "the listener was stopped"));
+    for (const exchange of this.#exchanges) {
+      exchange.abort(new HandshakeError("STOPPED", "the listener was stopped"));
+    }
   }
 
   accept(socket: TLSSocket): void {
@@ -96,19 +99,20 @@ class Acceptor {
   async #exchange(socket: TLSSocket, reader: SocketReader): Promise<void> {
     const timeoutMs = this.#options.helloTimeoutMs ?? HELLO_TIMEOUT_MS;
     const late = new HandshakeError("HELLO_TIMEOUT", `no complete hello within ${timeoutMs} ms`);
-    const deadline = new AbortController();
-    const timer = setTimeout(() => deadline.abort(late), timeoutMs);
-    const signal = AbortSignal.any([deadline.signal, this.#stop.signal]);
+    const exchange = new AbortController();
+    const timer = setTimeout(() => exchange.abort(late), timeoutMs);
+    this.#exchanges.add(exchange);
     try {
       const peer = peerOf(socket);
       if (peer.fingerprint === undefined) {
         throw new HandshakeError("NO_CLIENT_CERTIFICATE", "a channel needs a client certificate, none was presented");
       }
-      const message = await readFirstFrame(reader, HELLO_LIMITS, signal);
+      const message = await readFirstFrame(reader, HELLO_LIMITS, exchange.signal);
       const hello = helloOf(message);
-      await this.#join(socket, reader, hello, message.sequence, peer, signal);
+      await this.#join(socket, reader, hello, message.sequence, peer, exchange.signal);
     } finally {
       clearTimeout(timer);
+      this.#exchanges.delete(exchange);
     }
   }
 

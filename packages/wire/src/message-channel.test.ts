@@ -1,8 +1,10 @@
+import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { BaseHeader, BaseType } from "./catalogue/base.ts";
 import type { Channel } from "./channel.ts";
 import { dialChannel } from "./dialer.ts";
 import { ChannelClosedError, ProtocolError, RequestTimeoutError } from "./errors.ts";
+import { writeFramePrefix } from "./frame.ts";
 import { Headers } from "./headers.ts";
 import type { Identity } from "./identity.ts";
 import { acceptChannels } from "./listener.ts";
@@ -266,6 +268,38 @@ describe("malformed bytes close the channel they came on", () => {
     expect((await other.request({ contentType: BaseType.Ping })).replyFor).toBe(1);
     other.close();
   });
+});
+
+test("random bytes behind the hello end at most the channel they came on", async () => {
+  const steady = await dial();
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(
+        fc.oneof(
+          fc.uint8Array({ minLength: 1, maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
+          fc.constantFrom(encodeMessage({ contentType: 70 }, 1), Buffer.from("0306090c", "hex")),
+          fc.tuple(fc.nat(30), fc.nat(30), fc.uint8Array({ maxLength: 60 })).map(([headers, body, rest]) => {
+            const frame = Buffer.alloc(20 + rest.length);
+            frame.set(rest, writeFramePrefix(frame, 0, 70, 1, headers, body));
+            return frame;
+          }),
+        ),
+        { minLength: 1, maxLength: 8 },
+      ),
+      async (pieces) => {
+        accepted = Promise.withResolvers();
+        const peer = await rawPeer();
+        const channel = await accepted.promise;
+        for (const piece of pieces) peer.write(piece);
+        peer.socket.end();
+        const reason = await channel.closed;
+        expect(reason instanceof ProtocolError || reason instanceof ChannelClosedError).toBe(true);
+      },
+    ),
+    { numRuns: 60 },
+  );
+  expect((await steady.request({ contentType: BaseType.Ping })).replyFor).toBe(1);
+  steady.close();
 });
 
 describe("frames in place", () => {

@@ -66,7 +66,7 @@ export class SocketUnderlay implements Underlay {
     if (this.#paused) {
       this.#socket.pause();
     }
-    this.#reader.onClosed((error) => this.fail(error ?? peerClosed()));
+    this.#reader.onClosed((error) => this.fail(ended(error)));
   }
 
   pause(): void {
@@ -142,6 +142,8 @@ export class SocketUnderlay implements Underlay {
   }
 }
 
-function peerClosed(): ChannelClosedError {
-  return new ChannelClosedError("the peer closed the connection", "CLOSED_BY_PEER");
+function ended(error: Error | undefined): ChannelClosedError {
+  return error === undefined
+    ? new ChannelClosedError("the peer closed the connection", "CLOSED_BY_PEER")
+    : new ChannelClosedError(`the connection was lost: ${error.message}`, "CONNECTION_LOST", { cause: error });
 }

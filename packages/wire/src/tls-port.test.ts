@@ -159,9 +159,14 @@ describe("TLS", () => {
     expect(await Promise.all([shown("localhost"), shown()])).toEqual(["alt", "alt"]);
   });
 
-  test.each(["TLSv1.2", "TLSv1.3"] as const)(
-    "resumes no session, so that the client's chain is always known (%s)",
-    async (version) => {
+  test.each([
+    ["TLSv1.2", ""],
+    ["TLSv1.3", ""],
+    ["TLSv1.2", "localhost"],
+    ["TLSv1.3", "localhost"],
+  ] as const)(
+    "resumes no session, so that the client's chain is always known (%s, server name %j)",
+    async (version, servername) => {
       port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
       const chains: number[] = [];
       port.register({
@@ -178,6 +183,7 @@ describe("TLS", () => {
         const socket = dial({
           minVersion: version,
           maxVersion: version,
+          servername,
           ...(session === undefined ? {} : { session }),
         });
         socket.on("session", (next: Buffer) => sessions.push(next));
