@@ -35,7 +35,7 @@ export async function summarize(db: Db): Promise<Record<string, number>> {
   return {
     ...numbers,
     "routers.edge": Number(edgeRouters ?? 0),
-    "services.edge": numbers["services"] ?? 0,
+    "services.edge": numbers.services ?? 0,
     controllers: 0,
     eventualEvents: 0,
     identityTypes: 2,

@@ -13,8 +13,8 @@ export class SchemaCache {
 
   /** @throws ApiError 400 on field `schema` when it is no JSON schema with the root type `object` */
   requireSchema(schema: Record<string, unknown>): void {
-    if (schema["type"] !== "object") {
-      throw fieldError("schema", "schema root must have type 'object'", JSON.stringify(schema["type"] ?? null));
+    if (schema.type !== "object") {
+      throw fieldError("schema", "schema root must have type 'object'", JSON.stringify(schema.type ?? null));
     }
     try {
       this.#compile(schema);
@@ -57,7 +57,7 @@ export class SchemaCache {
 
 function fieldOf(error: ErrorObject): string {
   const path = error.instancePath.split("/").slice(1);
-  const missing: unknown = error.params["missingProperty"] ?? error.params["additionalProperty"];
+  const missing: unknown = error.params.missingProperty ?? error.params.additionalProperty;
   return [...path, ...(typeof missing === "string" ? [missing] : [])].join(".") || "(root)";
 }
 

@@ -138,7 +138,7 @@ export class Policies {
       SELECT p.*, ${sql.join(arrays)} FROM ${sql.table(this.kind.table)} p WHERE p.id = ANY (${ids}::text[])`.execute(
       db,
     );
-    const byId = new Map(rows.map((row) => [String(row["id"]), this.#record(row)]));
+    const byId = new Map(rows.map((row) => [String(row.id), this.#record(row)]));
     return ids.flatMap((id) => byId.get(id) ?? []);
   }
 

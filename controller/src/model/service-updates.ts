@@ -80,7 +80,7 @@ export class ServiceUpdates {
 
   async #policyChanged(row: ChangeRow, at: number): Promise<void> {
     const before = row.before as PolicyBefore | null;
-    const old = before?.sides["identity"];
+    const old = before?.sides.identity;
     if (old !== undefined) this.#stamp(old, before?.semantic ?? "AnyOf", at);
     const [now] = await this.#sources.servicePolicies.byIds(this.#ctx.store.db, [row.key]);
     if (now !== undefined) this.#stamp(selectorOf(now, "identity"), now.semantic, at);

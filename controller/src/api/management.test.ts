@@ -1,0 +1,436 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startTestController, type TestController } from "./testing/test-controller.ts";
+
+let c: TestController;
+beforeAll(async () => {
+  c = await startTestController();
+});
+afterAll(() => c.close());
+
+const identity = (name: string, more: object = {}) => ({ name, type: "User", isAdmin: false, ...more });
+
+describe("identities over the Management API", () => {
+  it("are created with every field, shown with every field, and deleted", async () => {
+    const created = await c.admin("POST", "/identities", {
+      name: "alice",
+      type: "Device",
+      isAdmin: false,
+      appData: { team: "x" },
+      defaultHostingCost: 7,
+      defaultHostingPrecedence: "required",
+      externalId: "ext-1",
+      roleAttributes: ["b", "a", "b"],
+      serviceHostingCosts: { s1: 5 },
+      serviceHostingPrecedences: { s1: "failed" },
+      tags: { k: "v", n: 1, z: null },
+      enrollment: { ott: true },
+      unknownField: 1,
+      authPolicyId: null,
+    });
+    expect(created.status).toBe(201);
+    const { id } = created.json.data;
+    expect(created.json).toEqual({ data: { _links: { self: { href: `./identities/${id}` } }, id }, meta: {} });
+    const { data } = (await c.admin("GET", `/identities/${id}`)).json;
+    expect(data).toMatchObject({
+      name: "alice",
+      typeId: "Default",
+      type: { entity: "identity-types", id: "Default", name: "Default" },
+      isAdmin: false,
+      isDefaultAdmin: false,
+      appData: { team: "x" },
+      authPolicyId: "default",
+      authPolicy: { id: "default", name: "Default" },
+      defaultHostingCost: 7,
+      defaultHostingPrecedence: "required",
+      externalId: "ext-1",
+      roleAttributes: ["a", "b"],
+      serviceHostingCosts: { s1: 5 },
+      serviceHostingPrecedences: { s1: "failed" },
+      tags: { k: "v", n: 1, z: null },
+      authenticators: {},
+      hasApiSession: false,
+      disabled: false,
+      envInfo: {},
+      sdkInfo: {},
+    });
+    expect(data._links["auth-policies"].href).toBe("./auth-policies/default");
+    expect(data.enrollment.ott.token).toMatch(/^[0-9a-f-]{36}$/);
+    const claims = JSON.parse(Buffer.from(data.enrollment.ott.jwt.split(".")[1], "base64url").toString());
+    expect(claims).toMatchObject({
+      iss: `https://localhost:${c.port}`,
+      sub: id,
+      aud: [""],
+      jti: data.enrollment.ott.token,
+      em: "ott",
+      ctrls: [`tls:localhost:${c.port}`],
+    });
+    expect(claims.iat).toBeUndefined();
+    expect((await c.admin("DELETE", `/identities/${id}`)).json).toEqual({ data: {}, meta: {} });
+    const gone = await c.admin("GET", `/identities/${id}`);
+    expect(gone.status).toBe(404);
+    expect(gone.json.error).toMatchObject({
+      code: "NOT_FOUND",
+      cause: { code: "UNHANDLED", message: `identity with id ${id} not found` },
+    });
+  });
+
+  it("refuse duplicate and empty names, the type Router and prefixed attributes, naming the field", async () => {
+    await c.make("identities", identity("taken", { externalId: "taken-ext" }));
+    const cases: [object, string, string][] = [
+      [identity("taken"), "name", "duplicate value 'taken' in unique index on identities store"],
+      [identity(""), "name", "name is required"],
+      [identity("r", { type: "Router" }), "type", "may not create identities with given typeId"],
+      [identity("p", { roleAttributes: ["#x"] }), "roleAttributes", "role attributes may not be prefixed with #"],
+      [
+        identity("e", { externalId: "taken-ext" }),
+        "externalId",
+        "duplicate value 'taken-ext' in unique index on identities store",
+      ],
+    ];
+    for (const [body, field, reason] of cases) {
+      const answer = await c.admin("POST", "/identities", body);
+      expect([answer.status, answer.json.error.code]).toEqual([400, "COULD_NOT_VALIDATE"]);
+      expect(answer.json.error.cause).toMatchObject({ field, reason });
+    }
+    const unknownPolicy = await c.admin("POST", "/identities", identity("u", { authPolicyId: "nope" }));
+    expect([unknownPolicy.status, unknownPolicy.json.error.code]).toEqual([404, "NOT_FOUND"]);
+  });
+
+  it("PATCH changes what is present and not null, PUT puts the rest back to its default", async () => {
+    const id = await c.make(
+      "identities",
+      identity("patched", { roleAttributes: ["a"], tags: { t: "1" }, externalId: "px" }),
+    );
+    await c.admin("PATCH", `/identities/${id}`, { name: null, isAdmin: null, roleAttributes: ["z"] });
+    let data = (await c.admin("GET", `/identities/${id}`)).json.data;
+    expect(data).toMatchObject({ name: "patched", roleAttributes: ["z"], tags: { t: "1" }, externalId: "px" });
+    const put = await c.admin("PUT", `/identities/${id}`, identity("put"));
+    expect(put.status).toBe(200);
+    data = (await c.admin("GET", `/identities/${id}`)).json.data;
+    expect(data).toMatchObject({ name: "put", roleAttributes: [], tags: {}, externalId: null });
+    const clash = await c.admin("PATCH", `/identities/${id}`, { name: "taken" });
+    expect([clash.status, clash.json.error.cause.reason]).toEqual([
+      400,
+      "duplicate value 'taken' in unique index on identities store",
+    ]);
+    expect((await c.admin("PATCH", "/identities/nobody", { name: "x" })).status).toBe(404);
+  });
+
+  it("the default administrator cannot be deleted", async () => {
+    const [admin] = (await c.admin("GET", "/identities?filter=isDefaultAdmin")).json.data;
+    const answer = await c.admin("DELETE", `/identities/${admin.id}`);
+    expect([answer.status, answer.json.error.code]).toEqual([400, "ENTITY_CAN_NOT_BE_DELETED"]);
+  });
+
+  it("lists are filtered, sorted and paged, with the total", async () => {
+    for (const n of [1, 2, 3, 4, 5])
+      await c.make("identities", identity(`list-${n}`, { roleAttributes: [`m${n % 2}`] }));
+    const query = encodeURIComponent('name contains "list-" sort by name desc skip 1 limit 2');
+    const answer = await c.admin("GET", `/identities?filter=${query}`);
+    expect(answer.json.data.map((each: { name: string }) => each.name)).toEqual(["list-4", "list-3"]);
+    expect(answer.json.meta.pagination).toEqual({ limit: 2, offset: 1, totalCount: 5 });
+    expect(answer.json.meta.filterableFields).toContain("roleAttributes");
+    const odd = await c.admin("GET", `/identities?filter=${encodeURIComponent('anyOf(roleAttributes) = "m1"')}`);
+    expect(odd.json.meta.pagination.totalCount).toBe(3);
+    const byRole = await c.admin("GET", `/identities?roleFilter=${encodeURIComponent("#m0")}`);
+    expect(byRole.json.meta.pagination.totalCount).toBe(2);
+    const attributes = await c.admin(
+      "GET",
+      `/identity-role-attributes?filter=${encodeURIComponent('id contains "m"')}`,
+    );
+    expect(attributes.json.data).toEqual(["m0", "m1"]);
+    const bad = await c.admin("GET", `/identities?filter=${encodeURIComponent('passwordHash = "x"')}`);
+    expect([bad.status, bad.json.error.code]).toEqual([400, "INVALID_FILTER"]);
+  });
+
+  it("disabling ends the sessions, and enabling lets in again", async () => {
+    const id = await c.make("identities", identity("disabled-one"));
+    await c.make("authenticators", { identityId: id, method: "updb", username: "disabled-one", password: "secret-1" });
+    const token = await c.login("disabled-one", "secret-1");
+    expect((await c.call("GET", "/edge/client/v1/current-identity", { token })).status).toBe(200);
+    const disabled = await c.admin("POST", `/identities/${id}/disable`, { durationMinutes: 0 });
+    expect([disabled.status, disabled.json]).toEqual([200, { data: {}, meta: {} }]);
+    expect((await c.call("GET", "/edge/client/v1/current-identity", { token })).status).toBe(401);
+    await expect(c.login("disabled-one", "secret-1")).rejects.toThrow("INVALID_AUTH");
+    await c.admin("POST", `/identities/${id}/enable`);
+    await c.login("disabled-one", "secret-1");
+  });
+});
+
+describe("edge routers", () => {
+  it("come with an enrollment that is shown until they are verified", async () => {
+    const id = await c.make("edge-routers", { name: "er-1", roleAttributes: ["public"], cost: null });
+    const { data } = (await c.admin("GET", `/edge-routers/${id}`)).json;
+    expect(data).toMatchObject({
+      name: "er-1",
+      cost: 0,
+      isOnline: false,
+      isVerified: false,
+      isTunnelerEnabled: false,
+      syncStatus: "SYNC_UNKNOWN",
+      supportedProtocols: {},
+      hostname: "",
+      roleAttributes: ["public"],
+      unverifiedCertPem: null,
+      certPem: null,
+    });
+    const claims = JSON.parse(Buffer.from(data.enrollmentJwt.split(".")[1], "base64url").toString());
+    expect(claims).toMatchObject({ em: "erott", sub: id, jti: data.enrollmentToken });
+    expect(typeof data.enrollmentExpiresAt).toBe("string");
+  });
+
+  it("with a tunneler have an identity of their own and a system policy, renamed and removed with them", async () => {
+    const id = await c.make("edge-routers", { name: "tun-1", isTunnelerEnabled: true });
+    const own = (await c.admin("GET", `/identities/${id}`)).json.data;
+    expect(own).toMatchObject({ name: "tun-1", typeId: "Router" });
+    const policy = (await c.admin("GET", `/edge-router-policies/${id}`)).json.data;
+    expect(policy).toMatchObject({
+      name: `edge-router-${id}-system`,
+      isSystem: true,
+      semantic: "AnyOf",
+      identityRoles: [`@${id}`],
+      edgeRouterRoles: [`@${id}`],
+      identityRolesDisplay: [{ role: `@${id}`, name: "@tun-1" }],
+    });
+    const refused = await c.admin("DELETE", `/edge-router-policies/${id}`);
+    expect([refused.status, refused.json.error.code]).toEqual([400, "ENTITY_CAN_NOT_BE_DELETED"]);
+    const kept = await c.admin("DELETE", `/identities/${id}`);
+    expect([kept.status, kept.json.error.code]).toEqual([400, "ENTITY_CAN_NOT_BE_DELETED"]);
+    await c.admin("PATCH", `/edge-routers/${id}`, { name: "tun-2" });
+    expect((await c.admin("GET", `/identities/${id}`)).json.data.name).toBe("tun-2");
+    const turnedOff = await c.admin("PATCH", `/edge-routers/${id}`, { isTunnelerEnabled: false });
+    expect(turnedOff.status).toBe(200);
+    expect((await c.admin("GET", `/identities/${id}`)).status).toBe(404);
+    expect((await c.admin("GET", `/edge-router-policies/${id}`)).status).toBe(404);
+  });
+
+  it("are re-enrolled with a new token", async () => {
+    const id = await c.make("edge-routers", { name: "again" });
+    const before = (await c.admin("GET", `/edge-routers/${id}`)).json.data.enrollmentToken;
+    expect((await c.admin("POST", `/edge-routers/${id}/re-enroll`)).status).toBe(200);
+    const after = (await c.admin("GET", `/edge-routers/${id}`)).json.data.enrollmentToken;
+    expect(after).not.toBe(before);
+  });
+});
+
+describe("services and configs", () => {
+  it("configs are checked against their type's schema and shown in services by type name", async () => {
+    const types = (await c.admin("GET", "/config-types?filter=limit%20none")).json.data;
+    expect(types.map((type: { name: string }) => type.name).sort()).toEqual([
+      "host.v1",
+      "host.v2",
+      "intercept.v1",
+      "ziti-tunneler-client.v1",
+      "ziti-tunneler-server.v1",
+    ]);
+    const bad = await c.admin("POST", "/configs", {
+      name: "bad",
+      configTypeId: "g7cIWbcGg",
+      data: { protocols: ["icmp"], addresses: ["a.b"], portRanges: [{ low: 1, high: 2 }] },
+    });
+    expect([bad.status, bad.json.error.code, bad.json.error.cause.field]).toEqual([
+      400,
+      "COULD_NOT_VALIDATE",
+      "protocols.0",
+    ]);
+    const data = { protocol: "tcp", address: "localhost", port: 80 };
+    const config = await c.make("configs", { name: "host", configTypeId: "NH5p4FpGR", data });
+    const service = await c.make("services", {
+      name: "web",
+      encryptionRequired: true,
+      configs: [config],
+      roleAttributes: ["w"],
+      maxIdleTimeMillis: 1000,
+    });
+    const listed = await c.admin("GET", `/services?configTypes=host.v1&filter=${encodeURIComponent('name="web"')}`);
+    expect(listed.json.data[0]).toMatchObject({
+      config: { "host.v1": data },
+      configs: [config],
+      encryptionRequired: true,
+      maxIdleTimeMillis: 1000,
+      terminatorStrategy: "smartrouting",
+      permissions: ["Invalid"],
+      postureQueries: [],
+    });
+    const second = await c.make("configs", { name: "host-2", configTypeId: "NH5p4FpGR", data });
+    const two = await c.admin("PATCH", `/services/${service}`, { configs: [config, second] });
+    expect([two.status, two.json.error.cause.field]).toEqual([400, "configs"]);
+    await c.admin("PUT", `/services/${service}`, { name: "web", configs: [config], encryptionRequired: false });
+    expect((await c.admin("GET", `/services/${service}`)).json.data.encryptionRequired).toBe(true);
+    const used = await c.admin("DELETE", "/config-types/NH5p4FpGR");
+    expect([used.status, used.json.error.code]).toEqual([409, "CAN_NOT_DELETE_REFERENCED_ENTITY"]);
+    const noStrategy = await c.admin("PATCH", `/services/${service}`, { terminatorStrategy: "best" });
+    expect([noStrategy.status, noStrategy.json.error.cause.message]).toEqual([
+      404,
+      "terminatorStrategy with name best not found",
+    ]);
+  });
+
+  it("host.v1 takes each thing either fixed or forwarded", async () => {
+    const forwarded = {
+      forwardProtocol: true,
+      allowedProtocols: ["tcp", "udp"],
+      forwardAddress: true,
+      allowedAddresses: ["*.x"],
+      forwardPort: true,
+      allowedPortRanges: [{ low: 1, high: 9 }],
+      listenOptions: { bindUsingEdgeIdentity: true, connectTimeout: "5s" },
+    };
+    await c.make("configs", { name: "fwd", configTypeId: "NH5p4FpGR", data: forwarded });
+    const both = await c.admin("POST", "/configs", {
+      name: "both",
+      configTypeId: "NH5p4FpGR",
+      data: { ...forwarded, port: 5 },
+    });
+    expect(both.status).toBe(400);
+  });
+
+  it("terminators refer to a known service and router", async () => {
+    const service = await c.make("services", { name: "term-svc", encryptionRequired: false });
+    const router = await c.make("edge-routers", { name: "term-er" });
+    const body = {
+      service,
+      router,
+      address: "tcp:localhost:80",
+      binding: "transport",
+      cost: 5,
+      precedence: "required",
+    };
+    const id = await c.make("terminators", body);
+    const { data } = (await c.admin("GET", `/terminators/${id}`)).json;
+    expect(data).toMatchObject({
+      address: "tcp:localhost:80",
+      cost: 5,
+      dynamicCost: 0,
+      identity: "",
+      precedence: "required",
+      router: { entity: "transit-routers", name: "term-er" },
+      service: { entity: "services", name: "term-svc" },
+    });
+    await c.admin("PATCH", `/terminators/${id}`, { cost: 9 });
+    expect((await c.admin("GET", `/services/${service}/terminators`)).json.data[0].cost).toBe(9);
+    const filtered = await c.admin("GET", `/terminators?filter=${encodeURIComponent('service.name = "term-svc"')}`);
+    expect(filtered.json.meta.pagination.totalCount).toBe(1);
+    const unknown = await c.admin("POST", "/terminators", { ...body, service: "nope" });
+    expect([unknown.status, unknown.json.error.cause.message]).toEqual([404, "service with id nope not found"]);
+    await c.admin("DELETE", `/services/${service}`);
+    expect((await c.admin("GET", `/terminators/${id}`)).status).toBe(404);
+  });
+});
+
+describe("policies", () => {
+  it("select by attribute, by id and by name, and are shown with names", async () => {
+    const i = await c.make("identities", identity("pol-i", { roleAttributes: ["pol"] }));
+    const s = await c.make("services", { name: "pol-s", encryptionRequired: false });
+    const id = await c.make("service-policies", {
+      name: "pol-1",
+      type: "Dial",
+      semantic: "AnyOf",
+      identityRoles: ["#pol", "@pol-i"],
+      serviceRoles: ["@pol-s"],
+    });
+    const { data } = (await c.admin("GET", `/service-policies/${id}`)).json;
+    expect(data).toMatchObject({
+      type: "Dial",
+      semantic: "AnyOf",
+      identityRoles: ["#pol", `@${i}`],
+      serviceRoles: [`@${s}`],
+      postureCheckRoles: [],
+      serviceRolesDisplay: [{ role: `@${s}`, name: "@pol-s" }],
+    });
+    const services = await c.admin("GET", `/identities/${i}/services`);
+    expect(services.json.data).toMatchObject([{ id: s, permissions: ["Dial"] }]);
+    expect((await c.admin("GET", `/services/${s}/identities?policyType=dial`)).json.data).toMatchObject([{ id: i }]);
+    expect((await c.admin("GET", `/services/${s}/identities?policyType=bind`)).json.data).toEqual([]);
+    expect((await c.admin("GET", `/service-policies/${id}/services`)).json.data).toMatchObject([{ id: s }]);
+    expect((await c.admin("GET", `/identities/${i}/service-policies`)).json.data).toMatchObject([{ id }]);
+    const byType = await c.admin("GET", `/service-policies?filter=${encodeURIComponent("type = 1")}`);
+    expect(byType.json.meta.pagination.totalCount).toBeGreaterThan(0);
+    await c.admin("DELETE", `/services/${s}`);
+    expect((await c.admin("GET", `/service-policies/${id}`)).json.data.serviceRoles).toEqual([]);
+  });
+
+  it("refuse #all among others, unknown ids and entries without prefix", async () => {
+    const cases: [string[], string][] = [
+      [["#all", "#x"], "if using #all, it should be the only role specified"],
+      [["@nobody"], "no identities found with the given ids"],
+      [["plain"], "role entries must prefixed with # (to indicate role attributes) or @ (to indicate a name or id)"],
+    ];
+    for (const [identityRoles, reason] of cases) {
+      const answer = await c.admin("POST", "/edge-router-policies", { name: "bad", semantic: "AnyOf", identityRoles });
+      expect(answer.status).toBe(400);
+      expect(answer.json.error.cause).toMatchObject({ field: "identityRoles", reason });
+    }
+    const semantic = await c.admin("POST", "/edge-router-policies", { name: "bad", semantic: "Some" });
+    expect(semantic.status).toBe(400);
+  });
+
+  it("policy advice counts routers and says what is allowed", async () => {
+    const i = await c.make("identities", identity("adv-i", { roleAttributes: ["adv"] }));
+    const s = await c.make("services", { name: "adv-s", encryptionRequired: false, roleAttributes: ["adv"] });
+    const r = await c.make("edge-routers", { name: "adv-r", roleAttributes: ["adv"] });
+    await c.make("service-policies", {
+      name: "adv-bind",
+      type: "Bind",
+      semantic: "AllOf",
+      identityRoles: ["#adv"],
+      serviceRoles: ["#adv"],
+    });
+    await c.make("edge-router-policies", {
+      name: "adv-erp",
+      semantic: "AnyOf",
+      identityRoles: ["#adv"],
+      edgeRouterRoles: [`@${r}`],
+    });
+    await c.make("service-edge-router-policies", {
+      name: "adv-serp",
+      semantic: "AnyOf",
+      serviceRoles: ["#all"],
+      edgeRouterRoles: ["#adv"],
+    });
+    const { data } = (await c.admin("GET", `/identities/${i}/policy-advice/${s}`)).json;
+    expect(data).toMatchObject({
+      isBindAllowed: true,
+      isDialAllowed: false,
+      identityRouterCount: 1,
+      serviceRouterCount: 1,
+      commonRouters: [{ id: r, name: "adv-r", isOnline: false }],
+    });
+    expect((await c.admin("GET", `/edge-routers/${r}/identities`)).json.data).toMatchObject([{ id: i }]);
+    expect((await c.admin("GET", `/edge-routers/${r}/services`)).json.meta.pagination.totalCount).toBeGreaterThan(0);
+    expect((await c.admin("GET", `/identities/${i}/policy-advice/nope`)).status).toBe(404);
+  });
+});
+
+it("the summary counts every collection", async () => {
+  const { data } = (await c.admin("GET", "/summary")).json;
+  expect(data.configTypes).toBe(5);
+  expect(data.identities).toBeGreaterThan(1);
+  expect(data["routers.edge"]).toBeGreaterThan(0);
+});
+
+it("lists of everything that is only read answer", async () => {
+  for (const path of [
+    "/auth-policies",
+    "/auth-policies/default",
+    "/cas",
+    "/external-jwt-signers",
+    "/identity-types",
+    "/identity-types/Router",
+    "/api-sessions",
+    "/sessions",
+    "/enrollments",
+    "/authenticators",
+    "/terminators",
+    "/edge-router-role-attributes",
+    "/service-role-attributes",
+    "/controllers",
+    "/network-jwts",
+    "/version",
+    "/current-identity",
+    "/current-api-session",
+  ]) {
+    const answer = await c.admin("GET", path);
+    expect([path, answer.status, answer.status === 200 ? "" : answer.text]).toEqual([path, 200, ""]);
+  }
+});

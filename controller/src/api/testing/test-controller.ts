@@ -1,0 +1,179 @@
+/** A controller without routers, for tests: real PostgreSQL, real PKI, both APIs over real TLS; answers are held against the contract. */
+import { request as httpsRequest } from "node:https";
+import { silentLogger, TlsPort } from "@sallyport/wire";
+import { hashPassword } from "../../auth/password.ts";
+import { type HttpApi, startHttp } from "../../http/server.ts";
+import { DEFAULT_TIMES, type ModelContext } from "../../model/context.ts";
+import { createFabricModel } from "../../model/fabric-model.ts";
+import { createModel, type Model } from "../../model/model.ts";
+import { seed, seedAdmin } from "../../model/seeds.ts";
+import { startUpkeep } from "../../model/upkeep.ts";
+import { createPkiMaterial, Pki } from "../../pki/pki.ts";
+import { testStore } from "../../store/testing.ts";
+import { createApi } from "../api.ts";
+import type { FabricView, RouterState } from "../dependencies.ts";
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Record<string, string | string[] | undefined>;
+  /** Raw header names and values in turn. */
+  readonly rawHeaders: readonly string[];
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+  readonly json: any;
+}
+
+export interface CallOptions {
+  readonly body?: unknown;
+  readonly token?: string;
+  readonly headers?: Record<string, string>;
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+export interface TestController {
+  readonly ctx: ModelContext;
+  readonly model: Model;
+  readonly fabricModel: ReturnType<typeof createFabricModel>;
+  readonly pki: Pki;
+  readonly port: number;
+  /** The clock of the model: tests set it. */
+  readonly clock: { offsetMs: number };
+  /** Routers that are online, by id. */
+  readonly online: Map<string, RouterState>;
+  /** Tokens of the sessions that were announced, in order. */
+  readonly announced: string[];
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  /** Management API as the administrator. */
+  admin(method: string, path: string, body?: unknown): Promise<Answer>;
+  /** A POST that has to succeed; answers the id. */
+  make(collection: string, body: unknown): Promise<string>;
+  login(username: string, password: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+export async function startTestController(): Promise<TestController> {
+  const { store, drop } = await testStore();
+  const pki = new Pki(await createPkiMaterial({ controllerId: "controller", hosts: ["localhost", "127.0.0.1"] }));
+  const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: pki.serverIdentity, log: silentLogger });
+  const clock = { offsetMs: 0 };
+  const ctx: ModelContext = {
+    store,
+    pki,
+    settings: {
+      ...DEFAULT_TIMES,
+      apiAddress: `localhost:${port.port}`,
+      ctrlAddresses: [`tls:localhost:${port.port}`],
+    },
+    now: () => new Date(Date.now() + clock.offsetMs),
+    log: silentLogger,
+  };
+  await seed(store);
+  await seedAdmin(store, { name: "Default Admin", username: "admin", passwordHash: await hashPassword("admin") });
+  const model = createModel(ctx);
+  const fabricModel = createFabricModel(ctx, model);
+  const upkeep = startUpkeep(ctx, model);
+  const online = new Map<string, RouterState>();
+  const announced: string[] = [];
+  const fabric: FabricView = {
+    routerState: (id) => online.get(id),
+    onlineRouterIds: () => [...online.keys()],
+    dynamicCost: () => 0,
+    identityConnection: () => "unknown",
+    announceApiSession: async (session) => {
+      announced.push(session.token);
+    },
+  };
+  const info = {
+    version: { version: "v1.6.20", revision: "r", buildDate: "d", os: "o", arch: "a" },
+    runtimeVersion: "node",
+    apiAddress: ctx.settings.apiAddress,
+  };
+  const api = createApi({ ctx, model, fabric, info });
+  const http: HttpApi = await startHttp({
+    port,
+    handlers: api.handlers,
+    authenticate: api.authenticate,
+    log: silentLogger,
+    validateResponses: true,
+  });
+
+  const call: TestController["call"] = (method, path, options = {}) =>
+    new Promise((resolve, reject) => {
+      const isText = typeof options.body === "string";
+      const body =
+        options.body === undefined ? undefined : isText ? String(options.body) : JSON.stringify(options.body);
+      const headers: Record<string, string> = {
+        ...(body === undefined || isText ? {} : { "content-type": "application/json" }),
+        ...(options.token === undefined ? {} : { "zt-session": options.token }),
+        ...options.headers,
+      };
+      const sent = httpsRequest(
+        {
+          host: "127.0.0.1",
+          port: port.port,
+          servername: "localhost",
+          ca: pki.caBundlePem,
+          method,
+          path,
+          headers,
+          agent: false,
+          ...(options.cert === undefined ? {} : { cert: options.cert, key: options.key }),
+        },
+        (response) => {
+          const chunks: Buffer[] = [];
+          response.on("data", (chunk: Buffer) => chunks.push(chunk));
+          response.on("error", reject);
+          response.on("end", () => {
+            const text = Buffer.concat(chunks).toString();
+            const isJson = response.headers["content-type"] === "application/json";
+            resolve({
+              status: response.statusCode ?? 0,
+              headers: response.headers,
+              rawHeaders: response.rawHeaders,
+              text,
+              json: isJson ? JSON.parse(text) : undefined,
+            });
+          });
+        },
+      );
+      sent.on("error", reject);
+      sent.end(body);
+    });
+  const login = async (username: string, password: string): Promise<string> => {
+    const answer = await call("POST", "/edge/management/v1/authenticate?method=password", {
+      body: { username, password },
+    });
+    if (answer.status !== 200) throw new Error(`login answered ${answer.status}: ${answer.text}`);
+    return answer.json.data.token;
+  };
+  const adminToken = await login("admin", "admin");
+  const admin: TestController["admin"] = (method, path, body) =>
+    call(method, `/edge/management/v1${path}`, { token: adminToken, body });
+
+  return {
+    ctx,
+    model,
+    fabricModel,
+    pki,
+    port: port.port,
+    clock,
+    online,
+    announced,
+    call,
+    admin,
+    login,
+    async make(collection, body) {
+      const answer = await admin("POST", `/${collection}`, body);
+      if (answer.status !== 201) throw new Error(`POST ${collection} answered ${answer.status}: ${answer.text}`);
+      return answer.json.data.id;
+    },
+    async close() {
+      fabricModel.close();
+      await http.close();
+      await upkeep.stop();
+      await port.close();
+      await drop();
+    },
+  };
+}
