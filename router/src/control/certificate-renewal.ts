@@ -63,10 +63,9 @@ export class CertificateRenewal {
   /** Starts waiting for the time to renew. */
   start(): void {
     const { csr, files, log, extendNow } = this.#o;
-    if (csr === undefined) return log.warn({}, "without a csr section the certificates cannot be renewed");
-    if (files === undefined) return log.warn({}, "inline certificates cannot be renewed, only files");
-    if (extendNow) this.#schedule(0);
-    else this.#schedule(this.#due() - Date.now());
+    if (csr === undefined) log.warn({}, "without a csr section the certificates cannot be renewed");
+    else if (files === undefined) log.warn({}, "inline certificates cannot be renewed, only files");
+    else this.#schedule(extendNow ? 0 : this.#due() - Date.now());
   }
 
   close(): void {

@@ -4,7 +4,6 @@ import {
   EdgeCtrlType,
   edgeCtrlPb,
   encodeControl,
-  Headers,
   type Logger,
   type Message,
   PROTOCOL_VERSION,
@@ -79,26 +78,26 @@ export class EdgeSync {
         advertise: wireAddress(a.protocol, a.advertiseHost, a.advertisePort),
       })),
     });
-    const headers = new Headers();
-    if (message.headers.getBool(EdgeCtrlHeader.DataModel) === true) headers.setBool(EdgeCtrlHeader.DataModel, true);
-    controller.channel.reply(message, { contentType: EdgeCtrlType.ClientHello, headers, body });
+    // No data-model header: this router lives on announced sessions, and a controller that reads it would send more.
+    controller.channel.reply(message, { contentType: EdgeCtrlType.ClientHello, body });
   }
 
   #added(message: Message, controller: Controller): void {
     const body = decodeControl(edgeCtrlPb.ApiSessionAddedSchema, message.body);
     const sessions = body.apiSessions.map(recordOf);
     const sync = this.#syncOf(controller);
-    if (!body.isFullState) return sync.added(sessions);
-    if (message.headers.getString(EdgeCtrlHeader.SyncStrategyType) !== STRATEGY) return sync.replaceAll(sessions);
     const state = readState(message.headers.getString(EdgeCtrlHeader.SyncStrategyState));
-    if (state === undefined) {
+    if (!body.isFullState) {
+      sync.added(sessions);
+    } else if (message.headers.getString(EdgeCtrlHeader.SyncStrategyType) !== STRATEGY) {
+      sync.replaceAll(sessions);
+    } else if (state === undefined) {
       this.#o.log.warn(
         { controllerId: controller.id },
         "API sessions came with an unreadable synchronisation state; they are added, nothing is removed",
       );
-      return sync.added(sessions);
-    }
-    if (sync.chunk(state, sessions, Date.now())) {
+      sync.added(sessions);
+    } else if (sync.chunk(state, sessions, Date.now())) {
       this.#o.log.info(
         { controllerId: controller.id, apiSessions: this.#o.apiSessions.size },
         "API sessions are synchronised",
