@@ -4,8 +4,6 @@ import { ConfigError } from "@sallyport/controller-config";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Command, parseCommandLine, USAGE, UsageError } from "./config/command-line.ts";
 import { createLogger, withoutSecrets } from "./config/logging.ts";
-import { initNetwork } from "./init.ts";
-import { runController } from "./run.ts";
 import { DatabaseHeldError } from "./store/holder-lock.ts";
 
 /** Exit statuses, as `--help` lists them. */
@@ -31,15 +29,19 @@ async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number
     case "version":
       process.stdout.write(`sallyport-controller ${await productVersion()} (protocol ${PROTOCOL_VERSION})\n`);
       return ExitStatus.Done;
-    case "init":
+    case "init": {
+      const { initNetwork } = await import("./init.ts");
       await initNetwork(command, {
         env,
         say: (line) => process.stdout.write(`${line}\n`),
         log: createLogger("warn"),
       });
       return ExitStatus.Done;
-    case "run":
+    }
+    case "run": {
+      const { runController } = await import("./run.ts");
       return runController(command.file, { env, productVersion: await productVersion() });
+    }
   }
 }
 

@@ -1,0 +1,216 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { request } from "node:https";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const PROGRAM = new URL("./main.ts", import.meta.url).pathname;
+
+/** The parts of answers that are looked at here. */
+interface Answer {
+  status: number;
+  body: { data: { id: string; token: string; enrollment: { ott: { jwt: string; token: string } } } };
+}
+
+interface Ended {
+  status: number | null;
+  out: string;
+  err: string;
+}
+
+function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
+  return spawn(process.execPath, [PROGRAM, ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { PATH: process.env.PATH, ...env },
+  });
+}
+
+async function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
+  const child = start(args, env);
+  const [out, err, [status]] = await Promise.all([text(child.stdout!), text(child.stderr!), once(child, "close")]);
+  return { status: status as number | null, out, err };
+}
+
+/** A started controller, whose log is collected; resolves at its first line that says `ready`. */
+async function startController(
+  file: string,
+): Promise<{ child: ChildProcess; log: () => string; ended: Promise<number | null> }> {
+  const child = start(["run", file]);
+  let log = "";
+  const ended = once(child, "close").then(([status]) => status as number | null);
+  await new Promise<void>((resolve, reject) => {
+    for (const stream of [child.stdout!, child.stderr!]) {
+      stream.on("data", (chunk) => {
+        log += String(chunk);
+        if (log.includes('"controller ready"')) resolve();
+      });
+    }
+    void ended.then((status) => reject(new Error(`the controller ended with status ${status}: ${log}`)));
+  });
+  return { child, log: () => log, ended };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+async function call(port: number, method: string, path: string, body?: unknown, token?: string): Promise<Answer> {
+  const headers = { "content-type": "application/json", ...(token ? { "zt-session": token } : {}) };
+  const call = request({ host: "127.0.0.1", port, method, path, headers, rejectUnauthorized: false, agent: false });
+  call.end(body === undefined ? undefined : JSON.stringify(body));
+  const [response] = await once(call, "response");
+  return { status: response.statusCode, body: JSON.parse(await text(response)) };
+}
+
+describe("sallyport-controller", { timeout: 120_000 }, () => {
+  let dir: string;
+  let file: string;
+  let port: number;
+  let password: string;
+  let firstInit: Ended;
+
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), "sallyport-program-"));
+    file = join(dir, "net", "controller.yml");
+    port = await freePort();
+    firstInit = await run(["init", "--dir", join(dir, "net"), "--host", "127.0.0.1", "--api-port", String(port)]);
+    password = /password: (\S+)/.exec(firstInit.out)?.[1] ?? "";
+  }, 120_000);
+  afterAll(async () => {
+    // As root the database may lie elsewhere: see data-folder.ts.
+    const elsewhere = /^ {2}dir: (\/.*)$/m.exec(await readFile(file, "utf8").catch(() => ""))?.[1];
+    for (const folder of [dir, elsewhere]) if (folder) await rm(folder, { recursive: true, force: true });
+  });
+
+  it("says its version and how it is used", async () => {
+    expect(await run(["--version"])).toMatchObject({
+      status: 0,
+      out: expect.stringMatching(/^sallyport-controller \d+\.\d+\.\d+ \(protocol v1\.6\.20\)\n$/),
+    });
+    expect(await run(["--help"])).toMatchObject({
+      status: 0,
+      out: expect.stringContaining("sallyport-controller init --dir DIR"),
+    });
+    expect(await run(["start"])).toMatchObject({ status: 2, err: expect.stringContaining("unknown command start") });
+  });
+
+  it("init makes a network, prints a generated password once, and keeps secrets to their owner", async () => {
+    expect(firstInit).toMatchObject({ status: 0, err: "" });
+    expect(password).toMatch(/^[A-Za-z2-9]{20}$/);
+    for (const name of ["controller.yml", "secret.key"])
+      expect((await stat(join(dir, "net", name))).mode & 0o777).toBe(0o600);
+    expect(await readFile(file, "utf8")).not.toContain(password);
+  });
+
+  it("init a second time changes nothing and says so", async () => {
+    const before = await Promise.all(
+      ["controller.yml", "secret.key"].map((name) => readFile(join(dir, "net", name), "utf8")),
+    );
+    const second = await run(["init", "--dir", join(dir, "net"), "--host", "other.example"], {
+      SALLYPORT_ADMIN_PASSWORD: "another1",
+    });
+    expect(second).toMatchObject({ status: 0, err: "" });
+    expect(second.out).toContain("nothing was changed");
+    expect(second.out).not.toMatch(/^made|password:/m);
+    const after = await Promise.all(
+      ["controller.yml", "secret.key"].map((name) => readFile(join(dir, "net", name), "utf8")),
+    );
+    expect(after).toEqual(before);
+  });
+
+  it("runs, serves the API, keeps its log free of secrets, refuses a second controller, and stops on SIGTERM", async () => {
+    const controller = await startController(file);
+    const version = await call(port, "GET", "/version");
+    expect(version).toMatchObject({ status: 200, body: { data: { version: "v1.6.20" } } });
+    const credentials = { username: "admin", password };
+    const login = await call(port, "POST", "/edge/management/v1/authenticate?method=password", credentials);
+    expect(login.status).toBe(200);
+    const { token } = login.body.data;
+    const made = await call(
+      port,
+      "POST",
+      "/edge/management/v1/identities",
+      { name: "a", type: "Device", isAdmin: false, enrollment: { ott: true } },
+      token,
+    );
+    expect(made.status).toBe(201);
+    const shown = await call(port, "GET", `/edge/management/v1/identities/${made.body.data.id}`, undefined, token);
+    const { jwt, token: enrollmentToken } = shown.body.data.enrollment.ott;
+    expect(
+      (
+        await call(port, "POST", "/edge/management/v1/authenticate?method=password", {
+          username: "admin",
+          password: "wrong",
+        })
+      ).status,
+    ).toBe(401);
+
+    const second = await run(["run", file]);
+    expect(second.status).toBe(4);
+    expect(second.err).toMatch(/in use by sallyport-controller on \S+, process \d+/);
+    const init = await run(["init", "--dir", join(dir, "net")]);
+    expect(init.status).toBe(4);
+
+    controller.child.kill("SIGTERM");
+    expect(await controller.ended).toBe(0);
+    const log = controller.log();
+    expect(log).toContain('"controller stopped"');
+    const [, key] = /secretKeyFile: (\S+)/.exec(await readFile(file, "utf8"))!;
+    const secretKey = (await readFile(join(dir, "net", key!), "utf8")).trim();
+    for (const secret of [password, token, jwt, enrollmentToken, secretKey]) expect(log.includes(secret)).toBe(false);
+  });
+
+  it("starts again with the same network after it was killed", async () => {
+    const first = await startController(file);
+    first.child.kill("SIGKILL");
+    await first.ended;
+    const second = await startController(file);
+    const login = await call(port, "POST", "/edge/management/v1/authenticate?method=password", {
+      username: "admin",
+      password,
+    });
+    expect(login.status).toBe(200);
+    second.child.kill("SIGINT");
+    expect(await second.ended).toBe(0);
+  });
+
+  it("names every mistake of its configuration, or what is missing, and exits", async () => {
+    const bad = join(dir, "bad.yml");
+    await writeFile(bad, "api: { bind: nowhere }\nlog: { level: loud }\n");
+    const ended = await run(["run", bad]);
+    expect(ended.status).toBe(3);
+    expect(ended.err).toContain(`${bad}:1:14: api.bind: expected a place to listen on`);
+    expect(ended.err).toContain(`${bad}:2:15: log.level: expected one of debug, info, warn, error, found "loud"`);
+    expect(await run(["run", join(dir, "none.yml")])).toMatchObject({
+      status: 3,
+      err: expect.stringContaining("ENOENT"),
+    });
+  });
+
+  it("says when its port is taken, and when the secret key is another one", async () => {
+    const taken = createServer().listen(port);
+    await once(taken, "listening");
+    expect(await run(["run", file])).toMatchObject({ status: 1, err: expect.stringContaining("EADDRINUSE") });
+    taken.close();
+    const wrong = await run(["run", file], { SALLYPORT_SECRET_KEY: Buffer.alloc(32).toString("base64") });
+    expect(wrong).toMatchObject({ status: 1, err: expect.stringContaining("made under another secret key") });
+  });
+
+  it("init refuses an administrator that the API would refuse, and makes nothing", async () => {
+    const ended = await run(["init", "--dir", join(dir, "never")], { SALLYPORT_ADMIN_PASSWORD: "1234" });
+    expect(ended).toMatchObject({
+      status: 1,
+      err: expect.stringContaining("SALLYPORT_ADMIN_PASSWORD must have 5 to 100 characters"),
+    });
+    expect(await readdir(dir)).not.toContain("never");
+  });
+});
