@@ -34,7 +34,8 @@ export async function receive(stream: Duplex): Promise<{ length: number; sha256:
     length += chunk.length;
     hash.update(chunk);
   });
-  await Promise.race([once(stream, "end"), failure(stream)]);
+  // Not `once(…)`: its promise settles some microtasks late, behind a `close` that comes in the same tick.
+  await Promise.race([new Promise((resolve) => stream.once("end", resolve)), failure(stream)]);
   return { length, sha256: hash.digest("hex") };
 }
 
