@@ -25,6 +25,16 @@ export interface HeartbeatOptions {
   onLatency?: (ns: bigint) => void;
 }
 
+/** What a channel holds for its peer at most; both sides choose for themselves. */
+export interface ChannelLimits {
+  /** Largest body of a message received, in bytes; 16 MiB when not given. */
+  readonly maxBody?: number;
+  /** Bytes that may wait for a peer that does not read; 64 MiB when not given. Above, the connection is ended. */
+  readonly maxPending?: number;
+  /** Milliseconds that a peer may take none of what waits for it before the connection is ended; any time when not given. */
+  readonly writeTimeoutMs?: number;
+}
+
 /** One connection of a channel. */
 export interface Underlay {
   /** Type that the dialer gave the connection (`edge.default`, `link.ack`, …); empty for a channel that is not grouped. */

@@ -3,7 +3,7 @@ import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { parseAddress } from "./address.ts";
 import { BaseHeader } from "./catalogue/base.ts";
 import { commonName } from "./certificates.ts";
-import type { Channel } from "./channel.ts";
+import type { Channel, ChannelLimits } from "./channel.ts";
 import { ChannelClosedError, HandshakeError, ProtocolError, WireError } from "./errors.ts";
 import { readFirstFrame } from "./first-frame.ts";
 import { DEFAULT_LIMITS, HELLO_LIMITS } from "./frame.ts";
@@ -11,15 +11,14 @@ import { Headers } from "./headers.ts";
 import { encodeHello, type Hello, resultOf } from "./hello.ts";
 import type { Identity } from "./identity.ts";
 import { type Logger, silentLogger } from "./log.ts";
-import { MessageChannel } from "./message-channel.ts";
+import { limitsOf, MessageChannel } from "./message-channel.ts";
 import { peerOf } from "./peer.ts";
-import { DEFAULT_MAX_PENDING } from "./slab-output.ts";
 import { SocketReader } from "./socket-reader.ts";
 
 const DIAL_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 15_000;
 
-export interface DialOptions {
+export interface DialOptions extends ChannelLimits {
   /** `tls:host:port` */
   readonly address: string;
   readonly identity: Identity;
@@ -31,10 +30,6 @@ export interface DialOptions {
   readonly signal?: AbortSignal;
   /** Local IP to connect from. */
   readonly localAddress?: string;
-  /** Largest body of a message, in bytes; 16 MiB when not given. */
-  readonly maxBody?: number;
-  /** Bytes that may wait for a peer that does not read; 64 MiB when not given. */
-  readonly maxPending?: number;
   readonly log?: Logger;
 }
 
@@ -80,8 +75,7 @@ export async function dialChannel(options: DialOptions): Promise<Channel> {
     result,
     connectionId: (own === "" ? undefined : own) ?? result.getString(BaseHeader.ConnectionId) ?? "",
     isGrouped,
-    limits: { ...DEFAULT_LIMITS, maxBody: options.maxBody ?? DEFAULT_LIMITS.maxBody },
-    maxPending: options.maxPending ?? DEFAULT_MAX_PENDING,
+    ...limitsOf(options),
     log: options.log ?? silentLogger,
   });
   const type = isGrouped ? (hello.headers.getString(BaseHeader.Type) ?? "") : "";

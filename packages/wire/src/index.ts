@@ -24,7 +24,7 @@ export {
   spiffeId,
   splitPem,
 } from "./certificates.ts";
-export type { Channel, HeartbeatOptions, MessageHandler, RequestOptions, Underlay } from "./channel.ts";
+export type { Channel, ChannelLimits, HeartbeatOptions, MessageHandler, RequestOptions, Underlay } from "./channel.ts";
 export { byteMap, decodeControl, encodeControl } from "./control-message.ts";
 export { type DialOptions, type DialUnderlayOptions, dialChannel, dialUnderlay } from "./dialer.ts";
 export * from "./errors.ts";

@@ -182,6 +182,19 @@ test("a client without certificate is refused", async () => {
   expect(refusals()).toEqual(["NO_CLIENT_CERTIFICATE"]);
 });
 
+test("only so many hellos are in progress at a time", async () => {
+  await listen({ maxHellos: 2 });
+  const waiting = [await dial(), await dial()];
+  expect((await (await dial()).closed).length).toBe(0);
+  expect(refusals()).toEqual(["TOO_MANY_HELLOS"]);
+  for (const peer of waiting) {
+    peer.hello("me");
+    expect((await peer.message()).headers.getBool(2)).toBe(true);
+  }
+  const next = (await dial()).hello("me");
+  expect((await next.message()).headers.getBool(2)).toBe(true);
+});
+
 test("a group is not granted where the listener has none", async () => {
   await listen();
   const headers = new Headers().setBool(9, true).setBool(11, true).setString(7, "edge.default");

@@ -1,26 +1,26 @@
 import { randomBytes } from "node:crypto";
 import type { TLSSocket } from "node:tls";
-import type { Channel } from "./channel.ts";
+import type { Channel, ChannelLimits } from "./channel.ts";
 import { HandshakeError, ProtocolError } from "./errors.ts";
 import { readFirstFrame } from "./first-frame.ts";
-import { DEFAULT_LIMITS, HELLO_LIMITS, UNKNOWN_VERSION_RESPONSE } from "./frame.ts";
+import { HELLO_LIMITS, UNKNOWN_VERSION_RESPONSE } from "./frame.ts";
 import { decideGroup, type Group } from "./group.ts";
 import type { Headers } from "./headers.ts";
 import { encodeResult, type Hello, helloOf, resultHeadersFor } from "./hello.ts";
 import type { Logger } from "./log.ts";
-import { MessageChannel } from "./message-channel.ts";
+import { limitsOf, MessageChannel } from "./message-channel.ts";
 import { type Peer, peerOf, remoteAddress } from "./peer.ts";
-import { DEFAULT_MAX_PENDING } from "./slab-output.ts";
 import { SocketReader } from "./socket-reader.ts";
 import type { TlsPort } from "./tls-port.ts";
 
 const HELLO_TIMEOUT_MS = 5_000;
+const MAX_HELLOS = 1_000;
 /** How long the unknown-version response may take to leave. */
 const LINGER_MS = 1_000;
 const CONNECTION_ID_BYTES = 9;
 const MAX_LABEL_ID = 64;
 
-export interface AcceptOptions {
+export interface AcceptOptions extends ChannelLimits {
   /** For logs and labels: `ctrl`, `link`, `edge`, … */
   readonly name: string;
   readonly protocols: readonly string[];
@@ -33,12 +33,10 @@ export interface AcceptOptions {
   resultHeaders?(hello: Hello, peer: Peer): Headers;
   /** Gets every new channel; set handlers before returning, reading starts then. A thrown error closes the channel. */
   onChannel(channel: Channel): void;
-  /** Largest body of a message, in bytes; 16 MiB when not given. */
-  readonly maxBody?: number;
-  /** Bytes that may wait for a peer that does not read; 64 MiB when not given. */
-  readonly maxPending?: number;
   /** Milliseconds for hello, authorization and result together; 5,000 when not given. */
   readonly helloTimeoutMs?: number;
+  /** Hellos in progress at a time; 1,000 when not given. Further connections are closed at once. */
+  readonly maxHellos?: number;
   /** Grants grouped channels to peers that ask for one. */
   readonly grouped?: boolean;
   readonly log: Logger;
@@ -97,6 +95,10 @@ class Acceptor {
   }
 
   async #exchange(socket: TLSSocket, reader: SocketReader): Promise<void> {
+    const maxHellos = this.#options.maxHellos ?? MAX_HELLOS;
+    if (this.#exchanges.size >= maxHellos) {
+      throw new HandshakeError("TOO_MANY_HELLOS", `${maxHellos} connections are in their hello already`);
+    }
     const timeoutMs = this.#options.helloTimeoutMs ?? HELLO_TIMEOUT_MS;
     const late = new HandshakeError("HELLO_TIMEOUT", `no complete hello within ${timeoutMs} ms`);
     const exchange = new AbortController();
@@ -157,8 +159,7 @@ class Acceptor {
       result,
       connectionId,
       isGrouped,
-      limits: { ...DEFAULT_LIMITS, maxBody: this.#options.maxBody ?? DEFAULT_LIMITS.maxBody },
-      maxPending: this.#options.maxPending ?? DEFAULT_MAX_PENDING,
+      ...limitsOf(this.#options),
       log: this.#options.log,
     });
     const underlay = channel.addUnderlay(socket, reader, type);

@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 import { BaseHeader, BaseType, reflectedHeaders } from "./catalogue/base.ts";
-import type { Channel, HeartbeatOptions, MessageHandler, RequestOptions, Underlay } from "./channel.ts";
+import type { Channel, ChannelLimits, HeartbeatOptions, MessageHandler, RequestOptions, Underlay } from "./channel.ts";
 import { ChannelClosedError, ProtocolError } from "./errors.ts";
-import type { FrameLimits, FrameView } from "./frame.ts";
+import { DEFAULT_LIMITS, type FrameLimits, type FrameView } from "./frame.ts";
 import { Headers, scanHeaderBlock } from "./headers.ts";
 import { Heartbeats } from "./heartbeat.ts";
 import type { Hello } from "./hello.ts";
@@ -10,6 +10,7 @@ import type { Logger } from "./log.ts";
 import { frameLengthOf, type Message, messageOf, type Outgoing, writeMessage } from "./message.ts";
 import type { Peer } from "./peer.ts";
 import { Requests } from "./requests.ts";
+import { DEFAULT_MAX_PENDING, type OutputLimits } from "./slab-output.ts";
 import type { SocketReader } from "./socket-reader.ts";
 import { SocketUnderlay, type UnderlayOwner } from "./socket-underlay.ts";
 
@@ -26,8 +27,17 @@ export interface ChannelParts {
   readonly connectionId: string;
   readonly isGrouped: boolean;
   readonly limits: FrameLimits;
-  readonly maxPending: number;
+  readonly outputLimits: OutputLimits;
   readonly log: Logger;
+}
+
+/** The limits of a channel with the defaults filled in. */
+export function limitsOf(given: ChannelLimits): Pick<ChannelParts, "limits" | "outputLimits"> {
+  const { maxBody = DEFAULT_LIMITS.maxBody, maxPending = DEFAULT_MAX_PENDING, writeTimeoutMs } = given;
+  return {
+    limits: { ...DEFAULT_LIMITS, maxBody },
+    outputLimits: writeTimeoutMs === undefined ? { maxPending } : { maxPending, writeTimeoutMs },
+  };
 }
 
 /**
@@ -43,7 +53,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   readonly connectionId: string;
   readonly isGrouped: boolean;
   readonly limits: FrameLimits;
-  readonly maxPending: number;
+  readonly outputLimits: OutputLimits;
   readonly closed: Promise<Error | undefined>;
   onFrame?: ((frame: FrameView, underlay: Underlay) => boolean) | undefined;
   /** When bytes last arrived, by `performance.now()`. */
@@ -71,7 +81,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
     this.connectionId = parts.connectionId;
     this.isGrouped = parts.isGrouped;
     this.limits = parts.limits;
-    this.maxPending = parts.maxPending;
+    this.outputLimits = parts.outputLimits;
     this.#log = parts.log;
     const { promise, resolve } = Promise.withResolvers<Error | undefined>();
     this.closed = promise;

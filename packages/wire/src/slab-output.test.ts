@@ -175,6 +175,20 @@ describe("a peer that does not read", () => {
     expect(() => output.reserve(1)).toThrow(ChannelClosedError);
   });
 
+  test("ends when it takes nothing for too long, and lives as long as it takes something", async () => {
+    const slow = await listener.dial({ writeTimeoutMs: 100 });
+    const far = await listener.channel();
+    const sink = sinkOf(far);
+    const { output } = slow.underlayFor(0);
+    for (let i = 0; i < 20; i++) {
+      frame(output, Buffer.alloc(100));
+      await sink.until(i + 1);
+    }
+    far.underlays[0]?.pause();
+    for (let i = 0; i < 400; i++) frame(output, Buffer.alloc(50_000));
+    expect(await slow.closed).toMatchObject({ code: "WRITE_TIMEOUT" });
+  });
+
   test("does not keep those waiting for space when it goes away", async () => {
     const channel = await listener.dial();
     const other = await listener.channel();

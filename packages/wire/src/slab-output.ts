@@ -22,11 +22,18 @@ function flushDirty(): void {
   }
 }
 
+/** How long and how much may wait for a peer that does not read. */
+export interface OutputLimits {
+  /** Bytes. */
+  readonly maxPending: number;
+  /** Milliseconds without any progress; absent: any time. */
+  readonly writeTimeoutMs?: number;
+}
+
 export interface SlabOutputOptions {
   readonly nextSequence: () => number;
-  /** More bytes than this may not wait for the peer. */
-  readonly maxPending: number;
-  /** The limit was reached: the peer does not read. */
+  readonly limits: OutputLimits;
+  /** A limit was reached: the peer does not read. */
   readonly onOverflow: (error: ChannelClosedError) => void;
 }
 
@@ -46,6 +53,7 @@ export class SlabOutput implements Output {
   #at = 0;
   #scheduled = false;
   #closed = false;
+  #patience: NodeJS.Timeout | undefined;
   #waiters: (() => void)[] = [];
 
   constructor(socket: Socket, options: SlabOutputOptions) {
@@ -61,9 +69,10 @@ export class SlabOutput implements Output {
     if (this.#closed) {
       throw new ChannelClosedError("the connection is closed; nothing can be sent on it");
     }
-    if (this.pending + n > this.#options.maxPending) {
+    const { maxPending } = this.#options.limits;
+    if (this.pending + n > maxPending) {
       const error = new ChannelClosedError(
-        `${this.pending} bytes wait for a peer that does not read, ${this.#options.maxPending} is the limit`,
+        `${this.pending} bytes wait for a peer that does not read, ${maxPending} is the limit`,
         "QUEUE_FULL",
       );
       this.#options.onOverflow(error);
@@ -118,6 +127,7 @@ export class SlabOutput implements Output {
       return;
     }
     this.#closed = true;
+    clearTimeout(this.#patience);
     this.pending -= this.#at - this.#runStart;
     this.#letGo();
     this.#drained();
@@ -132,6 +142,7 @@ export class SlabOutput implements Output {
     const run = this.slab.subarray(this.#runStart, this.#at);
     this.#runStart = this.#at;
     slab.retain();
+    this.#watch();
     this.#socket.write(run, () => this.#written(slab, length));
   }
 
@@ -140,10 +151,31 @@ export class SlabOutput implements Output {
     this.pending -= length;
     if (this.pending === 0) {
       this.#letGo();
+      clearTimeout(this.#patience);
+      this.#patience = undefined;
+    } else {
+      this.#patience?.refresh();
     }
     if (this.isFull && this.pending <= DRAINED_AT) {
       this.#drained();
     }
+  }
+
+  /** Runs from the first write until nothing is pending, anew after each one that the kernel took. */
+  #watch(): void {
+    const { writeTimeoutMs } = this.#options.limits;
+    if (writeTimeoutMs === undefined || this.#patience !== undefined || this.#closed) {
+      return;
+    }
+    this.#patience = setTimeout(() => {
+      this.#options.onOverflow(
+        new ChannelClosedError(
+          `the peer took none of ${this.pending} waiting bytes for ${writeTimeoutMs} ms`,
+          "WRITE_TIMEOUT",
+        ),
+      );
+    }, writeTimeoutMs);
+    this.#patience.unref();
   }
 
   #roll(n: number): void {

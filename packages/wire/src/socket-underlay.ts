@@ -3,7 +3,7 @@ import type { Channel, Underlay } from "./channel.ts";
 import { ChannelClosedError, ProtocolError } from "./errors.ts";
 import { type FrameLimits, FrameParser, type FrameView } from "./frame.ts";
 import type { Output } from "./output.ts";
-import { SlabOutput } from "./slab-output.ts";
+import { type OutputLimits, SlabOutput } from "./slab-output.ts";
 import type { SocketReader } from "./socket-reader.ts";
 
 /** What is not sent a second after closing is dropped with the socket. */
@@ -13,7 +13,7 @@ const LINGER_MS = 1_000;
 export interface UnderlayOwner {
   readonly channel: Channel;
   readonly limits: FrameLimits;
-  readonly maxPending: number;
+  readonly outputLimits: OutputLimits;
   nextSequence(): number;
   /** @throws ProtocolError to end the connection */
   frameArrived(frame: FrameView, underlay: SocketUnderlay): void;
@@ -41,7 +41,7 @@ export class SocketUnderlay implements Underlay {
     this.#owner = owner;
     this.output = new SlabOutput(socket, {
       nextSequence: () => owner.nextSequence(),
-      maxPending: owner.maxPending,
+      limits: owner.outputLimits,
       onOverflow: (error) => this.fail(error),
     });
     this.#parser = new FrameParser(owner.limits, (frame) => {
