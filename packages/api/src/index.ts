@@ -26,11 +26,19 @@ export { policyOperations } from "./operations/policies.ts";
 export { sharedOperations } from "./operations/shared.ts";
 export * from "./schema/authenticator.ts";
 export * from "./schema/edge-router.ts";
-export * from "./schema/entity.ts";
+export {
+  createLocation,
+  type EntityRef,
+  entityRef,
+  errorEnvelope,
+  type Meta,
+  meta,
+  pagination,
+} from "./schema/entity.ts";
 export * from "./schema/identity.ts";
 export * from "./schema/informational.ts";
 export * from "./schema/policy.ts";
 export * from "./schema/posture.ts";
-export * from "./schema/scalars.ts";
+export { apiTime, ZERO_TIME } from "./schema/scalars.ts";
 export * from "./schema/service.ts";
 export * from "./schema/session.ts";
