@@ -1,4 +1,5 @@
 import { type FrameView, type Logger, type Underlay, XgressFlag, XgressType } from "@sallyport/wire";
+import { xgressCounters } from "../xgress/counters.ts";
 import { Circuit, type Destination, type Forward } from "./circuit.ts";
 import { answerTraceRoute, type ControlReply } from "./control-message.ts";
 import type { EgressBinding } from "./egress.ts";
@@ -30,6 +31,8 @@ export class Forwarder {
   readonly options: ForwarderOptions;
   readonly pool = new FramePool();
   readonly budget: TransitBudget;
+  /** Sums over all local ends. */
+  readonly counters = xgressCounters();
   readonly #log: Logger;
   readonly #routerId: string;
   readonly #circuits = new Map<string, Circuit>();

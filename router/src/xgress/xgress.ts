@@ -23,6 +23,7 @@ import type { FramePool, KeptFrame } from "../forwarder/frame-pool.ts";
 import { FrameQueue } from "../forwarder/frame-queue.ts";
 import type { LocalEnd, Path, Side } from "../forwarder/local-end.ts";
 import { type AckSource, ackScheduler } from "./ack-scheduler.ts";
+import type { XgressCounters } from "./counters.ts";
 import type { Delivery, LocalPort } from "./local-port.ts";
 import type { XgressOptions } from "./options.ts";
 import { PayloadWriter } from "./payload-writer.ts";
@@ -58,6 +59,7 @@ export class Xgress implements LocalEnd, Waiter, AckSource, Scanned {
   readonly #port: LocalPort;
   readonly #options: XgressOptions;
   readonly #pool: FramePool;
+  readonly #counters: XgressCounters;
   readonly #path: Path;
   readonly #writer: PayloadWriter;
   readonly #send: SendBuffer<KeptFrame>;
@@ -83,6 +85,9 @@ export class Xgress implements LocalEnd, Waiter, AckSource, Scanned {
   /** Set while nothing may be sent yet. */
   #started = false;
   #pumping = false;
+  /** Bytes in flight, and bytes the other end said it holds. */
+  #inFlightBytes = 0;
+  #peerHeld = 0;
   #inputStopped = false;
   #acksWaiting = false;
   /** Undefined until the other end has said it. */
@@ -106,10 +111,15 @@ export class Xgress implements LocalEnd, Waiter, AckSource, Scanned {
     this.#port = parts.port;
     this.#options = parts.options;
     this.#pool = parts.forwarder.pool;
+    this.#counters = parts.forwarder.counters;
     const isTerminator = parts.side === "terminator";
     this.#writer = new PayloadWriter(parts.circuitId, isTerminator, this.#pool);
-    this.#send = new SendBuffer<KeptFrame>(parts.options, (frame) => this.#pool.give(frame));
-    this.#receive = new ReceiveBuffer<KeptFrame>(parts.options);
+    this.#send = new SendBuffer<KeptFrame>(parts.options, (frame) => this.#sent(frame));
+    this.#receive = new ReceiveBuffer<KeptFrame>({
+      ...parts.options,
+      // A sender learns how full this end is only by acknowledgements; what it has in flight until then is not dropped.
+      rxBufferSize: parts.options.rxBufferSize + parts.options.txPortalMaxSize,
+    });
     this.#ackTemplate = new AckTemplate(parts.circuitId, isTerminator ? XgressFlag.Terminator : 0);
     const headersEnd = this.#ackTemplate.byteLength(0);
     this.#ackFrame = {
@@ -219,7 +229,15 @@ export class Xgress implements LocalEnd, Waiter, AckSource, Scanned {
     const sequence = view.sequence;
     const size = view.size;
     const arrival = this.#receive.arrive(sequence, size);
-    if (arrival === Arrival.NoRoom) return;
+    if (arrival === Arrival.NoRoom) {
+      this.#counters.dropped++;
+      return;
+    }
+    if (arrival === Arrival.Duplicate) this.#counters.duplicates++;
+    else {
+      this.#counters.payloadsIn++;
+      this.#counters.bytesIn += size;
+    }
     const full = this.#acks.add(sequence, view.rtt, size);
     if (arrival === Arrival.Next) {
       this.#inOrder(frame, view);
@@ -239,7 +257,9 @@ export class Xgress implements LocalEnd, Waiter, AckSource, Scanned {
     const view = this.#ackView;
     if (this.#ended || !readAck(frame, view)) return;
     const now = Date.now();
+    this.#counters.acksIn++;
     this.#send.acknowledge(view, now);
+    this.#peerHeld = view.receiveBufferSize;
     this.#pump();
     this.#settle(now);
   }
@@ -270,10 +290,10 @@ export class Xgress implements LocalEnd, Waiter, AckSource, Scanned {
   // Waiter, AckSource, Scanned ----------------------------------------------------------------------------------------
 
   takeTurn(): boolean {
-    if (this.#ended || this.#input.count === 0 || !this.#send.canAdd) return false;
+    if (this.#ended || this.#input.count === 0 || !this.#canSend) return false;
     this.#transmit(this.#input.shift() as KeptFrame);
     this.#inputMoved();
-    return this.#input.count > 0 && this.#send.canAdd;
+    return this.#input.count > 0 && this.#canSend;
   }
 
   outputGone(): void {
@@ -311,8 +331,23 @@ export class Xgress implements LocalEnd, Waiter, AckSource, Scanned {
 
   // Sending -----------------------------------------------------------------------------------------------------------
 
+  /**
+   * Whether the window takes another payload. Stricter than the window alone: what is in flight must still find room
+   * beside what the other end holds, because receivers drop what is too much and it costs a retransmission.
+   */
+  get #canSend(): boolean {
+    if (!this.#send.canAdd) return false;
+    return this.#send.inFlight === 0 || this.#inFlightBytes + this.#peerHeld <= this.#options.txPortalMaxSize;
+  }
+
+  /** A payload is no longer needed: acknowledged, or given up. */
+  #sent(frame: KeptFrame): void {
+    this.#inFlightBytes -= frame.end - frame.bodyStart;
+    this.#pool.give(frame);
+  }
+
   #queue(frame: KeptFrame): void {
-    if (this.#input.count === 0 && this.#started && !this.#pumping && this.#send.canAdd && this.#path.isOpen) {
+    if (this.#input.count === 0 && this.#started && !this.#pumping && this.#canSend && this.#path.isOpen) {
       this.#transmit(frame);
       return;
     }
@@ -323,7 +358,7 @@ export class Xgress implements LocalEnd, Waiter, AckSource, Scanned {
   #pump(): void {
     if (this.#pumping || !this.#started || this.#ended) return;
     this.#pumping = true;
-    while (this.#input.count > 0 && this.#send.canAdd) {
+    while (this.#input.count > 0 && this.#canSend) {
       if (!this.#path.isOpen) {
         this.#path.wait(this);
         break;
@@ -343,13 +378,18 @@ export class Xgress implements LocalEnd, Waiter, AckSource, Scanned {
   #transmit(frame: KeptFrame): void {
     const now = Date.now();
     const flags = frame.flags;
-    const sequence = this.#send.add(frame, frame.end - frame.bodyStart, now, (flags & END_FLAGS) !== 0);
+    const size = frame.end - frame.bodyStart;
+    this.#inFlightBytes += size;
+    this.#counters.payloadsOut++;
+    this.#counters.bytesOut += size;
+    const sequence = this.#send.add(frame, size, now, (flags & END_FLAGS) !== 0);
     this.#writer.stamp(frame, sequence, now);
     this.#path.payload(frame, flags);
   }
 
   #retransmit(frame: KeptFrame, sequence: number, now: number): boolean {
     if (!this.#path.isOpen) return this.#path.report();
+    this.#counters.retransmissions++;
     this.#writer.stamp(frame, sequence, now, XgressFlag.Retransmit);
     this.#path.retransmit(frame, frame.flags);
     return true;
@@ -433,6 +473,7 @@ export class Xgress implements LocalEnd, Waiter, AckSource, Scanned {
 
   #writeAcks(): void {
     const frame = this.#ackFrame;
+    this.#counters.acksOut++;
     frame.end = this.#acks.write(this.#ackTemplate, frame.buffer, 0, 0, this.#receive.report());
     this.#path.ack(frame);
   }
