@@ -14,6 +14,8 @@ export interface Peer {
 }
 
 const MAX_CHAIN = 10;
+/** What IPv4 clients of a socket that listens on IPv6 and IPv4 have in front of their address. */
+const MAPPED = "::ffff:";
 
 /** The other end of a socket whose handshake is done. */
 export function peerOf(socket: TLSSocket): Peer {
@@ -29,7 +31,8 @@ export function remoteAddress(socket: Socket): string {
   if (ip === undefined || remotePort === undefined) {
     return "unknown";
   }
-  return ip.includes(":") ? `[${ip}]:${remotePort}` : `${ip}:${remotePort}`;
+  const plain = ip.startsWith(MAPPED) ? ip.slice(MAPPED.length) : ip;
+  return plain.includes(":") ? `[${plain}]:${remotePort}` : `${plain}:${remotePort}`;
 }
 
 /** From the leaf upwards as far as the certificates sent with it reach; trusted or not is for others to decide. */
