@@ -207,6 +207,8 @@ export class Xgress implements LocalEnd, Waiter, AckSource, Scanned {
       if (frame === undefined || this.#ended) return false;
       readPayload(frame, this.#payloadView);
       if (!this.#handOut(this.#payloadView)) return true;
+      // The payload may have ended the circuit, and with it given back every frame that was held.
+      if (this.#ended) return false;
       this.#output.shift();
       this.#pool.give(frame);
     }
