@@ -44,14 +44,21 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
   // One check at a time; what changes while it runs is covered by one more.
   let isChecking = false;
   let isStale = false;
-  const checkAccess = async () => {
+  let everybody = false;
+  const identities = new Set<string>();
+  const checkAccess = async (ids?: readonly string[]) => {
     isStale = true;
+    if (ids === undefined) everybody = true;
+    for (const id of ids ?? []) identities.add(id);
     if (isChecking) return;
     isChecking = true;
     try {
       while (isStale && !stopped) {
         isStale = false;
-        const ended = await model.sessions.endUnauthorized();
+        const whose = everybody ? undefined : [...identities];
+        everybody = false;
+        identities.clear();
+        const ended = await model.sessions.endUnauthorized(whose);
         if (ended > 0) ctx.log.info({ ended }, "sessions ended that policy no longer allows");
       }
     } finally {
@@ -65,7 +72,11 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
   const unsubscribe = ctx.store.changes.subscribe({
     name: "upkeep",
     onChanges: (rows) => {
-      if (rows.some(mayTakeAccess)) run("access", checkAccess);
+      const taking = rows.filter(mayTakeAccess);
+      if (taking.length === 0) return;
+      const isPersonal = taking.every((row) => row.kind === "identity");
+      const ids = isPersonal ? taking.map((row) => row.key) : undefined;
+      run("access", () => checkAccess(ids));
     },
     onReset: () => run("access", checkAccess),
   });

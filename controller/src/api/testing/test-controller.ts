@@ -147,9 +147,15 @@ export async function startTestController(): Promise<TestController> {
     if (answer.status !== 200) throw new Error(`login answered ${answer.status}: ${answer.text}`);
     return answer.json.data.token;
   };
-  const adminToken = await login("admin", "admin");
-  const admin: TestController["admin"] = (method, path, body) =>
-    call(method, `/edge/management/v1${path}`, { token: adminToken, body });
+  let adminToken = await login("admin", "admin");
+  const admin: TestController["admin"] = async (method, path, body) => {
+    const send = () => call(method, `/edge/management/v1${path}`, { token: adminToken, body });
+    const answer = await send();
+    if (answer.status !== 401) return answer;
+    // A test has let the sessions expire.
+    adminToken = await login("admin", "admin");
+    return send();
+  };
 
   return {
     ctx,
