@@ -34,6 +34,29 @@ export type FabricEvent =
     }
   | { readonly kind: "link-connected" | "link-faulted"; readonly link: Link };
 
+/** What a log line says about an event. */
+export function eventFields(event: FabricEvent): object {
+  switch (event.kind) {
+    case "router-online":
+    case "router-offline":
+      return { routerId: event.routerId };
+    case "circuit-created":
+    case "circuit-rerouted":
+    case "circuit-removed": {
+      const { id, serviceId, terminatorId, clientId, route } = event.circuit;
+      const reason = event.kind === "circuit-removed" ? { reason: event.reason } : {};
+      return { circuitId: id, serviceId, terminatorId, clientId, path: route.routers, ...reason };
+    }
+    case "circuit-failed": {
+      const { circuitId, serviceId, clientId, cause, message } = event;
+      return { circuitId, serviceId, clientId, cause, reason: message };
+    }
+    case "link-connected":
+    case "link-faulted":
+      return { linkId: event.link.id, source: event.link.source, destination: event.link.destination };
+  }
+}
+
 /** Hears of every event; never throws. */
 export type FabricEventHandler = (event: FabricEvent) => void;
 

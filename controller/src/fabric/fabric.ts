@@ -23,7 +23,7 @@ import { CircuitBuilder } from "./circuit-builder.ts";
 import { CircuitMessages } from "./circuit-messages.ts";
 import { CircuitRegistry } from "./circuit-registry.ts";
 import { DynamicCosts } from "./costs.ts";
-import { type FabricEventHandler, FabricEvents } from "./fabric-events.ts";
+import { eventFields, type FabricEventHandler, FabricEvents } from "./fabric-events.ts";
 import { IdentityConnections } from "./identity-connections.ts";
 import { LinkMessages } from "./link-messages.ts";
 import { type Link, linkCost } from "./link-table.ts";
@@ -152,6 +152,7 @@ export class Fabric {
     const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, log });
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, terminators, log });
     const routers = new RouterMessages({ model, identities: this.#identities, log });
+    events.on((event) => log.debug(eventFields(event), event.kind));
     this.#handlers = [links, circuitMessages, terminators, tunnels, routers, this.#sessions, this.#validation];
     this.#start(parts.port);
   }
@@ -389,8 +390,12 @@ export class Fabric {
 
   #changed(change: ModelChange): void {
     switch (change.kind) {
+      case "changes-lost":
+        this.#sessions.resync();
+        for (const id of this.onlineRouterIds()) this.#background(this.#refresh(id), "reading a router again");
+        return;
       case "api-session-added":
-        this.#background(this.#sessions.announce([change.session]), "announcing an API session");
+        this.#background(this.#sessions.added(change.session), "announcing an API session");
         return;
       case "api-session-updated":
         this.#sessions.updated(change.session);

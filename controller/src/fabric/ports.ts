@@ -224,6 +224,8 @@ export interface TunnelSessionGrant extends SessionGrant {
 
 /** A committed change the fabric acts on. Delivered at least once, in commit order per entity. */
 export type ModelChange =
+  /** Some changes could not be told: everything the fabric holds may be out of date. */
+  | { readonly kind: "changes-lost" }
   /** Fully authenticated now, or changed (a session certificate added or removed). */
   | { readonly kind: "api-session-added"; readonly session: ApiSessionRecord }
   | { readonly kind: "api-session-updated"; readonly session: ApiSessionRecord }

@@ -20,6 +20,8 @@ import { SyncIds } from "./sync-id.ts";
 const HELLO_TIMEOUT_MS = 10_000;
 /** How long a chunk may wait for a router that does not read. */
 const CHUNK_TIMEOUT_MS = 10_000;
+/** Announced sessions that are remembered until the change about them comes in. */
+const MAX_REMEMBERED = 10_000;
 /** Tokens in one message. */
 const TOKENS_PER_MESSAGE = 1_000;
 
@@ -45,6 +47,8 @@ export class SessionFeed {
   readonly #parts: SessionFeedParts;
   readonly #ids = new SyncIds();
   readonly #syncs = new Map<RouterConnection, Sync>();
+  /** Ids of sessions that were announced here; the change about them need not be passed on. */
+  readonly #announced = new Set<string>();
 
   constructor(parts: SessionFeedParts) {
     this.#parts = parts;
@@ -84,6 +88,16 @@ export class SessionFeed {
 
   /** Tells all edge routers of sessions; resolves when that is written, at the latest after the configured time. */
   async announce(sessions: readonly ApiSessionRecord[]): Promise<void> {
+    for (const { id } of sessions) this.#remember(id);
+    await this.#tell(sessions);
+  }
+
+  /** A session has come about, here or at another controller. */
+  async added(session: ApiSessionRecord): Promise<void> {
+    if (!this.#announced.delete(session.id)) await this.#tell([session]);
+  }
+
+  async #tell(sessions: readonly ApiSessionRecord[]): Promise<void> {
     if (sessions.length === 0) return;
     const out = sessionsAdded({ isFullState: false, sessions, state: "" });
     const told = this.#edgeRouters().filter((router) => router.send(out));
@@ -108,6 +122,19 @@ export class SessionFeed {
   sessionRemoved(id: string, token: string): void {
     const out = sessionsRemoved([token], [id]);
     for (const router of this.#edgeRouters()) router.send(out);
+  }
+
+  /** Changes were lost: every router gets all sessions again. */
+  resync(): void {
+    for (const router of this.#edgeRouters()) {
+      if (!["SYNC_NEW", "SYNC_HELLO_WAIT"].includes(router.syncStatus)) this.#startSync(router);
+    }
+  }
+
+  #remember(id: string): void {
+    this.#announced.add(id);
+    const [oldest] = this.#announced.size > MAX_REMEMBERED ? this.#announced : [];
+    if (oldest !== undefined) this.#announced.delete(oldest);
   }
 
   #edgeRouters(): RouterConnection[] {

@@ -131,6 +131,29 @@ describe("changes", () => {
     }
   });
 
+  test("the change about an announced session is not passed on again, one of another controller is", async () => {
+    const router = await synced();
+    const [own, other] = net.model.addApiSessions(2);
+    await net.fabric.announceApiSession(own!);
+    net.model.emit({ kind: "api-session-added", session: own! });
+    net.model.emit({ kind: "api-session-added", session: other! });
+    for (const session of [own!, other!]) {
+      const message = await router.next(EdgeCtrlType.ApiSessionAdded);
+      const body = decodeControl(edgeCtrlPb.ApiSessionAddedSchema, message.body);
+      expect(body.apiSessions.map((s) => s.id)).toEqual([session.id]);
+    }
+    await router.roundTrip();
+    expect(router.pending(EdgeCtrlType.ApiSessionAdded)).toEqual([]);
+  });
+
+  test("lost changes lead to a full synchronisation", async () => {
+    const router = await synced();
+    net.model.addApiSessions(2);
+    net.model.emit({ kind: "changes-lost" });
+    const [chunk] = await synchronised(router);
+    expect(chunk!.sessions).toHaveLength(2);
+  });
+
   test("an announcement does not wait for a router that is not there", async () => {
     net = await TestFabric.start();
     await net.fabric.announceApiSession(...net.model.addApiSessions(1));
