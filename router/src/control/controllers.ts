@@ -28,6 +28,8 @@ export interface ControllersOptions {
   readonly requestTimeoutMs: number;
   readonly heartbeats: { sendIntervalMs: number; checkIntervalMs: number; unresponsiveAfterMs: number };
   readonly log: Logger;
+  /** Wait between attempts after a loss; 5 s. */
+  readonly retryMs?: number;
 }
 
 const FIRST_RETRY_MS = 50;
@@ -164,7 +166,7 @@ export class Controllers {
       ...(localAddress === undefined ? {} : { localAddress }),
       initialDelayMs: FIRST_RETRY_MS,
       maxDelayMs: MAX_RETRY_MS,
-      retryMs: RECONNECT_MS,
+      retryMs: this.#options.retryMs ?? RECONNECT_MS,
       log: this.#log,
       onChannel: (channel) => this.#accept(channel, address, dialer),
     });

@@ -4,8 +4,11 @@ import type { Controllers } from "./controllers.ts";
 export interface RemovalOptions {
   readonly controllers: Controllers;
   readonly log: Logger;
-  readonly retryMs?: number;
 }
+
+/** Wait after the first failure; it doubles up to the maximum. */
+const RETRY_MS = 500;
+const MAX_RETRY_MS = 30_000;
 
 /** Terminators removed with one message. */
 const BATCH = 50;
@@ -20,6 +23,7 @@ export class TerminatorRemovals {
   readonly #pending = new Set<string>();
   #running = false;
   #retry: NodeJS.Timeout | undefined;
+  #retryMs = RETRY_MS;
   #closed = false;
 
   constructor(options: RemovalOptions) {
@@ -60,8 +64,9 @@ export class TerminatorRemovals {
           const reason = error instanceof Error ? error.message : String(error);
           this.#o.log.info({ pending: this.#pending.size, reason }, "terminators are not yet removed; trying again");
           if (this.#closed) return;
-          this.#retry = setTimeout(() => this.#kick(), this.#o.retryMs ?? 5000);
+          this.#retry = setTimeout(() => this.#kick(), this.#retryMs);
           this.#retry.unref();
+          this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS);
         })
         .finally(() => {
           this.#running = false;
@@ -83,6 +88,7 @@ export class TerminatorRemovals {
         throw new Error(busy ? "the controller is busy" : reply.body.toString("utf8"));
       }
       for (const id of terminatorIds) this.#pending.delete(id);
+      this.#retryMs = RETRY_MS;
     }
   }
 }

@@ -1,0 +1,119 @@
+import {
+  acceptChannels,
+  type Channel,
+  ControlHello,
+  controlAlpn,
+  Headers,
+  type Identity,
+  type Message,
+  silentLogger,
+  TlsPort,
+  versionInfo,
+} from "@sallyport/wire";
+import { Controllers } from "../control/controllers.ts";
+
+/** A controller that does what a test tells it to: real TLS, real channels, no model behind it. */
+export class ScriptedController {
+  readonly port: TlsPort;
+  readonly received: Message[] = [];
+  readonly hellos: Channel[] = [];
+  /** Version info of the result; `undefined` leaves it out. */
+  version: string | undefined = versionInfo();
+  capabilities = 0x0e;
+  readonly #handlers = new Map<number, (message: Message, channel: Channel) => void>();
+  readonly #waiters = new Set<() => void>();
+  #taken = 0;
+
+  private constructor(port: TlsPort, id: string) {
+    this.port = port;
+    acceptChannels(port, {
+      name: "ctrl",
+      protocols: [controlAlpn],
+      acceptsNoAlpn: false,
+      id,
+      log: silentLogger,
+      resultHeaders: () => {
+        const headers = new Headers().set(ControlHello.Capabilities, Buffer.from([this.capabilities]));
+        return this.version === undefined ? headers : headers.setString(ControlHello.Version, this.version);
+      },
+      onChannel: (channel) => {
+        this.hellos.push(channel);
+        channel.handleOther((message) => {
+          this.received.push(message);
+          this.#handlers.get(message.contentType)?.(message, channel);
+          for (const wake of this.#waiters) wake();
+        });
+        for (const wake of this.#waiters) wake();
+      },
+    });
+  }
+
+  static async start(identity: Identity, id = "ctrl1", port = 0): Promise<ScriptedController> {
+    return new ScriptedController(await TlsPort.listen({ host: "127.0.0.1", port, identity }), id);
+  }
+
+  get address(): { protocol: string; host: string; port: number } {
+    return { protocol: "tls", host: "localhost", port: this.port.port };
+  }
+
+  /** The newest channel; waits for the first. */
+  async channel(): Promise<Channel> {
+    await this.#until(() => this.hellos.length > 0);
+    return this.hellos[this.hellos.length - 1] as Channel;
+  }
+
+  async connections(count: number): Promise<void> {
+    await this.#until(() => this.hellos.length >= count);
+  }
+
+  on(contentType: number, handler: (message: Message, channel: Channel) => void): void {
+    this.#handlers.set(contentType, handler);
+  }
+
+  /** The next message of this type that no call has returned before, received or to come. */
+  async next(contentType: number): Promise<Message> {
+    let found = -1;
+    await this.#until(() => {
+      found = this.received.findIndex((message, i) => i >= this.#taken && message.contentType === contentType);
+      return found >= 0;
+    });
+    const message = this.received[found] as Message;
+    this.#taken = found + 1;
+    return message;
+  }
+
+  close(): Promise<void> {
+    return this.port.close();
+  }
+
+  #until(condition: () => boolean): Promise<void> {
+    if (condition()) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiters.delete(look);
+        const types = this.received.map((message) => message.contentType).join(" ");
+        reject(new Error(`the controller waited in vain; it received: ${types}`));
+      }, 10_000);
+      const look = (): void => {
+        if (!condition()) return;
+        clearTimeout(timer);
+        this.#waiters.delete(look);
+        resolve();
+      };
+      this.#waiters.add(look);
+    });
+  }
+}
+
+/** Control channels of a router in a test: the given identity, hello without listeners, fast requests. */
+export function testControllers(identity: Identity): Controllers {
+  return new Controllers({
+    identity: () => identity,
+    hello: () => ({ idToken: identity.id, headers: new Headers().setString(ControlHello.Version, versionInfo()) }),
+    connectTimeoutMs: 5000,
+    requestTimeoutMs: 5000,
+    heartbeats: { sendIntervalMs: 10_000, checkIntervalMs: 1000, unresponsiveAfterMs: 5000 },
+    log: silentLogger,
+    retryMs: 50,
+  });
+}
