@@ -1,5 +1,5 @@
 /** Request input against the contract: query and body become typed values, or the error that says what is wrong with them. */
-import { type ApiError, apiError, fieldCause, fieldError, type Operation, unhandledCause } from "@sallyport/api";
+import { ApiError, apiError, fieldCause, fieldError, type Operation, unhandledCause } from "@sallyport/api";
 import { z } from "zod";
 
 const MAX_DEPTH = 100;
@@ -10,8 +10,11 @@ export function parseJson(text: string): unknown {
     throw apiError("COULD_NOT_PARSE_BODY", unhandledCause(`the JSON is nested more than ${MAX_DEPTH} deep`));
   }
   try {
-    return JSON.parse(text);
+    const value: unknown = JSON.parse(text);
+    if (text.includes("\\u0000") && holdsNul(value)) throw fieldError("body", "text may not hold the character U+0000");
+    return value;
   } catch (error) {
+    if (error instanceof ApiError) throw error;
     const at = error instanceof SyntaxError ? /at position \d+/.exec(error.message)?.[0] : undefined;
     throw apiError("COULD_NOT_PARSE_BODY", unhandledCause(`the body is not valid JSON${at ? `: error ${at}` : ""}`));
   }
@@ -22,8 +25,9 @@ export function parseJson(text: string): unknown {
  * is the same as leaving it out.
  */
 export function readBody(schema: z.ZodType, value: unknown): unknown {
-  if (value === undefined || value === null) throw fieldError("body", "body in body is required");
-  const cleaned = withoutNulls(schema, value);
+  if (value === undefined) throw fieldError("body", "body in body is required");
+  // null is an object without anything, so that what is said to be missing are its fields.
+  const cleaned = withoutNulls(schema, value ?? {});
   const parsed = schema.safeParse(cleaned);
   if (!parsed.success) throw inputError("body", parsed.error, cleaned);
   return parsed.data;
@@ -35,6 +39,7 @@ export function readQuery(operation: Operation, raw: Readonly<Record<string, unk
   for (const [name, schema] of Object.entries(operation.query.shape)) {
     const value = raw[name];
     if (value === undefined) continue;
+    if (holdsNul(value)) throw fieldError(name, `${name} in query may not hold the character U+0000`);
     const values = Array.isArray(value) ? value : [value];
     // A list is a repeated parameter; of anything else the last one counts. An empty one counts as not given.
     if (unwrapped(schema as z.ZodType) instanceof z.ZodArray) given[name] = values.filter((each) => each !== "");
@@ -153,6 +158,13 @@ function takesNull(schema: z.ZodType): boolean {
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The store keeps every character in text but this one. */
+export function holdsNul(value: unknown): boolean {
+  if (typeof value === "string") return value.includes("\u0000");
+  if (Array.isArray(value)) return value.some(holdsNul);
+  return isRecord(value) && Object.entries(value).some(([name, each]) => holdsNul(name) || holdsNul(each));
 }
 
 function isTooDeep(text: string): boolean {

@@ -15,7 +15,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { headerTime, success } from "./answer.ts";
 import type { ApiSessionContext, RequestInfo } from "./context.ts";
-import { parseJson, readBody, readQuery, single } from "./input.ts";
+import { holdsNul, parseJson, readBody, readQuery, single } from "./input.ts";
 import { accepts, bodyFormat, JSON_TYPE, mediaType, notAcceptable, unsupportedType } from "./media-type.ts";
 import { type ServerContext, send } from "./reply.ts";
 import { requestInfo } from "./request.ts";
@@ -97,6 +97,7 @@ function mount(
     handler: async (request, reply) => {
       const { call } = request;
       if (call === undefined) throw new Error("an operation was called before its session was looked up");
+      if (holdsNul(request.params)) throw apiError("NOT_FOUND", unhandledCause("no id holds the character U+0000"));
       const raw = request.query as Readonly<Record<string, unknown>>;
       const isPaged = operation.response.kind === "list" && operation.response.paged;
       const list = isPaged ? listQuery(raw) : undefined;

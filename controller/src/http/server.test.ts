@@ -265,6 +265,7 @@ describe("paths", () => {
       cause: { code: "UNHANDLED", message: "method POST is not allowed, but [GET] are" },
     });
     expect(split(await api.exchange(get("/edge/client/v1/%zz"))).status).toBe(404);
+    expect(split(await api.exchange(get("/edge/client/v1/services/a%00", "zt-session: full\r\n"))).status).toBe(404);
   });
 });
 
@@ -321,7 +322,12 @@ describe("bad input", () => {
       { message: "name in body must be string, not number" },
     ],
     ["", "COULD_NOT_VALIDATE", { field: "body", reason: "body in body is required" }],
-    ["null", "COULD_NOT_VALIDATE", { field: "body", reason: "body in body is required" }],
+    ["null", "COULD_NOT_VALIDATE", { field: "name", reason: "name in body is required" }],
+    [
+      '{"name":"\\u0000","encryptionRequired":true}',
+      "COULD_NOT_VALIDATE",
+      { field: "body", reason: "text may not hold the character U+0000" },
+    ],
     [
       '{"encryptionRequired":true}',
       "COULD_NOT_VALIDATE",
@@ -384,6 +390,8 @@ describe("bad input", () => {
     ["filter=name%20~%201", "INVALID_FILTER"],
     ["sort=a+b+c", "INVALID_SORT_IDENTIFIER"],
     ["roleSemantic=SomeOf", "COULD_NOT_VALIDATE"],
+    ["roleFilter=%23a%00", "COULD_NOT_VALIDATE"],
+    ["filter=name%20=%20%22%00%22", "INVALID_FILTER"],
   ])("?%s answers 400 %s", async (query, code) => {
     const api = await start({});
     const answer = await api.exchange(get(`${services}?${query}`, "zt-session: admin\r\n"));

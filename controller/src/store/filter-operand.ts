@@ -27,7 +27,14 @@ const SQL_TYPES: Readonly<Record<FieldType, string>> = {
   datetime: "timestamptz",
 };
 
+/** The negation of a condition, which is true where the condition is null. */
+export function isNotTrue(condition: Expression<SqlBool>): RawBuilder<SqlBool> {
+  return sql<SqlBool>`((${condition}) is not true)`;
+}
+
 function bound(type: FieldType, value: FilterValue): RawBuilder<unknown> {
+  // Text is compared with a number's decimal form.
+  if (type === "string" && value.type === "number") return sql`${String(value.value)}::text`;
   if (value.type !== type) throw new Mismatch(type, value.type);
   if (value.type === "datetime") return sql`${new Date(value.value)}::timestamptz`;
   // A whole number stays one, so that an index on an integer column can be used.
@@ -48,19 +55,20 @@ export function scalarOperand(type: FieldType, value: Expression<unknown>): Oper
       return sql<SqlBool>`${value} ${sql.raw(operator)} ${bound(type, right)}`;
     },
     contains(text, ignoreCase, negated) {
-      if (type !== "string") throw new Mismatch(type, "string");
-      const found = containsSql(value, text, ignoreCase);
-      return negated ? sql<SqlBool>`(${found} is not true)` : found;
+      if (type !== "string" && type !== "number") throw new Mismatch(type, "string");
+      const found = containsSql(type === "number" ? sql`${value}::text` : value, text, ignoreCase);
+      return negated ? isNotTrue(found) : found;
     },
     in(values, negated) {
-      const list = sql.join(values.map((each) => bound(type, each)));
-      return sql<SqlBool>`${value} ${sql.raw(negated ? "not in" : "in")} (${list})`;
+      if (type === "number" && values[0]?.type === "string") {
+        return scalarOperand("string", sql`${value}::text`).in(values, negated);
+      }
+      const found = sql<SqlBool>`${value} in (${sql.join(values.map((each) => bound(type, each)))})`;
+      return negated ? isNotTrue(found) : found;
     },
     between(low, high, negated) {
-      const [from, to] = [bound(type, low), bound(type, high)];
-      return negated
-        ? sql<SqlBool>`(${value} < ${from} or ${value} >= ${to})`
-        : sql<SqlBool>`(${value} >= ${from} and ${value} < ${to})`;
+      const found = sql<SqlBool>`(${value} >= ${bound(type, low)} and ${value} < ${bound(type, high)})`;
+      return negated ? isNotTrue(found) : found;
     },
   };
 }
@@ -97,7 +105,7 @@ export function tagOperand(map: Expression<unknown>, key: string): Operand {
         return sql<SqlBool>`(${map} ->> ${key}::text) is ${sql.raw(operator === "=" ? "null" : "not null")}`;
       }
       if (right.type !== "datetime" && operator === "=") return has(right.value);
-      if (right.type !== "datetime" && operator === "!=") return sql<SqlBool>`(${has(right.value)} is not true)`;
+      if (right.type !== "datetime" && operator === "!=") return isNotTrue(has(right.value));
       return typed(right.type).compare(operator, right);
     },
     contains: (text, ignoreCase, negated) => typed("string").contains(text, ignoreCase, negated),

@@ -14,7 +14,7 @@ import {
   unhandledCause,
 } from "@sallyport/api";
 import { type Expression, type RawBuilder, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
-import { type FieldType, Mismatch, type Operand, scalarOperand, tagOperand } from "./filter-operand.ts";
+import { type FieldType, isNotTrue, Mismatch, type Operand, scalarOperand, tagOperand } from "./filter-operand.ts";
 
 /** One value per row. `sql` is a column or any expression of the type. */
 export interface ScalarField {
@@ -100,7 +100,7 @@ export function filterSql(fields: EntityFields, node: FilterNode): RawBuilder<Sq
     case "or":
       return sql<SqlBool>`(${filterSql(fields, node.left)} or ${filterSql(fields, node.right)})`;
     case "not":
-      return sql<SqlBool>`(${filterSql(fields, node.node)} is not true)`;
+      return isNotTrue(filterSql(fields, node.node));
     case "flag":
       return leaf(fields, { kind: "symbol", name: node.name }, "is", (operand) => operand.flag());
     case "compare":
@@ -211,7 +211,7 @@ function leaf(
           const indexed = set.kind === "array" ? compile(anyOfArray(set)) : undefined;
           return indexed ?? sql<SqlBool>`exists (select from ${elements(set)} where ${compile(ELEMENT)})`;
         }
-        return sql<SqlBool>`not exists (select from ${elements(set)} where ${compile(ELEMENT)} is not true)`;
+        return sql<SqlBool>`not exists (select from ${elements(set)} where ${isNotTrue(compile(ELEMENT))})`;
       }
     }
   } catch (error) {
