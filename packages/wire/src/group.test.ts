@@ -153,7 +153,6 @@ describe("a connection that wants to join", () => {
     ["without a secret", (id) => joining(id, Buffer.alloc(0)), true],
     ["with another certificate", joining, false],
     ["to a group nobody made", (_id, secret) => joining("nobody", secret), true],
-    ["to no group", (_id, secret) => joining("", secret), true],
   ])("%s is closed, and the group goes on", async (_what, headers, sameCertificate) => {
     const channel = await dialGroup();
     const far = await listener.channel();
@@ -195,6 +194,15 @@ describe("a connection that wants to join", () => {
     raw.destroy();
     ack.destroy();
   });
+});
+
+test("a dialer that asks for a group but names none and is not its first gets a single connection", async () => {
+  const raw = await RawChannelPeer.connect(listener.port.port, mine);
+  raw.hello("me", new Headers().setBool(9, true).setString(7, DEFAULT));
+  const result = (await raw.message()).headers;
+  expect([7, 9, 10].map((key) => result.has(key))).toEqual([false, false, false]);
+  expect(listener.accepted[0]?.isGrouped).toBe(false);
+  raw.destroy();
 });
 
 test("a channel without a group takes no further connections", async () => {

@@ -59,7 +59,9 @@ export function decideGroup(
   }
   if (headers.getBool(BaseHeader.IsFirstGroupConnection) !== true) {
     // Dialers from before group secrets say neither "first" nor name a group; without a secret they get one connection.
-    if (connectionId === undefined) return { kind: "single" };
+    if (connectionId === undefined) {
+      return { kind: "single" };
+    }
     throw new HandshakeError(
       "GROUP_UNKNOWN",
       "a connection wants to join a group that does not exist (any more) and does not claim to be its first",
