@@ -117,7 +117,7 @@ export class Program {
     try {
       return await new Promise<string>((resolve, reject) => {
         const fail = (why: string): void =>
-          reject(new Error(`${this.name}: ${why} while waiting for ${what}\n${this.tail.slice(-40).join("\n")}`));
+          reject(new Error(`${this.name}: ${why} while waiting for ${what}\n${this.tail.slice(-12).join("\n")}`));
         timer = setTimeout(() => fail(`nothing within ${timeoutMs} ms`), timeoutMs);
         void this.#exited.then((code) => fail(`ended with exit code ${code}`));
         const stop = watch(resolve);

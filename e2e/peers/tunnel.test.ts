@@ -1,18 +1,18 @@
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import { PeerCli } from "../network/peer-cli.ts";
+import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
 
 describe.skipIf(peer.isMissing)("the peer's tunnelers over two of our routers", () => {
-  const folder = mkdtempSync(join(tmpdir(), "sallyport-tunnel-"));
+  const folder = makeScratch("tunnel");
   let network: Network;
   let cli: PeerCli;
   let echo: TcpServer;
@@ -34,7 +34,7 @@ describe.skipIf(peer.isMissing)("the peer's tunnelers over two of our routers", 
     await service?.stop();
     await network?.stop();
     await echo?.close();
-    rmSync(folder, { recursive: true, force: true });
+    removeScratch(folder);
   });
 
   it("carries 64 MiB both ways at once, and the half close that ends them", async () => {
@@ -73,16 +73,7 @@ describe.skipIf(peer.isMissing)("the peer's tunnelers over two of our routers", 
       socket.write("x");
       await once(socket, "data");
       await cli.edge("delete", "service", "removed");
-      await removed.client.ready("the refusal of a new circuit", async () => {
-        const attempt = await openTcp(removed.port);
-        attempt.write("y");
-        const answered = await Promise.race([
-          once(attempt, "data").then(() => true),
-          once(attempt, "close").then(() => false),
-        ]);
-        attempt.destroy();
-        return !answered;
-      });
+      await removed.client.ready("the refusal of a new circuit", async () => !(await answers(removed.port)));
       socket.destroy();
     } finally {
       await removed.stop();
@@ -91,3 +82,17 @@ describe.skipIf(peer.isMissing)("the peer's tunnelers over two of our routers", 
     await exchange(await openTcp(service.port), 9, MIB);
   });
 });
+
+/** Whether a new connection gets an echo; a refusal, a reset and an early end are all a no. */
+async function answers(port: number): Promise<boolean> {
+  try {
+    const socket = await openTcp(port);
+    const ended = once(socket, "close").then(() => false);
+    socket.write("y");
+    const answered = await Promise.race([once(socket, "data").then(() => true), ended]);
+    socket.destroy();
+    return answered;
+  } catch {
+    return false;
+  }
+}
