@@ -93,7 +93,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI administers our controller", () 
     });
     await expect(cli.edge("create", "service", "web")).rejects.toThrow(/web|unique|duplicate/i);
 
-    await cli.edge("create", "terminator", "web", "r1", "tcp:127.0.0.1:8081");
+    await cli.edge("create", "terminator", "web", "r1", "tcp:127.0.0.1:8081", "--binding", "transport");
     const [terminator] = (await listed("terminators")).values();
     expect(terminator).toMatchObject({ address: "tcp:127.0.0.1:8081", binding: "transport" });
     await cli.edge("update", "terminator", String(terminator?.id), "--cost", "7");
