@@ -9,8 +9,8 @@ export interface Operand {
   flag(): RawBuilder<SqlBool>;
   compare(operator: CompareOperator, value: FilterValue): RawBuilder<SqlBool>;
   contains(text: string, ignoreCase: boolean, negated: boolean): RawBuilder<SqlBool>;
-  in(values: readonly FilterValue[], negated: boolean): RawBuilder<SqlBool>;
-  between(low: FilterValue, high: FilterValue, negated: boolean): RawBuilder<SqlBool>;
+  in(values: readonly FilterValue[]): RawBuilder<SqlBool>;
+  between(low: FilterValue, high: FilterValue): RawBuilder<SqlBool>;
 }
 
 /** An operator that does not fit the types on its sides. */
@@ -59,16 +59,15 @@ export function scalarOperand(type: FieldType, value: Expression<unknown>): Oper
       const found = containsSql(type === "number" ? sql`${value}::text` : value, text, ignoreCase);
       return negated ? isNotTrue(found) : found;
     },
-    in(values, negated) {
+    in(values) {
       if (type === "number" && values[0]?.type === "string") {
-        return scalarOperand("string", sql`${value}::text`).in(values, negated);
+        return scalarOperand("string", sql`${value}::text`).in(values);
       }
-      const found = sql<SqlBool>`${value} in (${sql.join(values.map((each) => bound(type, each)))})`;
-      return negated ? isNotTrue(found) : found;
+      return sql<SqlBool>`${value} in (${sql.join(values.map((each) => bound(type, each)))})`;
     },
-    between(low, high, negated) {
-      const found = sql<SqlBool>`(${value} >= ${bound(type, low)} and ${value} < ${bound(type, high)})`;
-      return negated ? isNotTrue(found) : found;
+    between(low, high) {
+      if (type === "string") throw new Mismatch(type, low.type);
+      return sql<SqlBool>`(${value} >= ${bound(type, low)} and ${value} < ${bound(type, high)})`;
     },
   };
 }
@@ -109,8 +108,8 @@ export function tagOperand(map: Expression<unknown>, key: string): Operand {
       return typed(right.type).compare(operator, right);
     },
     contains: (text, ignoreCase, negated) => typed("string").contains(text, ignoreCase, negated),
-    in: (values, negated) => typed(typeOf(values[0])).in(values, negated),
-    between: (low, high, negated) => typed(typeOf(low)).between(low, high, negated),
+    in: (values) => typed(typeOf(values[0])).in(values),
+    between: (low, high) => typed(typeOf(low)).between(low, high),
   };
 }
 

@@ -110,9 +110,15 @@ export function filterSql(fields: EntityFields, node: FilterNode): RawBuilder<Sq
       return leaf(fields, node.left, name, (operand) => operand.contains(node.value, node.ignoreCase, node.negated));
     }
     case "in":
-      return leaf(fields, node.left, "in", (operand) => operand.in(node.values, node.negated));
+      return negatable(
+        node.negated,
+        leaf(fields, node.left, "in", (operand) => operand.in(node.values)),
+      );
     case "between":
-      return leaf(fields, node.left, "between", (operand) => operand.between(node.low, node.high, node.negated));
+      return negatable(
+        node.negated,
+        leaf(fields, node.left, "between", (operand) => operand.between(node.low, node.high)),
+      );
     case "isEmpty":
       return isEmpty(fields, node.set, node.where);
   }
@@ -220,6 +226,11 @@ function leaf(
   }
 }
 
+/** `not in` and `not between` deny the whole, set functions included; `not contains` denies it for each element. */
+function negatable(negated: boolean, condition: RawBuilder<SqlBool>): RawBuilder<SqlBool> {
+  return negated ? isNotTrue(condition) : condition;
+}
+
 function symbolOperand(fields: EntityFields, name: string): Operand {
   const found = lookUp(fields, name);
   if (found === undefined) throw invalid(`unknown symbol '${name}'`);
@@ -245,13 +256,11 @@ function anyOfArray(set: ArrayField): Operand {
         ? sql<SqlBool>`${set.sql} @> ${[right.value]}::text[]`
         : any(ELEMENT.compare(operator, right)),
     contains: (text, ignoreCase, negated) => any(ELEMENT.contains(text, ignoreCase, negated)),
-    in(values, negated) {
+    in(values) {
       const texts = values.flatMap((each) => (each.type === "string" ? [each.value] : []));
-      return negated || texts.length < values.length
-        ? any(ELEMENT.in(values, negated))
-        : sql<SqlBool>`${set.sql} && ${texts}::text[]`;
+      return texts.length < values.length ? any(ELEMENT.in(values)) : sql<SqlBool>`${set.sql} && ${texts}::text[]`;
     },
-    between: (low, high, negated) => any(ELEMENT.between(low, high, negated)),
+    between: (low, high) => any(ELEMENT.between(low, high)),
   };
 }
 
