@@ -119,6 +119,9 @@ class EdgeListener implements Edge {
           if (sdk.session.id === session.id) sdk.channel.close(new Error("the API session was removed"));
         }
       }),
+      control.onApiSessionUpdated((session) => {
+        for (const sdk of this.#sdks) if (sdk.session.id === session.id) sdk.session = session;
+      }),
       control.onSessionRemoved((token) => {
         for (const sdk of this.#sdks) sdk.closeSession(token, SESSION_ENDED);
         this.#hosting.closeSession(token);

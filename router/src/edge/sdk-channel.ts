@@ -41,7 +41,8 @@ export interface PendingConnect {
  */
 export class SdkChannel {
   readonly channel: Channel;
-  readonly session: ApiSessionRecord;
+  /** Follows the controller's updates: a session may get other certificates. */
+  session: ApiSessionRecord;
   readonly #requests: SdkRequests;
   readonly #log: Logger;
   readonly #connections = new Map<number, EdgeConnection>();

@@ -1,7 +1,15 @@
 /** The child processes of hop-bench.ts: a router whose controller is the parent, or a bare pipe. */
 import { once } from "node:events";
 import { connect, createServer } from "node:tls";
-import { acceptChannels, dialChannel, type Identity, identityFromPem, silentLogger, TlsPort, tlsParameters } from "@sallyport/wire";
+import {
+  acceptChannels,
+  dialChannel,
+  type Identity,
+  identityFromPem,
+  silentLogger,
+  TlsPort,
+  tlsParameters,
+} from "@sallyport/wire";
 import type { CircuitCreated, ControlPlane, TerminatorOutcome } from "../control/control-plane.ts";
 import { startEdge } from "../edge/edge-listener.ts";
 import { Forwarder } from "../forwarder/forwarder.ts";
@@ -25,21 +33,27 @@ interface Job {
 type Ask = (request: Record<string, unknown>) => Promise<unknown>;
 
 export async function servePipe(identity: Identity, target: number): Promise<number> {
-  const server = createServer({ cert: identity.certPem, key: identity.keyPem, ...tlsParameters, noDelay: true }, (from) => {
-    const to = connect({ port: target, host: "127.0.0.1", secureContext: identity.clientContext() });
-    to.setNoDelay(true);
-    from.pipe(to);
-    from.on("error", () => to.destroy());
-    to.on("error", () => from.destroy());
-    to.resume();
-  });
+  const server = createServer(
+    { cert: identity.certPem, key: identity.keyPem, ...tlsParameters, noDelay: true },
+    (from) => {
+      const to = connect({ port: target, host: "127.0.0.1", secureContext: identity.clientContext() });
+      to.setNoDelay(true);
+      from.pipe(to);
+      from.on("error", () => to.destroy());
+      to.on("error", () => from.destroy());
+      to.resume();
+    },
+  );
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();
   return typeof address === "object" && address !== null ? address.port : 0;
 }
 
-export async function serveRouter(job: Job, ask: Ask): Promise<Record<string, (request: Record<string, unknown>) => Promise<unknown>>> {
+export async function serveRouter(
+  job: Job,
+  ask: Ask,
+): Promise<Record<string, (request: Record<string, unknown>) => Promise<unknown>>> {
   const identity = identityFromPem(job.pem);
   const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
   const forwarder = new Forwarder({ routerId: job.name, log: silentLogger });
@@ -50,7 +64,12 @@ export async function serveRouter(job: Job, ask: Ask): Promise<Record<string, (r
   const control: ControlPlane = {
     routerId: job.name,
     isConnected: () => true,
-    findApiSession: async (token) => ({ id: token, token, identityId: token, fingerprints: [sessions.get(token) ?? ""] }),
+    findApiSession: async (token) => ({
+      id: token,
+      token,
+      identityId: token,
+      fingerprints: [sessions.get(token) ?? ""],
+    }),
     onApiSessionRemoved: nothing,
     onApiSessionUpdated: nothing,
     onSessionRemoved: nothing,
@@ -58,7 +77,11 @@ export async function serveRouter(job: Job, ask: Ask): Promise<Record<string, (r
     onValidateTerminators: nothing,
     wasSessionRemoved: () => false,
     setTokenSource: () => {},
-    createTerminator: async (request): Promise<TerminatorOutcome> => ({ terminatorId: request.address, result: 0, message: "" }),
+    createTerminator: async (request): Promise<TerminatorOutcome> => ({
+      terminatorId: request.address,
+      result: 0,
+      message: "",
+    }),
     removeTerminators: () => {},
     updateTerminator: async () => {},
     healthEvent: () => {},
@@ -104,19 +127,20 @@ export async function serveRouter(job: Job, ask: Ask): Promise<Record<string, (r
   return {
     port: async () => port.port,
     sessions: async (request) => {
-      for (const s of request["sessions"] as { token: string; fingerprint: string }[]) sessions.set(s.token, s.fingerprint);
+      for (const s of request.sessions as { token: string; fingerprint: string }[])
+        sessions.set(s.token, s.fingerprint);
     },
     link: async (request) => {
-      const id = request["link"] as string;
+      const id = request.link as string;
       const channel = await dialChannel({
-        address: `tls:127.0.0.1:${request["port"] as number}`,
+        address: `tls:127.0.0.1:${request.port as number}`,
         identity,
         alpn: "ziti-link",
         hello: { idToken: id },
       });
       forwarder.addLink({ id, channel, iteration: 1, peerId: "" });
     },
-    execute: async (request) => execute(request["execute"] as RemoteRoute),
+    execute: async (request) => execute(request.execute as RemoteRoute),
     counters: async () => ({ ...forwarder.counters, heldTransit: forwarder.budget.dropped }),
   };
 }
@@ -127,16 +151,16 @@ const asked = new Map<number, (answer: unknown) => void>();
 let nextId = 1;
 
 async function answerTo(request: Record<string, unknown>): Promise<Record<string, unknown>> {
-  if (request["usage"] === true) {
+  if (request.usage === true) {
     const used = process.cpuUsage(before);
     before = process.cpuUsage();
     return { cpu: (used.user + used.system) / 1e6, rss: process.memoryUsage.rss() / 1e6 };
   }
-  if (request["role"] === "pipe") {
+  if (request.role === "pipe") {
     const job = request as unknown as Job;
     return { port: await servePipe(identityFromPem(job.pem), job.target) };
   }
-  if (request["role"] === "router") {
+  if (request.role === "router") {
     actions = await serveRouter(request as unknown as Job, (out) => {
       const id = nextId++;
       const { promise, resolve } = Promise.withResolvers<unknown>();
@@ -144,7 +168,7 @@ async function answerTo(request: Record<string, unknown>): Promise<Record<string
       process.send?.({ id, ...out });
       return promise;
     });
-    return { port: await actions["port"]?.({}) };
+    return { port: await actions.port?.({}) };
   }
   for (const [name, act] of Object.entries(actions)) {
     if (request[name] !== undefined && name !== "port") return { answer: await act(request) };
@@ -155,10 +179,10 @@ async function answerTo(request: Record<string, unknown>): Promise<Record<string
 if (process.send !== undefined) {
   process.on("SIGINT", () => process.exit(0));
   process.on("message", (message: Record<string, unknown>) => {
-    if (message["answerTo"] !== undefined) {
-      asked.get(message["answerTo"] as number)?.(message["answer"]);
+    if (message.answerTo !== undefined) {
+      asked.get(message.answerTo as number)?.(message.answer);
       return;
     }
-    answerTo(message).then((answer) => process.send?.({ answerTo: message["id"], ...answer }));
+    answerTo(message).then((answer) => process.send?.({ answerTo: message.id, ...answer }));
   });
 }

@@ -32,11 +32,11 @@ class Child {
   constructor(onRoute?: (route: RemoteRoute) => Promise<unknown>) {
     this.process = fork(self, [], { execArgv: process.argv.includes("--prof") ? ["--cpu-prof"] : [] });
     this.process.on("message", (message: Record<string, unknown>) => {
-      if (message["route"] !== undefined) {
-        onRoute?.(message["route"] as RemoteRoute).then((answer) => this.process.send({ answerTo: message["id"], answer }));
+      if (message.route !== undefined) {
+        onRoute?.(message.route as RemoteRoute).then((answer) => this.process.send({ answerTo: message.id, answer }));
         return;
       }
-      this.#waiting.get(message["answerTo"] as number)?.(message);
+      this.#waiting.get(message.answerTo as number)?.(message);
     });
   }
 
@@ -69,7 +69,11 @@ async function pipeRun(pem: Pem, bytes: number): Promise<number> {
   const address = sink.address();
   const child = new Child();
   const started = await child.ask({ role: "pipe", pem, target: typeof address === "object" ? address?.port : 0 });
-  const socket = connect({ port: started["port"] as number, host: "127.0.0.1", secureContext: identity.clientContext() });
+  const socket = connect({
+    port: started.port as number,
+    host: "127.0.0.1",
+    secureContext: identity.clientContext(),
+  });
   socket.setNoDelay(true);
   await once(socket, "secureConnect");
   await child.ask({ usage: true });
@@ -80,7 +84,7 @@ async function pipeRun(pem: Pem, bytes: number): Promise<number> {
   socket.destroy();
   sink.close();
   child.process.kill();
-  return usage["cpu"] as number;
+  return usage.cpu as number;
 }
 
 interface HopFigures {
@@ -89,10 +93,16 @@ interface HopFigures {
   rss: number[];
 }
 
-async function routerRun(authority: TestAuthority, bytes: number, circuits: number, transit: number): Promise<HopFigures> {
+async function routerRun(
+  authority: TestAuthority,
+  bytes: number,
+  circuits: number,
+  transit: number,
+): Promise<HopFigures> {
   const names = ["rA", ...Array.from({ length: transit }, (_, i) => `rT${i}`), "rB"];
   const children = new Map<string, Child>();
-  const route = async (r: RemoteRoute): Promise<unknown> => (await (children.get(r.router) as Child).ask({ execute: r }))["answer"];
+  const route = async (r: RemoteRoute): Promise<unknown> =>
+    (await (children.get(r.router) as Child).ask({ execute: r })).answer;
   for (const name of names) {
     const { certPem, keyPem } = await authority.identity(name);
     const child = new Child(route);
@@ -102,7 +112,7 @@ async function routerRun(authority: TestAuthority, bytes: number, circuits: numb
       path: names,
       pem: { certPem, keyPem, caPem: authority.certPem },
     });
-    child.port = started["port"] as number;
+    child.port = started.port as number;
     children.set(name, child);
   }
   for (let i = 0; i + 1 < names.length; i++) {
@@ -139,12 +149,12 @@ async function routerRun(authority: TestAuthority, bytes: number, circuits: numb
   const seconds = (performance.now() - before) / 1000;
   const usages = await Promise.all([...children.values()].map((child) => child.ask({ usage: true })));
   if (process.argv.includes("--counters")) {
-    for (const [name, child] of children) console.log(name, (await child.ask({ counters: true }))["answer"]);
+    for (const [name, child] of children) console.log(name, (await child.ask({ counters: true })).answer);
   }
   dialer.close();
   hoster.close();
   for (const child of children.values()) child.process.kill(process.argv.includes("--prof") ? "SIGINT" : "SIGTERM");
-  return { cpu: usages.map((u) => u["cpu"] as number), seconds, rss: usages.map((u) => u["rss"] as number) };
+  return { cpu: usages.map((u) => u.cpu as number), seconds, rss: usages.map((u) => u.rss as number) };
 }
 
 function median(values: number[]): number {
@@ -152,7 +162,10 @@ function median(values: number[]): number {
 }
 
 async function main(): Promise<void> {
-  const [megabytes = 300, runs = 3, circuits = 8, transit = 0] = process.argv.slice(2).filter((a) => !a.startsWith("-")).map(Number);
+  const [megabytes = 300, runs = 3, circuits = 8, transit = 0] = process.argv
+    .slice(2)
+    .filter((a) => !a.startsWith("-"))
+    .map(Number);
   const bytes = megabytes * 1e6;
   const authority = await TestAuthority.create("Bench");
   const { certPem, keyPem } = await authority.identity("localhost");
@@ -189,6 +202,5 @@ async function main(): Promise<void> {
     }),
   );
 }
-
 
 await main();

@@ -1,0 +1,172 @@
+import {
+  AckBatch,
+  AckTemplate,
+  Arrival,
+  type FlowOptions,
+  type FrameView,
+  type PayloadView,
+  ReceiveBuffer,
+  type ReceiveBufferDetail,
+  readPayload,
+  XgressFlag,
+  XgressType,
+} from "@sallyport/wire";
+import type { FramePool, KeptFrame } from "../forwarder/frame-pool.ts";
+import { FrameQueue } from "../forwarder/frame-queue.ts";
+import type { Path } from "../forwarder/local-end.ts";
+import { type AckSource, ackScheduler } from "./ack-scheduler.ts";
+import type { XgressCounters } from "./counters.ts";
+
+export interface ReceiverParts {
+  readonly circuitId: string;
+  readonly isTerminator: boolean;
+  readonly path: Path;
+  readonly pool: FramePool;
+  readonly options: FlowOptions;
+  readonly counters: XgressCounters;
+  /** Takes a payload in order. `false`: there is no room, it is offered again by `deliverHeld`. */
+  readonly handOut: (view: PayloadView) => boolean;
+}
+
+/**
+ * The receiving half of an xgress: puts payloads in order, holds what finds no room outside, and acknowledges in
+ * batches (docs/protocol/data-path.md, "Acknowledgements").
+ */
+export class PayloadReceiver implements AckSource {
+  readonly #path: Path;
+  readonly #pool: FramePool;
+  readonly #counters: XgressCounters;
+  readonly #handOut: (view: PayloadView) => boolean;
+  readonly #buffer: ReceiveBuffer<KeptFrame>;
+  readonly #held = new FrameQueue();
+  readonly #acks = new AckBatch();
+  readonly #ackTemplate: AckTemplate;
+  readonly #ackFrame: FrameView;
+  #acksWaiting = false;
+  #stopped = false;
+
+  constructor(parts: ReceiverParts) {
+    this.#path = parts.path;
+    this.#pool = parts.pool;
+    this.#counters = parts.counters;
+    this.#handOut = parts.handOut;
+    this.#buffer = new ReceiveBuffer<KeptFrame>({
+      ...parts.options,
+      // A sender learns how full this end is only by acknowledgements; what it has in flight until then is not dropped.
+      rxBufferSize: parts.options.rxBufferSize + parts.options.txPortalMaxSize,
+    });
+    this.#ackTemplate = new AckTemplate(parts.circuitId, parts.isTerminator ? XgressFlag.Terminator : 0);
+    const headersEnd = this.#ackTemplate.byteLength(0);
+    this.#ackFrame = {
+      buffer: Buffer.alloc(this.#ackTemplate.byteLength(this.#acks.sequences.length)),
+      start: 0,
+      contentType: XgressType.Acknowledgement,
+      sequence: 0,
+      headersStart: 20,
+      headersEnd,
+      bodyStart: headersEnd,
+      end: headersEnd,
+      carriesHeartbeat: false,
+    };
+  }
+
+  /** Payloads in order that wait for room outside. */
+  get held(): number {
+    return this.#held.count;
+  }
+
+  /** Takes a payload that was read into `view` from `frame`. The view is used for those that follow it in order, too. */
+  arrived(frame: FrameView, view: PayloadView): void {
+    const { sequence, size, rtt } = view;
+    const arrival = this.#buffer.arrive(sequence, size);
+    if (arrival === Arrival.NoRoom) {
+      this.#counters.dropped++;
+      return;
+    }
+    const batchFull = this.#acks.add(sequence, rtt, size);
+    if (arrival === Arrival.Duplicate) {
+      this.#counters.duplicates++;
+    } else {
+      this.#counters.payloadsIn++;
+      this.#counters.bytesIn += size;
+      if (arrival === Arrival.Next) this.#next(frame, view);
+      else this.#buffer.keep(sequence, this.#pool.take(frame.end - frame.start).copyOf(frame), size);
+    }
+    // The acknowledgement leaves last: by it the sender may release the very memory that was just read.
+    if (batchFull) this.flushAcks();
+    else this.#ackSoon();
+  }
+
+  /** There is room outside: hands out what was held, `max` payloads at most. Returns whether more waits. */
+  deliverHeld(view: PayloadView, max: number): boolean {
+    for (let count = 0; count < max; count++) {
+      const frame = this.#held.head;
+      if (frame === undefined || this.#stopped) return false;
+      readPayload(frame, view);
+      if (!this.#offer(view)) return true;
+      // Handing out an end mark may have emptied the queue.
+      if (this.#held.head !== frame) return false;
+      this.#held.shift();
+      this.#pool.give(frame);
+    }
+    return this.#held.count > 0;
+  }
+
+  flushAcks(): void {
+    this.#acksWaiting = false;
+    if (!this.#stopped && this.#acks.count > 0) this.#writeAcks();
+  }
+
+  /** Nobody outside takes anything any more: what is held goes, what comes is acknowledged. */
+  dropHeld(): void {
+    this.#held.clear((frame) => this.#pool.give(frame));
+  }
+
+  /** Sends the last acknowledgements and drops everything. */
+  stop(): void {
+    this.flushAcks();
+    this.#stopped = true;
+    this.dropHeld();
+    for (let early = this.#buffer.takeNext(); early !== undefined; early = this.#buffer.takeNext())
+      this.#pool.give(early);
+  }
+
+  detail(): ReceiveBufferDetail {
+    return this.#buffer.detail();
+  }
+
+  #next(frame: FrameView, view: PayloadView): void {
+    this.#inOrder(frame, view);
+    while (!this.#stopped) {
+      const early = this.#buffer.takeNext();
+      if (early === undefined) return;
+      if (readPayload(early, view)) this.#inOrder(early, view);
+      this.#pool.give(early);
+    }
+  }
+
+  #inOrder(frame: FrameView, view: PayloadView): void {
+    if (this.#held.count === 0 && this.#offer(view)) return;
+    this.#held.push(this.#pool.take(frame.end - frame.start).copyOf(frame));
+  }
+
+  #offer(view: PayloadView): boolean {
+    const size = view.size;
+    if (!this.#handOut(view)) return false;
+    if (this.#buffer.release(size) && !this.#stopped) this.#writeAcks();
+    return true;
+  }
+
+  #ackSoon(): void {
+    if (this.#acksWaiting || this.#stopped) return;
+    this.#acksWaiting = true;
+    ackScheduler.enter(this);
+  }
+
+  #writeAcks(): void {
+    const frame = this.#ackFrame;
+    this.#counters.acksOut++;
+    frame.end = this.#acks.write(this.#ackTemplate, frame.buffer, 0, 0, this.#buffer.report());
+    this.#path.ack(frame);
+  }
+}

@@ -1,0 +1,224 @@
+import {
+  AckView,
+  type FlowOptions,
+  type FrameView,
+  readAck,
+  SendBuffer,
+  type SendBufferDetail,
+  XgressFlag,
+} from "@sallyport/wire";
+import type { Waiter } from "../forwarder/fair-output.ts";
+import type { FramePool, KeptFrame } from "../forwarder/frame-pool.ts";
+import { FrameQueue } from "../forwarder/frame-queue.ts";
+import type { Path } from "../forwarder/local-end.ts";
+import type { XgressCounters } from "./counters.ts";
+import { PayloadWriter } from "./payload-writer.ts";
+
+/** What one circuit may have waiting to be sent before its source is stopped, and where it may go on. */
+const INPUT_FULL = 1024 * 1024;
+const INPUT_LOW = 256 * 1024;
+const END_FLAGS = XgressFlag.CircuitEnd | XgressFlag.Eof;
+
+export interface SenderParts {
+  readonly circuitId: string;
+  readonly isTerminator: boolean;
+  readonly path: Path;
+  readonly pool: FramePool;
+  readonly options: FlowOptions;
+  readonly counters: XgressCounters;
+  /** There is room again after `data` answered `false`. */
+  readonly onRoom: () => void;
+}
+
+/**
+ * The sending half of an xgress: payloads wait for the window and for room on the link, leave in order, and are kept
+ * until they are acknowledged (docs/protocol/data-path.md, "Xgress").
+ */
+export class PayloadSender implements Waiter {
+  readonly #path: Path;
+  readonly #pool: FramePool;
+  readonly #options: FlowOptions;
+  readonly #counters: XgressCounters;
+  readonly #onRoom: () => void;
+  readonly #writer: PayloadWriter;
+  readonly #buffer: SendBuffer<KeptFrame>;
+  readonly #ackView = new AckView();
+  readonly #input = new FrameQueue();
+  #started = false;
+  #pumping = false;
+  #inputStopped = false;
+  /** Bytes in flight, and bytes the other end said it holds. */
+  #inFlightBytes = 0;
+  #peerHeld = 0;
+
+  constructor(parts: SenderParts) {
+    this.#path = parts.path;
+    this.#pool = parts.pool;
+    this.#options = parts.options;
+    this.#counters = parts.counters;
+    this.#onRoom = parts.onRoom;
+    this.#writer = new PayloadWriter(parts.circuitId, parts.isTerminator, parts.pool);
+    this.#buffer = new SendBuffer<KeptFrame>(parts.options, (frame) => this.#released(frame));
+  }
+
+  /** Nothing leaves before this. */
+  start(): void {
+    this.#started = true;
+    this.pump();
+  }
+
+  get isStarted(): boolean {
+    return this.#started;
+  }
+
+  /** The other end takes nothing any more. */
+  get isStopped(): boolean {
+    return this.#buffer.isClosed;
+  }
+
+  /** Everything given was sent; it may still be unacknowledged. */
+  get isDrained(): boolean {
+    return this.#input.count === 0;
+  }
+
+  get queued(): number {
+    return this.#input.count;
+  }
+
+  /** Sends a payload with a body, see `PayloadWriter.data`. `false` asks the source to stop until `onRoom`. */
+  data(buffer: Buffer, start: number, end: number, edgeFlags: number, uuidStart: number, uuidEnd: number): boolean {
+    this.#queue(this.#writer.data(buffer, start, end, edgeFlags, uuidStart, uuidEnd));
+    if (this.#input.bytes < INPUT_FULL) return true;
+    this.#inputStopped = true;
+    return false;
+  }
+
+  /** Sends a payload without a body behind everything given before. */
+  mark(flags: number, capabilities = -1): void {
+    this.#queue(this.#writer.mark(flags, capabilities));
+  }
+
+  /** Sends a payload without a body before everything that waits; for the first one of a terminating end. */
+  markFirst(capabilities: number): void {
+    this.#transmit(this.#writer.mark(0, capabilities));
+  }
+
+  /** Sends a payload without a body now, once, and never again. */
+  markOnce(flags: number): void {
+    const frame = this.#writer.mark(flags);
+    this.#writer.stamp(frame, this.#buffer.skip(), Date.now());
+    this.#path.payload(frame, frame.flags);
+    this.#pool.give(frame);
+  }
+
+  /** Takes an acknowledgement. False: it was malformed. */
+  acknowledge(frame: FrameView, now: number): boolean {
+    const view = this.#ackView;
+    if (!readAck(frame, view)) return false;
+    this.#counters.acksIn++;
+    this.#buffer.acknowledge(view, now);
+    this.#peerHeld = view.receiveBufferSize;
+    this.pump();
+    return true;
+  }
+
+  /** Sends what may leave now. */
+  pump(): void {
+    if (this.#pumping || !this.#started) return;
+    this.#pumping = true;
+    while (this.#input.count > 0 && this.#canSend) {
+      if (!this.#path.isOpen) {
+        this.#path.wait(this);
+        break;
+      }
+      this.#transmit(this.#input.shift() as KeptFrame);
+    }
+    this.#pumping = false;
+    this.#inputMoved();
+  }
+
+  /** Looks for payloads to send again, and whether those that wait may leave. */
+  scan(now: number): void {
+    if (this.#buffer.inFlight > 0) {
+      this.#buffer.retransmit(now, (frame, sequence) => this.#retransmit(frame, sequence, now));
+    }
+    if (this.#input.count > 0) this.pump();
+  }
+
+  /** Whether everything was sent and acknowledged, or waited for long enough. Call it when nothing more will be given. */
+  isDone(now: number): boolean {
+    if (this.#input.count > 0) return false;
+    this.#buffer.closeWhenEmpty(now);
+    return this.#buffer.shouldClose(now);
+  }
+
+  /** Drops what waits and what is in flight. */
+  stop(): void {
+    this.#input.clear((frame) => this.#pool.give(frame));
+    this.#buffer.close();
+  }
+
+  detail(): SendBufferDetail {
+    return this.#buffer.detail();
+  }
+
+  takeTurn(): boolean {
+    if (this.#input.count === 0 || !this.#canSend) return false;
+    this.#transmit(this.#input.shift() as KeptFrame);
+    this.#inputMoved();
+    return this.#input.count > 0 && this.#canSend;
+  }
+
+  outputGone(): void {
+    this.pump();
+  }
+
+  /**
+   * Whether the window takes another payload. Stricter than the window alone: what is in flight must still find room
+   * beside what the other end holds, because receivers drop what is too much and that costs a retransmission.
+   */
+  get #canSend(): boolean {
+    if (!this.#buffer.canAdd) return false;
+    return this.#buffer.inFlight === 0 || this.#inFlightBytes + this.#peerHeld <= this.#options.txPortalMaxSize;
+  }
+
+  #queue(frame: KeptFrame): void {
+    if (this.#input.count === 0 && this.#started && !this.#pumping && this.#canSend && this.#path.isOpen) {
+      this.#transmit(frame);
+      return;
+    }
+    this.#input.push(frame);
+    this.pump();
+  }
+
+  #transmit(frame: KeptFrame): void {
+    const now = Date.now();
+    const flags = frame.flags;
+    const size = frame.end - frame.bodyStart;
+    this.#inFlightBytes += size;
+    this.#counters.payloadsOut++;
+    this.#counters.bytesOut += size;
+    const sequence = this.#buffer.add(frame, size, now, (flags & END_FLAGS) !== 0);
+    this.#writer.stamp(frame, sequence, now);
+    this.#path.payload(frame, flags);
+  }
+
+  #retransmit(frame: KeptFrame, sequence: number, now: number): boolean {
+    if (!this.#path.isOpen) return this.#path.report();
+    this.#counters.retransmissions++;
+    this.#writer.stamp(frame, sequence, now, XgressFlag.Retransmit);
+    this.#path.retransmit(frame, frame.flags);
+    return true;
+  }
+
+  #released(frame: KeptFrame): void {
+    this.#inFlightBytes -= frame.end - frame.bodyStart;
+    this.#pool.give(frame);
+  }
+
+  #inputMoved(): void {
+    if (!this.#inputStopped || this.#input.bytes > INPUT_LOW) return;
+    this.#inputStopped = false;
+    this.#onRoom();
+  }
+}
