@@ -1,0 +1,149 @@
+import { parseRouterConfig } from "@sallyport/router-config";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { describe, expect, it } from "vitest";
+import { renewalTime } from "../control/certificate-renewal.ts";
+import { Histogram } from "../metrics/histogram.ts";
+import { uncoveredHosts } from "./advertise.ts";
+import { parseCommand } from "./command-line.ts";
+import { createConfig } from "./create-config.ts";
+import { edgeOptions, forwarderOptions } from "./forwarding.ts";
+import { inactiveSettings } from "./inactive.ts";
+import { interfaceOf, resolveBind } from "./network-interfaces.ts";
+import { redacted } from "./redacted.ts";
+
+const base = `v: 3
+identity: { cert: "pem:-----BEGIN CERTIFICATE-----", key: "-----BEGIN EC PRIVATE KEY-----", ca: c.pem }
+ctrl: { endpoint: "tls:localhost:6262" }
+`;
+const read = (more: string) => parseRouterConfig(base + more, { env: {} }).config;
+
+describe("the command line", () => {
+  it.each([
+    [["run", "r.yml"], { name: "run", file: "r.yml", extend: false, verbose: false }],
+    [["run", "--extend", "r.yml", "-v"], { name: "run", file: "r.yml", extend: true, verbose: true }],
+    [["enroll", "r.yml", "--jwt", "r.jwt"], { name: "enroll", file: "r.yml", jwtFile: "r.jwt", verbose: false }],
+    [["check", "r.yml"], { name: "check", file: "r.yml" }],
+    [["--version"], { name: "version" }],
+    [["--help"], { name: "help" }],
+    [[], { name: "help" }],
+  ])("%j", (args, command) => {
+    expect(parseCommand(args)).toEqual(command);
+  });
+
+  it.each([
+    [["enroll", "r.yml"], "enroll needs --jwt <file>"],
+    [["run"], "run takes exactly one argument"],
+    [["run", "a", "b"], "run takes exactly one argument"],
+    [["fly", "r.yml"], "there is no command fly"],
+  ])("%j is explained", (args, problem) => {
+    expect(parseCommand(args)).toEqual({ name: "help", problem });
+  });
+
+  it("names an option that does not exist", () => {
+    expect(parseCommand(["run", "r.yml", "--fast"])).toMatchObject({
+      name: "help",
+      problem: expect.stringContaining("--fast"),
+    });
+  });
+});
+
+describe("settings", () => {
+  it("made by create-config are valid and complete", () => {
+    const o = { routerName: "r1", controller: "tls:ctrl.example:1280", host: "r1.example", port: 3022 };
+    const { config, warnings } = parseRouterConfig(createConfig(o));
+    expect(warnings).toEqual([]);
+    expect(inactiveSettings(config)).toEqual([]);
+    expect(config.csr?.sans.dns).toEqual(["r1.example"]);
+  });
+
+  it("without effect are told one by one", () => {
+    const config = read(`trace: { path: t }
+transport: { westworld3: { profile_version: 1 } }
+listeners: [{ binding: tunnel, options: { mode: host } }, { binding: transport, address: "tcp:127.0.0.1:1" }]
+dialers: [{ binding: transport }, { binding: transport_udp }]
+web: [{ name: h, apis: [{ binding: health-checks }], bindPoints: [{ interface: "127.0.0.1:1", address: "127.0.0.1:1" }] }]
+`);
+    expect(inactiveSettings(config).map((line) => line.split(":")[0])).toEqual([
+      "trace",
+      "transport",
+      "web",
+      "listeners[tunnel]",
+      "listeners[transport]",
+      "dialers[transport_udp]",
+    ]);
+  });
+
+  it("reach forwarder and edge under their names", () => {
+    const config = read(`forwarder: { faultTxInterval: 1, xgressDialWorkerCount: 2 }
+listeners: [{ binding: edge, address: "tls:0.0.0.0:1", options: { advertise: "[::1]:1", retxStartMs: 7, circuitStartTimeout: 9s } }]
+`);
+    expect(forwarderOptions(config.forwarder)).toMatchObject({ faultTxIntervalMs: 1, xgressDialWorkerCount: 2 });
+    const [listener] = config.listeners;
+    if (listener?.binding !== "edge") throw new Error("no edge listener");
+    expect(edgeOptions(listener)).toMatchObject({
+      advertise: "[::1]:1",
+      getCircuitTimeoutMs: 30_000,
+      xgress: { retxStartMs: 7, circuitStartTimeoutMs: 9000 },
+    });
+  });
+
+  it("are shown to operators without secrets", () => {
+    const shown = JSON.stringify(redacted(read(`proxy: { type: http, address: "p:1", password: hush }`)));
+    expect(shown).not.toMatch(/hush|BEGIN/);
+    expect(shown).toContain("c.pem");
+  });
+});
+
+describe("hosts and interfaces", () => {
+  it("an advertised host that no certificate covers is named with its key", async () => {
+    const authority = await TestAuthority.create();
+    const identity = await authority.identity("r1", { dns: ["r1.example"] });
+    const config = read(`edge: {}
+link: { listeners: [{ binding: transport, bind: "tls:0.0.0.0:1", advertise: "r1.example:1" }] }
+listeners: [{ binding: edge, address: "tls:0.0.0.0:2", options: { advertise: "other.example:2" } }]
+`);
+    expect(uncoveredHosts(config, identity)).toEqual([
+      expect.stringMatching(/^listeners\[0\]\.options\.advertise: .*other\.example/),
+    ]);
+  });
+
+  it("a local bind is an interface or an address of this machine", () => {
+    const info = { address: "10.0.0.1", netmask: "", family: "IPv4" as const, mac: "", internal: false, cidr: null };
+    const interfaces = { eth7: [info] };
+    expect(resolveBind("eth7", "ctrl.bind", interfaces)).toBe("10.0.0.1");
+    expect(resolveBind("10.0.0.1", "ctrl.bind", interfaces)).toBe("10.0.0.1");
+    expect(interfaceOf("10.0.0.1", interfaces)).toBe("eth7");
+    expect(interfaceOf("0.0.0.0", interfaces)).toBeUndefined();
+    expect(() => resolveBind("eth8", "ctrl.bind", interfaces)).toThrow(/^ctrl\.bind: expected .*eth7.*found "eth8"$/);
+  });
+});
+
+describe("times and samples", () => {
+  const day = 24 * 3_600_000;
+  it.each([
+    ["a year: 7 days before its end", [[0, 365]], 358],
+    ["a day: a third of it before its end", [[0, 1]], 2 / 3],
+    [
+      "two: that of the one that ends first",
+      [
+        [0, 365],
+        [0, 30],
+      ],
+      23,
+    ],
+  ])("certificates of %s", (_what, spans, at) => {
+    expect(renewalTime(spans.map(([from = 0, to = 0]) => ({ validFrom: from * day, validTo: to * day })))).toBeCloseTo(
+      at * day,
+    );
+  });
+
+  it("a histogram describes its last 128 samples and counts all", () => {
+    const histogram = new Histogram();
+    expect(histogram.snapshot()).toMatchObject({ count: 0, mean: 0 });
+    for (let i = 1; i <= 200; i++) histogram.update(i);
+    expect(histogram.snapshot()).toMatchObject({ count: 200, min: 73, max: 200, mean: 136.5 });
+    expect(histogram.snapshot().percentiles[0]).toBe(136.5);
+    histogram.clear();
+    expect(histogram.count).toBe(0);
+  });
+});

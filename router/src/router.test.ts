@@ -1,0 +1,176 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseRouterConfig } from "@sallyport/router-config";
+import {
+  ControlHello,
+  ControlType,
+  ctrlPb,
+  decodeControl,
+  encodeControl,
+  metricsPb,
+  parseVersionInfo,
+  silentLogger,
+} from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { readEndpointsFile } from "./control/endpoints-file.ts";
+import { type Router, startRouter } from "./router.ts";
+import { ScriptedController } from "./testing/scripted-controller.ts";
+
+let authority: TestAuthority;
+let controller: ScriptedController;
+let dir: string;
+const started: Router[] = [];
+
+beforeAll(async () => {
+  authority = await TestAuthority.create();
+});
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "sallyport-router-"));
+  controller = await ScriptedController.start(await authority.identity("ctrl1"));
+});
+
+afterEach(async () => {
+  for (const router of started.splice(0)) await router.close();
+  await controller.close();
+  await rm(dir, { recursive: true });
+});
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
+}
+
+async function router(id: string, o: { host?: string; edge?: string } = {}): Promise<Router> {
+  const { certPem, keyPem } = await authority.issue({ commonName: id, dns: ["localhost"] });
+  await writeFile(join(dir, `${id}.cert`), certPem);
+  await writeFile(join(dir, `${id}.key`), keyPem, { mode: 0o600 });
+  await writeFile(join(dir, "ca.pem"), authority.certPem);
+  const port = await freePort();
+  const host = o.host ?? "localhost";
+  const { config } = parseRouterConfig(`v: 3
+identity: { cert: ${id}.cert, server_cert: ${id}.cert, key: ${id}.key, ca: ca.pem }
+ctrl: { endpoint: "tls:localhost:${controller.port.port}", endpointsFile: ${id}.endpoints.yml, startupTimeout: 10s }
+${o.edge ?? "edge: {}"}
+link:
+  heartbeats: { checkInterval: 20ms }
+  listeners: [{ binding: transport, bind: "tls:127.0.0.1:${port}", advertise: "${host}:${port}", groups: [a, b] }]
+  dialers: [{ binding: transport, groups: [b], startupDelay: 0s }]
+listeners: [{ binding: edge, address: "tls:127.0.0.1:${port}", options: { advertise: "localhost:${port}" } }]
+`);
+  const made = await startRouter({ config, configFile: join(dir, "router.yml"), baseDir: dir, log: silentLogger });
+  started.push(made);
+  return made;
+}
+
+describe("a router", () => {
+  it("introduces itself with version, link listeners and what it can do", async () => {
+    const r1 = await router("r1");
+    await r1.online;
+    const channel = await controller.channel();
+    expect(channel.hello.idToken).toBe("r1");
+    expect(parseVersionInfo(channel.hello.headers.getString(ControlHello.Version) ?? "").version).toBe("v1.6.20");
+    const { listeners } = decodeControl(ctrlPb.ListenersSchema, channel.hello.headers.get(ControlHello.Listeners)!);
+    expect(listeners).toMatchObject([
+      { address: expect.stringMatching(/^tls:localhost:\d+$/), protocol: "tls", groups: ["a", "b"] },
+    ]);
+    expect(channel.hello.headers.get(ControlHello.RouterMetadata)?.toString("hex")).toBe("0a0101");
+    const links = await controller.next(ControlType.RouterLinks);
+    expect(links.body.length).toBe(0);
+  });
+
+  it("links to the peers it is told of, has them verified, reports the link and soon its latency", async () => {
+    const asked: string[] = [];
+    controller.on(ControlType.VerifyRouter, (message, channel) => {
+      asked.push(decodeControl(ctrlPb.VerifyRouterSchema, message.body).routerId);
+      channel.replyResult(message, true, "router verified");
+    });
+    const r1 = await router("r1");
+    await r1.online;
+    const first = await controller.channel();
+    const r2 = await router("r2");
+    await r2.online;
+    const { listeners } = decodeControl(
+      ctrlPb.ListenersSchema,
+      (await controller.channel()).hello.headers.get(ControlHello.Listeners)!,
+    );
+    const body = encodeControl(ctrlPb.PeerStateChangesSchema, {
+      changes: [{ id: "r2", version: "v1.6.20", state: ctrlPb.PeerState.Healthy, listeners }],
+    });
+    first.send({ contentType: ControlType.PeerStateChanges, body });
+    const report = async () => {
+      for (;;) {
+        const message = await controller.next(ControlType.RouterLinks);
+        const { links } = decodeControl(ctrlPb.RouterLinksSchema, message.body);
+        if (links[0] !== undefined) return links[0];
+      }
+    };
+    const link = await report();
+    expect(link).toMatchObject({
+      destRouterId: "r2",
+      linkProtocol: "tls",
+      iteration: 1,
+      dialAddress: listeners[0]?.address,
+    });
+    expect(asked).toEqual(["r1"]);
+    for (;;) {
+      const message = await controller.next(ControlType.Metrics);
+      const metrics = decodeControl(metricsPb.MetricsMessageSchema, message.body);
+      const latency = metrics.histograms[`link.${link.id}.latency`];
+      if (latency === undefined) continue;
+      expect(latency.mean).toBeGreaterThan(0);
+      break;
+    }
+  });
+
+  it("follows its controller to another address and remembers it", async () => {
+    const r1 = await router("r1");
+    await r1.online;
+    const other = await ScriptedController.start(await authority.identity("ctrl2"), "ctrl2");
+    try {
+      const body = encodeControl(ctrlPb.UpdateCtrlAddressesSchema, {
+        addresses: [`tls:localhost:${other.port.port}`],
+        index: 1n,
+      });
+      const channel = await controller.channel();
+      channel.send({ contentType: ControlType.UpdateCtrlAddresses, body });
+      await other.channel();
+      await channel.closed;
+      const file = join(dir, "r1.endpoints.yml");
+      await vi.waitFor(async () => expect(await readEndpointsFile(file)).toMatchObject([{ port: other.port.port }]));
+    } finally {
+      await r1.close();
+      await other.close();
+    }
+  });
+
+  it("stops completely, and can be stopped twice", async () => {
+    const r1 = await router("r1");
+    await r1.online;
+    const channel = await controller.channel();
+    await r1.close();
+    await channel.closed;
+    await r1.close();
+  });
+});
+
+describe("a router does not start", () => {
+  it.each([
+    [
+      "when nobody could dial what it advertises",
+      { host: "elsewhere.example" },
+      /link\.listeners\[0\]\.advertise: no certificate .*elsewhere\.example/,
+    ],
+    ["with an edge listener but edge disabled", { edge: "" }, /no edge section/],
+  ])("%s", async (_what, o, message) => {
+    await expect(router("r1", o)).rejects.toThrow(message);
+  });
+});
