@@ -139,7 +139,7 @@ describe("a hello", () => {
   test("whose authorization fails or takes too long gets no answer", async () => {
     let hang = false;
     await listen({
-      helloTimeoutMs: 50,
+      helloTimeoutMs: 500,
       authorize: () => (hang ? new Promise(() => {}) : Promise.reject(new Error("nobody knows this router"))),
     });
     expect((await (await dial()).hello("me").closed).length).toBe(0);
@@ -147,7 +147,7 @@ describe("a hello", () => {
     expect((await (await dial()).hello("me").closed).length).toBe(0);
     expect(log.entries.map((entry) => entry.fields.reason)).toEqual([
       "nobody knows this router",
-      "no complete hello within 50 ms",
+      "no complete hello within 500 ms",
     ]);
     expect(channels).toEqual([]);
   });

@@ -176,7 +176,7 @@ describe("a peer that does not read", () => {
   });
 
   test("ends when it takes nothing for too long, and lives as long as it takes something", async () => {
-    const slow = await listener.dial({ writeTimeoutMs: 100 });
+    const slow = await listener.dial({ writeTimeoutMs: 500 });
     const far = await listener.channel();
     const sink = sinkOf(far);
     const { output } = slow.underlayFor(0);
