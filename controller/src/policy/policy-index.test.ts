@@ -164,4 +164,11 @@ describe("the time of an identity's last service change", () => {
     updates.advance("13:13:");
     expect(updates.lastChange(ann, [], start)).toEqual(new Date(3_012));
   });
+
+  it("keeps a bounded number of stamps: past it everybody looks once", () => {
+    const updates = new ServiceUpdates(3);
+    for (let i = 1; i <= 4; i++) updates.identityChanged(`id-${i}`, { xid: BigInt(i), at: at(i) });
+    updates.advance("9:9:");
+    expect(updates.lastChange({ id: "somebody", attrs: [] }, [], start)).toEqual(new Date(4_004));
+  });
 });

@@ -221,6 +221,15 @@ export class PolicyIndex {
       .map(({ id }) => id);
   }
 
+  /** Ids of the service policies that ask for the posture check. */
+  policiesWithPostureCheck(checkId: string): string[] {
+    const check = this.#checks.get(checkId);
+    if (!check) return [];
+    return [...this.#policies.values()]
+      .filter((policy) => matches(policy.postureChecks, policy.semantic, check))
+      .map((policy) => policy.id);
+  }
+
   /** Ids of the edge routers that the identity may use, sorted. */
   routersOfIdentity(identity: Attributed): string[] {
     return [...this.#identityRouters.routersOf(identity)].sort();

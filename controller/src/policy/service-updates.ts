@@ -18,8 +18,14 @@ type Scope = "all" | `attr:${string}` | `identity:${string}` | `policy:${string}
  * process that reads the same log gives the same answer, and no late commit is missed.
  */
 export class ServiceUpdates {
+  readonly #mostStamps: number;
   readonly #stamps = new Map<Scope, Stamp>();
   #waiting: { scope: Scope; stamp: Stamp }[] = [];
+
+  /** @param mostStamps how many are kept; with more, all are forgotten and everybody has to look once. */
+  constructor(mostStamps = 200_000) {
+    this.#mostStamps = mostStamps;
+  }
 
   /** A service, or a config of it, changed: `policyIds` = the service policies that selected it before or select it now. */
   serviceChanged(policyIds: Iterable<string>, stamp: Stamp): void {
@@ -47,8 +53,7 @@ export class ServiceUpdates {
     this.#waiting = [];
     for (const entry of waiting) {
       if (entry.stamp.xid >= horizon) this.#waiting.push(entry);
-      else if ((this.#stamps.get(entry.scope)?.xid ?? -1n) < entry.stamp.xid)
-        this.#stamps.set(entry.scope, entry.stamp);
+      else this.#count(entry.scope, entry.stamp);
     }
   }
 
@@ -68,6 +73,15 @@ export class ServiceUpdates {
     }
     if (!newest) return otherwise;
     return new Date(Math.floor(newest.at.getTime() / 1000) * 1000 + Number(newest.xid % 1000n));
+  }
+
+  #count(scope: Scope, stamp: Stamp): void {
+    if ((this.#stamps.get(scope)?.xid ?? -1n) >= stamp.xid) return;
+    this.#stamps.set(scope, stamp);
+    if (this.#stamps.size <= this.#mostStamps) return;
+    const newest = [...this.#stamps.values()].reduce((a, b) => (a.xid > b.xid ? a : b));
+    this.#stamps.clear();
+    this.#stamps.set("all", newest);
   }
 
   /** Forgets a policy that is gone. */

@@ -180,6 +180,11 @@ export class ChangeLog {
     return () => this.#subscribers.delete(subscriber);
   }
 
+  /** The snapshot up to which the log was handed out (text of `pg_current_snapshot()`); empty before the first read. */
+  get position(): string {
+    return this.#since;
+  }
+
   /** Says that this process has written: the log is read at once, and other processes get a hint. */
   poke(): void {
     this.#options.onLocalWrite?.();
