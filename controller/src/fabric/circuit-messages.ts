@@ -69,7 +69,7 @@ export class CircuitMessages {
         reply(router, message, edgeError(new EdgeRefusal(DenialCode.Internal, "malformed circuit request")));
         return;
       }
-      serveEdgeRequest(router, router.circuitLane, message, async () => circuitV2(await this.#dial(router, dial)));
+      serveEdgeRequest(router, router.parallelLane, message, async () => circuitV2(await this.#dial(router, dial)));
     });
     onMessage(router, EdgeCtrlType.CreateCircuitRequest, edgeCtrlPb.CreateCircuitRequestSchema, (body, message) => {
       const dial: SessionDial = {
@@ -78,7 +78,7 @@ export class CircuitMessages {
         instanceId: body.terminatorInstanceId,
         peerData: byteMap(body.peerData),
       };
-      serveEdgeRequest(router, router.circuitLane, message, async () => circuitV1(await this.#dial(router, dial)));
+      serveEdgeRequest(router, router.parallelLane, message, async () => circuitV1(await this.#dial(router, dial)));
     });
     onMessage(router, ControlType.CircuitRequest, ctrlPb.CircuitRequestSchema, (body, message) =>
       this.#plainRequest(router, body, message),
@@ -86,7 +86,7 @@ export class CircuitMessages {
     router.channel.handle(ControlType.RouteResult, (message) => exchange.handleResult(router, message));
     onMessage(router, ControlType.Fault, ctrlPb.FaultSchema, (body) => this.#fault(router, body));
     onMessage(router, ControlType.CircuitConfirmation, ctrlPb.CircuitConfirmationSchema, (body, message) =>
-      serveNotice(router, router.orderedLane, message, () => this.#confirm(router, body)),
+      serveNotice(router, router.parallelLane, message, () => this.#confirm(router, body)),
     );
   }
 
@@ -152,7 +152,7 @@ export class CircuitMessages {
     const name = body.service.slice(at + 1);
     const fail = (text: string) =>
       reply(router, message, { contentType: ControlType.CircuitFailed, body: Buffer.from(text, "utf8") });
-    const isTaken = router.circuitLane.offer(async () => {
+    const isTaken = router.parallelLane.offer(async () => {
       try {
         const service = await model.findService(name);
         if (service === undefined) return fail(`service ${name} does not exist`);

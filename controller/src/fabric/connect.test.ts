@@ -192,7 +192,7 @@ describe("routers and their entities", () => {
   test("closing the fabric closes every channel", async () => {
     net = await TestFabric.start();
     const routers = [await net.connect("a"), await net.connect("b")];
-    net.fabric.close();
+    await net.fabric.close();
     await Promise.all(routers.map((r) => r.channel.closed));
     expect(net.fabric.routers()).toEqual([]);
   });

@@ -1,27 +1,18 @@
+import { setTimeout } from "node:timers/promises";
 import {
-  acceptChannels,
-  BaseHeader,
-  type Channel,
-  ControlHello,
   ControlType,
   ctrlPb,
   decodeControl,
   encodeControl,
-  Headers,
-  type Hello,
   type Identity,
   type Logger,
-  type Peer,
-  parseVersionInfo,
   type TlsPort,
-  verifyLeaf,
-  versionInfo,
 } from "@sallyport/wire";
-import { AdmissionError, admissionRefusal, TakeoverLimit } from "./admission.ts";
 import type { Circuit } from "./circuit.ts";
 import { CircuitBuilder } from "./circuit-builder.ts";
 import { CircuitMessages } from "./circuit-messages.ts";
 import { CircuitRegistry } from "./circuit-registry.ts";
+import { ControlListener } from "./control-listener.ts";
 import { DynamicCosts } from "./costs.ts";
 import { eventFields, type FabricEventHandler, FabricEvents } from "./fabric-events.ts";
 import { IdentityConnections } from "./identity-connections.ts";
@@ -30,26 +21,23 @@ import { type Link, linkCost } from "./link-table.ts";
 import { Mesh } from "./mesh.ts";
 import { DEFAULT_FABRIC_OPTIONS, type FabricOptions } from "./options.ts";
 import { PeerStates } from "./peer-states.ts";
-import type { ApiSessionRecord, FabricModel, ModelChange, RouterRecord } from "./ports.ts";
+import type { ApiSessionRecord, FabricModel, ModelChange } from "./ports.ts";
 import { Presence } from "./presence.ts";
 import { Rerouter } from "./rerouter.ts";
 import { RouteExchange } from "./route-exchange.ts";
-import { RouterConnection, type RouterListener, type SyncStatus } from "./router-connection.ts";
+import type { RouterConnection } from "./router-connection.ts";
 import { RouterMessages } from "./router-messages.ts";
+import { type RouterState, routerState } from "./router-state.ts";
 import { SessionFeed } from "./session-feed.ts";
 import { TerminatorMessages } from "./terminator-messages.ts";
 import { TerminatorValidation } from "./terminator-validation.ts";
 import { TunnelMessages } from "./tunnel-messages.ts";
 
-/** ALPN name of the control channel. */
-const CONTROL_ALPN = "ziti-ctrl";
-/** What this controller can do, as a big-endian bit mask: terminators v2, links reported by their source only, circuits v2. Not the router data model. */
-const CAPABILITIES = Buffer.of(0x0e);
+/** Longest wait for requests that are being worked on when the fabric closes. */
+const CLOSE_TIMEOUT_MS = 3_000;
 const CREDIT_MS = 60_000;
 const VALIDATION_TICK_MS = 5_000;
 const INSPECT_TIMEOUT_MS = 10_000;
-const HEARTBEAT_SEND_MS = 10_000;
-const HEARTBEAT_CHECK_MS = 1_000;
 
 export interface FabricParts {
   /** Where routers connect; may be shared with the APIs. */
@@ -59,25 +47,6 @@ export interface FabricParts {
   readonly model: FabricModel;
   readonly options?: Partial<FabricOptions>;
   readonly log: Logger;
-}
-
-/** Run-time state of a connected router, as the Management API shows it. */
-export interface RouterState {
-  readonly id: string;
-  readonly isOnline: true;
-  readonly connectedSince: Date;
-  readonly syncStatus: SyncStatus;
-  readonly hostname: string;
-  readonly supportedProtocols: Readonly<Record<string, string>>;
-  readonly versionInfo: {
-    readonly version: string;
-    readonly revision: string;
-    readonly buildDate: string;
-    readonly os: string;
-    readonly arch: string;
-  };
-  readonly address: string;
-  readonly latencyMs?: number;
 }
 
 export interface LinkState extends Link {
@@ -99,7 +68,6 @@ export function startFabric(parts: FabricParts): Fabric {
 /** The authority over routers, links and circuits: the controller's side of the control channel. Source: docs/protocol/fabric.md. */
 export class Fabric {
   readonly #model: FabricModel;
-  readonly #identity: Identity;
   readonly #options: FabricOptions;
   readonly #log: Logger;
   readonly #events = new FabricEvents();
@@ -111,14 +79,11 @@ export class Fabric {
   readonly #rerouter: Rerouter;
   readonly #presence: Presence;
   readonly #peers: PeerStates;
-  readonly #takeovers: TakeoverLimit;
   readonly #sessions: SessionFeed;
   readonly #validation: TerminatorValidation;
   readonly #linkMessages: LinkMessages;
   /** Everything that handles messages of a router. */
   readonly #handlers: readonly { attach(router: RouterConnection): void }[];
-  /** Routers admitted whose channel is not there yet. */
-  readonly #admitted = new WeakMap<Hello, RouterRecord>();
   readonly #stopping: (() => void)[] = [];
   #isClosed = false;
 
@@ -126,7 +91,6 @@ export class Fabric {
     const { model, log } = parts;
     this.#model = model;
     this.#log = log;
-    this.#identity = parts.identity;
     this.#options = { ...DEFAULT_FABRIC_OPTIONS, ...parts.options };
     const options = this.#options;
     const events = this.#events;
@@ -142,7 +106,6 @@ export class Fabric {
     const rerouter = new Rerouter({ mesh, circuits, exchange, isAwaited, options, log });
     this.#rerouter = rerouter;
     this.#peers = new PeerStates(mesh);
-    this.#takeovers = new TakeoverLimit(options.routerConnectChurnLimitMs, options.maxTakeovers);
     this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
     this.#validation = new TerminatorValidation({ mesh, model, costs, log });
     const links = new LinkMessages({ mesh, rerouter, model, events, log });
@@ -154,7 +117,7 @@ export class Fabric {
     const routers = new RouterMessages({ model, identities: this.#identities, log });
     events.on((event) => log.debug(eventFields(event), event.kind));
     this.#handlers = [links, circuitMessages, terminators, tunnels, routers, this.#sessions, this.#validation];
-    this.#start(parts.port);
+    this.#start(parts.port, parts.identity);
   }
 
   /** Connected routers. One that is not listed is offline. */
@@ -246,26 +209,34 @@ export class Fabric {
     return { success, errors, values: values.map(({ name, value }) => ({ name, value })) };
   }
 
-  /** Takes no more routers and ends their channels. Circuits go on without a controller. */
-  close(): void {
+  /** Takes no more routers, ends their channels, and waits (not for ever) for what is being worked on. Circuits go on without a controller. */
+  async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
     for (const stop of this.#stopping.reverse()) stop();
     this.#exchange.close();
-    for (const router of this.#mesh.routers()) router.channel.close(new Error("the controller is shutting down"));
+    const routers = this.#mesh.routers();
+    for (const router of routers) router.channel.close(new Error("the controller is shutting down"));
     this.#presence.close();
+    const timer = new AbortController();
+    await Promise.race([
+      Promise.all(routers.map((router) => router.idle())),
+      setTimeout(CLOSE_TIMEOUT_MS, undefined, { signal: timer.signal }).catch(() => {}),
+    ]);
+    timer.abort();
   }
 
-  #start(port: TlsPort): void {
-    const stopAccepting = acceptChannels(port, {
-      name: "ctrl",
-      protocols: [CONTROL_ALPN],
-      acceptsNoAlpn: false,
-      id: this.#identity.id,
-      authorize: (hello, peer) => this.#admit(hello, peer),
-      resultHeaders: () =>
-        new Headers().setString(ControlHello.Version, versionInfo()).set(ControlHello.Capabilities, CAPABILITIES),
-      onChannel: (channel) => this.#connected(channel),
+  #start(port: TlsPort, identity: Identity): void {
+    const listener = new ControlListener({
+      identity,
+      model: this.#model,
+      mesh: this.#mesh,
+      options: this.#options,
+      attach: (router) => {
+        for (const handler of this.#handlers) handler.attach(router);
+      },
+      onConnected: (router, isNewProcess) => this.#connected(router, isNewProcess),
+      onDisconnected: (router, reason) => this.#disconnected(router, reason),
       log: this.#log,
     });
     const every = (ms: number, work: () => void) => {
@@ -273,7 +244,7 @@ export class Fabric {
       return () => clearInterval(timer);
     };
     this.#stopping.push(
-      stopAccepting,
+      listener.listen(port),
       this.#model.onChange((change) => this.#changed(change)),
       every(this.#options.cycleMs, () => this.#cycle()),
       every(CREDIT_MS, () => this.#costs.credit(Date.now())),
@@ -281,82 +252,16 @@ export class Fabric {
     );
   }
 
-  /** @throws AdmissionError: the connection is closed without an answer */
-  async #admit(hello: Hello, peer: Peer): Promise<void> {
-    const [leaf, ...intermediates] = peer.certificates;
-    let untrusted: string | undefined;
-    try {
-      if (leaf !== undefined) verifyLeaf({ leaf, intermediates, anchors: this.#identity.anchors });
-    } catch (error) {
-      untrusted = error instanceof Error ? error.message : String(error);
-    }
-    const isTrusted = leaf !== undefined && untrusted === undefined;
-    const router = isTrusted ? await this.#model.findRouter(hello.idToken) : undefined;
-    const isConnected = this.#mesh.router(hello.idToken) !== undefined;
-    const refusal = admissionRefusal({
-      fingerprint: peer.fingerprint,
-      isTrusted,
-      router,
-      mayTakeOver: !isConnected || this.#takeovers.allows(hello.idToken, Date.now()),
-    });
-    if (refusal !== undefined || router === undefined) {
-      throw new AdmissionError(refusal ?? "unknown-router", hello.idToken, untrusted);
-    }
-    this.#admitted.set(hello, router);
-  }
-
-  /** @throws when the hello's headers are unusable: the channel is closed */
-  #connected(channel: Channel): void {
-    const record = this.#admitted.get(channel.hello);
-    if (record === undefined) throw new Error(`the router ${channel.remoteId} was not admitted`);
-    const version = parseVersionInfo(channel.hello.headers.getString(ControlHello.Version) ?? "");
-    const router = new RouterConnection({
-      record,
-      channel,
-      version,
-      listeners: this.#listenersOf(channel),
-      connectedAt: new Date(),
-      maxQueuedBytes: this.#options.maxQueuedBytes,
-      log: this.#log,
-    });
-    for (const handler of this.#handlers) handler.attach(router);
-    channel.onClose((reason) => this.#disconnected(router, reason));
-    channel.enableHeartbeats({
-      sendIntervalMs: HEARTBEAT_SEND_MS,
-      checkIntervalMs: HEARTBEAT_CHECK_MS,
-      closeUnresponsiveMs: this.#options.closeUnresponsiveMs,
-    });
-    const isSameProcess = (channel.hello.headers.get(BaseHeader.ConnectionId)?.length ?? 0) > 0;
-    const replaced = this.#mesh.connected(router);
-    if (replaced !== undefined) {
-      this.#takeovers.record(router.id, Date.now());
-      replaced.channel.close(new Error(`router ${router.id} has connected again`));
-    }
+  #connected(router: RouterConnection, isNewProcess: boolean): void {
     this.#presence.back(router.id);
-    if (!isSameProcess) this.#forgetProcess(router.id);
-    this.#log.info({ routerId: router.id, peer: channel.peer.address, version: version.version }, "router connected");
+    if (isNewProcess) this.#forgetProcess(router.id);
     this.#events.emit({ kind: "router-online", routerId: router.id });
-    // Nothing may be sent before the result: it is written before this function is called, what is queued here follows it.
     this.#sessions.connected(router);
     this.#peers.connected(router);
     this.#background(this.#validation.connected(router), "looking up the router's terminators");
     this.#background(this.#rerouter.routerSettled(router.id), "moving circuits that waited for the router");
     // The entity may have changed between admission and now, unseen.
     this.#background(this.#refresh(router.id), "reading the router again");
-  }
-
-  #listenersOf(channel: Channel): RouterListener[] {
-    const bytes = channel.hello.headers.get(ControlHello.Listeners);
-    if (bytes === undefined) return [];
-    try {
-      return decodeControl(ctrlPb.ListenersSchema, bytes).listeners;
-    } catch (err) {
-      this.#log.warn(
-        { routerId: channel.remoteId, err },
-        "the router's link listeners cannot be decoded; nobody will dial it",
-      );
-      return [];
-    }
   }
 
   #disconnected(router: RouterConnection, reason: Error | undefined): void {
@@ -467,20 +372,4 @@ export class Fabric {
   #background(work: Promise<unknown>, what: string): void {
     work.catch((err: unknown) => this.#log.error({ err }, `${what} failed`));
   }
-}
-
-function routerState(router: RouterConnection): RouterState {
-  const { version, revision, buildDate, os, arch } = router.version;
-  const { latencyMs } = router.channel;
-  return {
-    id: router.id,
-    isOnline: true,
-    connectedSince: router.connectedAt,
-    syncStatus: router.syncStatus,
-    hostname: router.hostname,
-    supportedProtocols: router.supportedProtocols,
-    versionInfo: { version, revision, buildDate, os, arch },
-    address: router.channel.peer.address,
-    ...(latencyMs === undefined ? {} : { latencyMs }),
-  };
 }

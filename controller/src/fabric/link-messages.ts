@@ -34,7 +34,7 @@ export class LinkMessages {
       mesh.links.updateConnections(router.id, body.linkId, body.linkIteration, connectionState(body.connState));
     });
     onMessage(router, ControlType.VerifyRouter, ctrlPb.VerifyRouterSchema, (body, message) =>
-      serveFabricRequest(router, router.orderedLane, message, () => this.#verify(body)),
+      serveFabricRequest(router, router.parallelLane, message, () => this.#verify(body)),
     );
     onMessage(router, ControlType.Metrics, metricsPb.MetricsMessageSchema, (body) => this.#latencies(router, body));
   }
@@ -100,7 +100,10 @@ export class LinkMessages {
         },
         Date.now(),
       );
-      if (outcome === "kept") continue;
+      if (outcome === "refused") {
+        log.warn({ linkId: link.id, source: router.id }, "the router reports too many links; this one is ignored");
+      }
+      if (outcome === "kept" || outcome === "refused") continue;
       log.info(
         { linkId: link.id, source: router.id, destination: link.destRouterId, iteration: link.iteration },
         "link connected",

@@ -100,6 +100,13 @@ describe("link table", () => {
     expect(table.all()).toEqual([]);
   });
 
+  test("one router cannot fill the memory", () => {
+    for (let i = 0; i < 10_000; i++) expect(table.report("a", report(1, `l${i}`), 0)).toBe("added");
+    expect(table.report("a", report(1, "one-more"), 0)).toBe("refused");
+    expect(table.report("a", report(2, "l5"), 0)).toBe("replaced");
+    expect(table.report("b", report(1, "other"), 0)).toBe("added");
+  });
+
   test("cost counts whole milliseconds of each end", () => {
     expect(linkCost({ staticCost: 1, sourceLatencyNs: 1_999_999, destinationLatencyNs: 999_999 })).toBe(2);
   });

@@ -60,6 +60,9 @@ const DEFAULT_STATIC_COST = 1;
 /** How long a failed link stays listed, so that an administrator sees it. */
 const FAILED_LINK_KEPT_MS = 30_000;
 
+/** Links one router may have dialed: memory that a router can claim has a bound. */
+const MAX_LINKS_PER_ROUTER = 10_000;
+
 /** Static cost plus the latencies of both ends in whole milliseconds. */
 export function linkCost(link: Pick<Link, "staticCost" | "sourceLatencyNs" | "destinationLatencyNs">): number {
   return (
@@ -102,10 +105,11 @@ export class LinkTable {
    * Records a report of `source`. An unknown link is added as connected. A known one is replaced only by a higher iteration: a report that crossed a fault of
    * the same iteration must not bring the link back. A report of another router than the one that dialed changes nothing.
    */
-  report(source: string, report: LinkReport, now: number): "added" | "replaced" | "kept" {
+  report(source: string, report: LinkReport, now: number): "added" | "replaced" | "kept" | "refused" {
     const known = this.#links.get(report.id);
     if (known !== undefined && known.source !== source) return "kept";
     if (known !== undefined && known.iteration >= report.iteration) return "kept";
+    if (known === undefined && !this.#hasRoomFor(source)) return "refused";
     this.#put({
       id: report.id,
       source,
@@ -178,6 +182,12 @@ export class LinkTable {
     for (const link of this.#links.values()) {
       if (link.state === "failed" && now - link.stateSince >= FAILED_LINK_KEPT_MS) this.#links.delete(link.id);
     }
+  }
+
+  #hasRoomFor(source: string): boolean {
+    let count = 0;
+    for (const link of this.#links.values()) if (link.source === source) count += 1;
+    return count < MAX_LINKS_PER_ROUTER;
   }
 
   #put(link: Link): void {

@@ -119,6 +119,10 @@ export class Rerouter {
     });
     const isLostAgain = this.#moving.get(circuit.id) === true;
     this.#moving.delete(circuit.id);
+    if (circuits.get(circuit.id) === undefined) {
+      // It ended meanwhile; the routers of the new path may have taken it since.
+      for (const routerId of route.routers) exchange.unroute(routerId, circuit.id, true);
+    }
     return isComplete && !isLostAgain;
   }
 }

@@ -21,9 +21,9 @@ export type SyncStatus =
   | "SYNC_DISCONNECTED"
   | "SYNC_ERROR";
 
-/** Circuit requests of one router that are worked on at the same time, and that may wait. */
-const CIRCUITS_AT_ONCE = 64;
-const CIRCUITS_WAITING = 1_000;
+/** Requests of one router that are worked on side by side, and that may wait. A circuit request takes as long as the hosting application. */
+const AT_ONCE = 1_000;
+const WAITING = 4_000;
 /** Everything that writes to the store keeps its order: a terminator's removal must not overtake its creation. */
 const WRITES_WAITING = 10_000;
 
@@ -50,9 +50,9 @@ export class RouterConnection {
   hostname = "";
   /** Protocol to URL, from the router's ClientHello. */
   supportedProtocols: Readonly<Record<string, string>> = {};
-  /** Requests that build circuits: side by side. */
-  readonly circuitLane: WorkLane;
-  /** Requests that read or write entities: one after the other. */
+  /** Requests that build circuits or only look something up: side by side. */
+  readonly parallelLane: WorkLane;
+  /** Requests that change entities: one after the other. */
   readonly orderedLane: WorkLane;
   readonly log: Logger;
   readonly #maxQueuedBytes: number;
@@ -68,10 +68,10 @@ export class RouterConnection {
     this.#maxQueuedBytes = parts.maxQueuedBytes;
     const onError = (err: unknown) =>
       this.log.error({ routerId: this.id, err }, "a request of a router failed; its handler has a defect");
-    this.circuitLane = new WorkLane(CIRCUITS_AT_ONCE, CIRCUITS_WAITING, onError);
+    this.parallelLane = new WorkLane(AT_ONCE, WAITING, onError);
     this.orderedLane = new WorkLane(1, WRITES_WAITING, onError);
     parts.channel.onClose(() => {
-      this.circuitLane.close();
+      this.parallelLane.close();
       this.orderedLane.close();
       this.syncStatus = "SYNC_DISCONNECTED";
     });
@@ -95,15 +95,18 @@ export class RouterConnection {
 
   /** Resolves when what was sent so far has been handed to the operating system, the channel closed, or the time is up. */
   async written(timeoutMs: number): Promise<void> {
+    // The channel writes once per turn of the event loop; after it only a full channel still holds bytes back.
+    await new Promise((resolve) => setImmediate(resolve));
+    if (this.channel.isClosed || !this.channel.isFull) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, timeoutMs);
-    this.channel.onClose(() => resolve());
-    // The channel writes once per turn of the event loop; after it only a full channel still holds bytes back.
-    setImmediate(() => {
-      if (this.channel.isFull) this.channel.onDrain(resolve);
-      else resolve();
-    });
+    this.channel.onDrain(resolve);
     await promise;
     clearTimeout(timer);
+  }
+
+  /** Resolves when nothing is worked on any more. To be called after the channel was closed. */
+  async idle(): Promise<void> {
+    await Promise.all([this.parallelLane.idle(), this.orderedLane.idle()]);
   }
 }

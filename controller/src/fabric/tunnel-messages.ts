@@ -111,7 +111,7 @@ export class TunnelMessages {
   }
 
   #dial(router: RouterConnection, body: edgeCtrlPb.CreateCircuitForServiceRequest, message: Message): void {
-    serveEdgeRequest(router, router.circuitLane, message, async () => {
+    serveEdgeRequest(router, router.parallelLane, message, async () => {
       const grant = await this.#openSession(router, body.sessionId, body.serviceName, "Dial");
       const circuit = await this.#parts.circuits.dial(router, {
         service: grant.service,

@@ -48,6 +48,15 @@ test("a wide lane runs tasks side by side; a closed one takes none", async () =>
   expect(started).toEqual([0, 1]);
   expect(lane.offer(async () => {})).toBe(false);
   lane.close();
-  for (const g of both) g.open();
+  let isIdle = false;
+  const idle = lane.idle().then(() => {
+    isIdle = true;
+  });
+  both[0]?.open();
+  await both[0]?.opened;
+  expect(isIdle).toBe(false);
+  both[1]?.open();
+  await idle;
+  await lane.idle();
   expect(lane.offer(async () => {})).toBe(false);
 });

@@ -6,6 +6,7 @@ export class WorkLane {
   readonly #waiting: (() => Promise<void>)[] = [];
   #running = 0;
   #isClosed = false;
+  #idle = Promise.withResolvers<void>();
 
   /** `onError` gets what a task rejects with; the lane goes on. */
   constructor(concurrency: number, capacity: number, onError: (error: unknown) => void) {
@@ -32,6 +33,11 @@ export class WorkLane {
     this.#waiting.length = 0;
   }
 
+  /** Resolves when nothing runs; for a lane that was closed. */
+  async idle(): Promise<void> {
+    if (this.#running > 0) await this.#idle.promise;
+  }
+
   async #run(first: () => Promise<void>): Promise<void> {
     this.#running += 1;
     for (let task: typeof first | undefined = first; task !== undefined; task = this.#waiting.shift()) {
@@ -42,5 +48,8 @@ export class WorkLane {
       }
     }
     this.#running -= 1;
+    if (this.#running > 0) return;
+    this.#idle.resolve();
+    this.#idle = Promise.withResolvers<void>();
   }
 }

@@ -53,7 +53,7 @@ export class TestFabric {
 
   async stop(): Promise<void> {
     for (const router of this.#routers) router.close();
-    this.fabric.close();
+    await this.fabric.close();
     await this.#tlsPort.close();
   }
 }

@@ -1,0 +1,39 @@
+import type { RouterConnection, SyncStatus } from "./router-connection.ts";
+
+/** Run-time state of a connected router, as the Management API shows it. */
+export interface RouterState {
+  readonly id: string;
+  readonly isOnline: true;
+  readonly connectedSince: Date;
+  readonly syncStatus: SyncStatus;
+  readonly hostname: string;
+  /** Protocol to URL, as SDKs connect. */
+  readonly supportedProtocols: Readonly<Record<string, string>>;
+  readonly versionInfo: {
+    readonly version: string;
+    readonly revision: string;
+    readonly buildDate: string;
+    readonly os: string;
+    readonly arch: string;
+  };
+  /** `ip:port` the router connected from. */
+  readonly address: string;
+  /** Round-trip time of the last heartbeat. */
+  readonly latencyMs?: number;
+}
+
+export function routerState(router: RouterConnection): RouterState {
+  const { version, revision, buildDate, os, arch } = router.version;
+  const { latencyMs } = router.channel;
+  return {
+    id: router.id,
+    isOnline: true,
+    connectedSince: router.connectedAt,
+    syncStatus: router.syncStatus,
+    hostname: router.hostname,
+    supportedProtocols: router.supportedProtocols,
+    versionInfo: { version, revision, buildDate, os, arch },
+    address: router.channel.peer.address,
+    ...(latencyMs === undefined ? {} : { latencyMs }),
+  };
+}
