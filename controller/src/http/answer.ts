@@ -7,6 +7,7 @@ import {
   type ApiErrorCause,
   type CreateResult,
   createLocation,
+  type currentApiSessionDetail,
   type DetailResult,
   errorEnvelope,
   type ListQuery,
@@ -84,8 +85,20 @@ function envelope({ response }: Operation, result: unknown, list: ListQuery | un
 /** A new session's token under both names of the header: clients of the peer read the first, the specification the second. */
 function sessionHeaders(operation: Operation, data: unknown): Record<string, string> {
   if (operation.issuesSession === undefined) return {};
-  const { token } = data as { token: string };
-  return { "zt-session": token, "svc-session": token };
+  const { token, expirationSeconds, expiresAt } = data as z.output<typeof currentApiSessionDetail>;
+  return {
+    "zt-session": token,
+    "svc-session": token,
+    ...expiryHeaders({ expirationSeconds, expiresAt: new Date(expiresAt) }),
+  };
+}
+
+/** What every answer to a request with a session says of its inactivity timeout. */
+export function expiryHeaders(session: {
+  readonly expirationSeconds: number;
+  readonly expiresAt: Date;
+}): Record<string, string> {
+  return { "expiration-seconds": String(session.expirationSeconds), "expires-at": headerTime(session.expiresAt) };
 }
 
 function check({ response, path }: Operation, data: unknown, metadata: object): void {
@@ -139,6 +152,6 @@ export function newRequestId(): string {
 }
 
 /** A time as the `expires-at` header writes it, for example `2026-01-02 15:04:05.123 +0000 UTC`. */
-export function headerTime(at: Date): string {
+function headerTime(at: Date): string {
   return `${at.toISOString().replace("T", " ").slice(0, -1)} +0000 UTC`;
 }

@@ -13,7 +13,7 @@ import {
 } from "@sallyport/api";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { headerTime, success } from "./answer.ts";
+import { expiryHeaders, success } from "./answer.ts";
 import type { ApiSessionContext, RequestInfo } from "./context.ts";
 import { holdsNul, parseJson, readBody, readQuery, single } from "./input.ts";
 import { accepts, bodyFormat, JSON_TYPE, mediaType, notAcceptable, unsupportedType } from "./media-type.ts";
@@ -86,12 +86,10 @@ function mount(
       reply.raw.once("close", () => abort.abort());
       const path = request.url.split("?", 1)[0]?.slice(BASE_PATHS[api].length) ?? "";
       const info = requestInfo(request.raw, { id: request.id, api, operation, path, signal: abort.signal });
-      const session = await authorized(context, operation, info);
+      const session = operation.issuesSession ? undefined : await context.authenticate(info);
+      if (session !== undefined) reply.headers(expiryHeaders(session));
+      authorize(operation, session);
       request.call = { info, session, abort };
-      if (session !== undefined) {
-        reply.header("expiration-seconds", String(session.expirationSeconds));
-        reply.header("expires-at", headerTime(session.expiresAt));
-      }
       checkMedia(operation, request, produces);
     },
     handler: async (request, reply) => {
@@ -113,19 +111,12 @@ function mount(
 }
 
 /** @throws ApiError 401 when the rule of the operation is not met; a missing right and a missing session look the same */
-async function authorized(
-  { authenticate }: ServerContext,
-  { auth, issuesSession }: Operation,
-  info: RequestInfo,
-): Promise<ApiSessionContext | undefined> {
-  if (issuesSession) return undefined;
-  const session = await authenticate(info);
-  if (auth === "public") return session;
+function authorize({ auth }: Operation, session: ApiSessionContext | undefined): void {
+  if (auth === "public") return;
   if (session === undefined) throw unauthorized("no valid session");
-  if (auth === "partial") return session;
+  if (auth === "partial") return;
   if (!session.isFullyAuthenticated) throw unauthorized("a secondary factor is open");
   if (auth === "admin" && !session.isAdmin) throw unauthorized("not an administrator");
-  return session;
 }
 
 function checkMedia(operation: Operation, request: FastifyRequest, produces: readonly string[]): void {

@@ -216,6 +216,8 @@ describe("raw answers", () => {
     expect(answer.status).toBe(200);
     expect(answer.header("zt-session")).toEqual(["new-token"]);
     expect(answer.header("svc-session")).toEqual(["new-token"]);
+    expect(answer.header("expiration-seconds")).toEqual(["1800"]);
+    expect(answer.header("expires-at")).toEqual(["2026-01-02 03:04:05.678 +0000 UTC"]);
     expect(sessions).toEqual([undefined, undefined, ["a.b.c"]]);
     const bad = json(await api.exchange(send("POST", "/edge/management/v1/authenticate?method=magic", "{}")));
     expect(bad.error).toMatchObject({ code: "COULD_NOT_VALIDATE", cause: { field: "method", value: "magic" } });
