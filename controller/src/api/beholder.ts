@@ -1,5 +1,4 @@
 import type { ApiSessionContext } from "../http/context.ts";
-import { grantsOf } from "../model/access.ts";
 import type { IdentityRow } from "../model/identities.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import type { Beholder } from "./render/service.ts";
@@ -17,7 +16,7 @@ export async function caller(
     identity,
     beholder: {
       identityId: identity.id,
-      grants: await grantsOf(db, identity),
+      grants: await deps.model.policy.grantsOf(identity),
       configTypes: asked.length > 0 ? asked : session.configTypes,
     },
   };

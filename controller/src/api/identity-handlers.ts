@@ -1,7 +1,7 @@
 import { type identityOperations, type ListQuery, notFound } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
-import { grantsOf, permissionsOn, routersOfIdentity, routersOfService, union } from "../model/access.ts";
+import { permissionsOn, routersOfIdentity, routersOfService, union } from "../model/access.ts";
 import { namesOf } from "../model/entity.ts";
 import type { IdentityRow } from "../model/identities.ts";
 import { roleFilterSql } from "../store/filter-sql.ts";
@@ -94,7 +94,7 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
       }),
     listIdentityServices: async ({ params, list, query }) => {
       const beheld = await identity(params.id);
-      const grants = await grantsOf(db, beheld);
+      const grants = await model.policy.grantsOf(beheld);
       const type = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
       const granting = grants.filter((grant) => type === undefined || grant.type === type);
       const visible = union(
@@ -207,7 +207,7 @@ async function advise(deps: ApiDependencies, identityId: string, serviceId: stri
   const { db } = deps.ctx.store;
   const identity = await model.identities.get(db, identityId);
   const service = await model.services.get(db, serviceId);
-  const permissions = permissionsOn(await grantsOf(db, identity), service);
+  const permissions = permissionsOn(await model.policy.grantsOf(identity), service);
   const common = await model.sessions.commonRouters(db, identity, service);
   const counts = await sql<{ identity: string; service: string }>`SELECT
     (SELECT count(*) FROM router r WHERE r.kind = 'edge' AND ${await routersOfIdentity(db, identity, "r")}) AS identity,

@@ -1,7 +1,7 @@
 import type { ListQuery, networkOperations } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ApiHandlers } from "../http/context.ts";
-import { grantsOf, routersOfService, type Selection, union } from "../model/access.ts";
+import { routersOfService, type Selection, union } from "../model/access.ts";
 import { selectorOf } from "../model/policies.ts";
 import { selects } from "../model/role-selector.ts";
 import { roleFilterSql } from "../store/filter-sql.ts";
@@ -98,7 +98,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
         .where((eb) => eb.or([eb("id", "=", as), eb("name", "=", as)]))
         .executeTakeFirst();
       const identity = found ?? (await model.identities.get(db, as));
-      const grants = await grantsOf(db, identity);
+      const grants = await model.policy.grantsOf(identity);
       const seen = identity.is_admin
         ? all
         : all.where(

@@ -4,20 +4,14 @@
  * Source: docs/protocol/policy.md.
  */
 import { type RawBuilder, type SqlBool, sql } from "kysely";
+import { type Attributed, matches, type RoleSelector } from "../policy/selector.ts";
 import type { DialBind, Semantic } from "../store/schema.ts";
 import type { Db } from "./context.ts";
-import { matches, type RoleSelector, selectedBy, selects } from "./role-selector.ts";
-
-/** An entity with role attributes. */
-export interface Attributed {
-  readonly id: string;
-  readonly attrs: readonly string[];
-}
+import { selectedBy, selects } from "./role-selector.ts";
 
 /** A service policy of an identity, reduced to its service side. */
 export interface Grant {
   readonly policyId: string;
-  readonly policyName: string;
   readonly type: DialBind;
   readonly semantic: Semantic;
   readonly services: RoleSelector;
@@ -26,7 +20,6 @@ export interface Grant {
 
 interface SideRow {
   id: string;
-  name: string;
   type: DialBind;
   semantic: Semantic;
   all: boolean;
@@ -40,13 +33,12 @@ interface SideRow {
 /** The service policies that select an identity. */
 export async function grantsOf(db: Db, identity: Attributed): Promise<Grant[]> {
   const { rows } = await sql<SideRow>`
-    SELECT p.id, p.name, p.type, p.semantic, p.service_all AS "all", p.service_attrs AS attrs,
+    SELECT p.id, p.type, p.semantic, p.service_all AS "all", p.service_attrs AS attrs,
       ${refIds("service_policy", "service")} AS ids, p.posture_check_all AS checks_all,
       p.posture_check_attrs AS checks_attrs, ${refIds("service_policy", "posture_check")} AS checks_ids
     FROM service_policy p WHERE ${selects("service_policy", "identity", identity, "p")}`.execute(db);
   return rows.map((row) => ({
     policyId: row.id,
-    policyName: row.name,
     type: row.type,
     semantic: row.semantic,
     services: { all: row.all, attrs: row.attrs, ids: row.ids },

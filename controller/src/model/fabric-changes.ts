@@ -49,13 +49,8 @@ export class FabricChanges {
     }
   }
 
-  /** Changes were lost: what can still be told is that every router may have changed, which is checked against its present state. */
-  async #reload(): Promise<void> {
-    this.#ctx.log.warn({}, "the change log was too far ahead: routers are checked again");
-    const routers = await this.#ctx.store.db.selectFrom("router").select("id").execute();
-    for (const { id } of routers) {
-      for (const handler of this.#handlers) handler({ kind: "router-changed", routerId: id });
-    }
+  #reload(): void {
+    for (const handler of this.#handlers) handler({ kind: "changes-lost" });
   }
 }
 

@@ -8,10 +8,8 @@ import {
   type SessionGrant,
 } from "../fabric/ports.ts";
 import type { DialBind } from "../store/schema.ts";
-import { mayUseRouter } from "./access.ts";
 import { fingerprintsOf } from "./api-sessions.ts";
 import type { ModelContext } from "./context.ts";
-import { circuitService } from "./fabric-terminators.ts";
 import type { Model } from "./model.ts";
 
 type SessionPart = Pick<
@@ -67,40 +65,62 @@ export async function sessionRecords(ctx: ModelContext, ids: readonly string[]):
   }));
 }
 
+interface Claimed {
+  session_id: string;
+  type: DialBind;
+  api_session_id: string;
+  api_token: string;
+  last_activity_at: Date;
+  identity_id: string;
+  identity_attrs: string[];
+  is_admin: boolean;
+  service_id: string;
+  service_name: string;
+  terminator_strategy: string;
+  encryption_required: boolean;
+  max_idle_time_millis: string;
+}
+
+/** One read of the rows and one look into the policy index: this is done for every circuit. */
 async function authorize(
   ctx: ModelContext,
   model: Model,
   claim: SessionClaim,
   type: DialBind,
 ): Promise<SessionGrant | Denial> {
-  const { db } = ctx.store;
-  const session = await db.selectFrom("session").selectAll().where("token", "=", claim.sessionToken).executeTakeFirst();
-  if (session === undefined) return { denied: DenialCode.InvalidSession };
-  const apiSession = await db
-    .selectFrom("api_session")
-    .select(["id", "token", "last_activity_at"])
-    .where("id", "=", session.api_session_id)
-    .executeTakeFirst();
-  if (apiSession === undefined || model.apiSessions.isExpired(apiSession)) {
-    return { denied: DenialCode.InvalidApiSession };
+  const { rows } = await sql<Claimed>`
+    SELECT s.id AS session_id, s.type, a.id AS api_session_id, a.token AS api_token, a.last_activity_at,
+      i.id AS identity_id, i.attrs AS identity_attrs, i.is_admin, v.id AS service_id, v.name AS service_name, v.terminator_strategy,
+      v.encryption_required, v.max_idle_time_millis
+    FROM session s JOIN api_session a ON a.id = s.api_session_id JOIN identity i ON i.id = s.identity_id
+      JOIN service v ON v.id = s.service_id
+    WHERE s.token = ${claim.sessionToken}`.execute(ctx.store.db);
+  const [row] = rows;
+  // The rows go together: a session cannot outlive its API session, identity or service.
+  if (row === undefined) return { denied: DenialCode.InvalidSession };
+  const apiSession = { id: row.api_session_id, last_activity_at: row.last_activity_at };
+  const isForeign = claim.apiSessionToken !== "" && claim.apiSessionToken !== row.api_token;
+  if (isForeign || model.apiSessions.isExpired(apiSession)) return { denied: DenialCode.InvalidApiSession };
+  if (row.type !== type) return { denied: DenialCode.WrongSessionType };
+  const identity = { id: row.identity_id, attrs: row.identity_attrs };
+  const index = await model.policy.current();
+  // Access that was just taken away counts at once, though the session's own removal is still under way.
+  const access = index.accessTo(identity, row.service_id);
+  if (!row.is_admin && access?.permissions.includes(type) !== true) return { denied: DenialCode.InvalidSession };
+  if (!index.routersFor(identity, row.service_id).includes(claim.routerId)) {
+    return { denied: DenialCode.InvalidEdgeRouterForSession };
   }
-  if (claim.apiSessionToken !== "" && claim.apiSessionToken !== apiSession.token) {
-    return { denied: DenialCode.InvalidApiSession };
-  }
-  if (session.type !== type) return { denied: DenialCode.WrongSessionType };
-  const identity = await model.identities.find(db, session.identity_id);
-  if (identity === undefined) return { denied: DenialCode.InvalidApiSession };
-  const service = await model.services.find(db, session.service_id);
-  const router = await model.routers.find(db, claim.routerId);
-  const isAllowed =
-    router !== undefined && service !== undefined && (await mayUseRouter(db, identity, service, router));
-  if (service === undefined) return { denied: DenialCode.InvalidService };
-  if (!isAllowed) return { denied: DenialCode.InvalidEdgeRouterForSession };
   model.apiSessions.touch(apiSession.id);
   return {
     identityId: identity.id,
-    sessionId: session.id,
+    sessionId: row.session_id,
     apiSessionId: apiSession.id,
-    service: circuitService(service),
+    service: {
+      id: row.service_id,
+      name: row.service_name,
+      terminatorStrategy: row.terminator_strategy,
+      encryptionRequired: row.encryption_required,
+      maxIdleTimeMs: Number(row.max_idle_time_millis),
+    },
   };
 }

@@ -9,7 +9,7 @@ import {
   type TunnelClientInfo,
   type TunnelService,
 } from "../fabric/ports.ts";
-import { grantedServices, grantsOf, mayUseRouter, permissionsOn } from "./access.ts";
+import { grantedServices, mayUseRouter, permissionsOn } from "./access.ts";
 import type { ApiSessionRow } from "./api-sessions.ts";
 import type { ModelContext } from "./context.ts";
 import { circuitService } from "./fabric-terminators.ts";
@@ -93,10 +93,10 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
       const found = await tunneler(routerId);
       if (isDenial(found)) return found;
       const session = await newest(routerId);
-      const changedAt = await model.serviceUpdates.lastChange(found.identity, session?.created_at ?? ctx.now());
+      const changedAt = await model.policy.lastChange(found.identity, session?.created_at ?? ctx.now());
       const stamp = changedAt.toISOString();
       if (stamp === lastUpdate) return undefined;
-      const grants = await grantsOf(db, found.identity);
+      const grants = await model.policy.grantsOf(found.identity);
       const rows = await db
         .selectFrom("service")
         .selectAll()

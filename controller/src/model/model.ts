@@ -5,8 +5,8 @@ import type { ModelContext } from "./context.ts";
 import { Enrollments } from "./enrollments.ts";
 import { Identities } from "./identities.ts";
 import { EDGE_ROUTER_POLICY, Policies, SERVICE_EDGE_ROUTER_POLICY, SERVICE_POLICY } from "./policies.ts";
+import { PolicyMirror } from "./policy-mirror.ts";
 import { Routers } from "./routers.ts";
-import { ServiceUpdates } from "./service-updates.ts";
 import { Services } from "./services.ts";
 import { Sessions } from "./sessions.ts";
 import { Terminators } from "./terminators.ts";
@@ -25,15 +25,14 @@ export interface Model {
   readonly terminators: Terminators;
   readonly apiSessions: ApiSessions;
   readonly sessions: Sessions;
-  /** Follows the change log while the upkeep runs. */
-  readonly serviceUpdates: ServiceUpdates;
+  /** Policy in memory; ended by the upkeep. */
+  readonly policy: PolicyMirror;
 }
 
 /** The model on a store. It starts nothing: see `upkeep.ts` for what runs by time. */
 export function createModel(ctx: ModelContext): Model {
   const enrollments = new Enrollments(ctx);
   const identities = new Identities(ctx, enrollments);
-  const servicePolicies = new Policies(ctx, SERVICE_POLICY);
   return {
     identities,
     enrollments,
@@ -41,12 +40,12 @@ export function createModel(ctx: ModelContext): Model {
     routers: new Routers(ctx, enrollments, identities),
     services: new Services(ctx),
     configs: new Configs(ctx),
-    servicePolicies,
+    servicePolicies: new Policies(ctx, SERVICE_POLICY),
     edgeRouterPolicies: new Policies(ctx, EDGE_ROUTER_POLICY),
     serviceEdgeRouterPolicies: new Policies(ctx, SERVICE_EDGE_ROUTER_POLICY),
     terminators: new Terminators(ctx),
     apiSessions: new ApiSessions(ctx),
     sessions: new Sessions(ctx),
-    serviceUpdates: new ServiceUpdates(ctx, { servicePolicies }),
+    policy: new PolicyMirror(ctx),
   };
 }

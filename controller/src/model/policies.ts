@@ -1,12 +1,13 @@
 import { apiError, unhandledCause } from "@sallyport/api";
 import { sql } from "kysely";
+import type { RoleSelector } from "../policy/selector.ts";
 import { appendChange } from "../store/change-log.ts";
 import { randomEntityId } from "../store/ids.ts";
 import type { DialBind, PolicyBefore, Semantic, Tags } from "../store/schema.ts";
 import { refIds } from "./access.ts";
 import type { Db, ModelContext } from "./context.ts";
 import { found, json, requireName } from "./entity.ts";
-import { type NamedEntity, NOTHING, parseRoles, type RoleSelector, resolveSelector } from "./role-selector.ts";
+import { type NamedEntity, NOTHING, parseRoles, resolveSelector } from "./role-selector.ts";
 import { translated } from "./store-errors.ts";
 
 export type PolicySide = "identity" | "service" | "router" | "posture_check";

@@ -2,18 +2,10 @@ import { ApiError } from "@sallyport/api";
 import fc from "fast-check";
 import { type Kysely, sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { matches, type RoleSelector } from "../policy/selector.ts";
 import type { Database } from "../store/schema.ts";
 import { type TestStore, testStore } from "../store/testing.ts";
-import {
-  displayRoles,
-  formatRoles,
-  matches,
-  parseRoles,
-  type RoleSelector,
-  resolveSelector,
-  roleAttributes,
-  selectedBy,
-} from "./role-selector.ts";
+import { displayRoles, formatRoles, parseRoles, resolveSelector, roleAttributes, selectedBy } from "./role-selector.ts";
 
 describe("role selectors", () => {
   it("are taken apart, sorted and without duplicates", () => {

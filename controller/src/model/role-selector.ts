@@ -6,14 +6,8 @@
  */
 import { fieldError } from "@sallyport/api";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
+import type { RoleSelector } from "../policy/selector.ts";
 import type { Semantic } from "../store/schema.ts";
-
-/** A selector list taken apart. Attributes and ids are sorted and without duplicates. */
-export interface RoleSelector {
-  readonly all: boolean;
-  readonly attrs: readonly string[];
-  readonly ids: readonly string[];
-}
 
 export const NOTHING: RoleSelector = { all: false, attrs: [], ids: [] };
 
@@ -135,18 +129,6 @@ export function selects(
         AND ${column(`${side}_attrs`)} <@ ${entity.attrs}::text[])
     OR ${column("id")} IN (SELECT policy_id FROM ${sql.table(`${policyTable}_ref`)}
         WHERE ${sql.ref(`${side}_id`)} = ${entity.id}))`;
-}
-
-/** Does the selector take the entity? The same rule as {@link selectedBy}, in memory. */
-export function matches(
-  selector: RoleSelector,
-  semantic: Semantic,
-  entity: { readonly id: string; readonly attrs: readonly string[] },
-): boolean {
-  if (selector.all || selector.ids.includes(entity.id)) return true;
-  if (selector.attrs.length === 0) return false;
-  const has = (attr: string) => entity.attrs.includes(attr);
-  return semantic === "AllOf" ? selector.attrs.every(has) : selector.attrs.some(has);
 }
 
 function sortedSet(values: readonly string[]): string[] {

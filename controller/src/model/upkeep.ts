@@ -13,8 +13,8 @@ export interface Upkeep {
 }
 
 /**
- * What the model does by time and after changes: ends expired API sessions, writes noted activity, ends sessions that policy
- * no longer allows, and keeps the stamps of service updates. A failure is logged and the work tried again at its next time.
+ * What the model does by time and after changes: ends expired API sessions, writes noted activity, and ends sessions that policy
+ * no longer allows. A failure is logged and the work tried again at its next time.
  */
 export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
   const running = new Set<Promise<void>>();
@@ -81,14 +81,15 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
     onReset: () => run("access", checkAccess),
   });
   run("access", checkAccess);
-  model.serviceUpdates.start();
+  // Loaded before the first request needs it, and stamping changes from the beginning.
+  run("policy", () => model.policy.current());
 
   return {
     async stop() {
       clearInterval(sweeper);
       clearInterval(flusher);
       unsubscribe();
-      model.serviceUpdates.stop();
+      model.policy.close();
       stopped = true;
       await Promise.all(running);
       await model.apiSessions.flush();

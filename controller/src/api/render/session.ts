@@ -6,11 +6,10 @@ import {
   type sessionManagementDetail,
 } from "@sallyport/api";
 import type { z } from "zod";
-import { grantsOf } from "../../model/access.ts";
 import type { ApiSessionCertificateRow, ApiSessionRow } from "../../model/api-sessions.ts";
 import { namesOf } from "../../model/entity.ts";
-import { matches } from "../../model/role-selector.ts";
 import type { SessionRow } from "../../model/sessions.ts";
+import { matches } from "../../policy/selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { identityRef, ref } from "../links.ts";
 import { baseOf } from "./base.ts";
@@ -97,53 +96,94 @@ export async function renderSessions(
   rows: readonly SessionRow[],
 ): Promise<SessionManagementDetail[]> {
   const { db } = deps.ctx.store;
-  const rendered: SessionManagementDetail[] = [];
-  for (const row of rows) {
-    const identity = await deps.model.identities.find(db, row.identity_id);
-    const service = await deps.model.services.find(db, row.service_id);
-    const grants = identity === undefined ? [] : await grantsOf(db, identity);
-    const granting =
-      service === undefined
-        ? []
-        : grants.filter((grant) => grant.type === row.type && matches(grant.services, grant.semantic, service));
-    rendered.push({
-      ...baseOf("sessions", row),
-      apiSession: ref("api-sessions", row.api_session_id),
-      apiSessionId: row.api_session_id,
-      edgeRouters: identity === undefined || service === undefined ? [] : await sessionRouters(deps, identity, service),
-      identityId: row.identity_id,
-      service: ref("services", row.service_id, service?.name),
-      serviceId: row.service_id,
-      servicePolicies: granting.map((grant) => ref("service-policies", grant.policyId, grant.policyName)),
-      token: row.token,
-      type: row.type,
-    });
-  }
-  return rendered;
+  const identities = await entitiesOf(
+    deps,
+    "identity",
+    rows.map((row) => row.identity_id),
+  );
+  const services = await namesOf(
+    db,
+    "service",
+    rows.map((row) => row.service_id),
+  );
+  const index = await deps.model.policy.current();
+  const shown = rows.map((row) => {
+    const identity = identities.get(row.identity_id) ?? { id: row.identity_id, attrs: [] };
+    const granting = index
+      .policiesOfService(row.service_id)
+      .filter((policy) => policy.type === row.type && matches(policy.identities, policy.semantic, identity));
+    return {
+      row,
+      policyIds: granting.map((policy) => policy.id),
+      routerIds: usableOf(deps, index.routersFor(identity, row.service_id)),
+    };
+  });
+  const policies = await namesOf(
+    db,
+    "service_policy",
+    shown.flatMap((each) => each.policyIds),
+  );
+  const routers = await routersById(
+    deps,
+    shown.flatMap((each) => each.routerIds),
+  );
+  return shown.map(({ row, policyIds, routerIds }) => ({
+    ...baseOf("sessions", row),
+    apiSession: ref("api-sessions", row.api_session_id),
+    apiSessionId: row.api_session_id,
+    edgeRouters: routerIds.flatMap((id) => routers.get(id) ?? []),
+    identityId: row.identity_id,
+    service: ref("services", row.service_id, services.get(row.service_id)),
+    serviceId: row.service_id,
+    servicePolicies: policyIds.map((id) => ref("service-policies", id, policies.get(id))),
+    token: row.token,
+    type: row.type,
+  }));
 }
 
 /** Routers for a client to dial or bind through. */
 export async function sessionRouters(
   deps: ApiDependencies,
   identity: { readonly id: string; readonly attrs: readonly string[] },
-  service: { readonly id: string; readonly attrs: readonly string[] },
+  serviceId: string,
 ): Promise<SessionRouters> {
-  const { db } = deps.ctx.store;
-  const routers = await deps.model.sessions.commonRouters(db, identity, service);
-  const usable = routers.filter((router) => usableState(deps, router.id) !== undefined).slice(0, MOST_ROUTERS);
-  if (usable.length === 0) return [];
-  const rows = await db
+  const index = await deps.model.policy.current();
+  const ids = usableOf(deps, index.routersFor(identity, serviceId));
+  const routers = await routersById(deps, ids);
+  return ids.flatMap((id) => routers.get(id) ?? []);
+}
+
+function usableOf(deps: ApiDependencies, routerIds: readonly string[]): string[] {
+  return routerIds.filter((id) => usableState(deps, id) !== undefined).slice(0, MOST_ROUTERS);
+}
+
+async function routersById(
+  deps: ApiDependencies,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, SessionRouters[number]>> {
+  if (ids.length === 0) return new Map();
+  const rows = await deps.ctx.store.db
     .selectFrom("router")
     .selectAll()
-    .where(
-      "id",
-      "in",
-      usable.map((router) => router.id),
-    )
-    .orderBy("id")
+    .where("id", "in", [...new Set(ids)])
     .execute();
-  return rows.flatMap((row) => {
-    const state = usableState(deps, row.id);
-    return state === undefined ? [] : [{ ...propertiesOf(row, state), urls: { ...state.supportedProtocols } }];
-  });
+  return new Map(
+    rows.flatMap((row) => {
+      const state = usableState(deps, row.id);
+      return state === undefined
+        ? []
+        : [[row.id, { ...propertiesOf(row, state), urls: { ...state.supportedProtocols } }] as const];
+    }),
+  );
+}
+
+async function entitiesOf(
+  deps: ApiDependencies,
+  table: "identity",
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, { id: string; attrs: string[] }>> {
+  const wanted = [...new Set(ids)];
+  if (wanted.length === 0) return new Map();
+  const rows = await deps.ctx.store.db.selectFrom(table).select(["id", "attrs"]).where("id", "in", wanted).execute();
+  return new Map(rows.map((row) => [row.id, row]));
 }
