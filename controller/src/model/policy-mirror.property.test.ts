@@ -181,7 +181,8 @@ it("answers as SQL over all pairs does, after loading and after changes", async 
       for (const [kind, letter] of Object.entries(kinds)) {
         await changed(...[0, 1, 2, 3, 4].map((i): [string, string, "update"] => [kind, `${letter}${i}`, "update"]));
       }
-      for (const kind of ["service", "router"]) await changed(...IDS.map((id): [string, string, "update"] => [kind, id, "update"]));
+      for (const kind of ["service", "router"])
+        await changed(...IDS.map((id): [string, string, "update"] => [kind, id, "update"]));
       await expectEqual(await follower.current(), n);
     }),
     { numRuns: 50 },

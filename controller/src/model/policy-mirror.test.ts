@@ -44,8 +44,7 @@ describe("the policy mirror", () => {
     });
   }
 
-  const times = async () =>
-    [await mirror.lastChange(ann, began), await mirror.lastChange(bob, began)].map(Number);
+  const times = async () => [await mirror.lastChange(ann, began), await mirror.lastChange(bob, began)].map(Number);
 
   it("answers with everything that was committed before the question", async () => {
     expect((await mirror.current()).mayDial(ann, "web")).toBe(false);

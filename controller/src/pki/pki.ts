@@ -1,9 +1,8 @@
 import { randomBytes, X509Certificate } from "node:crypto";
-import { isIP } from "node:net";
 import { createKeyPair, type Identity, identityFromPem, signingKeys, splitPem, x509 } from "@sallyport/wire";
 import { type Csr, readCsr } from "./csr.ts";
 import { CsrError, PkiError } from "./errors.ts";
-import { authorityExtensions, hostNames, leafExtensions } from "./extensions.ts";
+import { authorityExtensions, hostNames, isAddress, leafExtensions } from "./extensions.ts";
 import { CLOCK_TOLERANCE_MS, describe, type IssuedCertificate, issue, type KeyedCertificate, leafOf } from "./issue.ts";
 import { JwtSigner } from "./jwt.ts";
 
@@ -310,7 +309,7 @@ export class Pki {
 }
 
 function covered(certificate: X509Certificate, host: string): boolean {
-  return (isIP(host) ? certificate.checkIP(host) : certificate.checkHost(host)) !== undefined;
+  return (isAddress(host) ? certificate.checkIP(host) : certificate.checkHost(host)) !== undefined;
 }
 
 function namesOf(certificate: X509Certificate): string[] {
