@@ -147,12 +147,13 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
 
   onLost(reason: Error | undefined): void {
     this.#isRemoteClosed = true;
-    const why = reason === undefined ? "" : `: ${reason.message}`;
-    this.destroy(
-      new ConnectionClosedError(
-        `the connection to router ${this.#edge.router} was lost${why}; dial ${this.service} again`,
-      ),
-    );
+    // Without a reason we closed it ourselves: no failure.
+    if (reason === undefined) {
+      this.destroy();
+      return;
+    }
+    const text = `the connection to router ${this.#edge.router} was lost: ${reason.message}; dial ${this.service} again`;
+    this.destroy(new ConnectionClosedError(text, { cause: reason }));
   }
 
   #decrypt(buffer: Buffer, from: number, end: number): Buffer | undefined {

@@ -45,10 +45,22 @@ export class RouterDialError extends DialError {
  *
  * @throws RouterDialError, EncryptionError, or the signal's reason
  */
-export function dialThrough(edge: EdgeChannel, request: DialRequest, signal: AbortSignal): Promise<EdgeConnection> {
+export async function dialThrough(
+  edge: EdgeChannel,
+  request: DialRequest,
+  signal: AbortSignal,
+): Promise<EdgeConnection> {
   signal.throwIfAborted();
-  return new Promise((resolve, reject) => new Attempt(edge, request, signal, resolve, reject));
+  const connection = await new Promise<EdgeConnection>((resolve, reject) => {
+    new Attempt(edge, request, signal, resolve, reject);
+  });
+  connection.off("error", keepForCaller);
+  if (connection.errored !== null) throw connection.errored;
+  return connection;
 }
+
+/** A connection can fail before its caller holds it; the failure must not be an event that nobody listens to. */
+function keepForCaller(): void {}
 
 class Attempt implements EdgeEndpoint {
   readonly connType = ConnType.Dial;
@@ -142,6 +154,7 @@ class Attempt implements EdgeEndpoint {
         crypto,
         allowHalfOpen,
       });
+      connection.on("error", keepForCaller);
       this.#done();
       // From here on the id is the connection's: data may follow in the same read.
       this.#edge.assign(this.#id, connection);

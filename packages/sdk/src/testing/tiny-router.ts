@@ -1,0 +1,171 @@
+import {
+  acceptChannels,
+  type Channel,
+  dialChannel,
+  EdgeHeader,
+  EdgeType,
+  edgeAlpn,
+  Headers,
+  type Message,
+  silentLogger,
+  TlsPort,
+} from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { EdgeChannel } from "../edge-channel.ts";
+
+interface Side {
+  readonly channel: Channel;
+  readonly id: number;
+}
+
+/**
+ * Just enough of an edge router, on real TLS, to test the SDK's half of the protocol without a controller: a session
+ * token is a service name, and both sides of a connection are on this router.
+ */
+export class TinyRouter {
+  /** Every message that arrived, in order. */
+  readonly received: Message[] = [];
+  /** Leaves out connection ids of its own, as early routers did. */
+  isLegacy = false;
+  /** Text to refuse dials with. */
+  refusal: string | undefined;
+  /** Changes the body of Data on its way. */
+  tamper: (body: Buffer, flags: number) => { body: Buffer; flags: number } = (body, flags) => ({ body, flags });
+  readonly #port: TlsPort;
+  readonly #authority: TestAuthority;
+  readonly #channels: Channel[] = [];
+  readonly #hosts = new Map<string, Side & { readonly key: Buffer | undefined }>();
+  readonly #links = new Map<Channel, Map<number, Side>>();
+  /** Dials sent to a host and not answered yet, oldest first: hosts answer in order. */
+  readonly #dials = new Map<Channel, ((answer: Message) => void)[]>();
+  #nextId = 0x8000_0000;
+
+  private constructor(port: TlsPort, authority: TestAuthority) {
+    this.#port = port;
+    this.#authority = authority;
+    acceptChannels(port, {
+      name: "edge",
+      protocols: [edgeAlpn],
+      acceptsNoAlpn: true,
+      id: "tiny",
+      resultHeaders: () => new Headers().setBool(EdgeHeader.SupportsBindSuccess, true),
+      onChannel: (channel) => this.#take(channel),
+      log: silentLogger,
+    });
+  }
+
+  static async start(): Promise<TinyRouter> {
+    const authority = await TestAuthority.create();
+    const identity = await authority.identity("tiny");
+    return new TinyRouter(await TlsPort.listen({ host: "127.0.0.1", port: 0, identity }), authority);
+  }
+
+  /** A client's connection to it. */
+  async connect(name: string): Promise<EdgeChannel> {
+    const channel = await dialChannel({
+      address: `tls:127.0.0.1:${this.#port.port}`,
+      identity: await this.#authority.identity(name),
+      alpn: edgeAlpn,
+      hello: { idToken: name, headers: new Headers().setString(EdgeHeader.SessionToken, "api-session") },
+    });
+    return new EdgeChannel(channel, "tiny");
+  }
+
+  /** Sends a message to the client that connected as number `index`. */
+  send(index: number, contentType: number, headers: Headers, body?: Buffer): void {
+    this.#channels[index]?.send({ contentType, headers, ...(body === undefined ? {} : { body }) });
+  }
+
+  messages(contentType: number): Message[] {
+    return this.received.filter((message) => message.contentType === contentType);
+  }
+
+  /** Drops every connection, as a router that goes away. */
+  dropAll(): void {
+    for (const channel of this.#channels) channel.close();
+  }
+
+  async close(): Promise<void> {
+    this.dropAll();
+    await this.#port.close();
+  }
+
+  #take(channel: Channel): void {
+    this.#channels.push(channel);
+    this.#links.set(channel, new Map());
+    this.#dials.set(channel, []);
+    const on = (type: number, handler: (message: Message) => void) =>
+      channel.handle(type, (message) => {
+        this.received.push(message);
+        handler(message);
+      });
+    on(EdgeType.Bind, (message) => this.#bind(channel, message));
+    on(EdgeType.Unbind, () => {});
+    on(EdgeType.Connect, (message) => this.#connectThrough(channel, message));
+    // Handled at once, in the order of the wire: data of the new connection may follow in the same read.
+    on(EdgeType.DialSuccess, (message) => this.#dials.get(channel)?.shift()?.(message));
+    on(EdgeType.DialFailed, (message) => this.#dials.get(channel)?.shift()?.(message));
+    on(EdgeType.ConnInspectResponse, () => {});
+    on(EdgeType.TraceRouteResponse, () => {});
+    on(EdgeType.StateClosed, (message) => {
+      const peer = this.#peerOf(channel, message);
+      peer?.channel.send({ contentType: EdgeType.StateClosed, headers: connId(peer.id), body: Buffer.from("closed") });
+    });
+    on(EdgeType.Data, (message) => {
+      const peer = this.#peerOf(channel, message);
+      if (peer === undefined) return;
+      const { body, flags } = this.tamper(message.body, message.headers.getU32(EdgeHeader.Flags) ?? 0);
+      const headers = flags === 0 ? connId(peer.id) : connId(peer.id).setU32(EdgeHeader.Flags, flags);
+      peer.channel.send({ contentType: EdgeType.Data, headers, body });
+    });
+  }
+
+  #peerOf(channel: Channel, message: Message): Side | undefined {
+    return this.#links.get(channel)?.get(message.headers.getU32(EdgeHeader.ConnId) ?? -1);
+  }
+
+  #bind(channel: Channel, message: Message): void {
+    const id = message.headers.getU32(EdgeHeader.ConnId) ?? 0;
+    this.#hosts.set(message.body.toString(), { channel, id, key: message.headers.get(EdgeHeader.PublicKey) });
+    channel.reply(message, { contentType: EdgeType.StateConnected, headers: connId(id) });
+    channel.send({ contentType: EdgeType.BindSuccess, headers: connId(id) });
+  }
+
+  #connectThrough(channel: Channel, message: Message): void {
+    const id = message.headers.getU32(EdgeHeader.ConnId) ?? 0;
+    const host = this.#hosts.get(message.body.toString());
+    const refuse = (text: string) =>
+      channel.reply(message, { contentType: EdgeType.StateClosed, headers: connId(id), body: Buffer.from(text) });
+    if (host === undefined || this.refusal !== undefined) {
+      refuse(this.refusal ?? "service has no terminators");
+      return;
+    }
+    const headers = connId(host.id).setString(EdgeHeader.CircuitId, "circuit-1");
+    const given = this.#nextId++;
+    if (!this.isLegacy) headers.setU32(EdgeHeader.RouterProvidedConnId, given);
+    for (const key of [EdgeHeader.PublicKey, EdgeHeader.CallerId, EdgeHeader.AppData, EdgeHeader.ConnectionMarker]) {
+      const value = message.headers.get(key);
+      if (value !== undefined) headers.set(key, value);
+    }
+    this.#dials.get(host.channel)?.push((answer) => {
+      if (answer.contentType === EdgeType.DialSuccess) this.#connected({ channel, id }, host, message, answer);
+      else refuse(answer.body.toString());
+    });
+    host.channel.send({ contentType: EdgeType.Dial, headers, body: message.body });
+  }
+
+  #connected(client: Side, host: Side & { readonly key: Buffer | undefined }, message: Message, answer: Message): void {
+    const { channel, id } = client;
+    const hostId = answer.body.readUInt32LE();
+    this.#links.get(channel)?.set(id, { channel: host.channel, id: hostId });
+    this.#links.get(host.channel)?.set(hostId, { channel, id });
+    const connected = connId(id).setString(EdgeHeader.CircuitId, "circuit-1");
+    if (host.key !== undefined) connected.set(EdgeHeader.PublicKey, host.key);
+    channel.reply(message, { contentType: EdgeType.StateConnected, headers: connected });
+    if (this.isLegacy) host.channel.reply(answer, { contentType: EdgeType.StateConnected, headers: connId(hostId) });
+  }
+}
+
+function connId(id: number): Headers {
+  return new Headers().setU32(EdgeHeader.ConnId, id);
+}
