@@ -1,4 +1,4 @@
-/** Turns what PostgreSQL's constraints refuse into the errors of the API (docs/protocol/api-errors.md). */
+/** Turns what PostgreSQL's constraints refuse into the errors of the API (docs/api.md, "Errors"). */
 import { type ApiError, apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
 
 interface PgError {
