@@ -21,9 +21,12 @@ export interface TunnelledServiceOptions {
   readonly targetPort: number;
   /** Ask for end-to-end encryption; true when absent. */
   readonly isEncrypted?: boolean;
+  /** Role attributes of the only routers that the client and the host may use; `r1` and `r2` when absent. */
+  readonly clientRouter?: string;
+  readonly hostRouter?: string;
 }
 
-/** Creates identities, configs, service and policies with the CLI; the client may use only `#r1`, the host only `#r2`. */
+/** Creates identities, configs, service and policies with the CLI; each side may use only its own router. */
 export async function declareService(o: TunnelledServiceOptions): Promise<{ hostFile: string; clientFile: string }> {
   const { cli, name } = o;
   const target = { protocol: "tcp", address: "127.0.0.1", port: o.targetPort };
@@ -41,8 +44,8 @@ export async function declareService(o: TunnelledServiceOptions): Promise<{ host
   );
   const files: string[] = [];
   for (const [side, router, kind] of [
-    ["host", "r2", "Bind"],
-    ["client", "r1", "Dial"],
+    ["host", o.hostRouter ?? "r2", "Bind"],
+    ["client", o.clientRouter ?? "r1", "Dial"],
   ] as const) {
     const identity = `${name}-${side}`;
     const token = join(o.folder, `${identity}.jwt`);

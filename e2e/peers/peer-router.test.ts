@@ -1,0 +1,85 @@
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
+import { type Network, startNetwork } from "../network/network.ts";
+import { PeerCli } from "../network/peer-cli.ts";
+import { peerRouterFile } from "../network/peer-network.ts";
+import { freePorts, Program } from "../network/program.ts";
+import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
+import { peer } from "./peer.ts";
+
+const MIB = 1024 * 1024;
+
+describe.skipIf(peer.isMissing)("a router of the peer on our controller", () => {
+  const folder = makeScratch("router");
+  let network: Network;
+  let cli: PeerCli;
+  let echo: TcpServer;
+  let router: Program;
+  let service: TunnelledService;
+
+  const isOnline = async (): Promise<boolean> => {
+    const { data } = await network.management.listEdgeRouters({ query: { filter: 'name = "p1"' } });
+    return data[0]?.isOnline === true && Object.keys(data[0].supportedProtocols ?? {}).length > 0;
+  };
+
+  beforeAll(async () => {
+    echo = await startEcho();
+    network = await startNetwork(join(folder, "network"));
+    cli = new PeerCli(peer.path, folder);
+    await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
+    const [edgePort = 0, linkPort = 0] = await freePorts(2);
+    await cli.edge("create", "edge-router", "p1", "-o", join(folder, "p1.jwt"), "-t", "-a", "p1");
+    writeFileSync(
+      join(folder, "p1.yml"),
+      peerRouterFile({ folder, name: "p1", controllerPort: network.port, edgePort, linkPort }),
+    );
+    await cli.run("router", "enroll", join(folder, "p1.yml"), "--jwt", join(folder, "p1.jwt"));
+    router = new Program({
+      name: "p1",
+      command: peer.path,
+      args: ["router", "run", join(folder, "p1.yml")],
+      env: { ZITI_HOME: folder },
+      logFile: join(folder, "p1.log"),
+    });
+    await router.ready("being online", isOnline);
+    service = await startTunnelledService({
+      ...{ cli, binary: peer.path, folder, name: "echo", targetPort: echo.port },
+      ...{ clientRouter: "p1", hostRouter: "p1" },
+    });
+    await service.client.ready("a first echo", async () => {
+      await exchange(await openTcp(service.port), 1, 100);
+      return true;
+    });
+  });
+
+  afterAll(async () => {
+    await service?.stop();
+    await router?.stop();
+    await network?.stop();
+    await echo?.close();
+    removeScratch(folder);
+  });
+
+  it("serves the peer's tunnelers", async () => {
+    await exchange(await openTcp(service.port), 2, 16 * MIB);
+    await Promise.all(Array.from({ length: 10 }, async (_, i) => exchange(await openTcp(service.port), i, MIB)));
+  });
+
+  it("comes back after our controller was away, and takes new circuits again", async () => {
+    const open = await openTcp(service.port);
+    open.write("x");
+    await once(open, "data");
+    await network.restartController("SIGKILL");
+    expect(router.isRunning).toBe(true);
+    // The circuit that was open goes on without a controller.
+    await exchange(open, 3, MIB);
+    await router.ready("a new circuit", async () => {
+      await exchange(await openTcp(service.port), 4, 1000);
+      return true;
+    });
+  });
+});
