@@ -1,6 +1,6 @@
 import type { Logger } from "@sallyport/wire";
 import type { Kysely, Transaction } from "kysely";
-import type { ChangeSubscriber } from "../store/change-log.ts";
+import type { ChangeLog } from "../store/change-log.ts";
 import type { Database } from "../store/schema.ts";
 import type { ModelPki } from "./pki-port.ts";
 
@@ -10,7 +10,7 @@ export type Db = Kysely<Database> | Transaction<Database>;
 /** The store as the model uses it (`store/database.ts`). */
 export interface ModelStore {
   readonly db: Kysely<Database>;
-  readonly changes: { subscribe(subscriber: ChangeSubscriber): () => void; caughtUp(): Promise<void> };
+  readonly changes: Pick<ChangeLog, "subscribe" | "caughtUp" | "position">;
   /** READ COMMITTED; repeated when it lost a deadlock; tells the readers of the change log afterwards. */
   transaction<T>(work: (trx: Transaction<Database>) => Promise<T>): Promise<T>;
 }

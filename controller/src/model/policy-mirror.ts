@@ -1,10 +1,10 @@
 import { sql } from "kysely";
 import { type NamedEntity, PolicyIndex, type PolicyRows, type ServicePolicy } from "../policy/policy-index.ts";
 import type { RouterPolicy } from "../policy/router-access.ts";
-import type { Attributed } from "../policy/selector.ts";
+import type { Attributed, RoleSelector, Semantic } from "../policy/selector.ts";
 import { ServiceUpdates, type Stamp } from "../policy/service-updates.ts";
-import { type ChangeRow, currentSnapshot } from "../store/change-log.ts";
-import type { ChangeKind } from "../store/schema.ts";
+import type { ChangeRow } from "../store/change-log.ts";
+import type { ChangeKind, PolicyBefore } from "../store/schema.ts";
 import type { Grant } from "./access.ts";
 import type { Db, ModelContext } from "./context.ts";
 import {
@@ -23,8 +23,8 @@ import {
  */
 export class PolicyMirror {
   readonly #ctx: ModelContext;
-  readonly #updates = new ServiceUpdates();
-  readonly #startedAt: Date;
+  #updates = new ServiceUpdates();
+  #startedAt: Date;
   #index = new PolicyIndex();
   #loaded: Promise<void> | undefined;
   #unsubscribe: (() => void) | undefined;
@@ -56,7 +56,7 @@ export class PolicyMirror {
   /** When the identity's services last changed; until something has, the later of our start and `since`. */
   async lastChange(identity: Attributed, since: Date): Promise<Date> {
     const index = await this.current();
-    this.#updates.advance(await currentSnapshot(this.#ctx.store.db as never));
+    this.#updates.advance(this.#ctx.store.changes.position);
     const policyIds = index.policiesOf(identity).map((policy) => policy.id);
     return this.#updates.lastChange(identity, policyIds, since > this.#startedAt ? since : this.#startedAt);
   }
@@ -76,7 +76,13 @@ export class PolicyMirror {
         await this.#apply(rows);
         this.#updates.advance(snapshot);
       },
-      onReset: () => this.#load(),
+      onReset: async () => {
+        await this.#loaded;
+        // What was missed may concern anybody: everybody looks once.
+        this.#startedAt = this.#ctx.now();
+        this.#updates = new ServiceUpdates();
+        await this.#load();
+      },
     });
     this.#loaded ??= this.#load();
     try {
@@ -104,12 +110,18 @@ export class PolicyMirror {
       return { xid: BigInt(row?.xid ?? 0), at: row?.at ?? this.#ctx.now() };
     };
 
+    const withCheck = (id: string) => this.#index.policiesWithPostureCheck(id);
+    const askedBefore = new Map(keys("posture_check").map((id) => [id, withCheck(id)]));
     // Entities first: a policy that names one made in the same transaction finds it.
     for (const kind of ["router", "posture_check"] as const) {
       await replace(keys(kind), await attributed(db, kind, keys(kind)), {
         put: (entity) => (kind === "router" ? this.#index.putRouter(entity) : this.#index.putPostureCheck(entity)),
         remove: (id) => (kind === "router" ? this.#index.removeRouter(id) : this.#index.removePostureCheck(id)),
       });
+    }
+    for (const id of keys("posture_check")) {
+      const concerned = new Set([...(askedBefore.get(id) ?? []), ...withCheck(id)]);
+      this.#updates.serviceChanged(concerned, stampOf("posture_check", id));
     }
     const services = await attributed(db, "service", keys("service"));
     const policyIds = (id: string) => this.#index.policiesOfService(id).map((policy) => policy.id);
@@ -131,9 +143,15 @@ export class PolicyMirror {
         this.#index.removeServicePolicy(id);
         this.#updates.forgetPolicy(id);
       } else this.#index.putServicePolicy(now);
-      const selectors = [old, now].flatMap((each) =>
+      const selectors: { selector: RoleSelector; semantic: Semantic }[] = [old, now].flatMap((each) =>
         each === undefined ? [] : [{ selector: each.identities, semantic: each.semantic }],
       );
+      // States between two of ours, when it changed more than once.
+      for (const { key, before } of byKind.get("service_policy") ?? []) {
+        const between = key === id ? (before as PolicyBefore | null) : null;
+        const selector = between?.sides.identity;
+        if (between && selector) selectors.push({ selector, semantic: between.semantic });
+      }
       this.#updates.policyChanged(selectors, stampOf("service_policy", id));
     }
     await replace(
