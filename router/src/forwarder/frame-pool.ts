@@ -19,8 +19,11 @@ export class KeptFrame implements FrameView {
   readonly carriesHeartbeat = false;
   /** Payload flags, for frames made here. */
   flags = 0;
+  /** Which of the pool's sizes it has; -1: none. */
+  readonly sizeClass: number;
 
-  constructor(size: number) {
+  constructor(size: number, sizeClass = -1) {
+    this.sizeClass = sizeClass;
     this.buffer = Buffer.allocUnsafeSlow(size);
   }
 
@@ -64,7 +67,7 @@ export class FramePool {
     for (let i = 0; i < SIZES.length; i++) {
       if ((SIZES[i] as number) >= size) {
         const frame = this.#free[i]?.pop();
-        if (frame === undefined) return new KeptFrame(SIZES[i] as number);
+        if (frame === undefined) return new KeptFrame(SIZES[i] as number, i);
         this.#freeBytes -= frame.buffer.length;
         return frame;
       }
@@ -75,9 +78,9 @@ export class FramePool {
   /** Returns a frame got from {@link take}; the caller must not touch it afterwards. */
   give(frame: KeptFrame): void {
     const size = frame.buffer.length;
-    const index = SIZES.indexOf(size as (typeof SIZES)[number]);
-    if (index < 0 || this.#freeBytes + size > this.#maxFreeBytes) return;
+    const list = this.#free[frame.sizeClass];
+    if (list === undefined || this.#freeBytes + size > this.#maxFreeBytes) return;
     this.#freeBytes += size;
-    this.#free[index]?.push(frame);
+    list.push(frame);
   }
 }
