@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ApiClient, createClient } from "@sallyport/api";
 import { enroll } from "@sallyport/sdk";
@@ -61,6 +61,8 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
     for (const name of [...programs.keys()].toReversed()) await programs.get(name)?.stop();
   };
   try {
+    // As root, the database runs under another user, who must be able to pass; else its folder would lie outside of ours.
+    chmodSync(folder, 0o711);
     const controllerFolder = join(folder, "controller");
     const controllerFile = join(controllerFolder, "controller.yml");
     await finish(

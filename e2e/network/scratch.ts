@@ -1,10 +1,12 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A folder of its own for a suite. */
+/** A folder of its own for a suite. Others may pass through it: as root, a controller's embedded database runs under another user. */
 export function makeScratch(name: string): string {
-  return mkdtempSync(join(tmpdir(), `sallyport-${name}-`));
+  const folder = mkdtempSync(join(tmpdir(), `sallyport-${name}-`));
+  chmodSync(folder, 0o711);
+  return folder;
 }
 
 /** Removes it, unless `SALLYPORT_KEEP` is set: then the logs of a failed run stay. */
