@@ -58,17 +58,19 @@ export function single(value: unknown): string | undefined {
 
 function inputError(where: "body" | "query", error: z.ZodError, input: unknown): ApiError {
   const rank = (issue: z.core.$ZodIssue) => (isMalformed(issue, valueAt(input, issue.path)) ? 0 : 1);
-  const [issue] = error.issues.toSorted((a, b) => rank(a) - rank(b));
+  const name = (issue: z.core.$ZodIssue) => issue.path.join(".");
+  // Which of several is told is the peer's choice, too: wrong types first, then by name.
+  const [issue] = error.issues.toSorted((a, b) => rank(a) - rank(b) || (name(a) < name(b) ? -1 : 1));
   if (issue === undefined) return apiError("COULD_NOT_VALIDATE");
   const value = valueAt(input, issue.path);
-  const field = issue.path.length === 0 ? where : issue.path.join(".");
-  const name = `${field} in ${where}`;
+  const field = name(issue) || where;
+  const place = `${field} in ${where}`;
   if (where === "body" && isMalformed(issue, value)) {
     const expected = issue.code === "invalid_type" ? issue.expected : "one of the documented shapes";
-    const text = `${name} must be ${expected}, not ${Array.isArray(value) ? "array" : typeof value}`;
+    const text = `${place} must be ${expected}, not ${Array.isArray(value) ? "array" : typeof value}`;
     return apiError("COULD_NOT_PARSE_BODY", unhandledCause(text));
   }
-  return apiError("COULD_NOT_VALIDATE", fieldCause(field, reason(name, issue, value), secretless(field, value)));
+  return apiError("COULD_NOT_VALIDATE", fieldCause(field, reason(place, issue, value), secretless(field, value)));
 }
 
 /** A value of the wrong type, which the peer's decoder refuses before any rule is looked at. */

@@ -324,7 +324,7 @@ describe("bad input", () => {
       { message: "name in body must be string, not number" },
     ],
     ["", "COULD_NOT_VALIDATE", { field: "body", reason: "body in body is required" }],
-    ["null", "COULD_NOT_VALIDATE", { field: "name", reason: "name in body is required" }],
+    ["null", "COULD_NOT_VALIDATE", { field: "encryptionRequired", reason: "encryptionRequired in body is required" }],
     [
       '{"name":"\\u0000","encryptionRequired":true}',
       "COULD_NOT_VALIDATE",
