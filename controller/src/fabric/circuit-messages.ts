@@ -212,7 +212,7 @@ export class CircuitMessages {
         continue;
       }
       log.info({ circuitId, routerId: router.id }, "a router cannot forward a circuit");
-      rerouter.forwardFault(circuitId).catch((err: unknown) => log.error({ circuitId, err }, "rerouting failed"));
+      rerouter.forwardFault(circuitId);
     }
   }
 

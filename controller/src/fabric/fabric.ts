@@ -184,7 +184,7 @@ export class Fabric {
   updateLink(id: string, change: { readonly staticCost?: number; readonly isDown?: boolean }): LinkState | undefined {
     const link = this.#mesh.links.update(id, change);
     if (link === undefined) return undefined;
-    if (link.isDown) this.#background(this.#rerouter.linkLost(id), "rerouting circuits off a link that was taken down");
+    if (link.isDown) this.#rerouter.linkLost(id);
     return { ...link, cost: linkCost(link) };
   }
 
@@ -214,6 +214,7 @@ export class Fabric {
     if (this.#isClosed) return;
     this.#isClosed = true;
     for (const stop of this.#stopping.reverse()) stop();
+    this.#rerouter.close();
     this.#exchange.close();
     const routers = this.#mesh.routers();
     for (const router of routers) router.channel.close(new Error("the controller is shutting down"));
@@ -259,7 +260,7 @@ export class Fabric {
     this.#sessions.connected(router);
     this.#peers.connected(router);
     this.#background(this.#validation.connected(router), "looking up the router's terminators");
-    this.#background(this.#rerouter.routerSettled(router.id), "moving circuits that waited for the router");
+    this.#rerouter.routerSettled(router.id);
     // The entity may have changed between admission and now, unseen.
     this.#background(this.#refresh(router.id), "reading the router again");
   }
@@ -288,9 +289,9 @@ export class Fabric {
     this.#identities.forget(routerId);
     this.#linkMessages.forgetDialedBy(routerId);
     for (const link of this.#mesh.links.of(routerId)) {
-      this.#background(this.#rerouter.linkLost(link.id), "rerouting circuits of a router that is gone");
+      this.#rerouter.linkLost(link.id);
     }
-    this.#background(this.#rerouter.routerSettled(routerId), "ending circuits of a router that is gone");
+    this.#rerouter.routerSettled(routerId);
   }
 
   #changed(change: ModelChange): void {
@@ -366,7 +367,7 @@ export class Fabric {
 
   #cycle(): void {
     this.#mesh.links.sweep(Date.now());
-    this.#background(this.#rerouter.improve(), "smart rerouting");
+    this.#rerouter.improve();
   }
 
   #background(work: Promise<unknown>, what: string): void {

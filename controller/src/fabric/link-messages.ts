@@ -79,9 +79,9 @@ export class LinkMessages {
   }
 
   #lost(link: Link): void {
-    const { rerouter, events, log } = this.#parts;
+    const { rerouter, events } = this.#parts;
     events.emit({ kind: "link-faulted", link });
-    rerouter.linkLost(link.id).catch((err: unknown) => log.error({ linkId: link.id, err }, "rerouting failed"));
+    rerouter.linkLost(link.id);
   }
 
   #report(router: RouterConnection, body: ctrlPb.RouterLinks): void {

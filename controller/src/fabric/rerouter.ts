@@ -7,6 +7,7 @@ import type { Path } from "./path.ts";
 import { planSmartReroutes } from "./reroute-plan.ts";
 import type { RouteExchange } from "./route-exchange.ts";
 import type { CircuitRoute } from "./route-plan.ts";
+import { WorkLane } from "./work-lane.ts";
 
 export interface RerouterParts {
   readonly mesh: Mesh;
@@ -20,6 +21,8 @@ export interface RerouterParts {
 
 /** Paths tried before a circuit is given up. */
 const TRIES = 2;
+/** Circuits moved side by side: routers drop route messages that they cannot queue. */
+const MOVES_AT_ONCE = 200;
 
 /**
  * Moves circuits to other paths between the same two routers, when a link of theirs is gone or a much cheaper path has appeared. A circuit without a path
@@ -34,47 +37,63 @@ export class Rerouter {
   /** Circuits to move as soon as both their ends are connected. */
   readonly #postponed = new Set<string>();
 
+  readonly #lane: WorkLane;
+
   constructor(parts: RerouterParts) {
     this.#parts = parts;
+    this.#lane = new WorkLane(MOVES_AT_ONCE, Number.POSITIVE_INFINITY, (err) =>
+      parts.log.error({ err }, "a circuit could not be moved"),
+    );
   }
 
   /** A link may not carry circuits any more. */
-  async linkLost(linkId: string): Promise<void> {
-    await Promise.all(this.#parts.circuits.overLink(linkId).map((c) => this.#moveOrEnd(c.id)));
+  linkLost(linkId: string): void {
+    for (const { id } of this.#parts.circuits.overLink(linkId)) this.#queue(id, (c) => c.route.links.includes(linkId));
   }
 
   /** A router cannot forward this circuit. */
-  async forwardFault(circuitId: string): Promise<void> {
-    await this.#moveOrEnd(circuitId);
+  forwardFault(circuitId: string): void {
+    this.#queue(circuitId);
   }
 
   /** A router is connected again, or given up: what waited for it is decided now. */
-  async routerSettled(routerId: string): Promise<void> {
+  routerSettled(routerId: string): void {
     const { circuits } = this.#parts;
-    const due = [...this.#postponed].filter((id) => {
-      const circuit = circuits.get(id);
-      return circuit === undefined || isEnd(circuit, routerId);
-    });
-    for (const id of due) this.#postponed.delete(id);
-    await Promise.all(due.map((id) => this.#moveOrEnd(id)));
+    for (const circuitId of this.#postponed) {
+      const circuit = circuits.get(circuitId);
+      if (circuit !== undefined && !isEnd(circuit, routerId)) continue;
+      this.#postponed.delete(circuitId);
+      this.#queue(circuitId);
+    }
   }
 
   /** Moves the few dearest circuits to clearly cheaper paths. Called every cycle. */
-  async improve(): Promise<void> {
+  improve(): void {
     const { mesh, circuits, options, log } = this.#parts;
-    const movable = circuits.all().map((circuit) => ({ ...circuit.route, id: circuit.id, circuit }));
+    const movable = circuits.all().map(({ id, route }) => ({ ...route, id }));
     const plan = planSmartReroutes(
       movable,
       (way) => mesh.costOf(way),
       (from, to) => mesh.paths().path(from, to),
       options,
     );
-    await Promise.all(
-      plan.map(async ({ circuit: { id }, path, gain }) => {
-        log.info({ circuitId: id, gain, path: path.routers }, "a circuit moves to a cheaper path");
-        await this.#moveOrEnd(id, path);
-      }),
-    );
+    for (const { circuit, path, gain } of plan) {
+      log.info({ circuitId: circuit.id, gain, path: path.routers }, "a circuit moves to a cheaper path");
+      this.#lane.offer(() => this.#moveOrEnd(circuit.id, path));
+    }
+  }
+
+  /** `isNeeded` is asked again when it is the circuit's turn: it may have been moved since. */
+  #queue(circuitId: string, isNeeded: (circuit: Circuit) => boolean = () => true): void {
+    this.#lane.offer(async () => {
+      const circuit = this.#parts.circuits.get(circuitId);
+      if (circuit !== undefined && isNeeded(circuit)) await this.#moveOrEnd(circuitId);
+    });
+  }
+
+  /** Drops what waits. */
+  close(): void {
+    this.#lane.close();
   }
 
   async #moveOrEnd(circuitId: string, firstPath?: Path): Promise<void> {
