@@ -20,6 +20,10 @@ import { translated } from "./store-errors.ts";
 export type ConfigTypeRow = Selectable<ConfigTypeTable>;
 export type ConfigRow = Selectable<ConfigTable>;
 
+type ConfigTypeChange = Omit<z.output<typeof configTypePatch>, "schema"> & {
+  readonly schema?: Record<string, unknown> | null | undefined;
+};
+
 /** Config types, and the configs that fulfil their schemas. */
 export class Configs {
   readonly #ctx: ModelContext;
@@ -44,16 +48,17 @@ export class Configs {
     return id;
   }
 
-  async updateType(id: string, change: z.output<typeof configTypePatch>): Promise<void> {
+  /** Applies the fields that are present; a schema of null is removed. */
+  async updateType(id: string, change: ConfigTypeChange): Promise<void> {
     if (change.name !== undefined) this.#requireTypeName(change.name);
-    if (change.schema !== undefined) this.#schemas.requireSchema(change.schema);
+    if (change.schema !== undefined && change.schema !== null) this.#schemas.requireSchema(change.schema);
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
         const { numUpdatedRows } = await trx
           .updateTable("config_type")
           .set({
             name: change.name,
-            schema: json(change.schema),
+            schema: change.schema === null ? null : json(change.schema),
             tags: json(change.tags),
             updated_at: this.#ctx.now(),
           })
@@ -67,10 +72,8 @@ export class Configs {
   }
 
   /** PUT: as {@link updateType}, but a schema that is left out is removed. */
-  async replaceType(id: string, type: z.output<typeof configTypeCreate>): Promise<void> {
-    await this.updateType(id, type);
-    if (type.schema !== undefined) return;
-    await this.#ctx.store.db.updateTable("config_type").set({ schema: null }).where("id", "=", id).execute();
+  replaceType(id: string, type: z.output<typeof configTypeCreate>): Promise<void> {
+    return this.updateType(id, { ...type, schema: type.schema ?? null });
   }
 
   /** @throws ApiError 409 while configs of the type exist */

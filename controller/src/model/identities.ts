@@ -15,7 +15,7 @@ import type { Db, ModelContext } from "./context.ts";
 import type { Enrollments } from "./enrollments.ts";
 import { found, json, requireName } from "./entity.ts";
 import { roleAttributes } from "./role-selector.ts";
-import { dropFromPolicies, endApiSessions, endSessions } from "./session-removal.ts";
+import { dropFromPolicies, endApiSessions } from "./session-removal.ts";
 import { translated } from "./store-errors.ts";
 
 export type IdentityRow = Selectable<IdentityTable>;
@@ -264,11 +264,6 @@ export class Identities {
       .values({ identity_id: id, ...values })
       .onConflict((conflict) => conflict.column("identity_id").doUpdateSet(values))
       .execute();
-  }
-
-  /** Ends the sessions of one service and type, when the identity has lost that access. */
-  async endSessionsFor(db: Db, id: string, serviceId: string, type: "Dial" | "Bind"): Promise<void> {
-    await endSessions(db, sql`s.identity_id = ${id} AND s.service_id = ${serviceId} AND s.type = ${type}`);
   }
 
   async #locked(trx: Db, id: string): Promise<IdentityRow> {

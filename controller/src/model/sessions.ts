@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { apiError, fieldError, notFound } from "@sallyport/api";
-import { type Selectable, sql } from "kysely";
+import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import { appendChange } from "../store/change-log.ts";
 import { timeOrderedId } from "../store/ids.ts";
 import type { DialBind, SessionTable, Tags } from "../store/schema.ts";
@@ -102,14 +102,16 @@ export class Sessions {
     return rows;
   }
 
-  /** Ends the sessions that no policy allows any more; administrators keep theirs. Answers how many. */
-  async endUnauthorized(identityIds?: readonly string[]): Promise<number> {
-    const { db } = this.#ctx.store;
+  /**
+   * Ends the sessions that no policy allows any more; administrators keep theirs. Answers how many.
+   * @param among where to look: a condition on the session `s`, its identity `i` and its service `v`
+   */
+  async endUnauthorized(among: RawBuilder<SqlBool> = sql<SqlBool>`true`): Promise<number> {
     const { rows } = await sql<{ id: string }>`
       SELECT s.id FROM session s JOIN identity i ON i.id = s.identity_id JOIN service v ON v.id = s.service_id
-      WHERE NOT i.is_admin ${identityIds === undefined ? sql`` : sql`AND i.id = ANY (${identityIds}::text[])`}
+      WHERE NOT i.is_admin AND ${among}
       AND NOT EXISTS (SELECT 1 FROM service_policy p WHERE p.type = s.type
-        AND ${joined("identity", "i")} AND ${joined("service", "v")})`.execute(db);
+        AND ${joined("identity", "i")} AND ${joined("service", "v")})`.execute(this.#ctx.store.db);
     if (rows.length === 0) return 0;
     const ids = rows.map((row) => row.id);
     const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, sql`s.id = ANY (${ids}::text[])`));

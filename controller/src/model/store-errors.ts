@@ -1,5 +1,6 @@
 /** Turns what PostgreSQL's constraints refuse into the errors of the API (docs/api.md, "Errors"). */
 import { type ApiError, apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
+import { ENTITY_NAMES } from "./entity.ts";
 
 interface PgError {
   readonly code: string;
@@ -10,19 +11,6 @@ interface PgError {
 
 const UNIQUE_VIOLATION = "23505";
 const FOREIGN_KEY_VIOLATION = "23503";
-
-/** Tables by the name that error texts use for what they hold. */
-const SINGULAR: Readonly<Record<string, string>> = {
-  auth_policy: "auth policy",
-  ext_jwt_signer: "external JWT signer",
-  config_type: "config type",
-  router: "router",
-  service_policy: "service policy",
-  edge_router_policy: "edge router policy",
-  service_edge_router_policy: "service edge router policy",
-  posture_check: "posture check",
-  api_session: "api session",
-};
 
 /** Unique columns by constraint: the API's field, and the collection named in the reason. */
 const UNIQUE_FIELDS: Readonly<Record<string, { field: string; store: string }>> = {
@@ -69,15 +57,20 @@ function translation(error: PgError): ApiError | undefined {
   if (error.code === FOREIGN_KEY_VIOLATION) {
     const missing = /=\((.*)\) is not present in table "(\w+)"/.exec(error.detail ?? "");
     if (missing !== null) {
-      return notFound(SINGULAR[missing[2] ?? ""] ?? missing[2] ?? "entity", (missing[1] ?? "").split(", ")[0] ?? "");
+      return notFound(nameOf(missing[2] ?? ""), (missing[1] ?? "").split(", ")[0] ?? "");
     }
     const used = /=\((.*)\) is still referenced from table "(\w+)"/.exec(error.detail ?? "");
     if (used !== null) {
-      const by = SINGULAR[used[2] ?? ""] ?? used[2];
-      return apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", unhandledCause(`${used[1]} is referenced by a ${by}`));
+      const cause = unhandledCause(`${used[1]} is referenced by: ${nameOf(used[2] ?? "")}`);
+      return apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
     }
   }
   return undefined;
+}
+
+/** How error texts name what a table holds. */
+function nameOf(table: string): string {
+  return new Map<string, string>(Object.entries(ENTITY_NAMES)).get(table) ?? table;
 }
 
 function isPgError(error: unknown): error is PgError {

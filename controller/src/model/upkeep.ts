@@ -1,5 +1,7 @@
+import { type SqlBool, sql } from "kysely";
 import type { ChangeRow } from "../store/change-log.ts";
 import type { ModelContext } from "./context.ts";
+import { lostAccess } from "./lost-access.ts";
 import type { Model } from "./model.ts";
 
 const SWEEP_MS = 5_000;
@@ -43,44 +45,44 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
 
   // One check at a time; what changes while it runs is covered by one more.
   let isChecking = false;
-  let isStale = false;
-  let everybody = false;
-  const identities = new Set<string>();
-  const checkAccess = async (ids?: readonly string[]) => {
-    isStale = true;
-    if (ids === undefined) everybody = true;
-    for (const id of ids ?? []) identities.add(id);
+  let unchecked: (ChangeRow[] | "everything")[] = [];
+  const checkAccess = async (changes: ChangeRow[] | "everything") => {
+    unchecked.push(changes);
     if (isChecking) return;
     isChecking = true;
     try {
-      while (isStale && !stopped) {
-        isStale = false;
-        const whose = everybody ? undefined : [...identities];
-        everybody = false;
-        identities.clear();
-        const ended = await model.sessions.endUnauthorized(whose);
+      while (unchecked.length > 0 && !stopped) {
+        const batch = unchecked;
+        unchecked = [];
+        const isEverything = batch.includes("everything");
+        const rows = batch.flatMap((each) => (each === "everything" ? [] : each));
+        const among = isEverything ? sql<SqlBool>`true` : lostAccess(rows);
+        const ended = among === undefined ? 0 : await model.sessions.endUnauthorized(among);
         if (ended > 0) ctx.log.info({ ended }, "sessions ended that policy no longer allows");
       }
+    } catch (error) {
+      // What was to be checked is not known any more: the next sweep checks everything.
+      unchecked.push("everything");
+      throw error;
     } finally {
       isChecking = false;
     }
   };
 
-  const sweeper = setInterval(() => run("sweep", sweep), SWEEP_MS).unref();
+  const sweeper = setInterval(() => {
+    run("sweep", sweep);
+    if (unchecked.length > 0) run("access", () => checkAccess([]));
+  }, SWEEP_MS).unref();
   const flusher = setInterval(() => run("flush", () => model.apiSessions.flush()), FLUSH_MS).unref();
-  const mayTakeAccess = (row: ChangeRow) => ACCESS_KINDS.has(row.kind) && row.op !== "create";
   const unsubscribe = ctx.store.changes.subscribe({
     name: "upkeep",
     onChanges: (rows) => {
-      const taking = rows.filter(mayTakeAccess);
-      if (taking.length === 0) return;
-      const isPersonal = taking.every((row) => row.kind === "identity");
-      const ids = isPersonal ? taking.map((row) => row.key) : undefined;
-      run("access", () => checkAccess(ids));
+      const taking = rows.filter((row) => ACCESS_KINDS.has(row.kind) && row.op !== "create");
+      if (taking.length > 0) run("access", () => checkAccess(taking));
     },
-    onReset: () => run("access", checkAccess),
+    onReset: () => run("access", () => checkAccess("everything")),
   });
-  run("access", checkAccess);
+  run("access", () => checkAccess("everything"));
   // Loaded before the first request needs it, and stamping changes from the beginning.
   run("policy", () => model.policy.current());
 
