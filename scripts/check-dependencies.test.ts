@@ -13,7 +13,7 @@ describe("dependency rules", () => {
     ["controller/src/policy/index.ts", 'import { readFileSync } from "node:fs";'],
     ["controller/src/model/identity.ts", 'import { fabric } from "../fabric/fabric.ts";'],
     ["router/src/forwarder/forwarder.ts", 'export { x } from "../config/load.ts";'],
-    ["router/src/edge/listener.ts", 'const x = await import("../control/control-plane.ts");'],
+    ["router/src/edge/listener.ts", 'const x = await import("../control/controllers.ts");'],
     ["controller/src/main.ts", 'import "@sallyport/router";'],
   ])("refuses %s: %s", (file, source) => {
     expect(specifiers(file, `\n${source}`)).toHaveLength(1);
