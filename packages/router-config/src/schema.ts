@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { PlainScalar } from "./plain-scalar.ts";
-import { boolean, duration, expected, hostPort, integer, oneOf, text } from "./scalars.ts";
+import { boolean, duration, hostPort, integer, oneOf, scalar, text } from "./scalars.ts";
 import { ignored, section } from "./section.ts";
 import { ctrl } from "./sections/ctrl.ts";
 import { edge } from "./sections/edge.ts";
@@ -10,10 +10,9 @@ import { link } from "./sections/link.ts";
 import { dialers, listeners } from "./sections/listeners.ts";
 import { healthChecks, metrics, profile, trace, web } from "./sections/observe.ts";
 
-const version = z.transform((input: 3, ctx): 3 => {
-  const value: unknown = (input as unknown) instanceof PlainScalar ? (input as unknown as PlainScalar).value : input;
-  return value === 3 ? 3 : expected(ctx, "3, the only version of this file", input);
-});
+const version = scalar<3, 3>("3, the only version of this file", (input) =>
+  (input instanceof PlainScalar ? input.value : input) === 3 ? 3 : undefined,
+);
 
 const clamp = (value: number, min: number, max: number) => Math.min(Math.max(value, min), max);
 

@@ -13,6 +13,8 @@ export function inactiveSettings(config: RouterConfig): string[] {
   say(config.plugins.length > 0, "plugins: Go plug-ins cannot be loaded");
   say(config.proxy?.type === "http", "proxy: controllers and routers are dialled directly");
   say(config.enableDebugOps, "enableDebugOps: there is no agent");
+  const { enabled, maxSize } = config.ctrl.rateLimiter;
+  say(!enabled || maxSize !== 250, "ctrl.rateLimiter: forwarder.rateLimitedWorkerCount bounds what is asked at a time");
   say(config.edge?.apiProxy !== undefined, "edge.apiProxy: the controller's API is not proxied");
   const kinds = new Set(config.listeners.map((listener) => listener.binding).filter((binding) => binding !== "edge"));
   for (const binding of kinds) lines.push(`listeners[${binding}]: this binding does not listen`);

@@ -20,8 +20,8 @@ export class NoControllerError extends ControlError {
 }
 
 /**
- * The controller refused an edge request. `edgeCode` is the number the wire carried (docs/protocol/control.md,
- * "Edge errors"), the message is the controller's text and is what an SDK is told.
+ * The controller refused an edge request. `edgeCode` is the number the wire carried (docs/protocol/fabric.md,
+ * "Errors"), the message is the controller's text and is what an SDK is told.
  */
 export class EdgeCtrlError extends ControlError {
   override readonly name = "EdgeCtrlError";

@@ -1,6 +1,6 @@
 import type { Address } from "@sallyport/wire";
 import { z } from "zod";
-import { address, advertised, cidr, duration, name, text, textList } from "../scalars.ts";
+import { address, advertised, cidr, duration, name, scalar, text, textList } from "../scalars.ts";
 import { ignored, section } from "../section.ts";
 import { channelKeys } from "./channel.ts";
 import { xgressKeys } from "./xgress.ts";
@@ -69,17 +69,21 @@ const proxy = <const T extends string>(kind: T, protocols: readonly string[]) =>
     options: entry.options,
   }));
 
-const tunnelMode = z.transform((input: string, ctx): string => {
-  const value = typeof input === "string" ? input : "";
-  if (/^(?:host|proxy|tproxy|tproxy:.+)$/.test(value)) return value;
-  return missing(ctx, [], "one of host, proxy, tproxy");
-});
+const tunnelMode = scalar<string, string>("one of host, proxy, tproxy", (input) =>
+  typeof input === "string" && /^(?:host|proxy|tproxy|tproxy:.+)$/.test(input) ? input : undefined,
+);
+
+interface ProxyService {
+  readonly service: string;
+  readonly port: number;
+  readonly protocol: "tcp" | "udp";
+}
 
 const proxyServices = z.array(
-  z.transform((input: string, ctx): { service: string; port: number; protocol: "tcp" | "udp" } => {
+  scalar<string, ProxyService>("<service>:<port>", (input) => {
     const match = /^(.+?):(\d{1,5})(?::(tcp|udp))?$/.exec(typeof input === "string" ? input : "");
     const port = Number(match?.[2]);
-    if (match === null || port < 1 || port > 65_535) return missing(ctx, [], "<service>:<port>");
+    if (match === null || port < 1 || port > 65_535) return undefined;
     return { service: match[1] ?? "", port, protocol: match[3] === "udp" ? "udp" : "tcp" };
   }),
   "a list of <service>:<port>",

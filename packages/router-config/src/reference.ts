@@ -1,0 +1,113 @@
+import { writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { formatDuration } from "./duration.ts";
+import { routerConfigSchema } from "./schema.ts";
+import { xgressKeys } from "./sections/xgress.ts";
+
+interface Row {
+  readonly key: string;
+  readonly what: string;
+  readonly standard: string;
+}
+
+/** What the schema's nodes look like from outside; the parts that the page needs. */
+interface Node {
+  readonly description?: string | undefined;
+  readonly _zod: {
+    readonly def: {
+      readonly type: string;
+      readonly shape?: Readonly<Record<string, Node>>;
+      readonly innerType?: Node;
+      readonly in?: Node;
+      readonly element?: Node;
+      readonly options?: readonly Node[];
+      readonly values?: readonly unknown[];
+      readonly defaultValue?: unknown;
+    };
+  };
+}
+
+const XGRESS = new Set(Object.keys(xgressKeys));
+
+/** Every key of the file with its kind, bounds and default, as a Markdown page made from the schema. */
+export function configReference(): string {
+  const rows: Row[] = [];
+  walk(routerConfigSchema as unknown as Node, "", "required", rows);
+  const flow: Row[] = [];
+  for (const [key, node] of Object.entries(xgressKeys)) walk(node as unknown as Node, key, "required", flow);
+  const sections = Map.groupBy(rows, (row) => /^\w+/.exec(row.key)?.[0] ?? "");
+  const parts = [...sections].map(([name, list]) => `## ${name}\n\n${table(list)}`);
+  return `# Keys of the router's configuration file
+
+Generated from the schema in \`packages/router-config\` by \`node packages/router-config/src/reference.ts\`; do not edit.
+What they are for is in [router.md](../router.md). A key without a default may be left out unless it is *required* where its section is
+present. \`[]\` stands for each entry of a list, \`listeners[edge]\` for each of that binding.
+
+${parts.join("\n\n")}
+
+## Flow control
+
+Under \`options\` of every entry of \`listeners\` and \`dialers\`.
+
+${table(flow)}
+`;
+}
+
+function table(rows: readonly Row[]): string {
+  const lines = rows.map((row) => `| \`${row.key}\` | ${row.what.replaceAll(/[|<]/g, "\\$&")} | ${row.standard} |`);
+  return ["| Key | Value | Default |", "|---|---|---|", ...lines].join("\n");
+}
+
+function walk(node: Node, key: string, standard: string, rows: Row[]): void {
+  const { def } = node._zod;
+  switch (def.type) {
+    case "optional":
+      if (def.innerType !== undefined) walk(def.innerType, key, "", rows);
+      return;
+    case "default":
+    case "prefault":
+      if (def.innerType !== undefined) walk(def.innerType, key, showDefault(def.defaultValue, def.innerType), rows);
+      return;
+    case "pipe":
+      if (def.in !== undefined) walk(def.in, key, standard, rows);
+      return;
+    case "array":
+      if (def.element !== undefined) walk(def.element, `${key}[]`, "", rows);
+      return;
+    case "union":
+      for (const option of def.options ?? []) walk(option, key.replace(/\[\]$/, `[${bindingOf(option)}]`), "", rows);
+      return;
+    case "object":
+      for (const [name, child] of Object.entries(def.shape ?? {})) {
+        const isFlow = XGRESS.has(name) && /(listeners|dialers).*options$/.test(key) && !key.startsWith("link");
+        const isBinding = name === "binding" && child._zod.def.type === "literal";
+        if (!isFlow && !isBinding) walk(child, key === "" ? name : `${key}.${name}`, "required", rows);
+      }
+      return;
+    case "record":
+      rows.push({ key, what: "a mapping", standard });
+      return;
+    case "transform":
+      rows.push({ key, what: node.description ?? "", standard });
+      return;
+    default:
+      // Keys that mean nothing here are accepted and not listed.
+      return;
+  }
+}
+
+function bindingOf(option: Node): string {
+  const shape = option._zod.def.in?._zod.def.shape ?? option._zod.def.shape;
+  return String(shape?.binding?._zod.def.values?.[0] ?? "");
+}
+
+function showDefault(value: unknown, inner: Node): string {
+  if (typeof value === "number" && /^a duration/.test(inner.description ?? "")) return `\`${formatDuration(value)}\``;
+  if (Array.isArray(value)) return value.length === 0 ? "" : `\`[${value.join(", ")}]\``;
+  return typeof value === "object" ? "" : `\`${String(value)}\``;
+}
+
+/** Where the page lies. */
+export const referencePage = fileURLToPath(new URL("../../../docs/reference/router-config.md", import.meta.url));
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await writeFile(referencePage, configReference());
