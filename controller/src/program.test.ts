@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { testDatabase } from "./store/testing.ts";
 
 const PROGRAM = new URL("./main.ts", import.meta.url).pathname;
 
@@ -80,15 +81,15 @@ describe("sallyport-controller", { timeout: 120_000 }, () => {
 
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), "sallyport-program-"));
+    // As root, the database runs under another user, who must be able to pass.
+    await chmod(dir, 0o711);
     file = join(dir, "net", "controller.yml");
     port = await freePort();
     firstInit = await run(["init", "--dir", join(dir, "net"), "--host", "127.0.0.1", "--api-port", String(port)]);
     password = /password: (\S+)/.exec(firstInit.out)?.[1] ?? "";
   }, 120_000);
   afterAll(async () => {
-    // As root the database may lie elsewhere: see data-folder.ts.
-    const elsewhere = /^ {2}dir: (\/.*)$/m.exec(await readFile(file, "utf8").catch(() => ""))?.[1];
-    for (const folder of [dir, elsewhere]) if (folder) await rm(folder, { recursive: true, force: true });
+    await rm(dir, { recursive: true, force: true });
   });
 
   it("says its version and how it is used", async () => {
@@ -203,6 +204,37 @@ describe("sallyport-controller", { timeout: 120_000 }, () => {
     taken.close();
     const wrong = await run(["run", file], { SALLYPORT_SECRET_KEY: Buffer.alloc(32).toString("base64") });
     expect(wrong).toMatchObject({ status: 1, err: expect.stringContaining("made under another secret key") });
+  });
+
+  it("works on a PostgreSQL of the user's, given by URL", async () => {
+    const { connection, drop } = await testDatabase();
+    const url = `postgres://${connection.user}@localhost/${connection.database}?host=${encodeURIComponent(connection.host)}`;
+    const place = join(dir, "url");
+    const args = [
+      "--dir",
+      place,
+      "--host",
+      "127.0.0.1",
+      "--api-port",
+      String(await freePort()),
+      "--ctrl-port",
+      String(await freePort()),
+    ];
+    expect(await run(["init", ...args, "--database-url", url])).toMatchObject({ status: 0, err: "" });
+    const controller = await startController(join(place, "controller.yml"));
+    const { apiPort, ctrlPort } = JSON.parse(
+      controller
+        .log()
+        .split("\n")
+        .find((line) => line.includes("controller ready")) ?? "{}",
+    );
+    expect(apiPort).not.toBe(ctrlPort);
+    expect((await call(apiPort, "GET", "/version")).status).toBe(200);
+    await expect(call(ctrlPort, "GET", "/version")).rejects.toThrow();
+    controller.child.kill("SIGTERM");
+    expect(await controller.ended).toBe(0);
+    expect(controller.log()).not.toContain("?host=");
+    await drop();
   });
 
   it("init refuses an administrator that the API would refuse, and makes nothing", async () => {

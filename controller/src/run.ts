@@ -30,6 +30,13 @@ export async function runController(file: string, { env, productVersion }: RunEn
     ask();
   };
   for (const name of SIGNALS) process.on(name, onSignal);
+  // What nobody handled leaves the process in an unknown state: stop in order, and let whoever watches us start us again.
+  const onFault = (error: unknown) => {
+    log.error({ error }, "an error that nothing handled: stopping");
+    status = 1;
+    ask();
+  };
+  for (const name of FAULTS) process.on(name, onFault);
   try {
     controller = await startController({
       config,
@@ -47,12 +54,14 @@ export async function runController(file: string, { env, productVersion }: RunEn
   } finally {
     if (controller) await stopInTime(controller, log);
     for (const name of SIGNALS) process.removeAllListeners(name);
+    for (const name of FAULTS) process.off(name, onFault);
   }
   log.info({}, "controller stopped");
   return status;
 }
 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+const FAULTS = ["uncaughtException", "unhandledRejection"] as const;
 
 async function stopInTime(controller: Controller, log: Logger): Promise<void> {
   const timer = setTimeout(() => {
