@@ -1,5 +1,3 @@
-import { writeFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
 import { formatDuration } from "./duration.ts";
 import { routerConfigSchema } from "./schema.ts";
 import { xgressKeys } from "./sections/xgress.ts";
@@ -106,8 +104,3 @@ function showDefault(value: unknown, inner: Node): string {
   if (Array.isArray(value)) return value.length === 0 ? "" : `\`[${value.join(", ")}]\``;
   return typeof value === "object" ? "" : `\`${String(value)}\``;
 }
-
-/** Where the page lies. */
-export const referencePage = fileURLToPath(new URL("../../../docs/reference/router-config.md", import.meta.url));
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) await writeFile(referencePage, configReference());

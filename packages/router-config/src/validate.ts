@@ -112,7 +112,7 @@ function describe(issue: z.core.$ZodIssue, root: unknown, document?: ConfigDocum
 }
 
 function expectation(issue: z.core.$ZodIssue): string {
-  if (issue.code === "custom" && typeof issue.params?.["expected"] === "string") return issue.params["expected"];
+  if (issue.code === "custom" && typeof issue.params?.expected === "string") return issue.params.expected;
   if (issue.code === "invalid_union") return "a binding: edge, tunnel, transport, transport_udp, proxy or proxy_udp";
   return issue.message;
 }

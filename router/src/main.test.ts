@@ -1,0 +1,118 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ScriptedController } from "./testing/scripted-controller.ts";
+
+const program = fileURLToPath(new URL("main.ts", import.meta.url));
+let dir: string;
+const children = new Set<ChildProcess>();
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "sallyport-main-"));
+});
+
+afterEach(async () => {
+  for (const child of children) child.kill("SIGKILL");
+  await rm(dir, { recursive: true });
+});
+
+interface Running {
+  readonly child: ChildProcess;
+  readonly ended: Promise<{ code: number | null; out: string; err: string }>;
+}
+
+function start(...args: string[]): Running {
+  const child = spawn(process.execPath, [program, ...args], { cwd: dir, stdio: ["ignore", "pipe", "pipe"] });
+  children.add(child);
+  let out = "";
+  let err = "";
+  child.stdout.on("data", (chunk) => (out += String(chunk)));
+  child.stderr.on("data", (chunk) => (err += String(chunk)));
+  const ended = new Promise<{ code: number | null; out: string; err: string }>((resolve) => {
+    child.once("close", (code) => {
+      children.delete(child);
+      resolve({ code, out, err });
+    });
+  });
+  return { child, ended };
+}
+
+const run = (...args: string[]) => start(...args).ended;
+
+async function configure(controllerPort: number): Promise<void> {
+  const authority = await TestAuthority.create();
+  const { certPem, keyPem } = await authority.issue({ commonName: "r1", dns: ["localhost"] });
+  await writeFile(join(dir, "r1.cert"), certPem);
+  await writeFile(join(dir, "r1.key"), keyPem);
+  await writeFile(join(dir, "ca.pem"), authority.certPem);
+  await writeFile(
+    join(dir, "router.yml"),
+    `v: 3
+identity: { cert: r1.cert, server_cert: r1.cert, key: r1.key, ca: ca.pem }
+ctrl: { endpoint: "tls:localhost:${controllerPort}", startupTimeout: 500ms }
+csr: {}
+edeg: {}
+`,
+  );
+}
+
+describe("sallyport-router", () => {
+  it("tells its version and its commands", async () => {
+    expect(await run("--version")).toMatchObject({ code: 0, out: expect.stringMatching(/^sallyport-router .*v1\.6\.20/) });
+    expect(await run("--help")).toMatchObject({ code: 0, out: expect.stringContaining("enroll") });
+    expect(await run("fly", "x")).toMatchObject({ code: 2, err: expect.stringContaining("there is no command fly") });
+  });
+
+  it("names line and column of every error of a file, and does not start with it", async () => {
+    await writeFile(join(dir, "router.yml"), "v: 2\nidentity: { cert: a }\nctrl: {}\n");
+    for (const command of ["check", "run"]) {
+      const { code, err } = await run(command, "router.yml");
+      expect(code, command).toBe(2);
+      expect(err).toContain("router.yml:1:1 v: expected 3");
+      expect(err).toContain("router.yml:2:1 identity.key: expected");
+      expect(err).toContain("router.yml:2:1 identity.ca: expected");
+    }
+  });
+
+  it("checks a file and says what is odd about it", async () => {
+    await configure(1);
+    const { code, out } = await run("check", "router.yml");
+    expect(out).toContain("router.yml:5:1 edeg: expected a known key, perhaps edge");
+    expect(out).toContain("router r1, certificate valid until");
+    expect([code, out.trimEnd().split("\n").at(-1)]).toEqual([0, "router.yml is valid"]);
+  });
+
+  it("ends when no controller is reached in time", async () => {
+    const unused = await ScriptedController.start(await (await TestAuthority.create()).identity("x"));
+    await configure(unused.port.port);
+    await unused.close();
+    const { code, err } = await run("run", "router.yml");
+    expect([code, err]).toEqual([1, expect.stringContaining("no controller was reached within 0.5 s")]);
+  });
+
+  it("stops on SIGTERM with status 0", async () => {
+    await configure(1);
+    await writeFile(
+      join(dir, "router.yml"),
+      `v: 3
+identity: { cert: r1.cert, server_cert: r1.cert, key: r1.key, ca: ca.pem }
+ctrl: { endpoint: "tls:localhost:1", startupTimeout: 0s }
+`,
+    );
+    const { child, ended } = start("run", "router.yml");
+    await new Promise<void>((resolve) => {
+      child.stdout?.on("data", (chunk) => {
+        if (String(chunk).includes("the router is running")) resolve();
+      });
+    });
+    child.kill("SIGTERM");
+    const { code, out } = await ended;
+    expect(code).toBe(0);
+    expect(out).toContain('"msg":"stopped"');
+    expect(out).not.toContain("PRIVATE KEY");
+  });
+});
