@@ -5,6 +5,7 @@ import {
   type Channel,
   EdgeHeader,
   edgeAlpn,
+  type FrameView,
   Headers,
   type Logger,
   parseCertificates,
@@ -15,6 +16,7 @@ import type { ControlPlane, SdkConnection } from "../control/control-plane.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { admit } from "./admission.ts";
 import { Connector } from "./connector.ts";
+import { EarlyFrames } from "./early-frames.ts";
 import { EdgeEgress } from "./edge-egress.ts";
 import { SESSION_ENDED } from "./edge-messages.ts";
 import { Hosting } from "./hosting.ts";
@@ -135,11 +137,10 @@ class EdgeListener implements Edge {
     });
   }
 
-  /** A hello was answered; nothing more is read from the SDK until it is known who it is. */
+  /** A hello was answered; what the SDK sends is only acted on when it is known who it is. */
   #accept(channel: Channel): void {
     const abort = new AbortController();
-    const underlays = [...channel.underlays];
-    for (const underlay of underlays) underlay.pause();
+    const early = new EarlyFrames(channel);
     this.#waiting.set(channel, abort);
     channel.onClose(() => abort.abort());
     admit(channel, this.#control, {
@@ -149,9 +150,8 @@ class EdgeListener implements Edge {
     })
       .then((session) => {
         if (channel.isClosed) return;
-        const sdk = new SdkChannel(channel, session, this.#requests, this.#log);
-        this.#serve(sdk);
-        for (const underlay of underlays) underlay.resume();
+        this.#serve(new SdkChannel(channel, session, this.#requests, this.#log), early.frames);
+        early.resume();
       })
       .catch((error: unknown) => {
         if (!channel.isClosed) {
@@ -163,7 +163,7 @@ class EdgeListener implements Edge {
       .finally(() => this.#waiting.delete(channel));
   }
 
-  #serve(sdk: SdkChannel): void {
+  #serve(sdk: SdkChannel, early: readonly FrameView[]): void {
     const connection: SdkConnection = {
       identityId: sdk.session.identityId,
       connectionId: sdk.channel.connectionId,
@@ -171,7 +171,7 @@ class EdgeListener implements Edge {
       localAddress: this.#options.advertise,
     };
     this.#sdks.add(sdk);
-    sdk.start();
+    sdk.start(early);
     this.#control.identityConnected(connection);
     this.#log.info({ identityId: connection.identityId, peer: connection.remoteAddress }, "SDK connected");
     sdk.channel.onClose((reason) => {

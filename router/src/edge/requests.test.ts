@@ -1,4 +1,4 @@
-import { EdgeHeader, EdgeType, Headers, type Message, PeerData } from "@sallyport/wire";
+import { BaseHeader, dialUnderlay, EdgeHeader, EdgeType, Headers, type Message, PeerData } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { TerminatorResult } from "../control/control-plane.ts";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
@@ -54,6 +54,30 @@ test("a session that reaches the router after its SDK is waited for", async () =
   sdks.push(early);
   network.apiSessions.set(late.token, late.session);
   expect(await refusal(early.requestConnect("none"))).toBe("Invalid Session");
+});
+
+test("a group of connections is one SDK, whichever of them carries a message", async () => {
+  const headers = new Headers()
+    .setBool(BaseHeader.IsGrouped, true)
+    .setString(BaseHeader.Type, "edge.default")
+    .setBool(BaseHeader.IsFirstGroupConnection, true);
+  const grouped = await TestSdk.connect(router.port.port, await network.client("carol"), { headers });
+  sdks.push(grouped);
+  expect(grouped.channel.isGrouped).toBe(true);
+  await dialUnderlay(grouped.channel, { type: "edge.control" });
+  await grouped.bind(network.session("web", "Bind"));
+  const accepted = Promise.withResolvers<TestConnection>();
+  grouped.onConnection = (connection) => accepted.resolve(connection);
+  const near = await sdk.connect(network.session("web", "Dial"));
+  const far = await accepted.promise;
+  near.send(Buffer.from("to a group"));
+  await far.whenReceived(10);
+  far.send(Buffer.from("from a group"));
+  await near.whenReceived(12);
+  const about = new Headers().setU32(EdgeHeader.ConnId, 1);
+  const control = grouped.channel.underlays.find((underlay) => underlay.type === "edge.control");
+  grouped.channel.send({ contentType: EdgeType.StateClosed, headers: about }, control);
+  await expect.poll(() => router.edge.bindings).toBe(0);
 });
 
 test("dials are refused with the texts clients know", async () => {

@@ -8,6 +8,7 @@ import {
   Headers,
   type Logger,
   type Message,
+  messageOf,
   type Outgoing,
   type Underlay,
 } from "@sallyport/wire";
@@ -59,25 +60,31 @@ export class SdkChannel {
     this.#log = log;
   }
 
-  /** Takes over the channel's frames and messages. */
-  start(): void {
+  /** Takes over the channel's frames and messages, first those that came before the SDK was admitted. */
+  start(early: readonly FrameView[] = []): void {
     const channel = this.channel;
+    const handlers = this.#handlers();
+    for (const [contentType, handler] of handlers) channel.handle(contentType, handler);
     channel.onFrame = (frame) => frame.contentType === EdgeType.Data && this.#data(frame);
-    channel.handle(EdgeType.Connect, (message) =>
-      this.#request(message, (id) => this.#requests.connect(this, id, message)),
-    );
-    channel.handle(EdgeType.Bind, (message) => this.#request(message, (id) => this.#requests.bind(this, id, message)));
-    channel.handle(EdgeType.StateClosed, (message) => this.#closedBySdk(message));
-    channel.handle(EdgeType.Unbind, (message) => this.#unbind(message));
-    channel.handle(EdgeType.UpdateBind, (message) =>
-      this.#toBinding(message, (b) => this.#requests.updateBind(b, message)),
-    );
-    channel.handle(EdgeType.HealthEvent, (message) =>
-      this.#toBinding(message, (b) => this.#requests.healthEvent(b, message)),
-    );
-    channel.handle(EdgeType.TraceRoute, (message) => this.#trace(message));
-    channel.handle(EdgeType.TraceRouteResponse, (message) => this.#traceResponse(message));
-    channel.handle(EdgeType.ConnInspectRequest, (message) => this.#inspect(message));
+    for (const frame of early) {
+      if (frame.contentType === EdgeType.Data) this.#data(frame);
+      else handlers.get(frame.contentType)?.(messageOf(frame));
+    }
+  }
+
+  #handlers(): Map<number, (message: Message) => void> {
+    const requests = this.#requests;
+    return new Map<number, (message: Message) => void>([
+      [EdgeType.Connect, (message) => this.#request(message, (id) => requests.connect(this, id, message))],
+      [EdgeType.Bind, (message) => this.#request(message, (id) => requests.bind(this, id, message))],
+      [EdgeType.StateClosed, (message) => this.#closedBySdk(message)],
+      [EdgeType.Unbind, (message) => this.#unbind(message)],
+      [EdgeType.UpdateBind, (message) => this.#toBinding(message, (b) => requests.updateBind(b, message))],
+      [EdgeType.HealthEvent, (message) => this.#toBinding(message, (b) => requests.healthEvent(b, message))],
+      [EdgeType.TraceRoute, (message) => this.#trace(message)],
+      [EdgeType.TraceRouteResponse, (message) => this.#traceResponse(message)],
+      [EdgeType.ConnInspectRequest, (message) => this.#inspect(message)],
+    ]);
   }
 
   /** Sends a message unless the channel is gone; `via` keeps it behind data sent on the same connection. */
