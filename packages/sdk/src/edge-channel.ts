@@ -70,6 +70,11 @@ export class EdgeChannel {
     return this.channel.underlayFor(0).output;
   }
 
+  /** A connection on it is not read by its application, so nothing comes through. */
+  get isPaused(): boolean {
+    return this.#pausedBy.size > 0;
+  }
+
   /** Gives an endpoint a connection id of ours. */
   register(endpoint: EdgeEndpoint): number {
     do {
@@ -122,7 +127,7 @@ export class EdgeChannel {
       );
       this.latencyMs = performance.now() - startedAt;
     } catch (error) {
-      if (this.isClosed || this.#frames !== framesBefore || this.#pausedBy.size > 0) return;
+      if (this.isClosed || this.#frames !== framesBefore || this.isPaused) return;
       this.channel.close(error instanceof Error ? error : undefined);
     }
   }

@@ -37,7 +37,10 @@ export function routerAddresses(
   );
 }
 
-/** The connections to routers: one per address, made when needed, shared by everything in a context. */
+/**
+ * The connections to routers: one per address, made when needed, shared by everything in a context. Another one is made
+ * when the first stands still because an application does not read what came through it.
+ */
 export class Routers {
   readonly #login: () => Promise<Login>;
   readonly #log: Logger;
@@ -45,6 +48,8 @@ export class Routers {
   readonly #onRefused: () => void;
   readonly #channels = new Map<string, Promise<EdgeChannel>>();
   readonly #open = new Map<string, EdgeChannel>();
+  /** Also those that stand still and are no longer offered. */
+  readonly #all = new Set<EdgeChannel>();
   readonly #probes: NodeJS.Timeout;
   #isClosed = false;
 
@@ -53,7 +58,7 @@ export class Routers {
     this.#log = o.log;
     this.#onRefused = o.onRefused;
     this.#probes = setInterval(() => {
-      for (const edge of this.#open.values()) void edge.probe();
+      for (const edge of this.#all) void edge.probe();
     }, probeIntervalMs);
     this.#probes.unref();
   }
@@ -65,7 +70,10 @@ export class Routers {
    * @throws RouterError `NO_ROUTERS` when the list is empty, `ROUTERS_UNREACHABLE` when none answers
    */
   async best(routers: readonly RouterAddress[], signal: AbortSignal): Promise<EdgeChannel> {
-    const connected = routers.map((router) => this.#open.get(router.address)).filter((edge) => edge !== undefined);
+    const connected = routers.flatMap((router) => {
+      const edge = this.#open.get(router.address);
+      return edge === undefined || edge.isPaused ? [] : [edge];
+    });
     const attempts = routers.map((router) => this.connect(router, signal));
     for (const attempt of attempts) attempt.catch(() => {});
     if (connected.length > 0) {
@@ -91,17 +99,21 @@ export class Routers {
   /** The connection to one router. @throws RouterError `ROUTER_UNREACHABLE`, or the signal's reason */
   async connect(router: RouterAddress, signal: AbortSignal): Promise<EdgeChannel> {
     let attempt = this.#channels.get(router.address);
-    if (attempt === undefined) {
+    if (attempt === undefined || this.#open.get(router.address)?.isPaused === true) {
+      this.#open.delete(router.address);
       attempt = this.#dial(router);
       this.#channels.set(router.address, attempt);
-      attempt.catch(() => this.#channels.delete(router.address));
+      const own = attempt;
+      own.catch(() => {
+        if (this.#channels.get(router.address) === own) this.#channels.delete(router.address);
+      });
     }
     return await orAborted(attempt, signal);
   }
 
   /** Ends all connections, and everything on them. */
   closeAll(): void {
-    for (const edge of this.#open.values()) edge.channel.close();
+    for (const edge of this.#all) edge.channel.close();
     this.#open.clear();
     this.#channels.clear();
   }
@@ -135,7 +147,9 @@ export class Routers {
     const edge = new EdgeChannel(channel, `${router.name} (${router.address})`);
     const openedAt = Date.now();
     this.#open.set(router.address, edge);
+    this.#all.add(edge);
     channel.onClose((reason) => {
+      this.#all.delete(edge);
       if (this.#open.get(router.address) === edge) {
         this.#open.delete(router.address);
         this.#channels.delete(router.address);
