@@ -39,6 +39,9 @@ export interface ChannelLimits {
 export interface Underlay {
   /** Type that the dialer gave the connection (`edge.default`, `link.ack`, …); empty for a channel that is not grouped. */
   readonly type: string;
+  /** `ip:port` of both ends, IPv6 in brackets. */
+  readonly localAddress: string;
+  readonly remoteAddress: string;
   readonly output: Output;
   readonly channel: Channel;
   readonly isClosed: boolean;

@@ -27,12 +27,20 @@ export function peerOf(socket: TLSSocket): Peer {
 
 /** `ip:port` of a socket's other end, IPv6 in brackets; `unknown` once it is gone. */
 export function remoteAddress(socket: Socket): string {
-  const { remoteAddress: ip, remotePort } = socket;
-  if (ip === undefined || remotePort === undefined) {
+  return hostAndPort(socket.remoteAddress, socket.remotePort);
+}
+
+/** `ip:port` of a socket's own end, like `remoteAddress`. */
+export function localAddress(socket: Socket): string {
+  return hostAndPort(socket.localAddress, socket.localPort);
+}
+
+function hostAndPort(ip: string | undefined, port: number | undefined): string {
+  if (ip === undefined || port === undefined) {
     return "unknown";
   }
   const plain = ip.startsWith(MAPPED) ? ip.slice(MAPPED.length) : ip;
-  return plain.includes(":") ? `[${plain}]:${remotePort}` : `${plain}:${remotePort}`;
+  return plain.includes(":") ? `[${plain}]:${port}` : `${plain}:${port}`;
 }
 
 /** From the leaf upwards as far as the certificates sent with it reach; trusted or not is for others to decide. */

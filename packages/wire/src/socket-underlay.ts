@@ -3,6 +3,7 @@ import type { Channel, Underlay } from "./channel.ts";
 import { ChannelClosedError, ProtocolError } from "./errors.ts";
 import { type FrameLimits, FrameParser, type FrameView } from "./frame.ts";
 import type { Output } from "./output.ts";
+import { localAddress, remoteAddress } from "./peer.ts";
 import { type OutputLimits, SlabOutput } from "./slab-output.ts";
 import type { SocketReader } from "./socket-reader.ts";
 
@@ -25,6 +26,8 @@ export interface UnderlayOwner {
 /** One TLS connection under a channel: its reading, its output, its end. */
 export class SocketUnderlay implements Underlay {
   readonly type: string;
+  readonly localAddress: string;
+  readonly remoteAddress: string;
   readonly output: SlabOutput;
   readonly #socket: Socket;
   readonly #reader: SocketReader;
@@ -36,6 +39,9 @@ export class SocketUnderlay implements Underlay {
 
   constructor(socket: Socket, reader: SocketReader, type: string, owner: UnderlayOwner) {
     this.type = type;
+    // Read once: a closed socket no longer knows them.
+    this.localAddress = localAddress(socket);
+    this.remoteAddress = remoteAddress(socket);
     this.#socket = socket;
     this.#reader = reader;
     this.#owner = owner;

@@ -139,6 +139,11 @@ describe("a link between two routers", () => {
     expect(only(alpha).latency.mean).toBeGreaterThan(0);
     await until(() => alpha.reported.some(([what]) => what === "connections"));
     expect(alpha.reported[0]?.[0]).toBe("established");
+    const [connection] = only(alpha).connections();
+    const mirrored = only(beta)
+      .connections()
+      .find((other) => other.remoteAddr === connection?.localAddr);
+    expect(mirrored).toEqual({ ...connection, localAddr: connection?.remoteAddr, remoteAddr: connection?.localAddr });
     // Only the dialling side reports.
     expect(beta.reported.map(([what]) => what)).not.toContain("established");
   });

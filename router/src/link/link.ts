@@ -100,14 +100,17 @@ export class Link implements LinkPort {
 
   /** The connections as the controllers are told: `<network>:<ip>:<port>` of both ends. */
   connections(): { type: string; localAddr: string; remoteAddr: string }[] {
-    const remoteAddr = `tcp:${this.channel.peer.address}`;
-    if (this.form === "split") {
-      return ["payload", "ack"].map((type) => ({ type, localAddr: "", remoteAddr }));
-    }
-    return this.channel.underlays.map((underlay) => ({
-      type: underlay.type === "" ? "single" : underlay.type,
-      localAddr: "",
-      remoteAddr,
+    const halves =
+      this.ackChannel === undefined
+        ? this.channel.underlays.map((underlay) => [underlay.type === "" ? "single" : underlay.type, underlay] as const)
+        : [
+            ...this.channel.underlays.map((underlay) => ["payload", underlay] as const),
+            ...this.ackChannel.underlays.map((underlay) => ["ack", underlay] as const),
+          ];
+    return halves.map(([type, { localAddress, remoteAddress }]) => ({
+      type,
+      localAddr: `tcp:${localAddress}`,
+      remoteAddr: `tcp:${remoteAddress}`,
     }));
   }
 
