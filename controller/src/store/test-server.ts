@@ -1,16 +1,20 @@
-import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLogger } from "@sallyport/wire";
 import { openStore } from "./database.ts";
 import { EmbeddedPostgres, type PostgresConnection } from "./embedded.ts";
+import { isAlive, readPostmaster } from "./postmaster-file.ts";
 
 /** Environment variable with the path of the socket on which the test run's main process answers with its database server. */
 export const TEST_SERVER_VARIABLE = "SALLYPORT_TEST_SERVER";
 
 /** The database that every test's own one is cloned from. */
 export const TEMPLATE = "sallyport";
+
+const PREFIX = "sallyport-test-";
+const OLD_MS = 600_000;
 
 /** One embedded PostgreSQL for a whole test run, without durability, with a migrated template. */
 export class TestServer {
@@ -23,7 +27,8 @@ export class TestServer {
   }
 
   static async start(): Promise<TestServer> {
-    const dir = await mkdtemp(join(tmpdir(), "sallyport-test-"));
+    await removeLeftovers();
+    const dir = await mkdtemp(join(tmpdir(), PREFIX));
     await chmod(dir, 0o755);
     const server = await EmbeddedPostgres.start({
       dir: join(dir, "db"),
@@ -77,4 +82,17 @@ export async function setup(): Promise<() => Promise<void>> {
     await (await started?.catch(() => undefined))?.stop();
     await rm(dir, { recursive: true, force: true });
   };
+}
+
+// A test run that was killed leaves its folder: its server ends by itself, and the next run removes what it left.
+async function removeLeftovers(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    if (!name.startsWith(PREFIX)) continue;
+    const dir = join(tmpdir(), name);
+    const found = await stat(dir).catch(() => undefined);
+    if (!found || found.uid !== process.getuid?.() || Date.now() - found.mtimeMs < OLD_MS) continue;
+    const data = join(dir, "db");
+    const server = await readPostmaster(data).catch(() => undefined);
+    if (!server || !(await isAlive(server, data))) await rm(dir, { recursive: true, force: true });
+  }
 }
