@@ -204,6 +204,23 @@ describe("edge routers", () => {
     expect((await c.admin("GET", `/edge-router-policies/${id}`)).status).toBe(404);
   });
 
+  it("show what a router said last about itself, and that it is online while it is", async () => {
+    const id = await c.make("edge-routers", { name: "reporting" });
+    const version = { version: "v1.6.20", revision: "r", buildDate: "d", os: "linux", arch: "arm64" };
+    await c.fabricModel.saveRouterReport({ routerId: id, hostname: "h.example", version });
+    await c.fabricModel.saveRouterInterfaces(id, [
+      { name: "lo", hardwareAddress: "", mtu: 65536, index: 1, flags: 37, addresses: ["127.0.0.1/8"] },
+    ]);
+    const offline = (await c.admin("GET", `/edge-routers/${id}`)).json.data;
+    expect(offline).toMatchObject({ isOnline: false, hostname: "h.example", versionInfo: version });
+    expect(offline.interfaces).toMatchObject([{ name: "lo", isUp: true, isLoopback: true, isBroadcast: false }]);
+    const protocols = { tls: "tls://h.example:3022" };
+    c.online.set(id, { isOnline: true, hostname: "h.example", supportedProtocols: protocols, syncStatus: "SYNC_DONE" });
+    const online = (await c.admin("GET", "/edge-routers?filter=connected")).json.data;
+    expect(online).toMatchObject([{ id, isOnline: true, supportedProtocols: protocols, syncStatus: "SYNC_DONE" }]);
+    c.online.delete(id);
+  });
+
   it("are re-enrolled with a new token", async () => {
     const id = await c.make("edge-routers", { name: "again" });
     const before = (await c.admin("GET", `/edge-routers/${id}`)).json.data.enrollmentToken;

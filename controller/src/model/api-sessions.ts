@@ -83,11 +83,8 @@ export class ApiSessions {
   /** Like {@link touch} for tokens of sessions; answers the tokens that are no session's. */
   async touchTokens(tokens: readonly string[]): Promise<string[]> {
     if (tokens.length === 0) return [];
-    const rows = await this.#ctx.store.db
-      .selectFrom("api_session")
-      .select(["id", "token"])
-      .where("token", "in", [...tokens])
-      .execute();
+    const { rows } = await sql<{ id: string; token: string }>`
+      SELECT id, token FROM api_session WHERE token = ANY (${tokens}::text[])`.execute(this.#ctx.store.db);
     const known = new Set(rows.map((row) => row.token));
     for (const row of rows) this.touch(row.id);
     return tokens.filter((token) => !known.has(token));

@@ -157,6 +157,16 @@ export interface AuthenticatorTable extends EntityTable {
   last_auth_resolved_to_root: Generated<boolean>;
 }
 
+export interface RouterInterface {
+  name: string;
+  hardwareAddress: string;
+  mtu: number;
+  index: number;
+  /** Bits: 1 up, 2 broadcast, 4 loopback, 16 multicast, 32 running. */
+  flags: number;
+  addresses: string[];
+}
+
 export interface RouterReport {
   hostname?: string;
   version?: { version: string; revision: string; buildDate: string; os: string; arch: string };
@@ -178,7 +188,8 @@ export interface RouterTable extends NamedTable {
   ctrl_chan_listeners: JsonDefault<Record<string, string[]>>;
   /** What the router last said about itself: `hostname`, `version`. */
   report: JsonDefault<RouterReport>;
-  interfaces: JsonDefault<unknown[]>;
+  /** The network interfaces that the router last reported. */
+  interfaces: JsonDefault<RouterInterface[]>;
 }
 
 export interface EnrollmentTable extends EntityTable {

@@ -2,6 +2,7 @@ import { apiTime, type edgeRouterDetail } from "@sallyport/api";
 import { sql } from "kysely";
 import type { z } from "zod";
 import type { RouterRow } from "../../model/routers.ts";
+import type { RouterInterface } from "../../store/schema.ts";
 import type { ApiDependencies, RouterState } from "../dependencies.ts";
 import { baseOf } from "./base.ts";
 
@@ -47,6 +48,7 @@ export async function renderEdgeRouters(
             enrollmentToken: enrollment.token,
           }),
       ...(row.fingerprint === null ? {} : { fingerprint: row.fingerprint }),
+      ...(row.interfaces.length === 0 ? {} : { interfaces: row.interfaces.map(interfaceOf) }),
       isTunnelerEnabled: row.is_tunneler_enabled,
       isVerified: row.is_verified,
       roleAttributes: row.attrs,
@@ -55,6 +57,22 @@ export async function renderEdgeRouters(
       versionInfo: state.versionInfo ?? UNKNOWN_VERSION,
     };
   });
+}
+
+/** Bits of an interface's flags, as routers report them. */
+const InterfaceFlag = { Up: 1, Broadcast: 2, Loopback: 4, Multicast: 16, Running: 32 } as const;
+
+function interfaceOf({ flags, ...shown }: RouterInterface) {
+  const has = (flag: number) => (flags & flag) !== 0;
+  return {
+    ...shown,
+    addresses: [...shown.addresses],
+    isBroadcast: has(InterfaceFlag.Broadcast),
+    isLoopback: has(InterfaceFlag.Loopback),
+    isMulticast: has(InterfaceFlag.Multicast),
+    isRunning: has(InterfaceFlag.Running),
+    isUp: has(InterfaceFlag.Up),
+  };
 }
 
 /** A router that is not connected has no addresses; its name and version are those it had last. */
