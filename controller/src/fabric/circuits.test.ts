@@ -12,12 +12,12 @@ import {
   type Message,
   metricsPb,
 } from "@sallyport/wire";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import type { FabricEvent } from "./fabric-events.ts";
 import type { FabricOptions } from "./options.ts";
 import type { TerminatorRecord } from "./ports.ts";
 import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { TestFabric } from "./testing/test-fabric.ts";
+import { eventually, TestFabric } from "./testing/test-fabric.ts";
 
 const KEY = 1003;
 const bytes = (text: string) => Buffer.from(text, "utf8");
@@ -491,7 +491,7 @@ describe("rerouting", () => {
   test("a router that lost its channel for a moment keeps its circuits, and has them moved when it is back", async () => {
     const { a, b, c, circuitId } = await square();
     b.close();
-    await vi.waitFor(() => expect(net.fabric.onlineRouterIds()).not.toContain("b"));
+    await eventually(() => expect(net.fabric.onlineRouterIds()).not.toContain("b"));
     a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
     await a.roundTrip();
     expect(net.fabric.circuits()).toHaveLength(1);

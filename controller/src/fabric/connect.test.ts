@@ -8,9 +8,9 @@ import {
   silentLogger,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { TestFabric } from "./testing/test-fabric.ts";
+import { eventually, TestFabric } from "./testing/test-fabric.ts";
 
 let net: TestFabric;
 afterEach(() => net.stop());
@@ -78,7 +78,7 @@ describe("admission over the wire", () => {
     net = await TestFabric.start({}, { ...silentLogger, info: (fields) => logged.push(fields) });
     await net.enroll("r1");
     await expect(connect()).rejects.toThrow();
-    await vi.waitFor(() => expect(logged).toMatchObject([{ code, peer: expect.stringMatching(/^127\.0\.0\.1:\d+$/) }]));
+    await eventually(() => expect(logged).toMatchObject([{ code, peer: expect.stringMatching(/^127\.0\.0\.1:\d+$/) }]));
     expect(net.fabric.routers()).toEqual([]);
   });
 
@@ -160,7 +160,7 @@ describe("routers and their entities", () => {
     change(net.model);
     net.model.emit({ kind: "router-changed", routerId: "r1" });
     await router.channel.closed;
-    await vi.waitFor(() => expect(net.fabric.routers()).toEqual([]));
+    await eventually(() => expect(net.fabric.routers()).toEqual([]));
   });
 
   test("a renewed certificate leaves the channel open", async () => {

@@ -1,7 +1,7 @@
 import { ControlType, ctrlPb, decodeControl, encodeControl, metricsPb } from "@sallyport/wire";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { TestFabric } from "./testing/test-fabric.ts";
+import { eventually, TestFabric } from "./testing/test-fabric.ts";
 
 let net: TestFabric;
 afterEach(() => net.stop());
@@ -129,7 +129,7 @@ describe("links", () => {
     reportLink(a, "l1", "b");
     await a.roundTrip();
     a.close();
-    await vi.waitFor(() => expect(net.fabric.links()).toEqual([]));
+    await eventually(() => expect(net.fabric.links()).toEqual([]));
   });
 
   test("a report of a superseded channel is ignored", async () => {

@@ -1,7 +1,7 @@
 import { ControlType, ctrlPb, decodeControl, EdgeCtrlType, edgeCtrlPb, encodeControl } from "@sallyport/wire";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { TestFabric } from "./testing/test-fabric.ts";
+import { eventually, TestFabric } from "./testing/test-fabric.ts";
 
 let net: TestFabric;
 let router: ScriptedRouter;
@@ -256,6 +256,6 @@ describe("a router that is a tunneler", () => {
     router.send(EdgeCtrlType.TunnelHealthEvent);
     router.send(EdgeCtrlType.HealthEvent);
     await router.roundTrip();
-    await vi.waitFor(() => expect(net.fabric.onlineRouterIds()).toEqual(["r1"]));
+    await eventually(() => expect(net.fabric.onlineRouterIds()).toEqual(["r1"]));
   });
 });

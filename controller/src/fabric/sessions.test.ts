@@ -1,7 +1,7 @@
 import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, encodeControl, type Message } from "@sallyport/wire";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { TestFabric } from "./testing/test-fabric.ts";
+import { eventually, TestFabric } from "./testing/test-fabric.ts";
 
 let net: TestFabric;
 afterEach(() => net.stop());
@@ -67,7 +67,7 @@ describe("full synchronisation", () => {
       hostname: "r1.example",
       supportedProtocols: { tls: "tls://r1.example:4022" },
     });
-    await vi.waitFor(() => expect(net.model.reports).toMatchObject([{ routerId: "r1", hostname: "r1.example" }]));
+    await eventually(() => expect(net.model.reports).toMatchObject([{ routerId: "r1", hostname: "r1.example" }]));
   });
 
   test("a router may ask for it again", async () => {

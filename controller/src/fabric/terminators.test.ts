@@ -9,9 +9,9 @@ import {
   encodeControl,
   type Message,
 } from "@sallyport/wire";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { TestFabric } from "./testing/test-fabric.ts";
+import { eventually, TestFabric } from "./testing/test-fabric.ts";
 
 const { Success, FailedIdConflict, FailedOther, FailedBusy, FailedInvalidSession } = edgeCtrlPb.CreateTerminatorResult;
 const { Required, Failed } = ctrlPb.TerminatorPrecedence;
@@ -230,7 +230,7 @@ describe("validation", () => {
       elsewhere: { valid: false, marker: 0n },
     });
     r2.send(ControlType.ValidateTerminatorsV2Response, body);
-    await vi.waitFor(() =>
+    await eventually(() =>
       expect([...net.model.terminators.keys()].sort()).toEqual(["elsewhere", "good", "wrong", "young"]),
     );
     // What was not answered properly is asked for again.

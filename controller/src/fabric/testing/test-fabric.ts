@@ -1,10 +1,14 @@
 import { type Identity, type Logger, silentLogger, TlsPort } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import { vi } from "vitest";
 import { type Fabric, startFabric } from "../fabric.ts";
 import type { FabricOptions } from "../options.ts";
 import type { RouterRecord } from "../ports.ts";
 import { MemoryModel } from "./memory-model.ts";
 import { ScriptedRouter, type ScriptedRouterOptions } from "./scripted-router.ts";
+
+/** Resolves when `check` no longer throws; for what a router is not told about. */
+export const eventually = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 10_000 });
 
 /** A fabric on a free port over a model in memory, with routers that have real certificates. */
 export class TestFabric {
