@@ -4,7 +4,7 @@
  * A generator is a command that fills a folder; its output is compared with, or replaces, a folder of the repository.
  */
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { referencePage } from "../packages/api/src/reference.ts";
@@ -57,6 +57,8 @@ for (const generator of generators) {
     } else {
       rmSync(folder, { recursive: true, force: true });
       cpSync(outDir, folder, { recursive: true });
+      // The temporary folder was closed to others, and its copy is, too.
+      chmodSync(folder, 0o755);
       console.log(`${generator.name}: wrote ${differing.join(", ")}`);
     }
   } finally {
