@@ -20,6 +20,8 @@ import type { SdkChannel } from "./sdk-channel.ts";
 
 /** Headers of Connect that travel to the hosting side under the same number. */
 const FORWARDED = [PeerData.PublicKey, PeerData.CallerId, PeerData.AppData, PeerData.ConnectionMarker] as const;
+/** Dials one SDK may have waiting at the controller. */
+const MAX_CONNECTING = 1_000;
 /** Peer data that an SDK gets to see: everything else in an answer is the channel's or the control plane's own. */
 const FIRST_PEER_HEADER = 1000;
 const CONTROL_KEYS = { first: 1100, last: 1199 } as const;
@@ -71,6 +73,7 @@ export class Connector {
   #obstacle(sdk: SdkChannel, connId: number, sessionToken: string): string | undefined {
     if (sdk.isTaken(connId)) return `connection id ${connId} is already in use on this channel`;
     if (!this.#control.isConnected()) return NO_CONTROLLER_FOR_CIRCUIT;
+    if (sdk.connecting >= MAX_CONNECTING) return `${MAX_CONNECTING} dials of this client are waiting; try again later`;
     return this.#control.wasSessionRemoved(sessionToken) ? INVALID_SESSION : undefined;
   }
 

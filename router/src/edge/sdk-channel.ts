@@ -126,6 +126,11 @@ export class SdkChannel {
     }
   }
 
+  /** Dials of this SDK that wait for the controller. */
+  get connecting(): number {
+    return this.#connecting.size;
+  }
+
   addConnecting(connId: number, pending: PendingConnect): void {
     this.#connecting.set(connId, pending);
   }

@@ -1,5 +1,7 @@
 import { type FrameView, type Logger, type Underlay, XgressFlag, XgressType } from "@sallyport/wire";
+import { AckScheduler } from "../xgress/ack-scheduler.ts";
 import { xgressCounters } from "../xgress/counters.ts";
+import { ScanTimer } from "../xgress/scan-timer.ts";
 import { Circuit, type Destination, type Forward } from "./circuit.ts";
 import { answerTraceRoute, type ControlReply } from "./control-message.ts";
 import type { EgressBinding } from "./egress.ts";
@@ -33,6 +35,9 @@ export class Forwarder {
   readonly budget: TransitBudget;
   /** Sums over all local ends. */
   readonly counters = xgressCounters();
+  /** Timers that all local ends share. */
+  readonly acks = new AckScheduler();
+  readonly scans = new ScanTimer();
   readonly #log: Logger;
   readonly #routerId: string;
   readonly #circuits = new Map<string, Circuit>();
@@ -221,6 +226,7 @@ export class Forwarder {
     this.#routes.close();
     for (const id of [...this.#circuits.keys(), ...this.#ends.keys()]) this.#remove(id);
     this.budget.close();
+    this.acks.close();
   }
 
   // Hot path ----------------------------------------------------------------------------------------------------------

@@ -222,6 +222,7 @@ test("the circuit id is found wherever it stands, and a frame without one is ref
   expect(view.buffer.toString("latin1", headers.idStart, headers.idEnd)).toBe("5esv560XXd312KZWHbukBN");
   expect(headers.flags).toBe(16);
   expect(headers.read(payloadFrame([[2258, flags]], "hello"))).toBe(false);
+  expect(headers.read(payloadFrame([[2256, Buffer.alloc(5_000, 65)]], "hello"))).toBe(false);
 });
 
 test("heartbeat headers stay on the channel they came on", () => {

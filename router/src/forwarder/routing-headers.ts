@@ -5,6 +5,9 @@ const FlagsKey = XgressHeader.Flags;
 const HeartbeatKey = BaseHeader.Heartbeat;
 const HeartbeatResponseKey = BaseHeader.HeartbeatResponse;
 
+/** Ids of today have 22 characters; what is much longer is no circuit id and must not end up in tables and reports. */
+const MAX_ID_LENGTH = 128;
+
 /**
  * The few headers the forwarder looks at, as offsets into the read buffer. One object is reused for all frames; nothing
  * is decoded but numbers (docs/protocol/data-path.md, "Forwarding").
@@ -36,7 +39,7 @@ export class RoutingHeaders {
         if (length === 4) this.flags = int32(b, value);
       }
     }
-    return p === end && this.idStart >= 0;
+    return p === end && this.idStart >= 0 && this.idEnd - this.idStart <= MAX_ID_LENGTH;
   }
 }
 

@@ -7,28 +7,30 @@ export interface AckSource {
 }
 
 /**
- * Lets acknowledgements of all circuits leave together: one timer per process, started by the first that waits. Delayed
+ * Lets acknowledgements of all circuits leave together: one timer per router, started by the first that waits. Delayed
  * acknowledgements cost a tenth of what one per payload does (docs/protocol/data-path.md, "Acknowledgements").
  */
-class AckScheduler {
+export class AckScheduler {
   #waiting: AckSource[] = [];
-  #armed = false;
+  #timer: NodeJS.Timeout | undefined;
 
   /** Has `source` flushed within a few milliseconds. Call once per batch. */
   enter(source: AckSource): void {
     this.#waiting.push(source);
-    if (this.#armed) return;
-    this.#armed = true;
-    setTimeout(this.#flush, DELAY_MS);
+    this.#timer ??= setTimeout(this.#flush, DELAY_MS);
+  }
+
+  /** Forgets who waits. */
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#waiting = [];
   }
 
   readonly #flush = (): void => {
-    this.#armed = false;
+    this.#timer = undefined;
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const source of waiting) source.flushAcks();
   };
 }
-
-/** The scheduler of this thread. */
-export const ackScheduler = new AckScheduler();

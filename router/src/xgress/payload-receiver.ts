@@ -14,7 +14,7 @@ import {
 import type { FramePool, KeptFrame } from "../forwarder/frame-pool.ts";
 import { FrameQueue } from "../forwarder/frame-queue.ts";
 import type { Path } from "../forwarder/local-end.ts";
-import { type AckSource, ackScheduler } from "./ack-scheduler.ts";
+import type { AckScheduler, AckSource } from "./ack-scheduler.ts";
 import type { XgressCounters } from "./counters.ts";
 
 export interface ReceiverParts {
@@ -24,6 +24,7 @@ export interface ReceiverParts {
   readonly pool: FramePool;
   readonly options: FlowOptions;
   readonly counters: XgressCounters;
+  readonly acks: AckScheduler;
   /** Takes a payload in order. `false`: there is no room, it is offered again by `deliverHeld`. */
   readonly handOut: (view: PayloadView) => boolean;
 }
@@ -36,6 +37,7 @@ export class PayloadReceiver implements AckSource {
   readonly #path: Path;
   readonly #pool: FramePool;
   readonly #counters: XgressCounters;
+  readonly #scheduler: AckScheduler;
   readonly #handOut: (view: PayloadView) => boolean;
   readonly #buffer: ReceiveBuffer<KeptFrame>;
   readonly #held = new FrameQueue();
@@ -49,6 +51,7 @@ export class PayloadReceiver implements AckSource {
     this.#path = parts.path;
     this.#pool = parts.pool;
     this.#counters = parts.counters;
+    this.#scheduler = parts.acks;
     this.#handOut = parts.handOut;
     this.#buffer = new ReceiveBuffer<KeptFrame>({
       ...parts.options,
@@ -160,7 +163,7 @@ export class PayloadReceiver implements AckSource {
   #ackSoon(): void {
     if (this.#acksWaiting || this.#stopped) return;
     this.#acksWaiting = true;
-    ackScheduler.enter(this);
+    this.#scheduler.enter(this);
   }
 
   #writeAcks(): void {

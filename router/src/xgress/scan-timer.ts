@@ -7,9 +7,9 @@ export interface Scanned {
 }
 
 /**
- * One timer per process for retransmission and closing of all circuits. It runs only while there are circuits.
+ * One timer per router for retransmission and closing of all circuits. It runs only while there are circuits.
  */
-class ScanTimer {
+export class ScanTimer {
   readonly #scanned = new Set<Scanned>();
   #timer: NodeJS.Timeout | undefined;
 
@@ -32,6 +32,3 @@ class ScanTimer {
     for (const scanned of this.#scanned) scanned.scan(now);
   };
 }
-
-/** The timer of this thread. */
-export const scanTimer = new ScanTimer();

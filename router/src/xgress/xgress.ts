@@ -15,7 +15,7 @@ import type { Delivery, LocalPort } from "./local-port.ts";
 import type { XgressOptions } from "./options.ts";
 import { PayloadReceiver } from "./payload-receiver.ts";
 import { PayloadSender } from "./payload-sender.ts";
-import { type Scanned, scanTimer } from "./scan-timer.ts";
+import type { Scanned, ScanTimer } from "./scan-timer.ts";
 
 const END_FLAGS = XgressFlag.CircuitEnd | XgressFlag.Eof;
 const MARK_FLAGS = END_FLAGS | XgressFlag.CircuitStart | XgressFlag.WriteFailed;
@@ -46,6 +46,7 @@ export class Xgress implements LocalEnd, Scanned {
   readonly #port: LocalPort;
   readonly #options: XgressOptions;
   readonly #path: Path;
+  readonly #scans: ScanTimer;
   readonly #sender: PayloadSender;
   readonly #receiver: PayloadReceiver;
   readonly #view = new PayloadView();
@@ -81,10 +82,12 @@ export class Xgress implements LocalEnd, Scanned {
       pool: parts.forwarder.pool,
       options: parts.options,
       counters: parts.forwarder.counters,
+      acks: parts.forwarder.acks,
     };
     this.#sender = new PayloadSender({ ...half, onRoom: () => this.#port.resume() });
     this.#receiver = new PayloadReceiver({ ...half, handOut: (view) => this.#handOut(view) });
-    scanTimer.add(this);
+    this.#scans = parts.forwarder.scans;
+    this.#scans.add(this);
   }
 
   // From outside ------------------------------------------------------------------------------------------------------
@@ -299,7 +302,7 @@ export class Xgress implements LocalEnd, Scanned {
     this.#receiver.stop();
     // Sent once and not kept: the other end either waits for it or is gone.
     if (o.tellPeer === true && this.#sender.isStarted) this.#sender.markOnce(XgressFlag.CircuitEnd);
-    scanTimer.delete(this);
+    this.#scans.delete(this);
     this.#sender.stop();
     this.#path.close(o.report ?? true);
     this.#port.closed(reason);

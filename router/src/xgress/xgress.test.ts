@@ -1,0 +1,347 @@
+import {
+  AckView,
+  EdgeFlag,
+  FrameParser,
+  type FrameView,
+  ms16,
+  PayloadTemplate,
+  PayloadView,
+  payloadHeaders,
+  readAck,
+  readPayload,
+  silentLogger,
+  XgressFlag,
+  XgressType,
+  xgressCapability,
+} from "@sallyport/wire";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { ControlMessage } from "../forwarder/control-message.ts";
+import { Forwarder } from "../forwarder/forwarder.ts";
+import type { LocalEnd, Path } from "../forwarder/local-end.ts";
+import type { Delivery, LocalPort } from "./local-port.ts";
+import { xgressDefaults } from "./options.ts";
+import { Xgress } from "./xgress.ts";
+
+const CIRCUIT = "5esv560XXd312KZWHbukBN";
+const { CircuitEnd, CircuitStart, Eof, Terminator, WriteFailed, Retransmit } = XgressFlag;
+
+interface Seen {
+  sequence: number;
+  flags: number;
+  body: string;
+  capabilities: number;
+  edgeFlags: number;
+}
+
+/** The other end of the circuit, by hand: what it got, and payloads of its choice. */
+class ScriptedEnd implements LocalEnd {
+  readonly kind = "xgress" as const;
+  readonly circuitId = CIRCUIT;
+  readonly address = "far";
+  readonly side = "initiator" as const;
+  readonly lastReceived = 0;
+  gone = false;
+  readonly payloads: Seen[] = [];
+  readonly acks: { sequences: number[]; rtt: number; held: number }[] = [];
+  path: Path | undefined;
+  readonly #template = new PayloadTemplate(CIRCUIT);
+  #next = 0;
+
+  payload(frame: FrameView): void {
+    const view = new PayloadView();
+    readPayload(frame, view);
+    const body = frame.buffer.toString("utf8", view.bodyStart, view.bodyEnd);
+    const { sequence, flags, capabilities, edgeFlags } = view;
+    this.payloads.push({ sequence, flags, body, capabilities, edgeFlags });
+  }
+
+  ack(frame: FrameView): void {
+    const view = new AckView();
+    readAck(frame, view);
+    const sequences = Array.from({ length: view.count }, (_, i) => view.sequence(i));
+    this.acks.push({ sequences, rtt: view.rtt, held: view.receiveBufferSize });
+  }
+
+  control(): void {}
+  outputFor(): undefined {}
+  unrouted(): void {}
+  rerouted(): void {}
+  inspect(): Record<string, unknown> {
+    return {};
+  }
+
+  send(
+    o: {
+      flags?: number;
+      body?: string;
+      capabilities?: number;
+      edgeFlags?: number;
+      sequence?: number;
+      rtt?: number;
+    } = {},
+  ): void {
+    const { flags = 0, body = "", sequence = this.#next++, rtt = ms16(Date.now()) } = o;
+    const extra = payloadHeaders(o);
+    const length = this.#template.byteLength(flags, extra);
+    const buffer = Buffer.alloc(length + body.length);
+    this.#template.write(buffer, 0, 0, sequence, flags, rtt, body.length, extra);
+    buffer.write(body, length);
+    new FrameParser({ maxHeaders: 1e4, maxBody: 1e6 }, (frame) => this.path?.payload(frame, flags)).push(buffer);
+  }
+
+  start(capabilities: number | undefined = xgressCapability.eof): void {
+    this.send({ flags: CircuitStart, ...(capabilities === undefined ? {} : { capabilities }) });
+  }
+
+  /** Acknowledges everything that came, as a receiver does. */
+  acknowledgeAll(): void {
+    const body = Buffer.alloc(4 * this.payloads.length);
+    for (const [i, p] of this.payloads.entries()) body.writeInt32BE(p.sequence, 4 * i);
+    const headers = Buffer.alloc(8 + CIRCUIT.length + 12);
+    headers.writeInt32LE(2256, 0);
+    headers.writeInt32LE(CIRCUIT.length, 4);
+    headers.write(CIRCUIT, 8);
+    headers.writeInt32LE(2259, 8 + CIRCUIT.length);
+    headers.writeInt32LE(4, 12 + CIRCUIT.length);
+    const prefix = Buffer.from("0306090c4d04000000000000", "hex");
+    const lengths = Buffer.alloc(8);
+    lengths.writeInt32LE(headers.length, 0);
+    lengths.writeInt32LE(body.length, 4);
+    const bytes = Buffer.concat([prefix, lengths, headers, body]);
+    new FrameParser({ maxHeaders: 1e4, maxBody: 1e6 }, (frame) => this.path?.ack(frame)).push(bytes);
+  }
+}
+
+class ScriptedPort implements LocalPort {
+  readonly delivered: string[] = [];
+  readonly log: string[] = [];
+  room = true;
+
+  deliver(d: Delivery): boolean {
+    if (!this.room) return false;
+    this.delivered.push(d.buffer.toString("utf8", d.start, d.end));
+    return true;
+  }
+  endOfData(): void {
+    this.log.push("end of data");
+  }
+  resume(): void {
+    this.log.push("resume");
+  }
+  stopSending(): void {
+    this.log.push("stop sending");
+  }
+  closed(reason: string): void {
+    this.log.push(`closed: ${reason}`);
+  }
+  trace(message: ControlMessage): ControlMessage {
+    return message;
+  }
+  traceAnswered(): void {}
+}
+
+let forwarder: Forwarder;
+let far: ScriptedEnd;
+let port: ScriptedPort;
+let near: Xgress;
+let faults: number[];
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  forwarder = new Forwarder({ routerId: "r1", log: silentLogger });
+  faults = [];
+  forwarder.onFault((fault) => faults.push(fault.subject));
+  far = new ScriptedEnd();
+  port = new ScriptedPort();
+  far.path = forwarder.register(far);
+  near = new Xgress({
+    forwarder,
+    circuitId: CIRCUIT,
+    address: "near",
+    side: "terminator",
+    port,
+    options: xgressDefaults,
+  });
+  await forwarder.route(
+    {
+      circuitId: CIRCUIT,
+      attempt: 0,
+      forwards: [
+        { srcAddress: "far", dstAddress: "near", dstType: 1 },
+        { srcAddress: "near", dstAddress: "far", dstType: 0 },
+      ],
+      timeout: 1n,
+      tags: {},
+    },
+    "ctrl",
+  );
+});
+
+afterEach(() => {
+  forwarder.close();
+  vi.useRealTimers();
+});
+
+function write(text: string): boolean {
+  const body = Buffer.from(text);
+  return near.write(body, 0, body.length);
+}
+
+test("a terminating end sends nothing before the circuit is started, and then its capabilities first", () => {
+  write("early");
+  expect(far.payloads).toEqual([]);
+  far.start();
+  expect(far.payloads).toEqual([
+    { sequence: 0, flags: Terminator, body: "", capabilities: xgressCapability.eof, edgeFlags: -1 },
+    { sequence: 1, flags: Terminator, body: "early", capabilities: -1, edgeFlags: -1 },
+  ]);
+  expect(port.delivered).toEqual([]);
+});
+
+test("a peer without capabilities is told none and gets CircuitEnd for half close", () => {
+  far.send({ flags: CircuitStart });
+  write("x");
+  near.endInput();
+  expect(far.payloads.map((p) => [p.flags, p.body, p.edgeFlags, p.capabilities])).toEqual([
+    [Terminator, "x", -1, -1],
+    [Terminator, "", EdgeFlag.Fin, -1],
+    [Terminator | CircuitEnd, "", -1, -1],
+  ]);
+});
+
+test("a peer that knows it gets EOF; when both have ended and all is acknowledged the circuit is over", () => {
+  far.start();
+  near.endInput();
+  expect(far.payloads.at(-1)?.flags).toBe(Terminator | Eof);
+  far.send({ edgeFlags: EdgeFlag.Fin });
+  far.send({ flags: Eof });
+  expect(port.log).toEqual(["end of data"]);
+  expect(faults).toEqual([]);
+  far.acknowledgeAll();
+  expect(port.log.at(-1)).toContain("closed: both ends");
+  expect(far.payloads.at(-1)?.flags).toBe(Terminator | CircuitEnd);
+  expect(faults).toEqual([1]);
+});
+
+test("CircuitEnd behind a FIN is an old peer's half close; a second one is the end", () => {
+  far.send({ flags: CircuitStart });
+  far.send({ body: "last", edgeFlags: EdgeFlag.Fin });
+  far.send({ flags: CircuitEnd });
+  expect(port.log).toEqual(["end of data"]);
+  write("still open");
+  expect(far.payloads.at(-1)?.body).toBe("still open");
+  far.send({ flags: CircuitEnd });
+  expect(port.log.at(-1)).toContain("closed");
+});
+
+test("CircuitEnd without a FIN is the end, and comes after everything sent before", () => {
+  far.start();
+  far.send({ sequence: 2, flags: CircuitEnd });
+  expect(port.log).toEqual([]);
+  far.send({ sequence: 1, body: "late" });
+  expect(port.delivered).toEqual(["late"]);
+  expect(port.log[0]).toContain("closed");
+});
+
+test("WriteFailed stops sending at once, out of order", () => {
+  far.start();
+  far.send({ sequence: 9, flags: WriteFailed });
+  expect(port.log).toEqual(["stop sending"]);
+  const sent = far.payloads.length;
+  expect(write("nobody reads this")).toBe(true);
+  expect(far.payloads.length).toBe(sent);
+});
+
+test("acknowledgements leave together with the clock of the oldest, at the latest after a few milliseconds", () => {
+  far.send({ flags: CircuitStart, capabilities: 0x100, rtt: 100 });
+  for (let i = 0; i < 5; i++) far.send({ body: "x", rtt: 101 + i });
+  expect(far.acks).toEqual([]);
+  vi.advanceTimersByTime(5);
+  expect(far.acks).toEqual([{ sequences: [0, 1, 2, 3, 4, 5], rtt: 100, held: 0 }]);
+  for (let i = 0; i < 64; i++) far.send({ body: "x" });
+  expect(far.acks.length).toBe(2);
+  far.send({ sequence: 3, body: "again" });
+  vi.advanceTimersByTime(5);
+  expect(far.acks.at(-1)?.sequences).toEqual([3]);
+  expect(port.delivered.length).toBe(69);
+});
+
+test("what finds no room outside is held and said, and an acknowledgement tells when it was taken", () => {
+  far.start();
+  port.room = false;
+  for (let i = 0; i < 3; i++) far.send({ body: String(i).repeat(8_000) });
+  vi.advanceTimersByTime(5);
+  expect(far.acks.at(-1)).toMatchObject({ sequences: [0, 1, 2, 3], held: 24_000 });
+  port.room = true;
+  near.deliverHeld();
+  expect(port.delivered.map((body) => body[0])).toEqual(["0", "1", "2"]);
+  expect(far.acks.at(-1)).toMatchObject({ sequences: [], held: 8_000 });
+});
+
+test("payloads are sent again until they are acknowledged, marked and with a new clock", () => {
+  far.start();
+  write("important");
+  vi.advanceTimersByTime(1_000);
+  const again = far.payloads.filter((p) => p.body === "important");
+  expect(again.length).toBeGreaterThan(1);
+  expect(again.at(-1)?.flags).toBe(Terminator | Retransmit);
+  expect(again.every((p) => p.sequence === 1)).toBe(true);
+  far.acknowledgeAll();
+  const count = far.payloads.length;
+  vi.advanceTimersByTime(2_000);
+  expect(far.payloads.length).toBe(count);
+});
+
+test("a source is stopped when too much waits, and goes on when acknowledgements made room", () => {
+  far.start();
+  const body = Buffer.alloc(64_000);
+  let room = true;
+  let given = 0;
+  while (room && given < 1_000) {
+    room = near.write(body, 0, body.length);
+    given++;
+  }
+  expect(given).toBeLessThan(100);
+  while (!port.log.includes("resume")) {
+    const before = far.payloads.length;
+    far.acknowledgeAll();
+    expect(far.payloads.length).toBeGreaterThan(before);
+  }
+});
+
+test("closing delivers what was given, then two marks, and ends when they are acknowledged", () => {
+  far.start();
+  write("bye");
+  near.close("test");
+  expect(far.payloads.slice(-3).map((p) => [p.body, p.flags])).toEqual([
+    ["bye", Terminator],
+    ["", Terminator | CircuitEnd],
+    ["", Terminator | CircuitEnd],
+  ]);
+  expect(faults).toEqual([]);
+  far.acknowledgeAll();
+  expect(faults).toEqual([1]);
+});
+
+test("a closing end whose other end is silent gives up after its time", () => {
+  far.start();
+  write("x");
+  near.close("test");
+  vi.advanceTimersByTime(xgressDefaults.maxCloseWaitMs + 1_000);
+  expect(faults).toEqual([1]);
+});
+
+test("a circuit that is never started ends, and payloads of the own side are loops", () => {
+  far.send({ flags: Terminator, body: "loop" });
+  expect(port.delivered).toEqual([]);
+  vi.advanceTimersByTime(xgressDefaults.circuitStartTimeoutMs + 1_000);
+  expect(port.log[0]).toContain("did not start");
+});
+
+test("frames that are no payloads are dropped", () => {
+  const junk = Buffer.from("0306090c4c0400000000000000000000030000006a756e", "hex");
+  new FrameParser({ maxHeaders: 100, maxBody: 100 }, (frame) => far.path?.payload(frame, 0)).push(junk);
+  far.start();
+  expect(far.payloads.length).toBe(1);
+  expect(XgressType.Payload).toBe(1100);
+});
