@@ -18,7 +18,9 @@ export interface ConfigDocument {
   readonly warnings: readonly ConfigProblem[];
 }
 
-const MAX_NODES = 100_000;
+/** Far more than any configuration has; aliases can make a short text endlessly large or deep. */
+const MAX_VALUES = 100_000;
+const MAX_DEPTH = 32;
 
 /**
  * Reads YAML as the other implementations of this file format do: YAML 1.1 scalars without base 60, merge keys,
@@ -47,7 +49,7 @@ export function readDocument(source: string, env: Environment, file?: string): C
       file,
     );
   }
-  const reader = new TreeReader(env, lines, (node) => {
+  const reader = new TreeReader(env, lines, file, (node) => {
     const target = isAlias(node) ? node.resolve(document) : node;
     return target ?? null;
   });
@@ -68,10 +70,13 @@ class TreeReader {
   readonly #env: Environment;
   readonly #lines: LineCounter;
   readonly #resolve: (node: Node) => Node | null;
-  #nodes = 0;
+  readonly #file: string | undefined;
+  #values = 0;
+  #merges = 0;
 
-  constructor(env: Environment, lines: LineCounter, resolve: (node: Node) => Node | null) {
+  constructor(env: Environment, lines: LineCounter, file: string | undefined, resolve: (node: Node) => Node | null) {
     this.#env = env;
+    this.#file = file;
     this.#lines = lines;
     this.#resolve = resolve;
   }
@@ -117,8 +122,12 @@ class TreeReader {
   }
 
   value(node: Node, path: Path): unknown {
-    if (++this.#nodes > MAX_NODES) {
-      throw new RouterConfigError([{ path: "", expected: `at most ${MAX_NODES} values`, found: "more" }]);
+    if (++this.#values > MAX_VALUES || path.length > MAX_DEPTH) {
+      const limits = `at most ${MAX_VALUES} values, ${MAX_DEPTH} levels deep`;
+      throw new RouterConfigError(
+        [{ path: formatPath(path.slice(0, 4)), expected: limits, found: "more" }],
+        this.#file,
+      );
     }
     const target = this.#resolve(node);
     if (target === null) return undefined;
@@ -136,6 +145,19 @@ class TreeReader {
     return typeof plain === "string" ? expandEnvironment(text, this.#env) : plain;
   }
 
+  /** Merges within merges count as depth, because a map can be made to merge itself. */
+  #merged(map: YAMLMap, path: Path): Record<string, unknown> {
+    if (++this.#merges > MAX_DEPTH) {
+      const limits = `at most ${MAX_DEPTH} merges within each other`;
+      throw new RouterConfigError([{ path: formatPath(path), expected: limits, found: "more" }], this.#file);
+    }
+    try {
+      return this.map(map, path);
+    } finally {
+      this.#merges--;
+    }
+  }
+
   /** Keys of a merged map never replace keys the map itself has, before or after. */
   #merge(out: Record<string, unknown>, own: ReadonlySet<string>, value: Node | null, path: Path): void {
     const target = value === null ? null : this.#resolve(value);
@@ -143,7 +165,7 @@ class TreeReader {
     for (const source of sources) {
       const map = source === null ? null : this.#resolve(source);
       if (!isMap(map)) continue;
-      for (const [key, merged] of Object.entries(this.map(map, path))) {
+      for (const [key, merged] of Object.entries(this.#merged(map, path))) {
         if (!own.has(key) && !(key in out)) out[key] = merged;
       }
     }

@@ -16,6 +16,12 @@ const problems = (text: string, env = {}): string[] => {
   return [];
 };
 
+/** Nine lists, each of ten references to the one before: a billion values in 400 bytes. */
+function bomb(): string {
+  const lists = Array.from({ length: 9 }, (_, i) => `x${i + 1}: &l${i + 1} [${Array(10).fill(`*l${i}`).join(", ")}]`);
+  return `${base}x0: &l0 [a]\n${lists.join("\n")}\n`;
+}
+
 describe("the smallest file", () => {
   it("has every default of the specification", () => {
     const { config, warnings } = read();
@@ -217,6 +223,9 @@ listeners:
       `${base}link: {dialers: [{binding: transport, healthyDialBackoff: {minRetryInterval: 10m}}]}`,
       "at most maxRetryInterval",
     ],
+    ["a list that holds itself", `${base}link: &a [*a]`, "levels deep"],
+    ["a mapping that merges itself", `${base}link: &a { <<: *a }`, "merges"],
+    ["aliases that multiply", bomb(), "at most 100000 values"],
     ["a wrong SAN", `${base}csr: {sans: {ip: [nowhere]}}`, "an IP address"],
     ["a mapping that is text", `${base}forwarder: fast`, "a mapping"],
   ])("names what is wrong with %s", (_what, text, part) => {

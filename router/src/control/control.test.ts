@@ -337,6 +337,37 @@ describe("routes", () => {
   });
 });
 
+describe("bodies that cannot be read", () => {
+  it("are dropped one by one; the channel and everything on it go on", async () => {
+    handleRoutes(
+      controllers,
+      { route: () => expect.fail(), unroute: () => expect.fail() } as unknown as Forwarder,
+      silentLogger,
+    );
+    const channel = await connect();
+    for (const contentType of [
+      ControlType.Route,
+      ControlType.Unroute,
+      ControlType.ValidateTerminatorsV2Request,
+      EdgeCtrlType.ApiSessionAdded,
+      EdgeCtrlType.ApiSessionUpdated,
+      EdgeCtrlType.ApiSessionRemoved,
+      EdgeCtrlType.SessionRemoved,
+      EdgeCtrlType.CreateTerminatorV2Response,
+      4711,
+    ]) {
+      channel.send({ contentType, body: Buffer.from("ffffffff", "hex") });
+    }
+    const body = Buffer.from("ffffffff", "hex");
+    const reply = await channel.request({ contentType: ControlType.InspectRequest, body });
+    expect(decodeControl(ctrlPb.InspectResponseSchema, reply.body)).toMatchObject({
+      success: false,
+      errors: [expect.any(String)],
+    });
+    expect(channel.isClosed).toBe(false);
+  });
+});
+
 describe("reports and questions", () => {
   it("faults and confirmations go to the owner", async () => {
     await connect();
