@@ -150,7 +150,14 @@ class EdgeListener implements Edge {
     })
       .then((session) => {
         if (channel.isClosed) return;
-        this.#serve(new SdkChannel(channel, session, this.#requests, this.#log), early.frames);
+        this.#serve(
+          new SdkChannel(channel, session, {
+            requests: this.#requests,
+            stoppedHeartbeatMs: this.#options.stoppedHeartbeatMs,
+            log: this.#log,
+          }),
+          early.frames,
+        );
         early.resume();
       })
       .catch((error: unknown) => {

@@ -4,6 +4,7 @@ import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
 
 const PAYLOAD = 1100;
+const HEARTBEAT = 5;
 const MiB = 1024 * 1024;
 
 let network: TestNetwork;
@@ -110,6 +111,22 @@ test("a client that does not read stops its own sender, within bounds, and nobod
   await flood.done;
   await unread.whenReceived(total);
   expect(after()).toBe(flood.hash);
+});
+
+test("an SDK that is not read because one of its circuits is stuck still sees that the router lives", async () => {
+  const patient = await network.addRouter("rP", { edge: { stoppedHeartbeatMs: 20 } });
+  const slow = await client(patient, "slow");
+  await slow.bind(network.session("slow", "Bind"));
+  const dialer = await client(patient, "alice");
+  const [stuck, unread] = await pair(dialer, slow, "slow");
+  for (const underlay of slow.channel.underlays) underlay.pause();
+  const alive = Promise.withResolvers<void>();
+  dialer.channel.handle(HEARTBEAT, () => alive.resolve());
+  const flood = send(stuck, 24 * MiB, 16_000);
+  await alive.promise;
+  for (const underlay of slow.channel.underlays) underlay.resume();
+  await flood.done;
+  await unread.whenReceived(24 * MiB);
 });
 
 test("a transit router forwards frames unchanged but for their sequence", async () => {

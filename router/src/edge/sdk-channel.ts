@@ -1,4 +1,5 @@
 import {
+  BaseType,
   type Channel,
   ConnType,
   EdgeHeader,
@@ -46,6 +47,8 @@ export class SdkChannel {
   session: ApiSessionRecord;
   readonly #requests: SdkRequests;
   readonly #log: Logger;
+  readonly #signOfLifeMs: number;
+  #signOfLife: NodeJS.Timeout | undefined;
   readonly #connections = new Map<number, EdgeConnection>();
   readonly #bindings = new Map<number, Binding>();
   readonly #connecting = new Map<number, PendingConnect>();
@@ -53,11 +56,16 @@ export class SdkChannel {
   #outputs: FairOutput[] = [];
   #nextConnId: number = firstRouterConnId;
 
-  constructor(channel: Channel, session: ApiSessionRecord, requests: SdkRequests, log: Logger) {
+  constructor(
+    channel: Channel,
+    session: ApiSessionRecord,
+    o: { requests: SdkRequests; stoppedHeartbeatMs: number; log: Logger },
+  ) {
     this.channel = channel;
     this.session = session;
-    this.#requests = requests;
-    this.#log = log;
+    this.#requests = o.requests;
+    this.#signOfLifeMs = o.stoppedHeartbeatMs;
+    this.#log = o.log;
   }
 
   /** Takes over the channel's frames and messages, first those that came before the SDK was admitted. */
@@ -180,6 +188,7 @@ export class SdkChannel {
 
   /** The channel is gone: everything on it ends. Returns the listeners, whose terminators are the hosting's business. */
   channelClosed(): Binding[] {
+    clearInterval(this.#signOfLife);
     const bindings = [...this.#bindings.values()];
     this.#bindings.clear();
     for (const pending of this.#connecting.values()) pending.abort.abort(new Error("the client's connection was lost"));
@@ -194,11 +203,16 @@ export class SdkChannel {
   stopReadingFor(connection: EdgeConnection): void {
     if (this.#stoppedBy.has(connection)) return;
     this.#stoppedBy.add(connection);
-    if (this.#stoppedBy.size === 1) for (const underlay of this.channel.underlays) underlay.pause();
+    if (this.#stoppedBy.size > 1) return;
+    for (const underlay of this.channel.underlays) underlay.pause();
+    // Its latency probes are not read either; something to read keeps it from taking the router for dead.
+    this.#signOfLife = setInterval(() => this.send({ contentType: BaseType.Heartbeat }), this.#signOfLifeMs);
+    this.#signOfLife.unref();
   }
 
   resumeReadingFor(connection: EdgeConnection): void {
     if (!this.#stoppedBy.delete(connection) || this.#stoppedBy.size > 0) return;
+    clearInterval(this.#signOfLife);
     for (const underlay of this.channel.underlays) underlay.resume();
   }
 
