@@ -95,6 +95,12 @@ log: { level: loud }
     ["a key twice", `${MINIMAL}log: {}\nlog: {}\n`, /^c\.yml:6:1: expected valid YAML, found Map keys must be unique/],
     ["a tab for indentation", "api:\n\tbind: x\n", /^c\.yml:2:\d+: expected valid YAML, found /],
     ["a list", "- a\n", /^c\.yml:1:1: expected keys and values, found something else/],
+    ["an alias of nothing", "api: *nowhere\n", /aliases .* found Unresolved alias/],
+    [
+      "aliases that multiply",
+      `a: &a [x, x, x, x, x, x, x, x, x, x]\nb: &b [${"*a, ".repeat(20)}]\nc: &c [${"*b, ".repeat(20)}]\nd: [${"*c, ".repeat(20)}]\n`,
+      /aliases .* found Excessive alias count/,
+    ],
     ["nothing", "", /^c\.yml:1:1: expected keys and values/],
   ])("says where YAML is broken: %s", (_what, text, message) => {
     expect(problems(text)[0]).toMatch(message);

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { isMap, isNode, LineCounter, type Node, type Pair, parseDocument } from "yaml";
+import { type Document, isMap, isNode, LineCounter, type Node, type Pair, parseDocument } from "yaml";
 import type { z } from "zod";
 import { substituteEnvironment } from "./environment.ts";
 import { ConfigError, type ConfigProblem } from "./problems.ts";
@@ -59,7 +59,7 @@ export function readControllerConfig(
       { path: "", line: 1, column: 1, expected: "keys and values", found: "something else" },
     ]);
   }
-  const result = controllerConfigSchema.safeParse(withoutNulls(document.toJS()), { reportInput: true });
+  const result = controllerConfigSchema.safeParse(plainValue(document, file), { reportInput: true });
   if (!result.success) {
     throw new ConfigError(
       file,
@@ -139,6 +139,18 @@ function foundAt(issue: z.core.$ZodIssue, path: string, root: Node): string {
     return keys.length > 0 ? `the keys ${keys.join(", ")}` : "no keys";
   }
   return JSON.stringify(input);
+}
+
+/** The values as they stand, without nulls. Aliases that repeat without end, or name nothing, are refused here. */
+function plainValue(document: Document, file: string): unknown {
+  try {
+    return withoutNulls(document.toJS());
+  } catch (error) {
+    const found = (error as Error).message;
+    throw new ConfigError(file, [
+      { path: "", line: 1, column: 1, expected: "aliases (*name) that can be followed", found },
+    ]);
+  }
 }
 
 // A key without a value (`log:`) is the same as no key: its default holds.
