@@ -323,6 +323,18 @@ test("closing delivers what was given, then two marks, and ends when they are ac
   expect(faults).toEqual([1]);
 });
 
+test("a host that says its piece and hangs up before the circuit starts is heard when it starts", () => {
+  write("bye");
+  near.close("test");
+  expect(faults).toEqual([]);
+  expect(far.payloads).toEqual([]);
+  far.start();
+  expect(far.payloads.map((p) => p.body).join("")).toBe("bye");
+  expect(far.payloads.slice(-2).map((p) => p.flags)).toEqual([Terminator | CircuitEnd, Terminator | CircuitEnd]);
+  far.acknowledgeAll();
+  expect(faults).toEqual([1]);
+});
+
 test("a closing end whose other end is silent gives up after its time", () => {
   far.start();
   write("x");

@@ -127,7 +127,8 @@ export class Xgress implements LocalEnd, Scanned {
     this.#closingReason = reason;
     this.#closingSince = Date.now();
     this.#receiver.dropHeld();
-    if (!this.#sender.isStarted) {
+    // A host may say its piece and hang up before the circuit starts: that waits for the start. The other side starts itself.
+    if (!this.#sender.isStarted && this.side === "initiator") {
       this.#finish(reason);
       return;
     }
