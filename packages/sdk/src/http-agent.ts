@@ -1,6 +1,14 @@
 import { Agent, type AgentOptions, type ClientRequestArgs } from "node:http";
-import type { Duplex } from "node:stream";
+import { Duplex } from "node:stream";
 import type { EdgeConnection } from "./connection.ts";
+
+/** What `http.Agent` counts its connections with; it has no word for one that is still being made. */
+interface Places {
+  readonly sockets: Record<string, Duplex[] | undefined>;
+  totalSocketCount: number;
+  /** Takes a connection out and makes the next that is waited for. */
+  removeSocket(socket: Duplex, options: ClientRequestArgs): void;
+}
 
 /**
  * Lets `node:http` and everything built on it reach services: the host name of the URL is the name of the service.
@@ -23,11 +31,41 @@ export class ServiceAgent extends Agent {
     callback?: (error: Error | null, stream: Duplex) => void,
   ): Duplex | null | undefined {
     const host = options.host ?? options.hostname ?? "";
+    const place = this.#takePlace(options);
     this.#dial(host).then(
-      (connection) => callback?.(null, connection),
-      // On failure the agent looks at the error only.
-      (error: Error) => (callback as ((error: Error) => void) | undefined)?.(error),
+      (connection) => {
+        this.#leavePlace(place, options);
+        callback?.(null, connection);
+      },
+      (error: Error) => {
+        // On failure the agent looks at the error only.
+        (callback as ((error: Error) => void) | undefined)?.(error);
+        this.#places.removeSocket(place, options);
+      },
     );
     return undefined;
+  }
+
+  get #places(): Places {
+    return this as unknown as Places;
+  }
+
+  /** A dial takes time: until it is done something stands in for the connection, or `maxSockets` would not hold. */
+  #takePlace(options: ClientRequestArgs): Duplex {
+    const name = this.getName(options);
+    const place = new Duplex({ read() {} });
+    const taken = this.#places.sockets[name] ?? [];
+    this.#places.sockets[name] = taken;
+    taken.push(place);
+    this.#places.totalSocketCount++;
+    return place;
+  }
+
+  #leavePlace(place: Duplex, options: ClientRequestArgs): void {
+    const taken = this.#places.sockets[this.getName(options)];
+    const at = taken?.indexOf(place) ?? -1;
+    if (at < 0) return;
+    taken?.splice(at, 1);
+    this.#places.totalSocketCount--;
   }
 }
