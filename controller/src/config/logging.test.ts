@@ -54,6 +54,16 @@ describe("the log", () => {
     expect(text).toContain("postgres://me:[redacted]@db/x");
   });
 
+  it("shows which columns violated a constraint, and not with what", () => {
+    const error = Object.assign(new Error("duplicate key"), {
+      code: "23505",
+      detail: "Key (token, kind)=(geheim, x) already exists.",
+    });
+    const text = logged((log) => log.error({ error }, "x"));
+    expect(text).not.toContain("geheim");
+    expect(text).toContain("Key (token, kind)=([redacted]) already exists.");
+  });
+
   it("shows bytes as their number, and does not follow circles", () => {
     const circle: Record<string, unknown> = { key: Buffer.from("geheim") };
     circle.self = circle;

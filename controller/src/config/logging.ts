@@ -10,6 +10,8 @@ const SECRET_TEXTS: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)/g, CENSORED],
   [/\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/g, CENSORED],
   [/\b([a-z][a-z0-9+.-]*:\/\/[^\s:@/]*):[^\s@/]+@/gi, `$1:${CENSORED}@`],
+  // What PostgreSQL says of a violated constraint: names of columns, then their values.
+  [/\bKey \(([^)]*)\)=\([^\n]*\)/g, `Key ($1)=(${CENSORED})`],
   [/\b((?:Bearer|zt-session:|svc-session:)\s+)\S+/gi, `$1${CENSORED}`],
 ];
 const DEEPEST = 6;

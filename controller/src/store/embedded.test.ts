@@ -25,7 +25,7 @@ async function gone(pid: number): Promise<void> {
   while (processExists(pid)) await delay(20);
 }
 
-describe("the embedded PostgreSQL", () => {
+describe("the embedded PostgreSQL", { timeout: 120_000 }, () => {
   let parent: string;
   beforeEach(async () => {
     parent = await mkdtemp(join(tmpdir(), "sallyport-embedded-"));

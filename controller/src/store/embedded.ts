@@ -58,6 +58,9 @@ const SETTINGS: Readonly<Record<string, string>> = {
   max_connections: "60",
   jit: "off",
   log_line_prefix: "",
+  // No values of rows and no statements in its log: both can hold secrets.
+  log_error_verbosity: "terse",
+  log_min_error_statement: "panic",
   timezone: "UTC",
 };
 

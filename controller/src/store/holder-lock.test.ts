@@ -15,7 +15,7 @@ async function startHolder(where: object): Promise<{ child: ChildProcess; said: 
   return { child, said };
 }
 
-describe("a database has one controller", () => {
+describe("a database has one controller", { timeout: 120_000 }, () => {
   let database: Awaited<ReturnType<typeof testDatabase>>;
   beforeAll(async () => {
     database = await testDatabase();
