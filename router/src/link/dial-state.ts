@@ -78,6 +78,13 @@ export class DialState {
     this.nextDial = now + this.retryDelay;
   }
 
+  /** The listener moved while it was dialled: the next attempt is at once. */
+  moved(now: number): void {
+    if (this.status !== "dialing") return;
+    this.status = "pending";
+    this.nextDial = now;
+  }
+
   /** The peer is back: no more waiting. */
   hurry(now: number): void {
     if (this.status === "dialing" || this.status === "established") return;

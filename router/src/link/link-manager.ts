@@ -63,6 +63,8 @@ export class LinkManager {
   readonly #timer: NodeJS.Timeout;
   /** Grouped links whose missing connections are being dialled. */
   readonly #refilling = new Set<Link>();
+  /** Links whose startup delay is over: a connection they lose is dialled again without it. */
+  readonly #started = new WeakSet<Link>();
 
   constructor(options: LinkManagerOptions) {
     this.#o = options;
@@ -214,6 +216,7 @@ export class LinkManager {
     const peer = this.#peers.get(state.peerId);
     if (dialer === undefined || peer === undefined || state.status !== "dialing" || this.#stop.signal.aborted) return;
     const { routerId, identity } = this.#o;
+    const { address, protocol } = state.listener;
     try {
       const dialed = await dialLink(
         {
@@ -222,7 +225,7 @@ export class LinkManager {
           form: linkForm(peer.version, dialer.split),
           peerId: peer.id,
           peerVersion: peer.version,
-          address: state.listener.address,
+          address,
           dialerBinding: dialer.bindingName,
           timeoutMs: dialer.options.connectTimeoutMs,
           ...(dialer.localAddress === undefined ? {} : { localAddress: dialer.localAddress }),
@@ -235,14 +238,19 @@ export class LinkManager {
         peerId: peer.id,
         peerVersion: peer.version,
         iteration: state.iteration,
-        protocol: state.listener.protocol,
-        dialAddress: state.listener.address,
+        protocol,
+        dialAddress: address,
         isDialed: true,
         ...dialed,
       });
       const isWanted = this.#states.get(state.key) === state && !this.#stop.signal.aborted;
-      if (!isWanted) link.close(new Error("the link is no longer wanted"));
-      else if (this.#registry.register(link) || this.#registry.byKey(state.key) !== undefined)
+      if (!isWanted) {
+        link.close(new Error("the link is no longer wanted"));
+      } else if (state.listener.address !== address) {
+        link.close(new Error("the listener's address changed"));
+        state.moved(Date.now());
+        this.#dialDue();
+      } else if (this.#registry.register(link) || this.#registry.byKey(state.key) !== undefined)
         state.established(Date.now());
       else this.#failed(state, "dialFailed");
     } catch (error) {
@@ -334,7 +342,8 @@ export class LinkManager {
   }
 
   async #fill(link: Link, missing: () => string | undefined, dialer: ResolvedDialer): Promise<void> {
-    await pause(dialer.startupDelay, this.#stop.signal);
+    if (!this.#started.has(link)) await pause(dialer.startupDelay, this.#stop.signal);
+    this.#started.add(link);
     for (let failures = 0, type = missing(); type !== undefined; type = missing()) {
       try {
         await dialUnderlay(link.channel, {
