@@ -23,6 +23,8 @@ import { Hosting } from "./hosting.ts";
 import { type EdgeOptions, edgeDefaults } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
 
+const DEFAULT_SIGN_OF_LIFE_MS = 5_000;
+
 /** What SDKs are served with. */
 export interface EdgeParts {
   /** The shared TLS port; the edge takes ALPN `ziti-edge` and connections that offer none. */
@@ -153,7 +155,7 @@ class EdgeListener implements Edge {
         this.#serve(
           new SdkChannel(channel, session, {
             requests: this.#requests,
-            stoppedHeartbeatMs: this.#options.stoppedHeartbeatMs,
+            stoppedHeartbeatMs: this.#options.stoppedHeartbeatMs ?? DEFAULT_SIGN_OF_LIFE_MS,
             log: this.#log,
           }),
           early.frames,

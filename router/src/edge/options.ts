@@ -10,8 +10,8 @@ export interface EdgeOptions {
   getCircuitTimeoutMs: number;
   /** How long a connection may take for its hello. */
   connectTimeoutMs: number;
-  /** How often an SDK whose channel is not read, because a circuit of it is stuck, gets a sign of life. */
-  stoppedHeartbeatMs: number;
+  /** How often an SDK whose channel is not read, because a circuit of it is stuck, gets a sign of life; 5 s if absent. */
+  stoppedHeartbeatMs?: number;
   xgress: XgressOptions;
 }
 
@@ -20,6 +20,5 @@ export const edgeDefaults: EdgeOptions = {
   lookupApiSessionTimeoutMs: 5_000,
   getCircuitTimeoutMs: 30_000,
   connectTimeoutMs: 5_000,
-  stoppedHeartbeatMs: 5_000,
   xgress: xgressDefaults,
 };
