@@ -1,7 +1,7 @@
 import { arch, hostname, platform, release, version } from "node:os";
-import { type ApiClient, ApiError, createClient } from "@sallyport/api";
+import { type ApiClient, ApiError, ApiTransportError, createClient } from "@sallyport/api";
 import { createCsr, createKeyPair, type Identity, identityFromPem, type Logger } from "@sallyport/wire";
-import { AuthenticationError, reasonOf } from "./errors.ts";
+import { AuthenticationError, ControllerError, reasonOf } from "./errors.ts";
 
 /** How to prove who we are. */
 export type Credentials =
@@ -19,6 +19,19 @@ export interface Login {
   readonly identityName: string;
   /** Certificate and trust for router connections: our own, or the one of this API session. */
   readonly identity: Identity;
+}
+
+/** What the API's client throws, as an error of the SDK; other errors stay what they are. */
+export function fromController(error: unknown): unknown {
+  if (error instanceof ApiError) {
+    return new ControllerError(error.code, `the controller refused a request: ${error.message}`, { cause: error });
+  }
+  if (error instanceof ApiTransportError) {
+    return new ControllerError("CONTROLLER_UNREACHABLE", `${error.message}; is the controller running?`, {
+      cause: error,
+    });
+  }
+  return error;
 }
 
 const shortestRefreshMs = 10_000;
@@ -84,6 +97,8 @@ export class ApiSession {
     try {
       return await work(this.#api);
     } catch (error) {
+      // A connection that was kept alive may have ended meanwhile, with the controller's restart for example.
+      if (error instanceof ApiTransportError) return await work(this.#api);
       if (!(error instanceof ApiError && error.status === 401)) throw error;
       // Of several calls that find the session gone, one starts over.
       if (this.#login === login) this.#drop();

@@ -1,10 +1,10 @@
 import type { AgentOptions } from "node:http";
 import { type Logger, silentLogger } from "@sallyport/wire";
-import { ApiSession, type Credentials } from "./api-session.ts";
+import { ApiSession, type Credentials, fromController } from "./api-session.ts";
 import type { EdgeConnection } from "./connection.ts";
 import { loadSodium } from "./crypto/sodium.ts";
 import { dialThrough, RouterDialError } from "./dial.ts";
-import { DialError } from "./errors.ts";
+import { ConnectionClosedError, DialError } from "./errors.ts";
 import { ServiceAgent } from "./http-agent.ts";
 import { type IdentityFile, loadIdentityFile } from "./identity-file.ts";
 import { orAborted, Routers } from "./routers.ts";
@@ -118,15 +118,19 @@ export class Context {
   }
 
   /** The services that this identity may dial or host. */
-  services(): Promise<Service[]> {
-    return this.#services.list();
+  async services(): Promise<Service[]> {
+    try {
+      return await this.#services.list();
+    } catch (error) {
+      throw fromController(error);
+    }
   }
 
   /**
    * Connects to a service.
    *
    * @throws ServiceError, RouterError, DialError (`DIAL_REFUSED` with the network's words, `DIAL_TIMEOUT`),
-   *   AuthenticationError, or the signal's reason
+   *   AuthenticationError, ControllerError, or the signal's reason
    */
   async dial(service: string, options: DialOptions = {}): Promise<EdgeConnection> {
     const timeoutMs = options.timeoutMs ?? defaultDialTimeoutMs;
@@ -135,7 +139,7 @@ export class Context {
     try {
       return await this.#dial(service, options, signal);
     } catch (error) {
-      if (!timeout.aborted || error !== timeout.reason) throw error;
+      if (!timeout.aborted || error !== timeout.reason) throw fromController(error);
       throw new DialError(
         "DIAL_TIMEOUT",
         `${service} could not be dialled within ${timeoutMs} ms; is it hosted, and are controller and routers reachable?`,
@@ -147,7 +151,7 @@ export class Context {
   /**
    * Hosts a service; resolves when it can be dialled through a first router.
    *
-   * @throws ServiceError, AuthenticationError, or the signal's reason
+   * @throws ServiceError, AuthenticationError, ControllerError, or the signal's reason
    */
   async listen(service: string, options: ListenOptions = {}): Promise<ServiceListener> {
     const parts = { session: this.#session, services: this.#services, routers: this.#routers, log: this.#log };
@@ -159,7 +163,7 @@ export class Context {
       return listener;
     } catch (error) {
       await listener.close();
-      throw error;
+      throw fromController(error);
     }
   }
 
@@ -244,7 +248,7 @@ export class Context {
 
   #startOver(): void {
     this.#services.reset();
-    this.#routers.closeAll();
+    this.#routers.closeAll(new ConnectionClosedError("the controller ended the API session; dial again"));
     for (const listener of this.#listeners) listener.reset();
   }
 }

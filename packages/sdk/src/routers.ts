@@ -111,9 +111,9 @@ export class Routers {
     return await orAborted(attempt, signal);
   }
 
-  /** Ends all connections, and everything on them. */
-  closeAll(): void {
-    for (const edge of this.#all) edge.channel.close();
+  /** Ends all connections, and everything on them: with an error when there is a reason. */
+  closeAll(reason?: Error): void {
+    for (const edge of this.#all) edge.channel.close(reason);
     this.#open.clear();
     this.#channels.clear();
   }

@@ -184,9 +184,8 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     this.#session = session;
     const hosting = await this.#hosting(service, session);
     const free = session.routers.filter((router) => !this.#bindings.has(router.address));
-    const attempts = free.slice(0, wanted - this.#bindings.size).map((router) => this.#bind(router, hosting));
-    await Promise.all(attempts);
-    return this.#bindings.size === 0 || (this.#bindings.size < wanted && free.length > attempts.length);
+    await Promise.all(free.slice(0, wanted - this.#bindings.size).map((router) => this.#bind(router, hosting)));
+    return this.#bindings.size < Math.min(wanted, Math.max(session.routers.length, 1));
   }
 
   async #bind(router: RouterAddress, hosting: Hosting): Promise<void> {
