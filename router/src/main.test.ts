@@ -62,7 +62,10 @@ edeg: {}
 
 describe("sallyport-router", () => {
   it("tells its version and its commands", async () => {
-    expect(await run("--version")).toMatchObject({ code: 0, out: expect.stringMatching(/^sallyport-router .*v1\.6\.20/) });
+    expect(await run("--version")).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^sallyport-router .*v1\.6\.20/),
+    });
     expect(await run("--help")).toMatchObject({ code: 0, out: expect.stringContaining("enroll") });
     expect(await run("fly", "x")).toMatchObject({ code: 2, err: expect.stringContaining("there is no command fly") });
   });
