@@ -22,6 +22,8 @@ export interface Network {
   restartController(signal?: NodeJS.Signals): Promise<void>;
   /** The same for a router. */
   restartRouter(name: "r1" | "r2", signal?: NodeJS.Signals): Promise<void>;
+  /** Makes and enrolls a further router, with its name as role attribute; resolves with its configuration file. It is not started. */
+  enrollRouter(name: string): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -99,19 +101,23 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
       const router = start(name, "router", "run", join(folder, `${name}.yml`));
       await router.ready("being online", async () => await isOnline(client, name));
     };
-    for (const [index, name] of ["r1", "r2"].entries()) {
-      const routerPort = routerPorts[index] ?? 0;
+    const enrollRouter = async (name: string, routerPort: number): Promise<string> => {
       const { data } = await client.createEdgeRouter({
         body: { name, roleAttributes: [name], isTunnelerEnabled: false },
       });
       const detail = await client.detailEdgeRouter({ params: { id: data.id } });
       const token = join(folder, `${name}.jwt`);
       writeFileSync(token, detail.data.enrollmentJwt ?? "", { mode: 0o600 });
+      const file = join(folder, `${name}.yml`);
       writeFileSync(
-        join(folder, `${name}.yml`),
+        file,
         routerFile({ folder, name, controllerPort: port, port: routerPort }) + (options.routerLines ?? ""),
       );
-      await finish("enroll", start("enroll", "router", "enroll", join(folder, `${name}.yml`), "--jwt", token));
+      await finish("enroll", start("enroll", "router", "enroll", file, "--jwt", token));
+      return file;
+    };
+    for (const [index, name] of ["r1", "r2"].entries()) {
+      await enrollRouter(name, routerPorts[index] ?? 0);
       await runRouter(name);
       step(`router ${name} is enrolled and online`);
     }
@@ -146,6 +152,7 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
       },
       restartController: (signal) => restart("controller", signal, runController),
       restartRouter: (name, signal) => restart(name, signal, () => runRouter(name)),
+      enrollRouter: async (name) => await enrollRouter(name, (await freePorts(1))[0] ?? 0),
       stop,
     };
   } catch (error) {
