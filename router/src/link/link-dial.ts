@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import {
   type Channel,
+  commonName,
   dialChannel,
   HandshakeError,
   Headers,
@@ -89,10 +90,13 @@ async function dialPart(
     ...(request.localAddress === undefined ? {} : { localAddress: request.localAddress }),
     log: own.log,
   });
-  if (channel.remoteId !== request.peerId) {
+  // What the listener calls itself is only a claim; its certificate proves who it is.
+  const [leaf] = channel.peer.certificates;
+  const proven = leaf === undefined ? undefined : commonName(leaf);
+  if (channel.remoteId !== request.peerId || proven !== request.peerId) {
     const error = new HandshakeError(
       "WRONG_ROUTER",
-      `expected router ${request.peerId} at ${request.address}, ${channel.remoteId} answered`,
+      `expected router ${request.peerId} at ${request.address}, ${channel.remoteId} answered with the certificate of ${proven ?? "nobody"}`,
     );
     channel.close(error);
     throw error;

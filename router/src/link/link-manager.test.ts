@@ -3,6 +3,7 @@ import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Link } from "./link.ts";
 import { acceptLinks } from "./link-accept.ts";
+import { dialLink } from "./link-dial.ts";
 import { LinkManager, type LinkReports, type ResolvedDialer } from "./link-manager.ts";
 import type { PeerChange } from "./peers.ts";
 
@@ -242,6 +243,44 @@ describe("no link comes about", () => {
     alpha.links.peersChanged([{ ...healthy(beta), id: "gamma" }]);
     await until(() => alpha.links.states()[0]?.status === "dialFailed");
     expect(alpha.forwarded.size).toBe(0);
+  });
+
+  it("when a router answers with the id of the one meant, but another router's certificate", async () => {
+    const alpha = await startRouter("alpha", { dialers: [dialer] });
+    const beta = await startRouter("beta", { routerId: "gamma" });
+    alpha.links.peersChanged([{ ...healthy(beta), id: "gamma" }]);
+    await until(() => alpha.links.states()[0]?.status === "dialFailed");
+    expect(alpha.forwarded.size).toBe(0);
+  });
+
+  it("under the id of a link to another router: that one stays in use", async () => {
+    const alpha = await startRouter("alpha", { dialers: [dialer] });
+    const beta = await startRouter("beta");
+    alpha.links.peersChanged([healthy(beta)]);
+    await until(() => beta.links.links().length === 1);
+    const { id } = only(beta);
+    const taking = await dialLink(
+      {
+        linkId: id,
+        iteration: 9,
+        form: "single",
+        peerId: "beta",
+        peerVersion: "v1.6.20",
+        address: beta.address,
+        dialerBinding: "",
+        timeoutMs: 3000,
+      },
+      {
+        routerId: "gamma",
+        identity: identities.get("gamma")!,
+        log: silentLogger,
+        signal: AbortSignal.timeout(10_000),
+      },
+    );
+    await taking.channel.closed;
+    expect(beta.forwarded.get(id)?.peerId).toBe("alpha");
+    expect(beta.links.links().map((link) => link.peerId)).toEqual(["alpha"]);
+    expect(only(alpha).isClosed).toBe(false);
   });
 
   it("without a group in common, to itself, or to nobody", async () => {

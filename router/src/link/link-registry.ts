@@ -43,8 +43,17 @@ export class LinkRegistry {
     return this.#byKey.get(key);
   }
 
-  /** Takes a new link in, or turns it away as a duplicate (then false). */
+  /**
+   * Takes a new link in, or turns it away (then false): as a duplicate, or because its id, which its dialer chose, is
+   * that of another link in use. The forwarder knows links by id, so that one would lose its circuits to the newcomer.
+   */
   register(link: Link): boolean {
+    const holder = this.#byId.get(link.id);
+    if (holder !== undefined && holder.key !== link.key && !holder.isClosed) {
+      this.#log.warn({ linkId: link.id, peerId: link.peerId, holder: holder.peerId }, "link id in use: link refused");
+      link.close(new Error("another link has this id"));
+      return false;
+    }
     const existing = this.#byKey.get(link.key);
     const outcome = contest(existing, link);
     if (outcome === "reject") {
