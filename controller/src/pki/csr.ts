@@ -12,6 +12,7 @@ const ONE_BLOCK =
 /** A request whose signature proves that the asker holds the key. */
 export interface Csr {
   readonly subject: x509.Name;
+  /** Absent also when there are several: readers differ in which of them they take. */
   readonly commonName: string | undefined;
   readonly publicKey: x509.PublicKey;
   /** Names for which a certificate was asked (DNS, IP, email, URI), without SPIFFE ids: those are ours to give. */
@@ -45,10 +46,10 @@ export async function readCsr(pem: string | undefined, what = "the CSR"): Promis
     throw unusable(what, "its key or signature is of a kind that is not supported", cause);
   }
   if (!proven) throw unusable(what, "its signature does not fit its key");
-  const [commonName] = request.subjectName.getField("CN");
+  const commonNames = request.subjectName.getField("CN");
   return {
     subject: request.subjectName,
-    commonName,
+    commonName: commonNames.length === 1 ? commonNames[0] : undefined,
     publicKey: request.publicKey,
     names: requestedNames(request, what),
   };

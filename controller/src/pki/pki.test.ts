@@ -6,7 +6,7 @@ import { isIP } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, createServer } from "node:tls";
-import { createCsr, createKeyPair, spiffeId, splitPem, verifyLeaf, x509 } from "@sallyport/wire";
+import { createCsr, createKeyPair, signingKeys, spiffeId, splitPem, verifyLeaf, x509 } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { JwtError } from "./errors.ts";
 import { createPkiMaterial, DEFAULT_LIFETIMES, Pki, type PkiMaterial } from "./pki.ts";
@@ -143,6 +143,26 @@ describe("the network's PKI", () => {
     await expect(pki.issueRouterCertificates({ ...routers, serverCertCsr: "x" })).rejects.toMatchObject({
       message: expect.stringContaining("the server CSR"),
     });
+  });
+
+  it("refuses a router whose server request, or whose second common name, is another router's", async () => {
+    const own = await createCsr({ commonName: "router-1", keyPem });
+    const other = await createCsr({ commonName: "router-2", keyPem });
+    const { pair, algorithm } = await signingKeys(keyPem);
+    const two = await x509.Pkcs10CertificateRequestGenerator.create({
+      name: new x509.Name([{ CN: ["router-1"] }, { CN: ["router-2"] }]),
+      keys: pair,
+      signingAlgorithm: algorithm,
+    });
+    for (const [certCsr, serverCertCsr] of [
+      [own, other],
+      [two.toString("pem"), own],
+      [own, two.toString("pem")],
+    ] as const) {
+      await expect(pki.issueRouterCertificates({ routerId: "router-1", certCsr, serverCertCsr })).rejects.toMatchObject(
+        { code: "EDGE_ROUTER_ENROLL_COMMON_NAME_INVALID" },
+      );
+    }
   });
 
   it("serves TLS for every host with a certificate that its bundle trusts", async () => {

@@ -187,7 +187,7 @@ export class Pki {
 
   /**
    * For a router: two certificates with the names that were asked for, but SPIFFE ids.
-   * @throws CsrError; `EDGE_ROUTER_ENROLL_COMMON_NAME_INVALID` when the client request's common name is not the router's id
+   * @throws CsrError; `EDGE_ROUTER_ENROLL_COMMON_NAME_INVALID` when the common name of one of the requests is not the router's id
    */
   async issueRouterCertificates(request: {
     readonly routerId: string;
@@ -203,10 +203,12 @@ export class Pki {
     }
     const client = await readCsr(request.certCsr, "the client CSR");
     const server = await readCsr(request.serverCertCsr, "the server CSR");
-    if (client.commonName !== request.routerId) {
+    // Other routers know a listener by the name in its server certificate, so that one must not be free to choose either.
+    for (const [what, { commonName }] of Object.entries({ client, server })) {
+      if (commonName === request.routerId) continue;
       throw new CsrError(
         "EDGE_ROUTER_ENROLL_COMMON_NAME_INVALID",
-        `the common name of the client CSR must be the router's id ${request.routerId}, found ${client.commonName ?? "none"}`,
+        `the ${what} CSR must have one common name, the router's id ${request.routerId}, found ${commonName ?? "none or several"}`,
       );
     }
     return {
