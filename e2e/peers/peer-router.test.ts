@@ -13,7 +13,10 @@ import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
 
-describe.skipIf(peer.isMissing)("a router of the peer on our controller", () => {
+describe.skipIf(peer.isMissing).each([
+  { version: "v1.6.0", binary: peer.path },
+  { version: "v0.0.0, newer than everything", binary: peer.unversionedPath },
+])("a router of the peer ($version) on our controller", ({ binary }) => {
   const folder = makeScratch("router");
   let network: Network;
   let cli: PeerCli;
@@ -37,10 +40,10 @@ describe.skipIf(peer.isMissing)("a router of the peer on our controller", () => 
       join(folder, "p1.yml"),
       peerRouterFile({ folder, name: "p1", controllerPort: network.port, edgePort, linkPort }),
     );
-    await cli.run("router", "enroll", join(folder, "p1.yml"), "--jwt", join(folder, "p1.jwt"));
+    await new PeerCli(binary, folder).run("router", "enroll", join(folder, "p1.yml"), "--jwt", join(folder, "p1.jwt"));
     router = new Program({
       name: "p1",
-      command: peer.path,
+      command: binary,
       args: ["router", "run", join(folder, "p1.yml")],
       env: { ZITI_HOME: folder },
       logFile: join(folder, "p1.log"),

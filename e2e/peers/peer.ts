@@ -2,11 +2,14 @@
 export interface PeerProgram {
   /** Path of the binary; empty when `isMissing`. */
   readonly path: string;
+  /** The same program built without a version: it announces v0.0.0, which counts as newer than everything. */
+  readonly unversionedPath: string;
   readonly isMissing: boolean;
 }
 
 /** What `setup.ts` found; use `describe.skipIf(peer.isMissing)` so that a suite without the peer is counted as skipped. */
 export const peer: PeerProgram = {
   path: process.env.SALLYPORT_PEER ?? "",
+  unversionedPath: process.env.SALLYPORT_PEER_UNVERSIONED ?? "",
   isMissing: process.env.SALLYPORT_PEER === undefined,
 };
