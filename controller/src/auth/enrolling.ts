@@ -62,7 +62,10 @@ export class Enrolling {
     }
   }
 
-  /** New certificates for the router whose certificate the connection presents; the old one stops to authenticate at once. */
+  /**
+   * New certificates for the router whose certificate the connection presents; the old one stops to authenticate at once.
+   * @throws ApiError 401 when there is none such, when the router is disabled, and when the certificate has ended
+   */
   async extendRouter(
     presented: readonly X509Certificate[],
     request: { readonly certCsr: string; readonly serverCertCsr: string },
@@ -72,6 +75,10 @@ export class Enrolling {
     return this.#ctx.store.transaction(async (trx) => {
       const router = await this.#model.routers.findByFingerprint(trx, fingerprint(leaf));
       if (router === undefined) throw unauthorized("the client certificate belongs to no router");
+      if (router.disabled) throw unauthorized(`router ${router.id} is disabled`);
+      if (leaf.validToDate < this.#ctx.now()) {
+        throw unauthorized(`the certificate of router ${router.id} ended on ${leaf.validTo}: it has to enroll again`);
+      }
       const issued = await withCsrErrors(() =>
         this.#ctx.pki.issueRouterCertificates({ routerId: router.id, ...request }),
       );

@@ -155,6 +155,8 @@ async function problemOf(trx: Db, terminator: NewTerminator): Promise<string | u
     .executeTakeFirst();
   if (router === undefined) return `router ${routerId} is unknown`;
   if (instanceId === "") return undefined;
+  // One after the other: of two hosts that ask at the same moment each would find the instance free.
+  await sql`SELECT pg_advisory_xact_lock(hashtextextended(${`instance/${serviceId}/${instanceId}`}, 0))`.execute(trx);
   const other = await trx
     .selectFrom("terminator")
     .select("host_id")

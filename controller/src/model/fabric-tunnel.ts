@@ -13,7 +13,7 @@ import { grantedServices, mayUseRouter, permissionsOn } from "./access.ts";
 import type { ApiSessionRow } from "./api-sessions.ts";
 import type { ModelContext } from "./context.ts";
 import { circuitService } from "./fabric-terminators.ts";
-import type { IdentityRow } from "./identities.ts";
+import { type IdentityRow, isDisabled } from "./identities.ts";
 import type { Model } from "./model.ts";
 import type { RouterRow } from "./routers.ts";
 import type { ServiceRow } from "./services.ts";
@@ -38,6 +38,9 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
     const identity = await model.identities.find(db, routerId);
     if (router?.is_tunneler_enabled !== true || identity?.type_id !== "Router") {
       return { denied: DenialCode.TunnelingNotEnabled };
+    }
+    if (isDisabled(identity, ctx.now())) {
+      return { denied: DenialCode.AccessDenied, message: `identity ${identity.id} is disabled` };
     }
     return { router, identity };
   };
