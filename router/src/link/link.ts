@@ -74,6 +74,7 @@ export class Link implements LinkPort {
 
   close(reason?: Error): void {
     this.channel.close(reason);
+    this.ackChannel?.close(reason);
   }
 
   /** A heartbeat was answered after so many nanoseconds. */
