@@ -72,6 +72,24 @@ describe("the log", () => {
     expect(text).toContain("6 bytes");
   });
 
+  it.each([
+    ["scheme", "a."],
+    ["token", "eyJaaaaaaaa-"],
+    ["token with parts", "eyJaaaaaaaa."],
+    ["key", "-----BEGIN PRIVATE KEY "],
+    ["URL", "a://b:"],
+    ["header", "Bearer "],
+  ])("costs no more than its length to look through, however often a %s seems to begin", (_what, unit) => {
+    const text = unit.repeat(Math.ceil(200_000 / unit.length));
+    const started = performance.now();
+    withoutSecrets(text);
+    expect(performance.now() - started).toBeLessThan(1_000);
+  });
+
+  it("finds a token within other text", () => {
+    expect(withoutSecrets(`a.${JWT}.b x-${JWT} eyJ.a.b`)).toBe("a.[redacted].b x-[redacted] eyJ.a.b");
+  });
+
   it("leaves what looks like no secret alone", () => {
     expect(withoutSecrets("https://ctrl.example:1280/edge?x=1 a@b.c tls:h:1")).toBe(
       "https://ctrl.example:1280/edge?x=1 a@b.c tls:h:1",

@@ -5,20 +5,39 @@ const CENSORED = "[redacted]";
 /** Names of fields whose values are never shown, wherever they stand in the fields of a log line. */
 const SECRET_NAME =
   /^(.*password|.*passwd|.*token|.*secret|.*secretkey|.*privatekey|(.*key)?pem|.*jwt|authorization|(set-)?cookie|zt-session|svc-session|database-?url)$/i;
-/** Secrets that can be told by their form, in any text. */
+/**
+ * Secrets that can be told by their form, in any text. Clients choose parts of these texts, so no pattern may look at a stretch of text once for
+ * every place where it could begin: what could run on is bounded.
+ */
 const SECRET_TEXTS: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)/g, CENSORED],
-  [/\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/g, CENSORED],
-  [/\b([a-z][a-z0-9+.-]*:\/\/[^\s:@/]*):[^\s@/]+@/gi, `$1:${CENSORED}@`],
+  [/\b([a-z][a-z0-9+.-]{0,30}:\/\/[^\s:@/]*):[^\s@/]+@/gi, `$1:${CENSORED}@`],
   // What PostgreSQL says of a violated constraint: names of columns, then their values.
-  [/\bKey \(([^)]*)\)=\([^\n]*\)/g, `Key ($1)=(${CENSORED})`],
+  [/\bKey \(([^)]{0,200})\)=\([^\n]*\)/g, `Key ($1)=(${CENSORED})`],
   [/\b((?:Bearer|zt-session:|svc-session:)\s+)\S+/gi, `$1${CENSORED}`],
 ];
+/** Text that may hold a JWT; matched whole, so that no part of it is looked at twice. */
+const DOTTED = /[\w.-]{12,}/g;
 const DEEPEST = 6;
 
 /** Takes secrets out of a text: private keys, JWTs, passwords in URLs, bearer tokens. */
 export function withoutSecrets(text: string): string {
-  return SECRET_TEXTS.reduce((kept, [form, replacement]) => kept.replace(form, replacement), text);
+  const withoutTokens = text.replace(DOTTED, (found) => (found.includes("eyJ") ? withoutJwts(found) : found));
+  return SECRET_TEXTS.reduce((kept, [form, replacement]) => kept.replace(form, replacement), withoutTokens);
+}
+
+/** A JWT is three parts with dots between; its first begins with `{"` in base64url. */
+function withoutJwts(text: string): string {
+  const parts = text.split(".");
+  const kept: string[] = [];
+  for (let i = 0; i < parts.length; i++) {
+    const part = parts[i] ?? "";
+    const start = part.indexOf("eyJ");
+    const isJwt = start >= 0 && part.length - start >= 11 && (parts[i + 1] ?? "") !== "" && i + 2 < parts.length;
+    kept.push(isJwt ? part.slice(0, start) + CENSORED : part);
+    if (isJwt) i += 2;
+  }
+  return kept.join(".");
 }
 
 /**
