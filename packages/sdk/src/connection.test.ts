@@ -60,7 +60,7 @@ async function dial(o: { encrypted?: boolean; signal?: AbortSignal; appData?: Bu
 
 async function readAll(connection: EdgeConnection): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  for await (const chunk of connection) chunks.push(chunk);
+  for await (const chunk of connection.iterator({ destroyOnReturn: false })) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
 
@@ -199,6 +199,24 @@ describe("ending", () => {
     await idle;
     expect(connection.destroyed).toBe(false);
     connection.destroy();
+  });
+
+  it("leaves the close to the end that ended first, so that nothing on its way is lost", async () => {
+    const accepted = new Promise<EdgeConnection>((resolve) => void serve(resolve));
+    const connection = await dial();
+    const hosted = await accepted;
+    connection.end("last words");
+    expect((await readAll(hosted)).toString()).toBe("last words");
+    hosted.end();
+    await once(hosted, "close");
+    await host.probe();
+    expect(router.messages(EdgeType.StateClosed)).toHaveLength(0);
+    connection.resume();
+    if (!connection.closed) await once(connection, "close");
+    await client.probe();
+    await host.probe();
+    expect(router.messages(EdgeType.StateClosed)).toHaveLength(1);
+    expect(host.isTaken(0x8000_0000)).toBe(false);
   });
 
   it("sends exactly FIN, then Close", async () => {

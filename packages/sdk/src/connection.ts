@@ -10,6 +10,7 @@ import {
 } from "./crypto/sodium.ts";
 import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
 import { ConnectionClosedError, EncryptionError, type SdkError } from "./errors.ts";
+import { Lingering } from "./lingering.ts";
 import { takeBuffer } from "./read-pool.ts";
 
 /** Plain bytes in one message at most: encrypted and framed for a link it fills one TLS record. */
@@ -72,6 +73,8 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
   #announced = false;
   #sawEnd = false;
   #isRemoteClosed = false;
+  /** Both ends have sent FIN, ours came last. */
+  #endedLast = false;
   #idle: NodeJS.Timeout | undefined;
   /** Chunks being written, and where the first one was left off. */
   #writing: Buffer[] = [];
@@ -225,7 +228,10 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
   }
 
   override _final(done: (error?: Error | null) => void): void {
-    if (!this.#isRemoteClosed && !this.#edge.isClosed) this.#sendFin();
+    if (!this.#isRemoteClosed && !this.#edge.isClosed) {
+      this.#sendFin();
+      this.#endedLast = this.#sawEnd;
+    }
     done();
   }
 
@@ -233,7 +239,11 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
     clearTimeout(this.#idle);
     this.#failWrites(error ?? new ConnectionClosedError(`the connection of ${this.service} was closed here`));
     this.#edge.remove(this.#id, this);
-    if (!this.#isRemoteClosed && !this.#edge.isClosed) {
+    if (this.#isRemoteClosed || this.#edge.isClosed) {
+      // Nobody is left to tell.
+    } else if (this.#endedLast) {
+      new Lingering(this.#edge, this.#id);
+    } else {
       this.#edge.channel.send({
         contentType: EdgeType.StateClosed,
         headers: new Headers().setU32(EdgeHeader.ConnId, this.#id),

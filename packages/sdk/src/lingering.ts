@@ -1,0 +1,49 @@
+import { ConnType, EdgeHeader, EdgeType, Headers, type Message } from "@sallyport/wire";
+import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
+
+const lingerMs = 30_000;
+
+/**
+ * Keeps the id of a connection that both ends have ended, until the other end closes it. Whoever ended last must not
+ * close first: its bytes may still be on their way, and routers in the field stop repeating lost ones at the close.
+ */
+export class Lingering implements EdgeEndpoint {
+  readonly connType = ConnType.Dial;
+  readonly #edge: EdgeChannel;
+  readonly #id: number;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(edge: EdgeChannel, id: number) {
+    this.#edge = edge;
+    this.#id = id;
+    this.#timer = setTimeout(() => this.#close(), lingerMs);
+    this.#timer.unref();
+    edge.assign(id, this);
+  }
+
+  describe(): string {
+    return JSON.stringify({ id: this.#id, state: "ended in both directions" });
+  }
+
+  onData(): void {}
+
+  onMessage(message: Message): void {
+    if (message.contentType === EdgeType.StateClosed) this.#forget();
+  }
+
+  onLost(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #close(): void {
+    this.#forget();
+    if (this.#edge.isClosed) return;
+    const headers = new Headers().setU32(EdgeHeader.ConnId, this.#id);
+    this.#edge.channel.send({ contentType: EdgeType.StateClosed, headers });
+  }
+
+  #forget(): void {
+    clearTimeout(this.#timer);
+    this.#edge.remove(this.#id, this);
+  }
+}
