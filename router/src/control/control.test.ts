@@ -269,6 +269,25 @@ describe("terminators", () => {
     expect(lost).toEqual(["t1 invalid session"]);
   });
 
+  it("that go on under another session are asked for again: the new session is not taken on trust", async () => {
+    await connect();
+    const asked: string[] = [];
+    controller.on(EdgeCtrlType.CreateTerminatorV2Request, (message, channel) => {
+      const { sessionToken } = decodeControl(edgeCtrlPb.CreateTerminatorV2RequestSchema, message.body);
+      asked.push(sessionToken);
+      const result = sessionToken === "forged" ? Result.FailedInvalidSession : Result.Success;
+      channel.reply(message, created("t1", result));
+    });
+    const lost: string[] = [];
+    control.onTerminatorLost((id) => lost.push(id));
+    expect((await control.createTerminator(terminator("t1"))).result).toBe(0);
+    expect((await control.createTerminator(terminator("t1"))).result).toBe(0);
+    expect((await control.createTerminator({ ...terminator("t1"), sessionToken: "st2" })).result).toBe(0);
+    expect((await control.createTerminator({ ...terminator("t1"), sessionToken: "forged" })).result).toBe(4);
+    expect(asked).toEqual(["st", "st2", "forged"]);
+    expect(lost).toEqual(["t1"]);
+  });
+
   it("are removed in batches of 50, again when the controller is busy", async () => {
     await connect();
     let calls = 0;

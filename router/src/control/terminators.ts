@@ -89,7 +89,9 @@ export class Terminators {
   /** See ControlPlane.createTerminator. */
   create(request: TerminatorRequest, signal?: AbortSignal): Promise<TerminatorOutcome> {
     signal?.throwIfAborted();
-    const known = this.#entries.get(request.address);
+    const present = this.#entries.get(request.address);
+    const known = present !== undefined && isSameClaim(present.request, request) ? present : undefined;
+    if (known === undefined) this.#supersede(present);
     const entry: Entry = known ?? {
       request,
       first: Promise.withResolvers<TerminatorOutcome>(),
@@ -110,6 +112,18 @@ export class Terminators {
       signal.addEventListener("abort", aborted, { once: true });
       entry.first.promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", aborted));
     });
+  }
+
+  /**
+   * A listener goes on under another session. Whether that one may host the service is for a controller to say, and what
+   * was said of the old session does not count any more.
+   */
+  #supersede(entry: Entry | undefined): void {
+    if (entry === undefined) return;
+    clearTimeout(entry.retry);
+    entry.first.reject(
+      new ControlError("TERMINATOR_REPLACED", `terminator ${entry.request.address} goes on under another session`),
+    );
   }
 
   /** Stops caring for these terminators; the removal at the controllers is another matter. */
@@ -253,6 +267,11 @@ export class Terminators {
     }, entry.busyMs);
     entry.retry.unref();
   }
+}
+
+/** Do both rest on the same session? */
+function isSameClaim(a: TerminatorRequest, b: TerminatorRequest): boolean {
+  return a.sessionToken === b.sessionToken && a.apiSessionToken === b.apiSessionToken;
 }
 
 function outcomeOf(message: Message): TerminatorOutcome {
