@@ -22,9 +22,23 @@ export interface Network {
   restartController(signal?: NodeJS.Signals): Promise<void>;
   /** The same for a router. */
   restartRouter(name: "r1" | "r2", signal?: NodeJS.Signals): Promise<void>;
+  /** Ends `controller` or a router, with the signal if one is given, else gracefully; resolves with its exit code. */
+  stopProgram(name: string, signal?: NodeJS.Signals): Promise<number | null>;
+  /** Starts the controller again; resolves when it answers. */
+  startController(): Promise<Program>;
+  /** Starts a router that is enrolled; resolves when it is online. */
+  startRouter(name: string): Promise<Program>;
+  /** Runs a command line of a program to its end. */
+  runToEnd(program: "controller" | "router", ...args: string[]): Promise<Ended>;
   /** Makes and enrolls a further router, with its name as role attribute; resolves with its configuration file. It is not started. */
   enrollRouter(name: string): Promise<string>;
   stop(): Promise<void>;
+}
+
+/** How a command line ended, and what it printed. */
+export interface Ended {
+  readonly code: number | null;
+  readonly output: string;
 }
 
 export interface NetworkOptions {
@@ -97,9 +111,10 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
     management = client;
     step(`the controller answers at https://localhost:${port}`);
 
-    const runRouter = async (name: string): Promise<void> => {
+    const runRouter = async (name: string): Promise<Program> => {
       const router = start(name, "router", "run", join(folder, `${name}.yml`));
       await router.ready("being online", async () => await isOnline(client, name));
+      return router;
     };
     const enrollRouter = async (name: string, routerPort: number): Promise<string> => {
       const { data } = await client.createEdgeRouter({
@@ -130,14 +145,11 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
       if (found === undefined) throw new Error(`${name} does not run`);
       return found;
     };
-    const restart = async (
-      name: string,
-      signal: NodeJS.Signals | undefined,
-      run: () => Promise<unknown>,
-    ): Promise<void> => {
+    const stopProgram = async (name: string, signal?: NodeJS.Signals): Promise<number | null> => {
       if (signal !== undefined) program(name).signal(signal);
-      await program(name).stop();
-      await run();
+      const code = await program(name).stop(20_000);
+      programs.delete(name);
+      return code;
     };
     return {
       folder,
@@ -150,8 +162,23 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
       get routers(): readonly [Program, Program] {
         return [program("r1"), program("r2")];
       },
-      restartController: (signal) => restart("controller", signal, runController),
-      restartRouter: (name, signal) => restart(name, signal, () => runRouter(name)),
+      stopProgram,
+      startController: runController,
+      startRouter: runRouter,
+      runToEnd: async (program, ...args) => {
+        const started = start("command", program, ...args);
+        const code = await started.exited;
+        programs.delete("command");
+        return { code, output: started.tail.join("\n") };
+      },
+      restartController: async (signal) => {
+        await stopProgram("controller", signal);
+        await runController();
+      },
+      restartRouter: async (name, signal) => {
+        await stopProgram(name, signal);
+        await runRouter(name);
+      },
       enrollRouter: async (name) => await enrollRouter(name, (await freePorts(1))[0] ?? 0),
       stop,
     };
