@@ -1,3 +1,4 @@
+import type { X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { parseAddress } from "./address.ts";
@@ -95,8 +96,9 @@ export interface DialUnderlayOptions {
 }
 
 /**
- * Adds a connection to a grouped channel that `dialChannel` made, to the same address with the same identity.
- * @throws HandshakeError `NOT_GROUPED`, and as `dialChannel`
+ * Adds a connection to a grouped channel that `dialChannel` made, to the same address with the same identity. Whoever
+ * answers there must be named by its certificate as the first connection's listener is: it gets the group's secret.
+ * @throws HandshakeError `NOT_GROUPED` or `WRONG_PEER`, and as `dialChannel`
  */
 export async function dialUnderlay(channel: Channel, options: DialUnderlayOptions): Promise<void> {
   const membership = memberships.get(channel);
@@ -118,6 +120,7 @@ export async function dialUnderlay(channel: Channel, options: DialUnderlayOption
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     },
     { idToken: channel.hello.idToken, headers },
+    channel.peer.certificates[0],
   );
   if (channel.isClosed) {
     socket.destroy();
@@ -136,7 +139,8 @@ interface Exchanged {
   readonly result: Headers;
 }
 
-async function exchange(options: DialOptions, hello: Hello): Promise<Exchanged> {
+/** @param expected a certificate of the listener that has to answer; the name counts, since certificates are renewed */
+async function exchange(options: DialOptions, hello: Hello, expected?: X509Certificate): Promise<Exchanged> {
   const timeoutMs = options.timeoutMs ?? DIAL_TIMEOUT_MS;
   const deadline = new AbortController();
   const timer = setTimeout(
@@ -151,6 +155,7 @@ async function exchange(options: DialOptions, hello: Hello): Promise<Exchanged> 
     socket = openSocket(options, reader);
     reader.useDialled(socket);
     await connected(socket, options.address, signal);
+    if (expected !== undefined) assertNamedAs(expected, socket, options.address);
     socket.write(encodeHello(hello));
     return { socket, reader, result: resultOf(await readFirstFrame(reader, HELLO_REPLY_LIMITS, signal)) };
   } catch (error) {
@@ -162,6 +167,17 @@ async function exchange(options: DialOptions, hello: Hello): Promise<Exchanged> 
   } finally {
     clearTimeout(timer);
   }
+}
+
+function assertNamedAs(expected: X509Certificate, socket: TLSSocket, address: string): void {
+  const wanted = commonName(expected);
+  const leaf = socket.getPeerX509Certificate();
+  const name = leaf === undefined ? undefined : commonName(leaf);
+  if (name === wanted) return;
+  throw new HandshakeError(
+    "WRONG_PEER",
+    `expected ${wanted ?? "a certificate without a name"} at ${address}, where the group began; ${name ?? "nobody"} answered`,
+  );
 }
 
 /** Results carry more than hellos do: a controller lists its API addresses in one. */

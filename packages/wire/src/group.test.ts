@@ -61,6 +61,17 @@ describe("a group", () => {
     await far.closed;
   });
 
+  test("gets no connection, and its secret goes nowhere, when another answers at the address", async () => {
+    const channel = await dialGroup();
+    await listener.channel();
+    listener.port.setIdentity(other);
+    await expect(dialUnderlay(channel, { type: CONTROL })).rejects.toMatchObject({ code: "WRONG_PEER" });
+    expect(channel.underlays.length).toBe(1);
+    listener.port.setIdentity(mine);
+    await dialUnderlay(channel, { type: CONTROL });
+    expect(channel.underlays.length).toBe(2);
+  });
+
   test("has one counter, and replies may come on another connection", async () => {
     const channel = await dialGroup();
     const far = await listener.channel();
