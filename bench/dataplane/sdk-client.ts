@@ -17,3 +17,5 @@ const server = createServer({ noDelay: true, allowHalfOpen: true }, async (socke
   }
 });
 server.listen(0, "127.0.0.1", () => console.log(`port ${(server.address() as { port: number }).port}`));
+
+process.once("SIGTERM", () => process.exit(0));

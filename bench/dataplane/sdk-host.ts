@@ -13,3 +13,5 @@ server.on("connection", (stream) => {
   stream.on("close", () => socket.destroy());
 });
 console.log("hosting");
+
+process.once("SIGTERM", () => process.exit(0));
