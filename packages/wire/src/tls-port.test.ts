@@ -213,6 +213,7 @@ describe("TLS", () => {
     expect(socket.getCipher().name).toBe("TLS_AES_128_GCM_SHA256");
     socket.destroy();
     expect(log.entries.map((entry) => entry.msg)).toContain("TLS handshake failed");
+    for (const { fields } of log.entries) expect(fields.peer).toMatch(/^127\.0\.0\.1:\d+$/);
   });
 
   test("handshakes end in time", async () => {

@@ -127,9 +127,13 @@ export class TlsPort {
 
   #start(): void {
     this.#server.on("secureConnection", (socket) => this.#accepted(socket));
-    this.#server.on("connection", (socket) => this.#track(socket));
+    this.#server.on("connection", (socket) => {
+      // Asked for while it can be told; Node remembers it.
+      remoteAddress(socket);
+      this.#track(socket);
+    });
     this.#server.on("tlsClientError", (error, socket) => {
-      this.#log.info({ peer: remoteAddress(socket), port: this.port, reason: error.message }, "TLS handshake failed");
+      this.#log.info({ peer: peerAddress(socket), port: this.port, ...wordsOf(error) }, "TLS handshake failed");
       // Node leaves the connection open after a handshake that took too long.
       socket.destroy();
     });
@@ -160,6 +164,20 @@ export class TlsPort {
       socket.destroy();
     }
   }
+}
+
+/** A TLS socket whose handshake failed may have forgotten its peer; the connection below it, which Node keeps there, has not. */
+function peerAddress(socket: TLSSocket & { readonly _parent?: Socket | null }): string {
+  const address = remoteAddress(socket);
+  return address === "unknown" && socket._parent ? remoteAddress(socket._parent) : address;
+}
+
+/** OpenSSL's messages name its source files; `reason` says the same in a few words. */
+function wordsOf(error: Error & { readonly code?: string; readonly reason?: string }): {
+  code?: string;
+  reason: string;
+} {
+  return { ...(error.code === undefined ? {} : { code: error.code }), reason: error.reason ?? error.message };
 }
 
 /** For clients that name no server; those that do get their context from `SNICallback`. */
