@@ -4,13 +4,11 @@ import type { RouterRecord } from "./ports.ts";
 
 const router: RouterRecord = {
   id: "r1",
-  name: "r1",
   kind: "edge",
   fingerprint: "aa",
   isDisabled: false,
   cost: 0,
   noTraversal: false,
-  isTunnelerEnabled: false,
 };
 const { fingerprint: _, ...unenrolled } = router;
 const good: AdmissionFacts = { fingerprint: "aa", isTrusted: true, router, mayTakeOver: true };

@@ -2,7 +2,7 @@ import { type Logger, RouteErrorCode, randomBase62Id } from "@sallyport/wire";
 import type { Circuit } from "./circuit.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { DynamicCosts } from "./costs.ts";
-import { CircuitFailureCause, type FabricEvents } from "./fabric-events.ts";
+import { CircuitFailureCause, type EmitEvent } from "./fabric-events.ts";
 import type { Mesh } from "./mesh.ts";
 import type { FabricOptions } from "./options.ts";
 import { endAddresses, type PeerData, PeerDataKey, peerDataText, withoutAddresses } from "./peer-data.ts";
@@ -44,7 +44,7 @@ export interface CircuitBuilderParts {
   readonly exchange: RouteExchange;
   readonly circuits: CircuitRegistry;
   readonly costs: DynamicCosts;
-  readonly events: FabricEvents;
+  readonly emit: EmitEvent;
   readonly options: Pick<FabricOptions, "createCircuitRetries" | "routeTimeoutMs">;
   readonly log: Logger;
 }
@@ -160,7 +160,7 @@ export class CircuitBuilder {
     message: string,
   ): CircuitError {
     for (const id of told) this.#parts.exchange.unroute(id, circuitId, true);
-    this.#parts.events.emit({
+    this.#parts.emit({
       kind: "circuit-failed",
       circuitId,
       serviceId: request.service.id,

@@ -1,6 +1,6 @@
 import { type Circuit, isEnd } from "./circuit.ts";
 import type { DynamicCosts } from "./costs.ts";
-import type { FabricEvents } from "./fabric-events.ts";
+import type { EmitEvent } from "./fabric-events.ts";
 import type { RouteExchange } from "./route-exchange.ts";
 
 /** All circuits that are up, and how one ends. Source: docs/protocol/fabric.md, "Circuits". */
@@ -8,12 +8,12 @@ export class CircuitRegistry {
   readonly #circuits = new Map<string, Circuit>();
   readonly #exchange: Pick<RouteExchange, "unroute">;
   readonly #costs: DynamicCosts;
-  readonly #events: FabricEvents;
+  readonly #emit: EmitEvent;
 
-  constructor(exchange: Pick<RouteExchange, "unroute">, costs: DynamicCosts, events: FabricEvents) {
+  constructor(exchange: Pick<RouteExchange, "unroute">, costs: DynamicCosts, emit: EmitEvent) {
     this.#exchange = exchange;
     this.#costs = costs;
-    this.#events = events;
+    this.#emit = emit;
   }
 
   get size(): number {
@@ -44,13 +44,13 @@ export class CircuitRegistry {
   opened(circuit: Circuit): void {
     this.#circuits.set(circuit.id, circuit);
     this.#costs.circuitOpened(circuit.terminatorId);
-    this.#events.emit({ kind: "circuit-created", circuit });
+    this.#emit({ kind: "circuit-created", circuit });
   }
 
   moved(circuit: Circuit): void {
     if (!this.#circuits.has(circuit.id)) return;
     this.#circuits.set(circuit.id, circuit);
-    this.#events.emit({ kind: "circuit-rerouted", circuit });
+    this.#emit({ kind: "circuit-rerouted", circuit });
   }
 
   /**
@@ -63,7 +63,7 @@ export class CircuitRegistry {
     this.#circuits.delete(id);
     for (const routerId of circuit.route.routers) this.#exchange.unroute(routerId, id, now);
     this.#costs.circuitClosed(circuit.terminatorId);
-    this.#events.emit({ kind: "circuit-removed", circuit, reason });
+    this.#emit({ kind: "circuit-removed", circuit, reason });
     return true;
   }
 }

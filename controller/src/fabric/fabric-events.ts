@@ -19,7 +19,7 @@ export const CircuitFailureCause = {
 } as const;
 export type CircuitFailureCause = (typeof CircuitFailureCause)[keyof typeof CircuitFailureCause];
 
-/** What happens in the fabric, for logs, metrics and events. */
+/** What happens in the fabric. */
 export type FabricEvent =
   | { readonly kind: "router-online" | "router-offline"; readonly routerId: string }
   | { readonly kind: "circuit-created" | "circuit-rerouted"; readonly circuit: Circuit }
@@ -57,19 +57,5 @@ export function eventFields(event: FabricEvent): object {
   }
 }
 
-/** Hears of every event; never throws. */
-export type FabricEventHandler = (event: FabricEvent) => void;
-
-/** Hands each event to every handler. */
-export class FabricEvents {
-  readonly #handlers = new Set<FabricEventHandler>();
-
-  on(handler: FabricEventHandler): () => void {
-    this.#handlers.add(handler);
-    return () => this.#handlers.delete(handler);
-  }
-
-  emit(event: FabricEvent): void {
-    for (const handler of this.#handlers) handler(event);
-  }
-}
+/** Where a part of the fabric says what has happened; never throws. */
+export type EmitEvent = (event: FabricEvent) => void;

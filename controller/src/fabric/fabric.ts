@@ -14,7 +14,7 @@ import { CircuitMessages } from "./circuit-messages.ts";
 import { CircuitRegistry } from "./circuit-registry.ts";
 import { ControlListener } from "./control-listener.ts";
 import { DynamicCosts } from "./costs.ts";
-import { eventFields, type FabricEventHandler, FabricEvents } from "./fabric-events.ts";
+import { type EmitEvent, eventFields } from "./fabric-events.ts";
 import { IdentityConnections } from "./identity-connections.ts";
 import { LinkMessages } from "./link-messages.ts";
 import { type Link, linkCost } from "./link-table.ts";
@@ -70,7 +70,7 @@ export class Fabric {
   readonly #model: FabricModel;
   readonly #options: FabricOptions;
   readonly #log: Logger;
-  readonly #events = new FabricEvents();
+  readonly #emit: EmitEvent;
   readonly #costs = new DynamicCosts();
   readonly #identities = new IdentityConnections();
   readonly #mesh: Mesh;
@@ -93,11 +93,12 @@ export class Fabric {
     this.#log = log;
     this.#options = { ...DEFAULT_FABRIC_OPTIONS, ...parts.options };
     const options = this.#options;
-    const events = this.#events;
+    const emit: EmitEvent = (event) => log.debug(eventFields(event), event.kind);
+    this.#emit = emit;
     const costs = this.#costs;
     const mesh = new Mesh(options);
     const exchange = new RouteExchange(mesh, log);
-    const circuits = new CircuitRegistry(exchange, costs, events);
+    const circuits = new CircuitRegistry(exchange, costs, emit);
     this.#mesh = mesh;
     this.#exchange = exchange;
     this.#circuits = circuits;
@@ -108,14 +109,13 @@ export class Fabric {
     this.#peers = new PeerStates(mesh);
     this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
     this.#validation = new TerminatorValidation({ mesh, model, costs, log });
-    const links = new LinkMessages({ mesh, rerouter, model, events, log });
+    const links = new LinkMessages({ mesh, rerouter, model, emit, log });
     this.#linkMessages = links;
-    const builder = new CircuitBuilder({ model, mesh, exchange, circuits, costs, options, events, log });
+    const builder = new CircuitBuilder({ model, mesh, exchange, circuits, costs, options, emit, log });
     const circuitMessages = new CircuitMessages({ model, builder, circuits, exchange, rerouter, links, log });
     const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, log });
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, terminators, log });
     const routers = new RouterMessages({ model, identities: this.#identities, log });
-    events.on((event) => log.debug(eventFields(event), event.kind));
     this.#handlers = [links, circuitMessages, terminators, tunnels, routers, this.#sessions, this.#validation];
     this.#start(parts.port, parts.identity);
   }
@@ -155,11 +155,6 @@ export class Fabric {
   /** Dynamic part of a terminator's cost. */
   dynamicCost(terminatorId: string): number {
     return this.#costs.of(terminatorId);
-  }
-
-  /** Hears of everything that happens here; returns how to stop. */
-  onEvent(handler: FabricEventHandler): () => void {
-    return this.#events.on(handler);
   }
 
   /**
@@ -256,7 +251,7 @@ export class Fabric {
   #connected(router: RouterConnection, isNewProcess: boolean): void {
     this.#presence.back(router.id);
     if (isNewProcess) this.#forgetProcess(router.id);
-    this.#events.emit({ kind: "router-online", routerId: router.id });
+    this.#emit({ kind: "router-online", routerId: router.id });
     this.#sessions.connected(router);
     this.#peers.connected(router);
     this.#background(this.#validation.connected(router), "looking up the router's terminators");
@@ -270,7 +265,7 @@ export class Fabric {
     this.#exchange.routerLost(router.id);
     if (!isCurrent) return;
     this.#log.info({ routerId: router.id, reason: reason?.message }, "router disconnected");
-    this.#events.emit({ kind: "router-offline", routerId: router.id });
+    this.#emit({ kind: "router-offline", routerId: router.id });
     if (this.#isClosed) return;
     this.#peers.disconnected(router.id);
     this.#presence.lost(router.id);
@@ -326,11 +321,6 @@ export class Fabric {
       case "terminator-removed":
         this.#costs.forget(change.terminatorId);
         this.#validation.removed(change.terminatorId);
-        return;
-      case "service-changed":
-      case "terminator-added":
-      case "terminator-changed":
-        // Read afresh for every circuit.
         return;
     }
   }

@@ -1,7 +1,18 @@
 import { expect, test } from "vitest";
 import { IdentityConnections } from "./identity-connections.ts";
 
-const report = (identityId: string, isConnected = true) => ({ identityId, isConnected, connections: [] });
+const report = (identityId: string, isConnected = true) => ({ identityId, isConnected });
+
+test("a router cannot claim memory without end", () => {
+  const connections = new IdentityConnections();
+  connections.report(
+    "r1",
+    true,
+    Array.from({ length: 100_001 }, (_, i) => report(`i${i}`)),
+  );
+  expect(connections.state("i99999")).toBe("online");
+  expect(connections.state("i100000")).toBe("offline");
+});
 
 test("identities are online while any router says so", () => {
   const connections = new IdentityConnections();

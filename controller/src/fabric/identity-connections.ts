@@ -1,29 +1,23 @@
-/** One SDK channel of an identity at an edge router. */
-export interface IdentityConnection {
-  readonly connectedAt: Date;
-  /** Addresses of the two ends of the connection as the router sees them. */
-  readonly source: string;
-  readonly destination: string;
-}
+/** Identities one router may report: memory that a router can claim has a bound. */
+const MAX_IDENTITIES_PER_ROUTER = 100_000;
 
 export interface IdentityReport {
   readonly identityId: string;
   readonly isConnected: boolean;
-  readonly connections: readonly IdentityConnection[];
 }
 
 /** Which identities are connected to which edge routers, as the routers report it. In memory: routers report everything again when they connect. Source: docs/protocol/fabric.md, "Identities". */
 export class IdentityConnections {
   /** Router to the identities connected to it. */
-  readonly #byRouter = new Map<string, Map<string, readonly IdentityConnection[]>>();
+  readonly #byRouter = new Map<string, Set<string>>();
 
   /** `isFullState`: nobody but those named is connected. */
   report(routerId: string, isFullState: boolean, reports: readonly IdentityReport[]): void {
     const known = this.#byRouter.get(routerId);
-    const identities = isFullState || known === undefined ? new Map<string, readonly IdentityConnection[]>() : known;
-    for (const { identityId, isConnected, connections } of reports) {
-      if (isConnected) identities.set(identityId, connections);
-      else identities.delete(identityId);
+    const identities = isFullState || known === undefined ? new Set<string>() : known;
+    for (const { identityId, isConnected } of reports) {
+      if (!isConnected) identities.delete(identityId);
+      else if (identities.size < MAX_IDENTITIES_PER_ROUTER) identities.add(identityId);
     }
     this.#byRouter.set(routerId, identities);
   }

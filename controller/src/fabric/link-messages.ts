@@ -1,5 +1,5 @@
 import { ControlType, ctrlPb, encodeControl, type Logger, metricsPb } from "@sallyport/wire";
-import type { FabricEvents } from "./fabric-events.ts";
+import type { EmitEvent } from "./fabric-events.ts";
 import { onMessage } from "./inbound.ts";
 import type { Link, LinkConnectionState } from "./link-table.ts";
 import type { Mesh } from "./mesh.ts";
@@ -14,7 +14,7 @@ export interface LinkMessagesParts {
   readonly mesh: Mesh;
   readonly rerouter: Rerouter;
   readonly model: Pick<FabricModel, "findRouter">;
-  readonly events: FabricEvents;
+  readonly emit: EmitEvent;
   readonly log: Logger;
 }
 
@@ -79,13 +79,13 @@ export class LinkMessages {
   }
 
   #lost(link: Link): void {
-    const { rerouter, events } = this.#parts;
-    events.emit({ kind: "link-faulted", link });
+    const { rerouter, emit } = this.#parts;
+    emit({ kind: "link-faulted", link });
     rerouter.linkLost(link.id);
   }
 
   #report(router: RouterConnection, body: ctrlPb.RouterLinks): void {
-    const { mesh, events, log } = this.#parts;
+    const { mesh, emit, log } = this.#parts;
     if (!mesh.isCurrent(router)) return;
     for (const link of body.links) {
       const outcome = mesh.links.report(
@@ -109,7 +109,7 @@ export class LinkMessages {
         "link connected",
       );
       const stored = mesh.links.get(link.id);
-      if (stored !== undefined) events.emit({ kind: "link-connected", link: stored });
+      if (stored !== undefined) emit({ kind: "link-connected", link: stored });
     }
   }
 

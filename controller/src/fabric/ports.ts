@@ -8,6 +8,8 @@
  * Source: docs/protocol/fabric.md.
  */
 
+import type { VersionInfo } from "@sallyport/wire";
+
 /** How a terminator ranks before its cost is looked at. */
 export type Precedence = "default" | "required" | "failed";
 
@@ -17,7 +19,6 @@ export type RouterKind = "edge" | "transit";
 /** A router entity as the fabric needs it. */
 export interface RouterRecord {
   readonly id: string;
-  readonly name: string;
   readonly kind: RouterKind;
   /** Lower-case hex SHA-1 of the client leaf certificate; absent until enrolled. */
   readonly fingerprint?: string;
@@ -26,23 +27,14 @@ export interface RouterRecord {
   readonly cost: number;
   /** True: only the first or the last router of a path. */
   readonly noTraversal: boolean;
-  readonly isTunnelerEnabled: boolean;
 }
 
 /** What a router says about itself in its hello and ClientHello; stored on the router entity. */
 export interface RouterReport {
   readonly routerId: string;
-  readonly version?: {
-    readonly version: string;
-    readonly revision: string;
-    readonly buildDate: string;
-    readonly os: string;
-    readonly arch: string;
-  };
+  readonly version: VersionInfo;
   /** Host name the router announces (ClientHello, deprecated by newer routers). */
-  readonly hostname?: string;
-  /** Protocol to URL (`tls` to `tls://host:port`): what SDKs get as addresses of this edge router. */
-  readonly supportedProtocols?: Readonly<Record<string, string>>;
+  readonly hostname: string;
 }
 
 export interface RouterInterface {
@@ -222,7 +214,10 @@ export interface TunnelSessionGrant extends SessionGrant {
   readonly newApiSession?: TunnelApiSession;
 }
 
-/** A committed change the fabric acts on. Delivered at least once, in commit order per entity. */
+/**
+ * A committed change the fabric acts on. Delivered at least once, in commit order per entity. Services and terminators are read afresh for every circuit, so
+ * only that one is gone has to be told.
+ */
 export type ModelChange =
   /** Some changes could not be told: everything the fabric holds may be out of date. */
   | { readonly kind: "changes-lost" }
@@ -235,26 +230,8 @@ export type ModelChange =
   /** Anything of {@link RouterRecord} changed: disabled, new fingerprint (re-enrollment clears it), cost, traversal. */
   | { readonly kind: "router-changed"; readonly routerId: string }
   | { readonly kind: "router-removed"; readonly routerId: string }
-  | { readonly kind: "service-changed"; readonly serviceId: string }
   | { readonly kind: "service-removed"; readonly serviceId: string }
-  | {
-      readonly kind: "terminator-added";
-      readonly terminatorId: string;
-      readonly routerId: string;
-      readonly serviceId: string;
-    }
-  | {
-      readonly kind: "terminator-changed";
-      readonly terminatorId: string;
-      readonly routerId: string;
-      readonly serviceId: string;
-    }
-  | {
-      readonly kind: "terminator-removed";
-      readonly terminatorId: string;
-      readonly routerId: string;
-      readonly serviceId: string;
-    };
+  | { readonly kind: "terminator-removed"; readonly terminatorId: string };
 
 /** What the fabric needs from the model. Every method is safe to call at any time and concurrently. */
 export interface FabricModel {
@@ -263,10 +240,6 @@ export interface FabricModel {
 
   // Routers
   findRouter(id: string): Promise<RouterRecord | undefined>;
-  /** Edge routers first, then transit routers; also finds one by its unverified (renewed) certificate. */
-  findRouterByFingerprint(fingerprint: string): Promise<RouterRecord | undefined>;
-  /** Id and state of all routers, connected or not. */
-  listRouters(): Promise<readonly RouterRecord[]>;
   saveRouterReport(report: RouterReport): Promise<void>;
   saveRouterInterfaces(routerId: string, interfaces: readonly RouterInterface[]): Promise<void>;
   /** Deletes the router entity (decommission). Emits `router-removed`. */

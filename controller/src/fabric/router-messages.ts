@@ -122,15 +122,7 @@ export class RouterMessages {
     this.#parts.identities.report(
       router.id,
       body.fullState,
-      body.events.map((event) => ({
-        identityId: event.identityId,
-        isConnected: event.isConnected,
-        connections: event.connectTimes.map((c) => ({
-          connectedAt: new Date(Number(c.connectTime)),
-          source: c.srcAddr,
-          destination: c.dstAddr,
-        })),
-      })),
+      body.events.map(({ identityId, isConnected }) => ({ identityId, isConnected })),
     );
   }
 

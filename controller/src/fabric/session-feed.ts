@@ -146,9 +146,9 @@ export class SessionFeed {
     router.supportedProtocols = protocolUrls(body);
     router.hostname = body.hostname;
     router.syncStatus = "SYNC_HELLO";
-    const { version, id: routerId, hostname, supportedProtocols } = router;
+    const { version, id: routerId, hostname } = router;
     model
-      .saveRouterReport({ routerId, version, hostname, supportedProtocols })
+      .saveRouterReport({ routerId, version, hostname })
       .catch((err: unknown) => log.error({ routerId, err }, "what the router said about itself could not be stored"));
     this.#startSync(router);
   }

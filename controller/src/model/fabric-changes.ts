@@ -4,10 +4,6 @@ import type { ApiSessionBefore, SessionBefore } from "../store/schema.ts";
 import type { ModelContext } from "./context.ts";
 
 type Handler = (change: ModelChange) => void;
-interface Ends {
-  routerId: string;
-  serviceId: string;
-}
 
 /** Gives the fabric the changes of the log that concern routers, in the order in which they were written. */
 export class FabricChanges {
@@ -74,17 +70,9 @@ function changeOf(row: ChangeRow, sessions: ReadonlyMap<string, ApiSessionRecord
     case "router":
       return { kind: isGone ? "router-removed" : "router-changed", routerId: row.key };
     case "service":
-      return { kind: isGone ? "service-removed" : "service-changed", serviceId: row.key };
-    case "terminator": {
-      const ends = row.before as Ends | null;
-      const kind = isGone ? "terminator-removed" : row.op === "create" ? "terminator-added" : "terminator-changed";
-      return {
-        kind,
-        terminatorId: row.key,
-        routerId: ends?.routerId ?? "",
-        serviceId: ends?.serviceId ?? "",
-      };
-    }
+      return isGone ? { kind: "service-removed", serviceId: row.key } : undefined;
+    case "terminator":
+      return isGone ? { kind: "terminator-removed", terminatorId: row.key } : undefined;
     default:
       return undefined;
   }

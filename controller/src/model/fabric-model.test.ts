@@ -97,7 +97,6 @@ describe("terminators of routers", () => {
     };
     const created = await c.fabricModel.createTerminator(terminator);
     expect(created.outcome).toBe("created");
-    await change("terminator-added", (each) => each.serviceId === serviceId && each.routerId === routerId);
     const [stored] = await c.fabricModel.terminatorsOfService(serviceId);
     expect(stored).toMatchObject({ id: "router-made-id", cost: 3, instanceId: "i-1", hostId: host });
     expect(stored?.peerData.get(1003)).toEqual(Buffer.from([1, 2, 3]));
@@ -151,7 +150,7 @@ describe("routers", () => {
     ).toBeUndefined();
     const renewed = await c.fabricModel.findRouter(routerId);
     expect(renewed?.fingerprint).not.toBe(old);
-    expect(await c.fabricModel.findRouterByFingerprint(old)).toBeUndefined();
+    expect(await c.model.routers.findByFingerprint(c.ctx.store.db, old)).toBeUndefined();
     await c.admin("POST", `/edge-routers/${routerId}/re-enroll`);
     expect((await c.fabricModel.findRouter(routerId))?.fingerprint).toBeUndefined();
     await c.admin("DELETE", `/edge-routers/${routerId}`);

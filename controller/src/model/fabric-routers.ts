@@ -9,8 +9,6 @@ import type { RouterRow } from "./routers.ts";
 type RouterPart = Pick<
   FabricModel,
   | "findRouter"
-  | "findRouterByFingerprint"
-  | "listRouters"
   | "saveRouterReport"
   | "saveRouterInterfaces"
   | "deleteRouter"
@@ -29,17 +27,9 @@ export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
       const row = await model.routers.find(db, id);
       return row === undefined ? undefined : recordOf(row);
     },
-    async findRouterByFingerprint(print) {
-      const row = await model.routers.findByFingerprint(db, print);
-      return row === undefined ? undefined : recordOf(row);
-    },
-    async listRouters() {
-      const rows = await db.selectFrom("router").selectAll().orderBy("id").execute();
-      return rows.map(recordOf);
-    },
     async saveRouterReport({ routerId, hostname, version }) {
-      const report = { ...(hostname === undefined ? {} : { hostname }), ...(version === undefined ? {} : { version }) };
-      await sql`UPDATE router SET report = report || ${json(report)}::jsonb WHERE id = ${routerId}`.execute(db);
+      const report = json({ hostname, version });
+      await db.updateTable("router").set({ report }).where("id", "=", routerId).execute();
     },
     async saveRouterInterfaces(routerId, interfaces) {
       await db
@@ -107,13 +97,11 @@ export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
 function recordOf(row: RouterRow): RouterRecord {
   return {
     id: row.id,
-    name: row.name,
     kind: row.kind,
     ...(row.fingerprint === null ? {} : { fingerprint: row.fingerprint }),
     isDisabled: row.disabled,
     cost: row.cost,
     noTraversal: row.no_traversal,
-    isTunnelerEnabled: row.is_tunneler_enabled,
   };
 }
 

@@ -58,13 +58,11 @@ export class MemoryModel implements FabricModel {
   addRouter(id: string, fingerprint: string, extra: Partial<RouterRecord> = {}): RouterRecord {
     const router: RouterRecord = {
       id,
-      name: id,
       kind: "edge",
       fingerprint,
       isDisabled: false,
       cost: 0,
       noTraversal: false,
-      isTunnelerEnabled: false,
       ...extra,
     };
     this.routers.set(id, router);
@@ -128,14 +126,6 @@ export class MemoryModel implements FabricModel {
 
   async findRouter(id: string): Promise<RouterRecord | undefined> {
     return this.routers.get(id);
-  }
-
-  async findRouterByFingerprint(fingerprint: string): Promise<RouterRecord | undefined> {
-    return [...this.routers.values()].find((r) => r.fingerprint === fingerprint);
-  }
-
-  async listRouters(): Promise<readonly RouterRecord[]> {
-    return [...this.routers.values()];
   }
 
   async saveRouterReport(report: RouterReport): Promise<void> {
