@@ -12,6 +12,9 @@ export function parseJson(text: string): unknown {
   try {
     const value: unknown = JSON.parse(text);
     if (text.includes("\\u0000") && holdsNul(value)) throw fieldError("body", "text may not hold the character U+0000");
+    if (/\\ud[89a-f]/i.test(text) && holdsHalfPair(value)) {
+      throw fieldError("body", "text may not hold half a surrogate pair");
+    }
     return value;
   } catch (error) {
     if (error instanceof ApiError) throw error;
@@ -164,9 +167,18 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 /** The store keeps every character in text but this one. */
 export function holdsNul(value: unknown): boolean {
-  if (typeof value === "string") return value.includes("\u0000");
-  if (Array.isArray(value)) return value.some(holdsNul);
-  return isRecord(value) && Object.entries(value).some(([name, each]) => holdsNul(name) || holdsNul(each));
+  return holdsText(value, (text) => text.includes("\u0000"));
+}
+
+/** Half a surrogate pair is no character: JSON can write it, UTF-8 and the store cannot. */
+function holdsHalfPair(value: unknown): boolean {
+  return holdsText(value, (text) => !text.isWellFormed());
+}
+
+function holdsText(value: unknown, fits: (text: string) => boolean): boolean {
+  if (typeof value === "string") return fits(value);
+  if (Array.isArray(value)) return value.some((each) => holdsText(each, fits));
+  return isRecord(value) && Object.entries(value).some(([name, each]) => fits(name) || holdsText(each, fits));
 }
 
 function isTooDeep(text: string): boolean {

@@ -331,6 +331,11 @@ describe("bad input", () => {
       { field: "body", reason: "text may not hold the character U+0000" },
     ],
     [
+      '{"name":"\\ud800 half","encryptionRequired":true}',
+      "COULD_NOT_VALIDATE",
+      { field: "body", reason: "text may not hold half a surrogate pair" },
+    ],
+    [
       '{"encryptionRequired":true}',
       "COULD_NOT_VALIDATE",
       { field: "name", reason: "name in body is required", value: "" },
