@@ -74,7 +74,14 @@ export async function startController(options: ControllerOptions): Promise<Contr
 
     const fabricModel = createFabricModel(ctx, model);
     stops.push({ name: "fabric model", stop: () => fabricModel.close() });
-    const fabric = startFabric({ port: ctrlPort, identity, model: fabricModel, options: fabricOptions(config), log });
+    const fabric = startFabric({
+      port: ctrlPort,
+      controllerId: pki.controllerId,
+      trustAnchors: () => pki.trustAnchors,
+      model: fabricModel,
+      options: fabricOptions(config),
+      log,
+    });
     stops.push({ name: "fabric", stop: () => fabric.close() });
     const info = {
       version: parseVersionInfo(versionInfo()),

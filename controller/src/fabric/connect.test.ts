@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import {
   ControlHello,
   ControlType,
@@ -103,6 +104,18 @@ describe("admission over the wire", () => {
     net = await TestFabric.start();
     const router = await net.connect("r1", { rawListeners: Buffer.from([0xff, 0xff]) });
     await router.roundTrip();
+    expect(net.fabric.onlineRouterIds()).toEqual(["r1"]);
+  });
+
+  test("a router is admitted by the trust anchors of the moment", async () => {
+    net = await TestFabric.start();
+    const renewed = await TestAuthority.create("Renewed CA");
+    const issued = await renewed.issue({ commonName: "r1" });
+    const identity = identityFromPem({ ...issued, caPem: net.authority.certPem });
+    net.model.addRouter("r1", identity.leafFingerprint);
+    await expect(net.connect("r1", { identity })).rejects.toThrow();
+    net.anchors.splice(0, net.anchors.length, new X509Certificate(renewed.certPem));
+    await (await net.connect("r1", { identity })).roundTrip();
     expect(net.fabric.onlineRouterIds()).toEqual(["r1"]);
   });
 

@@ -1,3 +1,4 @@
+import type { X509Certificate } from "node:crypto";
 import {
   acceptChannels,
   BaseHeader,
@@ -7,7 +8,6 @@ import {
   decodeControl,
   Headers,
   type Hello,
-  type Identity,
   type Logger,
   type Peer,
   parseVersionInfo,
@@ -29,7 +29,8 @@ const HEARTBEAT_SEND_MS = 10_000;
 const HEARTBEAT_CHECK_MS = 1_000;
 
 export interface ControlListenerParts {
-  readonly identity: Identity;
+  readonly controllerId: string;
+  readonly trustAnchors: () => readonly X509Certificate[];
   readonly model: Pick<FabricModel, "findRouter">;
   readonly mesh: Mesh;
   readonly options: Pick<
@@ -58,12 +59,12 @@ export class ControlListener {
 
   /** Accepts routers on `port`; returns how to stop. Connections that exist then stay. */
   listen(port: TlsPort): () => void {
-    const { identity, log } = this.#parts;
+    const { controllerId, log } = this.#parts;
     return acceptChannels(port, {
       name: "ctrl",
       protocols: [CONTROL_ALPN],
       acceptsNoAlpn: false,
-      id: identity.id,
+      id: controllerId,
       authorize: (hello, peer) => this.#admit(hello, peer),
       resultHeaders: () =>
         new Headers().setString(ControlHello.Version, versionInfo()).set(ControlHello.Capabilities, CAPABILITIES),
@@ -74,11 +75,11 @@ export class ControlListener {
 
   /** @throws AdmissionError: the connection is closed without an answer */
   async #admit(hello: Hello, peer: Peer): Promise<void> {
-    const { identity, model, mesh } = this.#parts;
+    const { trustAnchors, model, mesh } = this.#parts;
     const [leaf, ...intermediates] = peer.certificates;
     let untrusted: string | undefined;
     try {
-      if (leaf !== undefined) verifyLeaf({ leaf, intermediates, anchors: identity.anchors });
+      if (leaf !== undefined) verifyLeaf({ leaf, intermediates, anchors: trustAnchors() });
     } catch (error) {
       untrusted = error instanceof Error ? error.message : String(error);
     }

@@ -1,13 +1,6 @@
+import type { X509Certificate } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
-import {
-  ControlType,
-  ctrlPb,
-  decodeControl,
-  encodeControl,
-  type Identity,
-  type Logger,
-  type TlsPort,
-} from "@sallyport/wire";
+import { ControlType, ctrlPb, decodeControl, encodeControl, type Logger, type TlsPort } from "@sallyport/wire";
 import type { Circuit } from "./circuit.ts";
 import { CircuitBuilder } from "./circuit-builder.ts";
 import { CircuitMessages } from "./circuit-messages.ts";
@@ -42,8 +35,10 @@ const INSPECT_TIMEOUT_MS = 10_000;
 export interface FabricParts {
   /** Where routers connect; may be shared with the APIs. */
   readonly port: TlsPort;
-  /** Of the controller: its id, and the CAs that routers' certificates must lead to. */
-  readonly identity: Identity;
+  /** Of the controller; routers file their sessions, circuits and links under it. */
+  readonly controllerId: string;
+  /** The CAs that routers' certificates must lead to. Asked for every admission: a renewal of the network's CA changes them. */
+  readonly trustAnchors: () => readonly X509Certificate[];
   readonly model: FabricModel;
   readonly options?: Partial<FabricOptions>;
   readonly log: Logger;
@@ -117,7 +112,7 @@ export class Fabric {
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, terminators, log });
     const routers = new RouterMessages({ model, identities: this.#identities, log });
     this.#handlers = [links, circuitMessages, terminators, tunnels, routers, this.#sessions, this.#validation];
-    this.#start(parts.port, parts.identity);
+    this.#start(parts);
   }
 
   /** Connected routers. One that is not listed is offline. */
@@ -222,9 +217,10 @@ export class Fabric {
     timer.abort();
   }
 
-  #start(port: TlsPort, identity: Identity): void {
+  #start({ port, controllerId, trustAnchors }: FabricParts): void {
     const listener = new ControlListener({
-      identity,
+      controllerId,
+      trustAnchors,
       model: this.#model,
       mesh: this.#mesh,
       options: this.#options,

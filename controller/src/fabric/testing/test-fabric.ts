@@ -1,3 +1,4 @@
+import type { X509Certificate } from "node:crypto";
 import { type Identity, type Logger, silentLogger, TlsPort } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { vi } from "vitest";
@@ -16,16 +17,25 @@ export class TestFabric {
   readonly model: MemoryModel;
   readonly port: number;
   readonly authority: TestAuthority;
+  /** What the fabric trusts; tests change it while it runs. */
+  readonly anchors: X509Certificate[];
   readonly #tlsPort: TlsPort;
   readonly #identities = new Map<string, Identity>();
   readonly #routers: ScriptedRouter[] = [];
 
-  private constructor(fabric: Fabric, model: MemoryModel, tlsPort: TlsPort, authority: TestAuthority) {
+  private constructor(
+    fabric: Fabric,
+    model: MemoryModel,
+    tlsPort: TlsPort,
+    authority: TestAuthority,
+    anchors: X509Certificate[],
+  ) {
     this.fabric = fabric;
     this.model = model;
     this.#tlsPort = tlsPort;
     this.port = tlsPort.port;
     this.authority = authority;
+    this.anchors = anchors;
   }
 
   static async start(options: Partial<FabricOptions> = {}, log: Logger = silentLogger): Promise<TestFabric> {
@@ -33,8 +43,16 @@ export class TestFabric {
     const identity = await authority.identity("ctrl1");
     const tlsPort = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
     const model = new MemoryModel();
-    const fabric = startFabric({ port: tlsPort, identity, model, options, log });
-    return new TestFabric(fabric, model, tlsPort, authority);
+    const anchors = [...identity.anchors];
+    const fabric = startFabric({
+      port: tlsPort,
+      controllerId: identity.id,
+      trustAnchors: () => anchors,
+      model,
+      options,
+      log,
+    });
+    return new TestFabric(fabric, model, tlsPort, authority, anchors);
   }
 
   /** The enrolled router's identity; made and stored in the model at the first call. */
