@@ -1,4 +1,4 @@
-import { EdgeFlag, EdgeHeader, EdgeType, type FrameView, Headers, writeFramePrefix } from "@sallyport/wire";
+import { ChannelClosedError, EdgeFlag, EdgeHeader, EdgeType, type FrameView, writeFramePrefix } from "@sallyport/wire";
 import type { ControlMessage } from "../forwarder/control-message.ts";
 import type { FairOutput, Waiter } from "../forwarder/fair-output.ts";
 import type { Delivery, LocalPort } from "../xgress/local-port.ts";
@@ -22,6 +22,8 @@ export class EdgeConnection implements LocalPort, Waiter {
   readonly sessionToken: string;
   /** Set by whoever makes the xgress for this port, before anything arrives. */
   xgress!: Xgress;
+  /** Its connection of the channel: another one while this one lives could overtake it. */
+  #output: FairOutput | undefined;
   #finSent = false;
   #ended = false;
 
@@ -79,7 +81,7 @@ export class EdgeConnection implements LocalPort, Waiter {
 
   deliver(delivery: Delivery): boolean {
     if (this.#ended) return true;
-    const fair = this.sdk.outputFor(this.connId);
+    const fair = this.#fair();
     if (fair === undefined) return true;
     if (fair.isFull) {
       fair.wait(this);
@@ -91,7 +93,7 @@ export class EdgeConnection implements LocalPort, Waiter {
 
   endOfData(): void {
     if (this.#ended || this.#finSent) return;
-    const fair = this.sdk.outputFor(this.connId);
+    const fair = this.#fair();
     if (fair === undefined) return;
     const empty = { buffer: Buffer.alloc(0), start: 0, end: 0, edgeFlags: EdgeFlag.Fin, uuidStart: -1, uuidEnd: -1 };
     this.#writeData(fair, empty);
@@ -132,13 +134,25 @@ export class EdgeConnection implements LocalPort, Waiter {
     if (!this.#ended) this.xgress.deliverHeld();
   }
 
+  #fair(): FairOutput | undefined {
+    if (this.#output === undefined || this.#output.underlay.isClosed) this.#output = this.sdk.outputFor(this.connId);
+    return this.#output;
+  }
+
   #writeData(fair: FairOutput, d: Delivery): void {
     const uuidLength = d.uuidStart < 0 ? 0 : d.uuidEnd - d.uuidStart;
     const headersLength =
       CONN_ID_LENGTH + (d.edgeFlags < 0 ? 0 : FLAGS_LENGTH) + (d.uuidStart < 0 ? 0 : HEADER + uuidLength);
     const bodyLength = d.end - d.start;
     const output = fair.output;
-    const offset = output.reserve(20 + headersLength + bodyLength);
+    let offset: number;
+    try {
+      offset = output.reserve(20 + headersLength + bodyLength);
+    } catch (error) {
+      // The SDK is gone, or reads nothing at all and was just cut off: its end comes by the channel's close.
+      if (error instanceof ChannelClosedError) return;
+      throw error;
+    }
     const slab = output.slab;
     let at = writeFramePrefix(slab, offset, EdgeType.Data, output.nextSequence(), headersLength, bodyLength);
     at = writeU32Header(slab, at, EdgeHeader.ConnId, this.connId);
@@ -156,7 +170,7 @@ export class EdgeConnection implements LocalPort, Waiter {
   }
 
   #tellClosed(reason: string): void {
-    this.sdk.send(stateClosed(this.connId, reason), this.sdk.outputFor(this.connId)?.underlay);
+    this.sdk.send(stateClosed(this.connId, reason), this.#fair()?.underlay);
   }
 
   #end(): void {
@@ -171,9 +185,4 @@ function writeU32Header(slab: Buffer, at: number, key: number, value: number): n
   slab.writeInt32LE(4, at + 4);
   slab.writeInt32LE(value | 0, at + HEADER);
   return at + HEADER + 4;
-}
-
-/** The headers that tell an SDK about its new connection. */
-export function connectionHeaders(connId: number): Headers {
-  return new Headers().setU32(EdgeHeader.ConnId, connId);
 }

@@ -1,7 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { BaseHeader, type Channel, dialUnderlay, Headers, silentLogger, type Underlay } from "@sallyport/wire";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
+import { EdgeConnection } from "./edge-connection.ts";
+import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
 
 const PAYLOAD = 1100;
 const HEARTBEAT = 5;
@@ -127,6 +130,56 @@ test("an SDK that is not read because one of its circuits is stuck still sees th
   for (const underlay of slow.channel.underlays) underlay.resume();
   await flood.done;
   await unread.whenReceived(24 * MiB);
+});
+
+test("connections that join a client's channel while it is stuck overtake nothing", async () => {
+  const headers = new Headers()
+    .setBool(BaseHeader.IsGrouped, true)
+    .setBool(BaseHeader.IsFirstGroupConnection, true)
+    .setString(BaseHeader.Type, "edge.default");
+  const hoster = await TestSdk.connect(a.port.port, await network.client("bob"), { headers });
+  sdks.push(hoster);
+  await hoster.bind(network.session("web", "Bind"));
+  const [near, far] = await pair(await client(a, "alice"), hoster);
+  const got = hashing(far);
+  for (const underlay of hoster.channel.underlays) underlay.pause();
+  const total = 24 * MiB;
+  const flood = send(near, total, 16_000);
+  const [circuitId] = [...network.circuits.keys()] as [string];
+  const waiting = (): number =>
+    Math.max(
+      ...Object.values(
+        (a.forwarder.inspectCircuit(circuitId) as { xgressDetails: Record<string, { queuedToDeliver: number }> })
+          .xgressDetails,
+      ).map((detail) => detail.queuedToDeliver),
+    );
+  await vi.waitFor(() => expect(waiting()).toBeGreaterThan(10), 10_000);
+  // Two more: by three, the hosting connection's id falls to another one than by one.
+  for (let i = 0; i < 2; i++) await dialUnderlay(hoster.channel, { type: "edge.default" });
+  for (const underlay of hoster.channel.underlays) underlay.resume();
+  await flood.done;
+  await far.whenReceived(total);
+  expect(got()).toBe(flood.hash);
+});
+
+test("a stuck circuit stops the reading of connections, too, that join the channel later", () => {
+  const paused = new Set<string>();
+  const underlay = (name: string) => ({ pause: () => paused.add(name), resume: () => paused.delete(name) });
+  const underlays = [underlay("first")];
+  const channel = { underlays: underlays as unknown as Underlay[], isClosed: false } as unknown as Channel;
+  const session = { id: "s", token: "t", identityId: "i", fingerprints: [] };
+  const sdk = new SdkChannel(channel, session, {
+    requests: {} as SdkRequests,
+    stoppedHeartbeatMs: 60_000,
+    log: silentLogger,
+  });
+  const stuck = new EdgeConnection(sdk, 1, "token");
+  sdk.stopReadingFor(stuck);
+  underlays.push(underlay("second"));
+  sdk.stopReadingFor(stuck);
+  expect([...paused]).toEqual(["first", "second"]);
+  sdk.resumeReadingFor(stuck);
+  expect(paused.size).toBe(0);
 });
 
 test("a transit router forwards frames unchanged but for their sequence", async () => {

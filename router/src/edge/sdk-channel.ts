@@ -1,6 +1,7 @@
 import {
   BaseType,
   type Channel,
+  ChannelClosedError,
   ConnType,
   EdgeHeader,
   EdgeType,
@@ -97,12 +98,11 @@ export class SdkChannel {
 
   /** Sends a message unless the channel is gone; `via` keeps it behind data sent on the same connection. */
   send(out: Outgoing, via?: Underlay): void {
-    if (this.channel.isClosed) return;
-    this.channel.send(out, via?.isClosed === true ? undefined : via);
+    this.#whileOpen(() => this.channel.send(out, via?.isClosed === true ? undefined : via));
   }
 
   reply(to: Message, out: Outgoing): void {
-    if (!this.channel.isClosed) this.channel.reply(to, out);
+    this.#whileOpen(() => this.channel.reply(to, out));
   }
 
   /** The output that carries the data of a connection; `undefined` when the channel is closed. */
@@ -159,10 +159,6 @@ export class SdkChannel {
     this.#bindings.set(binding.connId, binding);
   }
 
-  binding(connId: number): Binding | undefined {
-    return this.#bindings.get(connId);
-  }
-
   removeBinding(binding: Binding): void {
     if (this.#bindings.get(binding.connId) === binding) this.#bindings.delete(binding.connId);
   }
@@ -201,10 +197,11 @@ export class SdkChannel {
 
   /** A connection holds as much as it may: nothing more is read from this SDK until it, and all others, have room again. */
   stopReadingFor(connection: EdgeConnection): void {
-    if (this.#stoppedBy.has(connection)) return;
-    this.#stoppedBy.add(connection);
-    if (this.#stoppedBy.size > 1) return;
+    // Again each time: a connection that joined the channel since is read until then.
     for (const underlay of this.channel.underlays) underlay.pause();
+    const isStopped = this.#stoppedBy.size > 0;
+    this.#stoppedBy.add(connection);
+    if (isStopped) return;
     // Its latency probes are not read either; something to read keeps it from taking the router for dead.
     this.#signOfLife = setInterval(() => this.send({ contentType: BaseType.Heartbeat }), this.#signOfLifeMs);
     this.#signOfLife.unref();
@@ -214,6 +211,16 @@ export class SdkChannel {
     if (!this.#stoppedBy.delete(connection) || this.#stoppedBy.size > 0) return;
     clearInterval(this.#signOfLife);
     for (const underlay of this.channel.underlays) underlay.resume();
+  }
+
+  /** Sending may be what closes the channel: the bytes that wait for an SDK which reads nothing have a limit. */
+  #whileOpen(act: () => void): void {
+    if (this.channel.isClosed) return;
+    try {
+      act();
+    } catch (error) {
+      if (!(error instanceof ChannelClosedError)) throw error;
+    }
   }
 
   // Messages ----------------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ export class FairOutput {
     this.#sharing = true;
     let given = 0;
     try {
-      while (this.#waiting.size > 0 && !this.output.isFull) {
+      while (this.#waiting.size > 0 && !this.output.isFull && !this.underlay.isClosed) {
         const waiter = this.#waiters[given++];
         if (waiter === undefined) break;
         if (!this.#waiting.has(waiter)) continue;
@@ -66,7 +66,9 @@ export class FairOutput {
       this.#waiters.splice(0, given);
       this.#sharing = false;
     }
-    if (this.#waiting.size > 0) this.#arm();
+    if (this.#waiting.size === 0) return;
+    if (this.underlay.isClosed) this.#abandon();
+    else this.#arm();
   }
 
   #abandon(): void {

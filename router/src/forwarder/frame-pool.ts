@@ -19,6 +19,8 @@ export class KeptFrame implements FrameView {
   readonly carriesHeartbeat = false;
   /** Payload flags, for frames made here. */
   flags = 0;
+  /** It lies in the pool: whoever still holds it must not touch it. */
+  isFree = false;
   /** Which of the pool's sizes it has; -1: none. */
   readonly sizeClass: number;
 
@@ -51,6 +53,7 @@ export class FramePool {
   readonly #free: KeptFrame[][] = SIZES.map(() => []);
   readonly #maxFreeBytes: number;
   #freeBytes = 0;
+  #givenTwice = 0;
 
   /** @param maxFreeBytes how much unused memory is kept for reuse; what is given back beyond it goes to the collector. */
   constructor(maxFreeBytes = 64 * 1024 * 1024) {
@@ -62,6 +65,11 @@ export class FramePool {
     return this.#freeBytes;
   }
 
+  /** How often a frame was given back that lay here already: each is a fault in who owned it, and tests expect none. */
+  get givenTwice(): number {
+    return this.#givenTwice;
+  }
+
   /** A frame of at least `size` bytes with undefined content. Frames beyond 64 KiB are allocated and never reused. */
   take(size: number): KeptFrame {
     for (let i = 0; i < SIZES.length; i++) {
@@ -69,6 +77,7 @@ export class FramePool {
         const frame = this.#free[i]?.pop();
         if (frame === undefined) return new KeptFrame(SIZES[i] as number, i);
         this.#freeBytes -= frame.buffer.length;
+        frame.isFree = false;
         return frame;
       }
     }
@@ -77,10 +86,16 @@ export class FramePool {
 
   /** Returns a frame got from {@link take}; the caller must not touch it afterwards. */
   give(frame: KeptFrame): void {
+    if (frame.isFree) {
+      // Taken in a second time, two circuits would get the same memory.
+      this.#givenTwice++;
+      return;
+    }
     const size = frame.buffer.length;
     const list = this.#free[frame.sizeClass];
     if (list === undefined || this.#freeBytes + size > this.#maxFreeBytes) return;
     this.#freeBytes += size;
+    frame.isFree = true;
     list.push(frame);
   }
 }

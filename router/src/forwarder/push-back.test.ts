@@ -113,6 +113,35 @@ test("who waits for a connection that is lost is told", () => {
   expect(one.gone).toBe(true);
 });
 
+test("a connection that ends while it is shared hands its waiters on, also one that always wants another turn", () => {
+  const ending = new ScriptedUnderlay();
+  const fair = new FairOutput(ending.asUnderlay);
+  let turns = 0;
+  let gone = 0;
+  fair.wait({
+    takeTurn: () => {
+      turns++;
+      ending.isClosed = true;
+      return true;
+    },
+    outputGone: () => gone++,
+  });
+  ending.drain(5);
+  expect([turns, gone, fair.waiting]).toEqual([1, 1, 0]);
+});
+
+test("a frame that is given back twice is handed out once", () => {
+  const pool = new FramePool();
+  const kept = pool.take(100);
+  pool.give(kept);
+  pool.give(kept);
+  expect(pool.givenTwice).toBe(1);
+  expect(pool.take(100)).toBe(kept);
+  expect(pool.take(100)).not.toBe(kept);
+  pool.give(kept);
+  expect(pool.givenTwice).toBe(1);
+});
+
 test("waiting payloads leave in order, and the source is stopped when all together hold too much", () => {
   connection = new ScriptedUnderlay();
   const source = new ScriptedUnderlay();

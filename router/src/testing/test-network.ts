@@ -166,8 +166,13 @@ export class TestNetwork {
     for (const id of this.circuits.get(circuitId) ?? []) this.routers.get(id)?.forwarder.unroute(circuitId, now);
   }
 
+  /** Stops the routers. @throws Error when one of them lost track of who owns a frame */
   async close(): Promise<void> {
     for (const router of this.routers.values()) await router.close();
+    for (const { id, forwarder } of this.routers.values()) {
+      const times = forwarder.pool.givenTwice;
+      if (times > 0) throw new Error(`router ${id} gave frames back twice, ${times} times`);
+    }
   }
 
   async #route(

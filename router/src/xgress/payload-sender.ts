@@ -76,11 +76,6 @@ export class PayloadSender implements Waiter {
     return this.#buffer.isClosed;
   }
 
-  /** Everything given was sent; it may still be unacknowledged. */
-  get isDrained(): boolean {
-    return this.#input.count === 0;
-  }
-
   get queued(): number {
     return this.#input.count;
   }
@@ -164,6 +159,11 @@ export class PayloadSender implements Waiter {
 
   takeTurn(): boolean {
     if (this.#input.count === 0 || !this.#canSend) return false;
+    if (!this.#path.isOpen) {
+      // Rerouted since it joined the ring: its room is elsewhere now.
+      this.#path.wait(this);
+      return false;
+    }
     this.#transmit(this.#input.shift() as KeptFrame);
     this.#inputMoved();
     return this.#input.count > 0 && this.#canSend;
