@@ -63,18 +63,18 @@ export class RouteProcessor {
     if (egress === undefined || this.#tables.isRegistered(egress.address)) {
       return this.#enter(route, controllerId, NO_PEER_DATA);
     }
-    if (this.#busy >= this.#tables.options.xgressDialWorkerCount) {
-      if (this.#queue.length >= this.#tables.options.xgressDialQueueLength) {
-        const text = `the router has ${this.#queue.length} dials waiting (forwarder.xgressDialQueueLength); try another router`;
-        return failure(RouteErrorCode.Generic, text);
-      }
-      await new Promise<void>((resolve) => this.#queue.push(resolve));
+    const { xgressDialWorkerCount, xgressDialQueueLength } = this.#tables.options;
+    if (this.#busy >= xgressDialWorkerCount && this.#queue.length >= xgressDialQueueLength) {
+      const text = `the router has ${this.#queue.length} dials waiting (forwarder.xgressDialQueueLength); try another router`;
+      return failure(RouteErrorCode.Generic, text);
     }
-    this.#busy++;
+    const deadline = Date.now() + Math.min(Number(route.timeout / 1_000_000n), MAX_DIAL_MS);
     const abort = new AbortController();
     this.#track(route.circuitId, abort);
+    await this.#worker();
     try {
-      const peerData = await this.#dial(route, egress, controllerId, abort.signal);
+      abort.signal.throwIfAborted();
+      const peerData = await this.#dial(route, egress, controllerId, deadline, abort.signal);
       const outcome = abort.signal.aborted
         ? failure(RouteErrorCode.Generic, "the circuit was unrouted while it was dialed")
         : this.#enter(route, controllerId, peerData);
@@ -86,12 +86,11 @@ export class RouteProcessor {
       return failure(RouteErrorCode.Generic, error instanceof Error ? error.message : String(error));
     } finally {
       this.#untrack(route.circuitId, abort);
-      this.#busy--;
-      this.#queue.shift()?.();
+      this.#workerDone();
     }
   }
 
-  /** Aborts the dials that run for a circuit. */
+  /** Aborts the dials that run or wait for a circuit. */
   cancel(circuitId: string): void {
     for (const abort of this.#running.get(circuitId) ?? []) {
       abort.abort(new EgressError(RouteErrorCode.Generic, "the circuit was unrouted while it was dialed"));
@@ -106,9 +105,9 @@ export class RouteProcessor {
     route: RouteRequest,
     egress: NonNullable<RouteRequest["egress"]>,
     controllerId: string,
+    deadline: number,
     signal: AbortSignal,
   ): Promise<Map<number, Buffer>> {
-    const started = Date.now();
     const binding = this.#tables.binding(egress.binding);
     if (binding === undefined) {
       throw new EgressError(
@@ -118,7 +117,6 @@ export class RouteProcessor {
     }
     const dwell = this.#tables.options.xgressDialDwellTimeMs;
     if (dwell > 0) await delay(dwell, undefined, { signal }).catch(() => signal.throwIfAborted());
-    const budgetMs = Math.min(Number(route.timeout / 1_000_000n), MAX_DIAL_MS);
     const peerData = new Map<number, Buffer>();
     for (const [key, value] of Object.entries(egress.peerData)) peerData.set(Number(key), Buffer.from(value));
     return binding.dial({
@@ -128,7 +126,7 @@ export class RouteProcessor {
       destination: egress.destination,
       peerData,
       tags: route.tags,
-      timeoutMs: Math.max(1, budgetMs - (Date.now() - started)),
+      timeoutMs: Math.max(1, deadline - Date.now()),
       signal,
     });
   }
@@ -145,6 +143,21 @@ export class RouteProcessor {
     }
     this.#tables.apply(route, controllerId);
     return { ok: true, peerData };
+  }
+
+  async #worker(): Promise<void> {
+    if (this.#busy >= this.#tables.options.xgressDialWorkerCount) {
+      await new Promise<void>((resolve) => this.#queue.push(resolve));
+    } else {
+      this.#busy++;
+    }
+  }
+
+  /** Hands the worker to who waits longest; a Route that arrives in between must not take it. */
+  #workerDone(): void {
+    const next = this.#queue.shift();
+    if (next === undefined) this.#busy--;
+    else next();
   }
 
   #track(circuitId: string, abort: AbortController): void {
