@@ -269,9 +269,16 @@ export class MessageChannel implements Channel, UnderlayOwner {
     }
     this.#log.info({ channel: this.label, underlay: underlay.type, reason: reason?.message }, "underlay lost");
     const unsent = underlay.output.takeUnsent();
-    if (unsent.length > 0) {
+    if (unsent.length > 0) this.#inherit(heir, unsent);
+  }
+
+  #inherit(heir: SocketUnderlay, unsent: Buffer): void {
+    try {
       const offset = heir.output.reserve(unsent.length);
       unsent.copy(heir.output.slab, offset);
+    } catch (error) {
+      // Too much for the heir as well, which was closed by that; nobody above could act on it.
+      if (!(error instanceof ChannelClosedError)) throw error;
     }
   }
 

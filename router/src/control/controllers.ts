@@ -1,6 +1,7 @@
 import {
   type Address,
   type Channel,
+  ChannelClosedError,
   ControlHello,
   controlAlpn,
   formatAddress,
@@ -141,7 +142,13 @@ export class Controllers {
 
   #send(controller: Controller, out: Outgoing): boolean {
     if (controller.channel.isClosed) return false;
-    controller.channel.send(out);
+    try {
+      controller.channel.send(out);
+    } catch (error) {
+      // The message too many for a controller that does not read. Reports leave by timers, where nobody would catch it.
+      if (error instanceof ChannelClosedError) return false;
+      throw error;
+    }
     return true;
   }
 

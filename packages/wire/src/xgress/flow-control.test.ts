@@ -49,6 +49,19 @@ describe("SendBuffer", () => {
     expect(buffer.canAdd).toBe(true);
   });
 
+  it("may be given more while it sends again: what was sent again is noted for the right payload", () => {
+    const buffer = new SendBuffer<number>();
+    for (let i = 0; i < 64; i++) buffer.add(i, 0, 0);
+    let added = false;
+    const again = buffer.retransmit(1_000, () => {
+      if (!added) for (let i = 64; i < 200; i++) buffer.add(i, 0, 1_000);
+      added = true;
+      return true;
+    });
+    expect(again).toBe(64);
+    expect(buffer.retransmit(1_100, () => true)).toBe(0);
+  });
+
   it("shrinks its window by retransmissions and grows it by acknowledged bytes, ever faster", () => {
     const buffer = new SendBuffer<number>(exact);
     const window = () => buffer.detail().windowSize;
@@ -217,6 +230,18 @@ describe("ReceiveBuffer", () => {
     }
     expect(buffer.arrive(7, 0)).toBe(Arrival.NoRoom);
     expect(buffer.earlyCount).toBe(2);
+  });
+
+  it("fills gaps beyond its limit, but not without end for a sender that leaves them on purpose", () => {
+    const buffer = new ReceiveBuffer<string>({ rxBufferSize: 10 });
+    expect(buffer.arrive(100, 1)).toBe(Arrival.Early);
+    buffer.keep(100, "", 1);
+    for (const sequence of [50, 51]) {
+      expect(buffer.arrive(sequence, 10)).toBe(Arrival.Early);
+      buffer.keep(sequence, "", 10);
+    }
+    expect(buffer.arrive(52, 10)).toBe(Arrival.NoRoom);
+    expect(buffer.arrive(0, 10)).toBe(Arrival.Next);
   });
 
   it("asks for an empty acknowledgement when its fill fell to less than half of a large report", () => {

@@ -64,7 +64,8 @@ export class ReceiveBuffer<T> {
     const isNew = ((sequence - this.#highest) | 0) > 0;
     if (isNew && this.#held > this.#limit) return Arrival.NoRoom;
     if (ahead > 0) {
-      if (this.#early.size >= this.#maxEarly) return Arrival.NoRoom;
+      // Gaps are filled even when it is full, or it would never empty; but a sender that leaves them on purpose is not fed.
+      if (this.#early.size >= this.#maxEarly || this.#held > 2 * this.#limit) return Arrival.NoRoom;
       return Arrival.Early;
     }
     if (isNew) this.#highest = sequence;

@@ -169,9 +169,14 @@ export class SendBuffer<T> {
     for (let sequence = this.#base; sequence !== this.#next; sequence = (sequence + 1) | 0) {
       const slot = sequence & this.#mask;
       const payload = this.#payloads[slot];
-      if (payload === undefined || now - (this.#sentAt[slot] ?? now) < this.#retxThreshold) continue;
-      if (!send(payload, sequence)) break;
+      const sentAt = this.#sentAt[slot] ?? now;
+      if (payload === undefined || now - sentAt < this.#retxThreshold) continue;
+      // Noted before: sending may come back with acknowledgements and new payloads, which move the slots.
       this.#sentAt[slot] = now;
+      if (!send(payload, sequence)) {
+        this.#sentAt[slot] = sentAt;
+        break;
+      }
       sent++;
       this.#countRetransmit();
     }
