@@ -126,6 +126,7 @@ export const clientOperations = {
     json(z.array(postureResponseCreate)),
     postureResponse,
     "Report posture values",
+    { status: 201 },
   ),
 
   listServices: list("/services", "full", serviceDetail, "Services that the caller may dial or bind", {
