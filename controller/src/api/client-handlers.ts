@@ -9,7 +9,7 @@ import {
 import { withCsrErrors } from "../auth/csr-errors.ts";
 import type { EnrollRequest } from "../auth/enrolling.ts";
 import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/context.ts";
-import { permissionsOn, union } from "../model/access.ts";
+import { grantedServices, permissionsOn } from "../model/access.ts";
 import type { IdentityRow } from "../model/identities.ts";
 import type { ServiceRow } from "../model/services.ts";
 import { fieldNames, roleFilterSql } from "../store/filter-sql.ts";
@@ -128,7 +128,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
       if (!identity.is_admin) {
         const isPlain = list.filter === undefined && list.sort.length === 0 && query.roleFilter === undefined;
         if (isPlain) return firstServices(deps, identity, beholder, list);
-        services = services.where(visibleTo(beholder));
+        services = services.where(grantedServices(beholder.grants, "service"));
       }
       const condition = roleFilterSql(
         { id: "service.id", attributes: "service.attrs" },
@@ -212,13 +212,6 @@ async function firstServices(deps: ApiDependencies, identity: IdentityRow, behol
 /** Ids are ASCII, so the order of code units is that of the store. */
 function compareIds(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
-}
-
-function visibleTo(beholder: Beholder) {
-  return union(
-    beholder.grants.map((grant) => ({ selector: grant.services, semantic: grant.semantic })),
-    "service",
-  );
 }
 
 /** @throws ApiError 404 when the caller may not see the service */

@@ -1,3 +1,6 @@
+import type { syncStatus } from "@sallyport/api";
+import type { VersionInfo } from "@sallyport/wire";
+import type { z } from "zod";
 import type { Authentication } from "../auth/authentication.ts";
 import type { Enrolling } from "../auth/enrolling.ts";
 import type { ModelContext } from "../model/context.ts";
@@ -13,26 +16,7 @@ export interface RouterState {
   readonly versionInfo?: VersionInfo;
 }
 
-export type SyncStatus =
-  | "SYNC_NEW"
-  | "SYNC_QUEUED"
-  | "SYNC_HELLO"
-  | "SYNC_HELLO_WAIT"
-  | "SYNC_RESYNC_WAIT"
-  | "SYNC_IN_PROGRESS"
-  | "SYNC_DONE"
-  | "SYNC_UNKNOWN"
-  | "SYNC_DISCONNECTED"
-  | "SYNC_HELLO_TIMEOUT"
-  | "SYNC_ERROR";
-
-export interface VersionInfo {
-  readonly arch: string;
-  readonly buildDate: string;
-  readonly os: string;
-  readonly revision: string;
-  readonly version: string;
-}
+export type SyncStatus = z.infer<typeof syncStatus>;
 
 /** What the API needs of the fabric. */
 export interface FabricView {

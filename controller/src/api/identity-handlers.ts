@@ -1,7 +1,7 @@
 import { type identityOperations, type ListQuery, notFound } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
-import { permissionsOn, routersOfIdentity, routersOfService, union } from "../model/access.ts";
+import { grantedServices, permissionsOn, routersOfIdentity, routersOfService } from "../model/access.ts";
 import { namesOf } from "../model/entity.ts";
 import type { IdentityRow } from "../model/identities.ts";
 import { roleFilterSql } from "../store/filter-sql.ts";
@@ -97,10 +97,7 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
       const grants = await model.policy.grantsOf(beheld);
       const type = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
       const granting = grants.filter((grant) => type === undefined || grant.type === type);
-      const visible = union(
-        granting.map((grant) => ({ selector: grant.services, semantic: grant.semantic })),
-        "service",
-      );
+      const visible = grantedServices(granting, "service");
       return listed(db.selectFrom("service").selectAll().where(visible), "service", SERVICE_FIELDS, list, (rows) =>
         renderServices(deps, rows, { identityId: beheld.id, grants, configTypes: [] }),
       );

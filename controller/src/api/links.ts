@@ -1,4 +1,4 @@
-/** `_links` and entity references (`docs/api.md`, "Links"): addresses relative to the base path of the API. */
+/** `_links` and entity references (`docs/api.md`, "Shapes"): addresses relative to the base path of the API. */
 
 export interface Link {
   readonly href: string;

@@ -1,7 +1,7 @@
-import type { ListQuery, networkOperations } from "@sallyport/api";
+import { type ListQuery, type networkOperations, notFound } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ApiHandlers } from "../http/context.ts";
-import { routersOfService, type Selection, union } from "../model/access.ts";
+import { grantedServices, routersOfService, type Selection, union } from "../model/access.ts";
 import { selectorOf } from "../model/policies.ts";
 import { selects } from "../model/role-selector.ts";
 import { roleFilterSql } from "../store/filter-sql.ts";
@@ -92,21 +92,15 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
       const { beholder } = await caller(deps, session, query.configTypes);
       if (query.asIdentity === undefined || query.asIdentity === "") return listServices(all, list, beholder);
       const as = query.asIdentity;
-      const found = await db
+      const identity = await db
         .selectFrom("identity")
         .selectAll()
         .where((eb) => eb.or([eb("id", "=", as), eb("name", "=", as)]))
+        .orderBy((eb) => eb("id", "=", as), "desc")
         .executeTakeFirst();
-      const identity = found ?? (await model.identities.get(db, as));
+      if (identity === undefined) throw notFound("identity", as);
       const grants = await model.policy.grantsOf(identity);
-      const seen = identity.is_admin
-        ? all
-        : all.where(
-            union(
-              grants.map((grant) => ({ selector: grant.services, semantic: grant.semantic })),
-              "service",
-            ),
-          );
+      const seen = identity.is_admin ? all : all.where(grantedServices(grants, "service"));
       return listServices(seen, list, {
         identityId: identity.id,
         grants,

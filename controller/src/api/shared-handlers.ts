@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { apiError, BASE_PATHS, fieldError, type sharedOperations, unauthorized } from "@sallyport/api";
 import { withCsrErrors } from "../auth/csr-errors.ts";
 import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
-import { fingerprintsOf } from "../model/api-sessions.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import { AUTHENTICATOR_FIELDS } from "./fields.ts";
 import { cut, listed, only } from "./listing.ts";
@@ -52,21 +51,16 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
         envInfo: body.envInfo,
         sdkInfo: body.sdkInfo,
       });
-      const prints = await fingerprintsOf(db, [row.id]);
       // Routers know the session before its owner does, so that no dial comes too early.
       await fabric.announceApiSession({
         id: row.id,
         token: row.token,
         identityId: row.identity_id,
-        certFingerprints: prints.get(row.id) ?? [],
+        certFingerprints: row.cert_fingerprints,
       });
       return {
         data: await renderCurrentApiSession(deps, row),
-        headers: {
-          "zt-session": row.token,
-          "svc-session": row.token,
-          ...(isExtendRequested ? { "ziti-authenticator-extend-requested": "true" } : {}),
-        },
+        headers: isExtendRequested ? { "ziti-authenticator-extend-requested": "true" } : {},
       };
     },
     getCurrentAPISession: async ({ session: context }) => ({

@@ -1,3 +1,4 @@
+import type { VersionInfo } from "@sallyport/wire";
 import type { RouterConnection, SyncStatus } from "./router-connection.ts";
 
 /** Run-time state of a connected router, as the Management API shows it. */
@@ -9,13 +10,7 @@ export interface RouterState {
   readonly hostname: string;
   /** Protocol to URL, as SDKs connect. */
   readonly supportedProtocols: Readonly<Record<string, string>>;
-  readonly versionInfo: {
-    readonly version: string;
-    readonly revision: string;
-    readonly buildDate: string;
-    readonly os: string;
-    readonly arch: string;
-  };
+  readonly versionInfo: VersionInfo;
   /** `ip:port` the router connected from. */
   readonly address: string;
   /** Round-trip time of the last heartbeat. */

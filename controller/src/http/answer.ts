@@ -60,8 +60,8 @@ interface Envelope {
 function envelope({ response }: Operation, result: unknown, list: ListQuery | undefined): Envelope {
   switch (response.kind) {
     case "list": {
-      const { data, totalCount, filterableFields, pagination, headers } = result as ListResult<unknown>;
-      const { limit, offset } = pagination ?? list ?? { limit: data.length, offset: 0 };
+      const { data, totalCount, filterableFields, headers } = result as ListResult<unknown>;
+      const { limit, offset } = list ?? { limit: data.length, offset: 0 };
       const metadata = {
         ...(filterableFields === undefined ? {} : { filterableFields }),
         pagination: { limit, offset, totalCount: totalCount ?? data.length },

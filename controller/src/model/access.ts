@@ -11,38 +11,29 @@ import { selectedBy, selects } from "./role-selector.ts";
 
 /** A service policy of an identity, reduced to its service side. */
 export interface Grant {
-  readonly policyId: string;
   readonly type: DialBind;
   readonly semantic: Semantic;
   readonly services: RoleSelector;
-  readonly checks: RoleSelector;
 }
 
 interface SideRow {
-  id: string;
   type: DialBind;
   semantic: Semantic;
   all: boolean;
   attrs: string[];
   ids: string[];
-  checks_all: boolean;
-  checks_attrs: string[];
-  checks_ids: string[];
 }
 
 /** The service policies that select an identity. */
 export async function grantsOf(db: Db, identity: Attributed): Promise<Grant[]> {
   const { rows } = await sql<SideRow>`
-    SELECT p.id, p.type, p.semantic, p.service_all AS "all", p.service_attrs AS attrs,
-      ${refIds("service_policy", "service")} AS ids, p.posture_check_all AS checks_all,
-      p.posture_check_attrs AS checks_attrs, ${refIds("service_policy", "posture_check")} AS checks_ids
+    SELECT p.type, p.semantic, p.service_all AS "all", p.service_attrs AS attrs,
+      ${refIds("service_policy", "service")} AS ids
     FROM service_policy p WHERE ${selects("service_policy", "identity", identity, "p")}`.execute(db);
   return rows.map((row) => ({
-    policyId: row.id,
     type: row.type,
     semantic: row.semantic,
     services: { all: row.all, attrs: row.attrs, ids: row.ids },
-    checks: { all: row.checks_all, attrs: row.checks_attrs, ids: row.checks_ids },
   }));
 }
 

@@ -28,7 +28,7 @@ export interface ServiceConfigPair {
   readonly configId: string;
 }
 
-/** Security principals (`docs/api.md`, "Identities"). */
+/** Whoever may authenticate: people, devices, applications, and routers that tunnel. */
 export class Identities {
   readonly #ctx: ModelContext;
   readonly #enrollments: Enrollments;

@@ -45,11 +45,9 @@ export class PolicyMirror {
   async grantsOf(identity: Attributed): Promise<Grant[]> {
     const index = await this.current();
     return index.policiesOf(identity).map((policy) => ({
-      policyId: policy.id,
       type: policy.type,
       semantic: policy.semantic,
       services: policy.services,
-      checks: policy.postureChecks,
     }));
   }
 

@@ -30,9 +30,6 @@ export interface RawListQuery {
   readonly sort?: string | undefined;
 }
 
-/** The list of everything in id order. */
-export const EVERYTHING: ListQuery = { filter: undefined, sort: [], sortIn: "sort", limit: NO_LIMIT, offset: 0 };
-
 /**
  * Reads the four parameters. `skip`, `limit` and `sort by` inside the filter win over the parameters.
  * @throws ApiError 400 `INVALID_PAGINATION`, `INVALID_FILTER` or `INVALID_SORT_IDENTIFIER`

@@ -118,8 +118,6 @@ export interface ListResult<T> {
   /** Matches irrespective of paging. Left out by lists that are not paged. */
   readonly totalCount?: number;
   readonly filterableFields?: readonly string[];
-  /** Only where `limit` and `offset` sent back are not those of the request. */
-  readonly pagination?: { readonly limit: number; readonly offset: number };
   readonly headers?: Readonly<Record<string, string>>;
 }
 export interface DetailResult<T> {

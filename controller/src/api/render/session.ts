@@ -12,6 +12,7 @@ import type { SessionRow } from "../../model/sessions.ts";
 import { matches } from "../../policy/selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { identityRef, ref } from "../links.ts";
+import { only } from "../listing.ts";
 import { baseOf } from "./base.ts";
 import { propertiesOf, usableState } from "./router.ts";
 
@@ -64,11 +65,9 @@ export async function renderCurrentApiSession(
   deps: ApiDependencies,
   row: ApiSessionRow,
 ): Promise<z.input<typeof currentApiSessionDetail>> {
-  const [rendered] = await renderApiSessions(deps, [row]);
-  if (rendered === undefined) throw new Error("an API session was rendered to nothing");
   const { apiSessions } = deps.model;
   return {
-    ...rendered,
+    ...only(await renderApiSessions(deps, [row])),
     expirationSeconds: Math.floor(apiSessions.timeoutMs / 1000),
     expiresAt: apiTime(apiSessions.lastActivity(row).getTime() + apiSessions.timeoutMs),
   };
@@ -96,9 +95,8 @@ export async function renderSessions(
   rows: readonly SessionRow[],
 ): Promise<SessionManagementDetail[]> {
   const { db } = deps.ctx.store;
-  const identities = await entitiesOf(
+  const identities = await identitiesById(
     deps,
-    "identity",
     rows.map((row) => row.identity_id),
   );
   const services = await namesOf(
@@ -177,13 +175,13 @@ async function routersById(
   );
 }
 
-async function entitiesOf(
+async function identitiesById(
   deps: ApiDependencies,
-  table: "identity",
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, { id: string; attrs: string[] }>> {
   const wanted = [...new Set(ids)];
   if (wanted.length === 0) return new Map();
-  const rows = await deps.ctx.store.db.selectFrom(table).select(["id", "attrs"]).where("id", "in", wanted).execute();
+  const { db } = deps.ctx.store;
+  const rows = await db.selectFrom("identity").select(["id", "attrs"]).where("id", "in", wanted).execute();
   return new Map(rows.map((row) => [row.id, row]));
 }

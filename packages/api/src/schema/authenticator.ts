@@ -16,18 +16,6 @@ export const authenticatorPatch = z.object({
   password: password.optional(),
   tags: tags.optional(),
 });
-export const ownAuthenticatorUpdate = z.object({
-  username,
-  password,
-  currentPassword: password,
-  tags: tags.default({}),
-});
-export const ownAuthenticatorPatch = z.object({
-  username: username.optional(),
-  password: password.optional(),
-  currentPassword: password,
-  tags: tags.optional(),
-});
 export const authenticatorDetail = z.strictObject({
   ...base,
   certPem: pem.optional(),
