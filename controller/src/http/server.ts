@@ -6,7 +6,7 @@ import { createServer, type Server } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { apiError, unhandledCause } from "@sallyport/api";
-import { type Logger, PROTOCOL_VERSION } from "@sallyport/wire";
+import { type Logger, PROTOCOL_VERSION, remoteAddress } from "@sallyport/wire";
 import fastify, { type FastifyInstance } from "fastify";
 import { bareFailure, newRequestId } from "./answer.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
@@ -151,8 +151,7 @@ function answerClientError(context: ServerContext, error: Error & { code?: strin
     const headers = { ...context.commonHeaders, ...answer.headers, "content-length": String(answer.body.byteLength) };
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
     socket.end(`HTTP/1.1 ${status} ${text}\r\n${lines.join("")}\r\n${Buffer.from(answer.body).toString()}`);
-    const peer = `${socket.remoteAddress ?? "unknown"}:${socket.remotePort ?? 0}`;
-    context.log.info({ peer, status, code: error.code }, "request could not be read");
+    context.log.info({ peer: remoteAddress(socket), status, code: error.code }, "request could not be read");
   }
   if (isGone || socket.writableFinished) socket.destroy();
   else socket.once("finish", () => socket.destroy());
