@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ApiClient, createClient } from "@sallyport/api";
 import { enroll } from "@sallyport/sdk";
@@ -47,12 +47,15 @@ export interface NetworkOptions {
   /** More lines for each router's file, at its top level. */
   readonly routerLines?: string;
   readonly controllerArgs?: readonly string[];
+  /** How much the programs log; `info` when absent. */
+  readonly logLevel?: "debug" | "info";
 }
 
 /** Starts it in `folder` on free ports of this machine; resolves when both routers are online and linked. */
 export async function startNetwork(folder: string, options: NetworkOptions = {}): Promise<Network> {
   mkdirSync(folder, { recursive: true });
   const step = options.onStep ?? (() => {});
+  const logLevel = options.logLevel ?? "info";
   const [port = 0, ...routerPorts] = await freePorts(3);
   const programs = new Map<string, Program>();
   const start = (name: string, program: "controller" | "router", ...args: string[]): Program => {
@@ -60,7 +63,11 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
       name,
       command: process.execPath,
       args: [join(ROOT, program, "src", "main.ts"), ...args],
-      env: { SALLYPORT_ADMIN_USERNAME: "admin", SALLYPORT_ADMIN_PASSWORD: ADMIN_PASSWORD },
+      env: {
+        SALLYPORT_ADMIN_USERNAME: "admin",
+        SALLYPORT_ADMIN_PASSWORD: ADMIN_PASSWORD,
+        SALLYPORT_LOG_LEVEL: logLevel,
+      },
       logFile: join(folder, `${name}.log`),
     });
     programs.set(name, started);
@@ -100,6 +107,8 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
         ...(options.controllerArgs ?? []),
       ),
     );
+    const settings = readFileSync(controllerFile, "utf8");
+    writeFileSync(controllerFile, settings.replace(/^( {2}level:) info$/m, `$1 ${logLevel}`));
     step("a controller was set up: keys, certificates, database, administrator");
     const runController = async (): Promise<Program> => {
       const controller = start("controller", "controller", "run", controllerFile);
