@@ -68,7 +68,7 @@ class EdgeListener implements Edge {
     this.#options = { ...edgeDefaults, ...parts.options };
     this.#log = parts.log;
     this.#anchors = parseCertificates(parts.caPem);
-    this.#hosting = new Hosting(parts.control, parts.log);
+    this.#hosting = new Hosting(parts.control, parts.log, this.#options.maxListeners);
     const connector = new Connector(parts.control, parts.forwarder, {
       xgress: this.#options.xgress,
       circuitTimeoutMs: this.#options.getCircuitTimeoutMs,

@@ -28,6 +28,7 @@ import type { SdkChannel } from "./sdk-channel.ts";
 const LEGACY_PREFIX = "hosted:";
 const INSPECT_TIMEOUT_MS = 10_000;
 const MAX_COST = 0xffff;
+const MAX_LISTENERS = 10_000;
 
 /** The text of a listener that another connection of the same client took over. */
 const TAKEN_OVER = "the listener was taken over by a newer connection";
@@ -38,12 +39,16 @@ const TAKEN_OVER = "the listener was taken over by a newer connection";
  */
 export class Hosting {
   readonly #control: ControlPlane;
+  readonly #maxListeners: number;
   readonly #log: Logger;
+  readonly #bySdk = new WeakMap<SdkChannel, Set<Binding>>();
   readonly #byTerminator = new Map<string, Binding>();
   readonly #byListener = new Map<string, Binding>();
 
-  constructor(control: ControlPlane, log: Logger) {
+  /** @param maxListeners of one SDK channel */
+  constructor(control: ControlPlane, log: Logger, maxListeners = MAX_LISTENERS) {
     this.#control = control;
+    this.#maxListeners = maxListeners;
     this.#log = log;
   }
 
@@ -79,7 +84,14 @@ export class Hosting {
       sdk.send(stateClosedFor(message, connId, `connection id ${connId} is already in use on this channel`));
       return;
     }
+    const own = this.#bySdk.get(sdk) ?? new Set();
+    if (previous?.sdk !== sdk && own.size >= this.#maxListeners) {
+      const text = `this client has ${own.size} listeners here, which is the most one may have`;
+      sdk.send(stateClosedFor(message, connId, text));
+      return;
+    }
     const binding = this.#bindingOf(sdk, connId, message, previous?.terminatorId, listenerKey);
+    this.#bySdk.set(sdk, own.add(binding));
     if (previous !== undefined) this.#replace(previous, isDuplicate);
     this.#byTerminator.set(binding.terminatorId, binding);
     if (listenerKey !== undefined) this.#byListener.set(listenerKey, binding);
@@ -94,6 +106,7 @@ export class Hosting {
   /** Ends a listener at the wish of its SDK, or because its channel is gone. */
   remove(binding: Binding): void {
     binding.sdk.removeBinding(binding);
+    this.#bySdk.get(binding.sdk)?.delete(binding);
     binding.ended.abort();
     if (binding.listenerKey !== undefined && this.#byListener.get(binding.listenerKey) === binding) {
       this.#byListener.delete(binding.listenerKey);
@@ -190,6 +203,7 @@ export class Hosting {
   /** The listener goes on in a newer binding: the old one only stops being it, its terminator stays. */
   #replace(previous: Binding, isDuplicate: boolean): void {
     previous.sdk.removeBinding(previous);
+    this.#bySdk.get(previous.sdk)?.delete(previous);
     previous.ended.abort();
     if (!isDuplicate) previous.sdk.send(stateClosed(previous.connId, TAKEN_OVER));
   }

@@ -12,6 +12,8 @@ export interface EdgeOptions {
   connectTimeoutMs: number;
   /** How often an SDK whose channel is not read, because a circuit of it is stuck, gets a sign of life; 5 s if absent. */
   stoppedHeartbeatMs?: number;
+  /** Listeners one SDK channel may have: each costs memory and a request to the controller, whatever its token is; 10,000 if absent. */
+  maxListeners?: number;
   xgress: XgressOptions;
 }
 
