@@ -199,19 +199,13 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
 /** What clients ask for most: a page of all their services by id. Ids and total come from memory, ten rows from the database. */
 async function firstServices(deps: ApiDependencies, identity: IdentityRow, beholder: Beholder, list: ListQuery) {
   const index = await deps.model.policy.current();
-  const ids = index.servicesOf(identity).serviceIds.sort(compareIds);
-  const { data: page, totalCount } = cut(ids, list);
+  const { data: page, totalCount } = cut(index.servicesOf(identity), list);
   const rows =
     page.length === 0
       ? []
       : await deps.ctx.store.db.selectFrom("service").selectAll().where("id", "in", page).orderBy("id").execute();
   const data = await renderServices(deps, rows, beholder);
   return { data, totalCount, filterableFields: fieldNames(SERVICE_FIELDS) };
-}
-
-/** Ids are ASCII, so the order of code units is that of the store. */
-function compareIds(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** @throws ApiError 404 when the caller may not see the service */

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { type NamedEntity, PolicyIndex, type PolicyRows, type ServicePolicy } from "../policy/policy-index.ts";
+import { PolicyIndex, type PolicyRows, type ServicePolicy } from "../policy/policy-index.ts";
 import type { RouterPolicy } from "../policy/router-access.ts";
 import type { Attributed, RoleSelector, Semantic } from "../policy/selector.ts";
 import { ServiceUpdates, type Stamp } from "../policy/service-updates.ts";
@@ -112,7 +112,7 @@ export class PolicyMirror {
     const askedBefore = new Map(keys("posture_check").map((id) => [id, withCheck(id)]));
     // Entities first: a policy that names one made in the same transaction finds it.
     for (const kind of ["router", "posture_check"] as const) {
-      await replace(keys(kind), await attributed(db, kind, keys(kind)), {
+      replace(keys(kind), await attributed(db, kind, keys(kind)), {
         put: (entity) => (kind === "router" ? this.#index.putRouter(entity) : this.#index.putPostureCheck(entity)),
         remove: (id) => (kind === "router" ? this.#index.removeRouter(id) : this.#index.removePostureCheck(id)),
       });
@@ -124,7 +124,7 @@ export class PolicyMirror {
     const services = await attributed(db, "service", keys("service"));
     const policyIds = (id: string) => this.#index.policiesOfService(id).map((policy) => policy.id);
     const selectedBefore = new Map(keys("service").map((id) => [id, policyIds(id)]));
-    await replace(keys("service"), services, {
+    replace(keys("service"), services, {
       put: (service) => this.#index.putService(service),
       remove: (id) => this.#index.removeService(id),
     });
@@ -152,7 +152,7 @@ export class PolicyMirror {
       }
       this.#updates.policyChanged(selectors, stampOf("service_policy", id));
     }
-    await replace(
+    replace(
       keys("edge_router_policy"),
       (await policiesOf(this.#ctx, EDGE_ROUTER_POLICY, db, keys("edge_router_policy"))).map((record) =>
         routerPolicy(record, "identity"),
@@ -162,7 +162,7 @@ export class PolicyMirror {
         remove: (id) => this.#index.removeEdgeRouterPolicy(id),
       },
     );
-    await replace(
+    replace(
       keys("service_edge_router_policy"),
       (await policiesOf(this.#ctx, SERVICE_EDGE_ROUTER_POLICY, db, keys("service_edge_router_policy"))).map((record) =>
         routerPolicy(record, "service"),
@@ -179,11 +179,11 @@ export class PolicyMirror {
 }
 
 /** Puts what is there and removes what is not, of the entities that changed. */
-async function replace<T extends { readonly id: string }>(
+function replace<T extends { readonly id: string }>(
   keys: readonly string[],
   present: readonly T[],
   into: { put(entity: T): void; remove(id: string): void },
-): Promise<void> {
+): void {
   const ids = new Set(present.map((entity) => entity.id));
   for (const entity of present) into.put(entity);
   for (const key of keys) if (!ids.has(key)) into.remove(key);
@@ -214,12 +214,12 @@ async function attributed(
   db: Db,
   table: "service" | "router" | "posture_check",
   ids?: readonly string[],
-): Promise<NamedEntity[]> {
+): Promise<Attributed[]> {
   if (ids?.length === 0) return [];
   const usable = table === "router" ? sql`kind = 'edge' AND NOT disabled` : sql`true`;
   const wanted = ids === undefined ? sql`true` : sql`id = ANY (${ids}::text[])`;
-  const { rows } = await sql<NamedEntity>`
-    SELECT id, name, attrs FROM ${sql.table(table)} WHERE ${usable} AND ${wanted}`.execute(db);
+  const { rows } = await sql<Attributed>`
+    SELECT id, attrs FROM ${sql.table(table)} WHERE ${usable} AND ${wanted}`.execute(db);
   return rows;
 }
 

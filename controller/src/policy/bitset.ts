@@ -36,16 +36,6 @@ export class Bitset {
     for (let at = 0; at < words.length; at++) this.#words[at] = (this.#words[at] ?? 0) | (words[at] ?? 0);
   }
 
-  get size(): number {
-    let count = 0;
-    for (let word of this.#words) {
-      word -= (word >>> 1) & 0x5555_5555;
-      word = (word & 0x3333_3333) + ((word >>> 2) & 0x3333_3333);
-      count += Math.imul((word + (word >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24;
-    }
-    return count;
-  }
-
   *[Symbol.iterator](): Generator<number> {
     for (let at = 0; at < this.#words.length; at++) {
       for (let word = this.#words[at] ?? 0; word !== 0; word &= word - 1)

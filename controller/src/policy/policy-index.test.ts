@@ -28,7 +28,7 @@ describe("a role list", () => {
   });
 });
 
-it("a bit set grows, counts and lists", () => {
+it("a bit set grows and lists", () => {
   const set = new Bitset();
   for (const bit of [0, 31, 32, 1000]) set.set(bit, true);
   set.set(32, false);
@@ -37,7 +37,6 @@ it("a bit set grows, counts and lists", () => {
   other.set(63, true);
   set.add(other);
   expect([...set]).toEqual([0, 31, 63, 1000]);
-  expect(set.size).toBe(4);
   expect(set.has(31)).toBe(true);
   expect(set.has(99_999)).toBe(false);
 });
@@ -69,12 +68,8 @@ const NOTHING: PolicyRows = {
 describe("the policy index", () => {
   const ann = { id: "ann", attrs: ["sales"] };
 
-  it("lists an identity's services in the order of names, by page", () => {
-    const services = ["d", "b", "a", "c"].map((name) => ({
-      id: `id-${name}`,
-      name,
-      attrs: name === "c" ? [] : ["web"],
-    }));
+  it("lists an identity's services in the order of ids", () => {
+    const services = ["d", "b", "a", "c"].map((name) => ({ id: `id-${name}`, attrs: name === "c" ? [] : ["web"] }));
     const index = PolicyIndex.build({
       ...NOTHING,
       services,
@@ -83,47 +78,39 @@ describe("the policy index", () => {
         policy("2", "Bind", select("@ann"), select("@id-c")),
       ],
     });
-    expect(index.servicesOf(ann)).toEqual({ serviceIds: ["id-a", "id-b", "id-c", "id-d"], total: 4 });
-    expect(index.servicesOf(ann, { offset: 1, limit: 2 })).toEqual({ serviceIds: ["id-b", "id-c"], total: 4 });
-    expect(index.servicesOf(ann, { permission: "Bind" })).toEqual({ serviceIds: ["id-c"], total: 1 });
-    expect(index.servicesOf({ id: "bob", attrs: [] }).total).toBe(0);
+    expect(index.servicesOf(ann)).toEqual(["id-a", "id-b", "id-c", "id-d"]);
+    expect(index.servicesOf({ id: "bob", attrs: [] })).toEqual([]);
     expect(index.accessTo(ann, "id-c")).toEqual({ serviceId: "id-c", permissions: ["Bind"], policyIds: ["2"] });
     expect(index.accessTo(ann, "unknown")).toBeUndefined();
   });
 
-  it("follows renamed, removed and new services, whose places are used again", () => {
+  it("follows changed, removed and new services, whose places are used again", () => {
     const index = PolicyIndex.build({
       ...NOTHING,
       servicePolicies: [policy("1", "Dial", select("#all"), select("#web"))],
     });
-    index.putService({ id: "1", name: "one", attrs: ["web"] });
-    index.putService({ id: "2", name: "two", attrs: [] });
+    index.putService({ id: "1", attrs: ["web"] });
+    index.putService({ id: "2", attrs: [] });
     index.removeService("1");
-    index.putService({ id: "3", name: "three", attrs: [] });
-    expect(index.servicesOf(ann).serviceIds).toEqual([]);
-    index.putService({ id: "3", name: "zzz", attrs: ["web"] });
-    index.putService({ id: "2", name: "two", attrs: ["web"] });
-    expect(index.servicesOf(ann).serviceIds).toEqual(["2", "3"]);
+    index.putService({ id: "3", attrs: [] });
+    expect(index.servicesOf(ann)).toEqual([]);
+    index.putService({ id: "3", attrs: ["web"] });
+    index.putService({ id: "2", attrs: ["web"] });
+    expect(index.servicesOf(ann)).toEqual(["2", "3"]);
     index.removeServicePolicy("1");
-    expect(index.mayDial(ann, "2")).toBe(false);
+    expect(index.accessTo(ann, "2")).toBeUndefined();
   });
 
-  it("finds the routers both may use, and advises", () => {
+  it("finds the routers both may use", () => {
     const index = PolicyIndex.build({
       ...NOTHING,
-      services: [{ id: "s", name: "s", attrs: ["web"] }],
+      services: [{ id: "s", attrs: ["web"] }],
       routers: ["r1", "r2", "r3"].map((id) => ({ id, attrs: [id === "r3" ? "private" : "public"] })),
-      servicePolicies: [policy("1", "Dial", select("#all"), select("#web"))],
       edgeRouterPolicies: [{ id: "e", semantic: "AnyOf", from: select("#sales"), routers: select("#public") }],
       serviceEdgeRouterPolicies: [{ id: "x", semantic: "AnyOf", from: select("#all"), routers: select("@r2", "@r3") }],
     });
-    expect(index.advise(ann, "s")).toEqual({
-      isDialAllowed: true,
-      isBindAllowed: false,
-      identityRouterIds: ["r1", "r2"],
-      serviceRouterIds: ["r2", "r3"],
-      commonRouterIds: ["r2"],
-    });
+    expect(index.routersOfIdentity(ann)).toEqual(["r1", "r2"]);
+    expect(index.routersFor(ann, "s")).toEqual(["r2"]);
     index.putRouter({ id: "r4", attrs: ["public"] });
     index.removeRouter("r1");
     expect(index.routersOfIdentity(ann)).toEqual(["r2", "r4"]);

@@ -12,13 +12,9 @@ export interface ServicePolicy extends Selecting {
   readonly postureChecks: RoleSelector;
 }
 
-export interface NamedEntity extends Attributed {
-  readonly name: string;
-}
-
 /** Everything that the index is built from. Identities are not in it: each question brings its own. */
 export interface PolicyRows {
-  readonly services: readonly NamedEntity[];
+  readonly services: readonly Attributed[];
   readonly routers: readonly Attributed[];
   readonly postureChecks: readonly Attributed[];
   readonly servicePolicies: readonly ServicePolicy[];
@@ -34,19 +30,9 @@ export interface ServiceAccess {
   readonly policyIds: readonly string[];
 }
 
-/** What the policy advisor says about an identity and a service. */
-export interface Advice {
-  readonly isDialAllowed: boolean;
-  readonly isBindAllowed: boolean;
-  readonly identityRouterIds: readonly string[];
-  readonly serviceRouterIds: readonly string[];
-  /** Those that both may use. */
-  readonly commonRouterIds: readonly string[];
-}
-
 interface Slot {
   readonly number: number;
-  service: NamedEntity;
+  service: Attributed;
 }
 
 /**
@@ -55,7 +41,7 @@ interface Slot {
  */
 export class PolicyIndex {
   readonly #slots = new Map<string, Slot>();
-  readonly #bySlot: (NamedEntity | undefined)[] = [];
+  readonly #bySlot: (Attributed | undefined)[] = [];
   readonly #freeSlots: number[] = [];
   readonly #policies = new Map<string, ServicePolicy>();
   readonly #members = new Map<string, Bitset>();
@@ -64,7 +50,6 @@ export class PolicyIndex {
   readonly #checks = new Map<string, Attributed>();
   readonly #identityRouters = new RouterAccess();
   readonly #serviceRouters = new RouterAccess();
-  #byName: number[] | undefined;
 
   static build(rows: PolicyRows): PolicyIndex {
     const index = new PolicyIndex();
@@ -77,12 +62,11 @@ export class PolicyIndex {
     return index;
   }
 
-  putService(service: NamedEntity): void {
+  putService(service: Attributed): void {
     const slot = this.#slots.get(service.id) ?? { number: this.#freeSlots.pop() ?? this.#bySlot.length, service };
     slot.service = service;
     this.#slots.set(service.id, slot);
     this.#bySlot[slot.number] = service;
-    this.#byName = undefined;
     for (const policy of this.#policies.values()) {
       this.#members.get(policy.id)?.set(slot.number, matches(policy.services, policy.semantic, service));
     }
@@ -93,7 +77,6 @@ export class PolicyIndex {
     if (!slot) return;
     this.#slots.delete(id);
     this.#bySlot[slot.number] = undefined;
-    this.#byName = undefined;
     for (const members of this.#members.values()) members.set(slot.number, false);
     this.#freeSlots.push(slot.number);
   }
@@ -153,10 +136,6 @@ export class PolicyIndex {
     this.#serviceRouters.removePolicy(id);
   }
 
-  service(id: string): NamedEntity | undefined {
-    return this.#slots.get(id)?.service;
-  }
-
   servicePolicy(id: string): ServicePolicy | undefined {
     return this.#policies.get(id);
   }
@@ -173,26 +152,14 @@ export class PolicyIndex {
     return [...this.#policies.values()].filter((policy) => this.#members.get(policy.id)?.has(slot.number));
   }
 
-  /** Services that the identity may dial or bind (or do one of the two): ids in the order of names, one page of them, and how many there are. */
-  servicesOf(
-    identity: Attributed,
-    options: { permission?: Permission; offset?: number; limit?: number } = {},
-  ): { serviceIds: string[]; total: number } {
-    const { permission, offset = 0, limit = Number.POSITIVE_INFINITY } = options;
+  /** Ids of the services that the identity may dial or bind, sorted. */
+  servicesOf(identity: Attributed): string[] {
     const granted = new Bitset(this.#bySlot.length);
-    for (const policy of this.policiesOf(identity)) {
-      const members = permission === undefined || policy.type === permission ? this.#members.get(policy.id) : undefined;
+    for (const { id } of this.policiesOf(identity)) {
+      const members = this.#members.get(id);
       if (members) granted.add(members);
     }
-    const serviceIds: string[] = [];
-    let skipped = 0;
-    for (const slot of this.#slotsByName()) {
-      if (serviceIds.length >= limit) break;
-      if (!granted.has(slot)) continue;
-      const service = this.#bySlot[slot];
-      if (skipped++ >= offset && service) serviceIds.push(service.id);
-    }
-    return { serviceIds, total: granted.size };
+    return [...granted].flatMap((slot) => this.#bySlot[slot]?.id ?? []).sort();
   }
 
   /** What the identity may do with the service; undefined when nothing. */
@@ -204,21 +171,6 @@ export class PolicyIndex {
     const types = new Set(policies.map((policy) => policy.type));
     const permissions = (["Bind", "Dial"] as const).filter((type) => types.has(type));
     return { serviceId, permissions, policyIds: policies.map((policy) => policy.id).sort() };
-  }
-
-  mayDial(identity: Attributed, serviceId: string): boolean {
-    return this.accessTo(identity, serviceId)?.permissions.includes("Dial") ?? false;
-  }
-
-  mayBind(identity: Attributed, serviceId: string): boolean {
-    return this.accessTo(identity, serviceId)?.permissions.includes("Bind") ?? false;
-  }
-
-  /** Ids of the posture checks that a policy asks for. An empty list asks for none. */
-  postureChecksOf(policy: ServicePolicy): string[] {
-    return [...this.#checks.values()]
-      .filter((check) => matches(policy.postureChecks, policy.semantic, check))
-      .map(({ id }) => id);
   }
 
   /** Ids of the service policies that ask for the posture check. */
@@ -235,35 +187,11 @@ export class PolicyIndex {
     return [...this.#identityRouters.routersOf(identity)].sort();
   }
 
-  /** Ids of the edge routers that may carry the service, sorted. */
-  routersOfService(serviceId: string): string[] {
-    const service = this.service(serviceId);
-    return service ? [...this.#serviceRouters.routersOf(service)].sort() : [];
-  }
-
   /** Ids of the edge routers over which the identity may reach the service, sorted. */
   routersFor(identity: Attributed, serviceId: string): string[] {
-    const service = this.service(serviceId);
+    const service = this.#slots.get(serviceId)?.service;
     if (!service) return [];
     const carrying = this.#serviceRouters.routersOf(service);
     return this.routersOfIdentity(identity).filter((id) => carrying.has(id));
-  }
-
-  /** Why an identity can or cannot use a service. */
-  advise(identity: Attributed, serviceId: string): Advice {
-    return {
-      isDialAllowed: this.mayDial(identity, serviceId),
-      isBindAllowed: this.mayBind(identity, serviceId),
-      identityRouterIds: this.routersOfIdentity(identity),
-      serviceRouterIds: this.routersOfService(serviceId),
-      commonRouterIds: this.routersFor(identity, serviceId),
-    };
-  }
-
-  #slotsByName(): readonly number[] {
-    this.#byName ??= [...this.#slots.values()]
-      .sort((a, b) => (a.service.name < b.service.name ? -1 : a.service.name > b.service.name ? 1 : 0))
-      .map(({ number }) => number);
-    return this.#byName;
   }
 }

@@ -42,11 +42,6 @@ export class RouterAccess {
     for (const members of this.#members.values()) members.delete(id);
   }
 
-  /** Ids of the policies that select the entity on the `from` side. */
-  policiesOf(entity: Attributed): string[] {
-    return this.#from.of(entity).map((policy) => policy.id);
-  }
-
   /** Ids of the routers that the entity may use. */
   routersOf(entity: Attributed): Set<string> {
     const routers = new Set<string>();
