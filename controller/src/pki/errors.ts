@@ -19,8 +19,3 @@ export class CsrError extends Error {
 export class PkiError extends Error {
   override name = "PkiError";
 }
-
-/** A token that was not signed by us, was changed, or is past its time. */
-export class JwtError extends Error {
-  override name = "JwtError";
-}

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, X509Certificate } from "node:crypto";
+import { randomBytes, X509Certificate } from "node:crypto";
 import { fingerprint, signingKeys, splitPem, x509 } from "@sallyport/wire";
 import { PkiError } from "./errors.ts";
 
@@ -15,10 +15,6 @@ export interface IssuedCertificate {
   readonly leafPem: string;
   /** SHA-1 of the leaf's DER, lower-case hex. */
   readonly fingerprint: string;
-  /** SHA-256 of the leaf's SubjectPublicKeyInfo, lower-case hex. */
-  readonly publicKeyFingerprint: string;
-  /** The distinguished name as text, for example `O=Acme, CN=laptop`. */
-  readonly subject: string;
   readonly notBefore: Date;
   readonly notAfter: Date;
 }
@@ -78,10 +74,6 @@ export function describe(leafPem: string, chainPem: string): IssuedCertificate {
         .join(""),
     leafPem,
     fingerprint: fingerprint(leaf),
-    publicKeyFingerprint: createHash("sha256")
-      .update(leaf.publicKey.export({ type: "spki", format: "der" }))
-      .digest("hex"),
-    subject: new x509.X509Certificate(leaf.raw).subject,
     notBefore: leaf.validFromDate,
     notAfter: leaf.validToDate,
   };

@@ -1,6 +1,6 @@
-import { createPrivateKey, createPublicKey, type KeyObject, sign, verify, X509Certificate } from "node:crypto";
+import { createPrivateKey, type KeyObject, sign, X509Certificate } from "node:crypto";
 import { fingerprint } from "@sallyport/wire";
-import { JwtError, PkiError } from "./errors.ts";
+import { PkiError } from "./errors.ts";
 import { type KeyedCertificate, leafOf } from "./issue.ts";
 
 interface Algorithm {
@@ -14,20 +14,17 @@ const BY_CURVE: Readonly<Record<string, Algorithm>> = {
   secp521r1: { name: "ES512", hash: "sha512" },
 };
 
-/** Signs and checks compact JWTs with one certificate's key; the algorithm follows from the key, `kid` is the certificate's fingerprint. */
+/** Signs compact JWTs with one certificate's key; the algorithm follows from the key, `kid` is the certificate's fingerprint. */
 export class JwtSigner {
   readonly #privateKey: KeyObject;
-  readonly #publicKey: KeyObject;
   readonly #algorithm: Algorithm;
   readonly #header: string;
-  readonly kid: string;
 
   constructor(keyed: KeyedCertificate) {
     this.#privateKey = createPrivateKey(keyed.keyPem);
-    this.#publicKey = createPublicKey(this.#privateKey);
     this.#algorithm = algorithmOf(this.#privateKey);
-    this.kid = fingerprint(new X509Certificate(leafOf(keyed.certPem)));
-    this.#header = encode({ alg: this.#algorithm.name, typ: "JWT", kid: this.kid });
+    const kid = fingerprint(new X509Certificate(leafOf(keyed.certPem)));
+    this.#header = encode({ alg: this.#algorithm.name, typ: "JWT", kid });
   }
 
   sign(claims: Readonly<Record<string, unknown>>): string {
@@ -37,32 +34,6 @@ export class JwtSigner {
       dsaEncoding: "ieee-p1363",
     });
     return `${signed}.${signature.toString("base64url")}`;
-  }
-
-  /**
-   * The claims of a token that this key signed and whose `exp`, if any, has not passed. Whatever certificate the key had then: a renewal keeps it.
-   * @throws JwtError
-   */
-  verify(token: string, now: Date = new Date()): Record<string, unknown> {
-    const [header = "", payload = "", signature = "", ...more] = token.split(".");
-    if (more.length > 0 || signature === "")
-      throw new JwtError("expected a compact JWT: three parts with dots between them");
-    const { alg } = decode(header);
-    if (alg !== this.#algorithm.name)
-      throw new JwtError(`expected a token signed with ${this.#algorithm.name}, found ${String(alg)}`);
-    const genuine = verify(
-      this.#algorithm.hash,
-      Buffer.from(`${header}.${payload}`),
-      { key: this.#publicKey, dsaEncoding: "ieee-p1363" },
-      Buffer.from(signature, "base64url"),
-    );
-    if (!genuine)
-      throw new JwtError("the token's signature is not ours: it was changed, or belongs to another network");
-    const claims = decode(payload);
-    if (typeof claims.exp === "number" && claims.exp * 1000 <= now.getTime()) {
-      throw new JwtError(`the token ended at ${new Date(claims.exp * 1000).toISOString()}: ask for a new one`);
-    }
-    return claims;
   }
 }
 
@@ -78,14 +49,4 @@ function algorithmOf(key: KeyObject): Algorithm {
 
 function encode(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
-}
-
-function decode(part: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(part, "base64url").toString("utf8"));
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  } catch {
-    // Reported below, as any other text that is not a JSON object.
-  }
-  throw new JwtError("expected a JWT whose parts are JSON objects in base64url");
 }

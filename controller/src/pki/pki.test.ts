@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { createHash, createPublicKey, generateKeyPairSync, verify, X509Certificate } from "node:crypto";
+import { createHash, generateKeyPairSync, verify, X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { isIP } from "node:net";
@@ -8,7 +8,6 @@ import { join } from "node:path";
 import { connect, createServer } from "node:tls";
 import { createCsr, createKeyPair, signingKeys, spiffeId, splitPem, verifyLeaf, x509 } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { JwtError } from "./errors.ts";
 import { createPkiMaterial, DEFAULT_LIFETIMES, Pki, type PkiMaterial } from "./pki.ts";
 
 const HOSTS = ["localhost", "127.0.0.1", "::1", "ctrl.example"];
@@ -37,7 +36,6 @@ describe("the network's PKI", () => {
     expect(leaf.verify(intermediate.publicKey)).toBe(true);
     expect(intermediate.fingerprint).toBe(pki.trustAnchors[1]!.fingerprint);
     expect(leaf.subject).toBe("O=Somebody\nC=US\nCN=id-1");
-    expect(issued.subject).toBe("O=Somebody, C=US, CN=id-1");
     expect(leaf.subjectAltName).toBeUndefined();
     expect(leaf.keyUsage).toEqual(["1.3.6.1.5.5.7.3.2"]);
     expect(leaf.ca).toBe(false);
@@ -45,8 +43,6 @@ describe("the network's PKI", () => {
     expect(Math.abs(leaf.validFromDate.getTime() - (before - 60_000))).toBeLessThan(60_000);
     expect(leaf.validToDate.getTime() - leaf.validFromDate.getTime()).toBe(DEFAULT_LIFETIMES.identity);
     expect(issued.fingerprint).toBe(createHash("sha1").update(leaf.raw).digest("hex"));
-    const spki = leaf.publicKey.export({ type: "spki", format: "der" });
-    expect(issued.publicKeyFingerprint).toBe(createHash("sha256").update(spki).digest("hex"));
     const parsed = new x509.X509Certificate(leaf.raw);
     expect(parsed.getExtension(x509.KeyUsagesExtension)!.usages).toBe(
       x509.KeyUsageFlags.digitalSignature | x509.KeyUsageFlags.keyEncipherment | x509.KeyUsageFlags.dataEncipherment,
@@ -248,32 +244,9 @@ describe("the network's PKI", () => {
         typ: "JWT",
         kid: createHash("sha1").update(leaf.raw).digest("hex"),
       });
-      const key = {
-        key: createPublicKey(leaf.publicKey.export({ type: "spki", format: "pem" })),
-        dsaEncoding: "ieee-p1363" as const,
-      };
-      expect(verify("sha256", Buffer.from(`${header}.${payload}`), key, Buffer.from(signature!, "base64url"))).toBe(
-        true,
-      );
-      expect(pki.verifyJwt(token)).toEqual({ sub: "id-1", aud: [""] });
-    });
-
-    it("are refused when changed, foreign, unsigned or late", async () => {
-      const token = pki.signJwt({ sub: "a" });
-      const [header, , signature] = token.split(".");
-      const other = new Pki(await createPkiMaterial({ controllerId: "c", hosts: [] }));
-      const none = Buffer.from('{"alg":"none"}').toString("base64url");
-      const bad = [
-        "",
-        "a.b",
-        "a.b.c.d",
-        `${header}.${Buffer.from('{"sub":"b"}').toString("base64url")}.${signature}`,
-        `${none}.${Buffer.from('{"sub":"b"}').toString("base64url")}.`,
-        `${none}.${Buffer.from('{"sub":"b"}').toString("base64url")}.AA`,
-        other.signJwt({ sub: "a" }),
-        pki.signJwt({ exp: Math.floor(Date.now() / 1000) - 1 }),
-      ];
-      for (const candidate of bad) expect(() => pki.verifyJwt(candidate)).toThrow(JwtError);
+      expect(isSignedBy(leaf, token)).toBe(true);
+      expect(isSignedBy(leaf, `${header}.${payload}x.${signature}`)).toBe(false);
+      expect(JSON.parse(Buffer.from(payload!, "base64url").toString())).toEqual({ sub: "id-1", aud: [""] });
     });
   });
 
@@ -291,7 +264,7 @@ describe("the network's PKI", () => {
       const leaf = new X509Certificate(splitPem(renewed!.server.certPem)[0]!);
       for (const host of ["new.example", "ctrl.example", "localhost"]) expect(leaf.checkHost(host)).toBeDefined();
       expect(leaf.checkIP("10.1.1.1")).toBeDefined();
-      expect(changing.verifyJwt(token)).toEqual({ sub: "early" });
+      expect(isSignedBy(leaf, token)).toBe(true);
     });
 
     it("renews seven days before the end, and a short-lived one in its last third", async () => {
@@ -326,6 +299,13 @@ describe("the network's PKI", () => {
     });
   });
 });
+
+/** As clients check it: with the key of the certificate that the controller serves. */
+function isSignedBy(leaf: X509Certificate, token: string): boolean {
+  const [header, payload, signature] = token.split(".");
+  const key = { key: leaf.publicKey, dsaEncoding: "ieee-p1363" as const };
+  return verify("sha256", Buffer.from(`${header}.${payload}`), key, Buffer.from(signature!, "base64url"));
+}
 
 function tamper(pem: string, from: string, to: string): string {
   const der = Buffer.from(pem.replace(/-----[^-]+-----/g, ""), "base64");

@@ -143,10 +143,6 @@ export class Pki {
     this.#spiffe = trustDomainOf(material.root);
   }
 
-  get material(): PkiMaterial {
-    return this.#material;
-  }
-
   /** Common name of the controller's certificate. */
   get controllerId(): string {
     return this.#serverIdentity.id;
@@ -167,15 +163,10 @@ export class Pki {
     return leafOf(this.#material.root.certPem) + leafOf(this.#material.intermediate.certPem);
   }
 
-  /** The bundle as a PKCS#7 SignedData that holds certificates only, DER. */
-  caBundlePkcs7(): Buffer {
-    const certificates = splitPem(this.caBundlePem).map((pem) => new x509.X509Certificate(pem));
-    return Buffer.from(new x509.X509Certificates(certificates).export("raw"));
-  }
-
-  /** The same in base64, lines of 64 characters, no line feed at the end. */
+  /** The bundle as a PKCS#7 SignedData that holds certificates only: base64, lines of 64 characters, no line feed at the end. */
   caBundlePkcs7Base64(): string {
-    return this.caBundlePkcs7()
+    const certificates = splitPem(this.caBundlePem).map((pem) => new x509.X509Certificate(pem));
+    return Buffer.from(new x509.X509Certificates(certificates).export("raw"))
       .toString("base64")
       .replace(/.{64}(?=.)/g, "$&\n");
   }
@@ -231,11 +222,6 @@ export class Pki {
   /** A compact JWT signed with the key of the certificate that the API is served with, so that who has that certificate can check it. */
   signJwt(claims: Readonly<Record<string, unknown>>): string {
     return this.#jwt.sign(claims);
-  }
-
-  /** The claims of one of our tokens. @throws JwtError */
-  verifyJwt(token: string): Record<string, unknown> {
-    return this.#jwt.verify(token, this.#now());
   }
 
   /**
