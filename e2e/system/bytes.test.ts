@@ -1,5 +1,7 @@
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { createServer, request } from "node:http";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { loadRouterConfig } from "@sallyport/router-config";
 import { Context, type EdgeConnection, type ServiceListener } from "@sallyport/sdk";
@@ -94,6 +96,7 @@ let idleSince: number;
 
 beforeAll(async () => {
   network = await startNetwork(folder, {
+    logLevel: "debug",
     routerLines: `forwarder:\n  idleTxInterval: ${IDLE_MS}\n  idleCircuitTimeout: ${IDLE_MS}\n`,
   });
   for (const [name, isEncrypted] of [
@@ -353,7 +356,19 @@ describe("ends of connections", () => {
   });
 });
 
-describe("what a router remembers of circuits", () => {
+/** Ids of the circuits that the controller has made and not removed, as its log tells. */
+function openCircuits(): string[] {
+  const open = new Set<string>();
+  for (const line of readFileSync(join(folder, "controller.log"), "utf8").split("\n")) {
+    if (!/"msg":"circuit-(created|removed)"/.test(line)) continue;
+    const { circuitId, msg } = JSON.parse(line) as { circuitId: string; msg: string };
+    if (msg === "circuit-created") open.add(circuitId);
+    else open.delete(circuitId);
+  }
+  return [...open];
+}
+
+describe("what routers and controller remember of circuits", () => {
   let router: Router;
   afterAll(async () => await router?.close());
 
@@ -385,7 +400,9 @@ describe("what a router remembers of circuits", () => {
         }),
       );
     }
-    await eventually("no circuit is left", () => router.forwarder.circuitIds().length === 0, 30_000);
+    await eventually("no circuit is left in the router", () => router.forwarder.circuitIds().length === 0, 30_000);
+    // Every circuit of this file is gone but the one that idles on purpose.
+    await eventually("nor in the controller", () => String(openCircuits()) === idle.circuitId, 30_000);
     await eventually("no host holds an end", () => ![...hosted.values()].includes("drain"));
   }, 60_000);
 });
