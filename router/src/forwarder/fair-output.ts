@@ -1,4 +1,5 @@
 import type { Output, Underlay } from "@sallyport/wire";
+import { type LinkCounters, linkCounters } from "./link-counters.ts";
 
 /** A circuit with something to write to an output that was full. */
 export interface Waiter {
@@ -19,12 +20,15 @@ export interface Waiter {
 export class FairOutput {
   readonly underlay: Underlay;
   readonly output: Output;
+  /** Where what is written is counted. */
+  readonly counters: LinkCounters;
   readonly #waiters: Waiter[] = [];
   readonly #waiting = new Set<Waiter>();
   #armed = false;
   #sharing = false;
 
-  constructor(underlay: Underlay) {
+  constructor(underlay: Underlay, counters: LinkCounters = linkCounters()) {
+    this.counters = counters;
     this.underlay = underlay;
     this.output = underlay.output;
   }

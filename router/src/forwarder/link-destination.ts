@@ -2,6 +2,7 @@ import { type Channel, type FrameView, type Underlay, XgressFlag } from "@sallyp
 import type { Destination, Forward } from "./circuit.ts";
 import { FairOutput } from "./fair-output.ts";
 import type { FramePool } from "./frame-pool.ts";
+import { type LinkCounters, linkCounters } from "./link-counters.ts";
 import { type TransitBudget, TransitQueue } from "./transit-queue.ts";
 import { writeFrame } from "./write-frame.ts";
 
@@ -19,14 +20,6 @@ const AckUnderlay = "link.ack";
 /** Acknowledgements are small and never held back; only a connection that takes nothing at all for long gets this full. */
 const MAX_ACK_BACKLOG = 8 * 1024 * 1024;
 
-/** What the router counts about one link; plain numbers that a timer publishes. */
-export interface LinkCounters {
-  payloadsOut: number;
-  payloadBytesOut: number;
-  held: number;
-  droppedRetransmits: number;
-}
-
 /**
  * A link as the destination of circuits. Frames are copied from where they were read straight into the output of one of
  * its connections with the channel's next sequence number; everything else stays as the sender wrote it, the time of
@@ -35,7 +28,7 @@ export interface LinkCounters {
 export class LinkDestination implements Destination {
   readonly kind = "link" as const;
   readonly port: LinkPort;
-  readonly counters: LinkCounters = { payloadsOut: 0, payloadBytesOut: 0, held: 0, droppedRetransmits: 0 };
+  readonly counters: LinkCounters = linkCounters();
   gone = false;
   readonly #pool: FramePool;
   readonly #budget: TransitBudget;
@@ -69,8 +62,8 @@ export class LinkDestination implements Destination {
         this.counters.droppedRetransmits++;
         return;
       }
-      this.counters.held++;
-      this.#queueOf(forward).hold(frame, output, from);
+      if (this.#queueOf(forward).hold(frame, output, from)) this.counters.held++;
+      else this.counters.dropped++;
       return;
     }
     this.counters.payloadsOut++;
@@ -107,7 +100,7 @@ export class LinkDestination implements Destination {
 
   #fair(underlay: Underlay): FairOutput {
     for (const output of this.#outputs) if (output.underlay === underlay) return output;
-    const made = new FairOutput(underlay);
+    const made = new FairOutput(underlay, this.counters);
     this.#outputs = this.#outputs.filter((output) => !output.underlay.isClosed);
     this.#outputs.push(made);
     return made;

@@ -106,23 +106,25 @@ export class TransitQueue implements HeldPayloads {
     return this.#frames.bytes;
   }
 
-  /** Keeps a copy of `frame` until `output` has room. Drops it when this circuit, or all together, hold too much. */
-  hold(frame: FrameView, output: FairOutput, from: Underlay | undefined): void {
+  /** Keeps a copy of `frame` until `output` has room. False when it was dropped: this circuit, or all together, hold too much. */
+  hold(frame: FrameView, output: FairOutput, from: Underlay | undefined): boolean {
     const length = frame.end - frame.start;
     if (this.#frames.bytes + length > MAX_HELD_PER_CIRCUIT) {
-      this.#budget.dropped++;
-      return;
+      return false;
     }
-    if (!this.#budget.take(length, from)) return;
+    if (!this.#budget.take(length, from)) return false;
     this.#frames.push(this.#pool.take(length).copyOf(frame));
     this.#output = output;
     output.wait(this);
+    return true;
   }
 
   takeTurn(): boolean {
     const frame = this.#frames.shift();
     if (frame === undefined || this.#output === undefined) return false;
     const length = frame.end - frame.start;
+    this.#output.counters.payloadsOut++;
+    this.#output.counters.payloadBytesOut += frame.end - frame.bodyStart;
     writeFrame(frame, this.#output.underlay);
     this.#pool.give(frame);
     this.#budget.release(length);

@@ -1,0 +1,16 @@
+/** What the router counts about one link: plain numbers that a timer publishes. */
+export interface LinkCounters {
+  /** Payloads written to it, and their bytes of data. */
+  payloadsOut: number;
+  payloadBytesOut: number;
+  /** Payloads that had to wait for room. */
+  held: number;
+  /** Payloads dropped because too much was held already. */
+  dropped: number;
+  /** Retransmissions dropped because their circuit had payloads waiting. */
+  droppedRetransmits: number;
+}
+
+export function linkCounters(): LinkCounters {
+  return { payloadsOut: 0, payloadBytesOut: 0, held: 0, dropped: 0, droppedRetransmits: 0 };
+}
