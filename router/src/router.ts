@@ -31,6 +31,7 @@ import { acceptLinks } from "./link/link-accept.ts";
 import { LinkControl } from "./link/link-control.ts";
 import { inspectLinks } from "./link/link-inspection.ts";
 import { LinkManager, type ResolvedDialer } from "./link/link-manager.ts";
+import { DataPathMeters } from "./metrics/data-path-meters.ts";
 import { MetricsReporter } from "./metrics/metrics-reporter.ts";
 import { TransportEgress } from "./xgress/transport-egress.ts";
 
@@ -121,7 +122,9 @@ async function assemble(
       sendIntervalMs: config.ctrl.heartbeats.sendInterval,
       checkIntervalMs: config.ctrl.heartbeats.checkInterval,
       unresponsiveAfterMs: config.ctrl.heartbeats.unresponsiveAfter,
+      closeUnresponsiveMs: config.ctrl.heartbeats.closeUnresponsiveTimeout,
     },
+    ...writeTimeoutOf(config.ctrl.options),
     ...(config.ctrl.bind === undefined ? {} : { localAddress: resolveBind(config.ctrl.bind, "ctrl.bind") }),
     log,
   });
@@ -186,6 +189,15 @@ async function assemble(
   });
   stops.push(() => links.close());
   reports.attach(links);
+  const meters = new DataPathMeters({
+    xgress: forwarder.counters,
+    links: () =>
+      links.links().flatMap(({ id }) => {
+        const known = forwarder.link(id);
+        return known === undefined ? [] : [{ id, counters: known.counters }];
+      }),
+  });
+  stops.push(() => meters.close());
   metrics.reporter = new MetricsReporter({
     routerId,
     controllers,
@@ -193,6 +205,7 @@ async function assemble(
     log,
     source: {
       histograms: () => links.links().map((link) => [`link.${link.id}.latency`, link.latency] as const),
+      meters: () => meters.all(),
       gauges: () => [["edge.connections", edges.reduce((sum, edge) => sum + edge.channels, 0)] as const],
     },
   });
@@ -229,6 +242,7 @@ async function assemble(
       localBinding: listener.localBinding,
       advertise: listener.advertiseText,
       helloTimeoutMs: listener.options.connectTimeoutMs,
+      ...writeTimeoutOf(listener.options),
       verify: (id, fingerprint) => reports.verify(id, fingerprint),
       onLink: (link) => links.accepted(link),
       log,
@@ -307,6 +321,11 @@ function checkStart(config: RouterConfig, identity: RouterIdentity): void {
   }
   const uncovered = uncoveredHosts(config, identity.current);
   if (uncovered.length > 0) throw new RouterStartError(uncovered.join("\n"));
+}
+
+function writeTimeoutOf(options: { writeTimeout?: number | undefined }): { writeTimeoutMs?: number } {
+  const { writeTimeout } = options;
+  return writeTimeout === undefined || writeTimeout === 0 ? {} : { writeTimeoutMs: writeTimeout };
 }
 
 function resolveDialers(config: RouterConfig, listenerBindings: readonly string[]): ResolvedDialer[] {

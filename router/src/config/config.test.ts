@@ -15,7 +15,8 @@ const base = `v: 3
 identity: { cert: "pem:-----BEGIN CERTIFICATE-----", key: "-----BEGIN EC PRIVATE KEY-----", ca: c.pem }
 ctrl: { endpoint: "tls:localhost:6262" }
 `;
-const read = (more: string) => parseRouterConfig(base + more, { env: {} }).config;
+const read = (more: string) =>
+  parseRouterConfig((more.startsWith("ctrl:") ? base.replace(/^ctrl:.*\n/m, "") : base) + more, { env: {} }).config;
 
 describe("the command line", () => {
   it.each([
@@ -70,6 +71,24 @@ web: [{ name: h, apis: [{ binding: health-checks }], bindPoints: [{ interface: "
       "listeners[tunnel]",
       "listeners[transport]",
       "dialers[transport_udp]",
+    ]);
+  });
+
+  it("of channels, circuits and metrics that change nothing are told when they are changed", () => {
+    const config = read(`ctrl: { endpoint: "tls:localhost:1", options: { outQueueSize: 8, writeTimeout: 1s } }
+metrics: { messageQueueSize: 3, intervalAgeThreshold: 1s, reportInterval: 15s }
+link: { dialers: [{ binding: transport, options: { maxOutstandingConnects: 5 } }] }
+listeners: [{ binding: edge, address: "wss:0.0.0.0:1", options: { advertise: "a:1", mtu: 1400 } }]
+dialers: [{ binding: transport, options: { txQueueSize: 4, connectTimeout: 2s } }]
+`);
+    expect(inactiveSettings(config).map((line) => line.split(":")[0])).toEqual([
+      "ctrl.options.outQueueSize",
+      "link.dialers[0].options.maxOutstandingConnects",
+      "metrics.messageQueueSize",
+      "metrics.intervalAgeThreshold",
+      "listeners[0].options.mtu",
+      "listeners[0]",
+      "dialers[0].options.txQueueSize",
     ]);
   });
 

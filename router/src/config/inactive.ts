@@ -1,4 +1,25 @@
+import { isDeepStrictEqual } from "node:util";
 import type { RouterConfig } from "@sallyport/router-config";
+
+/** Keys of channel options, of an xgress and of `metrics` that are read and change nothing, with their defaults. */
+const CHANNEL_KEYS = {
+  maxQueuedConnects: [1, "connections in their hello are limited to 1000, the others are refused"],
+  maxOutstandingConnects: [16, "connections in their hello are limited to 1000, the others are refused"],
+} as const;
+const XGRESS_KEYS = {
+  mtu: [0, "payloads are as long as what was read"],
+  randomDrops: [false, "payloads are not dropped on purpose"],
+  txQueueSize: [1, "what waits for the local side is bounded by rxBufferSize"],
+  txPortalDupAckScale: [0.9, "duplicate acknowledgements make retransmission more patient by a fixed step"],
+} as const;
+const METRICS_KEYS = {
+  messageQueueSize: [10, "reports do not wait, they are sent or dropped"],
+  intervalAgeThreshold: [80_000, "there are no usage intervals"],
+  eventQueueSize: [256, "there are no usage events"],
+  enableDataDelayMetric: [false, "the delay of data is not measured"],
+} as const;
+
+type Keys = Readonly<Record<string, readonly [standard: unknown, why: string]>>;
 
 /** What the file asks for that this router does not do, one line each: `key: why it does not act`. */
 export function inactiveSettings(config: RouterConfig): string[] {
@@ -6,6 +27,16 @@ export function inactiveSettings(config: RouterConfig): string[] {
   const say = (when: boolean, line: string): void => {
     if (when) lines.push(line);
   };
+  const sayChanged = (path: string, section: object, keys: Keys): void => {
+    const given = new Map<string, unknown>(Object.entries(section));
+    for (const [key, [standard, why]] of Object.entries(keys)) {
+      say(given.has(key) && !isDeepStrictEqual(given.get(key), standard), `${path}.${key}: ${why}`);
+    }
+  };
+  const outQueue = (standard: number): Keys => ({
+    ...CHANNEL_KEYS,
+    outQueueSize: [standard, "what waits for a peer is bounded in bytes, not in messages"],
+  });
   say(config.trace !== undefined, "trace: control messages are not written to a file");
   say(config.profile !== undefined, "profile: use the profiler of Node.js");
   say(config.transport !== undefined, "transport: transports have no settings here");
@@ -15,14 +46,26 @@ export function inactiveSettings(config: RouterConfig): string[] {
   say(config.enableDebugOps, "enableDebugOps: there is no agent");
   const { enabled, maxSize } = config.ctrl.rateLimiter;
   say(!enabled || maxSize !== 250, "ctrl.rateLimiter: forwarder.rateLimitedWorkerCount bounds what is asked at a time");
+  sayChanged("ctrl.options", config.ctrl.options, outQueue(4));
   say(config.edge?.apiProxy !== undefined, "edge.apiProxy: the controller's API is not proxied");
-  const kinds = new Set(config.listeners.map((listener) => listener.binding).filter((binding) => binding !== "edge"));
+  say(config.edge?.db !== undefined, "edge.db: sessions are not kept over a restart, the controller sends them");
+  for (const [i, listener] of (config.link?.listeners ?? []).entries())
+    sayChanged(`link.listeners[${i}].options`, listener.options, outQueue(64));
+  for (const [i, dialer] of (config.link?.dialers ?? []).entries())
+    sayChanged(`link.dialers[${i}].options`, dialer.options, outQueue(64));
+  sayChanged("metrics", config.metrics, METRICS_KEYS);
+  const kinds = new Set<string>();
+  for (const [i, listener] of config.listeners.entries()) {
+    if (listener.binding === "edge") {
+      sayChanged(`listeners[${i}].options`, listener.options, { ...outQueue(64), ...XGRESS_KEYS });
+      if (listener.address.protocol !== "tls") lines.push(`listeners[${i}]: SDKs are served on tls only`);
+    } else kinds.add(listener.binding);
+  }
   for (const binding of kinds) lines.push(`listeners[${binding}]: this binding does not listen`);
-  for (const { binding } of config.dialers) {
-    say(
-      binding !== "transport" && binding !== "edge",
-      `dialers[${binding}]: terminators of this binding are not dialled`,
-    );
+  for (const [i, { binding, options }] of config.dialers.entries()) {
+    const isDialed = binding === "transport" || binding === "edge";
+    if (isDialed) sayChanged(`dialers[${i}].options`, options, XGRESS_KEYS);
+    else lines.push(`dialers[${binding}]: terminators of this binding are not dialled`);
   }
   return lines;
 }

@@ -86,6 +86,21 @@ const created = (terminatorId: string, result: edgeCtrlPb.CreateTerminatorResult
 });
 const Result = edgeCtrlPb.CreateTerminatorResult;
 
+describe("a controller that answers no heartbeat", () => {
+  it("is left and dialled again", async () => {
+    const impatient = testControllers(routerIdentity, {
+      sendIntervalMs: 5,
+      checkIntervalMs: 5,
+      closeUnresponsiveMs: 20,
+    });
+    const lost = new Promise<Error | undefined>((resolve) => impatient.onDisconnected((_who, why) => resolve(why)));
+    impatient.setEndpoints([controller.address]);
+    expect(await lost).toMatchObject({ code: "HEARTBEAT_UNANSWERED" });
+    await controller.connections(2);
+    impatient.stop();
+  });
+});
+
 describe("connecting", () => {
   it("answers the edge hello with the addresses SDKs use", async () => {
     const channel = await connect();

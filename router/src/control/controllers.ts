@@ -26,8 +26,16 @@ export interface ControllersOptions {
   readonly hello: () => Hello;
   readonly localAddress?: string;
   readonly connectTimeoutMs: number;
+  /** Longest time a controller may take nothing of what waits for it. */
+  readonly writeTimeoutMs?: number;
   readonly requestTimeoutMs: number;
-  readonly heartbeats: { sendIntervalMs: number; checkIntervalMs: number; unresponsiveAfterMs: number };
+  /** `unresponsiveAfterMs`: others are asked first. `closeUnresponsiveMs`: the channel is closed and dialled again. */
+  readonly heartbeats: {
+    sendIntervalMs: number;
+    checkIntervalMs: number;
+    unresponsiveAfterMs: number;
+    closeUnresponsiveMs: number;
+  };
   readonly log: Logger;
   /** Wait between attempts after a loss; 5 s. */
   readonly retryMs?: number;
@@ -158,7 +166,7 @@ export class Controllers {
   }
 
   #dial(address: string): void {
-    const { identity, hello, localAddress, connectTimeoutMs } = this.#options;
+    const { identity, hello, localAddress, connectTimeoutMs, writeTimeoutMs } = this.#options;
     const dialer = new ReconnectingDialer({
       address,
       // Getters, because every attempt reads them anew: a certificate may have been renewed since.
@@ -171,6 +179,7 @@ export class Controllers {
       alpn: controlAlpn,
       timeoutMs: connectTimeoutMs,
       ...(localAddress === undefined ? {} : { localAddress }),
+      ...(writeTimeoutMs === undefined ? {} : { writeTimeoutMs }),
       initialDelayMs: FIRST_RETRY_MS,
       maxDelayMs: MAX_RETRY_MS,
       retryMs: this.#options.retryMs ?? RECONNECT_MS,
@@ -202,10 +211,11 @@ export class Controllers {
       channel.handle(contentType, (message) => handler(message, controller));
     }
     channel.onClose((reason) => this.#closed(controller, reason));
-    const { sendIntervalMs, checkIntervalMs } = this.#options.heartbeats;
+    const { sendIntervalMs, checkIntervalMs, closeUnresponsiveMs } = this.#options.heartbeats;
     channel.enableHeartbeats({
       sendIntervalMs,
       checkIntervalMs,
+      closeUnresponsiveMs,
       onLatency: (ns) => controller.heard(Number(ns) / 1e6, Date.now()),
     });
     const isReconnect = this.#seen.has(controller.id);

@@ -26,6 +26,8 @@ export interface LinkDialRequest {
   readonly dialerBinding: string;
   readonly localAddress?: string;
   readonly timeoutMs: number;
+  /** Longest time the router may take nothing of what waits for it. */
+  readonly writeTimeoutMs?: number;
 }
 
 export interface LinkDialed {
@@ -88,6 +90,7 @@ async function dialPart(
     timeoutMs: request.timeoutMs || 15_000,
     signal: own.signal,
     ...(request.localAddress === undefined ? {} : { localAddress: request.localAddress }),
+    ...(request.writeTimeoutMs === undefined ? {} : { writeTimeoutMs: request.writeTimeoutMs }),
     log: own.log,
   });
   // What the listener calls itself is only a claim; its certificate proves who it is.

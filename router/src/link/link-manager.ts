@@ -229,6 +229,7 @@ export class LinkManager {
           dialerBinding: dialer.bindingName,
           timeoutMs: dialer.options.connectTimeoutMs,
           ...(dialer.localAddress === undefined ? {} : { localAddress: dialer.localAddress }),
+          ...(dialer.options.writeTimeout ? { writeTimeoutMs: dialer.options.writeTimeout } : {}),
         },
         { routerId, identity: identity(), log: this.#log, signal: this.#stop.signal },
       );

@@ -2,11 +2,13 @@ import { randomUUID } from "node:crypto";
 import { ControlType, encodeControl, type Logger, metricsPb } from "@sallyport/wire";
 import type { Controllers } from "../control/controllers.ts";
 import type { Histogram } from "./histogram.ts";
+import type { Meter } from "./meter.ts";
 
 /** What a report contains; read at the moment it is made. */
 export interface MetricsSource {
   histograms(): Iterable<readonly [name: string, histogram: Histogram]>;
   gauges(): Iterable<readonly [name: string, value: number]>;
+  meters(): Iterable<readonly [name: string, meter: Meter]>;
 }
 
 export interface MetricsReporterOptions {
@@ -61,12 +63,19 @@ export class MetricsReporter {
     const intValues = Object.fromEntries(
       [...this.#o.source.gauges()].map(([name, value]) => [name, BigInt(Math.round(value))]),
     );
+    const meters = Object.fromEntries(
+      [...this.#o.source.meters()].map(([name, meter]) => {
+        const snapshot = meter.snapshot();
+        return [name, { ...snapshot, count: BigInt(snapshot.count) }];
+      }),
+    );
     return {
       eventId: randomUUID(),
       sourceId: this.#o.routerId,
       timestamp: { seconds: BigInt(Math.floor(now / 1000)), nanos: (now % 1000) * 1_000_000 },
       histograms,
       intValues,
+      meters,
     };
   }
 

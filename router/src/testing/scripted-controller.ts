@@ -10,7 +10,7 @@ import {
   TlsPort,
   versionInfo,
 } from "@sallyport/wire";
-import { Controllers } from "../control/controllers.ts";
+import { Controllers, type ControllersOptions } from "../control/controllers.ts";
 
 /** A controller that does what a test tells it to: real TLS, real channels, no model behind it. */
 export class ScriptedController {
@@ -106,13 +106,22 @@ export class ScriptedController {
 }
 
 /** Control channels of a router in a test: the given identity, hello without listeners, fast requests. */
-export function testControllers(identity: Identity): Controllers {
+export function testControllers(
+  identity: Identity,
+  heartbeats: Partial<ControllersOptions["heartbeats"]> = {},
+): Controllers {
   return new Controllers({
     identity: () => identity,
     hello: () => ({ idToken: identity.id, headers: new Headers().setString(ControlHello.Version, versionInfo()) }),
     connectTimeoutMs: 5000,
     requestTimeoutMs: 5000,
-    heartbeats: { sendIntervalMs: 10_000, checkIntervalMs: 1000, unresponsiveAfterMs: 5000 },
+    heartbeats: {
+      sendIntervalMs: 10_000,
+      checkIntervalMs: 1000,
+      unresponsiveAfterMs: 5000,
+      closeUnresponsiveMs: 30_000,
+      ...heartbeats,
+    },
     log: silentLogger,
     retryMs: 50,
   });

@@ -1,0 +1,47 @@
+/** How often rates are brought up to date. */
+export const METER_TICK_MS = 5_000;
+
+/** Rates per second: means over one, five and fifteen minutes in which the past fades exponentially, and since the start. */
+export interface MeterSnapshot {
+  readonly count: number;
+  readonly m1Rate: number;
+  readonly m5Rate: number;
+  readonly m15Rate: number;
+  readonly meanRate: number;
+}
+
+const TICK_S = METER_TICK_MS / 1000;
+const WEIGHTS = [1, 5, 15].map((minutes) => 1 - Math.exp(-TICK_S / (60 * minutes)));
+
+/**
+ * Makes rates of a counter that others keep: it is looked at every {@link METER_TICK_MS}, so that counting costs the hot
+ * path nothing but an addition.
+ */
+export class Meter {
+  readonly #startedAt: number;
+  #total = 0;
+  #count = 0;
+  #rates: number[] | undefined;
+  #updatedAt: number;
+
+  constructor(now: number) {
+    this.#startedAt = now;
+    this.#updatedAt = now;
+  }
+
+  /** @param total the counter's value; less than before means that it began anew */
+  tick(total: number, now: number): void {
+    const more = total >= this.#total ? total - this.#total : total;
+    const rate = more / TICK_S;
+    this.#total = total;
+    this.#count += more;
+    this.#updatedAt = now;
+    this.#rates = this.#rates?.map((old, i) => old + (WEIGHTS[i] ?? 0) * (rate - old)) ?? WEIGHTS.map(() => rate);
+  }
+
+  snapshot(): MeterSnapshot {
+    const [m1Rate = 0, m5Rate = 0, m15Rate = 0] = this.#rates ?? [];
+    const seconds = (this.#updatedAt - this.#startedAt) / 1000;
+    return { count: this.#count, m1Rate, m5Rate, m15Rate, meanRate: seconds > 0 ? this.#count / seconds : 0 };
+  }
+}
