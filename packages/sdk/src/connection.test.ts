@@ -191,6 +191,57 @@ describe("ending", () => {
     expect((await failed)[0]).toMatchObject({ code: "CONNECTION_CLOSED" });
   });
 
+  it("fails nothing on a connection that both ends have ended, when its router goes away", async () => {
+    const accepted = new Promise<EdgeConnection>((resolve) => void serve(resolve));
+    const connection = (await dial()).removeAllListeners("error");
+    const hosted = await accepted;
+    hosted.end(Buffer.alloc(100_000, 3));
+    connection.end();
+    hosted.resume();
+    await once(hosted, "end");
+    await client.probe();
+    router.dropAll();
+    await client.channel.closed;
+    expect(connection.errored).toBeNull();
+    expect((await readAll(connection)).length).toBe(100_000);
+    if (!connection.closed) await once(connection, "close");
+    expect(connection.errored).toBeNull();
+  });
+
+  it("fails no write that waits when the context itself closes the router connection", async () => {
+    await serve((connection) => connection.pause());
+    const connection = (await dial()).removeAllListeners("error");
+    const failed: unknown[] = [];
+    connection.write(Buffer.alloc(2 * 1024 * 1024), (error) => failed.push(error));
+    expect(connection.writableNeedDrain).toBe(true);
+    const closed = once(connection, "close");
+    client.channel.close();
+    expect(await closed).toEqual([false]);
+    expect(failed).toEqual([expect.objectContaining({ code: "CONNECTION_CLOSED" })]);
+  });
+
+  it("says with its close whether it was a failure, after the error", async () => {
+    await serve(() => {});
+    const connection = await dial();
+    const seen: unknown[] = [];
+    connection.on("error", () => seen.push("error")).on("close", (hadError: boolean) => seen.push(hadError));
+    router.dropAll();
+    await once(connection, "close").catch(() => {});
+    await new Promise(setImmediate);
+    expect(seen).toEqual(["error", true]);
+    expect([connection.readyState, connection.pending, connection.destroyed]).toEqual(["closed", false, true]);
+  });
+
+  it("no longer tells of idleness once it is closed", async () => {
+    await serve(() => {});
+    const connection = await dial();
+    connection.setTimeout(5);
+    connection.destroy();
+    connection.setTimeout(5, () => expect.unreachable());
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(connection.timeout).toBe(5);
+  });
+
   it("says so when nothing happens for a while, without closing", async () => {
     await serve(() => {});
     const connection = await dial();

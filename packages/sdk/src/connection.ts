@@ -1,5 +1,5 @@
 import { Duplex } from "node:stream";
-import { ConnType, EdgeFlag, EdgeHeader, EdgeType, Headers, type Message, writeFramePrefix } from "@sallyport/wire";
+import { ConnType, EdgeFlag, EdgeHeader, EdgeType, Headers, type Message } from "@sallyport/wire";
 import {
   messageOverhead,
   type SessionKeys,
@@ -8,9 +8,11 @@ import {
   type StreamEncryptor,
   streamHeaderBytes,
 } from "./crypto/sodium.ts";
+import { reserveData } from "./data-frame.ts";
 import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
 import { ConnectionClosedError, EncryptionError, type SdkError } from "./errors.ts";
 import { Lingering } from "./lingering.ts";
+import { Pieces } from "./pieces.ts";
 import { takeBuffer } from "./read-pool.ts";
 
 /** Plain bytes in one message at most: encrypted and framed for a link it fills one TLS record. */
@@ -18,8 +20,6 @@ const chunkSize = 16_279;
 /** Bytes that wait for the application before the whole router connection is paused. */
 const maxUnread = 4 * 1024 * 1024;
 const highWaterMark = 256 * 1024;
-const entryPrefix = 8;
-const framePrefix = 20;
 const noBytes = Buffer.alloc(0);
 
 /** What is known about a connection when it is made. */
@@ -56,6 +56,7 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
   readonly isEncrypted: boolean;
   // What libraries written for net.Socket look at.
   readonly connecting = false;
+  readonly pending = false;
   readonly remoteAddress: string;
   readonly remoteFamily = "overlay";
   readonly remotePort = 0;
@@ -76,9 +77,8 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
   /** Both ends have sent FIN, ours came last. */
   #endedLast = false;
   #idle: NodeJS.Timeout | undefined;
-  /** Chunks being written, and where the first one was left off. */
-  #writing: Buffer[] = [];
-  #writtenOf = 0;
+  /** What is being written, and who wants to know when it is. */
+  readonly #writing = new Pieces(chunkSize);
   #written: ((error?: Error | null) => void) | undefined;
   #waitingForDrain = false;
 
@@ -91,6 +91,8 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
   }) {
     super({
       allowHalfOpen: o.allowHalfOpen,
+      // `close` comes from `_destroy`, with the word that net.Socket adds to it.
+      emitClose: false,
       readableHighWaterMark: highWaterMark,
       writableHighWaterMark: highWaterMark,
     });
@@ -139,16 +141,15 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
 
   onMessage(message: Message): void {
     if (message.contentType !== EdgeType.StateClosed) return;
-    this.#isRemoteClosed = true;
-    this.#edge.remove(this.#id, this);
-    this.#endOfData();
-    if (this.#written !== undefined) this.#write();
-    // The other direction ends too, behind the data that is left to read.
-    if (this.readableEnded) this.end();
-    else this.once("end", () => this.end());
+    this.#remoteClosed();
   }
 
   onLost(reason: Error | undefined): void {
+    // As with a TCP connection whose other end has said everything: what arrived can be read, and only a write fails.
+    if (this.#sawEnd) {
+      this.#remoteClosed();
+      return;
+    }
     this.#isRemoteClosed = true;
     // Without a reason we closed it ourselves: no failure.
     if (reason === undefined) {
@@ -157,6 +158,17 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
     }
     const text = `the connection to router ${this.#edge.router} was lost: ${reason.message}; dial ${this.service} again`;
     this.destroy(new ConnectionClosedError(text, { cause: reason }));
+  }
+
+  #remoteClosed(): void {
+    if (this.#isRemoteClosed) return;
+    this.#isRemoteClosed = true;
+    this.#edge.remove(this.#id, this);
+    this.#endOfData();
+    if (this.#written !== undefined) this.#write();
+    // The other direction ends too, behind the data that is left to read.
+    if (this.readableEnded) this.end();
+    else this.once("end", () => this.end());
   }
 
   #decrypt(buffer: Buffer, from: number, end: number): Buffer | undefined {
@@ -250,18 +262,20 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
       });
     }
     done(error);
+    process.nextTick(() => this.emit("close", error !== null));
   }
 
   #startWriting(chunks: Buffer[], done: (error?: Error | null) => void): void {
-    this.#writing = chunks;
-    this.#writtenOf = 0;
+    this.#writing.start(chunks);
     this.#written = done;
     this.#write();
   }
 
   #write(): void {
     if (this.#written === undefined || this.destroyed) return;
-    if (this.#isRemoteClosed || this.#edge.isClosed) {
+    // With its router connection it is about to be lost, and told so.
+    if (this.#edge.isClosed && !this.#isRemoteClosed) return;
+    if (this.#isRemoteClosed) {
       // When there is data left to read, the application learns of the end behind it.
       this.#afterReading(() =>
         this.#failWrites(new ConnectionClosedError(`${this.service}: the other end closed the connection`)),
@@ -271,48 +285,21 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
     if (this.#waitingForDrain) return;
     this.#idle?.refresh();
     const output = this.#edge.output;
-    for (let piece = this.#nextPiece(); piece !== undefined; piece = this.#nextPiece()) {
-      this.#sendData(piece, true);
-      this.bytesWritten += piece.length;
-      if (output.isFull) {
-        this.#waitingForDrain = true;
-        output.onDrain(() => {
-          this.#waitingForDrain = false;
-          this.#write();
-        });
+    // Looked at before each piece: of thousands of connections none adds to an output that is full.
+    while (!output.isFull) {
+      const piece = this.#writing.next();
+      if (piece === undefined) {
+        this.#finishWriting();
         return;
       }
+      this.#sendData(piece, true);
+      this.bytesWritten += piece.length;
     }
-    this.#finishWriting();
-  }
-
-  /** The next bytes to send: a piece of a large chunk in place, or small chunks joined. */
-  #nextPiece(): Buffer | undefined {
-    const first = this.#writing[0];
-    if (first === undefined) return undefined;
-    const left = first.length - this.#writtenOf;
-    if (left >= chunkSize || this.#writing.length === 1) {
-      const piece = first.subarray(this.#writtenOf, this.#writtenOf + chunkSize);
-      this.#writtenOf += piece.length;
-      if (this.#writtenOf >= first.length) this.#dropFirst();
-      return piece.length > 0 ? piece : this.#nextPiece();
-    }
-    const joined = Buffer.allocUnsafe(chunkSize);
-    let filled = 0;
-    while (filled < chunkSize) {
-      const chunk = this.#writing[0];
-      if (chunk === undefined) break;
-      const taken = chunk.copy(joined, filled, this.#writtenOf);
-      filled += taken;
-      this.#writtenOf += taken;
-      if (this.#writtenOf >= chunk.length) this.#dropFirst();
-    }
-    return filled > 0 ? joined.subarray(0, filled) : undefined;
-  }
-
-  #dropFirst(): void {
-    this.#writing.shift();
-    this.#writtenOf = 0;
+    this.#waitingForDrain = true;
+    output.onDrain(() => {
+      this.#waitingForDrain = false;
+      this.#write();
+    });
   }
 
   #finishWriting(): void {
@@ -324,7 +311,7 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
   #failWrites(error: SdkError | Error): void {
     const done = this.#written;
     this.#written = undefined;
-    this.#writing = [];
+    this.#writing.start([]);
     done?.(error);
   }
 
@@ -335,24 +322,15 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
     // Boundaries mean nothing to a stream; said once, with the first message.
     const flags = this.#announced ? 0 : EdgeFlag.Stream;
     this.#announced = true;
-    const bodyAt = this.#reserve(bodyLength, flags);
-    const slab = this.#edge.output.slab;
+    const output = this.#edge.output;
+    const bodyAt = reserveData(output, this.#id, bodyLength, flags);
+    const { slab } = output;
     if (encryptor === undefined) slab.set(body, bodyAt);
     else encryptor.encrypt(body, slab.subarray(bodyAt, bodyAt + bodyLength));
   }
 
   #sendFin(): void {
-    this.#reserve(0, EdgeFlag.Fin);
-  }
-
-  #reserve(bodyLength: number, flags: number): number {
-    const output = this.#edge.output;
-    const headersLength = entryPrefix + 4 + (flags === 0 ? 0 : entryPrefix + 4);
-    const offset = output.reserve(framePrefix + headersLength + bodyLength);
-    const slab = output.slab;
-    let at = writeFramePrefix(slab, offset, EdgeType.Data, output.nextSequence(), headersLength, bodyLength);
-    at = writeU32Header(slab, at, EdgeHeader.ConnId, this.#id);
-    return flags === 0 ? at : writeU32Header(slab, at, EdgeHeader.Flags, flags);
+    reserveData(this.#edge.output, this.#id, 0, EdgeFlag.Fin);
   }
 
   // As net.Socket -----------------------------------------------------------------------------------------------------
@@ -361,12 +339,20 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
   setTimeout(ms: number, listener?: () => void): this {
     clearTimeout(this.#idle);
     this.timeout = ms;
-    this.#idle = ms > 0 ? setTimeout(() => this.emit("timeout"), ms) : undefined;
+    this.#idle = ms > 0 && !this.destroyed ? setTimeout(() => this.emit("timeout"), ms) : undefined;
+    // As with net.Socket it keeps no process alive.
+    this.#idle?.unref();
     if (listener !== undefined) {
       if (ms > 0) this.once("timeout", listener);
       else this.off("timeout", listener);
     }
     return this;
+  }
+
+  /** `open`, or what is left of it: `readOnly`, `writeOnly`, `closed`. */
+  get readyState(): string {
+    if (this.readable) return this.writable ? "open" : "readOnly";
+    return this.writable ? "writeOnly" : "closed";
   }
 
   /** Data always leaves at the end of the event-loop turn; here for libraries that ask. */
@@ -387,6 +373,11 @@ export class EdgeConnection extends Duplex implements EdgeEndpoint {
     return this;
   }
 
+  /** There is no reset on this network: the other end sees a close, this one no error. */
+  resetAndDestroy(): this {
+    return this.destroy();
+  }
+
   /** Ends after everything written so far was handed to the router. */
   destroySoon(): void {
     if (this.writable) this.end();
@@ -403,10 +394,4 @@ function copyOf(buffer: Buffer, start: number, end: number): Buffer {
   const copy = takeBuffer(end - start);
   buffer.copy(copy, 0, start, end);
   return copy;
-}
-
-function writeU32Header(buffer: Buffer, at: number, key: number, value: number): number {
-  buffer.writeInt32LE(key, at);
-  buffer.writeUInt32LE(4, at + 4);
-  return buffer.writeUInt32LE(value >>> 0, at + entryPrefix);
 }
