@@ -195,6 +195,14 @@ describe("syntax errors", () => {
     );
     expect(failure('name="x" or '.repeat(20_000))).toBeInstanceOf(ApiFilterError);
   });
+
+  test("takes 100 conditions that search texts or sets, which cost the store most, and no more", () => {
+    const kinds = ['name contains "a"', 'anyOf(roleAttributes) = "a"', "count(configs) > 1", "not isEmpty(configs)"];
+    const filter = (count: number) => Array.from({ length: count }, (_, i) => kinds[i % kinds.length]).join(" or ");
+    expect(parseFilter(filter(100)).where?.kind).toBe("or");
+    expect(() => parseFilter(filter(101))).toThrow("at most 100 conditions of a filter");
+    expect(parseFilter(Array(900).fill('id = "a"').join(" or ")).where?.kind).toBe("or");
+  });
 });
 
 function failure(text: string): Error | undefined {

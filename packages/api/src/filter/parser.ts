@@ -36,6 +36,8 @@ const WORDS = new Set([
 ]);
 const MAX_DEPTH = 1000;
 const MAX_SORT_FIELDS = 5;
+/** Searches in texts and sets are worked through row by row: hundreds of them in one filter would hold the store for minutes. */
+const MAX_SEARCHES = 100;
 
 /**
  * Parses a whole query.
@@ -61,6 +63,7 @@ export function parseSort(text: string): readonly SortField[] {
 class Parser {
   private at = 0;
   private depth = 0;
+  private searches = 0;
   private readonly text: string;
 
   constructor(text: string) {
@@ -213,6 +216,7 @@ class Parser {
   }
 
   private contains(left: FilterOperand, negated: boolean, ignoreCase: boolean): FilterNode {
+    this.search();
     this.required();
     const start = this.at;
     const value = this.value();
@@ -251,7 +255,13 @@ class Parser {
     return { kind: "between", left, negated, low, high };
   }
 
+  private search(): void {
+    if (++this.searches <= MAX_SEARCHES) return;
+    throw new ApiFilterError(`at most ${MAX_SEARCHES} conditions of a filter may search texts or sets`, this.at);
+  }
+
   private setArgument(subQuery: boolean): { set: string; where: ParsedFilter | undefined } {
+    this.search();
     this.space();
     if (subQuery && this.word("from")) {
       this.required();
