@@ -79,11 +79,19 @@ export interface Denial {
   readonly message?: string;
 }
 
+/** How one of a service's terminators is chosen. */
+export const TERMINATOR_STRATEGIES = ["smartrouting", "weighted", "random", "sticky"] as const;
+export type TerminatorStrategy = (typeof TERMINATOR_STRATEGIES)[number];
+
+export function isTerminatorStrategy(name: string): name is TerminatorStrategy {
+  return (TERMINATOR_STRATEGIES as readonly string[]).includes(name);
+}
+
 /** A service as far as circuits need it. */
 export interface CircuitService {
   readonly id: string;
   readonly name: string;
-  /** `smartrouting`, `weighted`, `random`, `sticky`. */
+  /** One of {@link TERMINATOR_STRATEGIES}. */
   readonly terminatorStrategy: string;
   readonly encryptionRequired: boolean;
   /** 0 = never removed for being idle. */

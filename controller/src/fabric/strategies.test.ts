@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { biasedCost } from "./costs.ts";
 import type { Precedence } from "./ports.ts";
-import { type Candidate, isStrategy, selectTerminator } from "./strategies.ts";
+import { isTerminatorStrategy } from "./ports.ts";
+import { type Candidate, selectTerminator } from "./strategies.ts";
 
 function candidate(id: string, precedence: Precedence, cost: number): Candidate {
   return { id, precedence, cost: biasedCost({ precedence, staticCost: cost, dynamicCost: 0, pathCost: 0 }) };
@@ -58,7 +59,7 @@ describe("terminator choice", () => {
   });
 
   test("knows its names", () => {
-    expect(isStrategy("sticky")).toBe(true);
-    expect(isStrategy("ha")).toBe(false);
+    expect(isTerminatorStrategy("sticky")).toBe(true);
+    expect(isTerminatorStrategy("ha")).toBe(false);
   });
 });

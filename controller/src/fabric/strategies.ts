@@ -1,5 +1,5 @@
 import { costWithinBand, precedenceRank } from "./costs.ts";
-import type { Precedence } from "./ports.ts";
+import type { Precedence, TerminatorStrategy } from "./ports.ts";
 
 /**
  * How one of a service's terminators is chosen. Pure: chance comes in as a function.
@@ -52,21 +52,13 @@ function random<C extends Candidate>({ best, random: draw }: SelectionInput<C>):
   return best[Math.floor(draw() * best.length)] ?? best[0];
 }
 
-/** Names of the strategies a service may ask for. */
-export const STRATEGIES = ["smartrouting", "weighted", "random", "sticky"] as const;
-export type Strategy = (typeof STRATEGIES)[number];
-
-export function isStrategy(name: string): name is Strategy {
-  return (STRATEGIES as readonly string[]).includes(name);
-}
-
 /**
  * Chooses one of `candidates`; undefined when there are none.
  * `smartrouting` takes the cheapest. The others look only at the best precedence: `weighted` draws in favour of low costs, `random` draws evenly, `sticky`
  * takes the terminator that was asked for, else the cheapest.
  */
 export function selectTerminator<C extends Candidate>(
-  strategy: Strategy,
+  strategy: TerminatorStrategy,
   candidates: readonly C[],
   chance: { readonly random: () => number; readonly stickyId?: string | undefined },
 ): Selection<C> | undefined {

@@ -1,8 +1,8 @@
 import { biasedCost, type DynamicCosts } from "./costs.ts";
 import { CircuitFailureCause } from "./fabric-events.ts";
 import type { Path, PathFinder } from "./path.ts";
-import type { CircuitService, TerminatorRecord } from "./ports.ts";
-import { isStrategy, selectTerminator } from "./strategies.ts";
+import { type CircuitService, isTerminatorStrategy, type TerminatorRecord } from "./ports.ts";
+import { selectTerminator } from "./strategies.ts";
 
 export interface ChoiceRequest {
   readonly service: CircuitService;
@@ -32,7 +32,7 @@ export function chooseTerminator(
   random: () => number = Math.random,
 ): Choice {
   const { service, instanceId } = request;
-  if (!isStrategy(service.terminatorStrategy)) {
+  if (!isTerminatorStrategy(service.terminatorStrategy)) {
     const message = `service ${service.id} asks for the unknown terminator strategy "${service.terminatorStrategy}"`;
     return { ok: false, cause: CircuitFailureCause.InvalidStrategy, message };
   }

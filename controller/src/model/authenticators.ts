@@ -15,17 +15,6 @@ import { translated } from "./store-errors.ts";
 
 export type AuthenticatorRow = Selectable<AuthenticatorTable>;
 
-const NONE = {
-  username: null,
-  password_hash: null,
-  cert_pem: null,
-  fingerprint: null,
-  public_key_print: null,
-  ca_id: null,
-  unverified_cert_pem: null,
-  unverified_fingerprint: null,
-} as const;
-
 /** A credential to store: a user name with the hash of its password, or a certificate. */
 export type NewCredential =
   | { readonly method: "updb"; readonly username: string; readonly passwordHash: string }
@@ -61,7 +50,7 @@ export class Authenticators {
           };
     await trx
       .insertInto("authenticator")
-      .values({ ...NONE, ...own, id, identity_id: identityId, method: credential.method, tags: json(tags) })
+      .values({ ...own, id, identity_id: identityId, method: credential.method, tags: json(tags) })
       .execute();
     await appendChange(trx, { kind: "authenticator", key: id, op: "create" });
     return id;
@@ -87,7 +76,7 @@ export class Authenticators {
     );
   }
 
-  /** @throws ApiError 409 for a certificate, 404; `owner` limits it to the authenticators of one identity */
+  /** A new user name or password. @throws ApiError 409 for a certificate, 404 */
   async update(
     id: string,
     change: {

@@ -26,12 +26,6 @@ export interface ModelSettings {
   readonly routerEnrollmentMs: number;
 }
 
-export const DEFAULT_TIMES = {
-  sessionTimeoutMs: 30 * 60_000,
-  identityEnrollmentMs: 180 * 60_000,
-  routerEnrollmentMs: 180 * 60_000,
-} as const;
-
 /** What every part of the model works with. */
 export interface ModelContext {
   readonly store: ModelStore;

@@ -105,7 +105,6 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
       host_id: terminator.hostId,
       cost: terminator.cost,
       precedence: terminator.precedence,
-      saved_precedence: null,
       peer_data: json(peerDataToJson(terminator.peerData)),
     })
     .onConflict((conflict) => conflict.column("id").doNothing())

@@ -2,7 +2,7 @@
  * Role attributes of entities and role selectors of policies (docs/protocol/policy.md).
  *
  * A selector list holds `#attribute` and `@id` entries, or `#all` alone. It is stored taken apart: a flag, the attributes
- * and the ids. Pure, apart from {@link resolveIds}, which the caller gives.
+ * and the ids.
  */
 import { fieldError } from "@sallyport/api";
 import { type RawBuilder, type SqlBool, sql } from "kysely";

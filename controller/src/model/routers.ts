@@ -180,7 +180,7 @@ export class Routers {
   }
 
   async #addTunneler(trx: Db, id: string, name: string): Promise<void> {
-    await trx.insertInto("identity").values({ id, name, type_id: "Router", external_id: null }).execute();
+    await trx.insertInto("identity").values({ id, name, type_id: "Router" }).execute();
     await trx
       .insertInto("edge_router_policy")
       .values({ id, name: `edge-router-${id}-system`, semantic: "AnyOf", is_system: true })

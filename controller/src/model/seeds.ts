@@ -24,7 +24,6 @@ export async function seed(store: ModelStore): Promise<void> {
         updb_max_attempts: 0,
         updb_lockout_minutes: 0,
         ext_jwt_allowed: true,
-        require_ext_jwt_signer: null,
       })
       .onConflict((conflict) => conflict.column("id").doNothing())
       .returning("id")
@@ -61,7 +60,7 @@ export async function seedAdmin(
       const id = randomEntityId();
       await trx
         .insertInto("identity")
-        .values({ id, name: admin.name, type_id: "Default", is_admin: true, is_default_admin: true, external_id: null })
+        .values({ id, name: admin.name, type_id: "Default", is_admin: true, is_default_admin: true })
         .execute();
       const authenticatorId = randomEntityId();
       await trx
@@ -72,12 +71,6 @@ export async function seedAdmin(
           method: "updb",
           username: admin.username,
           password_hash: admin.passwordHash,
-          cert_pem: null,
-          fingerprint: null,
-          public_key_print: null,
-          ca_id: null,
-          unverified_cert_pem: null,
-          unverified_fingerprint: null,
         })
         .execute();
       await appendChange(

@@ -1,6 +1,7 @@
 import { fieldError, notFound, type serviceCreate, type servicePatch } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
+import { isTerminatorStrategy } from "../fabric/ports.ts";
 import { appendChange } from "../store/change-log.ts";
 import { randomEntityId } from "../store/ids.ts";
 import type { ServiceTable } from "../store/schema.ts";
@@ -13,8 +14,6 @@ import { translated } from "./store-errors.ts";
 export type ServiceRow = Selectable<ServiceTable>;
 export type NewService = z.output<typeof serviceCreate>;
 export type ServiceChange = z.output<typeof servicePatch>;
-
-export const TERMINATOR_STRATEGIES = ["smartrouting", "weighted", "random", "sticky"] as const;
 
 /** What identities dial and bind. */
 export class Services {
@@ -134,7 +133,6 @@ export class Services {
 
 function strategy(name: string): string {
   if (name === "") return "smartrouting";
-  const known: readonly string[] = TERMINATOR_STRATEGIES;
-  if (!known.includes(name)) throw notFound("terminatorStrategy", name, "name");
+  if (!isTerminatorStrategy(name)) throw notFound("terminatorStrategy", name, "name");
   return name;
 }

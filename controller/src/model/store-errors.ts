@@ -37,10 +37,6 @@ export async function translated<T>(write: () => Promise<T>): Promise<T> {
   }
 }
 
-export function isUniqueViolation(error: unknown, constraint: string): boolean {
-  return isPgError(error) && error.code === UNIQUE_VIOLATION && error.constraint === constraint;
-}
-
 function translation(error: PgError): ApiError | undefined {
   const constraint = error.constraint ?? "";
   if (error.code === UNIQUE_VIOLATION) {

@@ -39,7 +39,6 @@ export class Terminators {
               terminator.identitySecret === undefined ? null : Buffer.from(terminator.identitySecret, "base64"),
             cost: terminator.cost,
             precedence: terminator.precedence,
-            saved_precedence: null,
             tags: json(terminator.tags),
           })
           .execute();

@@ -1,5 +1,5 @@
 import type { Logger } from "@sallyport/wire";
-import { type Kysely, type RawBuilder, sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import type { EngineTables } from "./engine-tables.ts";
 
 /** What a writer records: one row per changed entity, in the transaction (better: the statement) that changes it. */
@@ -45,12 +45,6 @@ export interface ChangeSubscriber {
 }
 
 type Queryable = Pick<Kysely<EngineTables>, "getExecutor">;
-
-/** The `INSERT` of one change as a part of a larger statement: `WITH s AS (UPDATE …), log AS (${changeRow(…)}) SELECT …`. */
-export function changeRow(change: Change): RawBuilder<unknown> {
-  const before = change.before ? JSON.stringify(change.before) : null;
-  return sql`INSERT INTO change_log (kind, key, op, before) VALUES (${change.kind}, ${change.key}, ${change.op}, ${before}::jsonb)`;
-}
 
 /** Records changes in the transaction `db`, in one statement. */
 export async function appendChange(db: Queryable, ...changes: readonly Change[]): Promise<void> {

@@ -8,7 +8,7 @@
 import type { ColumnType, Generated, GeneratedAlways } from "kysely";
 import type { EngineTables } from "./engine-tables.ts";
 
-/** A JSON column: read as a value, written as JSON text (`json()` in `store/json.ts`). */
+/** A JSON column: read as a value, written as JSON text (`json()` in `model/entity.ts`). */
 export type Json<T> = ColumnType<T, string, string>;
 export type JsonDefault<T> = ColumnType<T, string | undefined, string>;
 /** A time column, millisecond precision. */

@@ -1,7 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
 import { type Logger, silentLogger } from "@sallyport/wire";
+import { sql } from "kysely";
 import pg from "pg";
 import { openStore, type Store } from "./database.ts";
 import type { PostgresConnection } from "./embedded.ts";
@@ -50,6 +52,22 @@ export async function testDatabase(): Promise<{ connection: PostgresConnection; 
       }
     },
   };
+}
+
+/**
+ * Resolves when every transaction of the server that is open now has ended. Tests that run at the same time have databases of their own, but one server, and what
+ * they have open holds back what counts as past.
+ */
+export async function settled({ db }: Pick<Store, "db">): Promise<void> {
+  const { rows } = await sql<{ next: string }>`SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS next`.execute(
+    db,
+  );
+  for (;;) {
+    const { rows: now } = await sql<{ isPast: boolean }>`
+      SELECT pg_snapshot_xmin(pg_current_snapshot()) >= ${rows[0]?.next ?? "0"}::xid8 AS "isPast"`.execute(db);
+    if (now[0]?.isPast) return;
+    await delay(5);
+  }
 }
 
 let asked: Promise<PostgresConnection> | undefined;

@@ -3,10 +3,11 @@ import { request as httpsRequest } from "node:https";
 import { silentLogger, TlsPort } from "@sallyport/wire";
 import { hashPassword } from "../../auth/password.ts";
 import { type HttpApi, startHttp } from "../../http/server.ts";
-import { DEFAULT_TIMES, type ModelContext } from "../../model/context.ts";
+import type { ModelContext } from "../../model/context.ts";
 import { createFabricModel } from "../../model/fabric-model.ts";
 import { createModel, type Model } from "../../model/model.ts";
 import { seed, seedAdmin } from "../../model/seeds.ts";
+import { TEST_TIMES } from "../../model/testing/test-context.ts";
 import { startUpkeep } from "../../model/upkeep.ts";
 import { createPkiMaterial, Pki } from "../../pki/pki.ts";
 import { testStore } from "../../store/testing.ts";
@@ -61,7 +62,7 @@ export async function startTestController(): Promise<TestController> {
     store,
     pki,
     settings: {
-      ...DEFAULT_TIMES,
+      ...TEST_TIMES,
       apiAddress: `localhost:${port.port}`,
       ctrlAddresses: [`tls:localhost:${port.port}`],
     },

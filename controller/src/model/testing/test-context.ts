@@ -1,6 +1,13 @@
 import { silentLogger } from "@sallyport/wire";
 import type { Store } from "../../store/database.ts";
-import { DEFAULT_TIMES, type ModelContext } from "../context.ts";
+import type { ModelContext, ModelSettings } from "../context.ts";
+
+/** The times of a new network. */
+export const TEST_TIMES: Omit<ModelSettings, "apiAddress" | "ctrlAddresses"> = {
+  sessionTimeoutMs: 30 * 60_000,
+  identityEnrollmentMs: 180 * 60_000,
+  routerEnrollmentMs: 180 * 60_000,
+};
 
 /** The surroundings of a part of the model that needs the store only. */
 export function testContext(store: Store): ModelContext {
@@ -9,6 +16,6 @@ export function testContext(store: Store): ModelContext {
       throw new Error(`this test gave the model no PKI, and something asked it for ${String(name)}`);
     },
   });
-  const settings = { ...DEFAULT_TIMES, apiAddress: "localhost:1280", ctrlAddresses: ["tls:localhost:1280"] };
+  const settings = { ...TEST_TIMES, apiAddress: "localhost:1280", ctrlAddresses: ["tls:localhost:1280"] };
   return { store, pki, settings, now: () => new Date(), log: silentLogger };
 }
