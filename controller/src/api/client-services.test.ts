@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { settled } from "../store/testing.ts";
 import { type CallOptions, startTestController, type TestController } from "./testing/test-controller.ts";
 
 let c: TestController;
@@ -38,6 +39,7 @@ describe("services and sessions of a client", () => {
     });
     const service = await c.make("services", { name: "svc", encryptionRequired: true, configs: [config] });
     const hidden = await c.make("services", { name: "hidden", encryptionRequired: true });
+    await settled(c.ctx.store);
     const before = (await client("GET", "/current-api-session/service-updates", { token })).json.data.lastChangeAt;
     const policy = await c.make("service-policies", {
       name: "svc-dial",
@@ -46,6 +48,7 @@ describe("services and sessions of a client", () => {
       identityRoles: ["#svc-users"],
       serviceRoles: [`@${service}`],
     });
+    await settled(c.ctx.store);
     const after = (await client("GET", "/current-api-session/service-updates", { token })).json.data.lastChangeAt;
     expect(after).not.toBe(before);
     const services = await client("GET", "/services?limit=500", { token });

@@ -3,6 +3,7 @@ import { createCsr, createKeyPair } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
 import type { ModelChange, NewTerminator } from "../fabric/ports.ts";
+import { settled } from "../store/testing.ts";
 
 let c: TestController;
 const changes = new EventEmitter();
@@ -178,6 +179,7 @@ describe("routers", () => {
     });
     const opened = await c.fabricModel.openTunnelApiSession(routerId, client);
     expect(opened).toMatchObject({ identityId: routerId, identityName: "tunneler", refreshIntervalSeconds: 1790 });
+    await settled(c.ctx.store);
     const listed = await c.fabricModel.tunnelServices(routerId, "");
     expect(listed).toMatchObject({ services: [{ name: "tunneled", permissions: ["Bind"], configJson: "{}" }] });
     const lastUpdate = (listed as { lastUpdate: string }).lastUpdate;

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { appendChange, type Change, pruneChanges } from "../store/change-log.ts";
-import { type TestStore, testStore } from "../store/testing.ts";
+import { settled, type TestStore, testStore } from "../store/testing.ts";
 import { PolicyMirror } from "./policy-mirror.ts";
 import { seed } from "./seeds.ts";
 import { testContext } from "./testing/test-context.ts";
@@ -44,7 +44,10 @@ describe("the policy mirror", () => {
     });
   }
 
-  const times = async () => [await mirror.lastChange(ann, began), await mirror.lastChange(bob, began)].map(Number);
+  const times = async () => {
+    await settled(test.store);
+    return [await mirror.lastChange(ann, began), await mirror.lastChange(bob, began)].map(Number);
+  };
 
   it("answers with everything that was committed before the question", async () => {
     expect((await mirror.current()).accessTo(ann, "web")?.permissions).toBeUndefined();
