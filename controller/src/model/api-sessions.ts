@@ -12,6 +12,7 @@ export type ApiSessionCertificateRow = Selectable<ApiSessionCertificateTable>;
 
 const FLUSH_BATCH = 250;
 const SWEEP_BATCH = 500;
+const MOST_CERTIFICATES = 100;
 
 /**
  * Security contexts of authenticated identities. Activity is noted in memory and written in batches;
@@ -133,7 +134,10 @@ export class ApiSessions {
     }
   }
 
-  /** A short-lived certificate for a session; routers accept it for the session's token from now on. */
+  /**
+   * A short-lived certificate for a session; routers accept it for the session's token from now on. A session keeps its
+   * newest hundred: all of them are told to every router with each change.
+   */
   async addCertificate(session: ApiSessionRow, csr: string): Promise<ApiSessionCertificateRow> {
     const id = randomEntityId();
     const { store, pki } = this.#ctx;
@@ -156,6 +160,7 @@ export class ApiSessions {
         })
         .returningAll()
         .executeTakeFirstOrThrow();
+      await this.#dropOldCertificates(trx, session.id, id);
       await this.#fingerprintsChanged(trx, session.id, id, "create");
       return row;
     });
@@ -172,6 +177,15 @@ export class ApiSessions {
       if (numDeletedRows === 0n) throw notFound("apiSessionCertificate", id);
       await this.#fingerprintsChanged(trx, sessionId, id, "delete");
     });
+  }
+
+  async #dropOldCertificates(trx: Db, sessionId: string, newest: string): Promise<void> {
+    await sql`
+      WITH gone AS (DELETE FROM api_session_certificate WHERE id IN (
+        SELECT id FROM api_session_certificate WHERE api_session_id = ${sessionId} AND id <> ${newest}
+        ORDER BY created_at DESC, id OFFSET ${MOST_CERTIFICATES - 1}) RETURNING id)
+      INSERT INTO change_log (kind, key, op, before) SELECT 'api_session_certificate', id, 'delete',
+        jsonb_build_object('apiSessionId', ${sessionId}::text) FROM gone`.execute(trx);
   }
 
   async #fingerprintsChanged(trx: Db, sessionId: string, id: string, op: "create" | "delete"): Promise<void> {
