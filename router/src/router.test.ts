@@ -8,6 +8,8 @@ import {
   ControlType,
   ctrlPb,
   decodeControl,
+  dialChannel,
+  edgeAlpn,
   encodeControl,
   metricsPb,
   parseVersionInfo,
@@ -49,7 +51,7 @@ function freePort(): Promise<number> {
   });
 }
 
-async function router(id: string, o: { host?: string; edge?: string } = {}): Promise<Router> {
+async function router(id: string, o: { host?: string; edge?: string; listeners?: string } = {}): Promise<Router> {
   const { certPem, keyPem } = await authority.issue({ commonName: id, dns: ["localhost"] });
   await writeFile(join(dir, `${id}.cert`), certPem);
   await writeFile(join(dir, `${id}.key`), keyPem, { mode: 0o600 });
@@ -64,7 +66,7 @@ link:
   heartbeats: { checkInterval: 20ms }
   listeners: [{ binding: transport, bind: "tls:127.0.0.1:${port}", advertise: "${host}:${port}", groups: [a, b] }]
   dialers: [{ binding: transport, groups: [b], startupDelay: 0s }]
-listeners: [{ binding: edge, address: "tls:127.0.0.1:${port}", options: { advertise: "localhost:${port}" } }]
+listeners: [{ binding: edge, address: "tls:127.0.0.1:${port}", options: { advertise: "localhost:${port}" } }${o.listeners ?? ""}]
 `);
   const made = await startRouter({ config, configFile: join(dir, "router.yml"), baseDir: dir, log: silentLogger });
   started.push(made);
@@ -85,6 +87,21 @@ describe("a router", () => {
     expect(channel.hello.headers.get(ControlHello.RouterMetadata)?.toString("hex")).toBe("0a0101");
     const links = await controller.next(ControlType.RouterLinks);
     expect(links.body.length).toBe(0);
+  });
+
+  it("serves SDKs at every edge listener", async () => {
+    const port = await freePort();
+    const more = `, { binding: edge, address: "tls:127.0.0.1:${port}", options: { advertise: "localhost:${port}" } }`;
+    const r1 = await router("r1", { listeners: more });
+    await r1.online;
+    const channel = await dialChannel({
+      address: `tls:localhost:${port}`,
+      identity: await authority.identity("app"),
+      alpn: edgeAlpn,
+      hello: { idToken: "sdk" },
+    });
+    expect(channel.remoteId).toBe("r1");
+    channel.close();
   });
 
   it("links to the peers it is told of, has them verified, reports the link and soon its latency", async () => {

@@ -25,7 +25,7 @@ import { readEndpointsFile } from "./control/endpoints-file.ts";
 import { ControlError } from "./control/errors.ts";
 import { InterfaceReports } from "./control/interface-reports.ts";
 import { handleRoutes } from "./control/routes.ts";
-import { startEdge } from "./edge/edge-listener.ts";
+import { type Edge, type EdgePort, startEdge } from "./edge/edge-listener.ts";
 import { Forwarder } from "./forwarder/forwarder.ts";
 import { acceptLinks } from "./link/link-accept.ts";
 import { LinkControl } from "./link/link-control.ts";
@@ -97,11 +97,14 @@ async function assemble(
 ): Promise<Router> {
   const { config, log } = o;
   const identity = await RouterIdentity.load(config.identity, o.baseDir, log);
+  stops.push(identity.watch());
   checkStart(config, identity);
   for (const line of inactiveSettings(config))
     log.warn({ setting: line.split(":")[0] }, `configured, but without effect: ${line}`);
   const routerId = identity.current.id;
-  const edgeListeners = config.listeners.filter((l): l is EdgeListenerConfig => l.binding === "edge");
+  const edgeListeners = config.listeners.filter(
+    (l): l is EdgeListenerConfig => l.binding === "edge" && l.address.protocol === "tls",
+  );
   const linkListeners = (config.link?.listeners ?? []).map((listener) => ({
     ...listener,
     localBinding: listener.bindInterface ?? interfaceOf(listener.bind.host) ?? "",
@@ -171,6 +174,7 @@ async function assemble(
   }
 
   const metrics: { reporter?: MetricsReporter } = {};
+  const serving: { edge?: Edge } = {};
   const reports = new LinkControl(controllers, log, () => metrics.reporter?.reportSoon());
   const links = new LinkManager({
     routerId,
@@ -206,7 +210,7 @@ async function assemble(
     source: {
       histograms: () => links.links().map((link) => [`link.${link.id}.latency`, link.latency] as const),
       meters: () => meters.all(),
-      gauges: () => [["edge.connections", edges.reduce((sum, edge) => sum + edge.channels, 0)] as const],
+      gauges: () => [["edge.connections", serving.edge?.channels ?? 0] as const],
     },
   });
   const reporter = metrics.reporter;
@@ -249,21 +253,18 @@ async function assemble(
     });
     stops.push(stop);
   }
-  const edges: ReturnType<typeof startEdge>[] = [];
-  for (const [i, listener] of edgeListeners.entries()) {
-    if (i > 0 || listener.address.protocol !== "tls") {
-      log.warn({ address: formatAddress(listener.address) }, "only the first edge listener, on tls, is served");
-      continue;
-    }
+  if (edgeListeners.length > 0) {
+    const edgePorts: EdgePort[] = [];
+    for (const listener of edgeListeners)
+      edgePorts.push({ port: await portOf(listener.address), options: edgeOptions(listener) });
     const edge = startEdge({
-      port: await portOf(listener.address),
-      options: edgeOptions(listener),
+      ports: edgePorts,
       control,
       forwarder,
-      caPem: identity.current.caPem,
+      anchors: () => identity.current.anchors,
       log,
     });
-    edges.push(edge);
+    serving.edge = edge;
     stops.push(() => edge.close());
   }
 

@@ -29,13 +29,14 @@ export function xgressOptions(options: Readonly<Record<string, unknown>>): Xgres
   };
 }
 
-export function edgeOptions(listener: EdgeListenerConfig): EdgeOptions {
+export function edgeOptions(listener: EdgeListenerConfig): Partial<EdgeOptions> {
   const { options, advertise } = listener;
   return {
     advertise: `${advertise.host.includes(":") ? `[${advertise.host}]` : advertise.host}:${advertise.port}`,
     lookupApiSessionTimeoutMs: options.lookupApiSessionTimeout,
     getCircuitTimeoutMs: options.getCircuitTimeout,
     connectTimeoutMs: options.connectTimeoutMs,
+    ...(options.writeTimeout ? { writeTimeoutMs: options.writeTimeout } : {}),
     xgress: xgressOptions(options),
   };
 }

@@ -1,5 +1,18 @@
+import { watch } from "node:fs";
+import { basename, dirname } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import type { RouterConfig } from "@sallyport/router-config";
-import { type Identity, type IdentityConfig, type Logger, loadIdentity, pemSource } from "@sallyport/wire";
+import {
+  type Identity,
+  type IdentityConfig,
+  type IdentityPem,
+  type Logger,
+  loadIdentity,
+  pemSource,
+} from "@sallyport/wire";
+
+/** Files that belong together are written one after the other. */
+const SETTLE_MS = 1_000;
 
 /** The router's identity as it is now; a reload replaces it for everything that is made from then on. */
 export class RouterIdentity {
@@ -37,11 +50,73 @@ export class RouterIdentity {
     this.#listeners.add(listener);
   }
 
+  /**
+   * Reads the files again a second after one of them has changed (docs/protocol/identity.md, "Configuration"). When they
+   * make no identity, perhaps because only some of them are written yet, the old one stays until the next change.
+   * @returns stops watching
+   */
+  watch(): () => void {
+    const folders = new Map<string, Set<string>>();
+    for (const file of this.#paths()) {
+      const names = folders.get(dirname(file)) ?? new Set();
+      folders.set(dirname(file), names.add(basename(file)));
+    }
+    let timer: NodeJS.Timeout | undefined;
+    const soon = (): void => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        this.reload().catch((error: unknown) =>
+          this.#log.warn({ err: error }, "certificate files changed and cannot be used; the identity stays as it is"),
+        );
+      }, SETTLE_MS);
+      timer.unref();
+    };
+    const watchers = [...folders].map(([folder, names]) => {
+      const unwatched = (error: unknown) =>
+        this.#log.warn({ folder, err: error }, "changes of certificate files are not noticed");
+      try {
+        // Kubernetes exchanges mounted files behind a link whose name begins with two dots.
+        return watch(folder, { persistent: false }, (_event, name) => {
+          if (name === null || names.has(name) || name.startsWith("..")) soon();
+        }).on("error", unwatched);
+      } catch (error) {
+        unwatched(error);
+        return undefined;
+      }
+    });
+    return () => {
+      clearTimeout(timer);
+      for (const watcher of watchers) watcher?.close();
+    };
+  }
+
   /** Reads the files again; when that fails the identity stays as it is and the error is thrown. */
   async reload(): Promise<void> {
     const next = await loadIdentity(this.#config, this.#baseDir);
+    if (isDeepStrictEqual(partsOf(next), partsOf(this.#current))) return;
     this.#current = next;
     this.#log.info({ validTo: next.leaf.validTo }, "the identity was loaded again");
     for (const listener of this.#listeners) listener(next);
   }
+
+  #paths(): string[] {
+    const { cert, key, server_cert, server_key, ca, alt_server_certs } = this.#config;
+    const others = (alt_server_certs ?? []).flatMap((entry) => [entry.server_cert, entry.server_key]);
+    return [cert, key, server_cert, server_key, ca, ...others].flatMap((value) => {
+      if (value === undefined || value === null || value === "") return [];
+      const source = pemSource(value, this.#baseDir);
+      return source.kind === "file" ? [source.path] : [];
+    });
+  }
+}
+
+function partsOf({ certPem, keyPem, serverCertPem, serverKeyPem, altServerCerts, caPem }: Identity): IdentityPem {
+  return {
+    certPem,
+    keyPem,
+    caPem,
+    ...(serverCertPem === undefined ? {} : { serverCertPem }),
+    ...(serverKeyPem === undefined ? {} : { serverKeyPem }),
+    ...(altServerCerts === undefined ? {} : { altServerCerts }),
+  };
 }

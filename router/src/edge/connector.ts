@@ -12,7 +12,6 @@ import type { CircuitCreated, ControlPlane } from "../control/control-plane.ts";
 import { EdgeCtrlError, NoControllerError } from "../control/errors.ts";
 import { FaultKind } from "../forwarder/fault-reports.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import type { XgressOptions } from "../xgress/options.ts";
 import { Xgress } from "../xgress/xgress.ts";
 import { EdgeConnection } from "./edge-connection.ts";
 import { INVALID_SESSION, NO_CONTROLLER_FOR_CIRCUIT, stateClosedFor } from "./edge-messages.ts";
@@ -30,20 +29,12 @@ const CONTROL_KEYS = { first: 1100, last: 1199 } as const;
 export class Connector {
   readonly #control: ControlPlane;
   readonly #forwarder: Forwarder;
-  readonly #options: XgressOptions;
-  readonly #circuitTimeoutMs: number;
   readonly #log: Logger;
 
-  constructor(
-    control: ControlPlane,
-    forwarder: Forwarder,
-    o: { xgress: XgressOptions; circuitTimeoutMs: number; log: Logger },
-  ) {
+  constructor(control: ControlPlane, forwarder: Forwarder, log: Logger) {
     this.#control = control;
     this.#forwarder = forwarder;
-    this.#options = o.xgress;
-    this.#circuitTimeoutMs = o.circuitTimeoutMs;
-    this.#log = o.log;
+    this.#log = log;
   }
 
   connect(sdk: SdkChannel, connId: number, message: Message): void {
@@ -93,7 +84,7 @@ export class Connector {
       ...(instanceId === undefined ? {} : { instanceId }),
       peerData,
       signal,
-      timeoutMs: this.#circuitTimeoutMs,
+      timeoutMs: sdk.options.getCircuitTimeoutMs,
     });
   }
 
@@ -106,7 +97,7 @@ export class Connector {
         address: circuit.address,
         side: "initiator",
         port: connection,
-        options: this.#options,
+        options: sdk.options.xgress,
       });
     } catch (error) {
       this.#release(circuit);

@@ -10,7 +10,6 @@ import {
 } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import type { XgressOptions } from "../xgress/options.ts";
 import { Xgress } from "../xgress/xgress.ts";
 import type { Binding } from "./binding.ts";
 import { EdgeConnection } from "./edge-connection.ts";
@@ -28,12 +27,10 @@ const FORWARDED = [PeerData.PublicKey, PeerData.AppData, PeerData.ConnectionMark
 export class EdgeEgress implements EgressBinding {
   readonly #hosting: Hosting;
   readonly #forwarder: Forwarder;
-  readonly #options: XgressOptions;
 
-  constructor(hosting: Hosting, forwarder: Forwarder, options: XgressOptions) {
+  constructor(hosting: Hosting, forwarder: Forwarder) {
     this.#hosting = hosting;
     this.#forwarder = forwarder;
-    this.#options = options;
   }
 
   async dial(request: EgressRequest): Promise<Map<number, Buffer>> {
@@ -67,7 +64,7 @@ export class EdgeEgress implements EgressBinding {
       address: request.address,
       side: "terminator",
       port: connection,
-      options: this.#options,
+      options: binding.sdk.options.xgress,
     });
     binding.sdk.addConnection(connection);
     return connection;

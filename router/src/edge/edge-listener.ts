@@ -8,7 +8,6 @@ import {
   type FrameView,
   Headers,
   type Logger,
-  parseCertificates,
   type TlsPort,
   versionInfo,
 } from "@sallyport/wire";
@@ -23,27 +22,30 @@ import { Hosting } from "./hosting.ts";
 import { type EdgeOptions, edgeDefaults } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
 
-const DEFAULT_SIGN_OF_LIFE_MS = 5_000;
-
-/** What SDKs are served with. */
-export interface EdgeParts {
+/** One address that SDKs are served at. */
+export interface EdgePort {
   /** The shared TLS port; the edge takes ALPN `ziti-edge` and connections that offer none. */
   readonly port: TlsPort;
   readonly options?: Partial<EdgeOptions>;
+}
+
+/** What SDKs are served with. */
+export interface EdgeParts {
+  readonly ports: readonly EdgePort[];
   readonly control: ControlPlane;
   readonly forwarder: Forwarder;
-  /** CA bundle of the network, PEM: what session certificates must chain to. */
-  readonly caPem: string;
+  /** The network's CAs at the moment: what session certificates must chain to. */
+  readonly anchors: () => readonly X509Certificate[];
   readonly log: Logger;
 }
 
-/** The running edge listener. */
+/** The running edge: all its ports, one set of listeners and circuits. */
 export interface Edge {
   /** Admitted SDK channels. */
   readonly channels: number;
   /** Listeners of SDKs. */
   readonly bindings: number;
-  /** Takes no more SDKs and closes the channels of those connected. */
+  /** Takes no more SDKs at any port and closes the channels of those connected. */
   close(): void;
 }
 
@@ -54,9 +56,8 @@ export function startEdge(parts: EdgeParts): Edge {
 
 class EdgeListener implements Edge {
   readonly #control: ControlPlane;
-  readonly #options: EdgeOptions;
   readonly #log: Logger;
-  readonly #anchors: readonly X509Certificate[];
+  readonly #anchors: () => readonly X509Certificate[];
   readonly #hosting: Hosting;
   readonly #requests: SdkRequests;
   readonly #sdks = new Set<SdkChannel>();
@@ -65,15 +66,10 @@ class EdgeListener implements Edge {
 
   constructor(parts: EdgeParts) {
     this.#control = parts.control;
-    this.#options = { ...edgeDefaults, ...parts.options };
     this.#log = parts.log;
-    this.#anchors = parseCertificates(parts.caPem);
-    this.#hosting = new Hosting(parts.control, parts.log, this.#options.maxListeners);
-    const connector = new Connector(parts.control, parts.forwarder, {
-      xgress: this.#options.xgress,
-      circuitTimeoutMs: this.#options.getCircuitTimeoutMs,
-      log: parts.log,
-    });
+    this.#anchors = parts.anchors;
+    this.#hosting = new Hosting(parts.control, parts.log);
+    const connector = new Connector(parts.control, parts.forwarder, parts.log);
     this.#requests = {
       connect: (sdk, connId, message) => connector.connect(sdk, connId, message),
       bind: (sdk, connId, message) => this.#hosting.bind(sdk, connId, message),
@@ -82,21 +78,13 @@ class EdgeListener implements Edge {
       healthEvent: (binding, message) => this.#hosting.healthEvent(binding, message),
     };
     this.#follow(parts.control);
-    this.#stops.push(
-      parts.forwarder.registerEgress("edge", new EdgeEgress(this.#hosting, parts.forwarder, this.#options.xgress)),
-      acceptChannels(parts.port, {
-        name: "edge",
-        protocols: [edgeAlpn],
-        acceptsNoAlpn: true,
-        id: parts.control.routerId,
-        grouped: true,
-        helloTimeoutMs: this.#options.connectTimeoutMs,
-        log: parts.log,
-        resultHeaders: () =>
-          new Headers().setString(BaseHeader.HelloVersion, versionInfo()).setBool(EdgeHeader.SupportsBindSuccess, true),
-        onChannel: (channel) => this.#accept(channel),
-      }),
-    );
+    this.#stops.push(parts.forwarder.registerEgress("edge", new EdgeEgress(this.#hosting, parts.forwarder)));
+    try {
+      for (const { port, options } of parts.ports) this.#listen(port, { ...edgeDefaults, ...options });
+    } catch (error) {
+      this.close();
+      throw error;
+    }
   }
 
   get channels(): number {
@@ -114,6 +102,25 @@ class EdgeListener implements Edge {
       channel.close();
     }
     for (const sdk of [...this.#sdks]) sdk.channel.close();
+  }
+
+  #listen(port: TlsPort, options: EdgeOptions): void {
+    const { writeTimeoutMs } = options;
+    this.#stops.push(
+      acceptChannels(port, {
+        name: "edge",
+        protocols: [edgeAlpn],
+        acceptsNoAlpn: true,
+        id: this.#control.routerId,
+        grouped: true,
+        helloTimeoutMs: options.connectTimeoutMs,
+        ...(writeTimeoutMs === undefined ? {} : { writeTimeoutMs }),
+        log: this.#log,
+        resultHeaders: () =>
+          new Headers().setString(BaseHeader.HelloVersion, versionInfo()).setBool(EdgeHeader.SupportsBindSuccess, true),
+        onChannel: (channel) => this.#accept(channel, options),
+      }),
+    );
   }
 
   #follow(control: ControlPlane): void {
@@ -140,24 +147,20 @@ class EdgeListener implements Edge {
   }
 
   /** A hello was answered; what the SDK sends is only acted on when it is known who it is. */
-  #accept(channel: Channel): void {
+  #accept(channel: Channel, options: EdgeOptions): void {
     const abort = new AbortController();
     const early = new EarlyFrames(channel);
     this.#waiting.set(channel, abort);
     channel.onClose(() => abort.abort());
     admit(channel, this.#control, {
-      anchors: this.#anchors,
-      timeoutMs: this.#options.lookupApiSessionTimeoutMs,
+      anchors: this.#anchors(),
+      timeoutMs: options.lookupApiSessionTimeoutMs,
       signal: abort.signal,
     })
       .then((session) => {
         if (channel.isClosed) return;
         this.#serve(
-          new SdkChannel(channel, session, {
-            requests: this.#requests,
-            stoppedHeartbeatMs: this.#options.stoppedHeartbeatMs ?? DEFAULT_SIGN_OF_LIFE_MS,
-            log: this.#log,
-          }),
+          new SdkChannel(channel, session, { requests: this.#requests, options, log: this.#log }),
           early.frames,
         );
         early.resume();
@@ -177,7 +180,7 @@ class EdgeListener implements Edge {
       identityId: sdk.session.identityId,
       connectionId: sdk.channel.connectionId,
       remoteAddress: sdk.channel.peer.address,
-      localAddress: this.#options.advertise,
+      localAddress: sdk.options.advertise,
     };
     this.#sdks.add(sdk);
     sdk.start(early);

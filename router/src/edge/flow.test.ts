@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
 import { EdgeConnection } from "./edge-connection.ts";
+import { edgeDefaults } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
 
 const PAYLOAD = 1100;
@@ -170,7 +171,7 @@ test("a stuck circuit stops the reading of connections, too, that join the chann
   const session = { id: "s", token: "t", identityId: "i", fingerprints: [] };
   const sdk = new SdkChannel(channel, session, {
     requests: {} as SdkRequests,
-    stoppedHeartbeatMs: 60_000,
+    options: edgeDefaults,
     log: silentLogger,
   });
   const stuck = new EdgeConnection(sdk, 1, "token");

@@ -28,7 +28,6 @@ import type { SdkChannel } from "./sdk-channel.ts";
 const LEGACY_PREFIX = "hosted:";
 const INSPECT_TIMEOUT_MS = 10_000;
 const MAX_COST = 0xffff;
-const MAX_LISTENERS = 10_000;
 
 /** The text of a listener that another connection of the same client took over. */
 const TAKEN_OVER = "the listener was taken over by a newer connection";
@@ -39,16 +38,13 @@ const TAKEN_OVER = "the listener was taken over by a newer connection";
  */
 export class Hosting {
   readonly #control: ControlPlane;
-  readonly #maxListeners: number;
   readonly #log: Logger;
   readonly #bySdk = new WeakMap<SdkChannel, Set<Binding>>();
   readonly #byTerminator = new Map<string, Binding>();
   readonly #byListener = new Map<string, Binding>();
 
-  /** @param maxListeners of one SDK channel */
-  constructor(control: ControlPlane, log: Logger, maxListeners = MAX_LISTENERS) {
+  constructor(control: ControlPlane, log: Logger) {
     this.#control = control;
-    this.#maxListeners = maxListeners;
     this.#log = log;
   }
 
@@ -85,7 +81,7 @@ export class Hosting {
       return;
     }
     const own = this.#bySdk.get(sdk) ?? new Set();
-    if (previous?.sdk !== sdk && own.size >= this.#maxListeners) {
+    if (previous?.sdk !== sdk && own.size >= sdk.options.maxListeners) {
       const text = `this client has ${own.size} listeners here, which is the most one may have`;
       sdk.send(stateClosedFor(message, connId, text));
       return;

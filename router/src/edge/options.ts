@@ -10,10 +10,12 @@ export interface EdgeOptions {
   getCircuitTimeoutMs: number;
   /** How long a connection may take for its hello. */
   connectTimeoutMs: number;
-  /** How often an SDK whose channel is not read, because a circuit of it is stuck, gets a sign of life; 5 s if absent. */
-  stoppedHeartbeatMs?: number;
-  /** Listeners one SDK channel may have: each costs memory and a request to the controller, whatever its token is; 10,000 if absent. */
-  maxListeners?: number;
+  /** Longest time an SDK may take nothing of what waits for it; any time if absent. */
+  writeTimeoutMs?: number;
+  /** How often an SDK whose channel is not read, because a circuit of it is stuck, gets a sign of life. */
+  stoppedHeartbeatMs: number;
+  /** Listeners one SDK channel may have: each costs memory and a request to the controller, whatever its token is. */
+  maxListeners: number;
   xgress: XgressOptions;
 }
 
@@ -22,5 +24,7 @@ export const edgeDefaults: EdgeOptions = {
   lookupApiSessionTimeoutMs: 5_000,
   getCircuitTimeoutMs: 30_000,
   connectTimeoutMs: 5_000,
+  stoppedHeartbeatMs: 5_000,
+  maxListeners: 10_000,
   xgress: xgressDefaults,
 };

@@ -19,6 +19,7 @@ import { FairOutput } from "../forwarder/fair-output.ts";
 import type { Binding } from "./binding.ts";
 import type { EdgeConnection } from "./edge-connection.ts";
 import { connIdOf, stateClosedFor } from "./edge-messages.ts";
+import type { EdgeOptions } from "./options.ts";
 import { traceAnswerToSdk, traceFromSdk, traceResponseFromSdk } from "./trace-route.ts";
 
 const LAST_CONN_ID = 0xffff_ffff;
@@ -46,9 +47,10 @@ export class SdkChannel {
   readonly channel: Channel;
   /** Follows the controller's updates: a session may get other certificates. */
   session: ApiSessionRecord;
+  /** Of the listener it came by. */
+  readonly options: EdgeOptions;
   readonly #requests: SdkRequests;
   readonly #log: Logger;
-  readonly #signOfLifeMs: number;
   #signOfLife: NodeJS.Timeout | undefined;
   readonly #connections = new Map<number, EdgeConnection>();
   readonly #bindings = new Map<number, Binding>();
@@ -60,12 +62,12 @@ export class SdkChannel {
   constructor(
     channel: Channel,
     session: ApiSessionRecord,
-    o: { requests: SdkRequests; stoppedHeartbeatMs: number; log: Logger },
+    o: { requests: SdkRequests; options: EdgeOptions; log: Logger },
   ) {
     this.channel = channel;
     this.session = session;
+    this.options = o.options;
     this.#requests = o.requests;
-    this.#signOfLifeMs = o.stoppedHeartbeatMs;
     this.#log = o.log;
   }
 
@@ -203,7 +205,8 @@ export class SdkChannel {
     this.#stoppedBy.add(connection);
     if (isStopped) return;
     // Its latency probes are not read either; something to read keeps it from taking the router for dead.
-    this.#signOfLife = setInterval(() => this.send({ contentType: BaseType.Heartbeat }), this.#signOfLifeMs);
+    const { stoppedHeartbeatMs } = this.options;
+    this.#signOfLife = setInterval(() => this.send({ contentType: BaseType.Heartbeat }), stoppedHeartbeatMs);
     this.#signOfLife.unref();
   }
 

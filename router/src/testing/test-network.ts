@@ -272,12 +272,11 @@ export class TestRouter {
     forwarder.onFault((fault) => control.sendFault(fault));
     forwarder.startScans();
     const edge = startEdge({
-      port,
+      ports: [{ port, ...(o.edge ? { options: o.edge } : {}) }],
       control,
       forwarder,
-      caPem: network.authority.certPem,
+      anchors: () => identity.anchors,
       log: network.log,
-      ...(o.edge ? { options: o.edge } : {}),
     });
     return new TestRouter(id, identity, port, forwarder, control, edge);
   }
