@@ -5,7 +5,7 @@ const framePrefix = 20;
 
 /**
  * Reserves a Data frame in a router connection's output and writes all of it but the body, which the caller writes next
- * (docs/protocol/edge.md "Data").
+ * (docs/protocol/edge.md "Data and ending").
  *
  * @param flags bits of `EdgeFlag`; 0 leaves the header out
  * @returns where in `output.slab` the body belongs
