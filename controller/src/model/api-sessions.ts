@@ -201,13 +201,3 @@ export class ApiSessions {
 function subjectOf(pem: string): string {
   return new X509Certificate(pem).subject.split("\n").reverse().join(",");
 }
-
-/** Every certificate that may be used with a session's token at a router: those of the login and those issued since. */
-export async function fingerprintsOf(db: Db, sessionIds: readonly string[]): Promise<ReadonlyMap<string, string[]>> {
-  if (sessionIds.length === 0) return new Map();
-  const { rows } = await sql<{ id: string; prints: string[] }>`
-    SELECT a.id, a.cert_fingerprints || ARRAY(SELECT c.fingerprint FROM api_session_certificate c
-      WHERE c.api_session_id = a.id ORDER BY c.id) AS prints
-    FROM api_session a WHERE a.id = ANY (${sessionIds}::text[])`.execute(db);
-  return new Map(rows.map((row) => [row.id, row.prints]));
-}

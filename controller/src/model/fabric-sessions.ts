@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import {
   type ApiSessionRecord,
   type Denial,
@@ -8,8 +8,7 @@ import {
   type SessionGrant,
 } from "../fabric/ports.ts";
 import type { DialBind } from "../store/schema.ts";
-import { fingerprintsOf } from "./api-sessions.ts";
-import type { ModelContext } from "./context.ts";
+import type { Db, ModelContext } from "./context.ts";
 import type { Model } from "./model.ts";
 
 type SessionPart = Pick<
@@ -22,17 +21,7 @@ export function fabricSessions(ctx: ModelContext, model: Model): SessionPart {
   const { db } = ctx.store;
   return {
     async apiSessionsAfter(afterId, limit) {
-      const rows = await db
-        .selectFrom("api_session")
-        .select("id")
-        .where("id", ">", afterId)
-        .orderBy("id")
-        .limit(limit)
-        .execute();
-      return sessionRecords(
-        ctx,
-        rows.map((row) => row.id),
-      );
+      return recordsOf(db, sql`SELECT * FROM api_session WHERE id > ${afterId} ORDER BY id LIMIT ${limit}`);
     },
     touchApiSessions: (tokens) => model.apiSessions.touchTokens(tokens),
     async unknownSessions(tokens) {
@@ -49,20 +38,16 @@ export function fabricSessions(ctx: ModelContext, model: Model): SessionPart {
 /** The sessions with these ids as routers are told of them, in id order. */
 export async function sessionRecords(ctx: ModelContext, ids: readonly string[]): Promise<ApiSessionRecord[]> {
   if (ids.length === 0) return [];
-  const { db } = ctx.store;
-  const rows = await db
-    .selectFrom("api_session")
-    .select(["id", "token", "identity_id"])
-    .where("id", "in", [...ids])
-    .orderBy("id")
-    .execute();
-  const prints = await fingerprintsOf(db, ids);
-  return rows.map((row) => ({
-    id: row.id,
-    token: row.token,
-    identityId: row.identity_id,
-    certFingerprints: prints.get(row.id) ?? [],
-  }));
+  return recordsOf(ctx.store.db, sql`SELECT * FROM api_session WHERE id = ANY (${ids}::text[])`);
+}
+
+/** One statement: a session that ends between two would make a full page look like the last one, and routers would drop all that follow. */
+async function recordsOf(db: Db, sessions: RawBuilder<unknown>): Promise<ApiSessionRecord[]> {
+  const { rows } = await sql<ApiSessionRecord>`
+    SELECT a.id, a.token, a.identity_id AS "identityId", a.cert_fingerprints || ARRAY(
+      SELECT c.fingerprint FROM api_session_certificate c WHERE c.api_session_id = a.id ORDER BY c.id) AS "certFingerprints"
+    FROM (${sessions}) a ORDER BY a.id`.execute(db);
+  return rows;
 }
 
 interface Claimed {
