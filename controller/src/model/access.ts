@@ -51,12 +51,12 @@ export function permissionsOn(grants: readonly Grant[], service: Attributed): Di
   return (["Bind", "Dial"] as const).filter((type) => types.has(type));
 }
 
-/** Does any service policy of this type link the two? */
+/** Does any service policy of this type link the two? Inside a transaction that policy can neither change nor go before its end. */
 export async function hasGrant(db: Db, identity: Attributed, service: Attributed, type: DialBind): Promise<boolean> {
   const { rows } = await sql`
     SELECT 1 FROM service_policy p WHERE p.type = ${type}
       AND ${selects("service_policy", "identity", identity, "p")}
-      AND ${selects("service_policy", "service", service, "p")} LIMIT 1`.execute(db);
+      AND ${selects("service_policy", "service", service, "p")} LIMIT 1 FOR KEY SHARE OF p`.execute(db);
   return rows.length > 0;
 }
 

@@ -1,6 +1,8 @@
 import { EventEmitter, once } from "node:events";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { sql } from "kysely";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
+import { appendChange } from "../store/change-log.ts";
 
 let c: TestController;
 let n = 0;
@@ -68,6 +70,36 @@ describe("a session ends when", () => {
     const session = await dial();
     await change();
     await isRemoved(session);
+  });
+
+  it("its policy is deleted in the moment in which it is made", async () => {
+    await dial();
+    let release: () => void = () => undefined;
+    const gate = new Promise<void>((open) => {
+      release = open;
+    });
+    const locked = Promise.withResolvers<void>();
+    const deleted = c.ctx.store.transaction(async (trx) => {
+      await sql`DELETE FROM service_policy WHERE id = ${policy}`.execute(trx);
+      await appendChange(trx, { kind: "service_policy", key: policy, op: "delete" });
+      locked.resolve();
+      await gate;
+    });
+    await locked.promise;
+    const other = await c.login(`user-${n}`, "password");
+    const asked = c.call("POST", "/edge/client/v1/sessions", { token: other, body: { serviceId: service } });
+    await vi.waitFor(async () => {
+      const { rows } = await sql`SELECT 1 FROM pg_locks WHERE NOT granted
+        AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`.execute(c.ctx.store.db);
+      expect(rows).toHaveLength(1);
+    });
+    release();
+    await deleted;
+    expect((await asked).status).toBe(404);
+    // The change tells nobody whom it concerned, so the first session is still there; it is not handed out any more.
+    const again = await c.call("POST", "/edge/client/v1/sessions", { token, body: { serviceId: service } });
+    expect(again.status).toBe(404);
+    expect(await c.model.sessions.endUnauthorized()).toBe(1);
   });
 
   it("and not before the last policy that allows it is gone", async () => {

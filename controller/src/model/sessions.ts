@@ -28,21 +28,28 @@ export class Sessions {
   }
 
   /**
-   * The session of this API session, service and type: the existing one, or a new one if policy allows it. Decided and made in one
-   * transaction.
+   * The session of this API session, service and type: the existing one while policy allows it, or a new one if it does. Decided and made in one
+   * transaction, which holds the identity, the service and a policy that grants it: whoever takes the access away waits for it, and then finds the session.
    *
    * @throws ApiError 404 when the identity cannot see the service, 400 when it may not dial or bind it, 400 `NO_EDGE_ROUTERS_AVAILABLE`
    * when no edge router serves both (online or not)
    */
   async create(
     apiSession: Pick<ApiSessionRow, "id">,
-    identity: IdentityRow,
+    identity: Pick<IdentityRow, "id">,
     request: { readonly serviceId: string; readonly type: DialBind; readonly tags?: Tags },
   ): Promise<SessionRow> {
     const { store } = this.#ctx;
     const existing = await this.#existing(store.db, apiSession.id, request);
     if (existing !== undefined) return existing;
     return store.transaction(async (trx) => {
+      const caller = await trx
+        .selectFrom("identity")
+        .selectAll()
+        .where("id", "=", identity.id)
+        .forKeyShare()
+        .executeTakeFirst();
+      if (caller === undefined) throw notFound("identity", identity.id);
       const service = await trx
         .selectFrom("service")
         .selectAll()
@@ -50,12 +57,12 @@ export class Sessions {
         .forKeyShare()
         .executeTakeFirst();
       if (service === undefined) throw notFound("service", request.serviceId);
-      if (!(await hasGrant(trx, identity, service, request.type))) {
-        const visible = identity.is_admin || permissionsOn(await grantsOf(trx, identity), service).length > 0;
+      if (!(await hasGrant(trx, caller, service, request.type))) {
+        const visible = caller.is_admin || permissionsOn(await grantsOf(trx, caller), service).length > 0;
         if (!visible) throw notFound("service", request.serviceId);
         throw fieldError("ServiceId", "service not found", request.serviceId);
       }
-      const routers = await this.commonRouters(trx, identity, service);
+      const routers = await this.commonRouters(trx, caller, service);
       if (routers.length === 0) throw apiError("NO_EDGE_ROUTERS_AVAILABLE");
       const row = await trx
         .insertInto("session")
@@ -63,7 +70,7 @@ export class Sessions {
           id: timeOrderedId(),
           token: randomUUID(),
           api_session_id: apiSession.id,
-          identity_id: identity.id,
+          identity_id: caller.id,
           service_id: service.id,
           type: request.type,
           tags: json(request.tags ?? {}),
@@ -109,9 +116,7 @@ export class Sessions {
   async endUnauthorized(among: RawBuilder<SqlBool> = sql<SqlBool>`true`): Promise<number> {
     const { rows } = await sql<{ id: string }>`
       SELECT s.id FROM session s JOIN identity i ON i.id = s.identity_id JOIN service v ON v.id = s.service_id
-      WHERE NOT i.is_admin AND ${among}
-      AND NOT EXISTS (SELECT 1 FROM service_policy p WHERE p.type = s.type
-        AND ${joined("identity", "i")} AND ${joined("service", "v")})`.execute(this.#ctx.store.db);
+      WHERE ${among} AND NOT ${ALLOWED}`.execute(this.#ctx.store.db);
     if (rows.length === 0) return 0;
     const ids = rows.map((row) => row.id);
     const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, sql`s.id = ANY (${ids}::text[])`));
@@ -124,14 +129,21 @@ export class Sessions {
     request: { readonly serviceId: string; readonly type: DialBind },
   ): Promise<SessionRow | undefined> {
     return db
-      .selectFrom("session")
-      .selectAll()
-      .where("api_session_id", "=", apiSessionId)
-      .where("service_id", "=", request.serviceId)
-      .where("type", "=", request.type)
+      .selectFrom("session as s")
+      .innerJoin("identity as i", "i.id", "s.identity_id")
+      .innerJoin("service as v", "v.id", "s.service_id")
+      .selectAll("s")
+      .where("s.api_session_id", "=", apiSessionId)
+      .where("s.service_id", "=", request.serviceId)
+      .where("s.type", "=", request.type)
+      .where(ALLOWED)
       .executeTakeFirst();
   }
 }
+
+/** "Policy allows the session `s` of the identity `i` for the service `v`"; administrators keep what they have. */
+const ALLOWED = sql<SqlBool>`(i.is_admin OR EXISTS (SELECT 1 FROM service_policy p WHERE p.type = s.type
+  AND ${joined("identity", "i")} AND ${joined("service", "v")}))`;
 
 /** "The policy `p` selects the joined row on this side." */
 function joined(side: string, alias: string) {
