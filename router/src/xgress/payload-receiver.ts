@@ -17,6 +17,9 @@ import type { Path } from "../forwarder/local-end.ts";
 import type { AckScheduler, AckSource } from "./ack-scheduler.ts";
 import type { XgressCounters } from "./counters.ts";
 
+/** The receive buffer counts data; payloads with little or none of it take memory all the same, up to so many times as much. */
+const FRAMES_PER_DATA = 2;
+
 export interface ReceiverParts {
   readonly circuitId: string;
   readonly isTerminator: boolean;
@@ -41,6 +44,7 @@ export class PayloadReceiver implements AckSource {
   readonly #handOut: (view: PayloadView) => boolean;
   readonly #buffer: ReceiveBuffer<KeptFrame>;
   readonly #held = new FrameQueue();
+  readonly #maxHeld: number;
   readonly #acks = new AckBatch();
   readonly #ackTemplate: AckTemplate;
   readonly #ackFrame: FrameView;
@@ -58,6 +62,7 @@ export class PayloadReceiver implements AckSource {
       // A sender learns how full this end is only by acknowledgements; what it has in flight until then is not dropped.
       rxBufferSize: parts.options.rxBufferSize + parts.options.txPortalMaxSize,
     });
+    this.#maxHeld = FRAMES_PER_DATA * (parts.options.rxBufferSize + parts.options.txPortalMaxSize);
     this.#ackTemplate = new AckTemplate(parts.circuitId, parts.isTerminator ? XgressFlag.Terminator : 0);
     const headersEnd = this.#ackTemplate.byteLength(0);
     this.#ackFrame = {
@@ -81,6 +86,10 @@ export class PayloadReceiver implements AckSource {
   /** Takes a payload that was read into `view` from `frame`. The view is used for those that follow it in order, too. */
   arrived(frame: FrameView, view: PayloadView): void {
     const { sequence, size, rtt } = view;
+    if (this.#held.bytes > this.#maxHeld) {
+      this.#counters.dropped++;
+      return;
+    }
     const arrival = this.#buffer.arrive(sequence, size);
     if (arrival === Arrival.NoRoom) {
       this.#counters.dropped++;

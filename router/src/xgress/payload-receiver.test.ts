@@ -1,0 +1,65 @@
+import {
+  type FrameView,
+  flowDefaults,
+  PayloadTemplate,
+  PayloadView,
+  payloadHeaders,
+  readPayload,
+} from "@sallyport/wire";
+import { expect, test } from "vitest";
+import { FramePool } from "../forwarder/frame-pool.ts";
+import { type LocalEnd, Path } from "../forwarder/local-end.ts";
+import { AckScheduler } from "./ack-scheduler.ts";
+import { xgressCounters } from "./counters.ts";
+import { PayloadReceiver } from "./payload-receiver.ts";
+
+const KIB = 1024;
+
+/** A receiver whose local side takes nothing. */
+function stuckReceiver() {
+  const end = { circuitId: "c", address: "a" } as unknown as LocalEnd;
+  const nowhere = { circuit: () => undefined, resolve: () => undefined, fault() {}, closed() {}, now: () => 0 };
+  const acks = new AckScheduler();
+  const counters = xgressCounters();
+  const receiver = new PayloadReceiver({
+    circuitId: "c",
+    isTerminator: false,
+    path: new Path(nowhere, end),
+    pool: new FramePool(),
+    options: { ...flowDefaults, rxBufferSize: 64 * KIB, txPortalMaxSize: 64 * KIB },
+    counters,
+    acks,
+    handOut: () => false,
+  });
+  return { receiver, counters, acks };
+}
+
+function payload(sequence: number, body: number, extra?: Buffer): FrameView {
+  const template = new PayloadTemplate("c");
+  const headersEnd = template.byteLength(0, extra);
+  const buffer = Buffer.alloc(headersEnd + body);
+  template.write(buffer, 0, 0, sequence, 0, 0, body, extra);
+  const where = { start: 0, headersStart: 20, headersEnd, bodyStart: headersEnd, end: buffer.length };
+  return { buffer, contentType: 1100, sequence: 0, carriesHeartbeat: false, ...where };
+}
+
+test.each([
+  ["without data", 0, undefined],
+  ["of one byte", 1, undefined],
+  ["without data but with large headers", 0, payloadHeaders({ uuid: Buffer.alloc(16 * KIB) })],
+])("payloads %s are held up to a bound, like others", (_what, body, extra) => {
+  const { receiver, counters, acks } = stuckReceiver();
+  const view = new PayloadView();
+  let bytes = 0;
+  for (let sequence = 0; sequence < 20_000; sequence++) {
+    const frame = payload(sequence, body, extra);
+    readPayload(frame, view);
+    const dropped = counters.dropped;
+    receiver.arrived(frame, view);
+    if (counters.dropped > dropped) break;
+    bytes += frame.end;
+  }
+  acks.close();
+  expect(counters.dropped).toBe(1);
+  expect(bytes).toBeLessThan(512 * KIB);
+});
