@@ -209,7 +209,7 @@ export interface TunnelService {
 
 export interface TunnelSessionRequest {
   readonly routerId: string;
-  /** As given by the router; may be empty or expired: then a new API session is made. */
+  /** As given by the router; may be empty, old or expired: then the one that lives is used, or a new one made. */
   readonly apiSessionId: string;
   readonly serviceName: string;
   readonly type: "Dial" | "Bind";
@@ -218,7 +218,7 @@ export interface TunnelSessionRequest {
 
 export interface TunnelSessionGrant extends SessionGrant {
   readonly sessionToken: string;
-  /** Only when a new one had to be made. */
+  /** Only when it is not the one that the router gave. */
   readonly newApiSession?: TunnelApiSession;
 }
 

@@ -188,6 +188,10 @@ describe("routers", () => {
     const bound = await c.fabricModel.openTunnelSession({ ...request, type: "Bind" });
     expect(bound).toMatchObject({ identityId: routerId, service: { name: "tunneled" } });
     expect(await c.fabricModel.openTunnelSession({ ...request, type: "Dial" })).toMatchObject({ denied: 14 });
+    // Refused or not, a router that names no API session is given the one there is.
+    expect(bound).toMatchObject({ newApiSession: { id: (opened as { id: string }).id } });
+    const sessions = await c.admin("GET", `/api-sessions?filter=${encodeURIComponent(`identity="${routerId}"`)}`);
+    expect(sessions.json.data).toHaveLength(1);
   });
 });
 

@@ -1,5 +1,4 @@
 import { ApiError } from "@sallyport/api";
-import { sql } from "kysely";
 import {
   type Denial,
   DenialCode,
@@ -16,7 +15,7 @@ import { circuitService } from "./fabric-terminators.ts";
 import { type IdentityRow, isDisabled } from "./identities.ts";
 import type { Model } from "./model.ts";
 import type { RouterRow } from "./routers.ts";
-import type { ServiceRow } from "./services.ts";
+import { configData, configsOfServices } from "./service-configs.ts";
 
 type TunnelPart = Pick<FabricModel, "openTunnelApiSession" | "tunnelServices" | "openTunnelSession">;
 
@@ -106,14 +105,17 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
         .where(grantedServices(grants, "service"))
         .orderBy("id")
         .execute();
-      const configs = await configsOf(found.identity.id, session?.config_types ?? [], rows);
+      const ids = rows.map((row) => row.id);
+      const types = session?.config_types ?? [];
+      const configs = await configsOfServices(db, ids, { identityId: found.identity.id, types });
+      const byService = Map.groupBy(configs, (config) => config.service_id);
       const services = rows.map(
         (row): TunnelService => ({
           id: row.id,
           name: row.name,
           permissions: permissionsOn(grants, row),
           encryptionRequired: row.encryption_required,
-          configJson: JSON.stringify(configs.get(row.id) ?? {}),
+          configJson: JSON.stringify(configData(byService.get(row.id) ?? [])),
           tagsJson: JSON.stringify(row.tags),
         }),
       );
@@ -126,14 +128,13 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
       const { identity, router } = found;
       const service = await model.services.findByIdOrName(db, request.serviceName);
       if (service === undefined) return { denied: DenialCode.InvalidService };
-      const present = await newest(identity.id);
-      const isUsable =
-        present !== undefined && present.id === request.apiSessionId && !model.apiSessions.isExpired(present);
-      const apiSession = isUsable ? present : await open(identity, request.remoteAddress, present?.config_types ?? []);
-      model.apiSessions.touch(apiSession.id);
       if (!(await mayUseRouter(db, identity, service, router))) {
         return { denied: DenialCode.InvalidEdgeRouterForSession };
       }
+      const present = await newest(identity.id);
+      const isAlive = present !== undefined && !model.apiSessions.isExpired(present);
+      const apiSession = isAlive ? present : await open(identity, request.remoteAddress, present?.config_types ?? []);
+      model.apiSessions.touch(apiSession.id);
       try {
         const session = await model.sessions.create(apiSession, identity, {
           serviceId: service.id,
@@ -145,7 +146,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
           apiSessionId: apiSession.id,
           service: circuitService(service),
           sessionToken: session.token,
-          ...(isUsable ? {} : { newApiSession: shown(identity, apiSession) }),
+          ...(apiSession.id === request.apiSessionId ? {} : { newApiSession: shown(identity, apiSession) }),
         };
       } catch (error) {
         if (error instanceof ApiError) return { denied: DenialCode.AccessDenied, message: error.message };
@@ -153,29 +154,6 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
       }
     },
   };
-
-  async function configsOf(
-    identityId: string,
-    types: readonly string[],
-    services: readonly ServiceRow[],
-  ): Promise<ReadonlyMap<string, Record<string, unknown>>> {
-    const ids = services.map((service) => service.id);
-    const asked = types.includes("all")
-      ? sql`true`
-      : sql`(t.id = ANY (${types}::text[]) OR t.name = ANY (${types}::text[]))`;
-    const { rows } = await sql<{ service_id: string; name: string; data: unknown }>`
-      SELECT u.service_id, t.name, c.data
-      FROM (SELECT service_id, config_id, 0 AS rank FROM service_config WHERE service_id = ANY (${ids}::text[])
-        UNION ALL SELECT service_id, config_id, 1 FROM identity_service_config
-          WHERE identity_id = ${identityId} AND service_id = ANY (${ids}::text[])) u
-      JOIN config c ON c.id = u.config_id JOIN config_type t ON t.id = c.config_type_id
-      WHERE ${asked} ORDER BY u.rank`.execute(db);
-    const configs = new Map<string, Record<string, unknown>>();
-    for (const { service_id, name, data } of rows) {
-      configs.set(service_id, { ...configs.get(service_id), [name]: data });
-    }
-    return configs;
-  }
 }
 
 function infoOf({ envInfo, sdkInfo }: TunnelClientInfo) {

@@ -1,9 +1,9 @@
 import type { configDetail, configTypeDetail, serviceDetail, terminatorDetail } from "@sallyport/api";
-import { sql } from "kysely";
 import type { z } from "zod";
 import { type Grant, permissionsOn } from "../../model/access.ts";
 import type { ConfigRow, ConfigTypeRow } from "../../model/configs.ts";
 import { namesOf } from "../../model/entity.ts";
+import { configData, configsOfServices } from "../../model/service-configs.ts";
 import type { ServiceRow } from "../../model/services.ts";
 import type { TerminatorRow } from "../../model/terminators.ts";
 import type { ApiDependencies } from "../dependencies.ts";
@@ -20,15 +20,6 @@ export interface Beholder {
   readonly configTypes: readonly string[];
 }
 
-interface ShownConfig {
-  service_id: string;
-  config_id: string;
-  type_name: string;
-  data: Record<string, unknown>;
-  is_asked: boolean;
-  is_override: boolean;
-}
-
 /** Services with their configs and what the beholder may do with them. */
 export async function renderServices(
   deps: ApiDependencies,
@@ -37,26 +28,17 @@ export async function renderServices(
 ): Promise<ServiceDetail[]> {
   if (rows.length === 0) return [];
   const ids = rows.map((row) => row.id);
-  const types = beholder.configTypes;
-  const asked = types.includes("all")
-    ? sql`true`
-    : sql`(t.id = ANY (${types}::text[]) OR t.name = ANY (${types}::text[]))`;
-  const { rows: configs } = await sql<ShownConfig>`
-    SELECT u.service_id, u.config_id, t.name AS type_name, u.is_override, ${asked} AS is_asked,
-      CASE WHEN ${asked} THEN c.data END AS data
-    FROM (SELECT service_id, config_id, false AS is_override FROM service_config WHERE service_id = ANY (${ids}::text[])
-      UNION ALL SELECT service_id, config_id, true FROM identity_service_config
-        WHERE identity_id = ${beholder.identityId} AND service_id = ANY (${ids}::text[])) u
-    JOIN config c ON c.id = u.config_id JOIN config_type t ON t.id = c.config_type_id
-    ORDER BY u.is_override, u.config_id`.execute(deps.ctx.store.db);
+  const configs = await configsOfServices(deps.ctx.store.db, ids, {
+    identityId: beholder.identityId,
+    types: beholder.configTypes,
+  });
   const byService = Map.groupBy(configs, (config) => config.service_id);
   return rows.map((row) => {
     const own = byService.get(row.id) ?? [];
     const permissions = permissionsOn(beholder.grants, row);
     return {
       ...baseOf("services", row),
-      // An identity's own config comes behind the service's and so replaces it.
-      config: Object.fromEntries(own.filter((c) => c.is_asked).map((c) => [c.type_name, c.data])),
+      config: configData(own),
       configs: own.filter((c) => !c.is_override).map((c) => c.config_id),
       encryptionRequired: row.encryption_required,
       maxIdleTimeMillis: Number(row.max_idle_time_millis),
