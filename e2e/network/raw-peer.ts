@@ -10,18 +10,39 @@ export interface RawPeerOptions {
   readonly alpn?: string;
 }
 
+/** Who a program had to do with. */
+export interface Stranger {
+  readonly address: string;
+  readonly since: number;
+}
+
+/** The program ended the TLS handshake. */
+export class HandshakeRefused extends Error implements Stranger {
+  readonly address: string;
+  readonly since: number;
+
+  constructor(who: Stranger, cause: unknown) {
+    super("the TLS handshake was refused", { cause });
+    this.address = who.address;
+    this.since = who.since;
+  }
+}
+
 /** The other end of a program's port, byte by byte: sends anything, and tells what came back and when it was over. */
 export class RawPeer {
   readonly socket: Socket;
   /** As the program sees us: `ip:port`. */
   readonly address: string;
+  /** `Date.now()` of the connection: the system gives the same port to others, before and after. */
+  readonly since: number;
   /** Resolves with everything that came, when the connection is gone. */
   readonly closed: Promise<Buffer>;
   #received: Buffer = Buffer.alloc(0);
 
-  private constructor(socket: Socket) {
+  private constructor(socket: Socket, who: Stranger) {
     this.socket = socket;
-    this.address = `127.0.0.1:${socket.localPort}`;
+    this.address = who.address;
+    this.since = who.since;
     socket.on("data", (chunk: Buffer) => {
       this.#received = Buffer.concat([this.#received, chunk]);
     });
@@ -29,12 +50,13 @@ export class RawPeer {
     this.closed = new Promise((resolve) => socket.once("close", () => resolve(this.#received)));
   }
 
-  /** Rejects when the TLS handshake fails; the error's `peer` says who we were. */
+  /** @throws HandshakeRefused when the TLS handshake fails */
   static async connect(port: number, o: RawPeerOptions = {}): Promise<RawPeer> {
+    const since = Date.now();
     const raw = connectTcp({ host: "127.0.0.1", port });
     await once(raw, "connect");
-    if (o.isPlain === true) return new RawPeer(raw);
-    const peer = `127.0.0.1:${raw.localPort}`;
+    const who = { address: `127.0.0.1:${raw.localPort}`, since };
+    if (o.isPlain === true) return new RawPeer(raw, who);
     const socket = connectTls({
       socket: raw,
       rejectUnauthorized: false,
@@ -45,9 +67,9 @@ export class RawPeer {
     try {
       await once(socket, "secureConnect");
     } catch (error) {
-      throw Object.assign(error as Error, { peer });
+      throw new HandshakeRefused(who, error);
     }
-    return new RawPeer(socket);
+    return new RawPeer(socket, who);
   }
 
   get received(): Buffer {

@@ -136,7 +136,7 @@ describe("a controller that was killed", { timeout: 90_000 }, () => {
     expect(await terminatorsOf(echo.id)).toHaveLength(1);
   });
 
-  it("lets nobody in who logged in only before, if the session was ended meanwhile", async () => {
+  it("remembers, when it is back, which sessions were ended: their owners log in again", async () => {
     const [session] = await apiSessionsOf("echo-client");
     await network.management.deleteAPISessions({ params: { id: session! } });
     const fresh = await load(echo.clientFile);
