@@ -1,5 +1,6 @@
 import type { Logger } from "@sallyport/wire";
 import pg from "pg";
+import { CONNECTION_LIMITS } from "./connection-limits.ts";
 
 const CHANNEL = "sallyport_change";
 const COALESCE_MS = 25;
@@ -28,7 +29,7 @@ export class ChangeHints {
   }
 
   async start(): Promise<void> {
-    const client = new pg.Client({ ...this.#config, application_name: "sallyport change hints" });
+    const client = new pg.Client({ ...this.#config, ...CONNECTION_LIMITS, application_name: "sallyport change hints" });
     client.on("error", (error) => this.#lost(client, error));
     client.on("end", () => this.#lost(client, undefined));
     client.on("notification", (hint) => {

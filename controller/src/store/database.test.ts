@@ -52,7 +52,8 @@ describe("a store", () => {
         await sql`UPDATE setting SET value = to_jsonb((value #>> '{}')::int + 1) WHERE name = ${second}`.execute(trx);
       });
     await Promise.all([inOrder("a", "b"), inOrder("b", "a")]);
-    expect(tries).toBe(3);
+    // The one that gave way may have to do so again.
+    expect(tries).toBeGreaterThanOrEqual(3);
     const rows = await store.db.selectFrom("setting").select("value").where("name", "in", ["a", "b"]).execute();
     expect(rows.map((row) => row.value)).toEqual([2, 2]);
   });

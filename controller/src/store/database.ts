@@ -3,6 +3,7 @@ import { Kysely, PostgresDialect, type Transaction } from "kysely";
 import pg from "pg";
 import { ChangeHints } from "./change-hints.ts";
 import { ChangeLog } from "./change-log.ts";
+import { CONNECTION_LIMITS } from "./connection-limits.ts";
 import { type EmbeddedOptions, EmbeddedPostgres } from "./embedded.ts";
 import type { EngineTables } from "./engine-tables.ts";
 import { type DatabaseHeldError, HolderLock, requireUnheld } from "./holder-lock.ts";
@@ -72,8 +73,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     }
     const pool = new pg.Pool({
       ...connection,
+      ...CONNECTION_LIMITS,
       max: options.poolSize ?? 16,
-      keepAlive: true,
       application_name: "sallyport",
     });
     pool.on("error", (error) => log.warn({ error: error.message }, "an idle connection to the database was lost"));
@@ -109,7 +110,7 @@ async function reach(options: StoreOptions, stops: (() => Promise<unknown>)[]): 
     return server.connection;
   }
   const config = connection ?? { connectionString: url ?? "" };
-  const client = new pg.Client({ ...config, connectionTimeoutMillis: 10_000 });
+  const client = new pg.Client({ ...config, ...CONNECTION_LIMITS });
   client.on("error", () => undefined);
   try {
     await client.connect();

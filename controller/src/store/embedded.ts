@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { chmod, chown, lstat, mkdir, readdir, rm, stat, writeFile } from "node:fs/promises";
@@ -87,7 +87,7 @@ export class EmbeddedPostgres {
   readonly #binaries: string;
   readonly #user: PostgresUser | undefined;
   readonly #socketDir: string;
-  #child: ChildProcess | undefined;
+  #child: ChildProcessWithoutNullStreams | undefined;
   #stopping = false;
   #restart: Promise<void> | undefined;
 
@@ -130,7 +130,7 @@ export class EmbeddedPostgres {
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
       const ended = once(child, "exit");
-      child.stdin?.end();
+      child.stdin.end();
       const inTime = await Promise.race([ended.then(() => true), delay(STOP_LIMIT_MS, false, { ref: false })]);
       if (!inTime) {
         this.#options.log.warn(
@@ -158,7 +158,7 @@ export class EmbeddedPostgres {
     const args = ["--pgdata", dir, "--username", SUPERUSER, "--encoding", "UTF8", "--locale", "C", "--data-checksums"];
     const child = this.#spawn(join(this.#binaries, "initdb"), [...args, "--auth", "peer", "--no-instructions"]);
     const output: string[] = [];
-    for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => output.push(String(chunk)));
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => output.push(String(chunk)));
     const [code] = (await once(child, "close")) as [number | null];
     if (code !== 0) {
       throw new EmbeddedPostgresError(
@@ -227,7 +227,7 @@ export class EmbeddedPostgres {
     const complaints: string[] = [];
     let ready = false;
     const outcome = await new Promise<string | undefined>((answer) => {
-      const lines = createInterface({ input: child.stderr ?? process.stdin });
+      const lines = createInterface({ input: child.stderr });
       lines.on("line", (line) => {
         this.#report(line);
         if (!ready && /^(FATAL|PANIC|ERROR|HINT|DETAIL)/.test(line)) complaints.push(line);
@@ -236,7 +236,7 @@ export class EmbeddedPostgres {
           answer(undefined);
         }
       });
-      child.stdout?.resume();
+      child.stdout.resume();
       child.once("error", (error) => answer(error.message));
       child.once("close", (code) => {
         answer(complaints.join(" ") || `it ended with status ${code}`);
@@ -273,7 +273,7 @@ export class EmbeddedPostgres {
     else this.#options.log.debug(fields, text);
   }
 
-  #spawn(program: string, args: string[]): ChildProcess {
+  #spawn(program: string, args: string[]): ChildProcessWithoutNullStreams {
     const identity = this.#user ? { uid: this.#user.uid, gid: this.#user.gid } : {};
     return spawn(program, args, {
       ...identity,

@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "@sallyport/wire";
 import pg from "pg";
+import { CONNECTION_LIMITS } from "./connection-limits.ts";
 
 /** Another controller works on this database. The message names it. */
 export class DatabaseHeldError extends Error {
@@ -69,8 +70,8 @@ export class HolderLock {
     const { connection, name, patienceMs = 3_000 } = this.#options;
     const client = new pg.Client({
       ...connection,
+      ...CONNECTION_LIMITS,
       application_name: (NAME_PREFIX + (name ?? `on ${hostname()}, process ${process.pid}`)).slice(0, LONGEST_NAME),
-      keepAlive: true,
     });
     client.on("error", (error) => this.#lost(client, error));
     client.on("end", () => this.#lost(client, undefined));

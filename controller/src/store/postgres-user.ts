@@ -1,5 +1,10 @@
 import { readFile } from "node:fs/promises";
 
+/** Nobody on this system can run the embedded PostgreSQL. */
+export class PostgresUserError extends Error {
+  override name = "PostgresUserError";
+}
+
 /** The operating system's user under which the embedded PostgreSQL runs. */
 export interface PostgresUser {
   name: string;
@@ -25,7 +30,7 @@ export async function postgresUser(wanted?: string): Promise<PostgresUser | unde
     const user = users.find((candidate) => candidate.name === name);
     if (user) return user;
   }
-  throw new Error(
+  throw new PostgresUserError(
     `the controller runs as root, and PostgreSQL refuses to: none of the users ${names.join(", ")} exists. ` +
       "Create one, run the controller as another user, or give a database URL",
   );
