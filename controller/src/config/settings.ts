@@ -1,6 +1,6 @@
 import { dirname, resolve } from "node:path";
 import { type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
-import { DEFAULT_FABRIC_OPTIONS, type FabricOptions } from "../fabric/options.ts";
+import type { FabricSettings } from "../fabric/options.ts";
 import type { ModelSettings } from "../model/context.ts";
 import { DEFAULT_LIFETIMES, type Lifetimes } from "../pki/pki.ts";
 import type { StoreOptions } from "../store/database.ts";
@@ -23,9 +23,8 @@ export function modelSettings(config: ControllerConfig): ModelSettings {
   };
 }
 
-export function fabricOptions({ network }: ControllerConfig): FabricOptions {
+export function fabricOptions({ network }: ControllerConfig): FabricSettings {
   return {
-    ...DEFAULT_FABRIC_OPTIONS,
     createCircuitRetries: network.createCircuitRetries,
     routeTimeoutMs: network.routeTimeoutSeconds * 1_000,
     cycleMs: network.cycleSeconds * 1_000,

@@ -219,13 +219,16 @@ export class CircuitMessages {
   /** A router has circuits without traffic and asks whether they still exist. */
   async #confirm(router: RouterConnection, body: ctrlPb.CircuitConfirmation): Promise<void> {
     const { circuits, exchange, model } = this.#parts;
+    const services = new Map<string, CircuitService | undefined>();
     for (const circuitId of body.circuitIds) {
       const circuit = circuits.get(circuitId);
       if (circuit === undefined || !this.#concerns(router, circuitId)) {
         exchange.unroute(router.id, circuitId, true);
         continue;
       }
-      const service = await model.findService(circuit.serviceId);
+      const { serviceId } = circuit;
+      if (!services.has(serviceId)) services.set(serviceId, await model.findService(serviceId));
+      const service = services.get(serviceId);
       const idleNs = body.idleTimes[circuitId];
       if (service === undefined) {
         circuits.end(circuitId, true, "the service was deleted");

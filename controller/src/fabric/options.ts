@@ -1,5 +1,5 @@
-/** Settings of the fabric, the controller file's `network` section. Durations in milliseconds. Source: docs/protocol/fabric.md, "Settings". */
-export interface FabricOptions {
+/** What an operator sets in the section `network` of controller.yml. Durations in milliseconds. Source: docs/protocol/fabric.md, "Settings". */
+export interface FabricSettings {
   /** Total number of attempts for one circuit. */
   readonly createCircuitRetries: number;
   /** Wait for the answers of one attempt, and the deadline of a whole circuit request. */
@@ -11,12 +11,16 @@ export interface FabricOptions {
   readonly initialLinkLatencyMs: number;
   /** Window in which a router may replace its own live channel only {@link FabricOptions.maxTakeovers} times. */
   readonly routerConnectChurnLimitMs: number;
-  readonly maxTakeovers: number;
-  /** How long links and circuits of a router are kept after its control channel ended. */
-  readonly reconnectGraceMs: number;
   readonly rerouteFraction: number;
   readonly rerouteCap: number;
   readonly minCostDelta: number;
+}
+
+/** The settings, and constants of which only tests take others. */
+export interface FabricOptions extends FabricSettings {
+  readonly maxTakeovers: number;
+  /** How long links and circuits of a router are kept after its control channel ended. */
+  readonly reconnectGraceMs: number;
   /** How long {@link Fabric.announceApiSession} waits for a slow router. */
   readonly announceTimeoutMs: number;
   /** Control channels of routers that answer no heartbeat for so long are closed. */

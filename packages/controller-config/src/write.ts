@@ -70,7 +70,7 @@ certificates:
   # session: 12h
 
 network:
-  # Attempts for one circuit, and how long to wait for the routers in each.
+  # Attempts for one circuit, and how long to wait for the routers in each of them.
   # createCircuitRetries: 2
   # routeTimeoutSeconds: 10
   # How often circuits are looked at for better paths.
@@ -79,7 +79,7 @@ network:
   # minRouterCost: 10
   # Latency assumed for each end of a new link until it is measured.
   # initialLinkLatency: 65s
-  # A router that is connected for less than this is not replaced by a second one with its id.
+  # Within this time a router may take the place of its own connection three times, and not more often.
   # routerConnectChurnLimit: 1m
   smart:
     # Per cycle at most this part of all circuits, and at most so many, move to a path that is better by at least minCostDelta.
