@@ -88,6 +88,15 @@ describe("a request", () => {
     channel.close();
   });
 
+  test("that no peer would take is refused here, and the channel stays", async () => {
+    const channel = await dial();
+    const tooLarge = { contentType: ECHO, headers: new Headers().set(1000, Buffer.alloc(65_536)) };
+    await expect(channel.request(tooLarge)).rejects.toMatchObject({ code: "MESSAGE_TOO_LARGE" });
+    expect(() => channel.send(tooLarge)).toThrow("at most 65536");
+    expect((await channel.request({ contentType: ECHO, body: Buffer.from("x") })).body.toString()).toBe("x");
+    channel.close();
+  });
+
   test("ends with its signal", async () => {
     bind = () => {};
     const channel = await dial();

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { BaseHeader, BaseType, reflectedHeaders } from "./catalogue/base.ts";
 import type { Channel, ChannelLimits, HeartbeatOptions, MessageHandler, RequestOptions, Underlay } from "./channel.ts";
-import { ChannelClosedError, ProtocolError } from "./errors.ts";
+import { ChannelClosedError, ProtocolError, WireError } from "./errors.ts";
 import { DEFAULT_LIMITS, type FrameLimits, type FrameView } from "./frame.ts";
 import { Headers, scanHeaderBlock } from "./headers.ts";
 import { Heartbeats } from "./heartbeat.ts";
@@ -296,6 +296,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   }
 
   #write(out: Outgoing, sequence: number, via?: Underlay): void {
+    this.#assertAcceptable(out);
     const underlay = via ?? this.#defaults()[0];
     if (this.#isClosed || underlay === undefined) {
       throw this.#closedError();
@@ -303,6 +304,16 @@ export class MessageChannel implements Channel, UnderlayOwner {
     const { output } = underlay;
     const offset = output.reserve(frameLengthOf(out));
     writeMessage(output.slab, offset, out, sequence);
+  }
+
+  /** Larger header blocks end the whole channel at the other end: such a message is refused where only its sender fails. */
+  #assertAcceptable({ contentType, headers }: Outgoing): void {
+    const length = headers?.byteLength ?? 0;
+    if (length <= DEFAULT_LIMITS.maxHeaders) return;
+    throw new WireError(
+      "MESSAGE_TOO_LARGE",
+      `a message of type ${contentType} has ${length} bytes of headers, at most ${DEFAULT_LIMITS.maxHeaders} can be sent`,
+    );
   }
 
   #closedError(): ChannelClosedError {

@@ -14,7 +14,7 @@ import { FaultKind } from "../forwarder/fault-reports.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { Xgress } from "../xgress/xgress.ts";
 import { EdgeConnection } from "./edge-connection.ts";
-import { INVALID_SESSION, NO_CONTROLLER_FOR_CIRCUIT, stateClosedFor } from "./edge-messages.ts";
+import { INVALID_SESSION, MAX_SESSION_TOKEN, NO_CONTROLLER_FOR_CIRCUIT, stateClosedFor } from "./edge-messages.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
 
 /** Headers of Connect that travel to the hosting side under the same number. */
@@ -65,7 +65,8 @@ export class Connector {
     if (sdk.isTaken(connId)) return `connection id ${connId} is already in use on this channel`;
     if (!this.#control.isConnected()) return NO_CONTROLLER_FOR_CIRCUIT;
     if (sdk.connecting >= MAX_CONNECTING) return `${MAX_CONNECTING} dials of this client are waiting; try again later`;
-    return this.#control.wasSessionRemoved(sessionToken) ? INVALID_SESSION : undefined;
+    const isNone = sessionToken.length > MAX_SESSION_TOKEN || this.#control.wasSessionRemoved(sessionToken);
+    return isNone ? INVALID_SESSION : undefined;
   }
 
   #create(sdk: SdkChannel, message: Message, sessionToken: string, signal: AbortSignal): Promise<CircuitCreated> {

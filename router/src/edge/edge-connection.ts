@@ -10,6 +10,8 @@ import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "./trace-rou
 const HEADER = 8;
 const CONN_ID_LENGTH = HEADER + 4;
 const FLAGS_LENGTH = HEADER + 4;
+/** A longer trace id is none and stays behind: with the headers of a payload it could make a frame that a link refuses. */
+const MAX_UUID = 64;
 
 /**
  * One circuit as an SDK sees it: Data messages on a connection id of its channel. One Data message is one payload and
@@ -45,7 +47,7 @@ export class EdgeConnection implements LocalPort, Waiter {
       const key = b.readInt32LE(p);
       const length = b.readInt32LE(p + 4);
       if (key === EdgeHeader.Flags && length === 4) edgeFlags = b.readInt32LE(p + HEADER);
-      else if (key === EdgeHeader.Uuid) {
+      else if (key === EdgeHeader.Uuid && length <= MAX_UUID) {
         uuidStart = p + HEADER;
         uuidEnd = uuidStart + length;
       }

@@ -6,6 +6,9 @@ export const NO_CONTROLLER_FOR_CIRCUIT = "no controller available, cannot create
 export const NO_CONTROLLER_FOR_TERMINATOR = "no controller available, cannot create terminator";
 export const SESSION_ENDED = "session ended";
 
+/** Bytes of a session token at most. Longer ones, JWTs included, are none, and would not fit into what controllers are asked. */
+export const MAX_SESSION_TOKEN = 16_384;
+
 /** The end of a connection or listener, or the refusal of one; the text is never empty because clients read meaning into that. */
 export function stateClosed(connId: number, text: string): Outgoing {
   return {

@@ -1,4 +1,4 @@
-import { EdgeType } from "@sallyport/wire";
+import { EdgeHeader, EdgeType, Headers } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { TestSdk } from "../testing/test-sdk.ts";
@@ -39,4 +39,38 @@ test("an SDK has so many listeners and no more, until it gives one up; others ar
   greedy.unbind(first);
   await closed;
   await greedy.bind("bind-4");
+});
+
+test("what one SDK sends in headers never makes a frame that a link refuses", async () => {
+  const second = await network.addRouter("r2");
+  const host = await TestSdk.connect(second.port.port, await network.client("host"));
+  const dialer = await client("dialer");
+  sdks.push(host);
+  const link = await network.link(router, second);
+  network.sessions.set("bind", { service: "s", type: "Bind" });
+  network.sessions.set("dial", { service: "s", type: "Dial" });
+  await host.bind("bind");
+  const received = Promise.withResolvers<string>();
+  host.onConnection = (connection) => {
+    connection.onData = (buffer, start, end) => {
+      if (end > start) received.resolve(buffer.toString("utf8", start, end));
+    };
+  };
+  const connection = await dialer.connect("dial");
+  connection.send(Buffer.alloc(0), undefined, Buffer.alloc(65_500));
+  const trace = new Headers()
+    .setU32(EdgeHeader.ConnId, connection.connId)
+    .set(EdgeHeader.TraceError, Buffer.alloc(65_500, "x"));
+  dialer.channel.send({ contentType: EdgeType.TraceRouteResponse, headers: trace });
+  connection.send(Buffer.from("still there"));
+  expect(await Promise.race([received.promise, link.accepted.closed])).toBe("still there");
+});
+
+test("a session token of a length that none has is refused without asking anybody", async () => {
+  const sdk = await client("alice");
+  const token = "x".repeat(100_000);
+  for (const { answer } of [await sdk.requestConnect(token), await sdk.requestBind(token)]) {
+    expect([answer.contentType, answer.body.toString()]).toEqual([EdgeType.StateClosed, "Invalid Session"]);
+  }
+  expect(router.edge.bindings).toBe(0);
 });

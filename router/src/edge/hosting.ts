@@ -18,6 +18,7 @@ import {
 import type { Binding } from "./binding.ts";
 import {
   INVALID_SESSION,
+  MAX_SESSION_TOKEN,
   NO_CONTROLLER_FOR_TERMINATOR,
   SESSION_ENDED,
   stateClosed,
@@ -67,7 +68,7 @@ export class Hosting {
       sdk.send(stateClosedFor(message, connId, NO_CONTROLLER_FOR_TERMINATOR));
       return;
     }
-    if (this.#control.wasSessionRemoved(sessionToken)) {
+    if (sessionToken.length > MAX_SESSION_TOKEN || this.#control.wasSessionRemoved(sessionToken)) {
       sdk.send(stateClosedFor(message, connId, INVALID_SESSION));
       return;
     }

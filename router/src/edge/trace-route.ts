@@ -12,6 +12,7 @@ import type { ControlMessage } from "../forwarder/control-message.ts";
 
 /** What this kind of hop calls itself in an answer. */
 const HOP_TYPE = "xgress/edge";
+const MAX_TEXT = 1_024;
 
 /** A trace route of an SDK, as the control message that follows the circuit; `undefined` when it ends at this hop. */
 export function traceFromSdk(message: Message, circuitId: string): ControlMessage | undefined {
@@ -73,16 +74,21 @@ export function traceRequestToSdk(connId: number, message: ControlMessage): Outg
   return { contentType: EdgeType.TraceRoute, headers };
 }
 
+/** Texts of SDKs travel over links that refuse large frames. */
+function shortText(headers: Headers, key: number): string | undefined {
+  return headers.getString(key)?.slice(0, MAX_TEXT);
+}
+
 /** An SDK's answer to a trace route, as the control message that goes back along the circuit. */
 export function traceResponseFromSdk(message: Message, circuitId: string): ControlMessage {
   const from = message.headers;
   const headers = new Headers()
     .setU32(TraceHeader.HopCount, from.getU32(EdgeHeader.TraceHopCount) ?? 0)
-    .setString(TraceHeader.HopType, from.getString(EdgeHeader.TraceHopType) ?? "")
-    .setString(TraceHeader.HopId, from.getString(EdgeHeader.TraceHopId) ?? "")
+    .setString(TraceHeader.HopType, shortText(from, EdgeHeader.TraceHopType) ?? "")
+    .setString(TraceHeader.HopId, shortText(from, EdgeHeader.TraceHopId) ?? "")
     .setU64(TraceHeader.Timestamp, from.getU64(EdgeHeader.Timestamp) ?? 0n)
     .setU32(TraceHeader.UserValue, from.getU32(EdgeHeader.TraceSourceRequestId) ?? 0);
-  const error = from.getString(EdgeHeader.TraceError);
+  const error = shortText(from, EdgeHeader.TraceError);
   if (error !== undefined) headers.setString(TraceHeader.Error, error);
   return { kind: XgressControl.TraceRouteResponse, circuitId, headers };
 }

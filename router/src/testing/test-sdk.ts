@@ -157,6 +157,10 @@ export class TestSdk {
     return connId;
   }
 
+  unbind(connId: number): void {
+    this.channel.send({ contentType: EdgeType.Unbind, headers: new Headers().setU32(EdgeHeader.ConnId, connId) });
+  }
+
   /** The oldest message not yet asked for. */
   async nextMessage(): Promise<Message> {
     if (this.messages.length === 0) await once(this.events, "message");
