@@ -47,10 +47,17 @@ function within(value: number | undefined, min?: number, max?: number): number |
   return value;
 }
 
+/** Timers that are to wait longer fire at once: 24.8 days, and what is longer is taken for it. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+const waitable = (ms: number | undefined): number | undefined =>
+  ms === undefined ? undefined : Math.min(ms, LONGEST_MS);
+
 export const integer = (o: { min?: number; max?: number; unit?: string } = {}) =>
   scalar<number, number>(`an integer${bounds(o.min, o.max)}${o.unit === undefined ? "" : ` (${o.unit})`}`, (input) => {
     const value = within(numberOf(input), o.min, o.max);
-    return Number.isSafeInteger(value) ? value : undefined;
+    if (!Number.isSafeInteger(value)) return undefined;
+    return o.unit === "ms" ? waitable(value) : value;
   });
 
 export const decimal = (o: { min?: number; max?: number } = {}) =>
@@ -72,13 +79,13 @@ const durationOf = (input: unknown): number | undefined => {
 export const duration = (o: { min?: number; max?: number } = {}) =>
   scalar<string, number>(
     `a duration with a unit, such as 5s or 1m30s${bounds(o.min, o.max, formatDuration).replace(/^ /, ", ")}`,
-    (input) => within(durationOf(input), o.min, o.max),
+    (input) => waitable(within(durationOf(input), o.min, o.max)),
   );
 
 /** Either a duration text or a number of milliseconds. */
 export const durationOrMs = (o: { min?: number }) =>
   scalar<string | number, number>(`a duration or milliseconds${bounds(o.min, undefined, formatDuration)}`, (input) =>
-    within(numberOf(input) ?? durationOf(input), o.min),
+    waitable(within(numberOf(input) ?? durationOf(input), o.min)),
   );
 
 export const oneOf = <const T extends string>(...choices: readonly T[]) =>

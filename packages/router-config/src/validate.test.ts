@@ -89,6 +89,11 @@ describe("forms that mean the same", () => {
     expect(config.link?.listeners[0]).toMatchObject({ advertiseText: "tls:r1.example:6000", groups: ["a"] });
   });
 
+  it("takes times that no timer can wait for as the longest one can", () => {
+    const { config } = read("metrics: { reportInterval: 10000h }\nforwarder: { faultTxInterval: 9007199254740991 }");
+    expect([config.metrics.reportInterval, config.forwarder.faultTxInterval]).toEqual([2 ** 31 - 1, 2 ** 31 - 1]);
+  });
+
   it("takes endpoint before endpoints, and csr of the root before that of edge", () => {
     const { config } = parseRouterConfig(
       `v: 3

@@ -53,16 +53,16 @@ export function parseCommand(args: readonly string[]): Command {
       if (values.controller === undefined || values.host === undefined) {
         return { name: "help", problem: "create-config needs --controller and --host" };
       }
-      return {
-        name,
-        routerName: target,
-        controller: values.controller,
-        host: values.host,
-        port: Number(values.port ?? "3022"),
-      };
+      return createCommand(target, values.controller, values.host, values.port ?? "3022");
     default:
       return { name: "help", problem: `there is no command ${name}` };
   }
+}
+
+function createCommand(routerName: string, controller: string, host: string, port: string): Command {
+  const isPort = /^\d{1,5}$/.test(port) && Number(port) > 0 && Number(port) < 65_536;
+  if (!isPort) return { name: "help", problem: `--port expects a number from 1 to 65535, found ${port}` };
+  return { name: "create-config", routerName, controller, host, port: Number(port) };
 }
 
 function parse(args: readonly string[]) {

@@ -36,6 +36,10 @@ describe("the command line", () => {
     [["run"], "run takes exactly one argument"],
     [["run", "a", "b"], "run takes exactly one argument"],
     [["fly", "r.yml"], "there is no command fly"],
+    [
+      ["create-config", "r", "--controller", "tls:c:1", "--host", "h", "--port", "http"],
+      "--port expects a number from 1 to 65535, found http",
+    ],
   ])("%j is explained", (args, problem) => {
     expect(parseCommand(args)).toEqual({ name: "help", problem });
   });
