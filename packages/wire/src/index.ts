@@ -65,6 +65,7 @@ export type { Output } from "./output.ts";
 export { type Peer, peerOf, remoteAddress } from "./peer.ts";
 export { ReconnectingDialer, type ReconnectOptions } from "./reconnect.ts";
 export { covers } from "./server-certificates.ts";
+export { Slab } from "./slab.ts";
 export { TlsPort, type TlsPortOptions, type TlsPortUser } from "./tls-port.ts";
 export { type LeafTrust, verifyLeaf } from "./trust.ts";
 export { PROTOCOL_VERSION, parseVersionInfo, type VersionInfo, versionInfo } from "./version.ts";

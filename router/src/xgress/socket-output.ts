@@ -1,17 +1,10 @@
 import type { Socket } from "node:net";
+import { Slab } from "@sallyport/wire";
 
-const SLAB_SIZE = 256 * 1024;
 const FLUSH_AT = 64 * 1024;
 const FULL_AT = 512 * 1024;
 const DRAINED_AT = 128 * 1024;
-const KEPT_SLABS = 32;
 
-interface Slab {
-  readonly buffer: Buffer;
-  references: number;
-}
-
-const free: Slab[] = [];
 let dirty: SocketOutput[] = [];
 
 function flushDirty(): void {
@@ -71,12 +64,12 @@ export class SocketOutput {
     if (slab === undefined || length === 0) return;
     const run = slab.buffer.subarray(this.#runStart, this.#at);
     this.#runStart = this.#at;
-    slab.references++;
+    slab.retain();
     this.#socket.write(run, () => this.#written(slab, length));
   }
 
   #written(slab: Slab, length: number): void {
-    release(slab);
+    slab.release();
     this.#pending -= length;
     if (this.#pending === 0) this.#letGo();
     if (this.#full && this.#pending <= DRAINED_AT) {
@@ -88,23 +81,13 @@ export class SocketOutput {
   #roll(length: number): void {
     this.#writeRun();
     this.#letGo();
-    this.#slab = (length <= SLAB_SIZE ? free.pop() : undefined) ?? newSlab(Math.max(SLAB_SIZE, length));
-    this.#slab.references = 1;
+    this.#slab = Slab.take(length);
   }
 
   #letGo(): void {
-    if (this.#slab !== undefined) release(this.#slab);
+    this.#slab?.release();
     this.#slab = undefined;
     this.#runStart = 0;
     this.#at = 0;
   }
-}
-
-function newSlab(size: number): Slab {
-  return { buffer: Buffer.allocUnsafeSlow(size), references: 1 };
-}
-
-function release(slab: Slab): void {
-  slab.references--;
-  if (slab.references === 0 && slab.buffer.length === SLAB_SIZE && free.length < KEPT_SLABS) free.push(slab);
 }
