@@ -1,35 +1,25 @@
 import { dirname, join, resolve } from "node:path";
 import type { EdgeListenerConfig, RouterConfig } from "@sallyport/router-config";
-import {
-  type Address,
-  ControlHello,
-  ctrlPb,
-  encodeControl,
-  formatAddress,
-  Headers,
-  type Logger,
-  TlsPort,
-  versionInfo,
-} from "@sallyport/wire";
+import { type Address, formatAddress, type Logger, TlsPort } from "@sallyport/wire";
 import { uncoveredHosts } from "./config/advertise.ts";
 import { edgeOptions, forwarderOptions, xgressOptions } from "./config/forwarding.ts";
 import { inactiveSettings } from "./config/inactive.ts";
 import { interfaceOf, resolveBind } from "./config/network-interfaces.ts";
-import { redacted } from "./config/redacted.ts";
 import { RouterIdentity } from "./config/router-identity.ts";
 import { CertificateRenewal } from "./control/certificate-renewal.ts";
 import { Control } from "./control/control.ts";
 import { ControllerAddresses } from "./control/controller-addresses.ts";
 import { Controllers } from "./control/controllers.ts";
 import { readEndpointsFile } from "./control/endpoints-file.ts";
-import { ControlError } from "./control/errors.ts";
+import { firstController } from "./control/first-controller.ts";
 import { InterfaceReports } from "./control/interface-reports.ts";
+import { helloHeaders } from "./control/router-hello.ts";
 import { handleRoutes } from "./control/routes.ts";
 import { type Edge, type EdgePort, startEdge } from "./edge/edge-listener.ts";
 import { Forwarder } from "./forwarder/forwarder.ts";
+import { inspectors } from "./inspectors.ts";
 import { acceptLinks } from "./link/link-accept.ts";
 import { LinkControl } from "./link/link-control.ts";
-import { inspectLinks } from "./link/link-inspection.ts";
 import { LinkManager, type ResolvedDialer } from "./link/link-manager.ts";
 import { DataPathMeters } from "./metrics/data-path-meters.ts";
 import { MetricsReporter } from "./metrics/metrics-reporter.ts";
@@ -215,7 +205,7 @@ async function assemble(
   });
   const reporter = metrics.reporter;
   stops.push(() => reporter.close());
-  inspectors(o, control, links, forwarder, reporter);
+  inspectors(control.inspection, { config, links, forwarder, reporter });
 
   const ports = new Map<string, TlsPort>();
   const portOf = async (address: Address): Promise<TlsPort> => {
@@ -301,7 +291,9 @@ async function assemble(
     extendNow: o.extend === true,
   });
   stops.push(() => renewal.close());
-  const online = firstController(controllers, config.ctrl.startupTimeout, stops);
+  const waiting = new AbortController();
+  stops.push(() => waiting.abort());
+  const online = firstController(controllers, config.ctrl.startupTimeout, waiting.signal);
   online.then(
     () => renewal.start(),
     () => {},
@@ -339,76 +331,4 @@ function resolveDialers(config: RouterConfig, listenerBindings: readonly string[
     const only = dialers.length === 1 && listenerBindings.length === 1;
     return { ...rest, bindingName: only ? (listenerBindings[0] ?? "") : "" };
   });
-}
-
-function helloHeaders(
-  listeners: readonly {
-    advertiseText: string;
-    bind: Address;
-    costTags: string[];
-    groups: string[];
-    localBinding: string;
-  }[],
-): Headers {
-  const headers = new Headers().setString(ControlHello.Version, versionInfo());
-  if (listeners.length > 0) {
-    const body = encodeControl(ctrlPb.ListenersSchema, {
-      listeners: listeners.map((listener) => ({
-        address: listener.advertiseText,
-        protocol: listener.bind.protocol,
-        costTags: listener.costTags,
-        groups: listener.groups,
-        localBinding: listener.localBinding,
-      })),
-    });
-    headers.set(ControlHello.Listeners, body);
-  }
-  const capabilities = [ctrlPb.RouterCapability.LinkManagement];
-  return headers.set(ControlHello.RouterMetadata, encodeControl(ctrlPb.RouterMetadataSchema, { capabilities }));
-}
-
-function firstController(
-  controllers: Controllers,
-  timeoutMs: number,
-  stops: (() => void | Promise<void>)[],
-): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer =
-      timeoutMs === 0
-        ? undefined
-        : setTimeout(
-            () =>
-              reject(
-                new ControlError(
-                  "STARTUP_TIMEOUT",
-                  `no controller was reached within ${timeoutMs / 1000} s (ctrl.startupTimeout)`,
-                ),
-              ),
-            timeoutMs,
-          );
-    stops.push(() => clearTimeout(timer));
-    controllers.onConnected(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
-}
-
-function inspectors(
-  o: RouterOptions,
-  control: Control,
-  links: LinkManager,
-  forwarder: Forwarder,
-  reporter: MetricsReporter,
-): void {
-  const { inspection } = control;
-  inspection.register("links", () => inspectLinks(links));
-  inspection.register("config", () => redacted(o.config));
-  inspection.register("metrics*", () => reporter.message(Date.now()));
-  inspection.register("router-circuits", () => ({
-    circuits: Object.fromEntries(forwarder.circuitIds().map((id) => [id, forwarder.inspectCircuit(id)])),
-  }));
-  const circuit = (name: string) => forwarder.inspectCircuit(name.slice(name.indexOf(":") + 1));
-  inspection.register("circuit:*", circuit);
-  inspection.register("circuitandstacks:*", circuit);
 }

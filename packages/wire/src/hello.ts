@@ -11,7 +11,7 @@ export interface Hello {
 }
 
 /** Sequence of every hello we send, and of every result that answers one. */
-export const HELLO_SEQUENCE = -1;
+const HELLO_SEQUENCE = -1;
 
 /** The frame of a hello (docs/protocol/channel.md, "Hello"). */
 export function encodeHello(hello: Hello): Buffer {

@@ -21,7 +21,7 @@ export interface Outgoing {
 const NO_REPLY = -1;
 
 /** The request a message with these headers answers; a value that is absent, -1 or not 4 bytes long answers none. */
-export function replyForOf(headers: Headers): number | undefined {
+function replyForOf(headers: Headers): number | undefined {
   const value = headers.getI32(BaseHeader.ReplyFor);
   return value === NO_REPLY ? undefined : value;
 }

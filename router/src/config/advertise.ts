@@ -3,13 +3,13 @@ import type { RouterConfig } from "@sallyport/router-config";
 import { covers, type Identity, parseCertificates } from "@sallyport/wire";
 
 /** An advertised host and the key of the file it comes from. */
-export interface AdvertisedHost {
+interface AdvertisedHost {
   readonly key: string;
   readonly host: string;
 }
 
 /** The hosts that others are told to dial. */
-export function advertisedHosts(config: RouterConfig): AdvertisedHost[] {
+function advertisedHosts(config: RouterConfig): AdvertisedHost[] {
   const links = (config.link?.listeners ?? []).map((listener, i) => ({
     key: `link.listeners[${i}].advertise`,
     host: listener.advertise.host,

@@ -72,13 +72,6 @@ export interface TerminatorUpdate {
   readonly precedence?: number;
 }
 
-export interface TerminatorRemoval {
-  readonly terminatorId: string;
-  readonly sessionToken: string;
-  readonly apiSessionToken: string;
-  readonly fingerprints: readonly string[];
-}
-
 export interface HealthEvent {
   readonly terminatorId: string;
   readonly sessionToken: string;

@@ -113,12 +113,6 @@ export class Controllers {
     return this.all().sort((a, b) => rank(a) - rank(b) || a.latencyMs - b.latencyMs)[0];
   }
 
-  isResponsive(): boolean {
-    const best = this.best();
-    const { sendIntervalMs, unresponsiveAfterMs } = this.#options.heartbeats;
-    return best !== undefined && !best.isUnresponsive(Date.now(), { sendIntervalMs, unresponsiveAfterMs });
-  }
-
   /** Asks the best controller. Rejects with NoControllerError (`what` says for what), or as `Channel.request`. */
   async request(
     what: string,

@@ -1,5 +1,5 @@
 /** How long a removed session's token is refused without asking. */
-export const REMEMBER_MS = 5 * 60_000;
+const REMEMBER_MS = 5 * 60_000;
 const MAX_REMEMBERED = 100_000;
 
 /** Tokens of sessions that were removed lately: a bind or dial with one of them, already on its way, is refused. */

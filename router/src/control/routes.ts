@@ -35,7 +35,7 @@ export function handleRoutes(controllers: Controllers, forwarder: Forwarder, log
  * RouteResult: the circuit id as body; the success header is present or absent, never false; peer data of the terminating
  * side rides as further headers.
  */
-export function routeResult(circuitId: string, attempt: number, outcome: RouteOutcome) {
+function routeResult(circuitId: string, attempt: number, outcome: RouteOutcome) {
   const headers = new Headers();
   if (outcome.ok) {
     for (const [key, value] of outcome.peerData) if (key > 0) headers.set(key, value);

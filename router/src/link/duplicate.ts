@@ -7,7 +7,7 @@ export interface Contestant {
 }
 
 /** A link that has turned away this many duplicates gives way: the other end evidently does not see it. */
-export const MAX_REJECTED_DUPLICATES = 5;
+const MAX_REJECTED_DUPLICATES = 5;
 
 /**
  * Which of two links with the same key stays (docs/protocol/links.md, "Duplicates"): the lower id, so that both ends

@@ -4,7 +4,7 @@ import { Histogram } from "../metrics/histogram.ts";
 import type { LinkForm } from "./link-form.ts";
 
 /** Latency reported for a link that does not answer, in nanoseconds: far above any real one. */
-export const UNRESPONSIVE_LATENCY_NS = 8_888_888_888_888;
+const UNRESPONSIVE_LATENCY_NS = 8_888_888_888_888;
 const UNRESPONSIVE_AFTER_MS = 30_000;
 
 export interface LinkFacts {

@@ -10,7 +10,7 @@ export interface HistogramSnapshot {
 }
 
 /** The quantiles of a report, in the order of its fields 7 to 12. */
-export const QUANTILES = [0.5, 0.75, 0.95, 0.99, 0.999, 0.9999] as const;
+const QUANTILES = [0.5, 0.75, 0.95, 0.99, 0.999, 0.9999] as const;
 const SAMPLES = 128;
 
 /** A sliding window over the last 128 samples; `count` counts them all. */

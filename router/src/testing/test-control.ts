@@ -1,0 +1,159 @@
+import type {
+  ApiSessionRecord,
+  CircuitCreated,
+  CircuitRequest,
+  ControlPlane,
+  FaultReport,
+  HealthEvent,
+  SdkConnection,
+  TerminatorOutcome,
+  TerminatorRequest,
+  TerminatorUpdate,
+  TerminatorValidator,
+} from "../control/control-plane.ts";
+import { TerminatorResult } from "../control/control-plane.ts";
+import type { TestNetwork } from "./test-network.ts";
+
+/** A control plane whose controller is the test. */
+export class TestControl implements ControlPlane {
+  readonly routerId: string;
+  readonly #network: TestNetwork;
+  connected = true;
+  readonly removedSessions = new Set<string>();
+  readonly updates: TerminatorUpdate[] = [];
+  readonly healthEvents: HealthEvent[] = [];
+  readonly removedTerminators: string[] = [];
+  readonly online = new Map<string, SdkConnection>();
+  readonly validators = new Map<string, TerminatorValidator>();
+  tokens: { apiSessionTokens(): Iterable<string>; sessionTokens(): Iterable<string> } | undefined;
+  /** Answers to the next terminator creations; success when empty. */
+  terminatorOutcomes: { result: number; message: string }[] = [];
+  #apiSessionRemoved = new Set<(session: ApiSessionRecord) => void>();
+  #sessionRemoved = new Set<(token: string) => void>();
+  #terminatorLost = new Set<(id: string, outcome: TerminatorOutcome) => void>();
+
+  constructor(network: TestNetwork, routerId: string) {
+    this.#network = network;
+    this.routerId = routerId;
+  }
+
+  isConnected(): boolean {
+    return this.connected;
+  }
+
+  async findApiSession(
+    token: string,
+    o: { signal?: AbortSignal; timeoutMs: number },
+  ): Promise<ApiSessionRecord | undefined> {
+    const until = Date.now() + o.timeoutMs;
+    for (;;) {
+      const known = this.#network.apiSessions.get(token);
+      if (known !== undefined || Date.now() >= until) return known;
+      o.signal?.throwIfAborted();
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  }
+
+  onApiSessionRemoved(callback: (session: ApiSessionRecord) => void): () => void {
+    this.#apiSessionRemoved.add(callback);
+    return () => this.#apiSessionRemoved.delete(callback);
+  }
+
+  onApiSessionUpdated(): () => void {
+    return () => {};
+  }
+
+  onSessionRemoved(callback: (token: string) => void): () => void {
+    this.#sessionRemoved.add(callback);
+    return () => this.#sessionRemoved.delete(callback);
+  }
+
+  onTerminatorLost(callback: (id: string, outcome: TerminatorOutcome) => void): () => void {
+    this.#terminatorLost.add(callback);
+    return () => this.#terminatorLost.delete(callback);
+  }
+
+  wasSessionRemoved(token: string): boolean {
+    return this.removedSessions.has(token);
+  }
+
+  setTokenSource(source: { apiSessionTokens(): Iterable<string>; sessionTokens(): Iterable<string> }): void {
+    this.tokens = source;
+  }
+
+  createCircuit(request: CircuitRequest): Promise<CircuitCreated> {
+    return this.#network.createCircuit(this.routerId, request);
+  }
+
+  async createTerminator(request: TerminatorRequest): Promise<TerminatorOutcome> {
+    const scripted = this.terminatorOutcomes.shift();
+    if (scripted !== undefined) return { terminatorId: request.address, ...scripted };
+    const session = this.#network.sessions.get(request.sessionToken);
+    if (session === undefined) {
+      return {
+        terminatorId: request.address,
+        result: TerminatorResult.FailedInvalidSession,
+        message: "invalid session",
+      };
+    }
+    this.#network.terminators.set(request.address, {
+      id: request.address,
+      service: session.service,
+      routerId: this.routerId,
+      binding: "edge",
+      address: request.address,
+      peerData: request.peerData,
+    });
+    return { terminatorId: request.address, result: TerminatorResult.Success, message: "" };
+  }
+
+  removeTerminators(ids: readonly string[]): void {
+    this.removedTerminators.push(...ids);
+    for (const id of ids) this.#network.terminators.delete(id);
+  }
+
+  async updateTerminator(update: TerminatorUpdate): Promise<void> {
+    this.updates.push(update);
+  }
+
+  healthEvent(event: HealthEvent): void {
+    this.healthEvents.push(event);
+  }
+
+  onValidateTerminators(binding: string, validator: TerminatorValidator): () => void {
+    this.validators.set(binding, validator);
+    return () => this.validators.delete(binding);
+  }
+
+  identityConnected(connection: SdkConnection): void {
+    this.online.set(connection.connectionId, connection);
+  }
+
+  identityDisconnected(connection: SdkConnection): void {
+    this.online.delete(connection.connectionId);
+  }
+
+  /** As the controller does: an end that closed takes the circuit down everywhere. */
+  sendFault(fault: FaultReport): void {
+    this.#network.faults.push(fault);
+    if (fault.subject > 1) return;
+    for (const id of fault.ids) this.#network.unroute(id, false);
+  }
+
+  // The test's levers -------------------------------------------------------------------------------------------------
+
+  removeApiSession(session: ApiSessionRecord): void {
+    this.#network.apiSessions.delete(session.token);
+    for (const callback of this.#apiSessionRemoved) callback(session);
+  }
+
+  removeSession(token: string): void {
+    this.#network.sessions.delete(token);
+    this.removedSessions.add(token);
+    for (const callback of this.#sessionRemoved) callback(token);
+  }
+
+  loseTerminator(id: string, outcome: TerminatorOutcome): void {
+    for (const callback of this.#terminatorLost) callback(id, outcome);
+  }
+}
