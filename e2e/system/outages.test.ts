@@ -326,10 +326,15 @@ describe("the end", { timeout: 90_000 }, () => {
     await dialsAgain(client, "echo");
   });
 
-  it("a controller that was killed leaves a database that the next one takes over, and ends", async () => {
+  it("a controller that was killed leaves a database that the next one takes over; routers end and start without one", async () => {
     const before = processTree(network.controller.pid);
     await network.stopProgram("controller", "SIGKILL");
+    expect(await network.stopProgram("r1")).toBe(0);
+    expect(await network.stopProgram("r2")).toBe(0);
+    const routers = Promise.all([network.startRouter("r1"), network.startRouter("r2")]);
     await network.startController();
+    await routers;
+    await dialsAgain(client, "echo");
     const after = processTree(network.controller.pid);
     expect(await network.stopProgram("controller")).toBe(0);
     await eventually("nothing is left", () => alive([...before, ...after]).length === 0);
