@@ -8,36 +8,22 @@ import {
   EdgeCtrlType,
   edgeCtrlPb,
   encodeControl,
-  Headers,
   type Message,
-  metricsPb,
-  silentLogger,
 } from "@sallyport/wire";
 import { afterEach, describe, expect, test } from "vitest";
-import type { FabricOptions } from "./options.ts";
-import type { TerminatorRecord } from "./ports.ts";
-import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { eventually, TestFabric } from "./testing/test-fabric.ts";
+import { bytes, dial, dialHeaders, established, fault, startMesh } from "./testing/circuit-mesh.ts";
+import type { TestFabric } from "./testing/test-fabric.ts";
 
 const KEY = 1003;
-const bytes = (text: string) => Buffer.from(text, "utf8");
 
 let net: TestFabric;
-/** Events, as they are logged. */
-let events: { kind: string; fields: object }[];
 afterEach(() => net.stop());
 
-function dialHeaders(sessionToken = "dial", peerData = new Map([[1008, bytes("bob")]]), instanceId = ""): Headers {
-  return new Headers()
-    .setString(CreateCircuitHeader.SessionToken, sessionToken)
-    .setString(CreateCircuitHeader.ApiSessionToken, "api")
-    .setStringList(CreateCircuitHeader.Fingerprints, ["00".repeat(20)])
-    .setString(CreateCircuitHeader.TerminatorInstanceId, instanceId)
-    .setU32Map(CreateCircuitHeader.PeerData, peerData);
-}
-
-function dial(router: ScriptedRouter, headers: Headers = dialHeaders()): Promise<Message> {
-  return router.request({ contentType: EdgeCtrlType.CreateCircuitV2Request, headers });
+/** See {@link startMesh}; stopped after the test. */
+async function mesh(...args: Parameters<typeof startMesh>) {
+  const started = await startMesh(...args);
+  net = started.net;
+  return started;
 }
 
 function expectEdgeError(message: Message, code: number, text: string | RegExp): void {
@@ -46,50 +32,8 @@ function expectEdgeError(message: Message, code: number, text: string | RegExp):
   expect(message.body.toString()).toMatch(text);
 }
 
-async function link(from: ScriptedRouter, to: ScriptedRouter, id: string, ms: number): Promise<void> {
-  const links = [{ id, destRouterId: to.id, linkProtocol: "tls", dialAddress: "tls:x:1", iteration: 1 }];
-  from.send(ControlType.RouterLinks, encodeControl(ctrlPb.RouterLinksSchema, { links }));
-  await from.roundTrip();
-  for (const router of [from, to]) {
-    const histograms = { [`link.${id}.latency`]: { mean: ms * 1e6 } };
-    router.send(
-      ControlType.Metrics,
-      encodeControl(metricsPb.MetricsMessageSchema, { sourceId: router.id, histograms }),
-    );
-    await router.roundTrip();
-  }
-}
-
-/** A service `svc` hosted at router b, a dial session `dial` of identity `client`; routers a and b with a link `ab`. */
-async function mesh(options: Partial<FabricOptions> = {}, terminator: Partial<TerminatorRecord> = {}) {
-  events = [];
-  net = await TestFabric.start(options, {
-    ...silentLogger,
-    debug: (fields, kind) => void events.push({ kind, fields }),
-  });
-  net.model.addService("svc");
-  net.model.addTerminator("t1", "svc", "b", { peerData: new Map([[1011, bytes("app")]]), ...terminator });
-  net.model.sessions.set("dial", { id: "s1", type: "Dial", serviceId: "svc", identityId: "client" });
-  const a = await net.connect("a");
-  const b = await net.connect("b");
-  await link(a, b, "ab", 1);
-  return { a, b };
-}
-
-async function established(a: ScriptedRouter, b: ScriptedRouter) {
-  const answer = dial(a);
-  const atA = await a.nextRoute();
-  const atB = await b.nextRoute();
-  a.acceptRoute(atA.message);
-  b.acceptRoute(atB.message);
-  const circuitId = (await answer).headers.getString(CreateCircuitHeader.ResponseCircuitId) ?? "";
-  return { circuitId, atA, atB };
-}
-
 const confirm = (circuitIds: string[], idleTimes: Record<string, bigint> = {}) =>
   encodeControl(ctrlPb.CircuitConfirmationSchema, { circuitIds, idleTimes });
-const fault = (subject: ctrlPb.FaultSubject, id: string, iteration = 0) =>
-  encodeControl(ctrlPb.FaultSchema, { subject, id, iteration });
 
 describe("a circuit over two routers", () => {
   test("is built from both routes and answered with address, tags and peer data", async () => {
@@ -250,6 +194,17 @@ describe("refused dials", () => {
 });
 
 describe("attempts", () => {
+  test("more peer data from the terminating side than fits into an answer: the circuit is not made", async () => {
+    const { a, b } = await mesh({ createCircuitRetries: 1 });
+    const answer = dial(a);
+    const atA = await a.nextRoute();
+    a.acceptRoute(atA.message);
+    b.acceptRoute((await b.nextRoute()).message, new Map([[1003, Buffer.alloc(60_000)]]));
+    expectEdgeError(await answer, 1, /60000 bytes of peer data/);
+    expect(net.fabric.circuits()).toEqual([]);
+    expect((await a.nextUnroute()).circuitId).toBe(atA.route.circuitId);
+  });
+
   test("a terminator its router does not know is deleted and the next one tried", async () => {
     const { a, b } = await mesh();
     net.model.addTerminator("t2", "svc", "b", { cost: 50 });
@@ -280,7 +235,7 @@ describe("attempts", () => {
   });
 
   test("after the last attempt every router that was told forgets the circuit", async () => {
-    const { a, b } = await mesh();
+    const { a, b, events } = await mesh();
     const answer = dial(a);
     for (let attempt = 0; attempt < 2; attempt++) {
       const atA = await a.nextRoute();
@@ -411,117 +366,5 @@ describe("the end of a circuit", () => {
     net.model.services.delete("svc");
     a.send(ControlType.CircuitConfirmation, confirm([circuitId]));
     expect(await b.nextUnroute()).toMatchObject({ circuitId, now: true });
-  });
-});
-
-describe("rerouting", () => {
-  /** a and b with the link `ab`, and a detour over c that costs more. */
-  async function square(options: Partial<FabricOptions> = {}) {
-    const { a, b } = await mesh(options);
-    const c = await net.connect("c");
-    await link(a, c, "ac", 20);
-    await link(c, b, "cb", 20);
-    const { circuitId, atA, atB } = await established(a, b);
-    return { a, b, c, circuitId, ingress: atA.route.forwards[0]!.srcAddress, egress: atB.route.egress!.address };
-  }
-
-  async function movedOver(routers: ScriptedRouter[], circuitId: string): Promise<ctrlPb.Route[]> {
-    const routes: ctrlPb.Route[] = [];
-    for (const router of routers) {
-      const { message, route } = await router.nextRoute(circuitId);
-      expect(route).toMatchObject({ attempt: 99_969_996, timeout: 10_000_000_000n });
-      expect(route.egress).toBeUndefined();
-      routes.push(route);
-      router.acceptRoute(message);
-    }
-    return routes;
-  }
-
-  test("a lost link: the circuit moves in path order and keeps its ends", async () => {
-    const { a, b, c, circuitId, ingress, egress } = await square();
-    b.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
-    const routes = await movedOver([a, c, b], circuitId);
-    expect(routes.map((r) => r.forwards[0])).toMatchObject([
-      { srcAddress: ingress, dstAddress: "ac" },
-      { srcAddress: "ac", dstAddress: "cb" },
-      { srcAddress: "cb", dstAddress: egress },
-    ]);
-    expect(net.fabric.circuit(circuitId)?.route).toEqual({
-      routers: ["a", "c", "b"],
-      links: ["ac", "cb"],
-      ingressId: ingress,
-      egressId: egress,
-    });
-    for (const router of [a, b, c]) {
-      await router.roundTrip();
-      expect(router.pending(ControlType.Unroute)).toEqual([]);
-    }
-  });
-
-  test.each([
-    ["a link taken down", (f: TestFabric) => void f.fabric.updateLink("ab", { isDown: true })],
-    ["a link removed by an administrator", (f: TestFabric) => void f.fabric.removeLink("ab")],
-  ])("%s moves its circuits", async (_name, act) => {
-    const { a, b, c, circuitId } = await square();
-    act(net);
-    await movedOver([a, c, b], circuitId);
-  });
-
-  test("no path left: the circuit is removed at once", async () => {
-    const { a, b } = await mesh();
-    const { circuitId } = await established(a, b);
-    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
-    for (const router of [a, b]) expect(await router.nextUnroute()).toMatchObject({ circuitId, now: true });
-  });
-
-  test("a forward fault moves the circuit; an unknown one is unrouted unless its owner is unknown too", async () => {
-    const { a, b, circuitId } = await square();
-    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.UnknownOwnerForwardFault, "unknown1"));
-    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.ForwardFault, `unknown2 ${circuitId}`));
-    expect(await a.nextUnroute()).toMatchObject({ circuitId: "unknown2", now: true });
-    await movedOver([a, b], circuitId);
-    expect(a.pending(ControlType.Unroute)).toEqual([]);
-  });
-
-  test("a router of the new path refuses: another path is tried, then the circuit is removed", async () => {
-    const { a, b, c, circuitId } = await square();
-    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
-    a.acceptRoute((await a.nextRoute(circuitId)).message);
-    const refused = await c.nextRoute(circuitId);
-    c.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "cb", 0));
-    c.refuseRoute(refused.message, 0, "link unknown");
-    b.acceptRoute((await b.nextRoute(circuitId)).message);
-    for (const router of [a, c, b]) expect(await router.nextUnroute()).toMatchObject({ circuitId, now: true });
-  });
-
-  test("a router that lost its channel for a moment keeps its circuits, and has them moved when it is back", async () => {
-    const { a, b, c, circuitId } = await square();
-    b.close();
-    await eventually(() => expect(net.fabric.onlineRouterIds()).not.toContain("b"));
-    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
-    await a.roundTrip();
-    expect(net.fabric.circuits()).toHaveLength(1);
-    const again = await net.connect("b", { previousConnection: b.channel.connectionId });
-    await movedOver([a, c, again], circuitId);
-  });
-
-  test("a router that stays away loses its circuits", async () => {
-    const { a, b, circuitId } = await square({ reconnectGraceMs: 50 });
-    b.close();
-    expect(await a.nextUnroute()).toMatchObject({ circuitId, now: true });
-  });
-
-  test("a router that comes back as a new process has lost its circuits", async () => {
-    const { a, b, circuitId } = await square();
-    b.close();
-    await net.connect("b");
-    expect(await a.nextUnroute()).toMatchObject({ circuitId, now: true });
-  });
-
-  test("every cycle the dearest circuit moves to a clearly cheaper path", async () => {
-    const { a, b, c, circuitId } = await square({ cycleMs: 100 });
-    net.fabric.updateLink("ab", { staticCost: 10_000 });
-    await movedOver([a, c, b], circuitId);
-    expect(net.fabric.circuit(circuitId)?.route.links).toEqual(["ac", "cb"]);
   });
 });

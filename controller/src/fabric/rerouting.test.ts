@@ -1,0 +1,128 @@
+import { ControlType, ctrlPb } from "@sallyport/wire";
+import { afterEach, describe, expect, test } from "vitest";
+import type { FabricOptions } from "./options.ts";
+import { established, fault, link, startMesh } from "./testing/circuit-mesh.ts";
+import type { ScriptedRouter } from "./testing/scripted-router.ts";
+import { eventually, type TestFabric } from "./testing/test-fabric.ts";
+
+let net: TestFabric;
+afterEach(() => net.stop());
+
+/** See {@link startMesh}; stopped after the test. */
+async function mesh(...args: Parameters<typeof startMesh>) {
+  const started = await startMesh(...args);
+  net = started.net;
+  return started;
+}
+
+describe("rerouting", () => {
+  /** a and b with the link `ab`, and a detour over c that costs more. */
+  async function square(options: Partial<FabricOptions> = {}) {
+    const { a, b } = await mesh(options);
+    const c = await net.connect("c");
+    await link(a, c, "ac", 20);
+    await link(c, b, "cb", 20);
+    const { circuitId, atA, atB } = await established(a, b);
+    return { a, b, c, circuitId, ingress: atA.route.forwards[0]!.srcAddress, egress: atB.route.egress!.address };
+  }
+
+  async function movedOver(routers: ScriptedRouter[], circuitId: string): Promise<ctrlPb.Route[]> {
+    const routes: ctrlPb.Route[] = [];
+    for (const router of routers) {
+      const { message, route } = await router.nextRoute(circuitId);
+      expect(route).toMatchObject({ attempt: 99_969_996, timeout: 10_000_000_000n });
+      expect(route.egress).toBeUndefined();
+      routes.push(route);
+      router.acceptRoute(message);
+    }
+    return routes;
+  }
+
+  test("a lost link: the circuit moves in path order and keeps its ends", async () => {
+    const { a, b, c, circuitId, ingress, egress } = await square();
+    b.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
+    const routes = await movedOver([a, c, b], circuitId);
+    expect(routes.map((r) => r.forwards[0])).toMatchObject([
+      { srcAddress: ingress, dstAddress: "ac" },
+      { srcAddress: "ac", dstAddress: "cb" },
+      { srcAddress: "cb", dstAddress: egress },
+    ]);
+    expect(net.fabric.circuit(circuitId)?.route).toEqual({
+      routers: ["a", "c", "b"],
+      links: ["ac", "cb"],
+      ingressId: ingress,
+      egressId: egress,
+    });
+    for (const router of [a, b, c]) {
+      await router.roundTrip();
+      expect(router.pending(ControlType.Unroute)).toEqual([]);
+    }
+  });
+
+  test.each([
+    ["a link taken down", (f: TestFabric) => void f.fabric.updateLink("ab", { isDown: true })],
+    ["a link removed by an administrator", (f: TestFabric) => void f.fabric.removeLink("ab")],
+  ])("%s moves its circuits", async (_name, act) => {
+    const { a, b, c, circuitId } = await square();
+    act(net);
+    await movedOver([a, c, b], circuitId);
+  });
+
+  test("no path left: the circuit is removed at once", async () => {
+    const { a, b } = await mesh();
+    const { circuitId } = await established(a, b);
+    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
+    for (const router of [a, b]) expect(await router.nextUnroute()).toMatchObject({ circuitId, now: true });
+  });
+
+  test("a forward fault moves the circuit; an unknown one is unrouted unless its owner is unknown too", async () => {
+    const { a, b, circuitId } = await square();
+    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.UnknownOwnerForwardFault, "unknown1"));
+    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.ForwardFault, `unknown2 ${circuitId}`));
+    expect(await a.nextUnroute()).toMatchObject({ circuitId: "unknown2", now: true });
+    await movedOver([a, b], circuitId);
+    expect(a.pending(ControlType.Unroute)).toEqual([]);
+  });
+
+  test("a router of the new path refuses: another path is tried, then the circuit is removed", async () => {
+    const { a, b, c, circuitId } = await square();
+    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
+    a.acceptRoute((await a.nextRoute(circuitId)).message);
+    const refused = await c.nextRoute(circuitId);
+    c.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "cb", 0));
+    c.refuseRoute(refused.message, 0, "link unknown");
+    b.acceptRoute((await b.nextRoute(circuitId)).message);
+    for (const router of [a, c, b]) expect(await router.nextUnroute()).toMatchObject({ circuitId, now: true });
+  });
+
+  test("a router that lost its channel for a moment keeps its circuits, and has them moved when it is back", async () => {
+    const { a, b, c, circuitId } = await square();
+    b.close();
+    await eventually(() => expect(net.fabric.onlineRouterIds()).not.toContain("b"));
+    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
+    await a.roundTrip();
+    expect(net.fabric.circuits()).toHaveLength(1);
+    const again = await net.connect("b", { previousConnection: b.channel.connectionId });
+    await movedOver([a, c, again], circuitId);
+  });
+
+  test("a router that stays away loses its circuits", async () => {
+    const { a, b, circuitId } = await square({ reconnectGraceMs: 50 });
+    b.close();
+    expect(await a.nextUnroute()).toMatchObject({ circuitId, now: true });
+  });
+
+  test("a router that comes back as a new process has lost its circuits", async () => {
+    const { a, b, circuitId } = await square();
+    b.close();
+    await net.connect("b");
+    expect(await a.nextUnroute()).toMatchObject({ circuitId, now: true });
+  });
+
+  test("every cycle the dearest circuit moves to a clearly cheaper path", async () => {
+    const { a, b, c, circuitId } = await square({ cycleMs: 100 });
+    net.fabric.updateLink("ab", { staticCost: 10_000 });
+    await movedOver([a, c, b], circuitId);
+    expect(net.fabric.circuit(circuitId)?.route.links).toEqual(["ac", "cb"]);
+  });
+});
