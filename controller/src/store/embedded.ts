@@ -64,6 +64,9 @@ const SETTINGS: Readonly<Record<string, string>> = {
   timezone: "UTC",
 };
 
+/** What PostgreSQL calls fatal when only a connection of ours has ended, in the middle of something or at our own request. */
+const OF_ONE_SESSION = /^(connection to client lost|terminating connection)/;
+
 // PostgreSQL must end when we are killed, and must not see the Ctrl-C of our terminal: a small shell in a session of its own
 // holds our pipe, and stops the server when it closes.
 const GUARD = `exec 3<&0
@@ -269,7 +272,8 @@ export class EmbeddedPostgres {
     if (line === "") return;
     const [, level = "LOG", text = line] = /^(\w+):\s+(.*)$/.exec(line) ?? [];
     const fields = { source: "postgresql" };
-    if (level === "FATAL" || level === "PANIC") this.#options.log.warn(fields, text);
+    const isOfServer = level === "PANIC" || (level === "FATAL" && !OF_ONE_SESSION.test(text));
+    if (isOfServer) this.#options.log.warn(fields, text);
     else this.#options.log.debug(fields, text);
   }
 
