@@ -23,6 +23,16 @@ const LAST_CHANNEL_KEY = 127;
 const FIRST_ROUTE_RESULT_KEY = 1101;
 const LAST_ROUTE_RESULT_KEY = 1104;
 
+/** Bytes that one side may give; twice as much and the rest of an answer fit into its headers. */
+const MAX_BYTES = 16_384;
+
+/** Why peer data is not accepted, or undefined. Keys and a few texts travel here; what is larger would end a router's channel. */
+export function peerDataProblem(data: PeerData): string | undefined {
+  let bytes = 0;
+  for (const value of data.values()) bytes += value.length;
+  return bytes <= MAX_BYTES ? undefined : `${bytes} bytes of peer data were given, at most ${MAX_BYTES} are taken`;
+}
+
 /** The peer data among the headers of a RouteResult. */
 export function peerDataOf(headers: Headers): Map<number, Uint8Array> {
   const data = new Map<number, Uint8Array>();

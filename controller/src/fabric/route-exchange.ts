@@ -8,7 +8,7 @@ import {
   type Outgoing,
 } from "@sallyport/wire";
 import type { Mesh } from "./mesh.ts";
-import { type PeerData, peerDataOf } from "./peer-data.ts";
+import { type PeerData, peerDataOf, peerDataProblem } from "./peer-data.ts";
 import { type CircuitRoute, type PlannedRoute, planRoutes, REROUTE_ATTEMPT } from "./route-plan.ts";
 import type { RouterConnection } from "./router-connection.ts";
 
@@ -148,7 +148,15 @@ export class RouteExchange {
       return;
     }
     pending.waitingFor.delete(from.id);
-    if (from.id === pending.lastRouter) pending.peerData = peerDataOf(message.headers);
+    if (from.id === pending.lastRouter) {
+      pending.peerData = peerDataOf(message.headers);
+      const problem = peerDataProblem(pending.peerData);
+      if (problem !== undefined) {
+        const failure = { kind: "refused", routerId: from.id, code: 0, message: problem } as const;
+        pending.settle({ ok: false, failure });
+        return;
+      }
+    }
     if (pending.waitingFor.size === 0) pending.settle({ ok: true, peerData: pending.peerData });
   }
 

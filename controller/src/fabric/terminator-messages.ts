@@ -12,6 +12,7 @@ import {
 import { type DynamicCosts, MAX_STATIC_COST } from "./costs.ts";
 import { EdgeRefusal } from "./edge-error.ts";
 import { onMessage } from "./inbound.ts";
+import { peerDataProblem } from "./peer-data.ts";
 import {
   DenialCode,
   type FabricModel,
@@ -176,6 +177,9 @@ export class TerminatorMessages {
       readonly hostId: string;
     },
   ): Promise<TerminatorOutcome> {
+    const peerData = byteMap(request.peerData);
+    const problem = peerDataProblem(peerData);
+    if (problem !== undefined) throw new EdgeRefusal(DenialCode.Internal, problem);
     const outcome = await this.#parts.model.createTerminator({
       ...(request.id === undefined ? {} : { id: request.id }),
       serviceId: request.serviceId,
@@ -186,7 +190,7 @@ export class TerminatorMessages {
       ...(request.instanceSecret.length === 0 ? {} : { instanceSecret: request.instanceSecret }),
       cost: validCost(request.cost),
       precedence: validPrecedence(request.precedence),
-      peerData: byteMap(request.peerData),
+      peerData,
       hostId: request.hostId,
     });
     if (outcome.outcome === "created") this.#parts.validation.created(router, outcome.terminator);

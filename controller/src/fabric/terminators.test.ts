@@ -52,6 +52,12 @@ function expectEdgeError(message: Message, code: number): void {
 }
 
 describe("hosting by an SDK", () => {
+  test("peer data that would not fit into the answer of a dial is refused", async () => {
+    const answer = await bind({ peerData: { 1003: Buffer.alloc(60_000) } });
+    expect(answer).toMatchObject({ result: FailedOther, msg: expect.stringContaining("60000 bytes of peer data") });
+    expect(net.model.terminators.get("t1")).toBeUndefined();
+  });
+
   test("a terminator is stored under the id the router chose; asking again changes only cost and precedence", async () => {
     const key = Buffer.from("key");
     const answer = await bind({
