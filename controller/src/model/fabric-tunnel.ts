@@ -38,10 +38,14 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
     if (router?.is_tunneler_enabled !== true || identity?.type_id !== "Router") {
       return { denied: DenialCode.TunnelingNotEnabled };
     }
-    if (isDisabled(identity, ctx.now())) {
-      return { denied: DenialCode.AccessDenied, message: `identity ${identity.id} is disabled` };
-    }
     return { router, identity };
+  };
+
+  /** Refused, too, while the identity is disabled. Not for API sessions: a router ends its process when it gets none. */
+  const enabledTunneler = async (routerId: string): Promise<Tunneler | Denial> => {
+    const found = await tunneler(routerId);
+    if (isDenial(found) || !isDisabled(found.identity, ctx.now())) return found;
+    return { denied: DenialCode.AccessDenied, message: `identity ${found.identity.id} is disabled` };
   };
 
   const newest = (identityId: string): Promise<ApiSessionRow | undefined> =>
@@ -92,7 +96,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
     },
 
     async tunnelServices(routerId, lastUpdate) {
-      const found = await tunneler(routerId);
+      const found = await enabledTunneler(routerId);
       if (isDenial(found)) return found;
       const session = await newest(routerId);
       const changedAt = await model.policy.lastChange(found.identity, session?.created_at ?? ctx.now());
@@ -123,7 +127,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
     },
 
     async openTunnelSession(request) {
-      const found = await tunneler(request.routerId);
+      const found = await enabledTunneler(request.routerId);
       if (isDenial(found)) return found;
       const { identity, router } = found;
       const service = await model.services.findByIdOrName(db, request.serviceName);
