@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { brokenRules } from "./check-dependencies.ts";
+import { brokenRules, unusedPackages } from "./check-dependencies.ts";
 
 const specifiers = (file: string, source: string): string[] =>
   brokenRules(file, source).map((b) => `${b.line}:${b.specifier}`);
@@ -28,5 +28,16 @@ describe("dependency rules", () => {
     ["e2e/network/network.ts", 'import { x } from "@sallyport/controller";'],
   ])("allows %s: %s", (file, source) => {
     expect(specifiers(file, source)).toEqual([]);
+  });
+});
+
+describe("packages that are declared", () => {
+  it("must be imported by some file, as a whole, in part, for its effect, or when needed", () => {
+    const sources = [
+      'import pg from "pg";\nimport "reflect-metadata";',
+      'import { x } from "@sallyport/wire/testing";\nconst y = await import("koffi");',
+    ];
+    const declared = ["pg", "reflect-metadata", "@sallyport/wire", "koffi", "pkijs", "pg-pool"];
+    expect(unusedPackages(declared, sources)).toEqual(["pkijs", "pg-pool"]);
   });
 });

@@ -1,6 +1,6 @@
 /**
  * The dependency rules of the house, as data, and the check that holds the sources against them.
- * Run by `make check`; prints every broken rule with file and line, and exits with 1.
+ * Run by `make check`; prints every broken rule with file and line, and every npm package that is declared for nobody, and exits with 1.
  */
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, relative } from "node:path";
@@ -157,6 +157,15 @@ export function brokenRules(file: string, source: string, rules: readonly Depend
   return broken;
 }
 
+/** Those of `declared` (npm packages) that none of the sources imports. */
+export function unusedPackages(declared: readonly string[], sources: readonly string[]): string[] {
+  const imported = new Set(
+    sources.flatMap((source) => [...source.matchAll(IMPORT)].map((match) => match[2] ?? match[3])),
+  );
+  const isUsed = (name: string) => [...imported].some((each) => each === name || each?.startsWith(`${name}/`));
+  return declared.filter((name) => !isUsed(name));
+}
+
 function repositoryPath(file: string, specifier: string): string | undefined {
   if (specifier.startsWith(".")) return normalize(join(dirname(file), specifier));
   const own = /^@sallyport\/([^/]+)/.exec(specifier)?.[1];
@@ -173,6 +182,15 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   for (const b of broken) {
     console.error(`${b.file}:${b.line}: must not import "${b.specifier}" (${b.rule.from}: ${b.rule.why})`);
   }
-  console.log(`dependency rules: ${files.length} files, ${broken.length} broken`);
-  process.exitCode = broken.length === 0 ? 0 : 1;
+  const unused = globSync("{packages/*,controller,router,e2e,bench}/package.json", { cwd: root }).flatMap((file) => {
+    const { dependencies = {} } = JSON.parse(readFileSync(join(root, file), "utf8")) as {
+      dependencies?: Record<string, string>;
+    };
+    const sources = globSync(`${dirname(file)}/**/*.ts`, { cwd: root, exclude: ["**/node_modules/**"] });
+    const texts = sources.map((source) => readFileSync(join(root, source), "utf8"));
+    return unusedPackages(Object.keys(dependencies), texts).map((name) => ({ file, name }));
+  });
+  for (const { file, name } of unused) console.error(`${file}: nothing imports "${name}": npm uninstall it`);
+  console.log(`dependency rules: ${files.length} files, ${broken.length} broken, ${unused.length} unused packages`);
+  process.exitCode = broken.length + unused.length === 0 ? 0 : 1;
 }
