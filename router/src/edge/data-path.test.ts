@@ -76,12 +76,12 @@ test("one message is one message at the other end, with its flags and trace id",
     bodies.push(buffer.toString("utf8", start, end));
     flags.push(f);
   };
-  near.send(Buffer.from("one"), 6, randomBytes(16));
+  near.send(Buffer.from("one"), 0x8000_0006, randomBytes(16));
   near.send(Buffer.alloc(0));
   near.send(Buffer.from("two"));
   await far.whenReceived(6);
   expect(bodies).toEqual(["one", "", "two"]);
-  expect(flags).toEqual([6, 0, 0]);
+  expect(flags).toEqual([0x8000_0006, 0, 0]);
 });
 
 test("a half close leaves the other direction open", async () => {

@@ -46,7 +46,7 @@ export class EdgeConnection implements LocalPort, Waiter {
     while (p + HEADER <= frame.headersEnd) {
       const key = b.readInt32LE(p);
       const length = b.readInt32LE(p + 4);
-      if (key === EdgeHeader.Flags && length === 4) edgeFlags = b.readInt32LE(p + HEADER);
+      if (key === EdgeHeader.Flags && length === 4) edgeFlags = b.readUInt32LE(p + HEADER);
       else if (key === EdgeHeader.Uuid && length <= MAX_UUID) {
         uuidStart = p + HEADER;
         uuidEnd = uuidStart + length;

@@ -10,10 +10,6 @@ import { writeFrame } from "./write-frame.ts";
 export interface LinkPort {
   readonly id: string;
   readonly channel: Channel;
-  /** Dial attempt that made it. */
-  iteration: number;
-  /** Id of the router at the other end. */
-  peerId: string;
 }
 
 const AckUnderlay = "link.ack";

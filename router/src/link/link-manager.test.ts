@@ -208,7 +208,8 @@ describe("a link between two routers", () => {
     alpha.links.peersChanged([healthy(beta)]);
     await until(() => beta.links.links().length === 1);
     const link = only(beta);
-    link.iteration = 5;
+    expect(link.iteration).toBe(1);
+    Object.assign(link, { iteration: 5 });
     beta.links.fault(link.id, 4);
     expect(link.isClosed).toBe(false);
     beta.links.fault(link.id, 5);

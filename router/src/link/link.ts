@@ -27,9 +27,9 @@ export interface LinkFacts {
 export class Link implements LinkPort {
   readonly id: string;
   readonly key: string;
-  peerId: string;
+  readonly peerId: string;
   readonly peerVersion: string;
-  iteration: number;
+  readonly iteration: number;
   readonly form: LinkForm;
   readonly protocol: string;
   readonly dialAddress: string;

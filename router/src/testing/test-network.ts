@@ -72,7 +72,7 @@ export class TestNetwork {
       id: b.id,
       log: this.log,
       onChannel: (channel) => {
-        b.forwarder.addLink({ id, channel, iteration: 1, peerId: a.id });
+        b.forwarder.addLink({ id, channel });
         channel.onClose(() => b.forwarder.removeLink(id));
         accepted.resolve(channel);
       },
@@ -84,7 +84,7 @@ export class TestNetwork {
       hello: { idToken: id },
       log: this.log,
     });
-    a.forwarder.addLink({ id, channel: dialed, iteration: 1, peerId: b.id });
+    a.forwarder.addLink({ id, channel: dialed });
     dialed.onClose(() => a.forwarder.removeLink(id));
     const other = await accepted.promise;
     stop();
