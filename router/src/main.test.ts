@@ -67,7 +67,39 @@ describe("sallyport-router", () => {
       out: expect.stringMatching(/^sallyport-router .*v1\.6\.20/),
     });
     expect(await run("--help")).toMatchObject({ code: 0, out: expect.stringContaining("enroll") });
-    expect(await run("fly", "x")).toMatchObject({ code: 2, err: expect.stringContaining("there is no command fly") });
+    for (const words of [["fly"], ["fly", "x"]]) {
+      expect(await run(...words)).toMatchObject({ code: 2, err: expect.stringContaining("there is no command fly") });
+    }
+    expect(await run("run")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("run takes exactly one argument, <router.yml>"),
+    });
+  });
+
+  it("writes a file that serves the address family of its host", async () => {
+    const file = (...more: string[]) => run("create-config", "r1", "--controller", "tls:[::1]:1280", ...more);
+    const v6 = await file("--host", "::1", "--port", "3033");
+    expect(v6).toMatchObject({ code: 0, out: expect.stringContaining("tls:[::]:3033") });
+    expect((await file("--host", "192.0.2.1")).out).toContain("tls:0.0.0.0:3022");
+    await writeFile(join(dir, "v6.yml"), v6.out);
+    expect(await run("check", "v6.yml")).toMatchObject({ code: 0, out: expect.stringContaining("v6.yml is valid") });
+    expect(await file("--host", "h", "--port", "http")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("--port expects a number from 1 to 65535, found http"),
+    });
+  });
+
+  it("says how to enroll where certificates or the token are missing", async () => {
+    const { out } = await run("create-config", "r1", "--controller", "tls:localhost:1", "--host", "localhost");
+    await writeFile(join(dir, "router.yml"), out);
+    expect(await run("run", "router.yml")).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/cannot read .*r1\.cert.*enroll it with: sallyport-router enroll/),
+    });
+    expect(await run("enroll", "router.yml", "--jwt", "r1.jwt")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("the token file of --jwt cannot be read: ENOENT"),
+    });
   });
 
   it("names line and column of every error of a file, and does not start with it", async () => {
@@ -116,6 +148,12 @@ ctrl: { endpoint: "tls:localhost:1", startupTimeout: 0s }
     const { code, out } = await ended;
     expect(code).toBe(0);
     expect(out).toContain('"msg":"stopped"');
+    for (const line of out.trimEnd().split("\n")) {
+      expect(JSON.parse(line)).toMatchObject({
+        level: expect.stringMatching(/^[a-z]+$/),
+        time: expect.stringMatching(/T.*Z$/),
+      });
+    }
     expect(out).not.toContain("PRIVATE KEY");
   });
 });

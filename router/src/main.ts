@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { readFile } from "node:fs/promises";
 import { formatProblem, type LoadedRouterConfig, loadRouterConfig } from "@sallyport/router-config";
-import { PROTOCOL_VERSION } from "@sallyport/wire";
+import { IdentityError, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Logger as Pino, pino } from "pino";
 import { uncoveredHosts } from "./config/advertise.ts";
 import { type Command, parseCommand, USAGE } from "./config/command-line.ts";
@@ -14,6 +14,7 @@ import { endpointsFileOf, startRouter } from "./router.ts";
 const baseDir = process.cwd();
 /** Stopping takes at most this long; then the process ends anyway. */
 const STOP_LIMIT_MS = 10_000;
+const HOW_TO_ENROLL = "enroll it with: sallyport-router enroll <router.yml> --jwt <file>";
 
 async function main(command: Command): Promise<number> {
   switch (command.name) {
@@ -32,8 +33,10 @@ async function main(command: Command): Promise<number> {
     case "enroll": {
       const log = logger(command.verbose);
       const { config } = await load(command.file, log);
-      const jwt = await readFile(command.jwtFile, "utf8");
-      await enrollRouter({ config, jwt, baseDir, log, endpointsFile: endpointsFileOf(config, command.file, baseDir) });
+      const jwt = await readToken(command.jwtFile);
+      const endpointsFile = endpointsFileOf(config, command.file, baseDir);
+      const { routerId } = await enrollRouter({ config, jwt, baseDir, log, endpointsFile });
+      process.stdout.write(`router ${routerId} is enrolled; start it with: sallyport-router run ${command.file}\n`);
       return 0;
     }
     case "run":
@@ -45,7 +48,14 @@ async function run(command: Extract<Command, { name: "run" }>): Promise<number> 
   const log = logger(command.verbose);
   const { config } = await load(command.file, log);
   const stop = stopSignal();
-  const router = await startRouter({ config, configFile: command.file, baseDir, log, extend: command.extend });
+  const router = await startRouter({ config, configFile: command.file, baseDir, log, extend: command.extend }).catch(
+    (error: unknown) => {
+      if (!(error instanceof IdentityError) || error.code !== "IDENTITY_UNREADABLE") throw error;
+      throw new IdentityError(error.code, `${error.message}; if the router is not enrolled yet, ${HOW_TO_ENROLL}`, {
+        cause: error,
+      });
+    },
+  );
   log.info({ routerId: router.id, version: await ownVersion(), protocol: PROTOCOL_VERSION }, "the router is running");
   const failed = router.online.then(
     () => new Promise<never>(() => {}),
@@ -77,7 +87,7 @@ async function check(file: string): Promise<number> {
     problems = uncoveredHosts(config, identity.current);
     notes.push(`router ${identity.current.id}, certificate valid until ${identity.current.leaf.validTo}`);
   } catch (error) {
-    notes.push(`not enrolled yet: ${error instanceof Error ? error.message : String(error)}`);
+    notes.push(`not enrolled yet: ${messageOf(error)}; ${HOW_TO_ENROLL}`);
   }
   for (const note of notes) process.stdout.write(`note: ${note}\n`);
   for (const problem of problems) process.stdout.write(`error: ${problem}\n`);
@@ -91,8 +101,26 @@ async function load(file: string, log: Pino): Promise<LoadedRouterConfig> {
   return loaded;
 }
 
+async function readToken(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (cause) {
+    throw new Error(`the token file of --jwt cannot be read: ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** The same shape of lines as the controller's: level by name, time in ISO 8601, message last. */
 function logger(verbose: boolean): Pino {
-  return pino({ name: "sallyport-router", level: verbose ? "debug" : (process.env.SALLYPORT_LOG_LEVEL ?? "info") });
+  return pino({
+    level: verbose ? "debug" : (process.env.SALLYPORT_LOG_LEVEL ?? "info"),
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
+  });
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function stopSignal(): Promise<NodeJS.Signals> {
@@ -115,7 +143,7 @@ main(parseCommand(process.argv.slice(2))).then(
   },
   (error: unknown) => {
     const code = error instanceof Error && "code" in error ? ` [${String(error.code)}]` : "";
-    process.stderr.write(`sallyport-router: ${error instanceof Error ? error.message : String(error)}${code}\n`);
+    process.stderr.write(`sallyport-router: ${messageOf(error)}${code}\n`);
     process.exit(error instanceof Error && error.name === "RouterConfigError" ? 2 : 1);
   },
 );

@@ -26,6 +26,14 @@ export const USAGE = `usage: sallyport-router <command>
   --help                                    print this text
 `;
 
+/** The commands, and what each of them takes. */
+const ARGUMENTS: Readonly<Record<string, string>> = {
+  run: "<router.yml>",
+  enroll: "<router.yml>",
+  check: "<router.yml>",
+  "create-config": "<name>",
+};
+
 /** Reads the command line; whatever is wrong with it becomes `help` with the problem named. */
 export function parseCommand(args: readonly string[]): Command {
   let parsed: ReturnType<typeof parse>;
@@ -39,7 +47,11 @@ export function parseCommand(args: readonly string[]): Command {
   if (values.version === true) return { name: "version" };
   if (values.help === true || name === undefined || name === "help") return { name: "help" };
   if (name === "version") return { name: "version" };
-  if (target === undefined || more.length > 0) return { name: "help", problem: `${name} takes exactly one argument` };
+  const argument = ARGUMENTS[name];
+  if (argument === undefined) return { name: "help", problem: `there is no command ${name}` };
+  if (target === undefined || more.length > 0) {
+    return { name: "help", problem: `${name} takes exactly one argument, ${argument}` };
+  }
   const verbose = values.verbose === true;
   switch (name) {
     case "run":

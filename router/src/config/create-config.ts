@@ -4,7 +4,7 @@ import { writeRouterConfig } from "@sallyport/router-config";
 /** A complete file for an edge router with links and SDK clients on one port. Throws RouterConfigError for bad values. */
 export function createConfig(o: { routerName: string; controller: string; host: string; port: number }): string {
   const name = o.routerName;
-  const bind = `tls:0.0.0.0:${o.port}`;
+  const bind = `tls:${isIP(o.host) === 6 ? "[::]" : "0.0.0.0"}:${o.port}`;
   const advertise = `${o.host.includes(":") ? `[${o.host}]` : o.host}:${o.port}`;
   return writeRouterConfig(
     {
