@@ -40,6 +40,13 @@ export function testSession(token: string, change: Partial<ApiSessionContext> = 
   };
 }
 
+/** The sessions of `admin`, `full`, and `partial`, whose second factor is open. */
+const SESSIONS: readonly ApiSessionContext[] = [
+  testSession("admin", { isAdmin: true }),
+  testSession("full"),
+  testSession("partial", { isAdmin: true, isFullyAuthenticated: false }),
+];
+
 /** Starts a server on a free port. A handler that the test did not bring answers 500. */
 export async function startTestApi(o: {
   handlers: TestHandlers;
@@ -61,7 +68,8 @@ export async function startTestApi(o: {
     port,
     handlers: { client: complete(o.handlers.client), management: complete(o.handlers.management) },
     authenticate:
-      o.authenticate ?? (async (request) => o.sessions?.find(({ token }) => token === request.sessionToken)),
+      o.authenticate ??
+      (async (request) => (o.sessions ?? SESSIONS).find(({ token }) => token === request.sessionToken)),
     log,
     instanceId: "instance-1",
     validateResponses: true,
@@ -108,3 +116,39 @@ function complete<T extends object>(some: Partial<T> = {}): T {
       (async () => Promise.reject(apiError("UNHANDLED", { message: `no ${String(name)}` }))),
   }) as T;
 }
+
+// Requests as they go over the wire, one on a connection, and their answers.
+
+export const CLOSE = "Connection: close\r\n";
+export const get = (path: string, headers = "") => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${CLOSE}${headers}\r\n`;
+export const send = (method: string, path: string, body: string, headers = "Content-Type: application/json\r\n") =>
+  `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${CLOSE}${headers}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+
+/** Status line, header lines in order without the date, and the body. */
+export function split(response: string): {
+  status: number;
+  headers: string[];
+  header: (name: string) => string[];
+  body: string;
+} {
+  const end = response.indexOf("\r\n\r\n");
+  const [statusLine = "", ...headers] = response.slice(0, end).split("\r\n");
+  return {
+    status: Number(statusLine.split(" ")[1]),
+    headers: headers.filter((line) => !/^date:/i.test(line)),
+    header: (name) =>
+      headers.flatMap((line) => (line.toLowerCase().startsWith(`${name}: `) ? [line.slice(name.length + 2)] : [])),
+    body: response.slice(end + 4),
+  };
+}
+export const json = (response: string) => JSON.parse(split(response).body);
+
+/** A version document that the contract accepts. */
+export const version = {
+  apiVersions: { edge: { v1: { apiBaseUrls: ["https://localhost:1/edge/client/v1"], path: "/edge/client/v1" } } },
+  buildDate: "2026-01-01T00:00:00Z",
+  capabilities: [],
+  revision: "x",
+  runtimeVersion: "node",
+  version: "v1.6.20",
+};

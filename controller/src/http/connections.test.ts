@@ -1,0 +1,99 @@
+import { once } from "node:events";
+import { afterEach, describe, expect, test } from "vitest";
+import { get, split, startTestApi, type TestApi, type TestHandlers, version } from "./testing.ts";
+
+const started: TestApi[] = [];
+afterEach(async () => {
+  for (const api of started.splice(0)) await api.close();
+});
+
+async function start(handlers: TestHandlers, more: Partial<Parameters<typeof startTestApi>[0]> = {}): Promise<TestApi> {
+  const api = await startTestApi({ handlers, ...more });
+  started.push(api);
+  return api;
+}
+
+describe("connections", () => {
+  test("are kept alive and closed when idle; pipelined requests are answered in order", async () => {
+    const api = await start(
+      { client: { listVersion: async () => ({ data: version }) } },
+      { limits: { keepAliveTimeoutMs: 300 } },
+    );
+    const request = "GET /version HTTP/1.1\r\nHost: x\r\n\r\n";
+    const all = await api.exchange(request.repeat(30));
+    expect(all.match(/HTTP\/1\.1 200 OK\r\n/g)).toHaveLength(30);
+  });
+
+  test("a caller that sends nothing, leaves in the middle of a body, or does not read is let go without harm", async () => {
+    const big = { ...version, revision: "x".repeat(8_000_000) };
+    const api = await start(
+      { client: { listVersion: async () => ({ data: version }), listRoot: async () => ({ data: big }) } },
+      { limits: { headersTimeoutMs: 200, requestTimeoutMs: 1_000, socketTimeoutMs: 500 } },
+    );
+    const silent = await api.open();
+    silent.on("data", () => {});
+    const leaver = await api.open();
+    const head = "Host: x\r\nzt-session: admin\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    leaver.write(`POST /edge/management/v1/services HTTP/1.1\r\n${head}`, () => leaver.destroy());
+    const deaf = await api.open();
+    deaf.on("error", () => {});
+    deaf.pause();
+    deaf.write("GET /edge/client/v1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    await once(silent, "close");
+    await expect.poll(() => api.api.connections, { timeout: 10_000 }).toBe(0);
+    deaf.destroy();
+    expect(split(await api.exchange(get("/version"))).status).toBe(200);
+    expect(api.logged.filter(({ level }) => level === "error")).toEqual([]);
+  });
+
+  test("close waits for the request in hand and no longer than its limit", async () => {
+    let release: () => void = () => {};
+    let running = 0;
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const api = await start(
+      {
+        client: {
+          listVersion: async () => {
+            running++;
+            await held;
+            return { data: version };
+          },
+          listRoot: () => {
+            running++;
+            return new Promise(() => {});
+          },
+        },
+      },
+      { limits: { closeTimeoutMs: 300, keepAliveTimeoutMs: 60_000 } },
+    );
+    const idle = await api.open();
+    const answered = api.exchange("GET /version HTTP/1.1\r\nHost: x\r\n\r\n");
+    const stuck = api.exchange("GET /edge/client/v1/ HTTP/1.1\r\nHost: x\r\n\r\n");
+    await expect.poll(() => running).toBe(2);
+    const closing = api.api.close();
+    await once(idle, "close");
+    release();
+    expect(split(await answered).status).toBe(200);
+    expect(await stuck).toBe("");
+    await closing;
+  });
+
+  test("certificates are asked for; what was presented reaches the handler", async () => {
+    const seen: string[][] = [];
+    const api = await start({
+      client: {
+        listVersion: async ({ request }) => {
+          seen.push(request.peerCertificates.map(({ subject }) => subject));
+          return { data: version };
+        },
+      },
+    });
+    await api.exchange(get("/version"));
+    const { certPem, keyPem } = await api.authority.issue({ commonName: "client-1" });
+    await api.exchange(get("/version"), { cert: certPem, key: keyPem });
+    expect(seen[0]).toEqual([]);
+    expect(seen[1]?.[0]).toBe("CN=client-1");
+  });
+});
