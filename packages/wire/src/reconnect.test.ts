@@ -99,6 +99,32 @@ describe("a reconnecting dialer", () => {
     await again.close();
   });
 
+  test("waits longer after each failure, up to the bound, and begins anew with a connection that held", async () => {
+    listener = await TestListener.start();
+    const channels = new Channels();
+    const waits: number[] = [];
+    const enough = Promise.withResolvers<void>();
+    start(listener, channels, {
+      initialDelayMs: 8,
+      retryMs: 40,
+      log: {
+        ...silentLogger,
+        info: (fields) => {
+          waits.push(Number((fields as { retryInMs: number }).retryInMs));
+          if (waits.length === 6) enough.resolve();
+        },
+      },
+    });
+    await channels.nth(0);
+    await listener.close();
+    await enough.promise;
+    const expected = [8, 16, 32, 40, 40];
+    const begun = waits[0] === 0 ? waits.slice(1) : waits;
+    for (const [i, wait] of begun.slice(0, 5).entries()) {
+      expect(Math.abs(wait - (expected[i] ?? 0))).toBeLessThanOrEqual((expected[i] ?? 0) / 4 + 1);
+    }
+  });
+
   test("goes on when the listener accepts and closes, or refuses", async () => {
     let refusals = 2;
     let attempts = 0;

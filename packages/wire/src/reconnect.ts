@@ -13,11 +13,11 @@ export interface ReconnectOptions extends DialOptions {
   onChannel(channel: Channel): void;
   /** A channel was lost; the next attempt follows. */
   onDisconnect?(reason: Error | undefined): void;
-  /** Wait after the first failure before there was any connection, in milliseconds; it doubles from then on. 50 when not given. */
+  /** Wait after the first failure, in milliseconds, give or take a quarter; it doubles from then on. 50 when not given. */
   readonly initialDelayMs?: number;
-  /** Longest of these waits; 300,000 when not given. */
+  /** Longest of these waits before there was any connection; 300,000 when not given. */
   readonly maxDelayMs?: number;
-  /** Wait after each failure once there was a connection, in milliseconds; 5,000 when not given. */
+  /** Longest of these waits once there was a connection, in milliseconds; 5,000 when not given. */
   readonly retryMs?: number;
 }
 
@@ -62,20 +62,19 @@ export class ReconnectingDialer {
   async #run(signal: AbortSignal): Promise<void> {
     const { initialDelayMs = INITIAL_DELAY_MS, maxDelayMs = MAX_DELAY_MS, retryMs = RETRY_MS } = this.#options;
     const log = this.#options.log ?? silentLogger;
-    let firstDelay = initialDelayMs;
+    let delay = initialDelayMs;
     let lastConnectionId: string | undefined;
     while (!signal.aborted) {
-      let wait = lastConnectionId === undefined ? firstDelay : retryMs;
+      let wait = spread(delay);
+      delay = Math.min(2 * delay, lastConnectionId === undefined ? maxDelayMs : retryMs);
       try {
         const channel = await dialChannel({ ...this.#options, hello: this.#hello(lastConnectionId), signal });
         const connectedAt = performance.now();
         lastConnectionId = channel.connectionId;
         const reason = await this.#use(channel, signal);
-        if (performance.now() - connectedAt >= retryMs) {
-          wait = 0;
-        } else {
-          wait = retryMs;
-        }
+        const held = performance.now() - connectedAt >= retryMs;
+        wait = held ? 0 : Math.min(wait, retryMs);
+        delay = held ? initialDelayMs : Math.min(delay, retryMs);
         if (!signal.aborted) {
           log.info({ address: this.#options.address, reason: reason?.message, retryInMs: wait }, "connection lost");
           this.#notify(reason);
@@ -86,9 +85,6 @@ export class ReconnectingDialer {
         }
         const reason = error instanceof Error ? error.message : String(error);
         log.info({ address: this.#options.address, reason, retryInMs: wait }, "cannot connect");
-        if (lastConnectionId === undefined) {
-          firstDelay = Math.min(2 * firstDelay, maxDelayMs);
-        }
       }
       await pause(wait, signal);
     }
@@ -131,6 +127,11 @@ export class ReconnectingDialer {
     const headers = (hello.headers?.clone() ?? new Headers()).setString(BaseHeader.ConnectionId, lastConnectionId);
     return { idToken: hello.idToken, headers };
   }
+}
+
+/** A quarter more or less, so that the many who lost the same listener do not all come back in the same moment. */
+function spread(ms: number): number {
+  return Math.round(ms * (0.75 + Math.random() / 2));
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {
