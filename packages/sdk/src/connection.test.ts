@@ -304,13 +304,17 @@ describe("dialling", () => {
     await expect(dial({ encrypted: false })).rejects.toThrow(/requires encryption/);
   });
 
-  it("can be given up, and takes the connection back", async () => {
+  it("can be given up; the connection is closed when the router has made it", async () => {
+    const hosted = new Promise<EdgeConnection>((resolve) => void serve(resolve));
     const abort = new AbortController();
     const dialling = dial({ signal: abort.signal });
+    await router.asked(EdgeType.Connect);
     abort.abort(new Error("changed my mind"));
     await expect(dialling).rejects.toThrow("changed my mind");
-    await client.probe();
-    expect(router.messages(EdgeType.StateClosed).length + router.messages(EdgeType.Connect).length).not.toBe(1);
+    const connection = await hosted;
+    connection.resume();
+    if (!connection.closed) await once(connection, "close");
+    expect(client.isTaken(1)).toBe(false);
   });
 
   it("fails at once when the router goes away", async () => {

@@ -23,6 +23,9 @@ export interface DialRequest {
 /** Why a dial did not lead to a connection, for who decides about trying again. */
 export type DialFailure = "refused" | "lost" | "unencrypted";
 
+/** A router answers a dial within this time, or never. */
+const answerTimeoutMs = 60_000;
+
 /** A dial that failed at the router, with the router's words. */
 export class RouterDialError extends DialError {
   readonly failure: DialFailure;
@@ -167,8 +170,10 @@ class Attempt implements EdgeEndpoint {
   }
 
   #abort(): void {
-    this.#sendClosed();
-    this.#end(this.#signal.reason);
+    this.#done();
+    // Before its answer a router need not know the id: it would miss the close, and make the connection nevertheless.
+    new Abandoned(this.#edge, this.#id, () => this.#sendClosed());
+    this.#reject(this.#signal.reason);
   }
 
   #fail(failure: DialFailure, text: string, cause?: unknown): void {
@@ -191,5 +196,43 @@ class Attempt implements EdgeEndpoint {
       contentType: EdgeType.StateClosed,
       headers: new Headers().setU32(EdgeHeader.ConnId, this.#id),
     });
+  }
+}
+
+/** Holds the id of a dial that was given up until its router has answered. */
+class Abandoned implements EdgeEndpoint {
+  readonly connType = ConnType.Dial;
+  readonly #edge: EdgeChannel;
+  readonly #id: number;
+  readonly #sendClosed: () => void;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(edge: EdgeChannel, id: number, sendClosed: () => void) {
+    this.#edge = edge;
+    this.#id = id;
+    this.#sendClosed = sendClosed;
+    this.#timer = setTimeout(() => this.#forget(), answerTimeoutMs);
+    this.#timer.unref();
+    edge.assign(id, this);
+  }
+
+  describe(): string {
+    return "a dial that was given up";
+  }
+
+  onData(): void {}
+
+  onMessage(message: Message): void {
+    if (message.contentType === EdgeType.StateConnected) this.#sendClosed();
+    this.#forget();
+  }
+
+  onLost(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #forget(): void {
+    clearTimeout(this.#timer);
+    this.#edge.remove(this.#id, this);
   }
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import {
   acceptChannels,
   type Channel,
@@ -6,6 +7,8 @@ import {
   EdgeType,
   edgeAlpn,
   Headers,
+  type Identity,
+  identityFromPem,
   type Message,
   silentLogger,
   TlsPort,
@@ -38,6 +41,7 @@ export class TinyRouter {
   readonly #links = new Map<Channel, Map<number, Side>>();
   /** Dials sent to a host and not answered yet, oldest first: hosts answer in order. */
   readonly #dials = new Map<Channel, ((answer: Message) => void)[]>();
+  #expected: { readonly contentType: number; readonly resolve: () => void }[] = [];
   #nextId = 0x8000_0000;
 
   private constructor(port: TlsPort, authority: TestAuthority) {
@@ -55,16 +59,29 @@ export class TinyRouter {
   }
 
   static async start(): Promise<TinyRouter> {
-    const authority = await TestAuthority.create();
+    // Named by chance: an application may trust several of them at once.
+    const authority = await TestAuthority.create(`Tiny ${randomUUID()}`);
     const identity = await authority.identity("tiny");
     return new TinyRouter(await TlsPort.listen({ host: "127.0.0.1", port: 0, identity }), authority);
+  }
+
+  /** `tls:host:port` */
+  get address(): string {
+    return `tls:127.0.0.1:${this.#port.port}`;
+  }
+
+  /** A client's identity, which trusts this router and others. */
+  async identity(name: string, others: readonly TinyRouter[] = []): Promise<Identity> {
+    const { certPem, keyPem } = await this.#authority.identity(name);
+    const authorities = [this, ...others].map((router) => router.#authority.certPem);
+    return identityFromPem({ certPem, keyPem, caPem: authorities.join("\n") });
   }
 
   /** A client's connection to it. */
   async connect(name: string): Promise<EdgeChannel> {
     const channel = await dialChannel({
-      address: `tls:127.0.0.1:${this.#port.port}`,
-      identity: await this.#authority.identity(name),
+      address: this.address,
+      identity: await this.identity(name),
       alpn: edgeAlpn,
       hello: { idToken: name, headers: new Headers().setString(EdgeHeader.SessionToken, "api-session") },
     });
@@ -74,6 +91,11 @@ export class TinyRouter {
   /** Sends a message to the client that connected as number `index`. */
   send(index: number, contentType: number, headers: Headers, body?: Buffer): void {
     this.#channels[index]?.send({ contentType, headers, ...(body === undefined ? {} : { body }) });
+  }
+
+  /** Resolves when the next message of this type has arrived. */
+  asked(contentType: number): Promise<void> {
+    return new Promise((resolve) => this.#expected.push({ contentType, resolve }));
   }
 
   messages(contentType: number): Message[] {
@@ -97,6 +119,11 @@ export class TinyRouter {
     const on = (type: number, handler: (message: Message) => void) =>
       channel.handle(type, (message) => {
         this.received.push(message);
+        this.#expected = this.#expected.filter((expected) => {
+          if (expected.contentType !== type) return true;
+          expected.resolve();
+          return false;
+        });
         handler(message);
       });
     on(EdgeType.Bind, (message) => this.#bind(channel, message));
