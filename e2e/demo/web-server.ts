@@ -18,13 +18,12 @@ const http = createServer((request, response) => {
 });
 
 const context = await Context.load(identityFile);
-const server = await context.listen(service);
+const server = await context.listen(service, { allowHalfOpen: true });
 server.on("connection", (socket) => http.emit("connection", socket));
 console.log("hosting");
 
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.once(signal, async () => {
-    http.closeAllConnections();
     await server.close();
     await context.close();
   });

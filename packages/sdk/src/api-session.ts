@@ -1,7 +1,7 @@
 import { arch, hostname, platform, release, version } from "node:os";
 import { type ApiClient, ApiError, ApiTransportError, createClient } from "@sallyport/api";
 import { createCsr, createKeyPair, type Identity, identityFromPem, type Logger } from "@sallyport/wire";
-import { AuthenticationError, ControllerError, reasonOf } from "./errors.ts";
+import { AuthenticationError, ControllerError, reasonOf, SdkError } from "./errors.ts";
 
 /** How to prove who we are. */
 export type Credentials =
@@ -36,6 +36,8 @@ export function fromController(error: unknown): unknown {
 
 const shortestRefreshMs = 10_000;
 const longestRefreshMs = 10 * 60_000;
+/** A controller that does not answer must not keep who closes waiting. */
+const logoutMs = 3_000;
 
 /**
  * The session with the controller: logs in when it is first needed, keeps the session alive, and logs in again when the
@@ -50,6 +52,7 @@ export class ApiSession {
   readonly #onReplaced: () => void;
   #login: Promise<Login> | undefined;
   #refresh: NodeJS.Timeout | undefined;
+  #isLoggedIn = false;
   #isClosed = false;
 
   /** @param o.onReplaced called when the controller ended the session: everything that used its token is void */
@@ -78,7 +81,8 @@ export class ApiSession {
 
   /** The current login; logs in when there is none. @throws AuthenticationError */
   login(): Promise<Login> {
-    if (this.#isClosed) throw new AuthenticationError("CONTEXT_CLOSED", "this context was closed; load a new one");
+    if (this.#isClosed)
+      return Promise.reject(new SdkError("CONTEXT_CLOSED", "this context was closed; load a new one"));
     this.#login ??= this.#authenticate().catch((error: unknown) => {
       this.#login = undefined;
       throw error;
@@ -112,18 +116,16 @@ export class ApiSession {
     await this.call((api) => api.getCurrentAPISession());
   }
 
-  /** Logs out. */
+  /** Logs out; calls under way fail. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#refresh);
-    const login = this.#login;
     this.#login = undefined;
-    if (login !== undefined) {
-      await login
-        .then(() => this.#api.deleteCurrentAPISession())
-        .catch((error: unknown) => {
-          this.#log.debug({ reason: reasonOf(error) }, "logging out failed; the session ends by itself");
-        });
+    if (this.#isLoggedIn) {
+      this.#isLoggedIn = false;
+      await this.#api.deleteCurrentAPISession({}, { signal: AbortSignal.timeout(logoutMs) }).catch((error: unknown) => {
+        this.#log.debug({ reason: reasonOf(error) }, "logging out failed; the session ends by itself");
+      });
     }
     this.#api.close();
   }
@@ -132,6 +134,7 @@ export class ApiSession {
     this.#log.info({ controller: this.#controllerUrl }, "the API session is gone; logging in again");
     clearTimeout(this.#refresh);
     this.#login = undefined;
+    this.#isLoggedIn = false;
     this.#onReplaced();
   }
 
@@ -171,7 +174,8 @@ export class ApiSession {
       credentials.kind === "certificate"
         ? credentials.identity
         : await this.#sessionCertificate(data.identityId, credentials.caPem);
-    this.#scheduleRefresh(data.expiresAt);
+    if (!this.#isClosed) this.#scheduleRefresh(data.expiresAt);
+    this.#isLoggedIn = true;
     this.#log.debug({ controller: this.#controllerUrl, identity: data.identity.name }, "logged in");
     return {
       token: data.token,

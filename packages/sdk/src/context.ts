@@ -4,10 +4,11 @@ import { ApiSession, type Credentials, fromController } from "./api-session.ts";
 import type { EdgeConnection } from "./connection.ts";
 import { loadSodium } from "./crypto/sodium.ts";
 import { dialThrough, RouterDialError } from "./dial.ts";
-import { ConnectionClosedError, DialError } from "./errors.ts";
+import { AuthenticationError, ConnectionClosedError, DialError, RouterError, SdkError } from "./errors.ts";
 import { ServiceAgent } from "./http-agent.ts";
 import { type IdentityFile, loadIdentityFile } from "./identity-file.ts";
-import { orAborted, Routers } from "./routers.ts";
+import { orAborted } from "./or-aborted.ts";
+import { Routers } from "./routers.ts";
 import { type ListenOptions, ServiceListener } from "./service-listener.ts";
 import { type Service, type ServiceSession, Services } from "./services.ts";
 
@@ -17,8 +18,10 @@ export interface ContextOptions {
   readonly log?: Logger;
   /** Names of the config types to get with services; those of the identity file when left out. */
   readonly configTypes?: readonly string[];
-  /** How often the controller is asked whether services changed, in milliseconds; 60,000 when left out. */
+  /** How often the controller is asked whether services changed, in milliseconds, give or take a tenth; 60,000 when left out. */
   readonly refreshIntervalMs?: number;
+  /** Ends waiting for the login; afterwards it has no meaning. */
+  readonly signal?: AbortSignal;
 }
 
 /** How a service is dialled; everything is optional. */
@@ -36,7 +39,7 @@ export interface DialOptions {
 
 const defaultDialTimeoutMs = 15_000;
 const defaultRefreshIntervalMs = 60_000;
-/** A router that goes away while dialling, or a session that was ended, is worth another try; a refusal is not. */
+/** Routers that go away while dialling are worth so many tries. */
 const maxAttempts = 3;
 
 /**
@@ -57,6 +60,7 @@ export class Context {
   readonly #log: Logger;
   readonly #listeners = new Set<ServiceListener>();
   readonly #poll: NodeJS.Timeout;
+  #isClosed = false;
 
   private constructor(
     controllerUrl: string,
@@ -74,9 +78,11 @@ export class Context {
       onReplaced: () => this.#startOver(),
     });
     const session = this.#session;
-    this.#services = new Services({ session, log, onChange: () => {} });
+    this.#services = new Services({ session, log });
     this.#routers = new Routers({ login: () => session.login(), log, onRefused: () => this.#verify() });
-    this.#poll = setInterval(() => void this.#services.poll(), o.refreshIntervalMs ?? defaultRefreshIntervalMs);
+    // Contexts that were started together do not ask together.
+    const interval = (o.refreshIntervalMs ?? defaultRefreshIntervalMs) * (0.9 + Math.random() / 5);
+    this.#poll = setInterval(() => void this.#services.poll(), interval);
     this.#poll.unref();
   }
 
@@ -84,11 +90,12 @@ export class Context {
    * Reads an identity and logs in.
    *
    * @param source path of an identity file, or its content (what `enroll` gives)
-   * @throws IdentityFileError, AuthenticationError
+   * @throws IdentityFileError, AuthenticationError, or the signal's reason
    */
   static async load(source: string | IdentityFile, options: ContextOptions = {}): Promise<Context> {
     const { controllerUrl, configTypes, identity } = await loadIdentityFile(source);
-    return await Context.#loggedIn(new Context(controllerUrl, { kind: "certificate", identity }, configTypes, options));
+    const credentials: Credentials = { kind: "certificate", identity };
+    return await Context.#loggedIn(new Context(controllerUrl, credentials, configTypes, options), options.signal);
   }
 
   /**
@@ -96,7 +103,7 @@ export class Context {
    *
    * @param login.controller `https://host:port`
    * @param login.ca PEM bundle that the controller and the routers are checked against
-   * @throws AuthenticationError
+   * @throws AuthenticationError, or the signal's reason
    */
   static async login(
     login: { readonly controller: string; readonly ca: string; readonly username: string; readonly password: string },
@@ -104,12 +111,19 @@ export class Context {
   ): Promise<Context> {
     const { controller, ca, username, password } = login;
     const credentials: Credentials = { kind: "password", username, password, caPem: ca };
-    return await Context.#loggedIn(new Context(new URL(controller).origin, credentials, [], options));
+    const url = URL.canParse(controller) ? new URL(controller) : undefined;
+    if (url?.protocol !== "https:") {
+      throw new AuthenticationError(
+        "CONTROLLER_ADDRESS_INVALID",
+        `expected https://host:port, got ${JSON.stringify(controller)}`,
+      );
+    }
+    return await Context.#loggedIn(new Context(url.origin, credentials, [], options), options.signal);
   }
 
-  static async #loggedIn(context: Context): Promise<Context> {
+  static async #loggedIn(context: Context, signal: AbortSignal | undefined): Promise<Context> {
     try {
-      await context.#session.login();
+      await orAborted(context.#session.login(), signal);
       return context;
     } catch (error) {
       await context.close();
@@ -117,10 +131,17 @@ export class Context {
     }
   }
 
-  /** The services that this identity may dial or host. */
-  async services(): Promise<Service[]> {
+  /**
+   * The services that this identity may dial or host, as they were when the controller was asked last (see
+   * `refreshIntervalMs`).
+   *
+   * @throws AuthenticationError, ControllerError, or the signal's reason
+   */
+  async services(options: { readonly signal?: AbortSignal } = {}): Promise<Service[]> {
+    this.#mustBeOpen();
+    options.signal?.throwIfAborted();
     try {
-      return await this.#services.list();
+      return await orAborted(this.#services.list(), options.signal);
     } catch (error) {
       throw fromController(error);
     }
@@ -133,6 +154,7 @@ export class Context {
    *   AuthenticationError, ControllerError, or the signal's reason
    */
   async dial(service: string, options: DialOptions = {}): Promise<EdgeConnection> {
+    this.#mustBeOpen();
     const timeoutMs = options.timeoutMs ?? defaultDialTimeoutMs;
     const timeout = AbortSignal.timeout(timeoutMs);
     const signal = options.signal === undefined ? timeout : AbortSignal.any([timeout, options.signal]);
@@ -149,11 +171,13 @@ export class Context {
   }
 
   /**
-   * Hosts a service; resolves when it can be dialled through a first router.
+   * Hosts a service; resolves when it can be dialled through a first router, however long that takes: use a signal to
+   * limit it.
    *
    * @throws ServiceError, AuthenticationError, ControllerError, or the signal's reason
    */
   async listen(service: string, options: ListenOptions = {}): Promise<ServiceListener> {
+    this.#mustBeOpen();
     const parts = { session: this.#session, services: this.#services, routers: this.#routers, log: this.#log };
     const listener = new ServiceListener(service, parts, options);
     this.#listeners.add(listener);
@@ -174,18 +198,24 @@ export class Context {
    * @param options as for `http.Agent`; connections are kept alive unless it says otherwise
    */
   httpAgent(options: AgentOptions = {}): ServiceAgent {
-    return new ServiceAgent(
-      async (host) => this.dial(await this.#serviceOfHost(host), { allowHalfOpen: true }),
-      options,
-    );
+    return new ServiceAgent(async (host, signal) => this.dial(await this.#serviceOfHost(host), { signal }), options);
   }
 
-  /** Takes back hosted services, closes all connections and logs out. */
+  /** Takes back hosted services, closes all connections and logs out; nothing is left that keeps the process alive. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     clearInterval(this.#poll);
     for (const listener of this.#listeners) await listener.close();
     this.#routers.close();
     await this.#session.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #mustBeOpen(): void {
+    if (this.#isClosed) throw new SdkError("CONTEXT_CLOSED", "this context was closed; load a new one");
   }
 
   async #serviceOfHost(host: string): Promise<string> {
@@ -199,10 +229,11 @@ export class Context {
     const service = await orAborted(this.#services.find(name, "Dial"), signal);
     const login = await orAborted(this.#session.login(), signal);
     const sodium = service.encryptionRequired ? await loadSodium() : undefined;
+    let isRenewed = false;
     for (let attempt = 1; ; attempt++) {
       const session = await orAborted(this.#sessionWithRouters(service), signal);
-      const edge = await this.#routers.best(session.routers, signal);
       try {
+        const edge = await this.#routers.best(session.routers, signal);
         return await dialThrough(
           edge,
           {
@@ -217,27 +248,32 @@ export class Context {
           signal,
         );
       } catch (error) {
-        if (!(error instanceof RouterDialError) || attempt === maxAttempts) throw error;
-        if (!(await this.#isWorthRetrying(error, service, session))) throw error;
+        const isLost = error instanceof RouterDialError && error.failure === "lost";
+        if (isLost && attempt < maxAttempts) continue;
+        if (isLost || isRenewed) throw error;
+        isRenewed = true;
+        if (!(await orAborted(this.#isAboutSession(error, service, session), signal))) throw error;
       }
     }
   }
 
   async #sessionWithRouters(service: Service): Promise<ServiceSession> {
     const session = await this.#services.dialSession(service);
-    if (session.routers.length > 0) return session;
-    this.#services.dropDialSession(service);
-    return await this.#services.dialSession(service);
+    return session.routers.length > 0 ? session : await this.#services.renewDialSession(service, session);
   }
 
-  /** After a refusal: was it about our session, which can be replaced, or about the service? */
-  async #isWorthRetrying(error: RouterDialError, service: Service, session: ServiceSession): Promise<boolean> {
-    if (error.failure === "lost") return true;
-    if (error.failure === "unencrypted") return false;
-    if (!/invalid session/i.test(error.text) && (await this.#services.refreshSession(session)) !== undefined)
-      return false;
-    this.#services.dropDialSession(service);
-    return true;
+  /**
+   * After a failure: was it about our session, which is replaced then and deserves one more try, or about the service?
+   * A session is worth replacing when the controller no longer knows it, or names other routers than those that failed.
+   */
+  async #isAboutSession(error: unknown, service: Service, used: ServiceSession): Promise<boolean> {
+    if (error instanceof RouterDialError && error.failure === "refused") {
+      const isVoid = /invalid session/i.test(error.text);
+      return (await this.#services.renewDialSession(service, used, isVoid)).token !== used.token;
+    }
+    if (!(error instanceof RouterError)) return false;
+    const { routers } = await this.#services.renewDialSession(service, used);
+    return routers.some((router) => !used.routers.some((tried) => tried.address === router.address));
   }
 
   #verify(): void {

@@ -1,6 +1,7 @@
 import { Agent, type AgentOptions, type ClientRequestArgs } from "node:http";
 import { Duplex } from "node:stream";
 import type { EdgeConnection } from "./connection.ts";
+import { ConnectionClosedError } from "./errors.ts";
 
 /** What `http.Agent` counts its connections with; it has no word for one that is still being made. */
 interface Places {
@@ -18,10 +19,10 @@ interface Places {
  * ```
  */
 export class ServiceAgent extends Agent {
-  readonly #dial: (host: string) => Promise<EdgeConnection>;
+  readonly #dial: (host: string, signal: AbortSignal) => Promise<EdgeConnection>;
 
-  /** @param dial connects to the service that a host name stands for */
-  constructor(dial: (host: string) => Promise<EdgeConnection>, options: AgentOptions = {}) {
+  /** @param dial connects to the service that a host name stands for; the signal ends it when the agent is destroyed */
+  constructor(dial: (host: string, signal: AbortSignal) => Promise<EdgeConnection>, options: AgentOptions = {}) {
     super({ keepAlive: true, ...options });
     this.#dial = dial;
   }
@@ -32,7 +33,10 @@ export class ServiceAgent extends Agent {
   ): Duplex | null | undefined {
     const host = options.host ?? options.hostname ?? "";
     const place = this.#takePlace(options);
-    this.#dial(host).then(
+    const abort = new AbortController();
+    // Only destroying the agent closes it.
+    place.once("close", () => abort.abort(new ConnectionClosedError(`the agent was destroyed while dialling ${host}`)));
+    this.#dial(host, abort.signal).then(
       (connection) => {
         this.#leavePlace(place, options);
         callback?.(null, connection);

@@ -42,13 +42,19 @@ export async function loadIdentityFile(source: string | IdentityFile): Promise<L
     const [first = content.ztAPI] = content.ztAPIs ?? [];
     const baseDir = typeof source === "string" ? dirname(resolve(source)) : process.cwd();
     return {
-      controllerUrl: new URL(first).origin,
+      controllerUrl: controllerOf(first, fail),
       configTypes: content.configTypes ?? [],
       identity: await loadIdentity(content.id, baseDir),
     };
   } catch (error) {
     throw error instanceof IdentityFileError ? error : fail(reasonOf(error), error);
   }
+}
+
+function controllerOf(address: string, fail: (what: string) => IdentityFileError): string {
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  if (url?.protocol !== "https:") throw fail(`expected ztAPI to be https://host:port, got ${JSON.stringify(address)}`);
+  return url.origin;
 }
 
 function isIdentityFile(value: unknown): value is IdentityFile {

@@ -10,6 +10,7 @@ import {
 import type { Login } from "./api-session.ts";
 import { EdgeChannel } from "./edge-channel.ts";
 import { RouterError, reasonOf } from "./errors.ts";
+import { orAborted } from "./or-aborted.ts";
 
 /** A router that may be used: its name and where it is dialled. */
 export interface RouterAddress {
@@ -22,6 +23,7 @@ const connectTimeoutMs = 15_000;
 const probeIntervalMs = 60_000;
 /** A connection that ends this soon was probably refused: the router closes without a word. */
 const refusalWindowMs = 10_000;
+const backoffMs = { first: 1_000, most: 60_000 };
 
 /**
  * The usable addresses of the routers that the controller lists. Others than `tls` are left out: no application
@@ -50,6 +52,8 @@ export class Routers {
   readonly #open = new Map<string, EdgeChannel>();
   /** Also those that stand still and are no longer offered. */
   readonly #all = new Set<EdgeChannel>();
+  /** Routers that failed last, by address: how often, and until when they are left alone. */
+  readonly #failed = new Map<string, { times: number; until: number }>();
   readonly #probes: NodeJS.Timeout;
   #isClosed = false;
 
@@ -64,8 +68,8 @@ export class Routers {
   }
 
   /**
-   * A connected router out of these, the one with the shortest round trip; connects to all of them when none is, and
-   * gives the first that answers.
+   * A connected router out of these, the one with the shortest round trip. The others are connected meanwhile, those that
+   * failed lately after a while that grows. When none is connected, all are tried, and the first that answers is taken.
    *
    * @throws RouterError `NO_ROUTERS` when the list is empty, `ROUTERS_UNREACHABLE` when none answers
    */
@@ -74,7 +78,12 @@ export class Routers {
       const edge = this.#open.get(router.address);
       return edge === undefined || edge.isPaused ? [] : [edge];
     });
-    const attempts = routers.map((router) => this.connect(router, signal));
+    const now = performance.now();
+    const tried =
+      connected.length === 0
+        ? routers
+        : routers.filter((router) => (this.#failed.get(router.address)?.until ?? 0) <= now);
+    const attempts = tried.map((router) => this.connect(router, signal));
     for (const attempt of attempts) attempt.catch(() => {});
     if (connected.length > 0) {
       return connected.reduce((best, edge) => ((edge.latencyMs ?? 1e9) < (best.latencyMs ?? 1e9) ? edge : best));
@@ -105,6 +114,7 @@ export class Routers {
       this.#channels.set(router.address, attempt);
       const own = attempt;
       own.catch(() => {
+        this.#leaveAlone(router);
         if (this.#channels.get(router.address) === own) this.#channels.delete(router.address);
       });
     }
@@ -116,12 +126,19 @@ export class Routers {
     for (const edge of this.#all) edge.channel.close(reason);
     this.#open.clear();
     this.#channels.clear();
+    this.#failed.clear();
   }
 
   close(): void {
     this.#isClosed = true;
     clearInterval(this.#probes);
     this.closeAll();
+  }
+
+  #leaveAlone(router: RouterAddress): void {
+    const times = (this.#failed.get(router.address)?.times ?? 0) + 1;
+    const delay = Math.min(backoffMs.first * 2 ** (times - 1), backoffMs.most) * (0.75 + Math.random() / 2);
+    this.#failed.set(router.address, { times, until: performance.now() + delay });
   }
 
   async #dial(router: RouterAddress): Promise<EdgeChannel> {
@@ -156,22 +173,14 @@ export class Routers {
       }
       if (this.#isClosed) return;
       this.#log.info({ router: router.name, reason: reason?.message }, "the connection to a router ended");
-      if (Date.now() - openedAt < refusalWindowMs) this.#onRefused();
+      if (Date.now() - openedAt >= refusalWindowMs) {
+        this.#failed.delete(router.address);
+      } else {
+        this.#leaveAlone(router);
+        this.#onRefused();
+      }
     });
     void edge.probe();
     return edge;
   }
-}
-
-/** The promise's outcome, or the signal's reason when that comes first. */
-export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    if (signal.aborted) {
-      onAbort();
-      return;
-    }
-    signal.addEventListener("abort", onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
-  });
 }

@@ -6,6 +6,7 @@ import { Binding, type Hosting } from "./binding.ts";
 import type { EdgeConnection } from "./connection.ts";
 import { type KeyPair, loadSodium } from "./crypto/sodium.ts";
 import { ListenError, reasonOf, ServiceError } from "./errors.ts";
+import { orAborted } from "./or-aborted.ts";
 import type { RouterAddress, Routers } from "./routers.ts";
 import type { Service, ServiceSession, Services } from "./services.ts";
 
@@ -65,7 +66,9 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   #isLooking = false;
   #lookAgain = false;
   #failures = 0;
-  #refusedByAll = "";
+  #lastRefusal = "";
+  /** Connections that came before the application could ask for them. */
+  #early: EdgeConnection[] | undefined = [];
 
   constructor(service: string, parts: ListenerParts, options: ListenOptions) {
     super();
@@ -94,7 +97,8 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   async start(): Promise<void> {
     const { signal } = this.#options;
     signal?.throwIfAborted();
-    await this.#parts.services.find(this.service, "Bind");
+    await orAborted(this.#parts.services.find(this.service, "Bind"), signal);
+    if (this.#stopped.signal.aborted) throw this.#closedError();
     return new Promise((resolve, reject) => {
       const settle = (act: () => void) => {
         signal?.removeEventListener("abort", onAbort);
@@ -102,7 +106,11 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
         this.off("close", onClose);
         act();
       };
-      const onListening = () => settle(resolve);
+      const onListening = () => {
+        settle(resolve);
+        // Who waits for this promise has added its listeners by then.
+        setImmediate(() => this.#handOverEarly());
+      };
       const onClose = () => settle(() => reject(this.#closedError()));
       const onAbort = () => {
         settle(() => reject(signal?.reason));
@@ -122,7 +130,12 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     clearTimeout(this.#timer);
     for (const binding of this.#bindings.values()) binding.close();
     this.#bindings.clear();
+    this.#handOverEarly();
     this.emit("close");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 
   /** The API session was replaced: tokens made with it are void. */
@@ -132,7 +145,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   }
 
   #closedError(): ListenError {
-    const why = this.#refusedByAll === "" ? "" : `; last refusal: ${this.#refusedByAll}`;
+    const why = this.#lastRefusal === "" ? "" : `; last refusal: ${this.#lastRefusal}`;
     return new ListenError("LISTENER_CLOSED", `hosting of ${this.service} was ended${why}`);
   }
 
@@ -202,7 +215,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
         },
         ended: (text) => {
           log.info({ ...fields, reason: text }, "a router no longer hosts the service");
-          this.#refusedByAll = `${router.name}: ${text}`;
+          this.#lastRefusal = `${router.name}: ${text}`;
           if (/invalid session|session ended/i.test(text)) this.#session = undefined;
           if (this.#bindings.get(router.address) === binding) this.#bindings.delete(router.address);
           this.#schedule(this.#backoff());
@@ -216,7 +229,21 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   }
 
   #accepted(connection: EdgeConnection): void {
+    if (this.#early !== undefined) {
+      connection.on("error", ignore);
+      this.#early.push(connection);
+      return;
+    }
     if (!this.emit("connection", connection)) connection.destroy();
+  }
+
+  #handOverEarly(): void {
+    const early = this.#early ?? [];
+    this.#early = undefined;
+    for (const connection of early) {
+      connection.off("error", ignore);
+      if (!connection.destroyed) this.#accepted(connection);
+    }
   }
 
   async #hosting(service: Service, session: ServiceSession): Promise<Hosting> {
@@ -239,3 +266,6 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     };
   }
 }
+
+/** A connection that fails before anybody has it is dropped. */
+function ignore(): void {}

@@ -28,16 +28,14 @@ const pageSize = 500;
 export class Services {
   readonly #session: ApiSession;
   readonly #log: Logger;
-  readonly #onChange: () => void;
   #known = new Map<string, Service>();
   #isLoaded = false;
   #lastChangeAt: string | undefined;
   readonly #dialSessions = new Map<string, Promise<ServiceSession>>();
 
-  constructor(o: { session: ApiSession; log: Logger; onChange: () => void }) {
+  constructor(o: { session: ApiSession; log: Logger }) {
     this.#session = o.session;
     this.#log = o.log;
-    this.#onChange = o.onChange;
   }
 
   /** All of them, by name; loaded at the first call, kept up to date by `poll`. */
@@ -72,17 +70,22 @@ export class Services {
 
   /** The session for dialling a service; one for all connections. */
   dialSession(service: Service): Promise<ServiceSession> {
-    let session = this.#dialSessions.get(service.id);
-    if (session === undefined) {
-      session = this.createSession(service, "Dial");
-      this.#dialSessions.set(service.id, session);
-      session.catch(() => this.dropDialSession(service));
-    }
-    return session;
+    return this.#dialSessions.get(service.id) ?? this.#keep(service, this.createSession(service, "Dial"));
   }
 
-  dropDialSession(service: Service): void {
-    this.#dialSessions.delete(service.id);
+  /**
+   * The session for dialling after `used` did not lead to a connection: the same with the routers of now, or a new one
+   * when it is void or the controller no longer knows it. Those who fail together get the same.
+   */
+  async renewDialSession(service: Service, used: ServiceSession, isVoid = false): Promise<ServiceSession> {
+    const held = this.#dialSessions.get(service.id);
+    const current = await held?.catch(() => undefined);
+    if (current !== used || this.#dialSessions.get(service.id) !== held) return await this.dialSession(service);
+    const renew = async () => (isVoid ? undefined : await this.refreshSession(used));
+    return await this.#keep(
+      service,
+      renew().then((known) => known ?? this.createSession(service, "Dial")),
+    );
   }
 
   /** A new session. @throws ServiceError `SERVICE_NOT_AVAILABLE` when the permission is gone */
@@ -112,6 +115,14 @@ export class Services {
     }
   }
 
+  #keep(service: Service, session: Promise<ServiceSession>): Promise<ServiceSession> {
+    this.#dialSessions.set(service.id, session);
+    session.catch(() => {
+      if (this.#dialSessions.get(service.id) === session) this.#dialSessions.delete(service.id);
+    });
+    return session;
+  }
+
   /** Forgets everything that depends on the API session. */
   reset(): void {
     this.#dialSessions.clear();
@@ -125,9 +136,8 @@ export class Services {
     try {
       const { data } = await this.#session.call((api) => api.listServiceUpdates());
       if (data.lastChangeAt === this.#lastChangeAt) return;
-      this.#lastChangeAt = data.lastChangeAt;
       await this.#load();
-      this.#onChange();
+      this.#lastChangeAt = data.lastChangeAt;
     } catch (error) {
       this.#log.warn({ reason: reasonOf(error) }, "the services of this identity could not be refreshed");
     }

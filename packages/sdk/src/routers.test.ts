@@ -1,0 +1,101 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Server } from "node:net";
+import { silentLogger } from "@sallyport/wire";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import type { EdgeChannel } from "./edge-channel.ts";
+import { type RouterAddress, Routers, routerAddresses } from "./routers.ts";
+import { TinyRouter } from "./testing/tiny-router.ts";
+
+const never = new AbortController().signal;
+let near: TinyRouter;
+let far: TinyRouter;
+let routers: Routers;
+/** Takes connections and closes them, as something that is no router. */
+let broken: Server;
+let attempts = 0;
+let refusals = 0;
+
+beforeEach(async () => {
+  [near, far] = await Promise.all([TinyRouter.start(), TinyRouter.start()]);
+  // Each router has an authority of its own: the identity trusts both.
+  const identity = await near.identity("app", [far]);
+  const login = async () => ({ token: "api-session", identityId: "app", identityName: "app", identity });
+  refusals = 0;
+  routers = new Routers({ login, log: silentLogger, onRefused: () => refusals++ });
+  attempts = 0;
+  broken = createServer((socket) => {
+    attempts++;
+    socket.destroy();
+  }).listen(0, "127.0.0.1");
+  await once(broken, "listening");
+});
+
+afterEach(async () => {
+  routers.close();
+  broken.close();
+  await Promise.all([near.close(), far.close()]);
+});
+
+const brokenRouter = (): RouterAddress => ({
+  name: "broken",
+  address: `tls:127.0.0.1:${(broken.address() as AddressInfo).port}`,
+});
+const at = (name: string, router: TinyRouter): RouterAddress => ({ name, address: router.address });
+const connected = (router: RouterAddress): Promise<EdgeChannel> => routers.connect(router, never);
+
+it("takes the connected router with the shortest round trip", async () => {
+  const list = [at("far", far), at("near", near)];
+  const [toFar, toNear] = await Promise.all(list.map(connected));
+  await Promise.all([toFar?.probe(), toNear?.probe()]);
+  Object.assign(toFar ?? {}, { latencyMs: 80 });
+  Object.assign(toNear ?? {}, { latencyMs: 3 });
+  expect(await routers.best(list, never)).toBe(toNear);
+  Object.assign(toNear ?? {}, { latencyMs: 90 });
+  expect(await routers.best(list, never)).toBe(toFar);
+});
+
+it("shares one connection per address among all who ask", async () => {
+  const edges = await Promise.all(Array.from({ length: 20 }, () => routers.best([at("near", near)], never)));
+  expect(new Set(edges).size).toBe(1);
+});
+
+it("leaves a router alone that failed, as long as another one is connected", async () => {
+  const list = [brokenRouter(), at("near", near)];
+  for (let dials = 0; dials < 30; dials++) await routers.best(list, never);
+  expect(attempts).toBe(1);
+});
+
+it("tries every router when none is connected, and says why each failed", async () => {
+  const list = [brokenRouter()];
+  for (let dials = 0; dials < 2; dials++) {
+    await expect(routers.best(list, never)).rejects.toMatchObject({
+      code: "ROUTERS_UNREACHABLE",
+      message: expect.stringContaining(brokenRouter().address),
+    });
+  }
+  expect(attempts).toBe(2);
+  await expect(routers.best([], never)).rejects.toMatchObject({ code: "NO_ROUTERS" });
+});
+
+it("tells when a router closes a connection at once, and connects anew when it is asked again", async () => {
+  const router = at("near", near);
+  const first = await connected(router);
+  near.dropAll();
+  await first.channel.closed;
+  expect(refusals).toBe(1);
+  expect(await connected(router)).not.toBe(first);
+});
+
+it("gives up waiting when it is told to, and leaves no rejection that nobody handles", async () => {
+  const given = new Error("given up");
+  await expect(routers.best([brokenRouter()], AbortSignal.abort(given))).rejects.toBe(given);
+  await expect(routers.connect(brokenRouter(), AbortSignal.abort(given))).rejects.toBe(given);
+});
+
+it("reads the tls addresses that the controller lists", () => {
+  const list = [
+    { name: "r1", supportedProtocols: { tls: "tls://r1.example:3022", wss: "wss://r1.example:443" } },
+    { name: "r2" },
+  ];
+  expect(routerAddresses(list)).toEqual([{ name: "r1", address: "tls:r1.example:3022" }]);
+});
