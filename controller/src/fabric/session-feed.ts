@@ -1,3 +1,4 @@
+import { isIPv6 } from "node:net";
 import {
   EdgeCtrlHeader,
   EdgeCtrlType,
@@ -211,14 +212,19 @@ export function protocolUrls(hello: edgeCtrlPb.ClientHello): Record<string, stri
   const urls: Record<string, string> = {};
   for (const { advertise } of hello.listeners) {
     if (advertise !== undefined)
-      urls[advertise.protocol] = `${advertise.protocol}://${advertise.hostname}:${advertise.port}`;
+      urls[advertise.protocol] = urlOf(advertise.protocol, advertise.hostname, advertise.port);
   }
   if (hello.listeners.length > 0) return urls;
   for (const [index, protocol] of hello.protocols.entries()) {
     const port = hello.protocolPorts[index];
-    if (port !== undefined) urls[protocol] = `${protocol}://${hello.hostname}:${port}`;
+    if (port !== undefined) urls[protocol] = urlOf(protocol, hello.hostname, port);
   }
   return urls;
+}
+
+/** Routers give an IPv6 host with or without its brackets; in a URL it needs them. */
+function urlOf(protocol: string, host: string, port: number | string): string {
+  return `${protocol}://${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
 function sessionFields(session: ApiSessionRecord) {
