@@ -1,6 +1,6 @@
 /** What handlers and authentication see of a request, and the handler types of this server. */
 import type { X509Certificate } from "node:crypto";
-import type { ApiName, Handler, Handlers, Operation, OperationTable, operations } from "@sallyport/api";
+import type { ApiName, Handlers, OperationTable, operations } from "@sallyport/api";
 
 /** The session of a request: what the HTTP layer needs for its auth rules and headers, and who is calling. */
 export interface ApiSessionContext {
@@ -39,7 +39,6 @@ export interface RequestInfo {
   readonly signal: AbortSignal;
 }
 
-export type ApiHandler<O extends Operation> = Handler<O, ApiSessionContext, RequestInfo>;
 export type ApiHandlers<T extends OperationTable> = Handlers<T, ApiSessionContext, RequestInfo>;
 
 /** Every handler of both APIs; `Pick` parts of it, or type one file by `ApiHandlers<typeof networkOperations>`. */
