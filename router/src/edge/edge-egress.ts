@@ -13,7 +13,7 @@ import type { Forwarder } from "../forwarder/forwarder.ts";
 import { Xgress } from "../xgress/xgress.ts";
 import type { Binding } from "./binding.ts";
 import { EdgeConnection } from "./edge-connection.ts";
-import type { Hosting } from "./hosting.ts";
+import { type Hosting, isTerminatorId } from "./hosting.ts";
 
 /** Hosting applications answer within this time, or the dial fails. */
 const MAX_DIAL_MS = 5_000;
@@ -36,10 +36,9 @@ export class EdgeEgress implements EgressBinding {
   async dial(request: EgressRequest): Promise<Map<number, Buffer>> {
     const binding = this.#hosting.find(request.destination);
     if (binding === undefined) {
-      throw new EgressError(
-        RouteErrorCode.InvalidTerminator,
-        `no application listens here with terminator ${request.destination}`,
-      );
+      // An address of the old form holds a session token, and this text reaches the dialling side and logs.
+      const which = isTerminatorId(request.destination) ? ` with terminator ${request.destination}` : "";
+      throw new EgressError(RouteErrorCode.InvalidTerminator, `no application listens here${which}`);
     }
     const connId = binding.routerProvidedConnIds ? binding.sdk.newConnId() : undefined;
     const early = connId === undefined ? undefined : this.#open(binding, connId, request);

@@ -33,6 +33,11 @@ const MAX_COST = 0xffff;
 /** The text of a listener that another connection of the same client took over. */
 const TAKEN_OVER = "the listener was taken over by a newer connection";
 
+/** Whether a terminator address is the terminator's id, and not the old form that holds a session token. */
+export function isTerminatorId(address: string): boolean {
+  return !address.startsWith(LEGACY_PREFIX);
+}
+
 /**
  * The listeners of all SDKs on this router. A bind is confirmed at once and its terminator created behind it; a client
  * that comes back with the same listener id keeps its terminator (docs/protocol/data-path.md, "Hosting").

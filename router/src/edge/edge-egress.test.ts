@@ -1,0 +1,22 @@
+import { RouteErrorCode, silentLogger } from "@sallyport/wire";
+import { expect, it } from "vitest";
+import type { ControlPlane } from "../control/control-plane.ts";
+import type { EgressRequest } from "../forwarder/egress.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import { EdgeEgress } from "./edge-egress.ts";
+import { Hosting } from "./hosting.ts";
+
+// Nothing is hosted: the dial ends before it needs a controller or a circuit.
+const egress = new EdgeEgress(new Hosting({} as ControlPlane, silentLogger), {} as Forwarder);
+const dial = (destination: string) => egress.dial({ destination } as EgressRequest);
+
+it("names the terminator that is not here, but no session token", async () => {
+  await expect(dial("4QyVhY0GyNqFpsx2ZcAKYe")).rejects.toMatchObject({
+    code: RouteErrorCode.InvalidTerminator,
+    message: "no application listens here with terminator 4QyVhY0GyNqFpsx2ZcAKYe",
+  });
+  await expect(dial("hosted:0d9c3a1e-secret")).rejects.toMatchObject({
+    code: RouteErrorCode.InvalidTerminator,
+    message: "no application listens here",
+  });
+});
