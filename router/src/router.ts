@@ -259,7 +259,7 @@ async function assemble(
   }
 
   const endpointsFile = endpointsFileOf(config, o.configFile, o.baseDir);
-  const saved = await readEndpointsFile(endpointsFile);
+  const saved = await readEndpointsFile(endpointsFile, log);
   const endpoints = saved.length > 0 ? saved : config.ctrl.endpoints;
   if (endpoints.length === 0) {
     throw new RouterStartError(

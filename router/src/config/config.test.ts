@@ -33,8 +33,8 @@ describe("the command line", () => {
 
   it.each([
     [["enroll", "r.yml"], "enroll needs --jwt <file>"],
-    [["run"], "run takes exactly one argument"],
-    [["run", "a", "b"], "run takes exactly one argument"],
+    [["run"], "run takes exactly one argument, <router.yml>"],
+    [["run", "a", "b"], "run takes exactly one argument, <router.yml>"],
     [["fly", "r.yml"], "there is no command fly"],
     [
       ["create-config", "r", "--controller", "tls:c:1", "--host", "h", "--port", "http"],
@@ -80,17 +80,20 @@ web: [{ name: h, apis: [{ binding: health-checks }], bindPoints: [{ interface: "
 
   it("of channels, circuits and metrics that change nothing are told when they are changed", () => {
     const config = read(`ctrl: { endpoint: "tls:localhost:1", options: { outQueueSize: 8, writeTimeout: 1s } }
+forwarder: { unresponsiveLinkTimeout: 10s }
 metrics: { messageQueueSize: 3, intervalAgeThreshold: 1s, reportInterval: 15s }
 link: { dialers: [{ binding: transport, options: { maxOutstandingConnects: 5 } }] }
-listeners: [{ binding: edge, address: "wss:0.0.0.0:1", options: { advertise: "a:1", mtu: 1400 } }]
+listeners: [{ binding: edge, address: "wss:0.0.0.0:1", options: { advertise: "a:1", mtu: 1400, lookupSessionTimeout: 1s } }]
 dialers: [{ binding: transport, options: { txQueueSize: 4, connectTimeout: 2s } }]
 `);
     expect(inactiveSettings(config).map((line) => line.split(":")[0])).toEqual([
       "ctrl.options.outQueueSize",
       "link.dialers[0].options.maxOutstandingConnects",
+      "forwarder.unresponsiveLinkTimeout",
       "metrics.messageQueueSize",
       "metrics.intervalAgeThreshold",
       "listeners[0].options.mtu",
+      "listeners[0].options.lookupSessionTimeout",
       "listeners[0]",
       "dialers[0].options.txQueueSize",
     ]);

@@ -52,7 +52,7 @@ describe("enrolling a router", () => {
       expect((await stat(join(dir, file))).mode & 0o777, file).toBe(0o600);
     }
     expect(await readFile(join(dir, "r1.key"), "utf8")).toContain("BEGIN EC PRIVATE KEY");
-    expect(await readEndpointsFile(join(dir, "state", "endpoints.yml"))).toEqual([
+    expect(await readEndpointsFile(join(dir, "state", "endpoints.yml"), silentLogger)).toEqual([
       { protocol: "tls", host: "localhost", port: 6262 },
     ]);
     const identity = await RouterIdentity.load(config().identity, dir, silentLogger);

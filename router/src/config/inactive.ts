@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { RouterConfig } from "@sallyport/router-config";
 
-/** Keys of channel options, of an xgress and of `metrics` that are read and change nothing, with their defaults. */
+/** Keys that are read and change nothing, by section, with their defaults. */
 const CHANNEL_KEYS = {
   maxQueuedConnects: [1, "connections in their hello are limited to 1000, the others are refused"],
   maxOutstandingConnects: [16, "connections in their hello are limited to 1000, the others are refused"],
@@ -11,6 +11,12 @@ const XGRESS_KEYS = {
   randomDrops: [false, "payloads are not dropped on purpose"],
   txQueueSize: [1, "what waits for the local side is bounded by rxBufferSize"],
   txPortalDupAckScale: [0.9, "duplicate acknowledgements make retransmission more patient by a fixed step"],
+} as const;
+const EDGE_KEYS = {
+  lookupSessionTimeout: [5_000, "the controller checks sessions when they are used"],
+} as const;
+const FORWARDER_KEYS = {
+  unresponsiveLinkTimeout: [60_000, "links are closed after link.heartbeats.closeUnresponsiveTimeout"],
 } as const;
 const METRICS_KEYS = {
   messageQueueSize: [10, "reports do not wait, they are sent or dropped"],
@@ -53,11 +59,12 @@ export function inactiveSettings(config: RouterConfig): string[] {
     sayChanged(`link.listeners[${i}].options`, listener.options, outQueue(64));
   for (const [i, dialer] of (config.link?.dialers ?? []).entries())
     sayChanged(`link.dialers[${i}].options`, dialer.options, outQueue(64));
+  sayChanged("forwarder", config.forwarder, FORWARDER_KEYS);
   sayChanged("metrics", config.metrics, METRICS_KEYS);
   const kinds = new Set<string>();
   for (const [i, listener] of config.listeners.entries()) {
     if (listener.binding === "edge") {
-      sayChanged(`listeners[${i}].options`, listener.options, { ...outQueue(64), ...XGRESS_KEYS });
+      sayChanged(`listeners[${i}].options`, listener.options, { ...outQueue(64), ...XGRESS_KEYS, ...EDGE_KEYS });
       if (listener.address.protocol !== "tls") lines.push(`listeners[${i}]: SDKs are served on tls only`);
     } else kinds.add(listener.binding);
   }

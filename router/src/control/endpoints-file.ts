@@ -1,17 +1,19 @@
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { type Address, formatAddress, parseAddress } from "@sallyport/wire";
+import { type Address, formatAddress, type Logger, parseAddress } from "@sallyport/wire";
 import { parse, stringify } from "yaml";
 
 /**
  * The controllers' addresses as the network last announced them; what is in the file has precedence over `ctrl.endpoint`
- * and `ctrl.endpoints`. A missing, unreadable or empty file gives an empty list.
+ * and `ctrl.endpoints`. A missing, unreadable or empty file gives an empty list; what cannot be read is logged.
  */
-export async function readEndpointsFile(file: string): Promise<Address[]> {
+export async function readEndpointsFile(file: string, log: Logger): Promise<Address[]> {
   let content: unknown;
   try {
     content = parse(await readFile(file, "utf8"));
-  } catch {
+  } catch (error) {
+    const isMissing = error instanceof Error && "code" in error && error.code === "ENOENT";
+    if (!isMissing) log.warn({ file, err: error }, "the endpoints file cannot be read; the configuration counts");
     return [];
   }
   if (typeof content !== "object" || content === null) return [];
@@ -21,7 +23,8 @@ export async function readEndpointsFile(file: string): Promise<Address[]> {
   return list.flatMap((item) => {
     try {
       return [parseAddress(String(item))];
-    } catch {
+    } catch (error) {
+      log.warn({ file, address: String(item), err: error }, "the endpoints file names an address that cannot be used");
       return [];
     }
   });
