@@ -173,6 +173,7 @@ describe("applications on the SDK", () => {
         await expect(call()).rejects.toMatchObject({ code: "CONTEXT_CLOSED" });
       }
       await closed.close();
+      await expect(host.listen("Web", { cost: 70_000 })).rejects.toMatchObject({ code: "OPTION_INVALID" });
       const signal = AbortSignal.abort(new Error("given up"));
       await expect(Context.load(clientFile, { signal })).rejects.toThrow("given up");
       await expect(client.services({ signal })).rejects.toThrow("given up");

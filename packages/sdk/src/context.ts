@@ -174,7 +174,7 @@ export class Context {
    * Hosts a service; resolves when it can be dialled through a first router, however long that takes: use a signal to
    * limit it.
    *
-   * @throws ServiceError, AuthenticationError, ControllerError, or the signal's reason
+   * @throws ServiceError, ListenError (`OPTION_INVALID`, `LISTENER_CLOSED`), AuthenticationError, ControllerError, or the signal's reason
    */
   async listen(service: string, options: ListenOptions = {}): Promise<ServiceListener> {
     this.#mustBeOpen();

@@ -16,16 +16,28 @@
  *
  * Identity files are interchangeable with those of OpenZiti. Every error is an `SdkError` with a `code`.
  */
-export { type CaBundle, fetchCaBundle, readCaBundle } from "./ca-bundle.ts";
+export { type CaBundle, fetchCaBundle } from "./ca-bundle.ts";
 export { EdgeConnection } from "./connection.ts";
 export { Context, type ContextOptions, type DialOptions } from "./context.ts";
 export { RouterDialError } from "./dial.ts";
 export { type EnrollOptions, enroll } from "./enroll.ts";
 export { type EnrollmentBody, postEnrollment } from "./enroll-request.ts";
-export { type EnrollmentToken, issuerUrl, verifyEnrollmentToken } from "./enrollment-token.ts";
-export * from "./errors.ts";
+export { type EnrollmentToken, verifyEnrollmentToken } from "./enrollment-token.ts";
+export {
+  AuthenticationError,
+  ConnectionClosedError,
+  ControllerError,
+  DialError,
+  EncryptionError,
+  EnrollmentError,
+  IdentityFileError,
+  ListenError,
+  RouterError,
+  SdkError,
+  ServiceError,
+} from "./errors.ts";
 export { ServiceAgent } from "./http-agent.ts";
-export { type IdentityFile, loadIdentityFile } from "./identity-file.ts";
-export { type EnrollmentTrust, enrollmentRequest, servedLeaf } from "./pinned-request.ts";
+export type { IdentityFile } from "./identity-file.ts";
+export type { EnrollmentTrust } from "./pinned-request.ts";
 export { type ListenOptions, ServiceListener } from "./service-listener.ts";
 export type { Service } from "./services.ts";

@@ -92,10 +92,13 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   /**
    * Offers the service; resolves when the first terminator exists.
    *
-   * @throws ServiceError when this identity may not host it, ListenError `LISTENER_CLOSED`, or the signal's reason
+   * @throws ServiceError when this identity may not host it, ListenError `LISTENER_CLOSED` or `OPTION_INVALID`, or the
+   *   signal's reason
    */
   async start(): Promise<void> {
     const { signal } = this.#options;
+    mustBeWithin("maxTerminators", this.#options.maxTerminators, 1, 1_000);
+    mustBeWithin("cost", this.#options.cost, 0, 65_535);
     signal?.throwIfAborted();
     await orAborted(this.#parts.services.find(this.service, "Bind"), signal);
     if (this.#stopped.signal.aborted) throw this.#closedError();
@@ -265,6 +268,11 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
       allowHalfOpen: allowHalfOpen ?? false,
     };
   }
+}
+
+function mustBeWithin(name: string, value: number | undefined, least: number, most: number): void {
+  if (value === undefined || (Number.isInteger(value) && value >= least && value <= most)) return;
+  throw new ListenError("OPTION_INVALID", `${name}: expected a whole number from ${least} to ${most}, got ${value}`);
 }
 
 /** A connection that fails before anybody has it is dropped. */
