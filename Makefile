@@ -24,7 +24,7 @@ generate: $(INSTALLED) ## write the generated files again
 test-peers: $(INSTALLED) ## the peer's CLI, tunneler and router against ours (needs Go; skipped loudly without)
 	@npm run --silent test:peers
 
-bench: $(INSTALLED) ## data plane figures, ours and the peer's in one run, one JSON line per figure (needs Go for the peer)
+bench: $(INSTALLED) ## figures of the wire and the data plane, ours and the peer's in one run, one JSON line each (needs Go for the peer)
 	@npm run --silent bench
 
 clean: ## remove what was installed or left by a demo

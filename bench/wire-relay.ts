@@ -1,7 +1,7 @@
 /**
  * What framing costs: a relay of 16 KB frames between two channels beside a bare `a.pipe(b)` between two TLS sockets.
  *
- *     node bench/wire-relay.ts [megabytes per run = 300] [runs = 5]
+ *     npm run bench:wire -- [megabytes per run = 300] [runs = 5]
  *
  * Each run starts a relay process for each way, moves the same bytes through both, one after the other, and reads the
  * CPU time of the relay alone. Prints one JSON line per figure; `ratio` is the median over the runs.
@@ -22,7 +22,7 @@ import {
   writeFramePrefix,
   XgressType,
 } from "@sallyport/wire";
-import { TestAuthority } from "../packages/wire/src/testing/authority.ts";
+import { TestAuthority } from "@sallyport/wire/testing";
 
 const HEADERS_LENGTH = 68;
 const RUN_LENGTH = 4;
@@ -246,7 +246,7 @@ async function main(): Promise<void> {
     }
     console.log(
       JSON.stringify({
-        figure: "wire-relay",
+        figure: "relay of frames beside a pipe",
         bodyLength,
         runs,
         ratio: Number(median(figures.ratio).toFixed(2)),

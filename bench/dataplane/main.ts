@@ -2,9 +2,9 @@
  * The data plane side by side: the same tunnelers (the peer's) over our routers and over the peer's, and our SDK's ends
  * over ours, next to a bare TLS pipe in the same minute. Prints one line of JSON per figure.
  *
- *     make bench                    everything
- *     npm run bench -- --quick      a tenth of the bytes and circuits
- *     npm run bench -- --only ours  without the peer's network (or `--only peer`)
+ *     make bench                              everything, and the wire alone (docs/benchmarks.md)
+ *     npm run bench:dataplane -- --quick      a tenth of the bytes and circuits
+ *     npm run bench:dataplane -- --only ours  without the peer's network (or `--only peer`)
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
