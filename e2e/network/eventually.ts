@@ -1,4 +1,7 @@
-/** Resolves when `probe` says true or does not throw any more; it is asked again and again until then. Rejects with its last words when time is up. */
+/**
+ * Resolves with the first answer of `probe` that is neither false nor undefined; it is asked again and again until then,
+ * also when it throws. Rejects with its last words when time is up.
+ */
 export async function eventually<T>(what: string, probe: () => T | Promise<T>, timeoutMs = 20_000): Promise<T> {
   const until = performance.now() + timeoutMs;
   for (;;) {

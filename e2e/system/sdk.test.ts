@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Context, type EdgeConnection, type IdentityFile, type ServiceListener } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
+import { eventually } from "../network/eventually.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
@@ -124,19 +125,10 @@ describe("the SDK on a network of two routers", () => {
 });
 
 /** Tries until it works; a network that is coming back may refuse for a while. */
-async function untilDone(work: () => Promise<void>, limitMs = 60_000): Promise<void> {
-  const end = Date.now() + limitMs;
-  for (;;) {
-    try {
-      await work();
-      return;
-    } catch (error) {
-      if (Date.now() > end) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-  }
+async function untilDone(work: () => Promise<void>): Promise<void> {
+  await eventually("the network is back", async () => work().then(() => true), 60_000);
 }
 
 async function untilUnread(socket: EdgeConnection, bytes: number): Promise<void> {
-  while (socket.readableLength < bytes) await new Promise((resolve) => setTimeout(resolve, 20));
+  await eventually(`${bytes} unread bytes`, () => socket.readableLength >= bytes);
 }
