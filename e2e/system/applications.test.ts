@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, get, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
@@ -19,7 +19,7 @@ function heapUsed(): number {
   return process.memoryUsage().heapUsed;
 }
 
-const EXAMPLES = join(import.meta.dirname, "..", "..", "examples");
+const ROOT = join(import.meta.dirname, "..", "..");
 
 describe("applications on the SDK", () => {
   const folder = makeScratch("applications");
@@ -40,10 +40,25 @@ describe("applications on the SDK", () => {
   });
 
   const example = (name: string, ...args: string[]): Program => {
-    const command = { command: process.execPath, args: [join(EXAMPLES, `${name}.ts`), ...args] };
+    const command = { command: process.execPath, args: [join(ROOT, "examples", `${name}.ts`), ...args] };
     const program = new Program({ name, ...command, logFile: join(folder, `${name}.log`) });
     programs.push(program);
     return program;
+  };
+
+  /** The enrollment token of a new identity, which has its name and more as role attributes. */
+  const tokenOf = async (name: string, ...roleAttributes: string[]): Promise<string> => {
+    const { data } = await network.management.createIdentity({
+      body: {
+        name,
+        type: "User",
+        isAdmin: false,
+        roleAttributes: [name, ...roleAttributes],
+        enrollment: { ott: true },
+      },
+    });
+    const detail = await network.management.detailIdentity({ params: { id: data.id } });
+    return detail.data.enrollment.ott?.jwt ?? "";
   };
 
   it("run as the examples show: enroll, host a web server, fetch from it, and end by themselves", async () => {
@@ -67,6 +82,38 @@ describe("applications on the SDK", () => {
     expect(await client.exited).toBe(0);
     expect(client.tail).toEqual(["Hello visitor, this is Web."]);
     expect(await server.stop()).toBe(0);
+  });
+
+  it("run what the guide shows, from the token to the end", async () => {
+    const { management } = network;
+    const identityRoles = ["#guide"];
+    const serviceRoles = ["#guide"];
+    const all = ["#all"];
+    const semantic = "AnyOf";
+    for (const name of ["echo", "web"]) {
+      await management.createService({ body: { name, roleAttributes: ["guide"], encryptionRequired: true } });
+    }
+    for (const type of ["Dial", "Bind"] as const) {
+      await management.createServicePolicy({ body: { name: type, type, semantic, identityRoles, serviceRoles } });
+    }
+    await management.createEdgeRouterPolicy({ body: { name: "guide", semantic, identityRoles, edgeRouterRoles: all } });
+    await management.createServiceEdgeRouterPolicy({
+      body: { name: "guide", semantic, serviceRoles, edgeRouterRoles: all },
+    });
+    const home = join(folder, "guide");
+    mkdirSync(home);
+    writeFileSync(join(home, "me.jwt"), await tokenOf("guide"));
+    symlinkSync(join(ROOT, "node_modules"), join(home, "node_modules"));
+    const guide = readFileSync(join(ROOT, "docs", "sdk.md"), "utf8");
+    const blocks = [...guide.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, block]) => block);
+    expect(blocks).toHaveLength(6);
+    const script = join(home, "guide.ts");
+    writeFileSync(script, blocks.join(""));
+    const program = new Program({ name: "guide", command: process.execPath, args: [script], cwd: home });
+    programs.push(program);
+    const code = await program.exited;
+    expect(program.tail).toEqual(expect.arrayContaining(["guide is here", "hello", "/page"]));
+    expect(code).toBe(0);
   });
 
   describe("in this process", () => {
