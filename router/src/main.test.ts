@@ -26,7 +26,12 @@ interface Running {
 }
 
 function start(...args: string[]): Running {
-  const child = spawn(process.execPath, [program, ...args], { cwd: dir, stdio: ["ignore", "pipe", "pipe"] });
+  return startWith({}, ...args);
+}
+
+function startWith(variables: Record<string, string>, ...args: string[]): Running {
+  const env = { ...process.env, ...variables };
+  const child = spawn(process.execPath, [program, ...args], { cwd: dir, env, stdio: ["ignore", "pipe", "pipe"] });
   children.add(child);
   let out = "";
   let err = "";
@@ -111,6 +116,14 @@ describe("sallyport-router", () => {
       expect(err).toContain("router.yml:2:1 identity.key: expected");
       expect(err).toContain("router.yml:2:1 identity.ca: expected");
     }
+  });
+
+  it("names a log level that there is not", async () => {
+    await configure(1);
+    expect(await startWith({ SALLYPORT_LOG_LEVEL: "loud" }, "run", "router.yml").ended).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("SALLYPORT_LOG_LEVEL must be one of debug, info, warn, error, found loud"),
+    });
   });
 
   it("checks a file and says what is odd about it", async () => {

@@ -111,8 +111,12 @@ async function readToken(file: string): Promise<string> {
 
 /** The same shape of lines as the controller's: level by name, time in ISO 8601, message last. */
 function logger(verbose: boolean): Pino {
+  const level = verbose ? "debug" : process.env.SALLYPORT_LOG_LEVEL || "info";
+  if (!Object.hasOwn(pino.levels.values, level)) {
+    throw new Error(`SALLYPORT_LOG_LEVEL must be one of debug, info, warn, error, found ${level}`);
+  }
   return pino({
-    level: verbose ? "debug" : (process.env.SALLYPORT_LOG_LEVEL ?? "info"),
+    level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
