@@ -1,0 +1,72 @@
+import { once } from "node:events";
+import { EdgeHeader, EdgeType, firstRouterConnId, Headers, silentLogger } from "@sallyport/wire";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import type { ApiSession } from "./api-session.ts";
+import type { EdgeConnection } from "./connection.ts";
+import { Routers } from "./routers.ts";
+import { type ListenOptions, ServiceListener } from "./service-listener.ts";
+import type { Services } from "./services.ts";
+import { TinyRouter } from "./testing/tiny-router.ts";
+
+let router: TinyRouter;
+let routers: Routers;
+
+beforeEach(async () => {
+  router = await TinyRouter.start();
+  const identity = await router.identity("host");
+  const login = async () => ({ token: "api-session", identityId: "host", identityName: "host", identity });
+  routers = new Routers({ login, log: silentLogger, onRefused: () => {} });
+});
+
+afterEach(async () => {
+  routers.close();
+  await router.close();
+});
+
+/** A listener on a real router connection, with a controller that always says yes. */
+function listenerOf(options: ListenOptions = {}): ServiceListener {
+  const service = { id: "svc", name: "svc", encryptionRequired: false, permissions: ["Bind"], config: {} };
+  const session = { id: "1", token: "svc", routers: [{ name: "tiny", address: router.address }] };
+  const services = {
+    find: async () => service,
+    createSession: async () => session,
+    refreshSession: async () => session,
+  } as unknown as Services;
+  const api = { login: async () => ({ identityName: "host" }) } as unknown as ApiSession;
+  return new ServiceListener("svc", { session: api, services, routers, log: silentLogger }, options);
+}
+
+it("keeps a connection that comes before the application could listen for it", async () => {
+  const dial = new Headers()
+    .setU32(EdgeHeader.ConnId, 1)
+    .setU32(EdgeHeader.RouterProvidedConnId, firstRouterConnId)
+    .setString(EdgeHeader.CallerId, "alice");
+  // It leaves in one write with the word that the terminator exists, so both arrive in one read.
+  const sent = router.asked(EdgeType.Bind).then(() => router.send(0, EdgeType.Dial, dial, Buffer.from("svc")));
+  const listener = listenerOf();
+  await listener.start();
+  const [connection] = (await once(listener, "connection")) as [EdgeConnection];
+  await sent;
+  expect([connection.callerId, connection.destroyed]).toEqual(["alice", false]);
+  connection.destroy();
+  await listener.close();
+});
+
+it("offers the service again when its router comes back", async () => {
+  const listener = listenerOf();
+  await listener.start();
+  expect(listener.routers).toHaveLength(1);
+  const again = once(listener, "listening");
+  router.dropAll();
+  await again;
+  expect(listener.listening).toBe(true);
+  await listener.close();
+});
+
+it("does not start once it is closed, and says so to who waits", async () => {
+  const listener = listenerOf();
+  const starting = listener.start();
+  await listener.close();
+  await expect(starting).rejects.toMatchObject({ code: "LISTENER_CLOSED" });
+  await expect(listenerOf({ maxTerminators: 0 }).start()).rejects.toMatchObject({ code: "OPTION_INVALID" });
+});
