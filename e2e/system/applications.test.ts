@@ -212,6 +212,20 @@ describe("applications on the SDK", () => {
       });
     });
 
+    it("find the router that has taken the place of theirs", async () => {
+      const { management } = network;
+      (await client.dial("Web")).destroy();
+      await network.enrollRouter("r3");
+      await network.startRouter("r3");
+      const { data } = await management.listEdgeRouterPolicies({ query: { filter: 'name = "Web-client"' } });
+      await management.patchEdgeRouterPolicy({ params: { id: data[0]?.id ?? "" }, body: { edgeRouterRoles: ["#r3"] } });
+      await network.stopProgram("r1");
+      await eventually("a connection through r3", async () => {
+        (await client.dial("Web")).destroy();
+        return true;
+      });
+    });
+
     it("are told when they use a context that was closed, and can give up every wait", async () => {
       const closed = await Context.load(clientFile);
       await closed.services();
