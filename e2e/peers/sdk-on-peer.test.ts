@@ -1,19 +1,19 @@
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createServer, get } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Context, enroll, type ServiceListener } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
 import { type PeerNetwork, startPeerNetwork } from "../network/peer-network.ts";
 import { accepts, freePorts, Program } from "../network/program.ts";
+import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
 
 describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", () => {
-  const folder = mkdtempSync(join(tmpdir(), "sallyport-sdk-"));
+  const folder = makeScratch("sdk-on-peer");
   let network: PeerNetwork;
   let echo: TcpServer;
   let host: Context;
@@ -76,7 +76,7 @@ describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", 
     for (const program of programs) await program.stop();
     await network?.stop();
     await echo?.close();
-    rmSync(folder, { recursive: true, force: true });
+    removeScratch(folder);
   });
 
   const tunnel = (name: string, ...args: string[]): Program => {
