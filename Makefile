@@ -1,5 +1,6 @@
 # The front door. Every task is an npm script or a script below; make only makes sure that the dependencies are there.
 SHELL := /bin/bash
+export npm_config_update_notifier := false
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 

@@ -133,7 +133,9 @@ export class TlsPort {
       this.#track(socket);
     });
     this.#server.on("tlsClientError", (error, socket) => {
-      this.#log.info({ peer: peerAddress(socket), port: this.port, ...wordsOf(error) }, "TLS handshake failed");
+      // A client that just hangs up probes the port, or came to look at the certificate: nothing for an operator to do.
+      const level = (error as NodeJS.ErrnoException).code === "ECONNRESET" ? "debug" : "info";
+      this.#log[level]({ peer: peerAddress(socket), port: this.port, ...wordsOf(error) }, "TLS handshake failed");
       // Node leaves the connection open after a handshake that took too long.
       socket.destroy();
     });

@@ -113,7 +113,7 @@ export class LinkManager {
   fault(linkId: string, iteration: number): void {
     const link = this.#registry.byId(linkId);
     if (link === undefined || (iteration > 0 && iteration < link.iteration)) return;
-    link.close(new Error("a controller reported this link as broken"));
+    link.close(new Error("a controller asked to close this link: it is broken, or a duplicate of another"));
   }
 
   close(): void {
