@@ -8,7 +8,6 @@ import {
   encodeControl,
   Headers,
   ProtocolError,
-  type RequestOptions,
 } from "@sallyport/wire";
 import type { CircuitCreated, CircuitRequest } from "./control-plane.ts";
 import type { Controllers } from "./controllers.ts";
@@ -24,10 +23,7 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 export async function createCircuit(controllers: Controllers, request: CircuitRequest): Promise<CircuitCreated> {
   const controller = controllers.best();
   if (controller === undefined) throw new NoControllerError("creating a circuit");
-  const options: RequestOptions = {
-    timeoutMs: request.timeoutMs ?? DEFAULT_TIMEOUT_MS,
-    ...(request.signal === undefined ? {} : { signal: request.signal }),
-  };
+  const options = { timeoutMs: request.timeoutMs ?? DEFAULT_TIMEOUT_MS };
   if (!controller.has(ControllerCapability.CreateCircuitV2)) {
     const body = encodeControl(edgeCtrlPb.CreateCircuitRequestSchema, {
       sessionToken: request.sessionToken,

@@ -12,8 +12,7 @@ export interface CircuitRequest {
   readonly instanceId?: string;
   /** Peer data by key (1003 public key, 1008 caller id, 1011 app data, ...), passed to the terminating side. */
   readonly peerData: ReadonlyMap<number, Buffer>;
-  /** Gives up earlier than the default of 30 s. */
-  readonly signal?: AbortSignal;
+  /** 30 s when absent. */
   readonly timeoutMs?: number;
 }
 

@@ -47,16 +47,24 @@ export class Connector {
     }
     const abort = new AbortController();
     sdk.addConnecting(connId, { sessionToken, abort });
-    this.#create(sdk, message, sessionToken, abort.signal)
+    const finish = (error: unknown): void => {
+      sdk.removeConnecting(connId);
+      refuse(refusalText(error));
+      this.#log.debug({ err: error, identityId: sdk.session.identityId, connId }, "dial refused");
+    };
+    abort.signal.addEventListener("abort", () => finish(abort.signal.reason), { once: true });
+    // Never given up before its answer: a circuit that came to be must be taken down, even when nobody wants it any more.
+    this.#create(sdk, message, sessionToken)
       .then((circuit) => {
+        if (abort.signal.aborted || sdk.channel.isClosed) {
+          this.#release(circuit);
+          return;
+        }
         sdk.removeConnecting(connId);
-        if (abort.signal.aborted || sdk.channel.isClosed) this.#release(circuit);
-        else this.#start(sdk, connId, message, sessionToken, circuit);
+        this.#start(sdk, connId, message, sessionToken, circuit);
       })
       .catch((error: unknown) => {
-        sdk.removeConnecting(connId);
-        refuse(refusalText(error));
-        this.#log.debug({ err: error, identityId: sdk.session.identityId, connId }, "dial refused");
+        if (!abort.signal.aborted) finish(error);
       });
   }
 
@@ -69,7 +77,7 @@ export class Connector {
     return isNone ? INVALID_SESSION : undefined;
   }
 
-  #create(sdk: SdkChannel, message: Message, sessionToken: string, signal: AbortSignal): Promise<CircuitCreated> {
+  #create(sdk: SdkChannel, message: Message, sessionToken: string): Promise<CircuitCreated> {
     const peerData = new Map<number, Buffer>();
     for (const key of FORWARDED) {
       const value = message.headers.get(key);
@@ -84,7 +92,6 @@ export class Connector {
       fingerprints: sdk.session.fingerprints,
       ...(instanceId === undefined ? {} : { instanceId }),
       peerData,
-      signal,
       timeoutMs: sdk.options.getCircuitTimeoutMs,
     });
   }

@@ -1,6 +1,16 @@
-import { BaseHeader, dialUnderlay, EdgeHeader, EdgeType, Headers, type Message, PeerData } from "@sallyport/wire";
+import {
+  BaseHeader,
+  BaseType,
+  dialUnderlay,
+  EdgeHeader,
+  EdgeType,
+  Headers,
+  type Message,
+  PeerData,
+} from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { TerminatorResult } from "../control/control-plane.ts";
+import { FaultKind } from "../forwarder/fault-reports.ts";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
 
@@ -155,6 +165,25 @@ test("the stickiness token changes its number on the way to the controller and b
   });
   expect(seen.map(String)).toEqual(["first"]);
   expect(answer.headers.getString(EdgeHeader.StickinessToken)).toBe("next");
+});
+
+test("a circuit that comes to be after its client gave up is taken down", async () => {
+  const asked = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<void>();
+  const create = network.createCircuit.bind(network);
+  network.createCircuit = async (routerId, request) => {
+    asked.resolve();
+    await answer.promise;
+    return await create(routerId, request);
+  };
+  await (await client("bob")).bind(network.session("web", "Bind"));
+  sdk.requestConnect(network.session("web", "Dial"), { connId: 7 }).catch(() => {});
+  await asked.promise;
+  sdk.channel.send({ contentType: EdgeType.StateClosed, headers: new Headers().setU32(EdgeHeader.ConnId, 7) });
+  // The router has read it when it answers what came behind it.
+  await sdk.channel.request({ contentType: BaseType.Ping });
+  answer.resolve();
+  await expect.poll(() => network.faults).toMatchObject([{ subject: FaultKind.Ingress, ids: [expect.any(String)] }]);
 });
 
 test("a hosting application that refuses, or vanishes during the dial, fails it with a reason", async () => {
