@@ -1,13 +1,13 @@
 import { BaseHeader, encodeMessage, Headers, type Outgoing } from "@sallyport/wire";
 import { describe, expect, test } from "vitest";
-import { circuitV2 } from "./circuit-messages.ts";
+import { circuitV2 } from "./circuits/circuit-messages.ts";
+import { routeMessage } from "./circuits/route-exchange.ts";
+import { planRoutes } from "./circuits/route-plan.ts";
 import { EdgeRefusal } from "./edge-error.ts";
 import { DenialCode } from "./ports.ts";
 import { edgeError, verificationAnswer } from "./requests.ts";
-import { routeMessage } from "./route-exchange.ts";
-import { planRoutes } from "./route-plan.ts";
-import { apiSessionsRemoved, sessionsAdded } from "./session-feed.ts";
-import { syncStateJson } from "./session-sync.ts";
+import { apiSessionsRemoved, sessionsAdded } from "./sessions/session-feed.ts";
+import { syncStateJson } from "./sessions/session-sync.ts";
 
 const hex = (text: string) => text.replaceAll(/\s/g, "");
 const frame = (out: Outgoing, sequence: number) => encodeMessage(out, sequence).toString("hex");

@@ -1,5 +1,5 @@
-import type { Circuit } from "./circuit.ts";
-import type { Link } from "./link-table.ts";
+import type { Circuit } from "./circuits/circuit.ts";
+import type { Link } from "./links/link-table.ts";
 
 /** Why a circuit could not be made; the names are those of circuit events. */
 export const CircuitFailureCause = {

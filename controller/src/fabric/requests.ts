@@ -12,8 +12,8 @@ import {
 } from "@sallyport/wire";
 import { EdgeRefusal } from "./edge-error.ts";
 import { DenialCode } from "./ports.ts";
-import type { RouterConnection } from "./router-connection.ts";
-import type { WorkLane } from "./work-lane.ts";
+import type { RouterConnection } from "./routers/router-connection.ts";
+import type { WorkLane } from "./routers/work-lane.ts";
 
 /**
  * How requests of routers are answered. There are three conventions, never mixed: fabric requests by a Result with text; edge requests by their own

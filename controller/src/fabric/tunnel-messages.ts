@@ -1,7 +1,6 @@
 import { byteMap, EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger, type Message } from "@sallyport/wire";
-import type { CircuitMessages } from "./circuit-messages.ts";
+import type { CircuitMessages } from "./circuits/circuit-messages.ts";
 import { EdgeRefusal } from "./edge-error.ts";
-import { onMessage } from "./inbound.ts";
 import {
   DenialCode,
   type FabricModel,
@@ -10,10 +9,11 @@ import {
   type TunnelService,
   type TunnelSessionGrant,
 } from "./ports.ts";
-import { precedenceValue } from "./precedence.ts";
 import { serveEdgeRequest, serveNotice } from "./requests.ts";
-import type { RouterConnection } from "./router-connection.ts";
-import type { TerminatorMessages } from "./terminator-messages.ts";
+import { onMessage } from "./routers/inbound.ts";
+import type { RouterConnection } from "./routers/router-connection.ts";
+import { precedenceValue } from "./terminators/precedence.ts";
+import type { TerminatorMessages } from "./terminators/terminator-messages.ts";
 
 /** Binding of terminators that a router's own tunneler hosts. */
 export const TUNNEL_BINDING = "tunnel";

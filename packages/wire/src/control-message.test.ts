@@ -11,10 +11,10 @@ import {
 import { EdgeErrorCode } from "./catalogue/edge.ts";
 import { byteMap, decodeControl, encodeControl } from "./control-message.ts";
 import { ProtocolError } from "./errors.ts";
+import { Headers } from "./frame/headers.ts";
+import { encodeMessage } from "./frame/message.ts";
 import * as ctrlPb from "./generated/ctrl_pb.ts";
 import * as edgeCtrlPb from "./generated/edge_ctrl_pb.ts";
-import { Headers } from "./headers.ts";
-import { encodeMessage } from "./message.ts";
 
 const hex = (text: string) => text.replace(/\s+/g, "");
 const version = "v1.6.20|abc|2026-01-01|linux|amd64";

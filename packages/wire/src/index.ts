@@ -1,32 +1,23 @@
 export { type Address, AddressError, addressFromUrl, formatAddress, parseAddress } from "./address.ts";
-export { type AlpnChoice, type AlpnEntry, selectAlpn } from "./alpn.ts";
 export * from "./catalogue/base.ts";
 export * from "./catalogue/control.ts";
 export * from "./catalogue/edge.ts";
 export * from "./catalogue/link.ts";
 export * from "./catalogue/xgress.ts";
-export {
-  type CertificateRequest,
-  createCsr,
-  createKeyPair,
-  type KeyCurve,
-  type KeyPair,
-  readPrivateKey,
-  type SigningKeys,
-  signingKeys,
-} from "./certificate-request.ts";
-export {
-  CertificateError,
-  commonName,
-  fingerprint,
-  parseCertificates,
-  pemBlocks,
-  spiffeId,
-  splitPem,
-} from "./certificates.ts";
-export type { Channel, ChannelLimits, HeartbeatOptions, MessageHandler, RequestOptions, Underlay } from "./channel.ts";
+export type {
+  Channel,
+  ChannelLimits,
+  HeartbeatOptions,
+  MessageHandler,
+  RequestOptions,
+  Underlay,
+} from "./channel/channel.ts";
+export { type DialOptions, type DialUnderlayOptions, dialChannel, dialUnderlay } from "./channel/dialer.ts";
+export type { Hello } from "./channel/hello.ts";
+export { type AcceptOptions, acceptChannels } from "./channel/listener.ts";
+export { type Peer, peerOf, remoteAddress } from "./channel/peer.ts";
+export { ReconnectingDialer, type ReconnectOptions } from "./channel/reconnect.ts";
 export { byteMap, decodeControl, encodeControl } from "./control-message.ts";
-export { type DialOptions, type DialUnderlayOptions, dialChannel, dialUnderlay } from "./dialer.ts";
 export * from "./errors.ts";
 export {
   DEFAULT_LIMITS,
@@ -38,12 +29,31 @@ export {
   HELLO_LIMITS,
   UNKNOWN_VERSION_RESPONSE,
   writeFramePrefix,
-} from "./frame.ts";
+} from "./frame/frame.ts";
+export { Headers } from "./frame/headers.ts";
+export { encodeMessage, frameLengthOf, type Message, messageOf, type Outgoing, writeMessage } from "./frame/message.ts";
 export * as ctrlPb from "./generated/ctrl_pb.ts";
 export * as edgeCtrlPb from "./generated/edge_ctrl_pb.ts";
 export * as metricsPb from "./generated/metrics_pb.ts";
-export { Headers } from "./headers.ts";
-export type { Hello } from "./hello.ts";
+export {
+  type CertificateRequest,
+  createCsr,
+  createKeyPair,
+  type KeyCurve,
+  type KeyPair,
+  readPrivateKey,
+  type SigningKeys,
+  signingKeys,
+} from "./identity/certificate-request.ts";
+export {
+  CertificateError,
+  commonName,
+  fingerprint,
+  parseCertificates,
+  pemBlocks,
+  spiffeId,
+  splitPem,
+} from "./identity/certificates.ts";
 export {
   type Identity,
   type IdentityConfig,
@@ -56,20 +66,17 @@ export {
   readPemValue,
   type ServerCertificatePem,
   tlsParameters,
-} from "./identity.ts";
+} from "./identity/identity.ts";
+export { covers } from "./identity/server-certificates.ts";
+export { type LeafTrust, verifyLeaf } from "./identity/trust.ts";
+export { x509 } from "./identity/x509.ts";
 export { randomBase62Id } from "./ids.ts";
-export { type AcceptOptions, acceptChannels } from "./listener.ts";
 export { type Logger, silentLogger } from "./log.ts";
-export { encodeMessage, frameLengthOf, type Message, messageOf, type Outgoing, writeMessage } from "./message.ts";
-export type { Output } from "./output.ts";
-export { type Peer, peerOf, remoteAddress } from "./peer.ts";
-export { ReconnectingDialer, type ReconnectOptions } from "./reconnect.ts";
-export { covers } from "./server-certificates.ts";
-export { Slab } from "./slab.ts";
-export { TlsPort, type TlsPortOptions, type TlsPortUser } from "./tls-port.ts";
-export { type LeafTrust, verifyLeaf } from "./trust.ts";
+export { type AlpnChoice, type AlpnEntry, selectAlpn } from "./socket/alpn.ts";
+export type { Output } from "./socket/output.ts";
+export { Slab } from "./socket/slab.ts";
+export { TlsPort, type TlsPortOptions, type TlsPortUser } from "./socket/tls-port.ts";
 export { PROTOCOL_VERSION, parseVersionInfo, type VersionInfo, versionInfo } from "./version.ts";
-export { x509 } from "./x509.ts";
 export {
   AckBatch,
   type AckBatchOptions,

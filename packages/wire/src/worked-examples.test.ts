@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_LIMITS, FrameParser, UNKNOWN_VERSION_RESPONSE } from "./frame.ts";
-import { Headers } from "./headers.ts";
-import { encodeHello, encodeResult, helloOf, resultHeadersFor } from "./hello.ts";
-import { encodeMessage, type Message, messageOf, type Outgoing } from "./message.ts";
+import { encodeHello, encodeResult, helloOf, resultHeadersFor } from "./channel/hello.ts";
+import { DEFAULT_LIMITS, FrameParser, UNKNOWN_VERSION_RESPONSE } from "./frame/frame.ts";
+import { Headers } from "./frame/headers.ts";
+import { encodeMessage, type Message, messageOf, type Outgoing } from "./frame/message.ts";
 
 const hex = (...lines: string[]): Buffer => Buffer.from(lines.join("").replaceAll(/\s/g, ""), "hex");
 const ascii = (text: string): string => Buffer.from(text, "latin1").toString("hex");

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { Headers } from "../headers.ts";
-import { encodeMessage } from "../message.ts";
+import { Headers } from "../frame/headers.ts";
+import { encodeMessage } from "../frame/message.ts";
 import { BaseHeader, BaseType } from "./base.ts";
 import { EdgeFlag, EdgeHeader, EdgeType, firstRouterConnId } from "./edge.ts";
 

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { createKeyPair, signingKeys } from "../certificate-request.ts";
-import { type Identity, identityFromPem } from "../identity.ts";
-import { x509 } from "../x509.ts";
+import { createKeyPair, signingKeys } from "../identity/certificate-request.ts";
+import { type Identity, identityFromPem } from "../identity/identity.ts";
+import { x509 } from "../identity/x509.ts";
 
 /** What a test wants certified. */
 export interface TestCertificate {

@@ -1,9 +1,9 @@
-import type { Channel } from "../channel.ts";
-import { type DialOptions, dialChannel } from "../dialer.ts";
-import type { Identity } from "../identity.ts";
-import { type AcceptOptions, acceptChannels } from "../listener.ts";
+import type { Channel } from "../channel/channel.ts";
+import { type DialOptions, dialChannel } from "../channel/dialer.ts";
+import { type AcceptOptions, acceptChannels } from "../channel/listener.ts";
+import type { Identity } from "../identity/identity.ts";
 import { silentLogger } from "../log.ts";
-import { TlsPort } from "../tls-port.ts";
+import { TlsPort } from "../socket/tls-port.ts";
 import { TestAuthority } from "./authority.ts";
 
 /** A listener on a free port and dials to it, for tests. Every channel it accepted is in `accepted`, oldest first. */

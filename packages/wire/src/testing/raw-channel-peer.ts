@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { BaseType } from "../catalogue/base.ts";
-import { DEFAULT_LIMITS, FrameParser } from "../frame.ts";
-import { Headers } from "../headers.ts";
-import type { Identity } from "../identity.ts";
-import { encodeMessage, type Message, messageOf, type Outgoing } from "../message.ts";
+import { DEFAULT_LIMITS, FrameParser } from "../frame/frame.ts";
+import { Headers } from "../frame/headers.ts";
+import { encodeMessage, type Message, messageOf, type Outgoing } from "../frame/message.ts";
+import type { Identity } from "../identity/identity.ts";
 
 /** The other end of a channel, written by hand: a TLS socket, bytes, and nothing in between. For tests. */
 export class RawChannelPeer {

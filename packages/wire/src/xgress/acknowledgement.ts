@@ -1,5 +1,5 @@
 import { XgressHeader, XgressType } from "../catalogue/xgress.ts";
-import { FRAME_PREFIX_LENGTH, type FrameView, writeFramePrefix } from "../frame.ts";
+import { FRAME_PREFIX_LENGTH, type FrameView, writeFramePrefix } from "../frame/frame.ts";
 import { prefix } from "./payload.ts";
 
 const ENTRY_PREFIX = 8;

@@ -1,0 +1,240 @@
+import { type Logger, RouteErrorCode, randomBase62Id } from "@sallyport/wire";
+import { CircuitFailureCause, type EmitEvent } from "../fabric-events.ts";
+import type { Mesh } from "../links/mesh.ts";
+import type { FabricOptions } from "../options.ts";
+import type { CircuitService, FabricModel, TerminatorRecord } from "../ports.ts";
+import { chooseTerminator } from "../terminators/terminator-choice.ts";
+import type { Circuit } from "./circuit.ts";
+import type { CircuitRegistry } from "./circuit-registry.ts";
+import type { DynamicCosts } from "./costs.ts";
+import { endAddresses, type PeerData, PeerDataKey, peerDataText, withoutAddresses } from "./peer-data.ts";
+import type { RouteExchange, RouteFailure } from "./route-exchange.ts";
+import type { CircuitRoute } from "./route-plan.ts";
+
+/** Wait of a circuit request for its terminating side. */
+export interface CircuitRequest {
+  readonly service: CircuitService;
+  /** Router the circuit begins at. */
+  readonly ingressRouterId: string;
+  /** Empty = none asked for. */
+  readonly instanceId: string;
+  /** From the initiator to the terminating side. */
+  readonly peerData: PeerData;
+  readonly clientId: string;
+  /** Tag the routers get with the identity that dialed. */
+  readonly tagClient: boolean;
+}
+
+/** No circuit came about. The message is what the initiator gets to read. */
+export class CircuitError extends Error {
+  readonly circuitId: string;
+  readonly failure: CircuitFailureCause;
+
+  constructor(circuitId: string, failure: CircuitFailureCause, message: string) {
+    super(message);
+    this.name = "CircuitError";
+    this.circuitId = circuitId;
+    this.failure = failure;
+  }
+}
+
+export interface CircuitBuilderParts {
+  readonly model: Pick<FabricModel, "terminatorsOfService" | "deleteTerminators" | "updateTerminator">;
+  readonly mesh: Mesh;
+  readonly exchange: RouteExchange;
+  readonly circuits: CircuitRegistry;
+  readonly costs: DynamicCosts;
+  readonly emit: EmitEvent;
+  readonly options: Pick<FabricOptions, "createCircuitRetries" | "routeTimeoutMs">;
+  readonly log: Logger;
+}
+
+/** Bindings whose terminators live on their router only: when the router does not know one, it is gone for good. */
+const ROUTER_OWNED_BINDINGS: ReadonlySet<string> = new Set(["edge", "tunnel"]);
+
+const CAUSE_OF_CODE: Readonly<Record<number, CircuitFailureCause>> = {
+  [RouteErrorCode.Generic]: CircuitFailureCause.RouterGeneric,
+  [RouteErrorCode.InvalidTerminator]: CircuitFailureCause.RouterInvalidTerminator,
+  [RouteErrorCode.MisconfiguredTerminator]: CircuitFailureCause.RouterMisconfiguredTerminator,
+  [RouteErrorCode.DialTimedOut]: CircuitFailureCause.RouterDialTimedOut,
+  [RouteErrorCode.ConnectionRefused]: CircuitFailureCause.RouterConnectionRefused,
+};
+
+/**
+ * Makes circuits: chooses a terminator and a path, has the routers take it, and tries again with what remains when they do not.
+ *
+ * Source: docs/protocol/fabric.md, "Circuits".
+ */
+export class CircuitBuilder {
+  readonly #parts: CircuitBuilderParts;
+  /** Circuits being made: true when an end has closed already. */
+  readonly #making = new Map<string, boolean>();
+
+  constructor(parts: CircuitBuilderParts) {
+    this.#parts = parts;
+  }
+
+  /** @throws CircuitError */
+  async create(request: CircuitRequest): Promise<Circuit> {
+    const circuitId = randomBase62Id();
+    this.#making.set(circuitId, false);
+    try {
+      return await this.#create(request, circuitId);
+    } finally {
+      this.#making.delete(circuitId);
+    }
+  }
+
+  /** An end of a circuit closed before its routers' answers were worked off; true when such a circuit is being made. */
+  endedEarly(circuitId: string): boolean {
+    if (!this.#making.has(circuitId)) return false;
+    this.#making.set(circuitId, true);
+    return true;
+  }
+
+  async #create(request: CircuitRequest, circuitId: string): Promise<Circuit> {
+    const { options, exchange, circuits, costs, mesh } = this.#parts;
+    const deadline = Date.now() + options.routeTimeoutMs;
+    /** Routers that were told of this circuit by some attempt. */
+    const told = new Set<string>();
+    let lastFailure: RouteFailure | undefined;
+
+    for (let attempt = 0; attempt < options.createCircuitRetries; attempt++) {
+      const terminators = await this.#parts.model.terminatorsOfService(request.service.id);
+      const choice = chooseTerminator(
+        {
+          service: request.service,
+          instanceId: request.instanceId,
+          from: request.ingressRouterId,
+          stickyId: peerDataText(request.peerData, PeerDataKey.StickinessToken),
+        },
+        terminators,
+        mesh.paths(),
+        (id) => mesh.router(id) !== undefined,
+        costs,
+      );
+      if (!choice.ok) throw this.#failed(request, circuitId, told, choice.cause, choice.message);
+
+      const { terminator } = choice;
+      const route: CircuitRoute = {
+        routers: choice.path.routers,
+        links: choice.path.links,
+        ingressId: randomBase62Id(),
+        egressId: randomBase62Id(),
+      };
+      for (const id of route.routers) told.add(id);
+      const tags = tagsOf(request, terminator);
+      const outcome = await exchange.dispatch({
+        circuitId,
+        attempt,
+        route,
+        egress: {
+          binding: terminator.binding,
+          destination: terminator.address,
+          peerData: withoutAddresses(request.peerData),
+        },
+        tags,
+        dialTimeoutMs: deadline - Date.now(),
+        waitMs: options.routeTimeoutMs,
+      });
+      if (outcome.ok) {
+        for (const id of told) if (!route.routers.includes(id)) exchange.unroute(id, circuitId, true);
+        const circuit = newCircuit(request, circuitId, route, terminator, outcome.peerData, tags, choice.stickyId);
+        circuits.opened(circuit);
+        // The initiator still gets its answer; the close follows to it through the circuit.
+        if (this.#making.get(circuitId) === true) setImmediate(() => circuits.end(circuitId, false, "an end closed"));
+        return circuit;
+      }
+      lastFailure = outcome.failure;
+      await this.#punish(terminator, outcome.failure);
+    }
+    const message = `exceeded maximum [${options.createCircuitRetries}] retries creating circuit [c/${circuitId}] (${lastFailure?.message ?? "no attempt was made"})`;
+    throw this.#failed(request, circuitId, told, causeOf(lastFailure), message);
+  }
+
+  #failed(
+    request: CircuitRequest,
+    circuitId: string,
+    told: ReadonlySet<string>,
+    cause: CircuitFailureCause,
+    message: string,
+  ): CircuitError {
+    for (const id of told) this.#parts.exchange.unroute(id, circuitId, true);
+    this.#parts.emit({
+      kind: "circuit-failed",
+      circuitId,
+      serviceId: request.service.id,
+      clientId: request.clientId,
+      cause,
+      message,
+    });
+    return new CircuitError(circuitId, cause, message);
+  }
+
+  /** What a failed attempt means for its terminator. */
+  async #punish(terminator: TerminatorRecord, failure: RouteFailure): Promise<void> {
+    const isItsRouter = failure.routerId === terminator.routerId;
+    if (isItsRouter || failure.kind === "timeout") this.#parts.costs.dialFailed(terminator.id, Date.now());
+    if (!isItsRouter || failure.kind !== "refused" || failure.code !== RouteErrorCode.InvalidTerminator) return;
+    const { model, log, costs } = this.#parts;
+    try {
+      if (ROUTER_OWNED_BINDINGS.has(terminator.binding)) {
+        log.info(
+          { terminatorId: terminator.id, routerId: terminator.routerId },
+          "the router does not know this terminator (any more); it is deleted",
+        );
+        await model.deleteTerminators(terminator.routerId, [terminator.id]);
+        costs.forget(terminator.id);
+      } else {
+        log.warn(
+          { terminatorId: terminator.id, routerId: terminator.routerId },
+          "the router cannot use this terminator; its precedence is failed now",
+        );
+        await model.updateTerminator(terminator.id, { precedence: "failed" });
+      }
+    } catch (err) {
+      log.error({ terminatorId: terminator.id, err }, "a terminator its router refused could not be taken out of use");
+    }
+  }
+}
+
+function causeOf(failure: RouteFailure | undefined): CircuitFailureCause {
+  if (failure?.kind !== "refused") return CircuitFailureCause.RouterResponseTimeout;
+  return CAUSE_OF_CODE[failure.code ?? RouteErrorCode.Generic] ?? CircuitFailureCause.RouterGeneric;
+}
+
+function tagsOf(request: CircuitRequest, terminator: TerminatorRecord): Record<string, string> {
+  const service = request.instanceId === "" ? request.service.id : `${request.instanceId}@${request.service.id}`;
+  return {
+    serviceId: service,
+    ...(request.tagClient ? { clientId: request.clientId } : {}),
+    hostId: terminator.hostId,
+  };
+}
+
+function newCircuit(
+  request: CircuitRequest,
+  id: string,
+  route: CircuitRoute,
+  terminator: TerminatorRecord,
+  answered: PeerData,
+  tags: Readonly<Record<string, string>>,
+  stickyId: string | undefined,
+): Circuit {
+  const peerData = new Map([...terminator.peerData, ...withoutAddresses(answered)]);
+  if (stickyId !== undefined) peerData.set(PeerDataKey.StickinessToken, Buffer.from(stickyId, "utf8"));
+  const now = new Date();
+  return {
+    id,
+    serviceId: request.service.id,
+    terminatorId: terminator.id,
+    clientId: request.clientId,
+    hostId: terminator.hostId,
+    route,
+    addresses: endAddresses(request.peerData, answered),
+    createdAt: now,
+    updatedAt: now,
+    tags,
+    peerData,
+  };
+}

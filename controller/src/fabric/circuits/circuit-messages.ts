@@ -1,0 +1,280 @@
+import {
+  byteMap,
+  ControlHeader,
+  ControlType,
+  CreateCircuitHeader,
+  ctrlPb,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  Headers,
+  type Logger,
+  type Message,
+  type Outgoing,
+} from "@sallyport/wire";
+import { EdgeRefusal } from "../edge-error.ts";
+import type { LinkMessages } from "../links/link-messages.ts";
+import { type CircuitService, DenialCode, type FabricModel, isDenial } from "../ports.ts";
+import { edgeError, reply, serveEdgeRequest, serveNotice } from "../requests.ts";
+import { onMessage, read } from "../routers/inbound.ts";
+import type { RouterConnection } from "../routers/router-connection.ts";
+import { type Circuit, isEnd } from "./circuit.ts";
+import { type CircuitBuilder, CircuitError } from "./circuit-builder.ts";
+import type { CircuitRegistry } from "./circuit-registry.ts";
+import { type PeerData, PeerDataKey } from "./peer-data.ts";
+import type { Rerouter } from "./rerouter.ts";
+import type { RouteExchange } from "./route-exchange.ts";
+
+const { FaultSubject } = ctrlPb;
+const NS_PER_MS = 1_000_000n;
+
+export interface CircuitMessagesParts {
+  readonly model: Pick<FabricModel, "authorizeDial" | "findService">;
+  readonly builder: CircuitBuilder;
+  readonly circuits: CircuitRegistry;
+  readonly exchange: RouteExchange;
+  readonly rerouter: Rerouter;
+  readonly links: LinkMessages;
+  readonly log: Logger;
+}
+
+/** A circuit wanted by somebody who may have it. */
+export interface DialRequest {
+  readonly service: CircuitService;
+  readonly identityId: string;
+  readonly instanceId: string;
+  readonly peerData: PeerData;
+}
+
+interface SessionDial {
+  readonly sessionToken: string;
+  readonly apiSessionToken: string;
+  readonly instanceId: string;
+  readonly peerData: PeerData;
+}
+
+/** What routers ask and say about circuits. Source: docs/protocol/fabric.md, "Circuits" and "Faults". */
+export class CircuitMessages {
+  readonly #parts: CircuitMessagesParts;
+
+  constructor(parts: CircuitMessagesParts) {
+    this.#parts = parts;
+  }
+
+  attach(router: RouterConnection): void {
+    const { exchange } = this.#parts;
+    router.channel.handle(EdgeCtrlType.CreateCircuitV2Request, (message) => {
+      const dial = read(router, message, () => dialOfHeaders(message.headers));
+      if (dial === undefined) {
+        reply(router, message, edgeError(new EdgeRefusal(DenialCode.Internal, "malformed circuit request")));
+        return;
+      }
+      serveEdgeRequest(router, router.parallelLane, message, async () => circuitV2(await this.#dial(router, dial)));
+    });
+    onMessage(router, EdgeCtrlType.CreateCircuitRequest, edgeCtrlPb.CreateCircuitRequestSchema, (body, message) => {
+      const dial: SessionDial = {
+        sessionToken: body.sessionToken,
+        apiSessionToken: body.apiSessionToken,
+        instanceId: body.terminatorInstanceId,
+        peerData: byteMap(body.peerData),
+      };
+      serveEdgeRequest(router, router.parallelLane, message, async () => circuitV1(await this.#dial(router, dial)));
+    });
+    onMessage(router, ControlType.CircuitRequest, ctrlPb.CircuitRequestSchema, (body, message) =>
+      this.#plainRequest(router, body, message),
+    );
+    router.channel.handle(ControlType.RouteResult, (message) => exchange.handleResult(router, message));
+    onMessage(router, ControlType.Fault, ctrlPb.FaultSchema, (body) => this.#fault(router, body));
+    onMessage(router, ControlType.CircuitConfirmation, ctrlPb.CircuitConfirmationSchema, (body, message) =>
+      serveNotice(router, router.parallelLane, message, () => this.#confirm(router, body)),
+    );
+  }
+
+  /**
+   * Makes a circuit from `router`, with the rules of encryption: a service that requires it needs a public key from both sides.
+   * @throws EdgeRefusal
+   */
+  async dial(router: RouterConnection, request: DialRequest): Promise<Circuit> {
+    const { builder, circuits } = this.#parts;
+    const { encryptionRequired } = request.service;
+    if (encryptionRequired && !request.peerData.has(PeerDataKey.PublicKey)) {
+      throw new EdgeRefusal(
+        DenialCode.EncryptionDataMissing,
+        "encryption required on service, initiator did not send public key",
+      );
+    }
+    let circuit: Circuit;
+    try {
+      circuit = await builder.create({
+        service: request.service,
+        ingressRouterId: router.id,
+        instanceId: request.instanceId,
+        peerData: request.peerData,
+        clientId: request.identityId,
+        tagClient: true,
+      });
+    } catch (error) {
+      if (error instanceof CircuitError) throw new EdgeRefusal(DenialCode.Internal, error.message, error.circuitId);
+      throw error;
+    }
+    if (encryptionRequired && !circuit.peerData.has(PeerDataKey.PublicKey)) {
+      circuits.end(circuit.id, true, "the terminating side sent no public key");
+      throw new EdgeRefusal(
+        DenialCode.EncryptionDataMissing,
+        "encryption required on service, terminator did not send public key",
+        circuit.id,
+      );
+    }
+    if (router.channel.isClosed) {
+      circuits.end(circuit.id, true, "the initiating router is gone");
+    }
+    return circuit;
+  }
+
+  async #dial(router: RouterConnection, dial: SessionDial): Promise<Circuit> {
+    if (dial.sessionToken === "") throw new EdgeRefusal(DenialCode.InvalidSession);
+    const { sessionToken, apiSessionToken } = dial;
+    const grant = await this.#parts.model.authorizeDial({ sessionToken, apiSessionToken, routerId: router.id });
+    if (isDenial(grant)) throw EdgeRefusal.of(grant);
+    return this.dial(router, {
+      service: grant.service,
+      identityId: grant.identityId,
+      instanceId: dial.instanceId,
+      peerData: dial.peerData,
+    });
+  }
+
+  /** A listener without identities asks for a circuit; nothing is checked but the router's identity, which its channel has proved. */
+  #plainRequest(router: RouterConnection, body: ctrlPb.CircuitRequest, message: Message): void {
+    const { model, builder, log } = this.#parts;
+    const at = body.service.indexOf("@");
+    const instanceId = at < 0 ? "" : body.service.slice(0, at);
+    const name = body.service.slice(at + 1);
+    const fail = (text: string) =>
+      reply(router, message, { contentType: ControlType.CircuitFailed, body: Buffer.from(text, "utf8") });
+    const isTaken = router.parallelLane.offer(async () => {
+      try {
+        const service = await model.findService(name);
+        if (service === undefined) return fail(`service ${name} does not exist`);
+        const circuit = await builder.create({
+          service,
+          ingressRouterId: router.id,
+          instanceId,
+          peerData: byteMap(body.peerData),
+          clientId: router.id,
+          tagClient: false,
+        });
+        const headers = new Headers();
+        for (const [key, value] of circuit.peerData) headers.set(key, value);
+        headers.setString(ControlHeader.CircuitSuccessAddress, circuit.route.ingressId);
+        reply(router, message, { contentType: ControlType.CircuitSuccess, headers, body: Buffer.from(circuit.id) });
+      } catch (error) {
+        if (!(error instanceof CircuitError))
+          log.error({ routerId: router.id, err: error }, "a circuit request failed");
+        fail(error instanceof CircuitError ? error.message : "internal error");
+      }
+    });
+    if (!isTaken) fail("server too busy");
+  }
+
+  #fault(router: RouterConnection, body: ctrlPb.Fault): void {
+    const { circuits, builder, links, log } = this.#parts;
+    switch (body.subject) {
+      case FaultSubject.IngressFault:
+      case FaultSubject.EgressFault:
+        if (this.#concerns(router, body.id)) circuits.end(body.id, false, "an end closed");
+        else builder.endedEarly(body.id);
+        return;
+      case FaultSubject.LinkFault:
+      case FaultSubject.LinkDuplicate:
+        links.fault(router, body.id, body.iteration, body.subject === FaultSubject.LinkDuplicate);
+        return;
+      case FaultSubject.ForwardFault:
+        this.#forwardFaults(router, body.id, true);
+        return;
+      case FaultSubject.UnknownOwnerForwardFault:
+        this.#forwardFaults(router, body.id, false);
+        return;
+      default:
+        log.warn({ routerId: router.id, subject: body.subject }, "a fault with an unknown subject is ignored");
+    }
+  }
+
+  #forwardFaults(router: RouterConnection, ids: string, isOwner: boolean): void {
+    const { circuits, exchange, rerouter, log } = this.#parts;
+    for (const circuitId of ids.split(" ").filter((id) => id !== "")) {
+      if (circuits.get(circuitId) === undefined) {
+        if (isOwner) exchange.unroute(router.id, circuitId, true);
+        continue;
+      }
+      if (!this.#concerns(router, circuitId)) {
+        exchange.unroute(router.id, circuitId, true);
+        continue;
+      }
+      log.info({ circuitId, routerId: router.id }, "a router cannot forward a circuit");
+      rerouter.forwardFault(circuitId);
+    }
+  }
+
+  /** A router has circuits without traffic and asks whether they still exist. */
+  async #confirm(router: RouterConnection, body: ctrlPb.CircuitConfirmation): Promise<void> {
+    const { circuits, exchange, model } = this.#parts;
+    const services = new Map<string, CircuitService | undefined>();
+    for (const circuitId of body.circuitIds) {
+      const circuit = circuits.get(circuitId);
+      if (circuit === undefined || !this.#concerns(router, circuitId)) {
+        exchange.unroute(router.id, circuitId, true);
+        continue;
+      }
+      const { serviceId } = circuit;
+      if (!services.has(serviceId)) services.set(serviceId, await model.findService(serviceId));
+      const service = services.get(serviceId);
+      const idleNs = body.idleTimes[circuitId];
+      if (service === undefined) {
+        circuits.end(circuitId, true, "the service was deleted");
+      } else if (
+        idleNs !== undefined &&
+        service.maxIdleTimeMs > 0 &&
+        idleNs >= BigInt(service.maxIdleTimeMs) * NS_PER_MS &&
+        isEnd(circuit, router.id)
+      ) {
+        circuits.end(circuitId, true, "idle for longer than the service allows");
+      }
+    }
+  }
+
+  /** Is the router on the circuit's path? What others say about it does not count. */
+  #concerns(router: RouterConnection, circuitId: string): boolean {
+    return this.#parts.circuits.get(circuitId)?.route.routers.includes(router.id) ?? false;
+  }
+}
+
+/** @throws ProtocolError */
+function dialOfHeaders(headers: Headers): SessionDial {
+  return {
+    sessionToken: headers.getString(CreateCircuitHeader.SessionToken) ?? "",
+    apiSessionToken: headers.getString(CreateCircuitHeader.ApiSessionToken) ?? "",
+    instanceId: headers.getString(CreateCircuitHeader.TerminatorInstanceId) ?? "",
+    peerData: headers.getU32Map(CreateCircuitHeader.PeerData) ?? new Map(),
+  };
+}
+
+/** The answer to a circuit request: headers only. */
+export function circuitV2(circuit: Pick<Circuit, "id" | "route" | "peerData" | "tags">): Outgoing {
+  const headers = new Headers()
+    .setString(CreateCircuitHeader.ResponseCircuitId, circuit.id)
+    .setString(CreateCircuitHeader.ResponseAddress, circuit.route.ingressId)
+    .setU32Map(CreateCircuitHeader.PeerData, circuit.peerData)
+    .setStringMap(CreateCircuitHeader.ResponseTags, new Map(Object.entries(circuit.tags)));
+  return { contentType: EdgeCtrlType.CreateCircuitV2Response, headers };
+}
+
+function circuitV1(circuit: Circuit): Outgoing {
+  const body = encodeControl(edgeCtrlPb.CreateCircuitResponseSchema, {
+    circuitId: circuit.id,
+    address: circuit.route.ingressId,
+    peerData: Object.fromEntries(circuit.peerData),
+    tags: { ...circuit.tags },
+  });
+  return { contentType: EdgeCtrlType.CreateCircuitResponse, body };
+}

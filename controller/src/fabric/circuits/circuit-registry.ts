@@ -1,0 +1,69 @@
+import type { EmitEvent } from "../fabric-events.ts";
+import { type Circuit, isEnd } from "./circuit.ts";
+import type { DynamicCosts } from "./costs.ts";
+import type { RouteExchange } from "./route-exchange.ts";
+
+/** All circuits that are up, and how one ends. Source: docs/protocol/fabric.md, "Circuits". */
+export class CircuitRegistry {
+  readonly #circuits = new Map<string, Circuit>();
+  readonly #exchange: Pick<RouteExchange, "unroute">;
+  readonly #costs: DynamicCosts;
+  readonly #emit: EmitEvent;
+
+  constructor(exchange: Pick<RouteExchange, "unroute">, costs: DynamicCosts, emit: EmitEvent) {
+    this.#exchange = exchange;
+    this.#costs = costs;
+    this.#emit = emit;
+  }
+
+  get size(): number {
+    return this.#circuits.size;
+  }
+
+  get(id: string): Circuit | undefined {
+    return this.#circuits.get(id);
+  }
+
+  all(): Circuit[] {
+    return [...this.#circuits.values()];
+  }
+
+  overLink(linkId: string): Circuit[] {
+    return this.all().filter((c) => c.route.links.includes(linkId));
+  }
+
+  /** Circuits that begin or end at a router. */
+  endingAt(routerId: string): Circuit[] {
+    return this.all().filter((c) => isEnd(c, routerId));
+  }
+
+  ofService(serviceId: string): Circuit[] {
+    return this.all().filter((c) => c.serviceId === serviceId);
+  }
+
+  opened(circuit: Circuit): void {
+    this.#circuits.set(circuit.id, circuit);
+    this.#costs.circuitOpened(circuit.terminatorId);
+    this.#emit({ kind: "circuit-created", circuit });
+  }
+
+  moved(circuit: Circuit): void {
+    if (!this.#circuits.has(circuit.id)) return;
+    this.#circuits.set(circuit.id, circuit);
+    this.#emit({ kind: "circuit-rerouted", circuit });
+  }
+
+  /**
+   * Ends a circuit; false when there is none of this id. `now`: routers drop it at once; otherwise when its traffic has run dry, which is how a circuit
+   * that was closed by one of its ends is taken down. `reason` is for events.
+   */
+  end(id: string, now: boolean, reason: string): boolean {
+    const circuit = this.#circuits.get(id);
+    if (circuit === undefined) return false;
+    this.#circuits.delete(id);
+    for (const routerId of circuit.route.routers) this.#exchange.unroute(routerId, id, now);
+    this.#costs.circuitClosed(circuit.terminatorId);
+    this.#emit({ kind: "circuit-removed", circuit, reason });
+    return true;
+  }
+}

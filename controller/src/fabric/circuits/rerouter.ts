@@ -1,0 +1,154 @@
+import type { Logger } from "@sallyport/wire";
+import type { Mesh } from "../links/mesh.ts";
+import type { FabricOptions } from "../options.ts";
+import { WorkLane } from "../routers/work-lane.ts";
+import { type Circuit, isEnd } from "./circuit.ts";
+import type { CircuitRegistry } from "./circuit-registry.ts";
+import type { Path } from "./path.ts";
+import { planSmartReroutes } from "./reroute-plan.ts";
+import type { RouteExchange } from "./route-exchange.ts";
+import type { CircuitRoute } from "./route-plan.ts";
+
+export interface RerouterParts {
+  readonly mesh: Mesh;
+  readonly circuits: CircuitRegistry;
+  readonly exchange: RouteExchange;
+  /** True while a router that lost its control channel is expected back. */
+  readonly isAwaited: (routerId: string) => boolean;
+  readonly options: Pick<FabricOptions, "routeTimeoutMs" | "rerouteFraction" | "rerouteCap" | "minCostDelta">;
+  readonly log: Logger;
+}
+
+/** Paths tried before a circuit is given up. */
+const TRIES = 2;
+/** Circuits moved side by side: routers drop route messages that they cannot queue. */
+const MOVES_AT_ONCE = 200;
+
+/**
+ * Moves circuits to other paths between the same two routers, when a link of theirs is gone or a much cheaper path has appeared. A circuit without a path
+ * is removed, unless an end of it is only away for a moment: then it is looked at again when that router is back or given up.
+ *
+ * Source: docs/protocol/fabric.md, "Rerouting".
+ */
+export class Rerouter {
+  readonly #parts: RerouterParts;
+  /** Circuits being moved; true when their path was lost again meanwhile. */
+  readonly #moving = new Map<string, boolean>();
+  /** Circuits to move as soon as both their ends are connected. */
+  readonly #postponed = new Set<string>();
+
+  readonly #lane: WorkLane;
+
+  constructor(parts: RerouterParts) {
+    this.#parts = parts;
+    this.#lane = new WorkLane(MOVES_AT_ONCE, Number.POSITIVE_INFINITY, (err) =>
+      parts.log.error({ err }, "a circuit could not be moved"),
+    );
+  }
+
+  /** A link may not carry circuits any more. */
+  linkLost(linkId: string): void {
+    for (const { id } of this.#parts.circuits.overLink(linkId)) this.#queue(id, (c) => c.route.links.includes(linkId));
+  }
+
+  /** A router cannot forward this circuit. */
+  forwardFault(circuitId: string): void {
+    this.#queue(circuitId);
+  }
+
+  /** A router is connected again, or given up: what waited for it is decided now. */
+  routerSettled(routerId: string): void {
+    const { circuits } = this.#parts;
+    for (const circuitId of this.#postponed) {
+      const circuit = circuits.get(circuitId);
+      if (circuit !== undefined && !isEnd(circuit, routerId)) continue;
+      this.#postponed.delete(circuitId);
+      this.#queue(circuitId);
+    }
+  }
+
+  /** Moves the few dearest circuits to clearly cheaper paths. Called every cycle. */
+  improve(): void {
+    const { mesh, circuits, options, log } = this.#parts;
+    const movable = circuits.all().map(({ id, route }) => ({ ...route, id }));
+    const plan = planSmartReroutes(
+      movable,
+      (way) => mesh.costOf(way),
+      (from, to) => mesh.paths().path(from, to),
+      options,
+    );
+    for (const { circuit, path, gain } of plan) {
+      log.info({ circuitId: circuit.id, gain, path: path.routers }, "a circuit moves to a cheaper path");
+      this.#lane.offer(() => this.#moveOrEnd(circuit.id, path));
+    }
+  }
+
+  /** `isNeeded` is asked again when it is the circuit's turn: it may have been moved since. */
+  #queue(circuitId: string, isNeeded: (circuit: Circuit) => boolean = () => true): void {
+    this.#lane.offer(async () => {
+      const circuit = this.#parts.circuits.get(circuitId);
+      if (circuit !== undefined && isNeeded(circuit)) await this.#moveOrEnd(circuitId);
+    });
+  }
+
+  /** Drops what waits. */
+  close(): void {
+    this.#lane.close();
+  }
+
+  async #moveOrEnd(circuitId: string, firstPath?: Path): Promise<void> {
+    const { mesh, circuits, isAwaited, log } = this.#parts;
+    if (this.#moving.has(circuitId)) {
+      this.#moving.set(circuitId, true);
+      return;
+    }
+    let preferred = firstPath;
+    for (let left = TRIES; left > 0; left--) {
+      const circuit = circuits.get(circuitId);
+      if (circuit === undefined) return;
+      const { first, last } = endsOf(circuit);
+      const path = preferred ?? mesh.paths().path(first, last);
+      preferred = undefined;
+      if (path === undefined) {
+        if (isAwaited(first) || isAwaited(last)) {
+          this.#postponed.add(circuitId);
+          return;
+        }
+        break;
+      }
+      if (await this.#move(circuit, path)) return;
+    }
+    log.info({ circuitId }, "a circuit has no path left and is removed");
+    circuits.end(circuitId, true, "no path");
+  }
+
+  /** True when every router of the path has taken the circuit and none of its links was lost meanwhile. */
+  async #move(circuit: Circuit, path: Path): Promise<boolean> {
+    const { circuits, exchange, options } = this.#parts;
+    const route: CircuitRoute = { ...circuit.route, routers: path.routers, links: path.links };
+    this.#moving.set(circuit.id, false);
+    // Recorded first: from now on a fault on the new path concerns this circuit, one on the old path does not.
+    circuits.moved({ ...circuit, route, updatedAt: new Date() });
+    const isComplete = await exchange.moveAlong({
+      circuitId: circuit.id,
+      route,
+      tags: circuit.tags,
+      dialTimeoutMs: options.routeTimeoutMs,
+      waitMs: options.routeTimeoutMs,
+    });
+    const isLostAgain = this.#moving.get(circuit.id) === true;
+    this.#moving.delete(circuit.id);
+    if (circuits.get(circuit.id) === undefined) {
+      // It ended meanwhile; the routers of the new path may have taken it since.
+      for (const routerId of route.routers) exchange.unroute(routerId, circuit.id, true);
+    }
+    return isComplete && !isLostAgain;
+  }
+}
+
+function endsOf(circuit: Circuit): { first: string; last: string } {
+  const first = circuit.route.routers[0];
+  const last = circuit.route.routers.at(-1);
+  if (first === undefined || last === undefined) throw new Error(`circuit ${circuit.id} has a path without routers`);
+  return { first, last };
+}

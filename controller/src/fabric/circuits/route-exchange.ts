@@ -1,0 +1,228 @@
+import {
+  ControlHeader,
+  ControlType,
+  ctrlPb,
+  encodeControl,
+  type Logger,
+  type Message,
+  type Outgoing,
+} from "@sallyport/wire";
+import type { Mesh } from "../links/mesh.ts";
+import type { RouterConnection } from "../routers/router-connection.ts";
+import { type PeerData, peerDataOf, peerDataProblem } from "./peer-data.ts";
+import { type CircuitRoute, type PlannedRoute, planRoutes, REROUTE_ATTEMPT } from "./route-plan.ts";
+
+/** What the terminating router has to dial. */
+export interface EgressTarget {
+  readonly binding: string;
+  /** Address of the terminator. */
+  readonly destination: string;
+  readonly peerData: PeerData;
+}
+
+export interface RouteOrder {
+  readonly circuitId: string;
+  readonly attempt: number;
+  readonly route: CircuitRoute;
+  /** Absent on a reroute over several routers: the terminating xgress exists. */
+  readonly egress?: EgressTarget;
+  readonly tags: Readonly<Record<string, string>>;
+  /** Time the routers have left for dialing; not negative. */
+  readonly dialTimeoutMs: number;
+  /** How long to wait for all answers. */
+  readonly waitMs: number;
+}
+
+export interface RouteFailure {
+  /** `timeout`: no answer; `lost`: the router's channel ended or was not there; `refused`: the router answered with an error. */
+  readonly kind: "timeout" | "lost" | "refused";
+  /** The router it is about; absent when several did not answer. */
+  readonly routerId?: string;
+  /** One of `RouteErrorCode`, for a refusal. */
+  readonly code?: number;
+  readonly message: string;
+}
+
+/** `peerData` is that of the terminating router's answer. */
+export type RouteOutcome =
+  | { readonly ok: true; readonly peerData: PeerData }
+  | { readonly ok: false; readonly failure: RouteFailure };
+
+interface PendingAttempt {
+  readonly attempt: number;
+  readonly waitingFor: Set<string>;
+  readonly lastRouter: string;
+  peerData: PeerData;
+  readonly settle: (outcome: RouteOutcome) => void;
+}
+
+const NS_PER_MS = 1_000_000n;
+
+/**
+ * Tells the routers of a path to carry a circuit and gathers their answers. An answer belongs to the attempt whose number it names; one that nobody waits
+ * for is answered with an Unroute, so that a router never keeps a circuit the controller gave up.
+ *
+ * Source: docs/protocol/fabric.md, "Circuits".
+ */
+export class RouteExchange {
+  readonly #mesh: Mesh;
+  readonly #log: Logger;
+  readonly #pending = new Map<string, PendingAttempt>();
+
+  constructor(mesh: Mesh, log: Logger) {
+    this.#mesh = mesh;
+    this.#log = log;
+  }
+
+  /** Sends all Route messages of an attempt at once; settles with the first failure or the last success. Never rejects. */
+  async dispatch(order: RouteOrder): Promise<RouteOutcome> {
+    const plan = planRoutes(order.route);
+    const lastRouter = plan.at(-1)?.routerId;
+    if (lastRouter === undefined) throw new Error(`circuit ${order.circuitId} has a path without routers`);
+    const { promise, resolve } = Promise.withResolvers<RouteOutcome>();
+    const pending: PendingAttempt = {
+      attempt: order.attempt,
+      waitingFor: new Set(plan.map((p) => p.routerId)),
+      lastRouter,
+      peerData: new Map(),
+      settle: resolve,
+    };
+    this.#pending.set(order.circuitId, pending);
+    const timer = setTimeout(() => {
+      const silent = [...pending.waitingFor].join(", ");
+      const message = `no answer from router ${silent} within ${order.waitMs} ms`;
+      const [only] = pending.waitingFor.size === 1 ? pending.waitingFor : [];
+      resolve({
+        ok: false,
+        failure: { kind: "timeout", message, ...(only === undefined ? {} : { routerId: only }) },
+      });
+    }, order.waitMs);
+    for (const planned of plan) {
+      if (this.#send(order, planned)) continue;
+      const message = `router ${planned.routerId} is not connected`;
+      resolve({ ok: false, failure: { kind: "lost", routerId: planned.routerId, message } });
+      break;
+    }
+    const outcome = await promise;
+    clearTimeout(timer);
+    if (this.#pending.get(order.circuitId) === pending) this.#pending.delete(order.circuitId);
+    return outcome;
+  }
+
+  /** Moves a circuit: the routers of the new path one after the other, in path order. Failures are logged; true when all succeeded. */
+  async moveAlong(order: Omit<RouteOrder, "attempt">): Promise<boolean> {
+    let isComplete = true;
+    for (const planned of planRoutes(order.route)) {
+      const connection = this.#mesh.router(planned.routerId);
+      const failure =
+        connection === undefined
+          ? "the router is not connected"
+          : await this.#moveOne(connection, { ...order, attempt: REROUTE_ATTEMPT }, planned);
+      if (failure === undefined) continue;
+      isComplete = false;
+      this.#log.warn(
+        { circuitId: order.circuitId, routerId: planned.routerId, failure },
+        "a router of the new path did not take the circuit",
+      );
+    }
+    return isComplete;
+  }
+
+  /** A RouteResult (type 1022) arrived. */
+  handleResult(from: RouterConnection, message: Message): void {
+    const circuitId = message.body.toString("utf8");
+    const attempt = message.headers.getU32(ControlHeader.RouteResultAttempt);
+    if (attempt === undefined) {
+      this.#log.warn({ routerId: from.id, circuitId }, "a route result without an attempt number is ignored");
+      return;
+    }
+    const pending = this.#pending.get(circuitId);
+    if (pending === undefined) {
+      if (attempt !== REROUTE_ATTEMPT) this.unroute(from.id, circuitId, true);
+      return;
+    }
+    if (pending.attempt !== attempt || !pending.waitingFor.has(from.id)) return;
+    // Success is the presence of the header, whatever its value.
+    if (!message.headers.has(ControlHeader.RouteResultSuccess)) {
+      pending.settle({ ok: false, failure: refusalOf(from.id, message) });
+      return;
+    }
+    pending.waitingFor.delete(from.id);
+    if (from.id === pending.lastRouter) {
+      pending.peerData = peerDataOf(message.headers);
+      const problem = peerDataProblem(pending.peerData);
+      if (problem !== undefined) {
+        const failure = { kind: "refused", routerId: from.id, code: 0, message: problem } as const;
+        pending.settle({ ok: false, failure });
+        return;
+      }
+    }
+    if (pending.waitingFor.size === 0) pending.settle({ ok: true, peerData: pending.peerData });
+  }
+
+  /** A router's channel ended: what waits for it fails now. */
+  routerLost(routerId: string): void {
+    for (const pending of this.#pending.values()) {
+      if (!pending.waitingFor.has(routerId)) continue;
+      const message = `router ${routerId} lost its connection`;
+      pending.settle({ ok: false, failure: { kind: "lost", routerId, message } });
+    }
+  }
+
+  /** Tells a router to forget a circuit: at once, or (`now` false) when its traffic has run dry. */
+  unroute(routerId: string, circuitId: string, now: boolean): void {
+    const body = encodeControl(ctrlPb.UnrouteSchema, { circuitId, now });
+    this.#mesh.router(routerId)?.send({ contentType: ControlType.Unroute, body });
+  }
+
+  /** Ends everything that waits. */
+  close(): void {
+    for (const pending of this.#pending.values()) {
+      pending.settle({ ok: false, failure: { kind: "lost", message: "the controller is shutting down" } });
+    }
+  }
+
+  #send(order: RouteOrder, planned: PlannedRoute): boolean {
+    const connection = this.#mesh.router(planned.routerId);
+    return connection?.send(routeMessage(order, planned)) ?? false;
+  }
+
+  async #moveOne(connection: RouterConnection, order: RouteOrder, planned: PlannedRoute): Promise<string | undefined> {
+    try {
+      const reply = await connection.channel.request(routeMessage(order, planned), { timeoutMs: order.waitMs });
+      if (reply.headers.has(ControlHeader.RouteResultSuccess)) return undefined;
+      return refusalOf(connection.id, reply).message;
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error);
+    }
+  }
+}
+
+function refusalOf(routerId: string, message: Message): RouteFailure {
+  const code = message.headers.getByte(ControlHeader.RouteResultErrorCode) ?? 0;
+  const text = message.headers.getString(ControlHeader.RouteResultError);
+  return { kind: "refused", routerId, code, message: text ?? `router ${routerId} gave no reason` };
+}
+
+/** What one router of a path is told. */
+export function routeMessage(order: Omit<RouteOrder, "waitMs">, planned: PlannedRoute): Outgoing {
+  const { route, egress } = order;
+  const body = encodeControl(ctrlPb.RouteSchema, {
+    circuitId: order.circuitId,
+    attempt: order.attempt,
+    ...(planned.isTerminating && egress !== undefined
+      ? {
+          egress: {
+            binding: egress.binding,
+            address: route.egressId,
+            destination: egress.destination,
+            peerData: Object.fromEntries(egress.peerData),
+          },
+        }
+      : {}),
+    forwards: planned.forwards.map((f) => ({ srcAddress: f.source, dstAddress: f.destination, dstType: f.toward })),
+    timeout: BigInt(Math.max(0, Math.floor(order.dialTimeoutMs))) * NS_PER_MS,
+    tags: { ...order.tags },
+  });
+  return { contentType: ControlType.Route, body };
+}

@@ -1,0 +1,154 @@
+import { ControlType, ctrlPb, encodeControl, type Logger, metricsPb } from "@sallyport/wire";
+import type { Rerouter } from "../circuits/rerouter.ts";
+import type { EmitEvent } from "../fabric-events.ts";
+import type { FabricModel } from "../ports.ts";
+import { FabricRefusal, serveFabricRequest } from "../requests.ts";
+import { onMessage } from "../routers/inbound.ts";
+import type { RouterConnection } from "../routers/router-connection.ts";
+import type { Link, LinkConnectionState } from "./link-table.ts";
+import type { Mesh } from "./mesh.ts";
+
+const { FaultSubject } = ctrlPb;
+
+export interface LinkMessagesParts {
+  readonly mesh: Mesh;
+  readonly rerouter: Rerouter;
+  readonly model: Pick<FabricModel, "findRouter">;
+  readonly emit: EmitEvent;
+  readonly log: Logger;
+}
+
+/** What routers say about links: reports, states, faults, latencies, and whether a dialing router is who it says. Source: docs/protocol/fabric.md, "Links". */
+export class LinkMessages {
+  readonly #parts: LinkMessagesParts;
+
+  constructor(parts: LinkMessagesParts) {
+    this.#parts = parts;
+  }
+
+  attach(router: RouterConnection): void {
+    onMessage(router, ControlType.RouterLinks, ctrlPb.RouterLinksSchema, (body) => this.#report(router, body));
+    onMessage(router, ControlType.LinkStateUpdate, ctrlPb.LinkStateUpdateSchema, (body) => {
+      const { mesh } = this.#parts;
+      if (!mesh.isCurrent(router) || body.connState === undefined) return;
+      mesh.links.updateConnections(router.id, body.linkId, body.linkIteration, connectionState(body.connState));
+    });
+    onMessage(router, ControlType.VerifyRouter, ctrlPb.VerifyRouterSchema, (body, message) =>
+      serveFabricRequest(router, router.parallelLane, message, () => this.#verify(body)),
+    );
+    onMessage(router, ControlType.Metrics, metricsPb.MetricsMessageSchema, (body) => this.#latencies(router, body));
+  }
+
+  /** A router says that a link is gone. */
+  fault(router: RouterConnection, linkId: string, iteration: number, isDuplicate: boolean): void {
+    const { mesh, log } = this.#parts;
+    const outcome = mesh.links.fault(router.id, linkId, iteration, Date.now());
+    const fields = { linkId, iteration, routerId: router.id, isDuplicate, outcome: outcome.kind };
+    if (outcome.kind !== "failed") {
+      log.debug(fields, "a link fault changes nothing");
+      return;
+    }
+    log.info(fields, "a link is gone");
+    const { link } = outcome;
+    const other = link.source === router.id ? link.destination : link.source;
+    this.#sendFault(other, link, link.iteration);
+    this.#lost(link);
+  }
+
+  /** An administrator removes a link: both ends close it. Of an unknown link every router is told. */
+  remove(linkId: string): boolean {
+    const { mesh } = this.#parts;
+    const link = mesh.links.remove(linkId);
+    if (link === undefined) {
+      for (const router of mesh.routers()) this.#sendFault(router.id, { id: linkId }, 0);
+      return false;
+    }
+    this.#sendFault(link.source, link, link.iteration);
+    this.#sendFault(link.destination, link, link.iteration);
+    this.#lost(link);
+    return true;
+  }
+
+  /** Forgets the links a router has dialed: its process is another one now, or it stayed away for too long. */
+  forgetDialedBy(routerId: string): void {
+    for (const link of this.#parts.mesh.links.of(routerId)) {
+      if (link.source !== routerId) continue;
+      this.#parts.mesh.links.remove(link.id);
+      this.#lost(link);
+    }
+  }
+
+  #lost(link: Link): void {
+    const { rerouter, emit } = this.#parts;
+    emit({ kind: "link-faulted", link });
+    rerouter.linkLost(link.id);
+  }
+
+  #report(router: RouterConnection, body: ctrlPb.RouterLinks): void {
+    const { mesh, emit, log } = this.#parts;
+    if (!mesh.isCurrent(router)) return;
+    for (const link of body.links) {
+      const outcome = mesh.links.report(
+        router.id,
+        {
+          id: link.id,
+          destination: link.destRouterId,
+          protocol: link.linkProtocol,
+          dialAddress: link.dialAddress,
+          iteration: link.iteration,
+          ...(link.connState === undefined ? {} : { connectionState: connectionState(link.connState) }),
+        },
+        Date.now(),
+      );
+      if (outcome === "refused") {
+        log.warn({ linkId: link.id, source: router.id }, "the router reports too many links; this one is ignored");
+      }
+      if (outcome === "kept" || outcome === "refused") continue;
+      log.info(
+        { linkId: link.id, source: router.id, destination: link.destRouterId, iteration: link.iteration },
+        "link connected",
+      );
+      const stored = mesh.links.get(link.id);
+      if (stored !== undefined) emit({ kind: "link-connected", link: stored });
+    }
+  }
+
+  async #verify(body: ctrlPb.VerifyRouter): Promise<string> {
+    const router = await this.#parts.model.findRouter(body.routerId);
+    if (router === undefined) throw new FabricRefusal(`router ${body.routerId} is unknown`);
+    if (router.fingerprint === undefined) throw new FabricRefusal(`router ${body.routerId} is not enrolled`);
+    if (router.isDisabled) throw new FabricRefusal(`router ${body.routerId} is disabled`);
+    if (!body.fingerprints.includes(router.fingerprint)) {
+      throw new FabricRefusal(`the fingerprint given for router ${body.routerId} is not its own`);
+    }
+    return "router verified";
+  }
+
+  /** A router measures its end of each link; the histograms hold nanoseconds. */
+  #latencies(router: RouterConnection, body: metricsPb.MetricsMessage): void {
+    const { mesh } = this.#parts;
+    if (body.sourceId !== router.id) return;
+    for (const link of mesh.links.of(router.id)) {
+      const latency = body.histograms[`link.${link.id}.latency`]?.mean;
+      if (latency === undefined) continue;
+      const queued = body.histograms[`link.${link.id}.queue_time`]?.mean ?? 0;
+      mesh.links.setLatency(router.id, link.id, latency + queued);
+    }
+  }
+
+  #sendFault(routerId: string, link: Pick<Link, "id">, iteration: number): void {
+    const body = encodeControl(ctrlPb.FaultSchema, { subject: FaultSubject.LinkFault, id: link.id, iteration });
+    this.#parts.mesh.router(routerId)?.send({ contentType: ControlType.Fault, body });
+  }
+}
+
+function connectionState(state: ctrlPb.LinkConnState): LinkConnectionState {
+  return {
+    stateIteration: state.stateIteration,
+    connections: state.conns.map((c) => ({
+      type: c.type,
+      localAddress: c.localAddr,
+      remoteAddress: c.remoteAddr,
+    })),
+  };
+}

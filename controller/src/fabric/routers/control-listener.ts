@@ -1,0 +1,146 @@
+import type { X509Certificate } from "node:crypto";
+import {
+  acceptChannels,
+  BaseHeader,
+  type Channel,
+  ControlHello,
+  ctrlPb,
+  decodeControl,
+  Headers,
+  type Hello,
+  type Logger,
+  type Peer,
+  parseVersionInfo,
+  type TlsPort,
+  verifyLeaf,
+  versionInfo,
+} from "@sallyport/wire";
+import type { Mesh } from "../links/mesh.ts";
+import type { FabricOptions } from "../options.ts";
+import type { FabricModel, RouterRecord } from "../ports.ts";
+import { AdmissionError, admissionRefusal, TakeoverLimit } from "./admission.ts";
+import { RouterConnection, type RouterListener } from "./router-connection.ts";
+
+/** ALPN name of the control channel. */
+const CONTROL_ALPN = "ziti-ctrl";
+/** What this controller can do, as a big-endian bit mask: terminators v2, links reported by their source only, circuits v2. Not the router data model. */
+const CAPABILITIES = Buffer.of(0x0e);
+const HEARTBEAT_SEND_MS = 10_000;
+const HEARTBEAT_CHECK_MS = 1_000;
+
+export interface ControlListenerParts {
+  readonly controllerId: string;
+  readonly trustAnchors: () => readonly X509Certificate[];
+  readonly model: Pick<FabricModel, "findRouter">;
+  readonly mesh: Mesh;
+  readonly options: Pick<
+    FabricOptions,
+    "routerConnectChurnLimitMs" | "maxTakeovers" | "closeUnresponsiveMs" | "maxQueuedBytes"
+  >;
+  /** Sets the handlers of a new connection, before anything is read from it. */
+  readonly attach: (router: RouterConnection) => void;
+  /** `isNewProcess`: nothing of what the router had before exists any more. */
+  readonly onConnected: (router: RouterConnection, isNewProcess: boolean) => void;
+  readonly onDisconnected: (router: RouterConnection, reason: Error | undefined) => void;
+  readonly log: Logger;
+}
+
+/** Admits routers and turns their channels into connections. Source: docs/protocol/fabric.md, "Admission". */
+export class ControlListener {
+  readonly #parts: ControlListenerParts;
+  readonly #takeovers: TakeoverLimit;
+  /** Routers admitted whose channel is not there yet. */
+  readonly #admitted = new WeakMap<Hello, RouterRecord>();
+
+  constructor(parts: ControlListenerParts) {
+    this.#parts = parts;
+    this.#takeovers = new TakeoverLimit(parts.options.routerConnectChurnLimitMs, parts.options.maxTakeovers);
+  }
+
+  /** Accepts routers on `port`; returns how to stop. Connections that exist then stay. */
+  listen(port: TlsPort): () => void {
+    const { controllerId, log } = this.#parts;
+    return acceptChannels(port, {
+      name: "ctrl",
+      protocols: [CONTROL_ALPN],
+      acceptsNoAlpn: false,
+      id: controllerId,
+      authorize: (hello, peer) => this.#admit(hello, peer),
+      resultHeaders: () =>
+        new Headers().setString(ControlHello.Version, versionInfo()).set(ControlHello.Capabilities, CAPABILITIES),
+      onChannel: (channel) => this.#connected(channel),
+      log,
+    });
+  }
+
+  /** @throws AdmissionError: the connection is closed without an answer */
+  async #admit(hello: Hello, peer: Peer): Promise<void> {
+    const { trustAnchors, model, mesh } = this.#parts;
+    const [leaf, ...intermediates] = peer.certificates;
+    let untrusted: string | undefined;
+    try {
+      if (leaf !== undefined) verifyLeaf({ leaf, intermediates, anchors: trustAnchors() });
+    } catch (error) {
+      untrusted = error instanceof Error ? error.message : String(error);
+    }
+    const isTrusted = leaf !== undefined && untrusted === undefined;
+    const router = isTrusted ? await model.findRouter(hello.idToken) : undefined;
+    const isConnected = mesh.router(hello.idToken) !== undefined;
+    const refusal = admissionRefusal({
+      fingerprint: peer.fingerprint,
+      isTrusted,
+      router,
+      mayTakeOver: !isConnected || this.#takeovers.allows(hello.idToken, Date.now()),
+    });
+    if (refusal !== undefined || router === undefined) {
+      throw new AdmissionError(refusal ?? "unknown-router", hello.idToken, untrusted);
+    }
+    this.#admitted.set(hello, router);
+  }
+
+  /** @throws when the hello's headers are unusable: the channel is closed */
+  #connected(channel: Channel): void {
+    const { mesh, options, log, attach, onConnected, onDisconnected } = this.#parts;
+    const record = this.#admitted.get(channel.hello);
+    if (record === undefined) throw new Error(`the router ${channel.remoteId} was not admitted`);
+    const { headers } = channel.hello;
+    const router = new RouterConnection({
+      record,
+      channel,
+      version: parseVersionInfo(headers.getString(ControlHello.Version) ?? ""),
+      listeners: this.#listenersOf(channel),
+      connectedAt: new Date(),
+      maxQueuedBytes: options.maxQueuedBytes,
+      log,
+    });
+    attach(router);
+    channel.onClose((reason) => onDisconnected(router, reason));
+    channel.enableHeartbeats({
+      sendIntervalMs: HEARTBEAT_SEND_MS,
+      checkIntervalMs: HEARTBEAT_CHECK_MS,
+      closeUnresponsiveMs: options.closeUnresponsiveMs,
+    });
+    const replaced = mesh.connected(router);
+    if (replaced !== undefined) {
+      this.#takeovers.record(router.id, Date.now());
+      replaced.channel.close(new Error(`router ${router.id} has connected again`));
+    }
+    log.info({ routerId: router.id, peer: channel.peer.address, version: router.version.version }, "router connected");
+    const isSameProcess = (headers.get(BaseHeader.ConnectionId)?.length ?? 0) > 0;
+    onConnected(router, !isSameProcess);
+  }
+
+  #listenersOf(channel: Channel): RouterListener[] {
+    const bytes = channel.hello.headers.get(ControlHello.Listeners);
+    if (bytes === undefined) return [];
+    try {
+      return decodeControl(ctrlPb.ListenersSchema, bytes).listeners;
+    } catch (err) {
+      this.#parts.log.warn(
+        { routerId: channel.remoteId, err },
+        "the router's link listeners cannot be decoded; nobody will dial it",
+      );
+      return [];
+    }
+  }
+}

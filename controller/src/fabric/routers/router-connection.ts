@@ -1,0 +1,112 @@
+import type { Channel, Logger, Outgoing, VersionInfo } from "@sallyport/wire";
+import type { RouterRecord } from "../ports.ts";
+import { WorkLane } from "./work-lane.ts";
+
+/** A link listener of a router, as it tells other routers through the controller. */
+export interface RouterListener {
+  readonly address: string;
+  readonly protocol: string;
+  readonly costTags: readonly string[];
+  readonly groups: readonly string[];
+  readonly localBinding: string;
+}
+
+/** How far a router is with its API sessions; the names are those of the Management API. */
+export type SyncStatus =
+  | "SYNC_NEW"
+  | "SYNC_HELLO"
+  | "SYNC_HELLO_WAIT"
+  | "SYNC_IN_PROGRESS"
+  | "SYNC_DONE"
+  | "SYNC_DISCONNECTED"
+  | "SYNC_ERROR";
+
+/** Requests of one router that are worked on side by side, and that may wait. A circuit request takes as long as the hosting application. */
+const AT_ONCE = 1_000;
+const WAITING = 4_000;
+/** Everything that writes to the store keeps its order: a terminator's removal must not overtake its creation. */
+const WRITES_WAITING = 10_000;
+
+export interface RouterConnectionParts {
+  readonly record: RouterRecord;
+  readonly channel: Channel;
+  readonly version: VersionInfo;
+  readonly listeners: readonly RouterListener[];
+  readonly connectedAt: Date;
+  readonly maxQueuedBytes: number;
+  readonly log: Logger;
+}
+
+/** A router's live control channel and what the router has said on it. Ends with the channel; a reconnect makes a new one. */
+export class RouterConnection {
+  readonly id: string;
+  readonly channel: Channel;
+  readonly version: VersionInfo;
+  readonly listeners: readonly RouterListener[];
+  readonly connectedAt: Date;
+  /** The entity; replaced when it changes. */
+  record: RouterRecord;
+  syncStatus: SyncStatus = "SYNC_NEW";
+  hostname = "";
+  /** Protocol to URL, from the router's ClientHello. */
+  supportedProtocols: Readonly<Record<string, string>> = {};
+  /** Requests that build circuits or only look something up: side by side. */
+  readonly parallelLane: WorkLane;
+  /** Requests that change entities: one after the other. */
+  readonly orderedLane: WorkLane;
+  readonly log: Logger;
+  readonly #maxQueuedBytes: number;
+
+  constructor(parts: RouterConnectionParts) {
+    this.id = parts.record.id;
+    this.record = parts.record;
+    this.channel = parts.channel;
+    this.version = parts.version;
+    this.listeners = parts.listeners;
+    this.connectedAt = parts.connectedAt;
+    this.log = parts.log;
+    this.#maxQueuedBytes = parts.maxQueuedBytes;
+    const onError = (err: unknown) =>
+      this.log.error({ routerId: this.id, err }, "a request of a router failed; its handler has a defect");
+    this.parallelLane = new WorkLane(AT_ONCE, WAITING, onError);
+    this.orderedLane = new WorkLane(1, WRITES_WAITING, onError);
+    parts.channel.onClose(() => {
+      this.parallelLane.close();
+      this.orderedLane.close();
+      this.syncStatus = "SYNC_DISCONNECTED";
+    });
+  }
+
+  /**
+   * Queues a message; false when the channel is closed. A router that does not read what it is sent is disconnected once too much waits for it: when it
+   * comes back, the full synchronisation gives it everything it missed.
+   */
+  send(out: Outgoing): boolean {
+    if (this.channel.isClosed) return false;
+    if (this.channel.queuedBytes > this.#maxQueuedBytes) {
+      this.channel.close(
+        new Error(`router ${this.id} leaves ${this.channel.queuedBytes} bytes unread; its channel is closed`),
+      );
+      return false;
+    }
+    this.channel.send(out);
+    return true;
+  }
+
+  /** Resolves when what was sent so far has been handed to the operating system, the channel closed, or the time is up. */
+  async written(timeoutMs: number): Promise<void> {
+    // The channel writes once per turn of the event loop; after it only a full channel still holds bytes back.
+    await new Promise((resolve) => setImmediate(resolve));
+    if (this.channel.isClosed || !this.channel.isFull) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, timeoutMs);
+    this.channel.onDrain(resolve);
+    await promise;
+    clearTimeout(timer);
+  }
+
+  /** Resolves when nothing is worked on any more. To be called after the channel was closed. */
+  async idle(): Promise<void> {
+    await Promise.all([this.parallelLane.idle(), this.orderedLane.idle()]);
+  }
+}

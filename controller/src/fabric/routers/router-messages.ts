@@ -1,0 +1,165 @@
+import {
+  BaseHeader,
+  BaseType,
+  ControlType,
+  ctrlPb,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  Headers,
+  type Logger,
+} from "@sallyport/wire";
+import type { FabricModel } from "../ports.ts";
+import { FabricRefusal, reply, serveFabricRequest, serveNotice, verificationAnswer } from "../requests.ts";
+import type { IdentityConnections } from "./identity-connections.ts";
+import { onMessage } from "./inbound.ts";
+import type { RouterConnection } from "./router-connection.ts";
+
+export interface RouterMessagesParts {
+  readonly model: Pick<
+    FabricModel,
+    | "quiesceRouter"
+    | "dequiesceRouter"
+    | "deleteRouter"
+    | "saveRouterInterfaces"
+    | "extendRouterCertificates"
+    | "verifyRouterCertificate"
+  >;
+  readonly identities: IdentityConnections;
+  readonly log: Logger;
+}
+
+/** What the controller answers when a router inspects it. */
+const CAPABILITIES = ["ziti.fabric", "ziti.edge"] as const;
+
+/** What routers say about themselves: life cycle, interfaces, connected identities, certificates, inspection. Source: docs/protocol/fabric.md, "Routers". */
+export class RouterMessages {
+  readonly #parts: RouterMessagesParts;
+
+  constructor(parts: RouterMessagesParts) {
+    this.#parts = parts;
+  }
+
+  attach(router: RouterConnection): void {
+    const { model } = this.#parts;
+    const lane = router.orderedLane;
+    router.channel.handle(BaseType.Ping, (message) => {
+      const headers = new Headers().setBool(BaseHeader.ResultSuccess, true);
+      reply(router, message, { contentType: BaseType.Result, headers, body: Buffer.from("ok") });
+    });
+    router.channel.handle(ControlType.QuiesceRouter, (message) =>
+      serveFabricRequest(router, lane, message, async () => {
+        await model.quiesceRouter(router.id);
+        return "router quiesced";
+      }),
+    );
+    router.channel.handle(ControlType.DequiesceRouter, (message) =>
+      serveFabricRequest(router, lane, message, async () => {
+        await model.dequiesceRouter(router.id);
+        return "router dequiesced";
+      }),
+    );
+    // Success has no answer: the entity is gone, and its channel is closed for it.
+    router.channel.handle(ControlType.DecommissionRouter, (message) =>
+      serveNotice(router, lane, message, async () => {
+        try {
+          await model.deleteRouter(router.id);
+        } catch (err) {
+          this.#parts.log.error({ routerId: router.id, err }, "a router could not be decommissioned");
+          if (!router.channel.isClosed) router.channel.replyResult(message, false, "the router could not be deleted");
+          return;
+        }
+        router.channel.close(new Error(`router ${router.id} was decommissioned`));
+      }),
+    );
+    onMessage(router, ControlType.RouterInterfacesUpdate, ctrlPb.RouterInterfacesUpdateSchema, (body, message) =>
+      serveFabricRequest(router, lane, message, () => this.#interfaces(router, body)),
+    );
+    onMessage(router, EdgeCtrlType.ConnectEvents, edgeCtrlPb.ConnectEventsSchema, (body) =>
+      this.#connectEvents(router, body),
+    );
+    onMessage(
+      router,
+      EdgeCtrlType.EnrollmentExtendRouterRequest,
+      edgeCtrlPb.EnrollmentExtendRouterRequestSchema,
+      (body, message) => serveNotice(router, lane, message, () => this.#extend(router, body)),
+    );
+    onMessage(
+      router,
+      EdgeCtrlType.EnrollmentExtendRouterVerifyRequest,
+      edgeCtrlPb.EnrollmentExtendRouterVerifyRequestSchema,
+      (body, message) =>
+        serveNotice(router, lane, message, async () =>
+          reply(router, message, verificationAnswer(await this.#verify(router, body))),
+        ),
+    );
+    onMessage(router, ControlType.InspectRequest, ctrlPb.InspectRequestSchema, (body, message) => {
+      const isAsked = body.requestedValues.some((name) => name.toLowerCase() === "capability");
+      const values = isAsked ? CAPABILITIES.map((value) => ({ name: "capability", value })) : [];
+      const answer = encodeControl(ctrlPb.InspectResponseSchema, { success: true, values });
+      reply(router, message, { contentType: ControlType.InspectResponse, body: answer });
+    });
+    // Frames an operator has a router trace: of use only to whoever turned that on.
+    router.channel.handle(ControlType.TraceEvent, () => {});
+  }
+
+  async #interfaces(router: RouterConnection, body: ctrlPb.RouterInterfacesUpdate): Promise<string> {
+    await this.#parts.model.saveRouterInterfaces(
+      router.id,
+      body.interfaces.map((i) => ({
+        name: i.name,
+        hardwareAddress: i.hardwareAddress,
+        mtu: Number(i.mtu),
+        index: Number(i.index),
+        flags: Number(i.flags),
+        addresses: i.addresses,
+      })),
+    );
+    return "success";
+  }
+
+  #connectEvents(router: RouterConnection, body: edgeCtrlPb.ConnectEvents): void {
+    this.#parts.identities.report(
+      router.id,
+      body.fullState,
+      body.events.map(({ identityId, isConnected }) => ({ identityId, isConnected })),
+    );
+  }
+
+  /** The certificates go out as a message of their own; a failure is only logged, the router then gives up after a while. */
+  async #extend(router: RouterConnection, body: edgeCtrlPb.EnrollmentExtendRouterRequest): Promise<void> {
+    const fingerprint = fingerprintOf(router);
+    const { clientCertPem, serverCertPem } = await this.#parts.model.extendRouterCertificates({
+      fingerprint,
+      clientCsrPem: body.clientCertCsr,
+      serverCsrPem: body.serverCertCsr,
+      requireVerification: body.requireVerification,
+    });
+    this.#parts.log.info({ routerId: router.id, isPending: body.requireVerification }, "router certificates renewed");
+    const answer = encodeControl(edgeCtrlPb.EnrollmentCertsResponseSchema, { clientCertPem, serverCertPem });
+    router.send({ contentType: EdgeCtrlType.EnrollmentCertsResponse, body: answer });
+  }
+
+  async #verify(
+    router: RouterConnection,
+    body: edgeCtrlPb.EnrollmentExtendRouterVerifyRequest,
+  ): Promise<{ code: string; message: string } | undefined> {
+    const { model, log } = this.#parts;
+    if (body.clientCertPem === "") {
+      return { code: "MISSING_CLIENT_PEM", message: "the request holds no client certificate" };
+    }
+    try {
+      const { clientCertPem } = body;
+      return await model.verifyRouterCertificate({ fingerprint: fingerprintOf(router), clientCertPem });
+    } catch (err) {
+      log.error({ routerId: router.id, err }, "a renewed router certificate could not be verified");
+      return { code: "VERIFY_ERROR", message: "the certificate could not be verified" };
+    }
+  }
+}
+
+function fingerprintOf(router: RouterConnection): string {
+  const { fingerprint } = router.channel.peer;
+  if (fingerprint === undefined) throw new FabricRefusal("the channel was opened without a certificate");
+  return fingerprint;
+}

@@ -1,0 +1,265 @@
+import { isIPv6 } from "node:net";
+import {
+  EdgeCtrlHeader,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  Headers,
+  type Logger,
+  type Outgoing,
+  PROTOCOL_VERSION,
+} from "@sallyport/wire";
+import type { Mesh } from "../links/mesh.ts";
+import type { ApiSessionRecord, FabricModel } from "../ports.ts";
+import { serveNotice } from "../requests.ts";
+import { onMessage } from "../routers/inbound.ts";
+import type { RouterConnection } from "../routers/router-connection.ts";
+import { SYNC_STRATEGY, type SyncChunk, SyncOverlay, syncChunks, syncStateJson } from "./session-sync.ts";
+import { SyncIds } from "./sync-id.ts";
+
+/** The router's ClientHello is asked for again when it does not come. */
+const HELLO_TIMEOUT_MS = 10_000;
+/** How long a chunk may wait for a router that does not read. */
+const CHUNK_TIMEOUT_MS = 10_000;
+/** Announced sessions that are remembered until the change about them comes in. */
+const MAX_REMEMBERED = 10_000;
+/** Tokens in one message. */
+const TOKENS_PER_MESSAGE = 1_000;
+
+export interface SessionFeedParts {
+  readonly mesh: Mesh;
+  readonly model: Pick<FabricModel, "apiSessionsAfter" | "touchApiSessions" | "unknownSessions" | "saveRouterReport">;
+  readonly announceTimeoutMs: number;
+  readonly log: Logger;
+}
+
+interface Sync {
+  readonly overlay: SyncOverlay;
+  isCancelled: boolean;
+}
+
+/**
+ * Keeps edge routers informed of API sessions: all of them when a router has said hello or asks again, then every change. A router admits an SDK only with
+ * a session it knows.
+ *
+ * Source: docs/protocol/fabric.md, "Session synchronisation".
+ */
+export class SessionFeed {
+  readonly #parts: SessionFeedParts;
+  readonly #ids = new SyncIds();
+  readonly #syncs = new Map<RouterConnection, Sync>();
+  /** Ids of sessions that were announced here; the change about them need not be passed on. */
+  readonly #announced = new Set<string>();
+
+  constructor(parts: SessionFeedParts) {
+    this.#parts = parts;
+  }
+
+  attach(router: RouterConnection): void {
+    if (router.record.kind !== "edge") return;
+    onMessage(router, EdgeCtrlType.ClientHello, edgeCtrlPb.ClientHelloSchema, (body) => this.#hello(router, body));
+    onMessage(router, EdgeCtrlType.RequestClientReSync, edgeCtrlPb.RequestClientReSyncSchema, (body) => {
+      this.#parts.log.warn({ routerId: router.id, reason: body.reason }, "the router asks for all API sessions again");
+      this.#startSync(router);
+    });
+    onMessage(router, EdgeCtrlType.ApiSessionHeartbeat, edgeCtrlPb.ApiSessionHeartbeatSchema, (body, message) =>
+      serveNotice(router, router.orderedLane, message, () => this.#touch(router, body.tokens)),
+    );
+    onMessage(router, EdgeCtrlType.ValidateSessionsRequest, edgeCtrlPb.ValidateSessionsRequestSchema, (body, message) =>
+      serveNotice(router, router.orderedLane, message, () => this.#validate(router, body.sessionTokens)),
+    );
+    router.channel.onClose(() => this.#cancel(router));
+  }
+
+  /** Greets an edge router; the synchronisation starts with its answer. */
+  connected(router: RouterConnection): void {
+    if (router.record.kind !== "edge" || !["SYNC_NEW", "SYNC_HELLO_WAIT"].includes(router.syncStatus)) return;
+    const isFirst = router.syncStatus === "SYNC_NEW";
+    const body = encodeControl(edgeCtrlPb.ServerHelloSchema, {
+      version: PROTOCOL_VERSION,
+      data: { [SYNC_STRATEGY]: "true" },
+    });
+    if (!router.send({ contentType: EdgeCtrlType.ServerHello, body })) return;
+    router.syncStatus = "SYNC_HELLO_WAIT";
+    if (!isFirst)
+      this.#parts.log.warn({ routerId: router.id }, "the router has not answered the hello; it was sent again");
+    const timer = setTimeout(() => this.connected(router), HELLO_TIMEOUT_MS);
+    router.channel.onClose(() => clearTimeout(timer));
+  }
+
+  /** Tells all edge routers of sessions; resolves when that is written, at the latest after the configured time. */
+  async announce(sessions: readonly ApiSessionRecord[]): Promise<void> {
+    for (const { id } of sessions) this.#remember(id);
+    await this.#tell(sessions);
+  }
+
+  /** A session has come about, here or at another controller. */
+  async added(session: ApiSessionRecord): Promise<void> {
+    if (!this.#announced.delete(session.id)) await this.#tell([session]);
+  }
+
+  async #tell(sessions: readonly ApiSessionRecord[]): Promise<void> {
+    if (sessions.length === 0) return;
+    const out = sessionsAdded({ isFullState: false, sessions, state: "" });
+    const told = this.#edgeRouters().filter((router) => router.send(out));
+    await Promise.all(told.map((router) => router.written(this.#parts.announceTimeoutMs)));
+  }
+
+  /** A session certificate was added or removed. */
+  updated(session: ApiSessionRecord): void {
+    for (const sync of this.#syncs.values()) sync.overlay.updated(session);
+    const headers = strategyHeaders("");
+    const body = encodeControl(edgeCtrlPb.ApiSessionUpdatedSchema, { apiSessions: [sessionFields(session)] });
+    for (const router of this.#edgeRouters())
+      router.send({ contentType: EdgeCtrlType.ApiSessionUpdated, headers, body });
+  }
+
+  removed(id: string, token: string): void {
+    for (const sync of this.#syncs.values()) sync.overlay.removed(id);
+    const out = apiSessionsRemoved([token], [id]);
+    for (const router of this.#edgeRouters()) router.send(out);
+  }
+
+  sessionRemoved(id: string, token: string): void {
+    const out = sessionsRemoved([token], [id]);
+    for (const router of this.#edgeRouters()) router.send(out);
+  }
+
+  /** Changes were lost: every router gets all sessions again. */
+  resync(): void {
+    for (const router of this.#edgeRouters()) {
+      if (!["SYNC_NEW", "SYNC_HELLO_WAIT"].includes(router.syncStatus)) this.#startSync(router);
+    }
+  }
+
+  #remember(id: string): void {
+    this.#announced.add(id);
+    const [oldest] = this.#announced.size > MAX_REMEMBERED ? this.#announced : [];
+    if (oldest !== undefined) this.#announced.delete(oldest);
+  }
+
+  #edgeRouters(): RouterConnection[] {
+    return this.#parts.mesh.routers().filter((router) => router.record.kind === "edge");
+  }
+
+  #hello(router: RouterConnection, body: edgeCtrlPb.ClientHello): void {
+    const { model, log } = this.#parts;
+    router.supportedProtocols = protocolUrls(body);
+    router.hostname = body.hostname;
+    router.syncStatus = "SYNC_HELLO";
+    const { version, id: routerId, hostname } = router;
+    model
+      .saveRouterReport({ routerId, version, hostname })
+      .catch((err: unknown) => log.error({ routerId, err }, "what the router said about itself could not be stored"));
+    this.#startSync(router);
+  }
+
+  #cancel(router: RouterConnection): void {
+    const running = this.#syncs.get(router);
+    if (running !== undefined) running.isCancelled = true;
+    this.#syncs.delete(router);
+  }
+
+  #startSync(router: RouterConnection): void {
+    this.#cancel(router);
+    const sync: Sync = { overlay: new SyncOverlay(), isCancelled: false };
+    this.#syncs.set(router, sync);
+    router.syncStatus = "SYNC_IN_PROGRESS";
+    this.#sync(router, sync).catch((err: unknown) => {
+      if (sync.isCancelled) return;
+      this.#cancel(router);
+      router.syncStatus = "SYNC_ERROR";
+      this.#parts.log.error(
+        { routerId: router.id, err },
+        "the API sessions could not be sent; the router will ask again",
+      );
+    });
+  }
+
+  async #sync(router: RouterConnection, sync: Sync): Promise<void> {
+    const syncId = this.#ids.next();
+    let count = 0;
+    const page = (afterId: string, limit: number) => this.#parts.model.apiSessionsAfter(afterId, limit);
+    for await (const chunk of syncChunks(page)) {
+      if (sync.isCancelled) return;
+      const upToDate: SyncChunk = { ...chunk, sessions: sync.overlay.apply(chunk.sessions) };
+      count += upToDate.sessions.length;
+      if (chunk.isLast) this.#syncs.delete(router);
+      router.send(
+        sessionsAdded({ isFullState: true, sessions: upToDate.sessions, state: syncStateJson(syncId, chunk) }),
+      );
+      if (!chunk.isLast) await router.written(CHUNK_TIMEOUT_MS);
+    }
+    router.syncStatus = "SYNC_DONE";
+    this.#parts.log.info({ routerId: router.id, sessions: count, syncId }, "API sessions sent");
+  }
+
+  async #touch(router: RouterConnection, tokens: readonly string[]): Promise<void> {
+    const unknown = await this.#parts.model.touchApiSessions(tokens);
+    if (unknown.length > 0) router.send(apiSessionsRemoved(unknown, []));
+  }
+
+  async #validate(router: RouterConnection, tokens: readonly string[]): Promise<void> {
+    for (let at = 0; at < tokens.length; at += TOKENS_PER_MESSAGE) {
+      const unknown = await this.#parts.model.unknownSessions(tokens.slice(at, at + TOKENS_PER_MESSAGE));
+      if (unknown.length > 0) router.send(sessionsRemoved(unknown, []));
+    }
+  }
+}
+
+/** Protocol to URL, from each advertised listener; the last of a protocol wins. Older routers give host name, protocols and ports apart. */
+export function protocolUrls(hello: edgeCtrlPb.ClientHello): Record<string, string> {
+  const urls: Record<string, string> = {};
+  for (const { advertise } of hello.listeners) {
+    if (advertise !== undefined)
+      urls[advertise.protocol] = urlOf(advertise.protocol, advertise.hostname, advertise.port);
+  }
+  if (hello.listeners.length > 0) return urls;
+  for (const [index, protocol] of hello.protocols.entries()) {
+    const port = hello.protocolPorts[index];
+    if (port !== undefined) urls[protocol] = urlOf(protocol, hello.hostname, port);
+  }
+  return urls;
+}
+
+/** Routers give an IPv6 host with or without its brackets; in a URL it needs them. */
+function urlOf(protocol: string, host: string, port: number | string): string {
+  return `${protocol}://${isIPv6(host) ? `[${host}]` : host}:${port}`;
+}
+
+function sessionFields(session: ApiSessionRecord) {
+  return {
+    token: session.token,
+    certFingerprints: [...session.certFingerprints],
+    id: session.id,
+    identityId: session.identityId,
+  };
+}
+
+function strategyHeaders(state: string): Headers {
+  return new Headers()
+    .setString(EdgeCtrlHeader.SyncStrategyType, SYNC_STRATEGY)
+    .setString(EdgeCtrlHeader.SyncStrategyState, state);
+}
+
+export function sessionsAdded(what: {
+  isFullState: boolean;
+  sessions: readonly ApiSessionRecord[];
+  state: string;
+}): Outgoing {
+  const body = encodeControl(edgeCtrlPb.ApiSessionAddedSchema, {
+    isFullState: what.isFullState,
+    apiSessions: what.sessions.map(sessionFields),
+  });
+  return { contentType: EdgeCtrlType.ApiSessionAdded, headers: strategyHeaders(what.state), body };
+}
+
+export function apiSessionsRemoved(tokens: readonly string[], ids: readonly string[]): Outgoing {
+  const body = encodeControl(edgeCtrlPb.ApiSessionRemovedSchema, { tokens: [...tokens], ids: [...ids] });
+  return { contentType: EdgeCtrlType.ApiSessionRemoved, body };
+}
+
+function sessionsRemoved(tokens: readonly string[], ids: readonly string[]): Outgoing {
+  const body = encodeControl(edgeCtrlPb.SessionRemovedSchema, { tokens: [...tokens], ids: [...ids] });
+  return { contentType: EdgeCtrlType.SessionRemoved, body };
+}

@@ -1,0 +1,69 @@
+import type { ApiSessionRecord } from "../ports.ts";
+
+/**
+ * The full synchronisation of API sessions with one router: all sessions in id order, in chunks, the last of them marked as such. No I/O but the page
+ * source.
+ *
+ * Source: docs/protocol/fabric.md, "Session synchronisation".
+ */
+
+export const SYNC_CHUNK_SIZE = 100;
+
+/** The value of the strategy header of every session message. */
+export const SYNC_STRATEGY = "instant";
+
+export interface SyncChunk {
+  /** From 0. */
+  readonly sequence: number;
+  /** True on exactly one chunk, the last, which may be empty. */
+  readonly isLast: boolean;
+  readonly sessions: readonly ApiSessionRecord[];
+}
+
+/** Header 1014 of a chunk. Routers take the bytes as JSON and stop their process when they are none, so it is never empty here. */
+export function syncStateJson(syncId: string, chunk: Pick<SyncChunk, "sequence" | "isLast">): string {
+  return JSON.stringify({ id: syncId, isLast: chunk.isLast, sequence: chunk.sequence });
+}
+
+/**
+ * Cuts the sessions that `page` yields into chunks. One page is read ahead, so that the last chunk is known to be the last: with no session at all it is
+ * one empty chunk (the router then drops what it still has), and a multiple of the chunk size has no chunk more than needed.
+ */
+export async function* syncChunks(
+  page: (afterId: string, limit: number) => Promise<readonly ApiSessionRecord[]>,
+  chunkSize: number = SYNC_CHUNK_SIZE,
+): AsyncGenerator<SyncChunk> {
+  let sequence = 0;
+  let current = await page("", chunkSize);
+  for (;;) {
+    const lastId = current.at(-1)?.id;
+    const next = lastId === undefined || current.length < chunkSize ? [] : await page(lastId, chunkSize);
+    const isLast = next.length === 0;
+    yield { sequence, isLast, sessions: current };
+    if (isLast) return;
+    sequence += 1;
+    current = next;
+  }
+}
+
+/**
+ * What changed while a synchronisation runs. A chunk read before a change but written after the message about it would bring the old state back on the
+ * router; {@link SyncOverlay.apply} brings a chunk up to date right before it is written.
+ */
+export class SyncOverlay {
+  readonly #removed = new Set<string>();
+  readonly #updated = new Map<string, ApiSessionRecord>();
+
+  updated(session: ApiSessionRecord): void {
+    this.#updated.set(session.id, session);
+  }
+
+  removed(id: string): void {
+    this.#removed.add(id);
+    this.#updated.delete(id);
+  }
+
+  apply(sessions: readonly ApiSessionRecord[]): ApiSessionRecord[] {
+    return sessions.filter((s) => !this.#removed.has(s.id)).map((s) => this.#updated.get(s.id) ?? s);
+  }
+}

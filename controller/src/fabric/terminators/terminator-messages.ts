@@ -1,0 +1,316 @@
+import {
+  byteMap,
+  ControlType,
+  ctrlPb,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  type Logger,
+  type Message,
+  type Outgoing,
+} from "@sallyport/wire";
+import { type DynamicCosts, MAX_STATIC_COST } from "../circuits/costs.ts";
+import { peerDataProblem } from "../circuits/peer-data.ts";
+import { EdgeRefusal } from "../edge-error.ts";
+import {
+  DenialCode,
+  type FabricModel,
+  isDenial,
+  type Precedence,
+  type SessionGrant,
+  type TerminatorOutcome,
+  type TerminatorRecord,
+} from "../ports.ts";
+import { FabricRefusal, reply, serveEdgeRequest, serveFabricRequest } from "../requests.ts";
+import { onMessage } from "../routers/inbound.ts";
+import type { RouterConnection } from "../routers/router-connection.ts";
+import { precedenceOf } from "./precedence.ts";
+import type { TerminatorValidation } from "./terminator-validation.ts";
+
+const { CreateTerminatorResult } = edgeCtrlPb;
+
+/** Binding of terminators that SDKs host through an edge router. */
+export const EDGE_BINDING = "edge";
+
+export interface TerminatorMessagesParts {
+  readonly model: Pick<
+    FabricModel,
+    "authorizeBind" | "findService" | "findTerminator" | "createTerminator" | "updateTerminator" | "deleteTerminators"
+  >;
+  readonly validation: TerminatorValidation;
+  readonly costs: DynamicCosts;
+  readonly log: Logger;
+}
+
+interface BindRequest {
+  readonly sessionToken: string;
+  readonly apiSessionToken: string;
+  readonly peerData: { readonly [key: number]: Uint8Array };
+  readonly cost: number;
+  readonly precedence: number;
+  readonly instanceId: string;
+  readonly instanceSecret: Uint8Array;
+}
+
+/** A change of cost or precedence, as the three update messages have it. */
+export interface TerminatorChange {
+  readonly cost: number;
+  readonly precedence: number;
+  readonly updateCost: boolean;
+  readonly updatePrecedence: boolean;
+}
+
+/** What routers ask about terminators. Source: docs/protocol/fabric.md, "Terminators". */
+export class TerminatorMessages {
+  readonly #parts: TerminatorMessagesParts;
+
+  constructor(parts: TerminatorMessagesParts) {
+    this.#parts = parts;
+  }
+
+  attach(router: RouterConnection): void {
+    this.#attachEdge(router);
+    this.#attachFabric(router);
+  }
+
+  #attachEdge(router: RouterConnection): void {
+    const lane = router.orderedLane;
+    onMessage(
+      router,
+      EdgeCtrlType.CreateTerminatorV2Request,
+      edgeCtrlPb.CreateTerminatorV2RequestSchema,
+      (body, message) => this.#createV2(router, body, message),
+    );
+    onMessage(router, EdgeCtrlType.CreateTerminatorRequest, edgeCtrlPb.CreateTerminatorRequestSchema, (body, message) =>
+      serveEdgeRequest(router, lane, message, async () => {
+        const outcome = await this.#bind(router, body, { address: `hosted:${body.sessionToken}` });
+        if (!("terminator" in outcome)) throw new EdgeRefusal(DenialCode.Internal, outcome.message);
+        return { contentType: EdgeCtrlType.CreateTerminatorResponse, body: Buffer.from(outcome.terminator.id) };
+      }),
+    );
+    onMessage(router, EdgeCtrlType.UpdateTerminatorRequest, edgeCtrlPb.UpdateTerminatorRequestSchema, (body, message) =>
+      serveEdgeRequest(router, lane, message, async () => {
+        await this.#authorizeBind(router, body);
+        await this.ownedBy(router, body.terminatorId, EDGE_BINDING);
+        await this.change(body.terminatorId, body);
+        return { contentType: EdgeCtrlType.UpdateTerminatorResponse };
+      }),
+    );
+    onMessage(router, EdgeCtrlType.RemoveTerminatorRequest, edgeCtrlPb.RemoveTerminatorRequestSchema, (body, message) =>
+      serveEdgeRequest(router, lane, message, async () => {
+        await this.ownedBy(router, body.terminatorId, EDGE_BINDING);
+        await this.remove(router, [body.terminatorId]);
+        return { contentType: EdgeCtrlType.RemoveTerminatorResponse };
+      }),
+    );
+    // Results of health checks: what follows from one arrives as an update of cost or precedence.
+    router.channel.handle(EdgeCtrlType.HealthEvent, () => {});
+  }
+
+  #attachFabric(router: RouterConnection): void {
+    const lane = router.orderedLane;
+    onMessage(router, ControlType.CreateTerminatorRequest, ctrlPb.CreateTerminatorRequestSchema, (body, message) =>
+      serveFabricRequest(router, lane, message, () => this.#createPlain(router, body)),
+    );
+    onMessage(router, ControlType.UpdateTerminatorRequest, ctrlPb.UpdateTerminatorRequestSchema, (body, message) =>
+      serveFabricRequest(router, lane, message, async () => {
+        await this.#ownedByOrRefuse(router, body.terminatorId);
+        try {
+          await this.change(body.terminatorId, body);
+        } catch (error) {
+          throw error instanceof EdgeRefusal ? new FabricRefusal(error.message) : error;
+        }
+        return "terminator updated";
+      }),
+    );
+    onMessage(router, ControlType.RemoveTerminatorRequest, ctrlPb.RemoveTerminatorRequestSchema, (body, message) =>
+      serveFabricRequest(router, lane, message, async () => {
+        await this.#ownedByOrRefuse(router, body.terminatorId);
+        await this.remove(router, [body.terminatorId]);
+        return "terminator removed";
+      }),
+    );
+    onMessage(router, ControlType.RemoveTerminatorsRequest, ctrlPb.RemoveTerminatorsRequestSchema, (body, message) =>
+      serveFabricRequest(router, lane, message, async () => {
+        await this.remove(router, body.terminatorIds);
+        return "terminators removed";
+      }),
+    );
+  }
+
+  /** @throws EdgeRefusal when the router has no such terminator of this binding */
+  async ownedBy(router: RouterConnection, id: string, binding: string): Promise<TerminatorRecord> {
+    const terminator = await this.#parts.model.findTerminator(id);
+    if (terminator === undefined || terminator.routerId !== router.id || terminator.binding !== binding) {
+      throw new EdgeRefusal(DenialCode.InvalidTerminator);
+    }
+    return terminator;
+  }
+
+  /** @throws EdgeRefusal for a cost or precedence out of range, and when the terminator is gone */
+  async change(id: string, change: TerminatorChange): Promise<void> {
+    if (!change.updateCost && !change.updatePrecedence) return;
+    const isUpdated = await this.#parts.model.updateTerminator(id, {
+      ...(change.updateCost ? { cost: validCost(change.cost) } : {}),
+      ...(change.updatePrecedence ? { precedence: validPrecedence(change.precedence) } : {}),
+    });
+    if (!isUpdated) throw new EdgeRefusal(DenialCode.InvalidTerminator);
+  }
+
+  /** Removes those of the ids that are the router's own. */
+  async remove(router: RouterConnection, ids: readonly string[]): Promise<void> {
+    const removed = await this.#parts.model.deleteTerminators(router.id, ids);
+    for (const id of removed) {
+      this.#parts.costs.forget(id);
+      this.#parts.validation.removed(id);
+    }
+  }
+
+  /** Stores a terminator of `router` and has it validated later. @throws EdgeRefusal for a cost or precedence out of range */
+  async create(
+    router: RouterConnection,
+    request: Omit<BindRequest, "sessionToken" | "apiSessionToken"> & {
+      readonly id?: string;
+      readonly address: string;
+      readonly binding: string;
+      readonly serviceId: string;
+      readonly hostId: string;
+    },
+  ): Promise<TerminatorOutcome> {
+    const peerData = byteMap(request.peerData);
+    const problem = peerDataProblem(peerData);
+    if (problem !== undefined) throw new EdgeRefusal(DenialCode.Internal, problem);
+    const outcome = await this.#parts.model.createTerminator({
+      ...(request.id === undefined ? {} : { id: request.id }),
+      serviceId: request.serviceId,
+      routerId: router.id,
+      binding: request.binding,
+      address: request.address,
+      instanceId: request.instanceId,
+      ...(request.instanceSecret.length === 0 ? {} : { instanceSecret: request.instanceSecret }),
+      cost: validCost(request.cost),
+      precedence: validPrecedence(request.precedence),
+      peerData,
+      hostId: request.hostId,
+    });
+    if (outcome.outcome === "created") this.#parts.validation.created(router, outcome.terminator);
+    return outcome;
+  }
+
+  /** This request always gets its own response type, refused or not: what the router does next hangs on the result in it. */
+  #createV2(router: RouterConnection, body: edgeCtrlPb.CreateTerminatorV2Request, message: Message): void {
+    const answer = (result: edgeCtrlPb.CreateTerminatorResult, msg: string): void => {
+      reply(router, message, terminatorV2Response(body.address, result, msg));
+    };
+    const isTaken = router.orderedLane.offer(async () => {
+      try {
+        if (body.address.trim() === "") {
+          answer(CreateTerminatorResult.FailedOther, "the terminator has no address");
+          return;
+        }
+        const outcome = await this.#bind(router, body, { id: body.address, address: body.address });
+        answer(...terminatorResult(outcome));
+      } catch (error) {
+        answer(...this.#terminatorFailure(router, error));
+      }
+    });
+    if (!isTaken) answer(CreateTerminatorResult.FailedBusy, "server too busy");
+  }
+
+  #terminatorFailure(router: RouterConnection, error: unknown): [edgeCtrlPb.CreateTerminatorResult, string] {
+    const { log } = this.#parts;
+    if (error instanceof EdgeRefusal) {
+      log.info({ routerId: router.id, code: error.code, reason: error.message }, "a terminator was refused");
+      const isSessionGone = error.code === DenialCode.InvalidSession || error.code === DenialCode.InvalidApiSession;
+      return [
+        isSessionGone ? CreateTerminatorResult.FailedInvalidSession : CreateTerminatorResult.FailedOther,
+        error.message,
+      ];
+    }
+    log.error({ routerId: router.id, err: error }, "a terminator could not be stored; the router will try again");
+    return [CreateTerminatorResult.FailedBusy, "internal error"];
+  }
+
+  async #bind(
+    router: RouterConnection,
+    request: BindRequest,
+    target: { readonly id?: string; readonly address: string },
+  ): Promise<TerminatorOutcome> {
+    const grant = await this.#authorizeBind(router, request);
+    const { peerData, cost, precedence, instanceId, instanceSecret } = request;
+    return this.create(router, {
+      ...target,
+      binding: EDGE_BINDING,
+      serviceId: grant.service.id,
+      hostId: grant.identityId,
+      peerData,
+      cost,
+      precedence,
+      instanceId,
+      instanceSecret,
+    });
+  }
+
+  async #authorizeBind(
+    router: RouterConnection,
+    claim: { readonly sessionToken: string; readonly apiSessionToken: string },
+  ): Promise<SessionGrant> {
+    const { sessionToken, apiSessionToken } = claim;
+    const grant = await this.#parts.model.authorizeBind({ sessionToken, apiSessionToken, routerId: router.id });
+    if (isDenial(grant)) throw EdgeRefusal.of(grant);
+    return grant;
+  }
+
+  async #createPlain(router: RouterConnection, body: ctrlPb.CreateTerminatorRequest): Promise<string> {
+    const service = await this.#parts.model.findService(body.serviceId);
+    if (service === undefined) throw new FabricRefusal(`service ${body.serviceId} does not exist`);
+    try {
+      const { binding, address } = body;
+      const outcome = await this.create(router, { ...body, binding, address, serviceId: service.id, hostId: "" });
+      if (!("terminator" in outcome)) throw new FabricRefusal(outcome.message);
+      return outcome.terminator.id;
+    } catch (error) {
+      throw error instanceof EdgeRefusal ? new FabricRefusal(error.message) : error;
+    }
+  }
+
+  async #ownedByOrRefuse(router: RouterConnection, id: string): Promise<void> {
+    const terminator = await this.#parts.model.findTerminator(id);
+    if (terminator === undefined) throw new FabricRefusal(`terminator ${id} does not exist`);
+    if (terminator.routerId !== router.id) throw new FabricRefusal("terminator not owned by requesting router");
+  }
+}
+
+function validCost(cost: number): number {
+  if (cost > MAX_STATIC_COST) {
+    throw new EdgeRefusal(
+      DenialCode.InvalidCost,
+      `invalid cost ${cost}. cost must be between 0 and ${MAX_STATIC_COST} inclusive`,
+    );
+  }
+  return cost;
+}
+
+function validPrecedence(value: number): Precedence {
+  const precedence = precedenceOf(value);
+  if (precedence === undefined) throw new EdgeRefusal(DenialCode.InvalidPrecedence, `invalid precedence: ${value}`);
+  return precedence;
+}
+
+/** Result and text of a terminator that was stored, or not. */
+export function terminatorResult(outcome: TerminatorOutcome): [edgeCtrlPb.CreateTerminatorResult, string] {
+  switch (outcome.outcome) {
+    case "created":
+    case "existing":
+      return [CreateTerminatorResult.Success, ""];
+    case "conflict":
+      return [CreateTerminatorResult.FailedIdConflict, outcome.message];
+    case "rejected":
+      return [CreateTerminatorResult.FailedOther, outcome.message];
+  }
+}
+
+function terminatorV2Response(terminatorId: string, result: edgeCtrlPb.CreateTerminatorResult, msg: string): Outgoing {
+  const body = encodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, { terminatorId, result, msg });
+  return { contentType: EdgeCtrlType.CreateTerminatorV2Response, body };
+}

@@ -1,0 +1,135 @@
+import { ControlType, ctrlPb, encodeControl, type Logger } from "@sallyport/wire";
+import type { DynamicCosts } from "../circuits/costs.ts";
+import type { Mesh } from "../links/mesh.ts";
+import type { FabricModel, TerminatorRecord } from "../ports.ts";
+import { onMessage } from "../routers/inbound.ts";
+import type { RouterConnection } from "../routers/router-connection.ts";
+
+/** A terminator younger than this is not asked about: its router may still be setting it up. */
+const MIN_AGE_MS = 5_000;
+const ANSWER_TIMEOUT_MS = 3 * 60_000;
+const PAGE = 500;
+const DELETE_BATCH = 100;
+/** Terminators per request. */
+const REQUEST_BATCH = 500;
+
+/** One router's terminators that are still to be checked, and the request under way. */
+interface Queue {
+  readonly terminators: Map<string, { readonly terminator: TerminatorRecord; readonly since: number }>;
+  asked?: { readonly at: number; readonly markers: Map<string, bigint> };
+}
+
+export interface TerminatorValidationParts {
+  readonly mesh: Mesh;
+  readonly model: Pick<FabricModel, "terminatorsOfRouter" | "deleteTerminators">;
+  readonly costs: DynamicCosts;
+  readonly log: Logger;
+}
+
+/**
+ * Asks routers whether the terminators stored for them really exist there, and deletes those that do not. All of a router's terminators are checked when it
+ * connects, a new one some seconds after it was created. One request per router at a time.
+ *
+ * Source: docs/protocol/fabric.md, "Terminator validation".
+ */
+export class TerminatorValidation {
+  readonly #parts: TerminatorValidationParts;
+  readonly #queues = new Map<RouterConnection, Queue>();
+  #marker = 0n;
+
+  constructor(parts: TerminatorValidationParts) {
+    this.#parts = parts;
+  }
+
+  attach(router: RouterConnection): void {
+    this.#queues.set(router, { terminators: new Map() });
+    router.channel.onClose(() => this.#queues.delete(router));
+    onMessage(
+      router,
+      ControlType.ValidateTerminatorsV2Response,
+      ctrlPb.ValidateTerminatorsV2ResponseSchema,
+      (body) =>
+        void this.#answered(router, body).catch((err: unknown) =>
+          this.#parts.log.error({ routerId: router.id, err }, "terminators found invalid could not be deleted"),
+        ),
+    );
+  }
+
+  /** Queues everything the router hosts according to the store. */
+  async connected(router: RouterConnection): Promise<void> {
+    for (let afterId = ""; ; ) {
+      const page = await this.#parts.model.terminatorsOfRouter(router.id, afterId, PAGE);
+      for (const terminator of page) this.#enqueue(router, terminator);
+      const last = page.at(-1);
+      if (last === undefined || page.length < PAGE) break;
+      afterId = last.id;
+    }
+    this.#ask(router, Date.now());
+  }
+
+  created(router: RouterConnection, terminator: TerminatorRecord): void {
+    this.#enqueue(router, terminator);
+  }
+
+  removed(terminatorId: string): void {
+    for (const queue of this.#queues.values()) queue.terminators.delete(terminatorId);
+  }
+
+  /** Looks at every queue; to be called every few seconds. */
+  tick(now: number): void {
+    for (const router of this.#queues.keys()) this.#ask(router, now);
+  }
+
+  #enqueue(router: RouterConnection, terminator: TerminatorRecord): void {
+    this.#queues.get(router)?.terminators.set(terminator.id, { terminator, since: terminator.createdAt.getTime() });
+  }
+
+  #ask(router: RouterConnection, now: number): void {
+    const queue = this.#queues.get(router);
+    if (queue === undefined) return;
+    if (queue.asked !== undefined && now - queue.asked.at < ANSWER_TIMEOUT_MS) return;
+    delete queue.asked;
+    const due = [...queue.terminators.values()].filter((q) => now - q.since >= MIN_AGE_MS).slice(0, REQUEST_BATCH);
+    if (due.length === 0) return;
+    const markers = new Map<string, bigint>();
+    for (const { terminator } of due) {
+      this.#marker += 1n;
+      markers.set(terminator.id, this.#marker);
+    }
+    const body = encodeControl(ctrlPb.ValidateTerminatorsV2RequestSchema, {
+      terminators: due.map(({ terminator: { id, binding, address } }) => ({
+        id,
+        binding,
+        address,
+        marker: markers.get(id) ?? 0n,
+      })),
+      fixInvalid: true,
+    });
+    if (router.send({ contentType: ControlType.ValidateTerminatorsV2Request, body }))
+      queue.asked = { at: now, markers };
+  }
+
+  async #answered(router: RouterConnection, body: ctrlPb.ValidateTerminatorsV2Response): Promise<void> {
+    const queue = this.#queues.get(router);
+    if (queue?.asked === undefined) return;
+    const invalid: string[] = [];
+    for (const [id, state] of Object.entries(body.states)) {
+      const marker = queue.asked.markers.get(id);
+      // Routers that know nothing of markers send 0.
+      if (marker === undefined || (state.marker !== marker && state.marker !== 0n)) continue;
+      queue.terminators.delete(id);
+      if (!state.valid) invalid.push(id);
+    }
+    delete queue.asked;
+    for (let at = 0; at < invalid.length; at += DELETE_BATCH) {
+      const ids = invalid.slice(at, at + DELETE_BATCH);
+      const deleted = await this.#parts.model.deleteTerminators(router.id, ids);
+      for (const id of deleted) this.#parts.costs.forget(id);
+      this.#parts.log.info(
+        { routerId: router.id, terminatorIds: deleted },
+        "terminators their router does not know were deleted",
+      );
+    }
+    this.#ask(router, Date.now());
+  }
+}

@@ -1,0 +1,242 @@
+import type { X509Certificate } from "node:crypto";
+import { isIP } from "node:net";
+import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import { parseAddress } from "../address.ts";
+import { BaseHeader } from "../catalogue/base.ts";
+import { ChannelClosedError, HandshakeError, ProtocolError, WireError } from "../errors.ts";
+import { readFirstFrame } from "../frame/first-frame.ts";
+import { DEFAULT_LIMITS, HELLO_LIMITS } from "../frame/frame.ts";
+import { Headers } from "../frame/headers.ts";
+import { commonName } from "../identity/certificates.ts";
+import type { Identity } from "../identity/identity.ts";
+import { type Logger, silentLogger } from "../log.ts";
+import { SocketReader } from "../socket/socket-reader.ts";
+import type { Channel, ChannelLimits } from "./channel.ts";
+import { encodeHello, type Hello, resultOf } from "./hello.ts";
+import { limitsOf, MessageChannel } from "./message-channel.ts";
+import { peerOf } from "./peer.ts";
+
+const DIAL_TIMEOUT_MS = 15_000;
+const KEEP_ALIVE_MS = 15_000;
+
+export interface DialOptions extends ChannelLimits {
+  /** `tls:host:port` */
+  readonly address: string;
+  readonly identity: Identity;
+  /** The one ALPN name to offer; none when not given. */
+  readonly alpn?: string;
+  readonly hello: { readonly idToken: string; readonly headers?: Headers };
+  /** Milliseconds for connecting, TLS and hello together; 15,000 when not given. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+  /** Local IP to connect from. */
+  readonly localAddress?: string;
+  readonly log?: Logger;
+}
+
+/** What joining a group needs to know of the dial that made it. */
+interface GroupMembership {
+  readonly options: DialOptions;
+  readonly channel: MessageChannel;
+  readonly secret: Buffer;
+}
+
+const memberships = new WeakMap<Channel, GroupMembership>();
+
+/**
+ * Connects, exchanges hello and result, and gives a channel (docs/protocol/channel.md, "Dialling"). Reading starts in the
+ * next turn of the event loop, so that handlers set right after the `await` miss nothing.
+ *
+ * The listener must present a certificate for the dialled host that leads to the identity's anchors. Which controller
+ * or router it is says `remoteId`; compare it when it matters.
+ * @throws HandshakeError `DIAL_FAILED` or `DIAL_TIMEOUT`, ProtocolError when the answer is none or a refusal, AddressError,
+ * or the signal's reason
+ */
+export async function dialChannel(options: DialOptions): Promise<Channel> {
+  const hello: Hello = {
+    idToken: options.hello.idToken,
+    headers: options.hello.headers?.clone() ?? new Headers(),
+  };
+  const { socket, reader, result } = await exchange(options, hello);
+  const isGrouped = result.getBool(BaseHeader.IsGrouped) === true && wantsGroup(hello);
+  const secret = result.get(BaseHeader.GroupSecret);
+  if (isGrouped && (secret === undefined || secret.length === 0)) {
+    socket.destroy();
+    throw new ProtocolError("NO_GROUP_SECRET", "the listener granted a grouped channel without a group secret");
+  }
+  const peer = peerOf(socket);
+  const [leaf] = peer.certificates;
+  const remoteId = result.getString(BaseHeader.Id) ?? (leaf && commonName(leaf)) ?? "";
+  const own = hello.headers.getString(BaseHeader.ConnectionId);
+  const channel = new MessageChannel({
+    label: `${options.alpn ?? "channel"}[${remoteId} ${peer.address}]`,
+    peer,
+    remoteId,
+    hello,
+    result,
+    connectionId: (own === "" ? undefined : own) ?? result.getString(BaseHeader.ConnectionId) ?? "",
+    isGrouped,
+    ...limitsOf(options),
+    log: options.log ?? silentLogger,
+  });
+  const type = isGrouped ? (hello.headers.getString(BaseHeader.Type) ?? "") : "";
+  const underlay = channel.addUnderlay(socket, reader, type);
+  if (isGrouped && secret !== undefined) {
+    memberships.set(channel, { options, channel, secret });
+  }
+  setImmediate(() => underlay.start());
+  return channel;
+}
+
+export interface DialUnderlayOptions {
+  /** `edge.control`, `link.ack`, … */
+  readonly type: string;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Adds a connection to a grouped channel that `dialChannel` made, to the same address with the same identity. Whoever
+ * answers there must be named by its certificate as the first connection's listener is: it gets the group's secret.
+ * @throws HandshakeError `NOT_GROUPED` or `WRONG_PEER`, and as `dialChannel`
+ */
+export async function dialUnderlay(channel: Channel, options: DialUnderlayOptions): Promise<void> {
+  const membership = memberships.get(channel);
+  if (membership === undefined) {
+    throw new HandshakeError("NOT_GROUPED", `${channel.label} is not a grouped channel that was dialled here`);
+  }
+  const headers = channel.hello.headers
+    .clone()
+    .setString(BaseHeader.ConnectionId, channel.connectionId)
+    .setString(BaseHeader.Type, options.type)
+    .setBool(BaseHeader.IsGrouped, true)
+    .set(BaseHeader.GroupSecret, membership.secret);
+  headers.delete(BaseHeader.IsFirstGroupConnection);
+  const { signal: _first, ...dialled } = membership.options;
+  const { socket, reader } = await exchange(
+    {
+      ...dialled,
+      ...(options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }),
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
+    },
+    { idToken: channel.hello.idToken, headers },
+    channel.peer.certificates[0],
+  );
+  if (channel.isClosed) {
+    socket.destroy();
+    throw new ChannelClosedError(`${channel.label} closed while a connection was added to it`);
+  }
+  membership.channel.addUnderlay(socket, reader, options.type).start();
+}
+
+function wantsGroup(hello: Hello): boolean {
+  return hello.headers.getBool(BaseHeader.IsGrouped) === true;
+}
+
+interface Exchanged {
+  readonly socket: TLSSocket;
+  readonly reader: SocketReader;
+  readonly result: Headers;
+}
+
+/** @param expected a certificate of the listener that has to answer; the name counts, since certificates are renewed */
+async function exchange(options: DialOptions, hello: Hello, expected?: X509Certificate): Promise<Exchanged> {
+  const timeoutMs = options.timeoutMs ?? DIAL_TIMEOUT_MS;
+  const deadline = new AbortController();
+  const timer = setTimeout(
+    () =>
+      deadline.abort(new HandshakeError("DIAL_TIMEOUT", `${options.address} did not answer within ${timeoutMs} ms`)),
+    timeoutMs,
+  );
+  const signal = options.signal ? AbortSignal.any([deadline.signal, options.signal]) : deadline.signal;
+  const reader = new SocketReader();
+  let socket: TLSSocket | undefined;
+  try {
+    socket = openSocket(options, reader);
+    reader.useDialled(socket);
+    await connected(socket, options.address, signal);
+    if (expected !== undefined) assertNamedAs(expected, socket, options.address);
+    socket.write(encodeHello(hello));
+    return { socket, reader, result: resultOf(await readFirstFrame(reader, HELLO_REPLY_LIMITS, signal)) };
+  } catch (error) {
+    socket?.destroy();
+    if (signal.aborted || error instanceof WireError) {
+      throw error;
+    }
+    throw dialFailed(options.address, error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function assertNamedAs(expected: X509Certificate, socket: TLSSocket, address: string): void {
+  const wanted = commonName(expected);
+  const leaf = socket.getPeerX509Certificate();
+  const name = leaf === undefined ? undefined : commonName(leaf);
+  if (name === wanted) return;
+  throw new HandshakeError(
+    "WRONG_PEER",
+    `expected ${wanted ?? "a certificate without a name"} at ${address}, where the group began; ${name ?? "nobody"} answered`,
+  );
+}
+
+/** Results carry more than hellos do: a controller lists its API addresses in one. */
+const HELLO_REPLY_LIMITS = { maxHeaders: DEFAULT_LIMITS.maxHeaders, maxBody: HELLO_LIMITS.maxBody };
+
+function openSocket(options: DialOptions, reader: SocketReader): TLSSocket {
+  const { protocol, host, port } = parseAddress(options.address);
+  if (protocol !== "tls") {
+    throw new HandshakeError(
+      "PROTOCOL_UNSUPPORTED",
+      `cannot dial ${options.address}: only tls addresses are supported`,
+    );
+  }
+  const connection: ConnectionOptions & Pick<SocketReader, "onread"> = {
+    host,
+    port,
+    secureContext: options.identity.clientContext(),
+    servername: isIP(host) === 0 ? host : "",
+    onread: reader.onread,
+    ...(options.alpn === undefined ? {} : { ALPNProtocols: [options.alpn] }),
+    ...(options.localAddress === undefined ? {} : { localAddress: options.localAddress }),
+  };
+  const socket = connect(connection);
+  socket.setNoDelay(true);
+  socket.setKeepAlive(true, KEEP_ALIVE_MS);
+  return socket;
+}
+
+function connected(socket: TLSSocket, address: string, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const finish = (): void => {
+      signal.removeEventListener("abort", onAbort);
+      socket.off("error", onError);
+      socket.off("close", onClose);
+    };
+    const onAbort = (): void => {
+      finish();
+      reject(signal.reason);
+    };
+    const onError = (error: Error): void => {
+      finish();
+      reject(dialFailed(address, error));
+    };
+    const onClose = (): void => onError(new Error("the connection was closed during the handshake"));
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    signal.addEventListener("abort", onAbort, { once: true });
+    socket.once("error", onError);
+    socket.once("close", onClose);
+    socket.once("secureConnect", () => {
+      finish();
+      resolve();
+    });
+  });
+}
+
+function dialFailed(address: string, error: unknown): HandshakeError {
+  const reason = error instanceof Error ? error.message : String(error);
+  return new HandshakeError("DIAL_FAILED", `cannot connect to ${address}: ${reason}`, { cause: error });
+}

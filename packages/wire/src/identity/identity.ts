@@ -1,0 +1,239 @@
+import type { X509Certificate } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { isAbsolute, resolve } from "node:path";
+import { createSecureContext, type SecureContext } from "node:tls";
+import { fileURLToPath } from "node:url";
+import { WireError } from "../errors.ts";
+import { readPrivateKey } from "./certificate-request.ts";
+import { CertificateError, commonName, fingerprint, parseCertificates, pemBlocks } from "./certificates.ts";
+import { ServerCertificates } from "./server-certificates.ts";
+
+/** An identity's configuration names something that cannot be used. The message says which key and why. */
+export class IdentityError extends WireError {}
+
+/** A further server certificate; the identity's own key when `keyPem` is left out. */
+export interface ServerCertificatePem {
+  readonly certPem: string;
+  readonly keyPem?: string;
+}
+
+/** The PEM texts an identity is made of. */
+export interface IdentityPem {
+  /** Leaf first, then its chain. */
+  readonly certPem: string;
+  readonly keyPem: string;
+  readonly caPem?: string;
+  readonly serverCertPem?: string;
+  readonly serverKeyPem?: string;
+  readonly altServerCerts?: readonly ServerCertificatePem[];
+}
+
+/** Keys, certificates and trust of one component, ready for TLS. Immutable: a renewal makes a new one. */
+export interface Identity extends IdentityPem {
+  /** Common name of the leaf: the id of the router, controller or identity. */
+  readonly id: string;
+  /** Trust anchors as PEM; empty when the configuration gave none. */
+  readonly caPem: string;
+  readonly leaf: X509Certificate;
+  /** See `fingerprint()`. */
+  readonly leafFingerprint: string;
+  /** The bundle parsed; empty when the configuration gave none. */
+  readonly anchors: readonly X509Certificate[];
+  /** For dialling: presents `cert`, trusts the bundle (the system's roots when there is none). */
+  clientContext(): SecureContext;
+  /** For listening: the certificate chosen by the server name the client asked for. */
+  serverContext(servername?: string): SecureContext;
+  /** What `serverContext()` without a name presents: leaf and chain, and the key. */
+  readonly defaultServerCertificate: { readonly certPem: string; readonly keyPem: string };
+}
+
+/** TLS 1.2 and 1.3 with authenticated ciphers only; AES-128-GCM first because bulk data is cheapest with it. */
+export const tlsParameters = {
+  minVersion: "TLSv1.2",
+  ciphers: [
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "ECDHE-RSA-AES128-GCM-SHA256",
+    "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "ECDHE-RSA-AES256-GCM-SHA384",
+    "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "ECDHE-RSA-CHACHA20-POLY1305",
+  ].join(":"),
+} as const;
+
+/**
+ * Makes an identity from PEM texts.
+ *
+ * @throws IdentityError `IDENTITY_INVALID` when a part cannot be read, a key does not fit its certificate, or the leaf
+ * has no common name
+ */
+export function identityFromPem(parts: IdentityPem): Identity {
+  const [leaf] = wrap("cert", () => parseCertificates(parts.certPem));
+  if (leaf === undefined) throw new IdentityError("IDENTITY_INVALID", "cert: expected a certificate");
+  const id = commonName(leaf);
+  if (id === undefined || id === "") {
+    throw new IdentityError(
+      "IDENTITY_INVALID",
+      "cert: expected a subject with a common name, which is the identity's id",
+    );
+  }
+  const keyPem = wrap("key", () => firstKey(parts.keyPem));
+  if (!leaf.checkPrivateKey(readPrivateKey(keyPem))) {
+    throw new IdentityError(
+      "IDENTITY_INVALID",
+      "key: this private key does not belong to the first certificate of cert",
+    );
+  }
+  const caPem = parts.caPem ?? "";
+  const anchors = caPem.trim() === "" ? [] : wrap("ca", () => parseCertificates(caPem));
+  const server = wrap("server_cert", () => new ServerCertificates(serverEntries(parts, keyPem), tlsParameters));
+  let client: SecureContext | undefined;
+  return {
+    ...parts,
+    id,
+    keyPem,
+    caPem,
+    leaf,
+    leafFingerprint: fingerprint(leaf),
+    anchors,
+    clientContext: () => {
+      client ??= createSecureContext({
+        ...tlsParameters,
+        cert: parts.certPem,
+        key: keyPem,
+        // Every CA of the bundle is an anchor, also one that did not sign itself.
+        ...(anchors.length > 0 ? { ca: anchors.map(String), allowPartialTrustChain: true } : {}),
+      });
+      return client;
+    },
+    serverContext: (servername) => server.contextFor(servername),
+    defaultServerCertificate: server.first,
+  };
+}
+
+function serverEntries(parts: IdentityPem, keyPem: string): { certPem: string; keyPem: string }[] {
+  const own =
+    parts.serverCertPem === undefined
+      ? { certPem: parts.certPem, keyPem }
+      : { certPem: parts.serverCertPem, keyPem: firstKey(parts.serverKeyPem ?? keyPem) };
+  const others = (parts.altServerCerts ?? []).map((entry) => ({
+    certPem: entry.certPem,
+    keyPem: firstKey(entry.keyPem ?? keyPem),
+  }));
+  return [own, ...others];
+}
+
+function firstKey(pem: string): string {
+  const [key] = pemBlocks(pem, (label) => label.endsWith("PRIVATE KEY"));
+  if (key === undefined) throw new CertificateError("KEY_UNREADABLE", "expected a private key in PEM");
+  readPrivateKey(key);
+  return key;
+}
+
+/** The keys of an `identity:` section or of `id` in an identity file; the value forms are those of {@link readPemValue}. */
+export interface IdentityConfig {
+  readonly cert: string;
+  readonly key: string;
+  readonly ca?: string | null | undefined;
+  readonly server_cert?: string | null | undefined;
+  readonly server_key?: string | null | undefined;
+  readonly alt_server_certs?:
+    | readonly { readonly server_cert: string; readonly server_key?: string | null | undefined }[]
+    | null
+    | undefined;
+}
+
+/**
+ * Reads every part of an identity configuration (docs/protocol/identity.md "Configuration").
+ *
+ * @param baseDir folder that relative paths start from
+ * @throws IdentityError
+ */
+export async function loadIdentity(config: IdentityConfig, baseDir: string): Promise<Identity> {
+  const optional = async (name: string, value: string | null | undefined) =>
+    value === undefined || value === null || value === "" ? undefined : readPemValue(value, baseDir, name);
+  const [certPem, keyPem, caPem, serverCertPem, serverKeyPem] = await Promise.all([
+    readPemValue(config.cert, baseDir, "cert"),
+    readPemValue(config.key, baseDir, "key"),
+    optional("ca", config.ca),
+    optional("server_cert", config.server_cert),
+    optional("server_key", config.server_key),
+  ]);
+  const altServerCerts: ServerCertificatePem[] = [];
+  for (const entry of config.alt_server_certs ?? []) {
+    const alternativeKey = await optional("alt_server_certs.server_key", entry.server_key);
+    altServerCerts.push({
+      certPem: await readPemValue(entry.server_cert, baseDir, "alt_server_certs.server_cert"),
+      ...(alternativeKey === undefined ? {} : { keyPem: alternativeKey }),
+    });
+  }
+  return identityFromPem({
+    certPem,
+    keyPem,
+    altServerCerts,
+    ...(caPem === undefined ? {} : { caPem }),
+    ...(serverCertPem === undefined ? {} : { serverCertPem }),
+    ...(serverKeyPem === undefined ? {} : { serverKeyPem }),
+  });
+}
+
+/** Where a configuration value keeps its PEM text. */
+export type PemSource =
+  | { readonly kind: "inline"; readonly pem: string }
+  | { readonly kind: "file"; readonly path: string };
+
+/**
+ * Understands one value of an identity configuration: PEM text with or without `pem:` in front, a path, or a path
+ * behind `file:` or `file://`.
+ *
+ * @throws IdentityError `IDENTITY_INVALID` for other schemes, such as hardware keys
+ */
+export function pemSource(value: string, baseDir: string, name = "value"): PemSource {
+  if (value.startsWith("pem:")) return { kind: "inline", pem: value.slice("pem:".length) };
+  if (value.trimStart().startsWith("-----BEGIN")) return { kind: "inline", pem: value };
+  const path = pathOf(value, name);
+  return { kind: "file", path: isAbsolute(path) ? path : resolve(baseDir, path) };
+}
+
+function pathOf(value: string, name: string): string {
+  if (value.startsWith("file:///")) return fileURLToPath(value);
+  if (value.startsWith("file://")) return value.slice("file://".length);
+  if (value.startsWith("file:")) return value.slice("file:".length);
+  const scheme = /^([a-z][a-z0-9+.-]+):/.exec(value)?.[1];
+  if (scheme !== undefined) {
+    throw new IdentityError(
+      "IDENTITY_INVALID",
+      `${name}: expected PEM text, a path or file:, got the scheme ${scheme}:, which is not supported`,
+    );
+  }
+  return value;
+}
+
+/**
+ * The PEM text that a configuration value stands for.
+ *
+ * @throws IdentityError `IDENTITY_INVALID`; `IDENTITY_UNREADABLE` when its file cannot be read
+ */
+export async function readPemValue(value: string, baseDir: string, name = "value"): Promise<string> {
+  const source = pemSource(value, baseDir, name);
+  if (source.kind === "inline") return source.pem;
+  try {
+    return await readFile(source.path, "utf8");
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new IdentityError("IDENTITY_UNREADABLE", `${name}: cannot read ${source.path}: ${reason}`, { cause });
+  }
+}
+
+function wrap<T>(name: string, read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    if (cause instanceof IdentityError) throw cause;
+    throw new IdentityError("IDENTITY_INVALID", `${name}: ${cause instanceof Error ? cause.message : cause}`, {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,204 @@
+import type { Socket } from "node:net";
+import { ChannelClosedError } from "../errors.ts";
+import type { Output } from "./output.ts";
+import { Slab } from "./slab.ts";
+
+/** A run of this many bytes is written without waiting for the end of the turn. */
+const FLUSH_AT = 64 * 1024;
+const FULL_AT = 512 * 1024;
+const DRAINED_AT = 128 * 1024;
+/** Senders that ignore `isFull` end here. */
+export const DEFAULT_MAX_PENDING: number = 64 * 1024 * 1024;
+
+const EMPTY = Buffer.alloc(0);
+
+let dirty: SlabOutput[] = [];
+
+function flushDirty(): void {
+  const outputs = dirty;
+  dirty = [];
+  for (const output of outputs) {
+    output.flush();
+  }
+}
+
+/** How long and how much may wait for a peer that does not read. */
+export interface OutputLimits {
+  /** Bytes. */
+  readonly maxPending: number;
+  /** Milliseconds without any progress; absent: any time. */
+  readonly writeTimeoutMs?: number;
+}
+
+export interface SlabOutputOptions {
+  readonly nextSequence: () => number;
+  readonly limits: OutputLimits;
+  /** A limit was reached: the peer does not read. */
+  readonly onOverflow: (error: ChannelClosedError) => void;
+}
+
+/**
+ * The output of one connection: frames are gathered in a recycled slab, and everything of one turn of the event loop
+ * leaves in one write. No cork, no list of small writes. A slab is touched again only after the write callback of every
+ * run in it; an idle connection holds none.
+ */
+export class SlabOutput implements Output {
+  slab: Buffer = EMPTY;
+  pending = 0;
+  isFull = false;
+  readonly #socket: Socket;
+  readonly #options: SlabOutputOptions;
+  #current: Slab | undefined;
+  #runStart = 0;
+  #at = 0;
+  #scheduled = false;
+  #closed = false;
+  #patience: NodeJS.Timeout | undefined;
+  #waiters: (() => void)[] = [];
+
+  constructor(socket: Socket, options: SlabOutputOptions) {
+    this.#socket = socket;
+    this.#options = options;
+  }
+
+  nextSequence(): number {
+    return this.#options.nextSequence();
+  }
+
+  reserve(n: number): number {
+    if (this.#closed) {
+      throw new ChannelClosedError("the connection is closed; nothing can be sent on it");
+    }
+    const { maxPending } = this.#options.limits;
+    if (this.pending + n > maxPending) {
+      const error = new ChannelClosedError(
+        `${this.pending} bytes wait for a peer that does not read, ${maxPending} is the limit`,
+        "QUEUE_FULL",
+      );
+      this.#options.onOverflow(error);
+      throw error;
+    }
+    if (this.#at - this.#runStart >= FLUSH_AT) {
+      this.#writeRun();
+    }
+    if (this.#at + n > this.slab.length) {
+      this.#roll(n);
+    }
+    const offset = this.#at;
+    this.#at += n;
+    this.pending += n;
+    if (this.pending >= FULL_AT) {
+      this.isFull = true;
+    }
+    if (!this.#scheduled) {
+      this.#scheduled = true;
+      if (dirty.push(this) === 1) {
+        setImmediate(flushDirty);
+      }
+    }
+    return offset;
+  }
+
+  onDrain(cb: () => void): void {
+    if (this.isFull) {
+      this.#waiters.push(cb);
+    } else {
+      queueMicrotask(cb);
+    }
+  }
+
+  /** Hands everything reserved so far to the socket. */
+  flush(): void {
+    this.#scheduled = false;
+    this.#writeRun();
+  }
+
+  /** Hands out a copy of what was reserved but never given to the socket, for another connection of the group. */
+  takeUnsent(): Buffer {
+    const unsent = Buffer.from(this.slab.subarray(this.#runStart, this.#at));
+    this.pending -= unsent.length;
+    this.#runStart = this.#at;
+    return unsent;
+  }
+
+  /** Takes nothing more; who waits for space is told. Runs already given to the socket keep their slabs until it is done with them. */
+  close(): void {
+    if (this.#closed) {
+      return;
+    }
+    this.#closed = true;
+    clearTimeout(this.#patience);
+    this.pending -= this.#at - this.#runStart;
+    this.#letGo();
+    this.#drained();
+  }
+
+  #writeRun(): void {
+    const slab = this.#current;
+    const length = this.#at - this.#runStart;
+    if (slab === undefined || length === 0) {
+      return;
+    }
+    const run = this.slab.subarray(this.#runStart, this.#at);
+    this.#runStart = this.#at;
+    slab.retain();
+    this.#watch();
+    this.#socket.write(run, () => this.#written(slab, length));
+  }
+
+  #written(slab: Slab, length: number): void {
+    slab.release();
+    this.pending -= length;
+    if (this.pending === 0) {
+      this.#letGo();
+      clearTimeout(this.#patience);
+      this.#patience = undefined;
+    } else {
+      this.#patience?.refresh();
+    }
+    if (this.isFull && this.pending <= DRAINED_AT) {
+      this.#drained();
+    }
+  }
+
+  /** Runs from the first write until nothing is pending, anew after each one that the kernel took. */
+  #watch(): void {
+    const { writeTimeoutMs } = this.#options.limits;
+    if (writeTimeoutMs === undefined || this.#patience !== undefined || this.#closed) {
+      return;
+    }
+    this.#patience = setTimeout(() => {
+      this.#options.onOverflow(
+        new ChannelClosedError(
+          `the peer took none of ${this.pending} waiting bytes for ${writeTimeoutMs} ms`,
+          "WRITE_TIMEOUT",
+        ),
+      );
+    }, writeTimeoutMs);
+    this.#patience.unref();
+  }
+
+  #roll(n: number): void {
+    this.#writeRun();
+    this.#letGo();
+    this.#current = Slab.take(n);
+    this.slab = this.#current.buffer;
+  }
+
+  #letGo(): void {
+    this.#current?.release();
+    this.#current = undefined;
+    this.slab = EMPTY;
+    this.#runStart = 0;
+    this.#at = 0;
+  }
+
+  #drained(): void {
+    this.isFull = false;
+    const waiters = this.#waiters;
+    this.#waiters = [];
+    for (const waiter of waiters) {
+      waiter();
+    }
+  }
+}

@@ -1,0 +1,155 @@
+import type { Socket } from "node:net";
+import type { Channel, Underlay } from "../channel/channel.ts";
+import { localAddress, remoteAddress } from "../channel/peer.ts";
+import { ChannelClosedError, ProtocolError } from "../errors.ts";
+import { type FrameLimits, FrameParser, type FrameView } from "../frame/frame.ts";
+import type { Output } from "./output.ts";
+import { type OutputLimits, SlabOutput } from "./slab-output.ts";
+import type { SocketReader } from "./socket-reader.ts";
+
+/** What is not sent a second after closing is dropped with the socket. */
+const LINGER_MS = 1_000;
+
+/** What a connection needs of the channel it belongs to. */
+export interface UnderlayOwner {
+  readonly channel: Channel;
+  readonly limits: FrameLimits;
+  readonly outputLimits: OutputLimits;
+  nextSequence(): number;
+  /** @throws ProtocolError to end the connection */
+  frameArrived(frame: FrameView, underlay: SocketUnderlay): void;
+  /** Called before the frames of one read, so that time is taken once per read. */
+  bytesArrived(): void;
+  underlayClosed(underlay: SocketUnderlay, reason: Error | undefined): void;
+}
+
+/** One TLS connection under a channel: its reading, its output, its end. */
+export class SocketUnderlay implements Underlay {
+  readonly type: string;
+  readonly localAddress: string;
+  readonly remoteAddress: string;
+  readonly output: SlabOutput;
+  readonly #socket: Socket;
+  readonly #reader: SocketReader;
+  readonly #owner: UnderlayOwner;
+  readonly #parser: FrameParser;
+  readonly #heldFor = new Set<Output>();
+  #closed = false;
+  #paused = false;
+
+  constructor(socket: Socket, reader: SocketReader, type: string, owner: UnderlayOwner) {
+    this.type = type;
+    // Read once: a closed socket no longer knows them.
+    this.localAddress = localAddress(socket);
+    this.remoteAddress = remoteAddress(socket);
+    this.#socket = socket;
+    this.#reader = reader;
+    this.#owner = owner;
+    this.output = new SlabOutput(socket, {
+      nextSequence: () => owner.nextSequence(),
+      limits: owner.outputLimits,
+      onOverflow: (error) => this.fail(error),
+    });
+    this.#parser = new FrameParser(owner.limits, (frame) => {
+      owner.frameArrived(frame, this);
+      if (this.#closed) {
+        this.#parser.stop();
+      }
+    });
+  }
+
+  get channel(): Channel {
+    return this.#owner.channel;
+  }
+
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
+  /** Starts reading, with the bytes first that arrived behind the hello. */
+  start(): void {
+    this.#reader.deliver((buffer, length) => this.#bytes(buffer, length));
+    if (this.#paused) {
+      this.#socket.pause();
+    }
+    this.#reader.onClosed((error) => this.fail(ended(error)));
+  }
+
+  pause(): void {
+    this.#paused = true;
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    if (!this.#closed) {
+      this.#socket.resume();
+    }
+  }
+
+  holdFor(output: Output): void {
+    if (this.#heldFor.has(output)) {
+      return;
+    }
+    this.#heldFor.add(output);
+    this.pause();
+    output.onDrain(() => {
+      this.#heldFor.delete(output);
+      if (this.#heldFor.size === 0) {
+        this.resume();
+      }
+    });
+  }
+
+  /** Sends what is queued, then ends the connection. */
+  close(): void {
+    this.#end(undefined, true);
+  }
+
+  /** Ends the connection because of `reason`; nothing more is sent. */
+  fail(reason: Error | undefined): void {
+    this.#end(reason, false);
+  }
+
+  #end(reason: Error | undefined, sendQueued: boolean): void {
+    if (this.#closed) {
+      return;
+    }
+    this.#closed = true;
+    if (sendQueued && !this.#socket.destroyed) {
+      this.output.flush();
+      this.#socket.end();
+      const linger = setTimeout(() => this.#socket.destroy(), LINGER_MS);
+      linger.unref();
+      this.#socket.once("close", () => clearTimeout(linger));
+      this.#reader.onClosed(() => this.#socket.destroy());
+      this.#reader.deliver(() => {});
+    } else {
+      this.#socket.destroy();
+    }
+    this.#owner.underlayClosed(this, reason);
+    this.output.close();
+  }
+
+  #bytes(buffer: Buffer, length: number): void {
+    if (this.#closed) {
+      return;
+    }
+    this.#owner.bytesArrived();
+    try {
+      this.#parser.push(buffer, 0, length);
+    } catch (error) {
+      this.fail(
+        error instanceof ProtocolError
+          ? error
+          : new ProtocolError("READ_FAILED", `reading a frame failed: ${String(error)}`, { cause: error }),
+      );
+    }
+  }
+}
+
+function ended(error: Error | undefined): ChannelClosedError {
+  return error === undefined
+    ? new ChannelClosedError("the peer closed the connection", "CLOSED_BY_PEER")
+    : new ChannelClosedError(`the connection was lost: ${error.message}`, "CONNECTION_LOST", { cause: error });
+}
