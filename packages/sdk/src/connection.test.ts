@@ -3,7 +3,7 @@ import { ConnType, EdgeFlag, EdgeHeader, EdgeType, Headers } from "@sallyport/wi
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Binding, type Hosting } from "./binding.ts";
 import type { EdgeConnection } from "./connection.ts";
-import { loadSodium } from "./crypto/sodium.ts";
+import { loadSodium } from "./crypto/load-sodium.ts";
 import { dialThrough } from "./dial.ts";
 import type { EdgeChannel } from "./edge-channel.ts";
 import { TinyRouter } from "./testing/tiny-router.ts";

@@ -2,7 +2,7 @@ import type { AgentOptions } from "node:http";
 import { type Logger, silentLogger } from "@sallyport/wire";
 import { ApiSession, type Credentials, fromController } from "./api-session.ts";
 import type { EdgeConnection } from "./connection.ts";
-import { loadSodium } from "./crypto/sodium.ts";
+import { loadSodium } from "./crypto/load-sodium.ts";
 import { dialThrough, RouterDialError } from "./dial.ts";
 import { AuthenticationError, ConnectionClosedError, DialError, RouterError, SdkError } from "./errors.ts";
 import { ServiceAgent } from "./http-agent.ts";

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { loadSodium } from "./load-sodium.ts";
 import { nativeSodium } from "./native.ts";
-import { type KeyPair, loadSodium, messageOverhead } from "./sodium.ts";
+import { type KeyPair, messageOverhead } from "./sodium.ts";
 import { wasmSodium } from "./wasm.ts";
 
 const hex = (text: string) => Buffer.from(text, "hex");

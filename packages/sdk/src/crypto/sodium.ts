@@ -45,14 +45,3 @@ export interface Sodium {
   encryptor(key: Uint8Array): StreamEncryptor;
   decryptor(key: Uint8Array, header: Uint8Array): StreamDecryptor;
 }
-
-let loaded: Promise<Sodium> | undefined;
-
-/** Loads the native library, or its WebAssembly build where there is none for this machine. */
-export function loadSodium(): Promise<Sodium> {
-  loaded ??= import("./native.ts").then(
-    (module) => module.nativeSodium(),
-    async () => (await import("./wasm.ts")).wasmSodium(),
-  );
-  return loaded;
-}
