@@ -30,3 +30,8 @@ it("counts a failed test once, and a file that could not be loaded", () => {
   expect(total([{ name: "test", exitCode: 1, report: report("failed") }])).toMatchObject({ failed: 1 });
   expect(total([{ name: "test", exitCode: 1, report: broken }])).toMatchObject({ failed: 1 });
 });
+
+it("says why a test was skipped, where its suite knows", () => {
+  const sum = total([{ name: "peers", exitCode: 0, report: report("skipped"), skipReason: "there is no Go" }]);
+  expect(sum.lines).toEqual(["SKIPPED peers: t0 (there is no Go)"]);
+});

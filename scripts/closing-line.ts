@@ -3,6 +3,7 @@
  * closing line: `N passed, N failed, N skipped`. Exits with 1 when anything failed.
  *
  * A step is a folder entry `NAME.exit` (its exit code) and, where it ran tests, `NAME.json` (the report of the runner).
+ * A suite that cannot run here leaves the reason in `NAME.json.skipped`.
  * A step without a report counts as one check; a step that ends with an error although no test failed counts as one failure.
  */
 import { existsSync, readFileSync } from "node:fs";
@@ -24,6 +25,8 @@ export interface Step {
   readonly name: string;
   readonly exitCode: number;
   readonly report?: Report;
+  /** Why tests of this step could not run here. */
+  readonly skipReason?: string;
 }
 export interface Total {
   passed: number;
@@ -49,7 +52,7 @@ export function total(steps: readonly Step[]): Total {
           sum.lines.push(`FAILED ${step.name}: ${test.fullName}`);
         } else {
           sum.skipped += 1;
-          sum.lines.push(`SKIPPED ${step.name}: ${test.fullName}`);
+          sum.lines.push(`SKIPPED ${step.name}: ${test.fullName}${step.skipReason ? ` (${step.skipReason})` : ""}`);
         }
       }
     }
@@ -68,6 +71,7 @@ function readStep(folder: string, name: string): Step {
     name,
     exitCode: Number(readFileSync(join(folder, `${name}.exit`), "utf8")),
     ...(existsSync(report) && { report: JSON.parse(readFileSync(report, "utf8")) as Report }),
+    ...(existsSync(`${report}.skipped`) && { skipReason: readFileSync(`${report}.skipped`, "utf8").trim() }),
   };
 }
 

@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const SCRIPT = join(import.meta.dirname, "..", "..", "scripts", "install-tools.sh");
@@ -15,7 +16,14 @@ export function setup(): void {
       timeout: 1_200_000,
     });
     if (build.status === 0) process.env[variable] = build.stdout.trim();
-    else if (build.status === 3) console.warn(`\n*** THE PEER SUITES ARE SKIPPED: ${build.stderr.trim()}\n`);
+    else if (build.status === 3) sayWhy(build.stderr.trim());
     else throw new Error(`installing ${tool} failed (exit code ${build.status}):\n${build.stderr}`);
   }
+}
+
+/** Loudly here, and beside the report for the closing line of a whole run. */
+function sayWhy(reason: string): void {
+  console.warn(`\n*** THE PEER SUITES ARE SKIPPED: ${reason}\n`);
+  const report = process.env.SALLYPORT_REPORT;
+  if (report) writeFileSync(`${report}.skipped`, reason.split("\n").at(-1) ?? reason);
 }
