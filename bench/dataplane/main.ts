@@ -7,14 +7,13 @@
  *     npm run bench:dataplane -- --only ours  without the peer's network (or `--only peer`)
  */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { startNetwork } from "../../e2e/network/network.ts";
 import { PeerCli } from "../../e2e/network/peer-cli.ts";
 import { startPeerNetwork } from "../../e2e/network/peer-network.ts";
 import { Program } from "../../e2e/network/program.ts";
+import { makeScratch, removeScratch } from "../../e2e/network/scratch.ts";
 import { startTunnelledService } from "../../e2e/network/tunnel.ts";
 import {
   type Effort,
@@ -36,8 +35,8 @@ const effort: Effort = options.quick
 const emit: Emit = (figure) => console.log(JSON.stringify(figure));
 
 async function main(): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), "sallyport-bench-"));
-  const cleanup: (() => Promise<unknown>)[] = [async () => rmSync(folder, { recursive: true, force: true })];
+  const folder = makeScratch("bench");
+  const cleanup: (() => Promise<unknown>)[] = [async () => removeScratch(folder)];
   try {
     const target = new Program({
       name: "target",

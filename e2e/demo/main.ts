@@ -4,23 +4,22 @@
  *     npm run demo              stays up and says what to try; Ctrl-C removes everything
  *     npm run demo -- --check   ends after the check, exit code 0 or 1
  */
-import { mkdtempSync, rmSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Context } from "@sallyport/sdk";
 import { declareService, startNetwork } from "../network/network.ts";
 import { Program } from "../network/program.ts";
+import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { fetchPage, moveAndCompare } from "./client.ts";
 
 const SERVICE = "demo-web";
 const TRANSFER_BYTES = 100 * 1024 * 1024;
 
 const { values: options } = parseArgs({ options: { check: { type: "boolean", default: false } } });
-const folder = mkdtempSync(join(tmpdir(), "sallyport-demo-"));
+const folder = makeScratch("demo");
 const started = performance.now();
-const cleanup: (() => Promise<unknown>)[] = [async () => rmSync(folder, { recursive: true, force: true })];
+const cleanup: (() => Promise<unknown>)[] = [async () => removeScratch(folder)];
 let lastStep = started;
 let stopping: Promise<void> | undefined;
 

@@ -18,7 +18,7 @@ interface Side {
 
 /** The same requests to the peer's controller and to ours, and what both answer. */
 describe.skipIf(peer.isMissing)("our Management API answers as the peer's does", () => {
-  const folder = makeScratch("api");
+  let folder = "";
   const programs: Program[] = [];
   const agent = new Agent({ keepAlive: true, rejectUnauthorized: false });
   let sides: readonly Side[] = [];
@@ -48,6 +48,7 @@ describe.skipIf(peer.isMissing)("our Management API answers as the peer's does",
   };
 
   beforeAll(async () => {
+    folder = makeScratch("api");
     const [theirs = 0, unused = 0, ours = 0] = await freePorts(3);
     const peerController = start(
       "peer-controller",

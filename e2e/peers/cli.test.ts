@@ -11,7 +11,7 @@ interface Listed {
 }
 
 describe.skipIf(peer.isMissing)("the peer's CLI administers our controller", () => {
-  const folder = makeScratch("cli");
+  let folder = "";
   let network: Network;
   let cli: PeerCli;
 
@@ -23,6 +23,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI administers our controller", () 
   };
 
   beforeAll(async () => {
+    folder = makeScratch("cli");
     network = await startNetwork(join(folder, "network"));
     cli = new PeerCli(peer.path, folder);
     await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");

@@ -17,7 +17,7 @@ describe.skipIf(peer.isMissing).each([
   { version: "v1.6.0", binary: peer.path },
   { version: "v0.0.0, newer than everything", binary: peer.unversionedPath },
 ])("a router of the peer ($version) on our controller", ({ binary }) => {
-  const folder = makeScratch("router");
+  let folder = "";
   let network: Network;
   let cli: PeerCli;
   let echo: TcpServer;
@@ -30,6 +30,7 @@ describe.skipIf(peer.isMissing).each([
   };
 
   beforeAll(async () => {
+    folder = makeScratch("router");
     echo = await startEcho();
     network = await startNetwork(join(folder, "network"));
     cli = new PeerCli(peer.path, folder);

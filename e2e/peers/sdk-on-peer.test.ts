@@ -13,7 +13,7 @@ import { peer } from "./peer.ts";
 const MIB = 1024 * 1024;
 
 describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", () => {
-  const folder = makeScratch("sdk-on-peer");
+  let folder = "";
   let network: PeerNetwork;
   let echo: TcpServer;
   let host: Context;
@@ -22,6 +22,7 @@ describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", 
 
   /** The peer enrolls the client, we enroll the host: identity files are the same. */
   beforeAll(async () => {
+    folder = makeScratch("sdk-on-peer");
     echo = await startEcho();
     network = await startPeerNetwork(peer.path, join(folder, "network"));
     const { cli } = network;

@@ -12,7 +12,7 @@ import { peer } from "./peer.ts";
 const MIB = 1024 * 1024;
 
 describe.skipIf(peer.isMissing)("our SDK and the peer's tunneler at the two ends of a service", () => {
-  const folder = makeScratch("mixed");
+  let folder = "";
   let network: Network;
   let cli: PeerCli;
   let echo: TcpServer;
@@ -27,6 +27,7 @@ describe.skipIf(peer.isMissing)("our SDK and the peer's tunneler at the two ends
     });
 
   beforeAll(async () => {
+    folder = makeScratch("mixed");
     echo = await startEcho();
     network = await startNetwork(join(folder, "network"));
     cli = new PeerCli(peer.path, folder);

@@ -12,13 +12,14 @@ import { peer } from "./peer.ts";
 const MIB = 1024 * 1024;
 
 describe.skipIf(peer.isMissing)("the peer's tunnelers over two of our routers", () => {
-  const folder = makeScratch("tunnel");
+  let folder = "";
   let network: Network;
   let cli: PeerCli;
   let echo: TcpServer;
   let service: TunnelledService;
 
   beforeAll(async () => {
+    folder = makeScratch("tunnel");
     echo = await startEcho();
     network = await startNetwork(join(folder, "network"));
     cli = new PeerCli(peer.path, folder);
