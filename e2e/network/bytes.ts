@@ -46,6 +46,29 @@ export async function exchange(stream: Duplex, seed: number, length: number): Pr
   if (received.sha256 !== sent) throw new Error(`the ${length} bytes that came back are not the ones that were sent`);
 }
 
+/** As `exchange`, but ends the stream only when every byte is back: for an echo that loses what is still under way when it closes. */
+export async function exchangeThenEnd(stream: Duplex, seed: number, length: number): Promise<void> {
+  const [sent, received] = [createHash("sha256"), createHash("sha256")];
+  const broken = failure(stream);
+  let count = 0;
+  const all = new Promise<void>((resolve) => {
+    stream.on("data", (chunk: Buffer) => {
+      received.update(chunk);
+      count += chunk.length;
+      if (count >= length) resolve();
+    });
+  });
+  for (const chunk of pseudoRandom(seed, length)) {
+    sent.update(chunk);
+    if (!stream.write(chunk)) await Promise.race([once(stream, "drain"), broken]);
+  }
+  await Promise.race([all, broken]);
+  stream.end();
+  if (count !== length || received.digest("hex") !== sent.digest("hex")) {
+    throw new Error(`the ${count} bytes that came back are not the ${length} that were sent`);
+  }
+}
+
 function failure(stream: Duplex): Promise<never> {
   const promise = new Promise<never>((_, reject) => {
     stream.once("error", reject);
