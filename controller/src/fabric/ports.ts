@@ -8,7 +8,7 @@
  * Source: docs/protocol/fabric.md.
  */
 
-import type { VersionInfo } from "@sallyport/wire";
+import { EdgeErrorCode, type VersionInfo } from "@sallyport/wire";
 
 /** How a terminator ranks before its cost is looked at. */
 export type Precedence = "default" | "required" | "failed";
@@ -57,21 +57,12 @@ export interface ApiSessionRecord {
 }
 
 /** Why a router's request is refused; the numbers are those of the edge error header. */
-export const DenialCode = {
-  Internal: 1,
-  InvalidApiSession: 2,
-  InvalidSession: 3,
-  WrongSessionType: 4,
-  InvalidEdgeRouterForSession: 5,
-  InvalidService: 6,
-  TunnelingNotEnabled: 7,
-  InvalidTerminator: 8,
-  InvalidPrecedence: 9,
-  InvalidCost: 10,
-  EncryptionDataMissing: 11,
-  AccessDenied: 14,
-} as const;
-export type DenialCode = (typeof DenialCode)[keyof typeof DenialCode];
+export const DenialCode = EdgeErrorCode;
+/** The codes without the two that no check of ours answers. */
+export type DenialCode = Exclude<
+  (typeof EdgeErrorCode)[keyof typeof EdgeErrorCode],
+  typeof EdgeErrorCode.InvalidApiSessionType | typeof EdgeErrorCode.InvalidInstanceId
+>;
 
 /** A refusal. `message` is optional: without it the fabric uses the standard text of the code. */
 export interface Denial {

@@ -1,4 +1,4 @@
-import { type Logger, RouteErrorCode, randomBase62Id } from "@sallyport/wire";
+import { type Logger, PeerData as PeerDataKey, RouteErrorCode, randomBase62Id } from "@sallyport/wire";
 import { CircuitFailureCause, type EmitEvent } from "../fabric-events.ts";
 import type { Mesh } from "../links/mesh.ts";
 import type { FabricOptions } from "../options.ts";
@@ -7,7 +7,7 @@ import { chooseTerminator } from "../terminators/terminator-choice.ts";
 import type { Circuit } from "./circuit.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { DynamicCosts } from "./costs.ts";
-import { endAddresses, type PeerData, PeerDataKey, peerDataText, withoutAddresses } from "./peer-data.ts";
+import { endAddresses, type PeerData, peerDataText, withoutAddresses } from "./peer-data.ts";
 import type { RouteExchange, RouteFailure } from "./route-exchange.ts";
 import type { CircuitRoute } from "./route-plan.ts";
 

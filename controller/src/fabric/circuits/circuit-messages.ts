@@ -11,6 +11,7 @@ import {
   type Logger,
   type Message,
   type Outgoing,
+  PeerData as PeerDataKey,
 } from "@sallyport/wire";
 import { EdgeRefusal } from "../edge-error.ts";
 import type { LinkMessages } from "../links/link-messages.ts";
@@ -21,7 +22,7 @@ import type { RouterConnection } from "../routers/router-connection.ts";
 import { type Circuit, isEnd } from "./circuit.ts";
 import { type CircuitBuilder, CircuitError } from "./circuit-builder.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
-import { type PeerData, PeerDataKey } from "./peer-data.ts";
+import type { PeerData } from "./peer-data.ts";
 import type { Rerouter } from "./rerouter.ts";
 import type { RouteExchange } from "./route-exchange.ts";
 

@@ -1,4 +1,4 @@
-import type { Headers } from "@sallyport/wire";
+import { type Headers, PeerData as PeerDataKey } from "@sallyport/wire";
 
 /**
  * Peer data: what the two ends of a circuit tell each other while it is set up, as bytes under numeric keys. On the way back it travels as headers of a
@@ -8,15 +8,6 @@ import type { Headers } from "@sallyport/wire";
  */
 
 export type PeerData = ReadonlyMap<number, Uint8Array>;
-
-export const PeerDataKey = {
-  PublicKey: 1003,
-  TerminatorLocalAddress: 1110,
-  TerminatorRemoteAddress: 1111,
-  InitiatorLocalAddress: 1112,
-  InitiatorRemoteAddress: 1113,
-  StickinessToken: 1114,
-} as const;
 
 /** Keys up to here belong to the channel layer. */
 const LAST_CHANNEL_KEY = 127;
