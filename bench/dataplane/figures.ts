@@ -32,14 +32,9 @@ export async function warmUp(path: MeasuredPath, timeoutMs = 60_000): Promise<vo
 /** Throughput at 1, 8 and 32 streams with the CPU seconds per GB of every process; `pipe` is measured in the same minute. */
 export async function measureThroughput(path: MeasuredPath, effort: Effort, emit: Emit): Promise<void> {
   for (const streams of [1, 8, 32]) {
-    const before = Object.fromEntries(Object.entries(path.processes).map(([name, p]) => [name, cpuSeconds(p.pid)]));
+    const cpu = cpuMeter(path);
     const megabytesPerSecond = await upload(path.port, streams, effort.bytes);
-    const cpuSecondsPerGB = Object.fromEntries(
-      Object.entries(path.processes).map(([name, p]) => [
-        name,
-        round((cpuSeconds(p.pid) - (before[name] ?? 0)) / (effort.bytes / 1e9)),
-      ]),
-    );
+    const cpuSecondsPerGB = cpu(effort.bytes / 1e9);
     emit({
       figure: "throughput",
       path: path.label,
@@ -53,14 +48,9 @@ export async function measureThroughput(path: MeasuredPath, effort: Effort, emit
 export async function measureCircuits(path: MeasuredPath, effort: Effort, emit: Emit): Promise<void> {
   for (const concurrency of [1, 16]) {
     const count = concurrency === 1 ? Math.ceil(effort.circuits / 4) : effort.circuits;
-    const before = Object.fromEntries(Object.entries(path.processes).map(([name, p]) => [name, cpuSeconds(p.pid)]));
+    const cpu = cpuMeter(path);
     const result = await openCircuits(path.port, count, concurrency);
-    const cpuMsPerCircuit = Object.fromEntries(
-      Object.entries(path.processes).map(([name, p]) => [
-        name,
-        round(((cpuSeconds(p.pid) - (before[name] ?? 0)) * 1000) / count),
-      ]),
-    );
+    const cpuMsPerCircuit = cpu(count / 1000);
     emit({
       figure: "new circuits",
       path: path.label,
@@ -85,4 +75,12 @@ export function measureMemory(path: MeasuredPath, emit: Emit): void {
 
 function round(value: number): number {
   return Math.round(value * 100) / 100;
+}
+
+/** Starts counting; the function it returns tells the CPU seconds of every process since then, per so many units of work. */
+function cpuMeter(path: MeasuredPath): (units: number) => Record<string, number> {
+  const now = () => Object.entries(path.processes).map(([name, process]) => [name, cpuSeconds(process.pid)] as const);
+  const before = new Map(now());
+  return (units) =>
+    Object.fromEntries(now().map(([name, used]) => [name, round((used - (before.get(name) ?? 0)) / units)]));
 }

@@ -16,13 +16,18 @@ export function* pseudoRandom(seed: number, length: number): Generator<Buffer> {
 
 /** Writes them with back pressure, then half closes; resolves with their SHA-256 in hex. */
 export async function sendPseudoRandom(stream: Duplex, seed: number, length: number): Promise<string> {
+  const sha256 = await writePseudoRandom(stream, seed, length);
+  stream.end();
+  return sha256;
+}
+
+async function writePseudoRandom(stream: Duplex, seed: number, length: number): Promise<string> {
   const hash = createHash("sha256");
   const broken = failure(stream);
   for (const chunk of pseudoRandom(seed, length)) {
     hash.update(chunk);
     if (!stream.write(chunk)) await Promise.race([once(stream, "drain"), broken]);
   }
-  stream.end();
   return hash.digest("hex");
 }
 
@@ -48,7 +53,7 @@ export async function exchange(stream: Duplex, seed: number, length: number): Pr
 
 /** As `exchange`, but ends the stream only when every byte is back: for an echo that loses what is still under way when it closes. */
 export async function exchangeThenEnd(stream: Duplex, seed: number, length: number): Promise<void> {
-  const [sent, received] = [createHash("sha256"), createHash("sha256")];
+  const received = createHash("sha256");
   const broken = failure(stream);
   let count = 0;
   const all = new Promise<void>((resolve) => {
@@ -58,13 +63,10 @@ export async function exchangeThenEnd(stream: Duplex, seed: number, length: numb
       if (count >= length) resolve();
     });
   });
-  for (const chunk of pseudoRandom(seed, length)) {
-    sent.update(chunk);
-    if (!stream.write(chunk)) await Promise.race([once(stream, "drain"), broken]);
-  }
+  const sent = await writePseudoRandom(stream, seed, length);
   await Promise.race([all, broken]);
   stream.end();
-  if (count !== length || received.digest("hex") !== sent.digest("hex")) {
+  if (count !== length || received.digest("hex") !== sent) {
     throw new Error(`the ${count} bytes that came back are not the ${length} that were sent`);
   }
 }
