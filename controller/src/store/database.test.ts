@@ -22,6 +22,20 @@ describe("a store", () => {
     await other.close();
   });
 
+  it("outlives the loss of a connection that is in use", async () => {
+    const lost = store.db.transaction().execute(async (trx) => {
+      const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(trx);
+      await sql`select pg_terminate_backend(${rows[0]!.pid})`.execute(store.db);
+      // Between two queries nobody but the connection itself can say that it is gone.
+      await expect
+        .poll(async () => (await sql`select from pg_stat_activity where pid = ${rows[0]!.pid}`.execute(store.db)).rows)
+        .toEqual([]);
+      await sql`select 1`.execute(trx);
+    });
+    await expect(lost).rejects.toThrow();
+    expect(await store.db.selectFrom("setting").selectAll().execute()).toEqual([]);
+  });
+
   it("says which database it cannot use, and not with which password", async () => {
     const error = await openStore({ url: "postgres://me:geheim@127.0.0.1:1/net", log: silentLogger }).catch(
       (e: Error) => e,

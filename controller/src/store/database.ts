@@ -77,6 +77,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       max: options.poolSize ?? 16,
       application_name: "sallyport",
     });
+    // The pool listens to idle connections only. Whoever uses a connection that is lost learns it from the query that fails; without
+    // a listener of its own the loss would end the process.
+    pool.on("connect", (client) => client.on("error", () => undefined));
     pool.on("error", (error) => log.warn({ error: error.message }, "an idle connection to the database was lost"));
     const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool: preparing(pool) }) });
     stops.push(() => db.destroy());
