@@ -4,7 +4,7 @@ export default defineConfig({
   test: {
     include: ["scripts/*.test.ts", "{packages/*,controller,router}/src/**/*.test.ts", "e2e/system/**/*.test.ts"],
     // One embedded PostgreSQL for the whole run, started when the first test asks for a store.
-    globalSetup: ["controller/src/store/test-server.ts"],
+    globalSetup: ["controller/src/store/postgres/test-server.ts"],
     pool: "forks",
     testTimeout: 30_000,
     hookTimeout: 60_000,

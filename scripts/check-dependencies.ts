@@ -52,7 +52,7 @@ export const RULES: readonly DependencyRule[] = [
       "controller/src/model/",
       "controller/src/auth/",
       "controller/src/policy/",
-      "controller/src/store/filter-sql.ts",
+      "controller/src/store/filter/filter-sql.ts",
     ],
     mayTypes: [
       "controller/src/http/",

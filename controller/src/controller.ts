@@ -5,15 +5,15 @@ import { loadNetworkKeys, saveNetworkKeys } from "./config/network-keys.ts";
 import { fabricOptions, hostsOf, lifetimes, modelSettings, secretKeyFile, storeLocation } from "./config/settings.ts";
 import { startFabric } from "./fabric/fabric.ts";
 import { startHttp } from "./http/server.ts";
-import { createFabricModel } from "./model/fabric-model.ts";
+import { createFabricModel } from "./model/fabric/fabric-model.ts";
 import { createModel } from "./model/model.ts";
 import { seed } from "./model/seeds.ts";
 import { startUpkeep } from "./model/upkeep.ts";
 import { PkiError } from "./pki/errors.ts";
 import { Pki } from "./pki/pki.ts";
 import { openStore } from "./store/database.ts";
-import type { DatabaseHeldError } from "./store/holder-lock.ts";
 import { KeyVault } from "./store/key-vault.ts";
+import type { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
 import { loadSecrets } from "./store/secrets.ts";
 
 const RENEWAL_CHECK_MS = 3_600_000;

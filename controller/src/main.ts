@@ -4,7 +4,7 @@ import { ConfigError } from "@sallyport/controller-config";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Command, parseCommandLine, USAGE, UsageError } from "./config/command-line.ts";
 import { createLogger, withoutSecrets } from "./config/logging.ts";
-import { DatabaseHeldError } from "./store/holder-lock.ts";
+import { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
 
 /** Exit statuses, as `--help` lists them. */
 export const ExitStatus = { Done: 0, Failed: 1, Usage: 2, Configuration: 3, Held: 4 } as const;

@@ -1,5 +1,5 @@
 import type { ApiSessionContext } from "../http/context.ts";
-import type { IdentityRow } from "../model/identities.ts";
+import type { IdentityRow } from "../model/identity/identities.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import type { Beholder } from "./render/service.ts";
 

@@ -9,10 +9,10 @@ import {
 import { withCsrErrors } from "../auth/csr-errors.ts";
 import type { EnrollRequest } from "../auth/enrolling.ts";
 import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/context.ts";
-import { grantedServices, permissionsOn } from "../model/access.ts";
-import type { IdentityRow } from "../model/identities.ts";
-import type { ServiceRow } from "../model/services.ts";
-import { fieldNames, roleFilterSql } from "../store/filter-sql.ts";
+import type { IdentityRow } from "../model/identity/identities.ts";
+import type { ServiceRow } from "../model/network/services.ts";
+import { grantedServices, permissionsOn } from "../model/policy/access.ts";
+import { fieldNames, roleFilterSql } from "../store/filter/filter-sql.ts";
 import { caller } from "./beholder.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import {

@@ -3,7 +3,7 @@
  * Secrets (tokens of sessions and enrollments, password hashes) are no symbols.
  */
 import { sql } from "kysely";
-import { type EntityFields, field } from "../store/filter-sql.ts";
+import { type EntityFields, field } from "../store/filter/filter-sql.ts";
 
 function base(table: string): EntityFields {
   return {

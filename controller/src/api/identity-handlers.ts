@@ -1,10 +1,10 @@
 import { type identityOperations, type ListQuery, notFound } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
-import { grantedServices, permissionsOn, routersOfIdentity, routersOfService } from "../model/access.ts";
 import { namesOf } from "../model/entity.ts";
-import type { IdentityRow } from "../model/identities.ts";
-import { roleFilterSql } from "../store/filter-sql.ts";
+import type { IdentityRow } from "../model/identity/identities.ts";
+import { grantedServices, permissionsOn, routersOfIdentity, routersOfService } from "../model/policy/access.ts";
+import { roleFilterSql } from "../store/filter/filter-sql.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import {
   API_SESSION_FIELDS,

@@ -1,7 +1,7 @@
 import { type identityOperations, notFound } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ApiHandlers } from "../http/context.ts";
-import { type EntityFields, field } from "../store/filter-sql.ts";
+import { type EntityFields, field } from "../store/filter/filter-sql.ts";
 import type { Tags } from "../store/schema.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import { listed } from "./listing.ts";

@@ -1,7 +1,7 @@
 import type { ListQuery, ListResult } from "@sallyport/api";
 import { NO_LIMIT } from "@sallyport/api";
 import type { SelectQueryBuilder } from "kysely";
-import { type EntityFields, fetchPage, fieldNames } from "../store/filter-sql.ts";
+import { type EntityFields, fetchPage, fieldNames } from "../store/filter/filter-sql.ts";
 
 /** One page of a collection: filtered, sorted and cut by the database, then rendered. `table` is the query's main table. */
 export async function listed<DB, TB extends keyof DB, O, T>(

@@ -1,10 +1,10 @@
 import { type ListQuery, type networkOperations, notFound } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ApiHandlers } from "../http/context.ts";
-import { grantedServices, routersOfService, type Selection, union } from "../model/access.ts";
-import { selectorOf } from "../model/policies.ts";
-import { selects } from "../model/role-selector.ts";
-import { roleFilterSql } from "../store/filter-sql.ts";
+import { grantedServices, routersOfService, type Selection, union } from "../model/policy/access.ts";
+import { selectorOf } from "../model/policy/policies.ts";
+import { selects } from "../model/policy/role-selector.ts";
+import { roleFilterSql } from "../store/filter/filter-sql.ts";
 import { caller, splitAtCommas } from "./beholder.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import {

@@ -1,9 +1,15 @@
 import type { ListQuery, policyOperations } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ApiHandlers } from "../http/context.ts";
-import { type Policies, type PolicyKind, type PolicyRecord, type PolicySide, selectorOf } from "../model/policies.ts";
-import { selectedBy, selects } from "../model/role-selector.ts";
-import type { EntityFields } from "../store/filter-sql.ts";
+import {
+  type Policies,
+  type PolicyKind,
+  type PolicyRecord,
+  type PolicySide,
+  selectorOf,
+} from "../model/policy/policies.ts";
+import { selectedBy, selects } from "../model/policy/role-selector.ts";
+import type { EntityFields } from "../store/filter/filter-sql.ts";
 import { caller } from "./beholder.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import { IDENTITY_FIELDS, POLICY_FIELDS, routerFields, SERVICE_FIELDS } from "./fields.ts";

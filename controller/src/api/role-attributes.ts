@@ -1,7 +1,7 @@
 import type { ListQuery, ListResult } from "@sallyport/api";
 import { sql } from "kysely";
 import type { Db } from "../model/context.ts";
-import { type EntityFields, field, filterSql } from "../store/filter-sql.ts";
+import { type EntityFields, field, filterSql } from "../store/filter/filter-sql.ts";
 import { cut } from "./listing.ts";
 
 const FIELDS: EntityFields = { id: field.string("used.attr") };

@@ -2,7 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import { apiError, fieldError, unauthorized } from "@sallyport/api";
 import { CertificateError, fingerprint, parseCertificates, verifyLeaf } from "@sallyport/wire";
 import type { Db, ModelContext } from "../model/context.ts";
-import type { EnrollmentRow } from "../model/enrollments.ts";
+import type { EnrollmentRow } from "../model/identity/enrollments.ts";
 import type { Model } from "../model/model.ts";
 import { translated } from "../model/store-errors.ts";
 import type { EnrollmentMethod } from "../store/schema.ts";

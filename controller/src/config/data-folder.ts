@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { isReachable } from "../store/postgres-binaries.ts";
-import { postgresUser } from "../store/postgres-user.ts";
+import { isReachable } from "../store/postgres/postgres-binaries.ts";
+import { postgresUser } from "../store/postgres/postgres-user.ts";
 
 const OPEN_PARENT = "/var/lib/sallyport";
 

@@ -1,15 +1,15 @@
-import { ApiSessions } from "./api-sessions.ts";
-import { Authenticators } from "./authenticators.ts";
-import { Configs } from "./configs.ts";
 import type { ModelContext } from "./context.ts";
-import { Enrollments } from "./enrollments.ts";
-import { Identities } from "./identities.ts";
-import { EDGE_ROUTER_POLICY, Policies, SERVICE_EDGE_ROUTER_POLICY, SERVICE_POLICY } from "./policies.ts";
-import { PolicyMirror } from "./policy-mirror.ts";
-import { Routers } from "./routers.ts";
-import { Services } from "./services.ts";
-import { Sessions } from "./sessions.ts";
-import { Terminators } from "./terminators.ts";
+import { Authenticators } from "./identity/authenticators.ts";
+import { Enrollments } from "./identity/enrollments.ts";
+import { Identities } from "./identity/identities.ts";
+import { Configs } from "./network/configs.ts";
+import { Routers } from "./network/routers.ts";
+import { Services } from "./network/services.ts";
+import { Terminators } from "./network/terminators.ts";
+import { EDGE_ROUTER_POLICY, Policies, SERVICE_EDGE_ROUTER_POLICY, SERVICE_POLICY } from "./policy/policies.ts";
+import { PolicyMirror } from "./policy/policy-mirror.ts";
+import { ApiSessions } from "./session/api-sessions.ts";
+import { Sessions } from "./session/sessions.ts";
 
 /** The entities of a network, and the rules between them. */
 export interface Model {

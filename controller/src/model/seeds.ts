@@ -3,7 +3,7 @@ import { appendChange } from "../store/change-log.ts";
 import { randomEntityId } from "../store/ids.ts";
 import type { ModelStore } from "./context.ts";
 import { json } from "./entity.ts";
-import { FIXED_CONFIG_TYPES } from "./fixed-config-types.ts";
+import { FIXED_CONFIG_TYPES } from "./network/fixed-config-types.ts";
 import { translated } from "./store-errors.ts";
 
 export const DEFAULT_AUTH_POLICY = "default";

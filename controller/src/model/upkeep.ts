@@ -1,8 +1,8 @@
 import { type SqlBool, sql } from "kysely";
 import type { ChangeRow } from "../store/change-log.ts";
 import type { ModelContext } from "./context.ts";
-import { lostAccess } from "./lost-access.ts";
 import type { Model } from "./model.ts";
+import { lostAccess } from "./policy/lost-access.ts";
 
 const SWEEP_MS = 5_000;
 const FLUSH_MS = 90_000;

@@ -1,6 +1,6 @@
 import type { Logger } from "@sallyport/wire";
 import pg from "pg";
-import { CONNECTION_LIMITS } from "./connection-limits.ts";
+import { CONNECTION_LIMITS } from "./postgres/connection-limits.ts";
 
 const CHANNEL = "sallyport_change";
 const COALESCE_MS = 25;

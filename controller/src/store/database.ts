@@ -3,12 +3,12 @@ import { Kysely, PostgresDialect, type Transaction } from "kysely";
 import pg from "pg";
 import { ChangeHints } from "./change-hints.ts";
 import { ChangeLog } from "./change-log.ts";
-import { CONNECTION_LIMITS } from "./connection-limits.ts";
-import { type EmbeddedOptions, EmbeddedPostgres } from "./embedded.ts";
 import type { EngineTables } from "./engine-tables.ts";
-import { type DatabaseHeldError, HolderLock, requireUnheld } from "./holder-lock.ts";
 import { migrate } from "./migrate.ts";
 import { migrations } from "./migrations/all.ts";
+import { CONNECTION_LIMITS } from "./postgres/connection-limits.ts";
+import { type EmbeddedOptions, EmbeddedPostgres } from "./postgres/embedded.ts";
+import { type DatabaseHeldError, HolderLock, requireUnheld } from "./postgres/holder-lock.ts";
 import { preparing } from "./prepared.ts";
 import type { Database } from "./schema.ts";
 

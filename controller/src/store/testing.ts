@@ -6,8 +6,8 @@ import { type Logger, silentLogger } from "@sallyport/wire";
 import { sql } from "kysely";
 import pg from "pg";
 import { openStore, type Store } from "./database.ts";
-import type { PostgresConnection } from "./embedded.ts";
-import { TEMPLATE, TEST_SERVER_VARIABLE, TestServer } from "./test-server.ts";
+import type { PostgresConnection } from "./postgres/embedded.ts";
+import { TEMPLATE, TEST_SERVER_VARIABLE, TestServer } from "./postgres/test-server.ts";
 
 export interface TestStore {
   store: Store;

@@ -10,10 +10,10 @@ import {
 } from "@sallyport/api";
 import type { Selectable } from "kysely";
 import type { z } from "zod";
-import type { AuthPolicyRow } from "../../model/auth-policies.ts";
-import type { AuthenticatorRow } from "../../model/authenticators.ts";
-import type { EnrollmentRow } from "../../model/enrollments.ts";
 import { namesOf } from "../../model/entity.ts";
+import type { AuthPolicyRow } from "../../model/identity/auth-policies.ts";
+import type { AuthenticatorRow } from "../../model/identity/authenticators.ts";
+import type { EnrollmentRow } from "../../model/identity/enrollments.ts";
 import type { CaTable, ExtJwtSignerTable } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { identityRef, links, ref } from "../links.ts";

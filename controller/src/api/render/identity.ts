@@ -1,7 +1,7 @@
 import { apiTime, type identityDetail } from "@sallyport/api";
 import { sql } from "kysely";
 import type { z } from "zod";
-import { type IdentityRow, isDisabled } from "../../model/identities.ts";
+import { type IdentityRow, isDisabled } from "../../model/identity/identities.ts";
 import type { EnrollmentMethod } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { identityLinks, ref } from "../links.ts";

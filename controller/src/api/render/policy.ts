@@ -6,8 +6,8 @@ import {
 } from "@sallyport/api";
 import type { z } from "zod";
 import { namesOf } from "../../model/entity.ts";
-import { type PolicyRecord, type PolicySide, selectorOf } from "../../model/policies.ts";
-import { displayRoles, formatRoles } from "../../model/role-selector.ts";
+import { type PolicyRecord, type PolicySide, selectorOf } from "../../model/policy/policies.ts";
+import { displayRoles, formatRoles } from "../../model/policy/role-selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { type Collection, links } from "../links.ts";
 

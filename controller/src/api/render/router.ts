@@ -1,7 +1,7 @@
 import { apiTime, type edgeRouterDetail } from "@sallyport/api";
 import { sql } from "kysely";
 import type { z } from "zod";
-import type { RouterRow } from "../../model/routers.ts";
+import type { RouterRow } from "../../model/network/routers.ts";
 import type { RouterInterface } from "../../store/schema.ts";
 import type { ApiDependencies, RouterState } from "../dependencies.ts";
 import { baseOf } from "./base.ts";

@@ -1,11 +1,11 @@
 import type { configDetail, configTypeDetail, serviceDetail, terminatorDetail } from "@sallyport/api";
 import type { z } from "zod";
-import { type Grant, permissionsOn } from "../../model/access.ts";
-import type { ConfigRow, ConfigTypeRow } from "../../model/configs.ts";
 import { namesOf } from "../../model/entity.ts";
-import { configData, configsOfServices } from "../../model/service-configs.ts";
-import type { ServiceRow } from "../../model/services.ts";
-import type { TerminatorRow } from "../../model/terminators.ts";
+import type { ConfigRow, ConfigTypeRow } from "../../model/network/configs.ts";
+import { configData, configsOfServices } from "../../model/network/service-configs.ts";
+import type { ServiceRow } from "../../model/network/services.ts";
+import type { TerminatorRow } from "../../model/network/terminators.ts";
+import { type Grant, permissionsOn } from "../../model/policy/access.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { ref } from "../links.ts";
 import { baseOf } from "./base.ts";

@@ -6,9 +6,9 @@ import {
   type sessionManagementDetail,
 } from "@sallyport/api";
 import type { z } from "zod";
-import type { ApiSessionCertificateRow, ApiSessionRow } from "../../model/api-sessions.ts";
 import { namesOf } from "../../model/entity.ts";
-import type { SessionRow } from "../../model/sessions.ts";
+import type { ApiSessionCertificateRow, ApiSessionRow } from "../../model/session/api-sessions.ts";
+import type { SessionRow } from "../../model/session/sessions.ts";
 import { matches } from "../../policy/selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { identityRef, ref } from "../links.ts";

@@ -4,7 +4,7 @@ import { silentLogger, TlsPort } from "@sallyport/wire";
 import { hashPassword } from "../../auth/password.ts";
 import { type HttpApi, startHttp } from "../../http/server.ts";
 import type { ModelContext } from "../../model/context.ts";
-import { createFabricModel } from "../../model/fabric-model.ts";
+import { createFabricModel } from "../../model/fabric/fabric-model.ts";
 import { createModel, type Model } from "../../model/model.ts";
 import { seed, seedAdmin } from "../../model/seeds.ts";
 import { TEST_TIMES } from "../../model/testing/test-context.ts";

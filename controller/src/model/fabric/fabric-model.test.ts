@@ -1,0 +1,225 @@
+import { EventEmitter, once } from "node:events";
+import { createCsr, createKeyPair } from "@sallyport/wire";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
+import type { ModelChange, NewTerminator } from "../../fabric/ports.ts";
+import { settled } from "../../store/testing.ts";
+
+let c: TestController;
+const changes = new EventEmitter();
+const seen: ModelChange[] = [];
+
+beforeAll(async () => {
+  c = await startTestController();
+  c.fabricModel.onChange((change) => {
+    seen.push(change);
+    changes.emit("change");
+  });
+});
+afterAll(() => c.close());
+
+/** Waits until a change of that kind has come that fulfils the condition. */
+async function change<K extends ModelChange["kind"]>(
+  kind: K,
+  fits: (change: Extract<ModelChange, { kind: K }>) => boolean,
+) {
+  for (;;) {
+    const found = seen.find((each) => each.kind === kind && fits(each as Extract<ModelChange, { kind: K }>));
+    if (found !== undefined) return found;
+    await once(changes, "change");
+  }
+}
+
+describe("API sessions", () => {
+  it("are given out in id order and in pages, and their coming and going is told", async () => {
+    const tokens: string[] = [];
+    for (let n = 0; n < 5; n++) tokens.push(await c.login("admin", "admin"));
+    const all: string[] = [];
+    let after = "";
+    for (;;) {
+      const page = await c.fabricModel.apiSessionsAfter(after, 2);
+      if (page.length === 0) break;
+      expect(page.length).toBeLessThanOrEqual(2);
+      for (const session of page) {
+        expect(session.id > after).toBe(true);
+        after = session.id;
+        all.push(session.token);
+      }
+    }
+    expect(all.slice(-5)).toEqual(tokens);
+    await change("api-session-added", ({ session }) => session.token === tokens[4]);
+    await c.call("DELETE", "/edge/client/v1/current-api-session", { token: tokens[4]! });
+    await change("api-session-removed", ({ token }) => token === tokens[4]);
+    expect(await c.fabricModel.touchApiSessions([tokens[0]!, tokens[4]!, "none"])).toEqual([tokens[4], "none"]);
+    expect(await c.fabricModel.unknownSessions(["x"])).toEqual(["x"]);
+  });
+
+  it("end by the sweep when they are idle for too long, unless a router has said that they are in use", async () => {
+    const idle = await c.login("admin", "admin");
+    const used = await c.login("admin", "admin");
+    c.clock.offsetMs = 29 * 60_000;
+    await c.fabricModel.touchApiSessions([used]);
+    c.clock.offsetMs = 31 * 60_000;
+    await c.model.apiSessions.sweep();
+    c.clock.offsetMs = 0;
+    await change("api-session-removed", ({ token }) => token === idle);
+    expect((await c.call("GET", "/edge/client/v1/current-api-session", { token: used })).status).toBe(200);
+  });
+
+  it("tell of a new certificate", async () => {
+    const token = await c.login("admin", "admin");
+    const csr = await createCsr({ commonName: "s", keyPem: (await createKeyPair()).keyPem });
+    await c.call("POST", "/edge/client/v1/current-api-session/certificates", { token, body: { csr } });
+    await change(
+      "api-session-updated",
+      ({ session }) => session.token === token && session.certFingerprints.length === 1,
+    );
+  });
+});
+
+describe("terminators of routers", () => {
+  it("are made, made again by a retry, refused when something else has the id, and removed by their router only", async () => {
+    const admin = { name: "t", type: "User", isAdmin: false };
+    const host = await c.model.identities.create({ ...defaults, ...admin, type: "User", name: "host" });
+    const serviceId = await c.make("services", { name: "t-svc", encryptionRequired: false });
+    const routerId = await c.make("edge-routers", { name: "t-er" });
+    const terminator: NewTerminator = {
+      id: "router-made-id",
+      serviceId,
+      routerId,
+      binding: "edge",
+      address: "router-made-id",
+      instanceId: "i-1",
+      instanceSecret: Buffer.from("s"),
+      cost: 3,
+      precedence: "default",
+      peerData: new Map([[1003, Buffer.from([1, 2, 3])]]),
+      hostId: host,
+    };
+    const created = await c.fabricModel.createTerminator(terminator);
+    expect(created.outcome).toBe("created");
+    const [stored] = await c.fabricModel.terminatorsOfService(serviceId);
+    expect(stored).toMatchObject({ id: "router-made-id", cost: 3, instanceId: "i-1", hostId: host });
+    expect(stored?.peerData.get(1003)).toEqual(Buffer.from([1, 2, 3]));
+    const retried = await c.fabricModel.createTerminator({ ...terminator, cost: 4 });
+    expect(retried).toMatchObject({ outcome: "existing", terminator: { cost: 4 } });
+    expect(await c.fabricModel.createTerminator({ ...terminator, hostId: "x", instanceId: "" })).toMatchObject({
+      outcome: "conflict",
+    });
+    expect(await c.fabricModel.createTerminator({ ...terminator, id: "other", hostId: "x" })).toMatchObject({
+      outcome: "rejected",
+    });
+    expect(await c.fabricModel.createTerminator({ ...terminator, serviceId: "gone" })).toMatchObject({
+      outcome: "rejected",
+    });
+    await c.fabricModel.quiesceRouter(routerId);
+    expect((await c.fabricModel.findTerminator("router-made-id"))?.precedence).toBe("failed");
+    await c.fabricModel.dequiesceRouter(routerId);
+    expect((await c.fabricModel.findTerminator("router-made-id"))?.precedence).toBe("default");
+    expect(await c.fabricModel.updateTerminator("router-made-id", { precedence: "required" })).toBe(true);
+    expect(await c.fabricModel.updateTerminator("none", { cost: 1 })).toBe(false);
+    expect(await c.fabricModel.deleteTerminators("other-router", ["router-made-id"])).toEqual([]);
+    expect(await c.fabricModel.deleteTerminators(routerId, ["router-made-id", "none"])).toEqual(["router-made-id"]);
+    await change("terminator-removed", (each) => each.terminatorId === "router-made-id");
+  });
+});
+
+describe("routers", () => {
+  it("renew their certificate in two steps, and the change is told", async () => {
+    const routerId = await c.make("edge-routers", { name: "renewing" });
+    const { enrollmentToken } = (await c.admin("GET", `/edge-routers/${routerId}`)).json.data;
+    const { keyPem } = await createKeyPair();
+    const csr = await createCsr({ commonName: routerId, keyPem });
+    await c.call("POST", `/edge/client/v1/enroll?method=erott&token=${enrollmentToken}`, {
+      body: { certCsr: csr, serverCertCsr: csr },
+    });
+    const old = (await c.fabricModel.findRouter(routerId))?.fingerprint ?? "";
+    const extended = await c.fabricModel.extendRouterCertificates({
+      fingerprint: old,
+      clientCsrPem: csr,
+      serverCsrPem: csr,
+      requireVerification: true,
+    });
+    expect((await c.fabricModel.findRouter(routerId))?.fingerprint).toBe(old);
+    const wrong = await c.fabricModel.verifyRouterCertificate({
+      fingerprint: old,
+      clientCertPem: extended.serverCertPem,
+    });
+    expect(wrong?.code).toBe("INVALID_CLIENT_PEM");
+    expect(
+      await c.fabricModel.verifyRouterCertificate({ fingerprint: old, clientCertPem: extended.clientCertPem }),
+    ).toBeUndefined();
+    const renewed = await c.fabricModel.findRouter(routerId);
+    expect(renewed?.fingerprint).not.toBe(old);
+    expect(await c.model.routers.findByFingerprint(c.ctx.store.db, old)).toBeUndefined();
+    await c.admin("POST", `/edge-routers/${routerId}/re-enroll`);
+    expect((await c.fabricModel.findRouter(routerId))?.fingerprint).toBeUndefined();
+    await c.admin("DELETE", `/edge-routers/${routerId}`);
+    await change("router-removed", (each) => each.routerId === routerId);
+  });
+
+  it("with a tunneler act as their identity", async () => {
+    const plain = await c.make("edge-routers", { name: "plain" });
+    const client = { envInfo: info, sdkInfo: info, configTypes: ["all"], remoteAddress: "10.0.0.1:5" };
+    expect(await c.fabricModel.openTunnelApiSession(plain, client)).toEqual({ denied: 7 });
+    const routerId = await c.make("edge-routers", { name: "tunneler", isTunnelerEnabled: true });
+    await c.make("services", { name: "tunneled", encryptionRequired: false });
+    await c.make("service-policies", {
+      name: "tunneled",
+      type: "Bind",
+      semantic: "AnyOf",
+      identityRoles: [`@${routerId}`],
+      serviceRoles: ["@tunneled"],
+    });
+    await c.make("service-edge-router-policies", {
+      name: "tunneled",
+      semantic: "AnyOf",
+      serviceRoles: ["#all"],
+      edgeRouterRoles: ["#all"],
+    });
+    const opened = await c.fabricModel.openTunnelApiSession(routerId, client);
+    expect(opened).toMatchObject({ identityId: routerId, identityName: "tunneler", refreshIntervalSeconds: 1790 });
+    await settled(c.ctx.store);
+    const listed = await c.fabricModel.tunnelServices(routerId, "");
+    expect(listed).toMatchObject({ services: [{ name: "tunneled", permissions: ["Bind"], configJson: "{}" }] });
+    const lastUpdate = (listed as { lastUpdate: string }).lastUpdate;
+    expect(await c.fabricModel.tunnelServices(routerId, lastUpdate)).toBeUndefined();
+    const request = { routerId, apiSessionId: "", serviceName: "tunneled", remoteAddress: "10.0.0.1:5" };
+    const bound = await c.fabricModel.openTunnelSession({ ...request, type: "Bind" });
+    expect(bound).toMatchObject({ identityId: routerId, service: { name: "tunneled" } });
+    expect(await c.fabricModel.openTunnelSession({ ...request, type: "Dial" })).toMatchObject({ denied: 14 });
+    // Refused or not, a router that names no API session is given the one there is.
+    expect(bound).toMatchObject({ newApiSession: { id: (opened as { id: string }).id } });
+    const sessions = await c.admin("GET", `/api-sessions?filter=${encodeURIComponent(`identity="${routerId}"`)}`);
+    expect(sessions.json.data).toHaveLength(1);
+  });
+});
+
+const info = {
+  arch: "",
+  os: "linux",
+  osRelease: "",
+  osVersion: "",
+  hostname: "",
+  domain: "",
+  appId: "",
+  appVersion: "",
+  branch: "",
+  revision: "",
+  type: "router",
+  version: "",
+};
+
+const defaults = {
+  name: "",
+  type: "User",
+  isAdmin: false,
+  appData: {},
+  defaultHostingCost: 0,
+  defaultHostingPrecedence: "default",
+  permissions: [],
+  roleAttributes: [],
+  serviceHostingCosts: {},
+  serviceHostingPrecedences: {},
+  tags: {},
+} as const satisfies object as never as Parameters<TestController["model"]["identities"]["create"]>[0];

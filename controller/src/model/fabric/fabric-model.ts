@@ -1,0 +1,21 @@
+import type { FabricModel } from "../../fabric/ports.ts";
+import type { ModelContext } from "../context.ts";
+import type { Model } from "../model.ts";
+import { FabricChanges } from "./fabric-changes.ts";
+import { fabricRouters } from "./fabric-routers.ts";
+import { fabricSessions, sessionRecords } from "./fabric-sessions.ts";
+import { fabricTerminators } from "./fabric-terminators.ts";
+import { fabricTunnel } from "./fabric-tunnel.ts";
+
+/** The model as the fabric sees it. `close` ends the subscription to the change log, whoever still listens. */
+export function createFabricModel(ctx: ModelContext, model: Model): FabricModel & { close(): void } {
+  const changes = new FabricChanges(ctx, (ids) => sessionRecords(ctx, ids));
+  return {
+    onChange: (handler) => changes.add(handler),
+    close: () => changes.close(),
+    ...fabricRouters(ctx, model),
+    ...fabricSessions(ctx, model),
+    ...fabricTerminators(ctx, model),
+    ...fabricTunnel(ctx, model),
+  };
+}

@@ -1,0 +1,115 @@
+import { CertificateError, fingerprint } from "@sallyport/wire";
+import { sql } from "kysely";
+import type { FabricModel, RouterRecord } from "../../fabric/ports.ts";
+import type { ModelContext } from "../context.ts";
+import { json } from "../entity.ts";
+import type { Model } from "../model.ts";
+import type { RouterRow } from "../network/routers.ts";
+
+type RouterPart = Pick<
+  FabricModel,
+  | "findRouter"
+  | "saveRouterReport"
+  | "saveRouterInterfaces"
+  | "deleteRouter"
+  | "quiesceRouter"
+  | "dequiesceRouter"
+  | "extendRouterCertificates"
+  | "verifyRouterCertificate"
+>;
+
+/** What the fabric asks about routers. */
+export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
+  const { store } = ctx;
+  const { db } = store;
+  return {
+    async findRouter(id) {
+      const row = await model.routers.find(db, id);
+      return row === undefined ? undefined : recordOf(row);
+    },
+    async saveRouterReport({ routerId, hostname, version }) {
+      const report = json({ hostname, version });
+      await db.updateTable("router").set({ report }).where("id", "=", routerId).execute();
+    },
+    async saveRouterInterfaces(routerId, interfaces) {
+      await db
+        .updateTable("router")
+        .set({ interfaces: json([...interfaces]) })
+        .where("id", "=", routerId)
+        .execute();
+    },
+    deleteRouter: (routerId) => model.routers.delete(routerId),
+    async quiesceRouter(routerId) {
+      await store.transaction(async (trx) => {
+        await sql`
+          WITH changed AS (
+            UPDATE terminator SET saved_precedence = precedence, precedence = 'failed'
+            WHERE router_id = ${routerId} AND saved_precedence IS NULL RETURNING id, service_id)
+          INSERT INTO change_log (kind, key, op, before) SELECT 'terminator', id, 'update',
+            jsonb_build_object('routerId', ${routerId}::text, 'serviceId', service_id) FROM changed`.execute(trx);
+      });
+    },
+    async dequiesceRouter(routerId) {
+      await store.transaction(async (trx) => {
+        await sql`
+          WITH changed AS (
+            UPDATE terminator SET precedence = saved_precedence, saved_precedence = NULL
+            WHERE router_id = ${routerId} AND saved_precedence IS NOT NULL RETURNING id, service_id)
+          INSERT INTO change_log (kind, key, op, before) SELECT 'terminator', id, 'update',
+            jsonb_build_object('routerId', ${routerId}::text, 'serviceId', service_id) FROM changed`.execute(trx);
+      });
+    },
+    async extendRouterCertificates({ fingerprint: print, clientCsrPem, serverCsrPem, requireVerification }) {
+      const row = await model.routers.findByFingerprint(db, print);
+      if (row === undefined) throw new Error(`no router has the certificate ${print}: it was replaced or withdrawn`);
+      const { client, server } = await ctx.pki.issueRouterCertificates({
+        routerId: row.id,
+        certCsr: clientCsrPem,
+        serverCertCsr: serverCsrPem,
+      });
+      await store.transaction((trx) =>
+        requireVerification
+          ? model.routers.setUnverifiedCertificate(trx, row.id, client)
+          : model.routers.setCertificate(trx, row.id, client),
+      );
+      return { clientCertPem: client.pem, serverCertPem: server.pem };
+    },
+    async verifyRouterCertificate({ fingerprint: print, clientCertPem }) {
+      if (clientCertPem.trim() === "") return { code: "MISSING_CLIENT_PEM", message: "no client certificate was sent" };
+      const row = await model.routers.findByFingerprint(db, print);
+      if (row === undefined) return { code: "ROUTER_NOT_FOUND", message: `no router has the certificate ${print}` };
+      const { unverified_fingerprint: pending, unverified_cert_pem: pem } = row;
+      if (pending === null || pem === null) {
+        return {
+          code: "INVALID_ROUTER_STATE",
+          message: `router ${row.id} has no certificate that waits for verification`,
+        };
+      }
+      if (fingerprintOf(clientCertPem) !== pending) {
+        return { code: "INVALID_CLIENT_PEM", message: "the certificate is not the one that was issued last" };
+      }
+      await store.transaction((trx) => model.routers.setCertificate(trx, row.id, { pem, fingerprint: pending }));
+      return undefined;
+    },
+  };
+}
+
+function recordOf(row: RouterRow): RouterRecord {
+  return {
+    id: row.id,
+    kind: row.kind,
+    ...(row.fingerprint === null ? {} : { fingerprint: row.fingerprint }),
+    isDisabled: row.disabled,
+    cost: row.cost,
+    noTraversal: row.no_traversal,
+  };
+}
+
+function fingerprintOf(pem: string): string | undefined {
+  try {
+    return fingerprint(pem);
+  } catch (error) {
+    if (error instanceof CertificateError) return undefined;
+    throw error;
+  }
+}

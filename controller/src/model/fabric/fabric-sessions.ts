@@ -1,0 +1,111 @@
+import { type RawBuilder, sql } from "kysely";
+import {
+  type ApiSessionRecord,
+  type Denial,
+  DenialCode,
+  type FabricModel,
+  type SessionClaim,
+  type SessionGrant,
+} from "../../fabric/ports.ts";
+import type { DialBind } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import type { Model } from "../model.ts";
+
+type SessionPart = Pick<
+  FabricModel,
+  "apiSessionsAfter" | "touchApiSessions" | "unknownSessions" | "authorizeDial" | "authorizeBind"
+>;
+
+/** What the fabric asks about API sessions and sessions. */
+export function fabricSessions(ctx: ModelContext, model: Model): SessionPart {
+  const { db } = ctx.store;
+  return {
+    async apiSessionsAfter(afterId, limit) {
+      return recordsOf(db, sql`SELECT * FROM api_session WHERE id > ${afterId} ORDER BY id LIMIT ${limit}`);
+    },
+    touchApiSessions: (tokens) => model.apiSessions.touchTokens(tokens),
+    async unknownSessions(tokens) {
+      if (tokens.length === 0) return [];
+      const { rows } = await sql<{ token: string }>`SELECT t.token FROM unnest(${tokens}::text[]) AS t (token)
+        WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.token = t.token)`.execute(db);
+      return rows.map((row) => row.token);
+    },
+    authorizeDial: (claim) => authorize(ctx, model, claim, "Dial"),
+    authorizeBind: (claim) => authorize(ctx, model, claim, "Bind"),
+  };
+}
+
+/** The sessions with these ids as routers are told of them, in id order. */
+export async function sessionRecords(ctx: ModelContext, ids: readonly string[]): Promise<ApiSessionRecord[]> {
+  if (ids.length === 0) return [];
+  return recordsOf(ctx.store.db, sql`SELECT * FROM api_session WHERE id = ANY (${ids}::text[])`);
+}
+
+/** One statement: a session that ends between two would make a full page look like the last one, and routers would drop all that follow. */
+async function recordsOf(db: Db, sessions: RawBuilder<unknown>): Promise<ApiSessionRecord[]> {
+  const { rows } = await sql<ApiSessionRecord>`
+    SELECT a.id, a.token, a.identity_id AS "identityId", a.cert_fingerprints || ARRAY(
+      SELECT c.fingerprint FROM api_session_certificate c WHERE c.api_session_id = a.id ORDER BY c.id) AS "certFingerprints"
+    FROM (${sessions}) a ORDER BY a.id`.execute(db);
+  return rows;
+}
+
+interface Claimed {
+  session_id: string;
+  type: DialBind;
+  api_session_id: string;
+  api_token: string;
+  last_activity_at: Date;
+  identity_id: string;
+  identity_attrs: string[];
+  is_admin: boolean;
+  service_id: string;
+  service_name: string;
+  terminator_strategy: string;
+  encryption_required: boolean;
+  max_idle_time_millis: string;
+}
+
+/** One read of the rows and one look into the policy index: this is done for every circuit. */
+async function authorize(
+  ctx: ModelContext,
+  model: Model,
+  claim: SessionClaim,
+  type: DialBind,
+): Promise<SessionGrant | Denial> {
+  const { rows } = await sql<Claimed>`
+    SELECT s.id AS session_id, s.type, a.id AS api_session_id, a.token AS api_token, a.last_activity_at,
+      i.id AS identity_id, i.attrs AS identity_attrs, i.is_admin, v.id AS service_id, v.name AS service_name, v.terminator_strategy,
+      v.encryption_required, v.max_idle_time_millis
+    FROM session s JOIN api_session a ON a.id = s.api_session_id JOIN identity i ON i.id = s.identity_id
+      JOIN service v ON v.id = s.service_id
+    WHERE s.token = ${claim.sessionToken}`.execute(ctx.store.db);
+  const [row] = rows;
+  // The rows go together: a session cannot outlive its API session, identity or service.
+  if (row === undefined) return { denied: DenialCode.InvalidSession };
+  const apiSession = { id: row.api_session_id, last_activity_at: row.last_activity_at };
+  const isForeign = claim.apiSessionToken !== "" && claim.apiSessionToken !== row.api_token;
+  if (isForeign || model.apiSessions.isExpired(apiSession)) return { denied: DenialCode.InvalidApiSession };
+  if (row.type !== type) return { denied: DenialCode.WrongSessionType };
+  const identity = { id: row.identity_id, attrs: row.identity_attrs };
+  const index = await model.policy.current();
+  // Access that was just taken away counts at once, though the session's own removal is still under way.
+  const access = index.accessTo(identity, row.service_id);
+  if (!row.is_admin && access?.permissions.includes(type) !== true) return { denied: DenialCode.InvalidSession };
+  if (!index.routersFor(identity, row.service_id).includes(claim.routerId)) {
+    return { denied: DenialCode.InvalidEdgeRouterForSession };
+  }
+  model.apiSessions.touch(apiSession.id);
+  return {
+    identityId: identity.id,
+    sessionId: row.session_id,
+    apiSessionId: apiSession.id,
+    service: {
+      id: row.service_id,
+      name: row.service_name,
+      terminatorStrategy: row.terminator_strategy,
+      encryptionRequired: row.encryption_required,
+      maxIdleTimeMs: Number(row.max_idle_time_millis),
+    },
+  };
+}

@@ -1,0 +1,190 @@
+import { sql } from "kysely";
+import type {
+  CircuitService,
+  FabricModel,
+  NewTerminator,
+  TerminatorOutcome,
+  TerminatorRecord,
+} from "../../fabric/ports.ts";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId } from "../../store/ids.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { json } from "../entity.ts";
+import type { Model } from "../model.ts";
+import type { ServiceRow } from "../network/services.ts";
+import type { TerminatorRow } from "../network/terminators.ts";
+import { removeTerminators } from "../session/session-removal.ts";
+
+type TerminatorPart = Pick<
+  FabricModel,
+  | "findService"
+  | "terminatorsOfService"
+  | "terminatorsOfRouter"
+  | "findTerminator"
+  | "createTerminator"
+  | "updateTerminator"
+  | "deleteTerminators"
+>;
+
+/** What the fabric asks about services and terminators. */
+export function fabricTerminators(ctx: ModelContext, model: Model): TerminatorPart {
+  const { store } = ctx;
+  const { db } = store;
+  return {
+    async findService(idOrName) {
+      const row = await model.services.findByIdOrName(db, idOrName);
+      return row === undefined ? undefined : circuitService(row);
+    },
+    async terminatorsOfService(serviceId) {
+      const rows = await db.selectFrom("terminator").selectAll().where("service_id", "=", serviceId).execute();
+      return rows.map(recordOf);
+    },
+    async terminatorsOfRouter(routerId, afterId, limit) {
+      const rows = await db
+        .selectFrom("terminator")
+        .selectAll()
+        .where("router_id", "=", routerId)
+        .where("id", ">", afterId)
+        .orderBy("id")
+        .limit(limit)
+        .execute();
+      return rows.map(recordOf);
+    },
+    async findTerminator(id) {
+      const row = await model.terminators.find(db, id);
+      return row === undefined ? undefined : recordOf(row);
+    },
+    createTerminator: (terminator) => store.transaction((trx) => create(trx, terminator)),
+    async updateTerminator(id, change) {
+      return store.transaction(async (trx) => {
+        const row = await trx
+          .updateTable("terminator")
+          .set({ cost: change.cost, precedence: change.precedence, updated_at: ctx.now() })
+          .where("id", "=", id)
+          .returning(["router_id", "service_id"])
+          .executeTakeFirst();
+        if (row === undefined) return false;
+        const before = { routerId: row.router_id, serviceId: row.service_id };
+        await appendChange(trx, { kind: "terminator", key: id, op: "update", before });
+        return true;
+      });
+    },
+    async deleteTerminators(routerId, ids) {
+      if (ids.length === 0) return [];
+      return store.transaction((trx) =>
+        removeTerminators(trx, sql`t.router_id = ${routerId} AND t.id = ANY (${ids}::text[])`),
+      );
+    },
+  };
+}
+
+export function circuitService(row: ServiceRow): CircuitService {
+  return {
+    id: row.id,
+    name: row.name,
+    terminatorStrategy: row.terminator_strategy,
+    encryptionRequired: row.encryption_required,
+    maxIdleTimeMs: Number(row.max_idle_time_millis),
+  };
+}
+
+async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOutcome> {
+  const id = terminator.id ?? randomEntityId();
+  const problem = await problemOf(trx, terminator);
+  if (problem !== undefined) return { outcome: "rejected", message: problem };
+  const made = await trx
+    .insertInto("terminator")
+    .values({
+      id,
+      service_id: terminator.serviceId,
+      router_id: terminator.routerId,
+      binding: terminator.binding,
+      address: terminator.address,
+      instance_id: terminator.instanceId,
+      instance_secret: terminator.instanceSecret === undefined ? null : Buffer.from(terminator.instanceSecret),
+      host_id: terminator.hostId,
+      cost: terminator.cost,
+      precedence: terminator.precedence,
+      peer_data: json(peerDataToJson(terminator.peerData)),
+    })
+    .onConflict((conflict) => conflict.column("id").doNothing())
+    .returningAll()
+    .executeTakeFirst();
+  const before = { routerId: terminator.routerId, serviceId: terminator.serviceId };
+  if (made !== undefined) {
+    await appendChange(trx, { kind: "terminator", key: id, op: "create", before });
+    return { outcome: "created", terminator: recordOf(made) };
+  }
+  const present = await trx.selectFrom("terminator").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+  if (present === undefined) return { outcome: "rejected", message: `terminator ${id} is being removed` };
+  const isSame =
+    present.binding === terminator.binding &&
+    present.service_id === terminator.serviceId &&
+    present.router_id === terminator.routerId &&
+    present.host_id === terminator.hostId;
+  if (!isSame) return { outcome: "conflict", message: `terminator ${id} exists with another service, router or host` };
+  if (present.cost === terminator.cost && present.precedence === terminator.precedence) {
+    return { outcome: "existing", terminator: recordOf(present) };
+  }
+  const changed = await trx
+    .updateTable("terminator")
+    .set({ cost: terminator.cost, precedence: terminator.precedence })
+    .where("id", "=", id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  await appendChange(trx, { kind: "terminator", key: id, op: "update", before });
+  return { outcome: "existing", terminator: recordOf(changed) };
+}
+
+/** Why a terminator cannot be made; the rows it refers to are held until the transaction ends. */
+async function problemOf(trx: Db, terminator: NewTerminator): Promise<string | undefined> {
+  const { serviceId, routerId, instanceId, hostId } = terminator;
+  const service = await trx
+    .selectFrom("service")
+    .select("id")
+    .where("id", "=", serviceId)
+    .forKeyShare()
+    .executeTakeFirst();
+  if (service === undefined) return `service ${serviceId} is unknown`;
+  const router = await trx
+    .selectFrom("router")
+    .select("id")
+    .where("id", "=", routerId)
+    .forKeyShare()
+    .executeTakeFirst();
+  if (router === undefined) return `router ${routerId} is unknown`;
+  if (instanceId === "") return undefined;
+  // One after the other: of two hosts that ask at the same moment each would find the instance free.
+  await sql`SELECT pg_advisory_xact_lock(hashtextextended(${`instance/${serviceId}/${instanceId}`}, 0))`.execute(trx);
+  const other = await trx
+    .selectFrom("terminator")
+    .select("host_id")
+    .where("service_id", "=", serviceId)
+    .where("instance_id", "=", instanceId)
+    .where("host_id", "!=", hostId)
+    .executeTakeFirst();
+  return other === undefined ? undefined : `instance id ${instanceId} is in use by another identity`;
+}
+
+function recordOf(row: TerminatorRow): TerminatorRecord {
+  return {
+    id: row.id,
+    serviceId: row.service_id,
+    routerId: row.router_id,
+    binding: row.binding,
+    address: row.address,
+    instanceId: row.instance_id,
+    ...(row.instance_secret === null ? {} : { instanceSecret: row.instance_secret }),
+    cost: row.cost,
+    precedence: row.precedence,
+    peerData: new Map(
+      Object.entries(row.peer_data).map(([key, value]) => [Number(key), Buffer.from(value, "base64")] as const),
+    ),
+    hostId: row.host_id,
+    createdAt: row.created_at,
+  };
+}
+
+function peerDataToJson(peerData: ReadonlyMap<number, Uint8Array>): Record<string, string> {
+  return Object.fromEntries([...peerData].map(([key, value]) => [key, Buffer.from(value).toString("base64")]));
+}

@@ -1,0 +1,308 @@
+import type { X509Certificate } from "node:crypto";
+import { apiError, type authenticatorCreate, fieldError, notFound, unhandledCause } from "@sallyport/api";
+import { CertificateError, fingerprint, parseCertificates, verifyLeaf } from "@sallyport/wire";
+import { type Insertable, type Selectable, sql } from "kysely";
+import type { z } from "zod";
+import { hashPassword, passwordProblem } from "../../auth/password.ts";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId } from "../../store/ids.ts";
+import type { AuthenticatorTable, Tags } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { found, json } from "../entity.ts";
+import { endApiSessions } from "../session/session-removal.ts";
+import { translated } from "../store-errors.ts";
+import type { Enrollments } from "./enrollments.ts";
+
+export type AuthenticatorRow = Selectable<AuthenticatorTable>;
+
+/** A credential to store: a user name with the hash of its password, or a certificate. */
+export type NewCredential =
+  | { readonly method: "updb"; readonly username: string; readonly passwordHash: string }
+  | {
+      readonly method: "cert";
+      readonly certPem: string;
+      readonly fingerprint: string;
+      readonly isIssuedByNetwork: boolean;
+      readonly caId?: string;
+    };
+
+/** What identities prove themselves with: one certificate and one password at most. */
+export class Authenticators {
+  readonly #ctx: ModelContext;
+  readonly #enrollments: Enrollments;
+
+  constructor(ctx: ModelContext, enrollments: Enrollments) {
+    this.#ctx = ctx;
+    this.#enrollments = enrollments;
+  }
+
+  /** Stores a credential in a transaction. A second one of its method is refused by the table: 409. */
+  async insert(trx: Db, identityId: string, credential: NewCredential, tags: Tags = {}): Promise<string> {
+    const id = randomEntityId();
+    const own: Partial<Insertable<AuthenticatorTable>> =
+      credential.method === "updb"
+        ? { username: credential.username, password_hash: credential.passwordHash }
+        : {
+            cert_pem: credential.certPem,
+            fingerprint: credential.fingerprint,
+            is_issued_by_network: credential.isIssuedByNetwork,
+            ca_id: credential.caId ?? null,
+          };
+    await trx
+      .insertInto("authenticator")
+      .values({ ...own, id, identity_id: identityId, method: credential.method, tags: json(tags) })
+      .execute();
+    await appendChange(trx, { kind: "authenticator", key: id, op: "create" });
+    return id;
+  }
+
+  /** Made by an administrator. */
+  async create(request: z.output<typeof authenticatorCreate>): Promise<string> {
+    const credential = await this.#credential(request);
+    return translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const identity = await trx
+          .selectFrom("identity")
+          .select("type_id")
+          .where("id", "=", request.identityId)
+          .executeTakeFirst();
+        if (identity === undefined) throw notFound("identity", request.identityId);
+        if (identity.type_id === "Router") {
+          const reason = "may not create authenticators for router identities";
+          throw fieldError("identityId", reason, request.identityId);
+        }
+        return this.insert(trx, request.identityId, credential, request.tags);
+      }),
+    );
+  }
+
+  /** A new user name or password. @throws ApiError 409 for a certificate, 404 */
+  async update(
+    id: string,
+    change: {
+      readonly username?: string | undefined;
+      readonly password?: string | undefined;
+      readonly tags?: Tags | undefined;
+    },
+  ): Promise<void> {
+    const row = await this.get(this.#ctx.store.db, id);
+    if (row.method !== "updb") throw apiError("CAN_NOT_UPDATE_AUTHENTICATOR");
+    const passwordHash =
+      change.password === undefined
+        ? undefined
+        : await this.#hash(this.#ctx.store.db, row.identity_id, change.password);
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        await trx
+          .updateTable("authenticator")
+          .set({
+            username: change.username,
+            password_hash: passwordHash,
+            tags: json(change.tags),
+            updated_at: this.#ctx.now(),
+          })
+          .where("id", "=", id)
+          .execute();
+        await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
+      }),
+    );
+  }
+
+  /** Removes the credential, and ends the API sessions made with it. */
+  async delete(id: string): Promise<void> {
+    await this.#ctx.store.transaction((trx) => this.#remove(trx, id));
+  }
+
+  /** Replaces an authenticator by an enrollment of the matching method; answers the enrollment's id. */
+  async reEnroll(id: string, expiresAt: Date): Promise<string> {
+    if (expiresAt <= this.#ctx.now()) {
+      throw fieldError("expiresAt", "expiresAt must be in the future", expiresAt.toISOString());
+    }
+    return translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const row = await this.get(trx, id);
+        const base = { identityId: row.identity_id, expiresAt };
+        const enrollment =
+          row.method === "updb"
+            ? { ...base, method: "updb" as const, username: row.username ?? "" }
+            : row.ca_id === null
+              ? { ...base, method: "ott" as const }
+              : { ...base, method: "ottca" as const, caId: row.ca_id };
+        const enrollmentId = await this.#enrollments.insert(trx, enrollment);
+        await this.#remove(trx, id);
+        return enrollmentId;
+      }),
+    );
+  }
+
+  /**
+   * A new certificate for the one a client presents; it counts after {@link confirmExtension}.
+   * @throws ApiError 400 unless the presented leaf is the authenticator's, and issued by the network
+   */
+  async extend(
+    id: string,
+    identityId: string,
+    leaf: X509Certificate | undefined,
+    csr: string,
+  ): Promise<{ certPem: string }> {
+    const row = await this.owned(this.#ctx.store.db, id, identityId);
+    if (row.method !== "cert" || !row.is_issued_by_network) {
+      throw apiError(
+        "INVALID_AUTHENTICATOR_PROPERTIES",
+        unhandledCause("only certificates issued by the network can be extended"),
+      );
+    }
+    if (leaf === undefined || fingerprint(leaf) !== row.fingerprint) {
+      throw apiError(
+        "INVALID_CLIENT_CERT",
+        unhandledCause("the connection must present the certificate that is to be extended"),
+      );
+    }
+    const issued = await this.#ctx.pki.issueIdentityCertificate(csr);
+    await this.#ctx.store.transaction(async (trx) => {
+      await trx
+        .updateTable("authenticator")
+        .set({
+          unverified_cert_pem: issued.pem,
+          unverified_fingerprint: issued.fingerprint,
+          updated_at: this.#ctx.now(),
+        })
+        .where("id", "=", id)
+        .execute();
+      await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
+    });
+    return { certPem: issued.pem };
+  }
+
+  /** Puts an extended certificate in force. The old one no longer authenticates; sessions made with it go on. */
+  async confirmExtension(id: string, identityId: string, certPem: string): Promise<void> {
+    const print = onlyCertificate(certPem).fingerprint;
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const row = await this.owned(trx, id, identityId);
+        if (row.unverified_fingerprint === null || row.unverified_fingerprint !== print) {
+          throw apiError("INVALID_CLIENT_CERT", unhandledCause("the certificate is not the one that was issued last"));
+        }
+        await trx
+          .updateTable("authenticator")
+          .set({
+            cert_pem: row.unverified_cert_pem,
+            fingerprint: row.unverified_fingerprint,
+            unverified_cert_pem: null,
+            unverified_fingerprint: null,
+            is_extend_requested: false,
+            is_key_roll_requested: false,
+            extend_requested_at: null,
+            updated_at: this.#ctx.now(),
+          })
+          .where("id", "=", id)
+          .execute();
+        await sql`UPDATE api_session SET cert_fingerprints = array_append(cert_fingerprints, ${print})
+          WHERE authenticator_id = ${id}`.execute(trx);
+        await sql`INSERT INTO change_log (kind, key, op) SELECT 'api_session', id, 'update' FROM api_session
+          WHERE authenticator_id = ${id}`.execute(trx);
+        await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
+      }),
+    );
+  }
+
+  /** @throws ApiError 404 */
+  async get(db: Db, id: string): Promise<AuthenticatorRow> {
+    return found(
+      await db.selectFrom("authenticator").selectAll().where("id", "=", id).executeTakeFirst(),
+      "authenticator",
+      id,
+    );
+  }
+
+  /** @throws ApiError 404, also for an authenticator of another identity */
+  async owned(db: Db, id: string, identityId: string): Promise<AuthenticatorRow> {
+    const row = await this.get(db, id);
+    return found(row.identity_id === identityId ? row : undefined, "authenticator", id);
+  }
+
+  /** The hash of a new password that the identity's policy takes. */
+  async #hash(db: Db, identityId: string, password: string): Promise<string> {
+    const policy = await db
+      .selectFrom("identity")
+      .innerJoin("auth_policy", "auth_policy.id", "identity.auth_policy_id")
+      .selectAll("auth_policy")
+      .where("identity.id", "=", identityId)
+      .executeTakeFirst();
+    if (policy === undefined) throw notFound("identity", identityId);
+    const problem = passwordProblem(password, {
+      minLength: policy.updb_min_password_length,
+      requireMixedCase: policy.updb_require_mixed_case,
+      requireNumber: policy.updb_require_number,
+      requireSpecial: policy.updb_require_special,
+    });
+    if (problem !== undefined) throw fieldError("password", problem);
+    return hashPassword(password);
+  }
+
+  /** A user name with its password, checked by the identity's policy and hashed. */
+  async passwordCredential(db: Db, identityId: string, username: string, password: string): Promise<NewCredential> {
+    return { method: "updb", username, passwordHash: await this.#hash(db, identityId, password) };
+  }
+
+  async #credential(request: z.output<typeof authenticatorCreate>): Promise<NewCredential> {
+    if (request.method === "updb") {
+      const { username, password } = request;
+      if (username === undefined || username === "") throw fieldError("username", "username is required", username);
+      if (password === undefined) throw fieldError("password", "password is required");
+      return this.passwordCredential(this.#ctx.store.db, request.identityId, username, password);
+    }
+    if (request.method !== "cert") throw fieldError("method", "method must be updb or cert", request.method);
+    const certificate = onlyCertificate(request.certPem ?? "");
+    const { isIssuedByNetwork, caId } = await this.#issuer(certificate.parsed);
+    return {
+      method: "cert",
+      certPem: request.certPem ?? "",
+      fingerprint: certificate.fingerprint,
+      isIssuedByNetwork,
+      ...(caId === undefined ? {} : { caId }),
+    };
+  }
+
+  /** Who issued it: the network, or a verified CA. @throws ApiError 400 when neither did */
+  async #issuer(leaf: X509Certificate): Promise<{ isIssuedByNetwork: boolean; caId?: string }> {
+    if (chains(leaf, this.#ctx.pki.trustAnchors)) return { isIssuedByNetwork: true };
+    const cas = await this.#ctx.store.db
+      .selectFrom("ca")
+      .select(["id", "cert_pem"])
+      .where("is_verified", "=", true)
+      .execute();
+    const ca = cas.find((each) => chains(leaf, parseCertificates(each.cert_pem)));
+    if (ca === undefined)
+      throw apiError("INVALID_CLIENT_CERT", unhandledCause("the certificate was issued by no known CA"));
+    return { isIssuedByNetwork: false, caId: ca.id };
+  }
+
+  async #remove(trx: Db, id: string): Promise<void> {
+    const { numDeletedRows } = await trx.deleteFrom("authenticator").where("id", "=", id).executeTakeFirst();
+    found(numDeletedRows > 0n ? true : undefined, "authenticator", id);
+    await endApiSessions(trx, sql`a.authenticator_id = ${id}`);
+    await appendChange(trx, { kind: "authenticator", key: id, op: "delete" });
+  }
+}
+
+function chains(leaf: X509Certificate, anchors: readonly X509Certificate[]): boolean {
+  try {
+    verifyLeaf({ leaf, intermediates: [], anchors, ignoreDates: "leaf" });
+    return true;
+  } catch (error) {
+    if (error instanceof CertificateError) return false;
+    throw error;
+  }
+}
+
+/** The first certificate of a PEM text. @throws ApiError 400 when there is none */
+function onlyCertificate(pem: string): { parsed: X509Certificate; fingerprint: string } {
+  try {
+    const [parsed] = parseCertificates(pem);
+    if (parsed !== undefined) return { parsed, fingerprint: fingerprint(parsed) };
+  } catch (error) {
+    if (!(error instanceof CertificateError)) throw error;
+  }
+  throw apiError("INVALID_CERT_PEM");
+}

@@ -1,0 +1,199 @@
+import { randomUUID } from "node:crypto";
+import { apiError, fieldError, unhandledCause } from "@sallyport/api";
+import type { Selectable } from "kysely";
+import { sql } from "kysely";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId } from "../../store/ids.ts";
+import type { EnrollmentMethod, EnrollmentTable } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { found } from "../entity.ts";
+import { translated } from "../store-errors.ts";
+
+export type EnrollmentRow = Selectable<EnrollmentTable>;
+
+/** Whom an enrollment is for, and how. */
+export interface NewEnrollment {
+  readonly method: EnrollmentMethod;
+  readonly identityId?: string;
+  readonly routerId?: string;
+  readonly caId?: string;
+  readonly username?: string;
+  /** Default: the configured life from now on. */
+  readonly expiresAt?: Date;
+}
+
+/** One-time invitations to become an identity's or a router's credential holder. */
+export class Enrollments {
+  readonly #ctx: ModelContext;
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  /** Makes an enrollment in the transaction `trx`. */
+  async insert(trx: Db, enrollment: NewEnrollment): Promise<string> {
+    const { settings, now } = this.#ctx;
+    const id = randomEntityId();
+    const issuedAt = now();
+    const life = enrollment.routerId === undefined ? settings.identityEnrollmentMs : settings.routerEnrollmentMs;
+    const expiresAt = enrollment.expiresAt ?? new Date(issuedAt.getTime() + life);
+    const subject = enrollment.identityId ?? enrollment.routerId ?? "";
+    const { token, jwt } = this.#invitation(enrollment.method, subject, expiresAt);
+    await trx
+      .insertInto("enrollment")
+      .values({
+        id,
+        method: enrollment.method,
+        identity_id: enrollment.identityId ?? null,
+        router_id: enrollment.routerId ?? null,
+        ca_id: enrollment.caId ?? null,
+        username: enrollment.username ?? null,
+        token,
+        jwt,
+        issued_at: issuedAt,
+        expires_at: expiresAt,
+      })
+      .execute();
+    await appendChange(trx, { kind: "enrollment", key: id, op: "create" });
+    return id;
+  }
+
+  /**
+   * Invites an existing identity.
+   * @throws ApiError 400 `REFERENCED_ENTITY_NOT_FOUND` naming the field, 409 `ENROLLMENT_EXISTS`
+   */
+  async create(request: {
+    readonly identityId: string;
+    readonly method: "ott" | "ottca" | "updb";
+    readonly expiresAt: Date;
+    readonly caId?: string | undefined;
+    readonly username?: string | undefined;
+  }): Promise<string> {
+    return translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const identity = await trx
+          .selectFrom("identity")
+          .select("type_id")
+          .where("id", "=", request.identityId)
+          .executeTakeFirst();
+        if (identity === undefined) throw unusable("identityId", "identity not found", request.identityId);
+        this.#requireFuture(request.expiresAt, unusable);
+        if (request.method === "updb" && (request.username ?? "") === "") {
+          throw unusable("username", "username is required for method updb", request.username);
+        }
+        if (request.method === "ottca") {
+          const ca = await trx
+            .selectFrom("ca")
+            .select("id")
+            .where("id", "=", request.caId ?? "")
+            .executeTakeFirst();
+          if (ca === undefined) throw unusable("caId", "ca not found", request.caId);
+        }
+        return this.insert(trx, {
+          identityId: request.identityId,
+          method: request.method,
+          expiresAt: request.expiresAt,
+          ...(request.method === "ottca" && request.caId !== undefined ? { caId: request.caId } : {}),
+          ...(request.method === "updb" && request.username !== undefined ? { username: request.username } : {}),
+        });
+      }),
+    );
+  }
+
+  /** A new token and a new JWT; the old ones are dead. */
+  async refresh(id: string, expiresAt: Date): Promise<void> {
+    this.#requireFuture(expiresAt, fieldError);
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = found(
+        await trx.selectFrom("enrollment").selectAll().where("id", "=", id).forUpdate().executeTakeFirst(),
+        "enrollment",
+        id,
+      );
+      const subject = row.identity_id ?? row.router_id ?? "";
+      await trx
+        .updateTable("enrollment")
+        .set({
+          ...this.#invitation(row.method, subject, expiresAt),
+          issued_at: this.#ctx.now(),
+          expires_at: expiresAt,
+          updated_at: this.#ctx.now(),
+        })
+        .where("id", "=", id)
+        .execute();
+      await appendChange(trx, { kind: "enrollment", key: id, op: "update" });
+    });
+  }
+
+  /** @throws ApiError 404 */
+  async get(db: Db, id: string): Promise<EnrollmentRow> {
+    const row = await db.selectFrom("enrollment").selectAll().where("id", "=", id).executeTakeFirst();
+    return found(row, "enrollment", id);
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const { numDeletedRows } = await trx.deleteFrom("enrollment").where("id", "=", id).executeTakeFirst();
+      found(numDeletedRows > 0n ? true : undefined, "enrollment", id);
+      await appendChange(trx, { kind: "enrollment", key: id, op: "delete" });
+    });
+  }
+
+  /**
+   * The enrollment that a token stands for. Inside a transaction the row is locked, so that of two holders of one token one finds it gone.
+   * @throws ApiError 400 `INVALID_ENROLLMENT_TOKEN`, `INVALID_ENROLL_METHOD`, `ENROLLMENT_EXPIRED`
+   */
+  async claim(trx: Db, token: string, method: EnrollmentMethod): Promise<EnrollmentRow> {
+    const row = await trx
+      .selectFrom("enrollment")
+      .selectAll()
+      .where("token", "=", token)
+      .forUpdate()
+      .executeTakeFirst();
+    if (row === undefined) throw apiError("INVALID_ENROLLMENT_TOKEN");
+    if (row.method !== method) {
+      throw apiError("INVALID_ENROLL_METHOD", unhandledCause(`the token is for method ${row.method}, not ${method}`));
+    }
+    if (row.expires_at <= this.#ctx.now()) throw apiError("ENROLLMENT_EXPIRED");
+    return row;
+  }
+
+  /** Uses a claimed enrollment up. */
+  async complete(trx: Db, row: EnrollmentRow): Promise<void> {
+    await trx.deleteFrom("enrollment").where("id", "=", row.id).execute();
+    await appendChange(trx, { kind: "enrollment", key: row.id, op: "delete" });
+  }
+
+  /** Deletes what is outstanding for a router. */
+  async withdraw(trx: Db, routerId: string): Promise<void> {
+    await sql`
+      WITH gone AS (DELETE FROM enrollment WHERE router_id = ${routerId} RETURNING id)
+      INSERT INTO change_log (kind, key, op) SELECT 'enrollment', id, 'delete' FROM gone`.execute(trx);
+  }
+
+  #requireFuture(at: Date, error: (field: string, reason: string, value?: unknown) => Error): void {
+    if (at <= this.#ctx.now()) throw error("expiresAt", "expiresAt must be in the future", at.toISOString());
+  }
+
+  #invitation(method: EnrollmentMethod, subject: string, expiresAt: Date): { token: string; jwt: string } {
+    const { settings, pki } = this.#ctx;
+    const token = randomUUID();
+    const jwt = pki.signJwt({
+      iss: `https://${settings.apiAddress}`,
+      sub: subject,
+      aud: [""],
+      exp: Math.floor(expiresAt.getTime() / 1000),
+      jti: token,
+      em: method,
+      ctrls: [...settings.ctrlAddresses],
+    });
+    return { token, jwt };
+  }
+}
+
+function unusable(field: string, reason: string, value?: unknown): Error {
+  return apiError("REFERENCED_ENTITY_NOT_FOUND", {
+    field,
+    reason,
+    value: value === undefined ? "" : String(value),
+  });
+}

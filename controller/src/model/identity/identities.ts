@@ -1,0 +1,286 @@
+import {
+  apiError,
+  fieldError,
+  type identityCreate,
+  type identityPatch,
+  notFound,
+  unhandledCause,
+} from "@sallyport/api";
+import { type Selectable, sql } from "kysely";
+import type { z } from "zod";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId } from "../../store/ids.ts";
+import type { IdentityTable } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { found, json, requireName } from "../entity.ts";
+import { roleAttributes } from "../policy/role-selector.ts";
+import { dropFromPolicies, endApiSessions } from "../session/session-removal.ts";
+import { translated } from "../store-errors.ts";
+import type { Enrollments } from "./enrollments.ts";
+
+export type IdentityRow = Selectable<IdentityTable>;
+export type NewIdentity = z.output<typeof identityCreate>;
+export type IdentityChange = z.output<typeof identityPatch>;
+
+/** An override of a service's config for one identity. */
+export interface ServiceConfigPair {
+  readonly serviceId: string;
+  readonly configId: string;
+}
+
+/** Whoever may authenticate: people, devices, applications, and routers that tunnel. */
+export class Identities {
+  readonly #ctx: ModelContext;
+  readonly #enrollments: Enrollments;
+
+  constructor(ctx: ModelContext, enrollments: Enrollments) {
+    this.#ctx = ctx;
+    this.#enrollments = enrollments;
+  }
+
+  /** Makes an identity and what it is to enroll with. */
+  async create(identity: NewIdentity): Promise<string> {
+    requireName(identity.name);
+    if (identity.type === "Router") {
+      throw fieldError("type", "may not create identities with given typeId", identity.type);
+    }
+    const id = randomEntityId();
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        await trx
+          .insertInto("identity")
+          .values({
+            id,
+            name: identity.name,
+            type_id: "Default",
+            is_admin: identity.isAdmin,
+            attrs: roleAttributes(identity.roleAttributes),
+            external_id: blankAsNull(identity.externalId),
+            auth_policy_id: identity.authPolicyId || "default",
+            default_hosting_cost: identity.defaultHostingCost,
+            default_hosting_precedence: identity.defaultHostingPrecedence,
+            service_hosting_costs: json(identity.serviceHostingCosts),
+            service_hosting_precedences: json(identity.serviceHostingPrecedences),
+            permissions: identity.permissions,
+            app_data: json(identity.appData),
+            tags: json(identity.tags),
+          })
+          .execute();
+        const { ott, ottca, updb } = identity.enrollment ?? {};
+        if (ott === true) await this.#enrollments.insert(trx, { method: "ott", identityId: id });
+        else if (ottca !== undefined && ottca !== "") {
+          await this.#enrollments.insert(trx, { method: "ottca", identityId: id, caId: ottca });
+        } else if (updb !== undefined && updb !== "") {
+          await this.#enrollments.insert(trx, { method: "updb", identityId: id, username: updb });
+        }
+        await appendChange(trx, { kind: "identity", key: id, op: "create" });
+      }),
+    );
+    return id;
+  }
+
+  /** Applies the fields that are present. */
+  async update(id: string, change: IdentityChange): Promise<void> {
+    if (change.name !== undefined) requireName(change.name);
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const before = await this.#locked(trx, id);
+        if (before.type_id === "Router") {
+          if (change.name !== undefined && change.name !== before.name) {
+            throw fieldError("name", "may not change the name of router identities", change.name);
+          }
+        } else if (change.type === "Router") {
+          throw fieldError("type", "may not change an identity into one of type Router", change.type);
+        }
+        const attrs = change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes);
+        await trx
+          .updateTable("identity")
+          .set({
+            name: change.name,
+            is_admin: change.isAdmin,
+            attrs,
+            external_id: change.externalId === undefined ? undefined : blankAsNull(change.externalId),
+            auth_policy_id: change.authPolicyId === undefined ? undefined : change.authPolicyId || "default",
+            default_hosting_cost: change.defaultHostingCost,
+            default_hosting_precedence: change.defaultHostingPrecedence,
+            service_hosting_costs: json(change.serviceHostingCosts),
+            service_hosting_precedences: json(change.serviceHostingPrecedences),
+            permissions: change.permissions,
+            app_data: json(change.appData),
+            tags: json(change.tags),
+            updated_at: this.#ctx.now(),
+          })
+          .where("id", "=", id)
+          .execute();
+        await this.#logUpdate(trx, before);
+      }),
+    );
+  }
+
+  /** Replaces all fields: what a PUT leaves out goes back to its default, the references to auth policy and external id too. */
+  async replace(id: string, identity: Omit<NewIdentity, "enrollment">): Promise<void> {
+    await this.update(id, {
+      ...identity,
+      externalId: identity.externalId ?? "",
+      authPolicyId: identity.authPolicyId ?? "default",
+    });
+  }
+
+  /** Removes the identity, its credentials, sessions and selectors at once. */
+  async delete(id: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#locked(trx, id);
+      if (row.is_default_admin) {
+        throw apiError("ENTITY_CAN_NOT_BE_DELETED", unhandledCause("the default admin identity can not be deleted"));
+      }
+      if (row.type_id === "Router") {
+        const cause = unhandledCause(
+          `identity ${id} belongs to the router ${id}: delete the router, or turn its tunneler off`,
+        );
+        throw apiError("ENTITY_CAN_NOT_BE_DELETED", cause);
+      }
+      await this.remove(trx, row);
+    });
+  }
+
+  /** The delete itself, in a transaction that holds the row. */
+  async remove(trx: Db, row: IdentityRow): Promise<void> {
+    await endApiSessions(trx, sql`a.identity_id = ${row.id}`);
+    await dropFromPolicies(trx, "identity", row.id);
+    await trx.deleteFrom("identity").where("id", "=", row.id).execute();
+    await appendChange(trx, { kind: "identity", key: row.id, op: "delete", before: { attrs: row.attrs } });
+  }
+
+  /** Forbids authentication for some minutes, or with 0 or less until {@link enable}; ends the identity's API sessions. */
+  async disable(id: string, minutes: number): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#locked(trx, id);
+      const at = this.#ctx.now();
+      await trx
+        .updateTable("identity")
+        .set({
+          disabled_at: at,
+          disabled_until: minutes > 0 ? new Date(at.getTime() + minutes * 60_000) : null,
+          updated_at: at,
+        })
+        .where("id", "=", id)
+        .execute();
+      await endApiSessions(trx, sql`a.identity_id = ${id}`);
+      await this.#logUpdate(trx, row);
+    });
+  }
+
+  async enable(id: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#locked(trx, id);
+      await trx
+        .updateTable("identity")
+        .set({ disabled_at: null, disabled_until: null, updated_at: this.#ctx.now() })
+        .where("id", "=", id)
+        .execute();
+      await this.#logUpdate(trx, row);
+    });
+  }
+
+  async find(db: Db, id: string): Promise<IdentityRow | undefined> {
+    return db.selectFrom("identity").selectAll().where("id", "=", id).executeTakeFirst();
+  }
+
+  /** @throws ApiError 404 */
+  async get(db: Db, id: string): Promise<IdentityRow> {
+    return found(await this.find(db, id), "identity", id);
+  }
+
+  async serviceConfigs(id: string): Promise<ServiceConfigPair[]> {
+    await this.get(this.#ctx.store.db, id);
+    const rows = await this.#ctx.store.db
+      .selectFrom("identity_service_config")
+      .select(["service_id as serviceId", "config_id as configId"])
+      .where("identity_id", "=", id)
+      .orderBy("service_id")
+      .orderBy("config_id")
+      .execute();
+    return rows;
+  }
+
+  /** Sets overrides; one of the same service and config type is replaced. */
+  async assignServiceConfigs(id: string, pairs: readonly ServiceConfigPair[]): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      await this.#locked(trx, id);
+      for (const pair of pairs) {
+        const config = await trx
+          .selectFrom("config")
+          .select("config_type_id")
+          .where("id", "=", pair.configId)
+          .executeTakeFirst();
+        if (config === undefined) throw notFound("config", pair.configId);
+        const service = await trx
+          .selectFrom("service")
+          .select("id")
+          .where("id", "=", pair.serviceId)
+          .executeTakeFirst();
+        if (service === undefined) throw notFound("service", pair.serviceId);
+        await trx
+          .insertInto("identity_service_config")
+          .values({
+            identity_id: id,
+            service_id: pair.serviceId,
+            config_type_id: config.config_type_id,
+            config_id: pair.configId,
+          })
+          .onConflict((conflict) =>
+            conflict.columns(["identity_id", "service_id", "config_type_id"]).doUpdateSet({ config_id: pair.configId }),
+          )
+          .execute();
+      }
+      await appendChange(trx, { kind: "identity_service_config", key: id, op: "update" });
+    });
+  }
+
+  async removeServiceConfigs(id: string, pairs: readonly ServiceConfigPair[]): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      await this.#locked(trx, id);
+      for (const pair of pairs) {
+        await trx
+          .deleteFrom("identity_service_config")
+          .where("identity_id", "=", id)
+          .where("service_id", "=", pair.serviceId)
+          .where("config_id", "=", pair.configId)
+          .execute();
+      }
+      if (pairs.length > 0) await appendChange(trx, { kind: "identity_service_config", key: id, op: "update" });
+    });
+  }
+
+  /** Keeps what a client said about its device and program at its last login. */
+  async saveInfo(
+    trx: Db,
+    id: string,
+    info: { readonly envInfo: Record<string, string>; readonly sdkInfo: Record<string, string> },
+  ): Promise<void> {
+    const values = { env_info: json(info.envInfo), sdk_info: json(info.sdkInfo) };
+    await trx
+      .insertInto("identity_info")
+      .values({ identity_id: id, ...values })
+      .onConflict((conflict) => conflict.column("identity_id").doUpdateSet(values))
+      .execute();
+  }
+
+  async #locked(trx: Db, id: string): Promise<IdentityRow> {
+    const row = await trx.selectFrom("identity").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+    return found(row, "identity", id);
+  }
+
+  async #logUpdate(trx: Db, before: IdentityRow): Promise<void> {
+    await appendChange(trx, { kind: "identity", key: before.id, op: "update", before: { attrs: before.attrs } });
+  }
+}
+
+function blankAsNull(text: string | undefined): string | null {
+  return text === undefined || text.trim() === "" ? null : text;
+}
+
+/** Is the identity forbidden to authenticate at this moment? */
+export function isDisabled(row: Pick<IdentityRow, "disabled_at" | "disabled_until">, at: Date): boolean {
+  return row.disabled_at !== null && (row.disabled_until === null || row.disabled_until > at);
+}

@@ -1,0 +1,105 @@
+import { createCsr, createKeyPair } from "@sallyport/wire";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
+import { DenialCode } from "../../fabric/ports.ts";
+
+let c: TestController;
+beforeAll(async () => {
+  c = await startTestController();
+});
+afterAll(() => c.close());
+
+const DAY = 86_400_000;
+
+describe("a router's identity that is disabled", () => {
+  it("gets neither services nor sessions until it is enabled again", async () => {
+    const id = await c.make("edge-routers", { name: "disabled-tunneler", isTunnelerEnabled: true });
+    const service = await c.make("services", { name: "disabled-svc", encryptionRequired: false });
+    const roles = { semantic: "AnyOf", serviceRoles: [`@${service}`] };
+    await c.make("service-policies", { name: "p", type: "Dial", ...roles, identityRoles: [`@${id}`] });
+    await c.make("service-edge-router-policies", { name: "p", ...roles, edgeRouterRoles: ["#all"] });
+    const client = { envInfo: info, sdkInfo: info, configTypes: ["all"], remoteAddress: "10.0.0.1:5" };
+    const opened = await c.fabricModel.openTunnelApiSession(id, client);
+    const dial = {
+      routerId: id,
+      apiSessionId: (opened as { id: string }).id,
+      serviceName: "disabled-svc",
+      type: "Dial",
+      remoteAddress: "10.0.0.1:5",
+    } as const;
+    expect(await c.fabricModel.openTunnelSession(dial)).toMatchObject({ identityId: id });
+
+    await c.model.identities.disable(id, 0);
+    const denied = { denied: DenialCode.AccessDenied };
+    expect(await c.fabricModel.openTunnelApiSession(id, client)).toMatchObject({ identityId: id });
+    expect(await c.fabricModel.tunnelServices(id, "")).toMatchObject(denied);
+    expect(await c.fabricModel.openTunnelSession(dial)).toMatchObject(denied);
+
+    await c.model.identities.enable(id);
+    expect(await c.fabricModel.openTunnelSession(dial)).toMatchObject({ identityId: id });
+  });
+});
+
+describe("a router's certificate renews over HTTP", () => {
+  it("neither while the router is disabled, nor after it has ended", async () => {
+    const id = await c.make("edge-routers", { name: "renewing" });
+    const { enrollmentToken } = (await c.admin("GET", `/edge-routers/${id}`)).json.data;
+    const { keyPem: key } = await createKeyPair();
+    const csr = await createCsr({ commonName: id, keyPem: key });
+    const body = { certCsr: csr, serverCertCsr: csr };
+    const enrolled = await c.call("POST", `/edge/client/v1/enroll?method=erott&token=${enrollmentToken}`, { body });
+    const { cert } = enrolled.json.data;
+    const renew = () => c.call("POST", "/edge/client/v1/enroll/extend/router", { body, cert, key });
+
+    expect((await c.admin("PATCH", `/edge-routers/${id}`, { disabled: true })).status).toBe(200);
+    expect((await renew()).status).toBe(401);
+    expect((await c.admin("PATCH", `/edge-routers/${id}`, { disabled: false })).status).toBe(200);
+    c.clock.offsetMs = 366 * DAY;
+    try {
+      expect((await renew()).status).toBe(401);
+    } finally {
+      c.clock.offsetMs = 0;
+    }
+    expect((await renew()).status).toBe(200);
+  });
+});
+
+describe("an instance id of a service", () => {
+  it("belongs to one host, also when several ask for it at the same moment", async () => {
+    const serviceId = await c.make("services", { name: "instances", encryptionRequired: false });
+    const routerId = await c.make("edge-routers", { name: "instances" });
+    const outcomes = await Promise.all(
+      Array.from({ length: 8 }, (_, i) =>
+        c.fabricModel.createTerminator({
+          id: `instance-${i}`,
+          serviceId,
+          routerId,
+          binding: "edge",
+          address: `instance-${i}`,
+          instanceId: "primary",
+          cost: 0,
+          precedence: "default",
+          peerData: new Map(),
+          hostId: `host-${i}`,
+        }),
+      ),
+    );
+    expect(outcomes.filter(({ outcome }) => outcome === "created")).toHaveLength(1);
+    expect(outcomes.filter(({ outcome }) => outcome === "rejected")).toHaveLength(7);
+  });
+});
+
+const info = {
+  arch: "",
+  os: "linux",
+  osRelease: "",
+  osVersion: "",
+  hostname: "",
+  domain: "",
+  appId: "",
+  appVersion: "",
+  branch: "",
+  revision: "",
+  type: "router",
+  version: "",
+};

@@ -1,0 +1,196 @@
+import {
+  apiError,
+  type configCreate,
+  type configPatch,
+  type configTypeCreate,
+  type configTypePatch,
+  fieldError,
+  unhandledCause,
+} from "@sallyport/api";
+import { type Selectable, sql } from "kysely";
+import type { z } from "zod";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId } from "../../store/ids.ts";
+import type { ConfigTable, ConfigTypeTable } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { found, json, requireName } from "../entity.ts";
+import { translated } from "../store-errors.ts";
+import { SchemaCache } from "./json-schema.ts";
+
+export type ConfigTypeRow = Selectable<ConfigTypeTable>;
+export type ConfigRow = Selectable<ConfigTable>;
+
+type ConfigTypeChange = Omit<z.output<typeof configTypePatch>, "schema"> & {
+  readonly schema?: Record<string, unknown> | null | undefined;
+};
+
+/** Config types, and the configs that fulfil their schemas. */
+export class Configs {
+  readonly #ctx: ModelContext;
+  readonly #schemas = new SchemaCache();
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  async createType(type: z.output<typeof configTypeCreate>, id = randomEntityId()): Promise<string> {
+    this.#requireTypeName(type.name);
+    if (type.schema !== undefined) this.#schemas.requireSchema(type.schema);
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        await trx
+          .insertInto("config_type")
+          .values({ id, name: type.name, schema: json(type.schema) ?? null, tags: json(type.tags) })
+          .execute();
+        await appendChange(trx, { kind: "config_type", key: id, op: "create" });
+      }),
+    );
+    return id;
+  }
+
+  /** Applies the fields that are present; a schema of null is removed. */
+  async updateType(id: string, change: ConfigTypeChange): Promise<void> {
+    if (change.name !== undefined) this.#requireTypeName(change.name);
+    if (change.schema !== undefined && change.schema !== null) this.#schemas.requireSchema(change.schema);
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const { numUpdatedRows } = await trx
+          .updateTable("config_type")
+          .set({
+            name: change.name,
+            schema: change.schema === null ? null : json(change.schema),
+            tags: json(change.tags),
+            updated_at: this.#ctx.now(),
+          })
+          .where("id", "=", id)
+          .executeTakeFirst();
+        found(numUpdatedRows > 0n ? true : undefined, "config_type", id);
+        await appendChange(trx, { kind: "config_type", key: id, op: "update" });
+        if (change.name !== undefined) await this.#touchServices(trx, sql`c.config_type_id = ${id}`);
+      }),
+    );
+  }
+
+  /** PUT: as {@link updateType}, but a schema that is left out is removed. */
+  replaceType(id: string, type: z.output<typeof configTypeCreate>): Promise<void> {
+    return this.updateType(id, { ...type, schema: type.schema ?? null });
+  }
+
+  /** @throws ApiError 409 while configs of the type exist */
+  async deleteType(id: string): Promise<void> {
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const users = await trx.selectFrom("config").select("id").where("config_type_id", "=", id).limit(10).execute();
+        if (users.length > 0) {
+          const ids = users.map((user) => user.id).join(", ");
+          const cause = unhandledCause(`config type ${id} is used by the configs ${ids}: delete them first`);
+          throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
+        }
+        const { numDeletedRows } = await trx.deleteFrom("config_type").where("id", "=", id).executeTakeFirst();
+        found(numDeletedRows > 0n ? true : undefined, "config_type", id);
+        await appendChange(trx, { kind: "config_type", key: id, op: "delete" });
+      }),
+    );
+  }
+
+  async create(config: z.output<typeof configCreate>): Promise<string> {
+    requireName(config.name);
+    const id = randomEntityId();
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        await this.#check(trx, config.configTypeId, config.data);
+        await trx
+          .insertInto("config")
+          .values({
+            id,
+            name: config.name,
+            config_type_id: config.configTypeId,
+            data: json(config.data),
+            tags: json(config.tags),
+          })
+          .execute();
+        await appendChange(trx, { kind: "config", key: id, op: "create" });
+      }),
+    );
+    return id;
+  }
+
+  async update(id: string, change: z.output<typeof configPatch>): Promise<void> {
+    if (change.name !== undefined) requireName(change.name);
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const row = found(
+          await trx.selectFrom("config").selectAll().where("id", "=", id).forUpdate().executeTakeFirst(),
+          "config",
+          id,
+        );
+        if (change.data !== undefined) await this.#check(trx, row.config_type_id, change.data);
+        await trx
+          .updateTable("config")
+          .set({ name: change.name, data: json(change.data), tags: json(change.tags), updated_at: this.#ctx.now() })
+          .where("id", "=", id)
+          .execute();
+        await appendChange(trx, { kind: "config", key: id, op: "update" });
+        await this.#touchServices(trx, sql`c.id = ${id}`);
+      }),
+    );
+  }
+
+  /** Takes the config out of the services that list it; refused while it overrides one for an identity. */
+  async delete(id: string): Promise<void> {
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const users = await trx
+          .selectFrom("identity_service_config")
+          .select("identity_id")
+          .where("config_id", "=", id)
+          .limit(10)
+          .execute();
+        if (users.length > 0) {
+          const ids = users.map((user) => user.identity_id).join(", ");
+          const cause = unhandledCause(
+            `config ${id} is a service config of the identities ${ids}: remove it there first`,
+          );
+          throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
+        }
+        await this.#touchServices(trx, sql`c.id = ${id}`);
+        const { numDeletedRows } = await trx.deleteFrom("config").where("id", "=", id).executeTakeFirst();
+        found(numDeletedRows > 0n ? true : undefined, "config", id);
+        await appendChange(trx, { kind: "config", key: id, op: "delete" });
+      }),
+    );
+  }
+
+  /** @throws ApiError 404 */
+  async get(db: Db, id: string): Promise<ConfigRow> {
+    return found(await db.selectFrom("config").selectAll().where("id", "=", id).executeTakeFirst(), "config", id);
+  }
+
+  /** @throws ApiError 404 */
+  async getType(db: Db, id: string): Promise<ConfigTypeRow> {
+    const row = await db.selectFrom("config_type").selectAll().where("id", "=", id).executeTakeFirst();
+    return found(row, "config_type", id);
+  }
+
+  #requireTypeName(name: string): void {
+    requireName(name);
+    if (name === "all") throw fieldError("name", "all is a reserved name: it stands for every config type", name);
+  }
+
+  async #check(trx: Db, typeId: string, data: Record<string, unknown>): Promise<void> {
+    const type = await trx.selectFrom("config_type").select("schema").where("id", "=", typeId).executeTakeFirst();
+    if (type === undefined) throw fieldError("type", "invalid config type", typeId);
+    if (type.schema !== null) this.#schemas.check(type.schema, data);
+  }
+
+  /** A config shows in the services that use it: they count as changed, too. */
+  async #touchServices(trx: Db, condition: ReturnType<typeof sql>): Promise<void> {
+    await sql`
+      WITH used AS (
+        SELECT service_id FROM service_config sc JOIN config c ON c.id = sc.config_id WHERE ${condition}
+        UNION SELECT service_id FROM identity_service_config sc JOIN config c ON c.id = sc.config_id WHERE ${condition}),
+      touched AS (
+        UPDATE service SET updated_at = ${this.#ctx.now()} WHERE id IN (SELECT service_id FROM used) RETURNING id)
+      INSERT INTO change_log (kind, key, op) SELECT 'service', id, 'update' FROM touched`.execute(trx);
+  }
+}

@@ -1,0 +1,220 @@
+import { apiError, type edgeRouterCreate, type edgeRouterPatch, unhandledCause } from "@sallyport/api";
+import { type Selectable, sql } from "kysely";
+import type { z } from "zod";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId } from "../../store/ids.ts";
+import type { RouterTable } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { found, json, requireName } from "../entity.ts";
+import type { Enrollments } from "../identity/enrollments.ts";
+import type { Identities } from "../identity/identities.ts";
+import { roleAttributes } from "../policy/role-selector.ts";
+import { dropFromPolicies, removeTerminators } from "../session/session-removal.ts";
+import { translated } from "../store-errors.ts";
+
+export type RouterRow = Selectable<RouterTable>;
+export type NewEdgeRouter = z.output<typeof edgeRouterCreate>;
+export type EdgeRouterChange = z.output<typeof edgeRouterPatch>;
+
+/** Edge routers, and the transit routers that share their names and ids. */
+export class Routers {
+  readonly #ctx: ModelContext;
+  readonly #enrollments: Enrollments;
+  readonly #identities: Identities;
+
+  constructor(ctx: ModelContext, enrollments: Enrollments, identities: Identities) {
+    this.#ctx = ctx;
+    this.#enrollments = enrollments;
+    this.#identities = identities;
+  }
+
+  /** Makes a router and its enrollment; with the tunneler on, its identity and the policy that ties them, too. */
+  async create(router: NewEdgeRouter, kind: RouterRow["kind"] = "edge"): Promise<string> {
+    requireName(router.name);
+    const id = randomEntityId();
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        await trx
+          .insertInto("router")
+          .values({
+            id,
+            kind,
+            name: router.name,
+            attrs: roleAttributes(router.roleAttributes),
+            cost: router.cost,
+            no_traversal: router.noTraversal,
+            disabled: router.disabled,
+            is_tunneler_enabled: router.isTunnelerEnabled,
+            app_data: json(router.appData),
+            ctrl_chan_listeners: json(router.ctrlChanListeners),
+            tags: json(router.tags),
+          })
+          .execute();
+        await this.#enrollments.insert(trx, { method: kind === "edge" ? "erott" : "trott", routerId: id });
+        if (router.isTunnelerEnabled) await this.#addTunneler(trx, id, router.name);
+        await appendChange(trx, { kind: "router", key: id, op: "create" });
+      }),
+    );
+    return id;
+  }
+
+  /** Applies the fields that are present. */
+  async update(id: string, change: EdgeRouterChange, kind: RouterRow["kind"] = "edge"): Promise<void> {
+    if (change.name !== undefined) requireName(change.name);
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const before = await this.#locked(trx, id, kind);
+        await trx
+          .updateTable("router")
+          .set({
+            name: change.name,
+            attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
+            cost: change.cost,
+            no_traversal: change.noTraversal,
+            disabled: change.disabled,
+            is_tunneler_enabled: change.isTunnelerEnabled,
+            app_data: json(change.appData),
+            ctrl_chan_listeners: json(change.ctrlChanListeners),
+            tags: json(change.tags),
+            updated_at: this.#ctx.now(),
+          })
+          .where("id", "=", id)
+          .execute();
+        const tunneler = change.isTunnelerEnabled ?? before.is_tunneler_enabled;
+        if (tunneler && !before.is_tunneler_enabled) await this.#addTunneler(trx, id, change.name ?? before.name);
+        if (!tunneler && before.is_tunneler_enabled) await this.#removeTunneler(trx, id);
+        if (tunneler && before.is_tunneler_enabled && change.name !== undefined && change.name !== before.name) {
+          await trx.updateTable("identity").set({ name: change.name }).where("id", "=", id).execute();
+          await appendChange(trx, { kind: "identity", key: id, op: "update" });
+        }
+        await this.#logUpdate(trx, before);
+      }),
+    );
+  }
+
+  /** Removes the router with its terminators, enrollments, selectors and tunneler. */
+  async delete(id: string, kind?: RouterRow["kind"]): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#locked(trx, id, kind);
+      await removeTerminators(trx, sql`t.router_id = ${id}`);
+      if (row.is_tunneler_enabled) await this.#removeTunneler(trx, id);
+      await this.#enrollments.withdraw(trx, id);
+      await dropFromPolicies(trx, "router", id);
+      await trx.deleteFrom("router").where("id", "=", id).execute();
+      await appendChange(trx, { kind: "router", key: id, op: "delete", before: { attrs: row.attrs } });
+    });
+  }
+
+  /** Withdraws the router's certificate and invites it anew; the change closes its live channel. */
+  async reEnroll(id: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const before = await this.#locked(trx, id);
+      await this.#enrollments.withdraw(trx, id);
+      await trx
+        .updateTable("router")
+        .set({
+          is_verified: false,
+          fingerprint: null,
+          cert_pem: null,
+          unverified_fingerprint: null,
+          unverified_cert_pem: null,
+          updated_at: this.#ctx.now(),
+        })
+        .where("id", "=", id)
+        .execute();
+      await this.#enrollments.insert(trx, { method: before.kind === "edge" ? "erott" : "trott", routerId: id });
+      await this.#logUpdate(trx, before);
+    });
+  }
+
+  /** Makes a newly issued certificate the router's, in a transaction. */
+  async setCertificate(trx: Db, id: string, certificate: { pem: string; fingerprint: string }): Promise<void> {
+    const before = await this.#locked(trx, id);
+    await trx
+      .updateTable("router")
+      .set({
+        is_verified: true,
+        cert_pem: certificate.pem,
+        fingerprint: certificate.fingerprint,
+        unverified_cert_pem: null,
+        unverified_fingerprint: null,
+        updated_at: this.#ctx.now(),
+      })
+      .where("id", "=", id)
+      .execute();
+    await this.#logUpdate(trx, before);
+  }
+
+  /** Keeps a renewed certificate until the router confirms it; the present one stays valid. */
+  async setUnverifiedCertificate(
+    trx: Db,
+    id: string,
+    certificate: { pem: string; fingerprint: string },
+  ): Promise<void> {
+    await trx
+      .updateTable("router")
+      .set({ unverified_cert_pem: certificate.pem, unverified_fingerprint: certificate.fingerprint })
+      .where("id", "=", id)
+      .execute();
+    await appendChange(trx, { kind: "router", key: id, op: "update" });
+  }
+
+  /** By its certificate, or by a renewed one that it has not confirmed yet; edge routers first. */
+  async findByFingerprint(db: Db, fingerprint: string): Promise<RouterRow | undefined> {
+    return db
+      .selectFrom("router")
+      .selectAll()
+      .where((eb) => eb.or([eb("fingerprint", "=", fingerprint), eb("unverified_fingerprint", "=", fingerprint)]))
+      .orderBy("kind")
+      .executeTakeFirst();
+  }
+
+  async find(db: Db, id: string): Promise<RouterRow | undefined> {
+    return db.selectFrom("router").selectAll().where("id", "=", id).executeTakeFirst();
+  }
+
+  /** @throws ApiError 404, also when the router is of the other kind */
+  async get(db: Db, id: string, kind?: RouterRow["kind"]): Promise<RouterRow> {
+    const row = await this.find(db, id);
+    return found(kind !== undefined && row?.kind !== kind ? undefined : row, "router", id);
+  }
+
+  async #addTunneler(trx: Db, id: string, name: string): Promise<void> {
+    await trx.insertInto("identity").values({ id, name, type_id: "Router" }).execute();
+    await trx
+      .insertInto("edge_router_policy")
+      .values({ id, name: `edge-router-${id}-system`, semantic: "AnyOf", is_system: true })
+      .execute();
+    await trx
+      .insertInto("edge_router_policy_ref")
+      .values([
+        { policy_id: id, side: "identity", entity_id: id },
+        { policy_id: id, side: "router", entity_id: id },
+      ])
+      .execute();
+    await appendChange(
+      trx,
+      { kind: "identity", key: id, op: "create" },
+      { kind: "edge_router_policy", key: id, op: "create" },
+    );
+  }
+
+  async #removeTunneler(trx: Db, id: string): Promise<void> {
+    await trx.deleteFrom("edge_router_policy").where("id", "=", id).execute();
+    await appendChange(trx, { kind: "edge_router_policy", key: id, op: "delete" });
+    const identity = await this.#identities.find(trx, id);
+    if (identity !== undefined) await this.#identities.remove(trx, identity);
+  }
+
+  async #locked(trx: Db, id: string, kind?: RouterRow["kind"]): Promise<RouterRow> {
+    const row = await trx.selectFrom("router").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+    if (kind === "edge" && row?.kind === "transit") {
+      throw apiError("CAN_NOT_UPDATE_ROUTER", unhandledCause(`router ${id} is not an edge router`));
+    }
+    return found(row, "router", id);
+  }
+
+  async #logUpdate(trx: Db, before: RouterRow): Promise<void> {
+    await appendChange(trx, { kind: "router", key: before.id, op: "update", before: { attrs: before.attrs } });
+  }
+}

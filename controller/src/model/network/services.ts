@@ -1,0 +1,138 @@
+import { fieldError, notFound, type serviceCreate, type servicePatch } from "@sallyport/api";
+import { type Selectable, sql } from "kysely";
+import type { z } from "zod";
+import { isTerminatorStrategy } from "../../fabric/ports.ts";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId } from "../../store/ids.ts";
+import type { ServiceTable } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { found, json, requireName } from "../entity.ts";
+import { roleAttributes } from "../policy/role-selector.ts";
+import { dropFromPolicies, endSessions, removeTerminators } from "../session/session-removal.ts";
+import { translated } from "../store-errors.ts";
+
+export type ServiceRow = Selectable<ServiceTable>;
+export type NewService = z.output<typeof serviceCreate>;
+export type ServiceChange = z.output<typeof servicePatch>;
+
+/** What identities dial and bind. */
+export class Services {
+  readonly #ctx: ModelContext;
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  async create(service: NewService): Promise<string> {
+    requireName(service.name);
+    const id = randomEntityId();
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        await trx
+          .insertInto("service")
+          .values({
+            id,
+            name: service.name,
+            attrs: roleAttributes(service.roleAttributes),
+            encryption_required: service.encryptionRequired,
+            terminator_strategy: strategy(service.terminatorStrategy),
+            max_idle_time_millis: service.maxIdleTimeMillis,
+            tags: json(service.tags),
+          })
+          .execute();
+        await this.#setConfigs(trx, id, service.configs);
+        await appendChange(trx, { kind: "service", key: id, op: "create" });
+      }),
+    );
+    return id;
+  }
+
+  /** Applies the fields that are present; `encryptionRequired` is fixed at creation and not looked at. */
+  async update(id: string, change: ServiceChange): Promise<void> {
+    if (change.name !== undefined) requireName(change.name);
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const before = await this.#locked(trx, id);
+        await trx
+          .updateTable("service")
+          .set({
+            name: change.name,
+            attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
+            terminator_strategy:
+              change.terminatorStrategy === undefined ? undefined : strategy(change.terminatorStrategy),
+            max_idle_time_millis: change.maxIdleTimeMillis,
+            tags: json(change.tags),
+            updated_at: this.#ctx.now(),
+          })
+          .where("id", "=", id)
+          .execute();
+        if (change.configs !== undefined) await this.#setConfigs(trx, id, change.configs);
+        await appendChange(trx, { kind: "service", key: id, op: "update", before: { attrs: before.attrs } });
+      }),
+    );
+  }
+
+  /** Removes the service with its terminators, sessions and selectors. */
+  async delete(id: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#locked(trx, id);
+      await removeTerminators(trx, sql`t.service_id = ${id}`);
+      await endSessions(trx, sql`s.service_id = ${id}`);
+      await dropFromPolicies(trx, "service", id);
+      await trx.deleteFrom("service").where("id", "=", id).execute();
+      await appendChange(trx, { kind: "service", key: id, op: "delete", before: { attrs: row.attrs } });
+    });
+  }
+
+  async find(db: Db, id: string): Promise<ServiceRow | undefined> {
+    return db.selectFrom("service").selectAll().where("id", "=", id).executeTakeFirst();
+  }
+
+  async findByIdOrName(db: Db, idOrName: string): Promise<ServiceRow | undefined> {
+    return db
+      .selectFrom("service")
+      .selectAll()
+      .where((eb) => eb.or([eb("id", "=", idOrName), eb("name", "=", idOrName)]))
+      .orderBy((eb) => eb("id", "=", idOrName), "desc")
+      .executeTakeFirst();
+  }
+
+  /** @throws ApiError 404 */
+  async get(db: Db, id: string): Promise<ServiceRow> {
+    return found(await this.find(db, id), "service", id);
+  }
+
+  async #setConfigs(trx: Db, id: string, configIds: readonly string[]): Promise<void> {
+    await trx.deleteFrom("service_config").where("service_id", "=", id).execute();
+    const wanted = [...new Set(configIds)];
+    if (wanted.length === 0) return;
+    const rows = await trx.selectFrom("config").select(["id", "config_type_id"]).where("id", "in", wanted).execute();
+    const typeOf = new Map(rows.map((row) => [row.id, row.config_type_id]));
+    const taken = new Map<string, string>();
+    for (const configId of wanted) {
+      const type = typeOf.get(configId);
+      if (type === undefined) throw notFound("config", configId);
+      const other = taken.get(type);
+      if (other !== undefined) {
+        const reason = `duplicate configs named of type ${type}: a service may have one config per type, found ${other} and ${configId}`;
+        throw fieldError("configs", reason, configIds);
+      }
+      taken.set(type, configId);
+    }
+    await trx
+      .insertInto("service_config")
+      .values([...taken].map(([config_type_id, config_id]) => ({ service_id: id, config_type_id, config_id })))
+      .execute();
+  }
+
+  async #locked(trx: Db, id: string): Promise<ServiceRow> {
+    const row = await trx.selectFrom("service").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+    return found(row, "service", id);
+  }
+}
+
+function strategy(name: string): string {
+  if (name === "") return "smartrouting";
+  if (!isTerminatorStrategy(name)) throw notFound("terminatorStrategy", name, "name");
+  return name;
+}

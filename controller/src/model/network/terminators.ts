@@ -1,0 +1,106 @@
+import { fieldError, notFound, type terminatorCreate, type terminatorPatch } from "@sallyport/api";
+import { type Selectable, sql } from "kysely";
+import type { z } from "zod";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId } from "../../store/ids.ts";
+import type { TerminatorTable } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { found, json } from "../entity.ts";
+import { removeTerminators } from "../session/session-removal.ts";
+import { translated } from "../store-errors.ts";
+
+export type TerminatorRow = Selectable<TerminatorTable>;
+
+/** Where a service ends: a router, and an address that it dials. */
+export class Terminators {
+  readonly #ctx: ModelContext;
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  /** Made by an administrator. */
+  async create(terminator: z.output<typeof terminatorCreate>): Promise<string> {
+    const id = randomEntityId();
+    if (terminator.address === "") throw fieldError("address", "address is required", "");
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        await this.#requireEnds(trx, terminator.service, terminator.router);
+        await trx
+          .insertInto("terminator")
+          .values({
+            id,
+            service_id: terminator.service,
+            router_id: terminator.router,
+            binding: bindingOf(terminator.binding, terminator.address),
+            address: terminator.address,
+            instance_id: terminator.identity,
+            instance_secret:
+              terminator.identitySecret === undefined ? null : Buffer.from(terminator.identitySecret, "base64"),
+            cost: terminator.cost,
+            precedence: terminator.precedence,
+            tags: json(terminator.tags),
+          })
+          .execute();
+        const before = { routerId: terminator.router, serviceId: terminator.service };
+        await appendChange(trx, { kind: "terminator", key: id, op: "create", before });
+      }),
+    );
+    return id;
+  }
+
+  /** Applies the fields that are present; the service is fixed at creation. */
+  async update(id: string, change: z.output<typeof terminatorPatch>): Promise<void> {
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const row = await trx.selectFrom("terminator").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+        const before = found(row, "terminator", id);
+        if (change.router !== undefined) await this.#requireEnds(trx, before.service_id, change.router);
+        await trx
+          .updateTable("terminator")
+          .set({
+            router_id: change.router,
+            binding: change.binding,
+            address: change.address,
+            cost: change.cost,
+            precedence: change.precedence,
+            tags: json(change.tags),
+            updated_at: this.#ctx.now(),
+          })
+          .where("id", "=", id)
+          .execute();
+        const ends = { routerId: change.router ?? before.router_id, serviceId: before.service_id };
+        await appendChange(trx, { kind: "terminator", key: id, op: "update", before: ends });
+      }),
+    );
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const gone = await removeTerminators(trx, sql`t.id = ${id}`);
+      found(gone[0], "terminator", id);
+    });
+  }
+
+  async find(db: Db, id: string): Promise<TerminatorRow | undefined> {
+    return db.selectFrom("terminator").selectAll().where("id", "=", id).executeTakeFirst();
+  }
+
+  /** @throws ApiError 404 */
+  async get(db: Db, id: string): Promise<TerminatorRow> {
+    return found(await this.find(db, id), "terminator", id);
+  }
+
+  async #requireEnds(trx: Db, serviceId: string, routerId: string): Promise<void> {
+    const service = await trx.selectFrom("service").select("id").where("id", "=", serviceId).executeTakeFirst();
+    if (service === undefined) throw notFound("service", serviceId);
+    const router = await trx.selectFrom("router").select("id").where("id", "=", routerId).executeTakeFirst();
+    if (router === undefined) throw notFound("router", routerId);
+  }
+}
+
+/** A missing binding follows from the address: `udp:…` is served by `udp`, everything else by `transport`. */
+function bindingOf(binding: string, address: string): string {
+  if (binding !== "") return binding;
+  return address.startsWith("udp:") ? "udp" : "transport";
+}

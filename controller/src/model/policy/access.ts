@@ -1,0 +1,136 @@
+/**
+ * Who may do what, asked of the store: the policies that select an entity, and what those select on their other side.
+ * One snapshot answers each question, so a decision made with these inside a transaction is consistent with its writes.
+ * Source: docs/protocol/policy.md.
+ */
+import { type RawBuilder, type SqlBool, sql } from "kysely";
+import { type Attributed, matches, type RoleSelector } from "../../policy/selector.ts";
+import type { DialBind, Semantic } from "../../store/schema.ts";
+import type { Db } from "../context.ts";
+import { selectedBy, selects } from "./role-selector.ts";
+
+/** A service policy of an identity, reduced to its service side. */
+export interface Grant {
+  readonly type: DialBind;
+  readonly semantic: Semantic;
+  readonly services: RoleSelector;
+}
+
+interface SideRow {
+  type: DialBind;
+  semantic: Semantic;
+  all: boolean;
+  attrs: string[];
+  ids: string[];
+}
+
+/** The service policies that select an identity. */
+export async function grantsOf(db: Db, identity: Attributed): Promise<Grant[]> {
+  const { rows } = await sql<SideRow>`
+    SELECT p.type, p.semantic, p.service_all AS "all", p.service_attrs AS attrs,
+      ${refIds("service_policy", "service")} AS ids
+    FROM service_policy p WHERE ${selects("service_policy", "identity", identity, "p")}`.execute(db);
+  return rows.map((row) => ({
+    type: row.type,
+    semantic: row.semantic,
+    services: { all: row.all, attrs: row.attrs, ids: row.ids },
+  }));
+}
+
+/** The condition "the service in `alias` is granted by one of these", with as few array operators as possible. */
+export function grantedServices(grants: readonly Grant[], alias: string): RawBuilder<SqlBool> {
+  return union(
+    grants.map(({ services, semantic }) => ({ selector: services, semantic })),
+    alias,
+  );
+}
+
+/** What grants allow on one service: `Bind` before `Dial`, as the API lists permissions. */
+export function permissionsOn(grants: readonly Grant[], service: Attributed): DialBind[] {
+  const types = new Set(grants.filter((g) => matches(g.services, g.semantic, service)).map((g) => g.type));
+  return (["Bind", "Dial"] as const).filter((type) => types.has(type));
+}
+
+/** Does any service policy of this type link the two? Inside a transaction that policy can neither change nor go before its end. */
+export async function hasGrant(db: Db, identity: Attributed, service: Attributed, type: DialBind): Promise<boolean> {
+  const { rows } = await sql`
+    SELECT 1 FROM service_policy p WHERE p.type = ${type}
+      AND ${selects("service_policy", "identity", identity, "p")}
+      AND ${selects("service_policy", "service", service, "p")} LIMIT 1 FOR KEY SHARE OF p`.execute(db);
+  return rows.length > 0;
+}
+
+/** The condition "the router in `alias` may be used by this identity". */
+export async function routersOfIdentity(db: Db, identity: Attributed, alias: string): Promise<RawBuilder<SqlBool>> {
+  return routerSide(db, "edge_router_policy", "identity", identity, alias);
+}
+
+/** The condition "the router in `alias` may carry this service". */
+export async function routersOfService(db: Db, service: Attributed, alias: string): Promise<RawBuilder<SqlBool>> {
+  return routerSide(db, "service_edge_router_policy", "service", service, alias);
+}
+
+/** May identity and service both use the router? */
+export async function mayUseRouter(
+  db: Db,
+  identity: Attributed,
+  service: Attributed,
+  router: Attributed,
+): Promise<boolean> {
+  const { rows } = await sql<{ allowed: boolean }>`SELECT (
+      EXISTS (SELECT 1 FROM edge_router_policy p WHERE ${selects("edge_router_policy", "identity", identity, "p")}
+        AND ${selects("edge_router_policy", "router", router, "p")})
+      AND EXISTS (SELECT 1 FROM service_edge_router_policy p
+        WHERE ${selects("service_edge_router_policy", "service", service, "p")}
+        AND ${selects("service_edge_router_policy", "router", router, "p")})) AS allowed`.execute(db);
+  return rows[0]?.allowed ?? false;
+}
+
+/** A policy's selector on one side. */
+export interface Selection {
+  readonly selector: RoleSelector;
+  readonly semantic: Semantic;
+}
+
+/** The condition "selected by one of these" for the rows of `alias`. */
+export function union(selections: readonly Selection[], alias: string): RawBuilder<SqlBool> {
+  if (selections.some(({ selector }) => selector.all)) return sql<SqlBool>`true`;
+  const single = (s: Selection) => s.semantic === "AnyOf" || s.selector.attrs.length <= 1;
+  const anyOf: Selection = {
+    semantic: "AnyOf",
+    selector: {
+      all: false,
+      attrs: distinct(selections.filter(single).flatMap((s) => s.selector.attrs)),
+      ids: distinct(selections.flatMap((s) => s.selector.ids)),
+    },
+  };
+  const allOf = selections.filter((s) => !single(s)).map((s) => ({ ...s, selector: { ...s.selector, ids: [] } }));
+  const parts = [anyOf, ...allOf].map((s) => selectedBy(s.selector, s.semantic, alias));
+  return sql<SqlBool>`(${sql.join(parts, sql` OR `)})`;
+}
+
+async function routerSide(
+  db: Db,
+  policyTable: "edge_router_policy" | "service_edge_router_policy",
+  side: string,
+  entity: Attributed,
+  alias: string,
+): Promise<RawBuilder<SqlBool>> {
+  const { rows } = await sql<Omit<SideRow, "type">>`
+    SELECT p.semantic, p.router_all AS "all", p.router_attrs AS attrs, ${refIds(policyTable, "router")} AS ids
+    FROM ${sql.table(policyTable)} p WHERE ${selects(policyTable, side, entity, "p")}`.execute(db);
+  return union(
+    rows.map((row) => ({ semantic: row.semantic, selector: row })),
+    alias,
+  );
+}
+
+/** The ids of a policy's `@id` selectors on one side, as an array; the policy is `p`. */
+export function refIds(policyTable: string, side: string): RawBuilder<string[]> {
+  return sql<string[]>`ARRAY(SELECT r.entity_id FROM ${sql.table(`${policyTable}_ref`)} r
+    WHERE r.policy_id = p.id AND r.side = ${side} ORDER BY r.entity_id)`;
+}
+
+function distinct(values: readonly string[]): string[] {
+  return [...new Set(values)];
+}

@@ -1,0 +1,248 @@
+import { sql } from "kysely";
+import { PolicyIndex, type PolicyRows, type ServicePolicy } from "../../policy/policy-index.ts";
+import type { RouterPolicy } from "../../policy/router-access.ts";
+import type { Attributed, RoleSelector, Semantic } from "../../policy/selector.ts";
+import { ServiceUpdates, type Stamp } from "../../policy/service-updates.ts";
+import type { ChangeRow } from "../../store/change-log.ts";
+import type { ChangeKind, PolicyBefore } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import type { Grant } from "./access.ts";
+import {
+  EDGE_ROUTER_POLICY,
+  Policies,
+  type PolicyKind,
+  type PolicyRecord,
+  SERVICE_EDGE_ROUTER_POLICY,
+  SERVICE_POLICY,
+  selectorOf,
+} from "./policies.ts";
+
+/**
+ * The policies and the service side of the store in memory, kept by the change log. Every question waits until all that was committed
+ * before it is in, so the index is never behind what the caller may have seen (docs/protocol/policy.md "Where it is evaluated").
+ */
+export class PolicyMirror {
+  readonly #ctx: ModelContext;
+  #updates = new ServiceUpdates();
+  #startedAt: Date;
+  #index = new PolicyIndex();
+  #loaded: Promise<void> | undefined;
+  #unsubscribe: (() => void) | undefined;
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+    this.#startedAt = ctx.now();
+  }
+
+  /** The index with every change that was committed before the call. Do not keep it across a wait. */
+  async current(): Promise<PolicyIndex> {
+    await this.#start();
+    await this.#ctx.store.changes.caughtUp();
+    return this.#index;
+  }
+
+  /** The service policies of an identity, by what they grant. */
+  async grantsOf(identity: Attributed): Promise<Grant[]> {
+    const index = await this.current();
+    return index.policiesOf(identity).map((policy) => ({
+      type: policy.type,
+      semantic: policy.semantic,
+      services: policy.services,
+    }));
+  }
+
+  /** When the identity's services last changed; until something has, the later of our start and `since`. */
+  async lastChange(identity: Attributed, since: Date): Promise<Date> {
+    const index = await this.current();
+    this.#updates.advance(this.#ctx.store.changes.position);
+    const policyIds = index.policiesOf(identity).map((policy) => policy.id);
+    return this.#updates.lastChange(identity, policyIds, since > this.#startedAt ? since : this.#startedAt);
+  }
+
+  /** Ends the subscription; a later question starts anew. */
+  close(): void {
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+    this.#loaded = undefined;
+  }
+
+  async #start(): Promise<void> {
+    this.#unsubscribe ??= this.#ctx.store.changes.subscribe({
+      name: "policy",
+      onChanges: async (rows, snapshot) => {
+        await this.#loaded;
+        await this.#apply(rows);
+        this.#updates.advance(snapshot);
+      },
+      onReset: async () => {
+        await this.#loaded;
+        // What was missed may concern anybody: everybody looks once.
+        this.#startedAt = this.#ctx.now();
+        this.#updates = new ServiceUpdates();
+        await this.#load();
+      },
+    });
+    this.#loaded ??= this.#load();
+    try {
+      await this.#loaded;
+    } catch (error) {
+      this.#loaded = undefined;
+      throw error;
+    }
+  }
+
+  async #load(): Promise<void> {
+    const rows = await this.#ctx.store.db
+      .transaction()
+      .setIsolationLevel("repeatable read")
+      .execute((trx) => loadRows(this.#ctx, trx));
+    this.#index = PolicyIndex.build(rows);
+  }
+
+  async #apply(rows: readonly ChangeRow[]): Promise<void> {
+    const { db } = this.#ctx.store;
+    const byKind = Map.groupBy(rows, (row) => row.kind as ChangeKind);
+    const keys = (kind: ChangeKind) => [...new Set((byKind.get(kind) ?? []).map((row) => row.key))];
+    const stampOf = (kind: ChangeKind, key: string): Stamp => {
+      const row = (byKind.get(kind) ?? []).findLast((each) => each.key === key);
+      return { xid: BigInt(row?.xid ?? 0), at: row?.at ?? this.#ctx.now() };
+    };
+
+    const withCheck = (id: string) => this.#index.policiesWithPostureCheck(id);
+    const askedBefore = new Map(keys("posture_check").map((id) => [id, withCheck(id)]));
+    // Entities first: a policy that names one made in the same transaction finds it.
+    for (const kind of ["router", "posture_check"] as const) {
+      replace(keys(kind), await attributed(db, kind, keys(kind)), {
+        put: (entity) => (kind === "router" ? this.#index.putRouter(entity) : this.#index.putPostureCheck(entity)),
+        remove: (id) => (kind === "router" ? this.#index.removeRouter(id) : this.#index.removePostureCheck(id)),
+      });
+    }
+    for (const id of keys("posture_check")) {
+      const concerned = new Set([...(askedBefore.get(id) ?? []), ...withCheck(id)]);
+      this.#updates.serviceChanged(concerned, stampOf("posture_check", id));
+    }
+    const services = await attributed(db, "service", keys("service"));
+    const policyIds = (id: string) => this.#index.policiesOfService(id).map((policy) => policy.id);
+    const selectedBefore = new Map(keys("service").map((id) => [id, policyIds(id)]));
+    replace(keys("service"), services, {
+      put: (service) => this.#index.putService(service),
+      remove: (id) => this.#index.removeService(id),
+    });
+    for (const id of keys("service")) {
+      const concerned = new Set([...(selectedBefore.get(id) ?? []), ...policyIds(id)]);
+      this.#updates.serviceChanged(concerned, stampOf("service", id));
+    }
+
+    for (const id of keys("service_policy")) {
+      const old = this.#index.servicePolicy(id);
+      const [record] = await policiesOf(this.#ctx, SERVICE_POLICY, db, [id]);
+      const now = record === undefined ? undefined : servicePolicy(record);
+      if (now === undefined) {
+        this.#index.removeServicePolicy(id);
+        this.#updates.forgetPolicy(id);
+      } else this.#index.putServicePolicy(now);
+      const selectors: { selector: RoleSelector; semantic: Semantic }[] = [old, now].flatMap((each) =>
+        each === undefined ? [] : [{ selector: each.identities, semantic: each.semantic }],
+      );
+      // States between two of ours, when it changed more than once.
+      for (const { key, before } of byKind.get("service_policy") ?? []) {
+        const between = key === id ? (before as PolicyBefore | null) : null;
+        const selector = between?.sides.identity;
+        if (between && selector) selectors.push({ selector, semantic: between.semantic });
+      }
+      this.#updates.policyChanged(selectors, stampOf("service_policy", id));
+    }
+    replace(
+      keys("edge_router_policy"),
+      (await policiesOf(this.#ctx, EDGE_ROUTER_POLICY, db, keys("edge_router_policy"))).map((record) =>
+        routerPolicy(record, "identity"),
+      ),
+      {
+        put: (policy) => this.#index.putEdgeRouterPolicy(policy),
+        remove: (id) => this.#index.removeEdgeRouterPolicy(id),
+      },
+    );
+    replace(
+      keys("service_edge_router_policy"),
+      (await policiesOf(this.#ctx, SERVICE_EDGE_ROUTER_POLICY, db, keys("service_edge_router_policy"))).map((record) =>
+        routerPolicy(record, "service"),
+      ),
+      {
+        put: (policy) => this.#index.putServiceEdgeRouterPolicy(policy),
+        remove: (id) => this.#index.removeServiceEdgeRouterPolicy(id),
+      },
+    );
+    for (const kind of ["identity", "identity_service_config"] as const) {
+      for (const id of keys(kind)) this.#updates.identityChanged(id, stampOf(kind, id));
+    }
+  }
+}
+
+/** Puts what is there and removes what is not, of the entities that changed. */
+function replace<T extends { readonly id: string }>(
+  keys: readonly string[],
+  present: readonly T[],
+  into: { put(entity: T): void; remove(id: string): void },
+): void {
+  const ids = new Set(present.map((entity) => entity.id));
+  for (const entity of present) into.put(entity);
+  for (const key of keys) if (!ids.has(key)) into.remove(key);
+}
+
+async function loadRows(ctx: ModelContext, db: Db): Promise<PolicyRows> {
+  const all = async (kind: PolicyKind) => {
+    const ids = await sql<{ id: string }>`SELECT id FROM ${sql.table(kind.table)}`.execute(db);
+    return policiesOf(
+      ctx,
+      kind,
+      db,
+      ids.rows.map((row) => row.id),
+    );
+  };
+  return {
+    services: await attributed(db, "service"),
+    routers: await attributed(db, "router"),
+    postureChecks: await attributed(db, "posture_check"),
+    servicePolicies: (await all(SERVICE_POLICY)).map(servicePolicy),
+    edgeRouterPolicies: (await all(EDGE_ROUTER_POLICY)).map((record) => routerPolicy(record, "identity")),
+    serviceEdgeRouterPolicies: (await all(SERVICE_EDGE_ROUTER_POLICY)).map((record) => routerPolicy(record, "service")),
+  };
+}
+
+/** Rows of one kind, all or those with the ids. Only enabled edge routers are offered to anybody. */
+async function attributed(
+  db: Db,
+  table: "service" | "router" | "posture_check",
+  ids?: readonly string[],
+): Promise<Attributed[]> {
+  if (ids?.length === 0) return [];
+  const usable = table === "router" ? sql`kind = 'edge' AND NOT disabled` : sql`true`;
+  const wanted = ids === undefined ? sql`true` : sql`id = ANY (${ids}::text[])`;
+  const { rows } = await sql<Attributed>`
+    SELECT id, attrs FROM ${sql.table(table)} WHERE ${usable} AND ${wanted}`.execute(db);
+  return rows;
+}
+
+function policiesOf(ctx: ModelContext, kind: PolicyKind, db: Db, ids: readonly string[]): Promise<PolicyRecord[]> {
+  return new Policies(ctx, kind).byIds(db, ids);
+}
+
+function servicePolicy(record: PolicyRecord): ServicePolicy {
+  return {
+    id: record.id,
+    semantic: record.semantic,
+    type: record.type ?? "Dial",
+    identities: selectorOf(record, "identity"),
+    services: selectorOf(record, "service"),
+    postureChecks: selectorOf(record, "posture_check"),
+  };
+}
+
+function routerPolicy(record: PolicyRecord, from: "identity" | "service"): RouterPolicy {
+  return {
+    id: record.id,
+    semantic: record.semantic,
+    from: selectorOf(record, from),
+    routers: selectorOf(record, "router"),
+  };
+}

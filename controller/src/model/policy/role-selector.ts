@@ -1,0 +1,141 @@
+/**
+ * Role attributes of entities and role selectors of policies (docs/protocol/policy.md).
+ *
+ * A selector list holds `#attribute` and `@id` entries, or `#all` alone. It is stored taken apart: a flag, the attributes
+ * and the ids.
+ */
+import { fieldError } from "@sallyport/api";
+import { type RawBuilder, type SqlBool, sql } from "kysely";
+import type { RoleSelector } from "../../policy/selector.ts";
+import type { Semantic } from "../../store/schema.ts";
+
+export const NOTHING: RoleSelector = { all: false, attrs: [], ids: [] };
+
+/**
+ * Checks and orders the role attributes of an entity.
+ * @throws ApiError 400 on field `roleAttributes` when one begins with `#` or `@`
+ */
+export function roleAttributes(values: readonly string[] | null | undefined): string[] {
+  const attributes = values ?? [];
+  for (const attribute of attributes) {
+    const prefix = attribute.charAt(0);
+    if (prefix === "#" || prefix === "@") {
+      throw fieldError("roleAttributes", `role attributes may not be prefixed with ${prefix}`, attribute);
+    }
+  }
+  return sortedSet(attributes);
+}
+
+/**
+ * Takes a selector list apart. What follows an `@` may still be an id or a name: see {@link resolveSelector}.
+ * @throws ApiError 400 on `field` for an entry without prefix, or for `#all` beside others
+ */
+export function parseRoles(field: string, roles: readonly string[] | null | undefined): RoleSelector {
+  const list = roles ?? [];
+  if (list.includes("#all")) {
+    if (list.length > 1) throw fieldError(field, "if using #all, it should be the only role specified", list);
+    return { all: true, attrs: [], ids: [] };
+  }
+  const attrs: string[] = [];
+  const ids: string[] = [];
+  for (const role of list) {
+    if (role.startsWith("#")) attrs.push(role.slice(1));
+    else if (role.startsWith("@")) ids.push(role.slice(1));
+    else {
+      throw fieldError(
+        field,
+        "role entries must prefixed with # (to indicate role attributes) or @ (to indicate a name or id)",
+        role,
+      );
+    }
+  }
+  return { all: false, attrs: sortedSet(attrs), ids: sortedSet(ids) };
+}
+
+/** An entity as far as selectors name it. */
+export interface NamedEntity {
+  readonly id: string;
+  readonly name: string;
+}
+
+/**
+ * Replaces names behind `@` by ids; an id wins over another entity's equal name.
+ * @param found every entity whose id or name is among `selector.ids`
+ * @throws ApiError 400 on `field` when one is neither an id nor a name
+ */
+export function resolveSelector(
+  field: string,
+  entityType: string,
+  selector: RoleSelector,
+  found: readonly NamedEntity[],
+): RoleSelector {
+  const ids = new Set(found.map((entity) => entity.id));
+  const idOfName = new Map(found.map((entity) => [entity.name, entity.id]));
+  const missing: string[] = [];
+  const resolved = selector.ids.map((text) => {
+    const id = ids.has(text) ? text : idOfName.get(text);
+    if (id === undefined) missing.push(text);
+    return id ?? text;
+  });
+  if (missing.length > 0) {
+    throw fieldError(field, `no ${entityType} found with the given ids`, missing.map((id) => `@${id}`).join(", "));
+  }
+  return { ...selector, ids: sortedSet(resolved) };
+}
+
+/** The list as the API shows it: sorted, so `#` entries come before `@` ones. */
+export function formatRoles(selector: RoleSelector): string[] {
+  if (selector.all) return ["#all"];
+  return [...selector.attrs.map((attr) => `#${attr}`), ...selector.ids.map((id) => `@${id}`)];
+}
+
+/** The list with names for ids; an id without a known name is shown as it is. */
+export function displayRoles(
+  selector: RoleSelector,
+  names: ReadonlyMap<string, string>,
+): { role: string; name: string }[] {
+  return formatRoles(selector).map((role) => {
+    const name = role.startsWith("@") ? names.get(role.slice(1)) : undefined;
+    return { role, name: name === undefined ? role : `@${name}` };
+  });
+}
+
+/** The condition "this row is selected", for a table with the columns `id` and `attrs`. */
+export function selectedBy(selector: RoleSelector, semantic: Semantic, alias: string): RawBuilder<SqlBool> {
+  if (selector.all) return sql<SqlBool>`true`;
+  const parts: RawBuilder<SqlBool>[] = [];
+  if (selector.ids.length > 0) parts.push(sql<SqlBool>`${sql.ref(`${alias}.id`)} = ANY (${selector.ids}::text[])`);
+  if (selector.attrs.length > 0) {
+    const operator = semantic === "AllOf" ? sql.raw("@>") : sql.raw("&&");
+    parts.push(sql<SqlBool>`${sql.ref(`${alias}.attrs`)} ${operator} ${selector.attrs}::text[]`);
+  }
+  return parts.length === 0 ? sql<SqlBool>`false` : sql<SqlBool>`(${sql.join(parts, sql` OR `)})`;
+}
+
+/**
+ * The condition "this policy row selects the entity on this side", the other way round of {@link selectedBy}.
+ * `side` is the column prefix (`identity` for `identity_all`, `identity_attrs`).
+ */
+export function selects(
+  policyTable: string,
+  side: string,
+  entity: { readonly id: string; readonly attrs: readonly string[] },
+  alias: string,
+): RawBuilder<SqlBool> {
+  const column = (name: string) => sql.ref(`${alias}.${name}`);
+  return sql<SqlBool>`(${column(`${side}_all`)}
+    OR (${column("semantic")} = 'AnyOf' AND ${column(`${side}_attrs`)} && ${entity.attrs}::text[])
+    OR (${column("semantic")} = 'AllOf' AND cardinality(${column(`${side}_attrs`)}) > 0
+        AND ${column(`${side}_attrs`)} <@ ${entity.attrs}::text[])
+    OR ${column("id")} IN (SELECT policy_id FROM ${sql.table(`${policyTable}_ref`)}
+        WHERE ${sql.ref(`${side}_id`)} = ${entity.id}))`;
+}
+
+function sortedSet(values: readonly string[]): string[] {
+  return [...new Set(values)].sort(bytewise);
+}
+
+/** Order of UTF-8 bytes, which is the order of the store (COLLATE "C"). */
+function bytewise(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}

@@ -1,0 +1,203 @@
+import { randomUUID, X509Certificate } from "node:crypto";
+import { notFound } from "@sallyport/api";
+import { type Selectable, sql } from "kysely";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId, timeOrderedId } from "../../store/ids.ts";
+import type { ApiSessionCertificateTable, ApiSessionTable } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { endApiSessions } from "./session-removal.ts";
+
+export type ApiSessionRow = Selectable<ApiSessionTable>;
+export type ApiSessionCertificateRow = Selectable<ApiSessionCertificateTable>;
+
+const FLUSH_BATCH = 250;
+const SWEEP_BATCH = 500;
+const MOST_CERTIFICATES = 100;
+
+/**
+ * Security contexts of authenticated identities. Activity is noted in memory and written in batches;
+ * a session whose last activity is older than the timeout is ended by the sweep.
+ */
+export class ApiSessions {
+  readonly #ctx: ModelContext;
+  /** Newest activity that is not written yet, by session id, in milliseconds. */
+  readonly #activity = new Map<string, number>();
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  get timeoutMs(): number {
+    return this.#ctx.settings.sessionTimeoutMs;
+  }
+
+  /** Makes a session in the transaction of a login. */
+  async insert(
+    trx: Db,
+    session: {
+      readonly identityId: string;
+      readonly authenticatorId: string;
+      readonly ipAddress: string;
+      readonly configTypes: readonly string[];
+      readonly certFingerprints: readonly string[];
+      readonly improperClientCertChain: boolean;
+    },
+  ): Promise<ApiSessionRow> {
+    const now = this.#ctx.now();
+    const row = await trx
+      .insertInto("api_session")
+      .values({
+        id: timeOrderedId(),
+        token: randomUUID(),
+        identity_id: session.identityId,
+        authenticator_id: session.authenticatorId,
+        ip_address: session.ipAddress,
+        config_types: [...session.configTypes],
+        cert_fingerprints: [...session.certFingerprints],
+        improper_client_cert_chain: session.improperClientCertChain,
+        created_at: now,
+        updated_at: now,
+        last_activity_at: now,
+      })
+      .returningAll()
+      .executeTakeFirstOrThrow();
+    await appendChange(trx, { kind: "api_session", key: row.id, op: "create" });
+    return row;
+  }
+
+  async findByToken(db: Db, token: string): Promise<ApiSessionRow | undefined> {
+    return db.selectFrom("api_session").selectAll().where("token", "=", token).executeTakeFirst();
+  }
+
+  /** @throws ApiError 404 */
+  async delete(id: string): Promise<void> {
+    const gone = await this.#ctx.store.transaction((trx) => endApiSessions(trx, sql`a.id = ${id}`));
+    this.#activity.delete(id);
+    if (gone.length === 0) throw notFound("apiSession", id);
+  }
+
+  /** Notes that the session is in use, now. */
+  touch(id: string): void {
+    this.#activity.set(id, this.#ctx.now().getTime());
+  }
+
+  /** Like {@link touch} for tokens of sessions; answers the tokens that are no session's. */
+  async touchTokens(tokens: readonly string[]): Promise<string[]> {
+    if (tokens.length === 0) return [];
+    const { rows } = await sql<{ id: string; token: string }>`
+      SELECT id, token FROM api_session WHERE token = ANY (${tokens}::text[])`.execute(this.#ctx.store.db);
+    const known = new Set(rows.map((row) => row.token));
+    for (const row of rows) this.touch(row.id);
+    return tokens.filter((token) => !known.has(token));
+  }
+
+  /** The newest known activity of a session. */
+  lastActivity(row: Pick<ApiSessionRow, "id" | "last_activity_at">): Date {
+    const noted = this.#activity.get(row.id) ?? 0;
+    return noted > row.last_activity_at.getTime() ? new Date(noted) : row.last_activity_at;
+  }
+
+  /** True when the session's time is over, whether or not the sweep has come by. */
+  isExpired(row: Pick<ApiSessionRow, "id" | "last_activity_at">): boolean {
+    return this.lastActivity(row).getTime() + this.timeoutMs <= this.#ctx.now().getTime();
+  }
+
+  /** Writes noted activity, in batches. */
+  async flush(): Promise<void> {
+    const noted = [...this.#activity];
+    for (let start = 0; start < noted.length; start += FLUSH_BATCH) {
+      const batch = noted.slice(start, start + FLUSH_BATCH);
+      const ids = batch.map(([id]) => id);
+      const times = batch.map(([, at]) => new Date(at).toISOString());
+      await sql`UPDATE api_session a SET last_activity_at = greatest(a.last_activity_at, n.at)
+        FROM unnest(${ids}::text[], ${times}::timestamptz[]) AS n (id, at) WHERE a.id = n.id`.execute(
+        this.#ctx.store.db,
+      );
+      for (const [id, at] of batch) if (this.#activity.get(id) === at) this.#activity.delete(id);
+    }
+  }
+
+  /** Ends the sessions whose time is over; answers how many. */
+  async sweep(): Promise<number> {
+    await this.flush();
+    let total = 0;
+    for (;;) {
+      const cutoff = new Date(this.#ctx.now().getTime() - this.timeoutMs);
+      const ended = await this.#ctx.store.transaction((trx) =>
+        endApiSessions(
+          trx,
+          sql`a.id IN (SELECT id FROM api_session WHERE last_activity_at <= ${cutoff} LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)`,
+        ),
+      );
+      total += ended.length;
+      if (ended.length < SWEEP_BATCH) return total;
+    }
+  }
+
+  /**
+   * A short-lived certificate for a session; routers accept it for the session's token from now on. A session keeps its
+   * newest hundred: all of them are told to every router with each change.
+   */
+  async addCertificate(session: ApiSessionRow, csr: string): Promise<ApiSessionCertificateRow> {
+    const id = randomEntityId();
+    const { store, pki } = this.#ctx;
+    const issued = await pki.issueSessionCertificate(csr, {
+      identityId: session.identity_id,
+      apiSessionId: session.id,
+      certificateId: id,
+    });
+    return store.transaction(async (trx) => {
+      const row = await trx
+        .insertInto("api_session_certificate")
+        .values({
+          id,
+          api_session_id: session.id,
+          subject: subjectOf(issued.leafPem),
+          fingerprint: issued.fingerprint,
+          cert_pem: issued.pem,
+          valid_from: issued.notBefore,
+          valid_to: issued.notAfter,
+        })
+        .returningAll()
+        .executeTakeFirstOrThrow();
+      await this.#dropOldCertificates(trx, session.id, id);
+      await this.#fingerprintsChanged(trx, session.id, id, "create");
+      return row;
+    });
+  }
+
+  /** @throws ApiError 404, also for a certificate of another session */
+  async removeCertificate(sessionId: string, id: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const { numDeletedRows } = await trx
+        .deleteFrom("api_session_certificate")
+        .where("id", "=", id)
+        .where("api_session_id", "=", sessionId)
+        .executeTakeFirst();
+      if (numDeletedRows === 0n) throw notFound("apiSessionCertificate", id);
+      await this.#fingerprintsChanged(trx, sessionId, id, "delete");
+    });
+  }
+
+  async #dropOldCertificates(trx: Db, sessionId: string, newest: string): Promise<void> {
+    await sql`
+      WITH gone AS (DELETE FROM api_session_certificate WHERE id IN (
+        SELECT id FROM api_session_certificate WHERE api_session_id = ${sessionId} AND id <> ${newest}
+        ORDER BY created_at DESC, id OFFSET ${MOST_CERTIFICATES - 1}) RETURNING id)
+      INSERT INTO change_log (kind, key, op, before) SELECT 'api_session_certificate', id, 'delete',
+        jsonb_build_object('apiSessionId', ${sessionId}::text) FROM gone`.execute(trx);
+  }
+
+  async #fingerprintsChanged(trx: Db, sessionId: string, id: string, op: "create" | "delete"): Promise<void> {
+    await appendChange(
+      trx,
+      { kind: "api_session_certificate", key: id, op, before: { apiSessionId: sessionId } },
+      { kind: "api_session", key: sessionId, op: "update" },
+    );
+  }
+}
+
+/** The distinguished name on one line, most specific part first. */
+function subjectOf(pem: string): string {
+  return new X509Certificate(pem).subject.split("\n").reverse().join(",");
+}

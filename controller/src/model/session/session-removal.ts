@@ -1,0 +1,67 @@
+/**
+ * Ending API sessions and sessions. Every removal goes through here, because each removed row has to be in the change log with
+ * its token: routers are told of the token, and the row cannot be read any more.
+ */
+import { type RawBuilder, type SqlBool, sql } from "kysely";
+import type { Db } from "../context.ts";
+
+/** Deletes the API sessions (`a`) that fulfil the condition, with their sessions. Answers the ids. */
+export async function endApiSessions(db: Db, condition: RawBuilder<SqlBool>): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    WITH gone AS (DELETE FROM api_session a WHERE ${condition} RETURNING a.id, a.token, a.identity_id),
+    sessions AS (
+      INSERT INTO change_log (kind, key, op, before)
+      SELECT 'session', s.id, 'delete', jsonb_build_object('token', s.token, 'apiSessionId', s.api_session_id,
+        'identityId', s.identity_id, 'serviceId', s.service_id, 'type', s.type)
+      FROM session s JOIN gone ON gone.id = s.api_session_id),
+    logged AS (
+      INSERT INTO change_log (kind, key, op, before)
+      SELECT 'api_session', id, 'delete', jsonb_build_object('token', token, 'identityId', identity_id) FROM gone)
+    SELECT id FROM gone`.execute(db);
+  return rows.map((row) => row.id);
+}
+
+/** Deletes the sessions (`s`) that fulfil the condition. Answers the ids. */
+export async function endSessions(db: Db, condition: RawBuilder<SqlBool>): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    WITH gone AS (
+      DELETE FROM session s WHERE ${condition}
+      RETURNING s.id, s.token, s.api_session_id, s.identity_id, s.service_id, s.type),
+    logged AS (
+      INSERT INTO change_log (kind, key, op, before)
+      SELECT 'session', id, 'delete', jsonb_build_object('token', token, 'apiSessionId', api_session_id,
+        'identityId', identity_id, 'serviceId', service_id, 'type', type) FROM gone)
+    SELECT id FROM gone`.execute(db);
+  return rows.map((row) => row.id);
+}
+
+/** Deletes the terminators (`t`) that fulfil the condition. Answers the ids. */
+export async function removeTerminators(db: Db, condition: RawBuilder<SqlBool>): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    WITH gone AS (DELETE FROM terminator t WHERE ${condition} RETURNING t.id, t.router_id, t.service_id),
+    logged AS (
+      INSERT INTO change_log (kind, key, op, before)
+      SELECT 'terminator', id, 'delete', jsonb_build_object('routerId', router_id, 'serviceId', service_id) FROM gone)
+    SELECT id FROM gone`.execute(db);
+  return rows.map((row) => row.id);
+}
+
+const POLICIES_BY_SIDE = {
+  identity: ["service_policy", "edge_router_policy"],
+  service: ["service_policy", "service_edge_router_policy"],
+  router: ["edge_router_policy", "service_edge_router_policy"],
+  posture_check: ["service_policy"],
+} as const;
+
+/**
+ * Takes an entity that is about to be deleted out of the policies that name it, and records a change of each of them.
+ * (Deleting the entity would remove its selectors too, but silently.)
+ */
+export async function dropFromPolicies(db: Db, side: keyof typeof POLICIES_BY_SIDE, id: string): Promise<void> {
+  for (const policy of POLICIES_BY_SIDE[side]) {
+    await sql`
+      WITH gone AS (
+        DELETE FROM ${sql.table(`${policy}_ref`)} WHERE ${sql.ref(`${side}_id`)} = ${id} RETURNING policy_id)
+      INSERT INTO change_log (kind, key, op) SELECT ${policy}, policy_id, 'update' FROM gone`.execute(db);
+  }
+}

@@ -1,0 +1,156 @@
+import { randomUUID } from "node:crypto";
+import { apiError, fieldError, notFound } from "@sallyport/api";
+import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
+import { appendChange } from "../../store/change-log.ts";
+import { timeOrderedId } from "../../store/ids.ts";
+import type { DialBind, SessionTable, Tags } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { json } from "../entity.ts";
+import type { IdentityRow } from "../identity/identities.ts";
+import { grantsOf, hasGrant, permissionsOn, routersOfIdentity, routersOfService } from "../policy/access.ts";
+import type { ApiSessionRow } from "./api-sessions.ts";
+import { endSessions } from "./session-removal.ts";
+
+export type SessionRow = Selectable<SessionTable>;
+
+/** A router that a session may use. */
+export interface SessionRouter {
+  readonly id: string;
+  readonly name: string;
+}
+
+/** Permissions to dial or bind one service, made under an API session. */
+export class Sessions {
+  readonly #ctx: ModelContext;
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  /**
+   * The session of this API session, service and type: the existing one while policy allows it, or a new one if it does. Decided and made in one
+   * transaction, which holds the identity, the service and a policy that grants it: whoever takes the access away waits for it, and then finds the session.
+   *
+   * @throws ApiError 404 when the identity cannot see the service, 400 when it may not dial or bind it, 400 `NO_EDGE_ROUTERS_AVAILABLE`
+   * when no edge router serves both (online or not)
+   */
+  async create(
+    apiSession: Pick<ApiSessionRow, "id">,
+    identity: Pick<IdentityRow, "id">,
+    request: { readonly serviceId: string; readonly type: DialBind; readonly tags?: Tags },
+  ): Promise<SessionRow> {
+    const { store } = this.#ctx;
+    const existing = await this.#existing(store.db, apiSession.id, request);
+    if (existing !== undefined) return existing;
+    return store.transaction(async (trx) => {
+      const caller = await trx
+        .selectFrom("identity")
+        .selectAll()
+        .where("id", "=", identity.id)
+        .forKeyShare()
+        .executeTakeFirst();
+      if (caller === undefined) throw notFound("identity", identity.id);
+      const service = await trx
+        .selectFrom("service")
+        .selectAll()
+        .where("id", "=", request.serviceId)
+        .forKeyShare()
+        .executeTakeFirst();
+      if (service === undefined) throw notFound("service", request.serviceId);
+      if (!(await hasGrant(trx, caller, service, request.type))) {
+        const visible = caller.is_admin || permissionsOn(await grantsOf(trx, caller), service).length > 0;
+        if (!visible) throw notFound("service", request.serviceId);
+        throw fieldError("ServiceId", "service not found", request.serviceId);
+      }
+      const routers = await this.commonRouters(trx, caller, service);
+      if (routers.length === 0) throw apiError("NO_EDGE_ROUTERS_AVAILABLE");
+      const row = await trx
+        .insertInto("session")
+        .values({
+          id: timeOrderedId(),
+          token: randomUUID(),
+          api_session_id: apiSession.id,
+          identity_id: caller.id,
+          service_id: service.id,
+          type: request.type,
+          tags: json(request.tags ?? {}),
+        })
+        .onConflict((conflict) => conflict.columns(["api_session_id", "service_id", "type"]).doNothing())
+        .returningAll()
+        .executeTakeFirst();
+      if (row === undefined) {
+        const made = await this.#existing(trx, apiSession.id, request);
+        if (made === undefined) throw notFound("service", request.serviceId);
+        return made;
+      }
+      await appendChange(trx, { kind: "session", key: row.id, op: "create" });
+      return row;
+    });
+  }
+
+  /** @throws ApiError 404, also for a session of another API session than `owner` */
+  async delete(id: string, owner?: string): Promise<void> {
+    const mine = owner === undefined ? sql`true` : sql`s.api_session_id = ${owner}`;
+    const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, sql`s.id = ${id} AND ${mine}`));
+    if (gone.length === 0) throw notFound("session", id);
+  }
+
+  /** The enabled edge routers that identity and service may both use. */
+  async commonRouters(
+    db: Db,
+    identity: { readonly id: string; readonly attrs: readonly string[] },
+    service: { readonly id: string; readonly attrs: readonly string[] },
+  ): Promise<SessionRouter[]> {
+    const forIdentity = await routersOfIdentity(db, identity, "r");
+    const forService = await routersOfService(db, service, "r");
+    const { rows } = await sql<SessionRouter>`
+      SELECT r.id, r.name FROM router r WHERE r.kind = 'edge' AND NOT r.disabled AND ${forIdentity} AND ${forService}
+      ORDER BY r.id`.execute(db);
+    return rows;
+  }
+
+  /**
+   * Ends the sessions that no policy allows any more; administrators keep theirs. Answers how many.
+   * @param among where to look: a condition on the session `s`, its identity `i` and its service `v`
+   */
+  async endUnauthorized(among: RawBuilder<SqlBool> = sql<SqlBool>`true`): Promise<number> {
+    const { rows } = await sql<{ id: string }>`
+      SELECT s.id FROM session s JOIN identity i ON i.id = s.identity_id JOIN service v ON v.id = s.service_id
+      WHERE ${among} AND NOT ${ALLOWED}`.execute(this.#ctx.store.db);
+    if (rows.length === 0) return 0;
+    const ids = rows.map((row) => row.id);
+    const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, sql`s.id = ANY (${ids}::text[])`));
+    return gone.length;
+  }
+
+  async #existing(
+    db: Db,
+    apiSessionId: string,
+    request: { readonly serviceId: string; readonly type: DialBind },
+  ): Promise<SessionRow | undefined> {
+    return db
+      .selectFrom("session as s")
+      .innerJoin("identity as i", "i.id", "s.identity_id")
+      .innerJoin("service as v", "v.id", "s.service_id")
+      .selectAll("s")
+      .where("s.api_session_id", "=", apiSessionId)
+      .where("s.service_id", "=", request.serviceId)
+      .where("s.type", "=", request.type)
+      .where(ALLOWED)
+      .executeTakeFirst();
+  }
+}
+
+/** "Policy allows the session `s` of the identity `i` for the service `v`"; administrators keep what they have. */
+const ALLOWED = sql<SqlBool>`(i.is_admin OR EXISTS (SELECT 1 FROM service_policy p WHERE p.type = s.type
+  AND ${joined("identity", "i")} AND ${joined("service", "v")}))`;
+
+/** "The policy `p` selects the joined row on this side." */
+function joined(side: string, alias: string) {
+  const column = (name: string) => sql.ref(`p.${side}_${name}`);
+  const attrs = sql.ref(`${alias}.attrs`);
+  return sql`(${column("all")}
+    OR (p.semantic = 'AnyOf' AND ${column("attrs")} && ${attrs})
+    OR (p.semantic = 'AllOf' AND cardinality(${column("attrs")}) > 0 AND ${column("attrs")} <@ ${attrs})
+    OR EXISTS (SELECT 1 FROM service_policy_ref f WHERE f.policy_id = p.id AND ${sql.ref(`f.${side}_id`)} = ${sql.ref(`${alias}.id`)}))`;
+}

@@ -1,0 +1,64 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { hostname } from "node:os";
+import { createInterface } from "node:readline";
+import { silentLogger } from "@sallyport/wire";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openStore } from "../database.ts";
+import { testDatabase } from "../testing.ts";
+import { DatabaseHeldError, HolderLock } from "./holder-lock.ts";
+
+async function startHolder(where: object): Promise<{ child: ChildProcess; said: string }> {
+  const program = new URL("./holder-process.test-program.ts", import.meta.url).pathname;
+  const child = spawn(process.execPath, [program, JSON.stringify(where)], { stdio: ["ignore", "pipe", "inherit"] });
+  const [said] = (await once(createInterface({ input: child.stdout! }), "line")) as [string];
+  return { child, said };
+}
+
+describe("a database has one controller", { timeout: 120_000 }, () => {
+  let database: Awaited<ReturnType<typeof testDatabase>>;
+  beforeAll(async () => {
+    database = await testDatabase();
+  });
+  afterAll(() => database.drop());
+
+  it("a second process exits and names the first; when that is killed, its place is free", async () => {
+    const where = { connection: database.connection };
+    const first = await startHolder(where);
+    expect(first.said).toBe("open");
+    const second = await startHolder(where);
+    expect(second.said).toContain("DatabaseHeldError: the database is in use by sallyport-controller");
+    expect(second.said).toContain(`on ${hostname()}, process ${first.child.pid}`.slice(0, 40));
+    expect(second.said).toMatch(/since \d{4}-\d\d-\d\dT/);
+    if (second.child.exitCode === null) await once(second.child, "exit");
+    expect(second.child.exitCode).toBe(4);
+
+    first.child.kill("SIGKILL");
+    await once(first.child, "exit");
+    const store = await openStore({ ...where, log: silentLogger });
+    await expect(openStore({ ...where, log: silentLogger })).rejects.toThrow(DatabaseHeldError);
+    await store.close();
+    const again = await openStore({ ...where, log: silentLogger });
+    await again.close();
+  });
+
+  it("takes the lock again after its connection was lost, or learns that another has it", async () => {
+    let lost: (error: DatabaseHeldError) => void = () => undefined;
+    const told = new Promise<DatabaseHeldError>((resolve) => {
+      lost = resolve;
+    });
+    const options = { connection: database.connection, log: silentLogger, patienceMs: 200 };
+    const first = await HolderLock.acquire({ ...options, name: "one", onLost: lost });
+    const store = await openStore({ connection: database.connection, hold: false, log: silentLogger });
+    const endConnections = () =>
+      store.pool.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sallyport-controller one'",
+      );
+    await endConnections();
+    const second = await HolderLock.acquire({ ...options, name: "two", patienceMs: 10_000, onLost: () => undefined });
+    expect((await told).holder).toBe("sallyport-controller two");
+    await second.release();
+    await first.release();
+    await store.close();
+  });
+});
