@@ -2,8 +2,8 @@
  * The published description of the two edge APIs (version 0.26.14), as far as a table of operations can be held against it, and every place where
  * ours goes beyond it or differs. `contract.test.ts` fails on any difference that is not written down here.
  */
-import { readFileSync } from "node:fs";
 import type { AuthRule, Method } from "../operation.ts";
+import published from "./published.json" with { type: "json" };
 
 /** One operation as published. */
 export interface PublishedOperation {
@@ -38,8 +38,7 @@ type Row = readonly [
 
 /** All 238 published operations. */
 export function publishedOperations(): PublishedOperation[] {
-  const rows = JSON.parse(readFileSync(new URL("published.json", import.meta.url), "utf8")) as readonly Row[];
-  return rows.map(
+  return (published as unknown as readonly Row[]).map(
     ([api, method, path, operationId, auth, status, contentType, query, isPaged, isBodyRequired, errors]) => ({
       api,
       method,
