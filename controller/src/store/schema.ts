@@ -235,6 +235,24 @@ export interface PostureCheckTable extends NamedTable {
   type_id: string;
   attrs: Generated<string[]>;
   data: JsonDefault<Record<string, unknown>>;
+  /** How often it was changed. */
+  version: Generated<number>;
+}
+
+/** The TOTP enrollment of an identity: at most one each. */
+export interface MfaTable {
+  identity_id: string;
+  id: string;
+  is_verified: Generated<boolean>;
+  /** The shared secret, sealed. */
+  secret: Buffer;
+  /** A JSON list of unused codes, sealed. */
+  recovery_codes: Buffer;
+  /** The newest TOTP step that was accepted, and for which API session. */
+  last_step: number | null;
+  last_step_session: string | null;
+  created_at: TimeDefault;
+  updated_at: TimeDefault;
 }
 
 export interface TerminatorTable extends EntityTable {
@@ -325,6 +343,7 @@ export interface Database extends EngineTables {
   identity: IdentityTable;
   identity_attr: IdentityAttrTable;
   identity_info: IdentityInfoTable;
+  mfa: MfaTable;
   ca: CaTable;
   authenticator: AuthenticatorTable;
   router: RouterTable;
