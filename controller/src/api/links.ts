@@ -36,6 +36,7 @@ const FURTHER = {
   "service-edge-router-policies": ["edge-routers", "services"],
   "service-policies": ["services", "identities", "posture-checks"],
   sessions: ["route-path"],
+  specs: ["spec"],
 } as const satisfies Record<string, readonly string[]>;
 
 export type Collection = keyof typeof FURTHER;

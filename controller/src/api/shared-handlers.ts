@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { apiError, BASE_PATHS, fieldError, type sharedOperations, unauthorized } from "@sallyport/api";
+import { apiError, apiTime, BASE_PATHS, fieldError, type sharedOperations, unauthorized } from "@sallyport/api";
 import { withCsrErrors } from "../auth/csr-errors.ts";
 import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
 import type { ApiDependencies } from "./dependencies.ts";
@@ -8,6 +8,7 @@ import { cut, listed, only } from "./listing.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { renderIdentities } from "./render/identity.ts";
 import { renderCurrentApiSession } from "./render/session.ts";
+import { specHandlers } from "./spec-handlers.ts";
 
 /** Operations that both APIs have. */
 export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof sharedOperations> {
@@ -23,6 +24,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
   };
 
   return {
+    ...specHandlers(apiTime(deps.ctx.now())),
     listRoot: version,
     listVersion: version,
     listWellKnownCas: async () => ({ body: pki.caBundlePkcs7Base64() }),

@@ -5,8 +5,10 @@ import { authenticatorDetail } from "../schema/authenticator.ts";
 import { extendCerts, extendRequest, extendVerify, identityDetail } from "../schema/identity.ts";
 import { controllerDetail, networkJwt, version } from "../schema/informational.ts";
 import { authenticate, currentApiSessionDetail } from "../schema/session.ts";
+import { specOperations } from "./specs.ts";
 
 export const sharedOperations = {
+  ...specOperations,
   listRoot: detail("/", "public", version, "Version and capabilities of the controller", { errors: [] }),
   listVersion: detail("/version", "public", version, "Version and capabilities of the controller", { errors: [] }),
   listWellKnownCas: raw(

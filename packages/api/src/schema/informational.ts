@@ -15,6 +15,9 @@ export const version = z.strictObject({
   version: z.string(),
 });
 
+/** An API description; its name is its id. */
+export const specDetail = z.strictObject({ ...base, name: z.string() });
+
 export const networkJwt = z.strictObject({ name: z.string(), token: z.string() });
 
 const apiAddress = z.strictObject({ url: z.string().optional(), version: z.string().optional() });
