@@ -14,21 +14,50 @@ export interface PeerNetwork {
   stop(): Promise<void>;
 }
 
+/** The peer's controller alone, and a CLI that is logged in as `admin` with the password `admin`. */
+export interface PeerController {
+  readonly cli: PeerCli;
+  readonly port: number;
+  readonly controller: Program;
+}
+
+/** Starts the controller in `folder` on a free port of this machine; resolves when a login succeeds. Whoever calls stops it. */
+export async function startPeerController(binary: string, folder: string): Promise<PeerController> {
+  mkdirSync(folder, { recursive: true });
+  const [port = 0, unusedRouterPort = 0] = await freePorts(2);
+  const cli = new PeerCli(binary, folder);
+  const controller = peerProgram(
+    binary,
+    folder,
+    "peer-controller",
+    ...["edge", "quickstart", "--home", join(folder, "qs"), "--no-router"],
+    ...["--ctrl-address", "localhost", "--ctrl-port", String(port)],
+    ...["--router-address", "localhost", "--router-port", String(unusedRouterPort)],
+  );
+  try {
+    await controller.ready("the first login", async () => {
+      await cli.edge("login", `localhost:${port}`, "-u", "admin", "-p", "admin", "-y");
+      return true;
+    });
+    return { cli, port, controller };
+  } catch (error) {
+    await controller.stop();
+    throw error;
+  }
+}
+
+function peerProgram(binary: string, folder: string, name: string, ...args: string[]): Program {
+  const logFile = join(folder, `${name}.log`);
+  return new Program({ name, command: binary, args, env: { ZITI_HOME: folder }, cwd: folder, logFile });
+}
+
 /** Starts it in `folder` (emptied by whoever made it) on free ports of this machine; resolves when both routers are online. */
 export async function startPeerNetwork(binary: string, folder: string): Promise<PeerNetwork> {
-  mkdirSync(folder, { recursive: true });
-  const [controllerPort = 0, unusedRouterPort = 0, ...routerPorts] = await freePorts(6);
-  const cli = new PeerCli(binary, folder);
-  const programs: Program[] = [];
+  const { cli, port: controllerPort, controller } = await startPeerController(binary, folder);
+  const routerPorts = await freePorts(4);
+  const programs: Program[] = [controller];
   const start = (name: string, ...args: string[]): Program => {
-    const program = new Program({
-      name,
-      command: binary,
-      args,
-      env: { ZITI_HOME: folder },
-      cwd: folder,
-      logFile: join(folder, `${name}.log`),
-    });
+    const program = peerProgram(binary, folder, name, ...args);
     programs.push(program);
     return program;
   };
@@ -36,16 +65,6 @@ export async function startPeerNetwork(binary: string, folder: string): Promise<
     for (const program of programs.toReversed()) await program.stop();
   };
   try {
-    const controller = start(
-      "peer-controller",
-      ...["edge", "quickstart", "--home", join(folder, "qs"), "--no-router"],
-      ...["--ctrl-address", "localhost", "--ctrl-port", String(controllerPort)],
-      ...["--router-address", "localhost", "--router-port", String(unusedRouterPort)],
-    );
-    await controller.ready("the first login", async () => {
-      await cli.edge("login", `localhost:${controllerPort}`, "-u", "admin", "-p", "admin", "-y");
-      return true;
-    });
     const routers: Program[] = [];
     for (const [index, name] of ["r1", "r2"].entries()) {
       const [edgePort = 0, linkPort = 0] = routerPorts.slice(2 * index);
