@@ -59,7 +59,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const hosts = hostsOf(config);
     await renew(pki, hosts, vault, log);
     await seed(store);
-    const ctx = { store, pki, settings: modelSettings(config), now: () => new Date(), log };
+    const ctx = { store, pki, secrets, settings: modelSettings(config), now: () => new Date(), log };
     const model = createModel(ctx);
     const upkeep = startUpkeep(ctx, model);
     stops.push({ name: "upkeep", stop: () => upkeep.stop() });

@@ -20,6 +20,7 @@ export function modelSettings(config: ControllerConfig): ModelSettings {
     sessionTimeoutMs: config.edge.apiSessionTimeout,
     identityEnrollmentMs: config.edge.enrollment.identity,
     routerEnrollmentMs: config.edge.enrollment.router,
+    totpIssuer: config.edge.totp.issuer,
   };
 }
 

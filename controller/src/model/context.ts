@@ -2,6 +2,7 @@ import type { Logger } from "@sallyport/wire";
 import type { Kysely, Transaction } from "kysely";
 import type { ChangeLog } from "../store/change-log.ts";
 import type { Database } from "../store/schema.ts";
+import type { Secrets } from "../store/secrets.ts";
 import type { ModelPki } from "./pki-port.ts";
 
 /** A connection or a transaction: what queries run on. */
@@ -24,12 +25,16 @@ export interface ModelSettings {
   readonly sessionTimeoutMs: number;
   readonly identityEnrollmentMs: number;
   readonly routerEnrollmentMs: number;
+  /** How authenticator apps name the network beside the identity. */
+  readonly totpIssuer: string;
 }
 
 /** What every part of the model works with. */
 export interface ModelContext {
   readonly store: ModelStore;
   readonly pki: ModelPki;
+  /** Seals what must not lie in the store in the clear. */
+  readonly secrets: Secrets;
   readonly settings: ModelSettings;
   readonly now: () => Date;
   readonly log: Logger;

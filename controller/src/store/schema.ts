@@ -315,6 +315,8 @@ export interface ApiSessionTable extends EntityTable {
   config_types: Generated<string[]>;
   is_mfa_required: Generated<boolean>;
   is_mfa_complete: Generated<boolean>;
+  /** When TOTP was last passed in this session. */
+  mfa_passed_at: TimeOrNull;
   improper_client_cert_chain: Generated<boolean>;
   cert_fingerprints: Generated<string[]>;
   last_activity_at: TimeDefault;

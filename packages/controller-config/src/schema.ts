@@ -82,6 +82,14 @@ export const controllerConfigSchema = z.object({
     .object({
       apiSessionTimeout: duration("30m", "1m"),
       enrollment: z.object({ identity: duration("3h", "5m"), router: duration("3h", "5m") }).prefault({}),
+      totp: z
+        .object({
+          issuer: z
+            .string()
+            .regex(/^[^:]{1,64}$/, "a name of at most 64 characters, without a colon")
+            .default("Sallyport"),
+        })
+        .prefault({}),
     })
     .prefault({}),
   certificates: z

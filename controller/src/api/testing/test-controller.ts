@@ -1,4 +1,5 @@
 /** A controller without routers, for tests: real PostgreSQL, real PKI, both APIs over real TLS; answers are held against the contract. */
+import { randomBytes } from "node:crypto";
 import { request as httpsRequest } from "node:https";
 import { silentLogger, TlsPort } from "@sallyport/wire";
 import { hashPassword } from "../../auth/password.ts";
@@ -10,6 +11,7 @@ import { seed, seedAdmin } from "../../model/seeds.ts";
 import { TEST_TIMES } from "../../model/testing/test-context.ts";
 import { startUpkeep } from "../../model/upkeep.ts";
 import { createPkiMaterial, Pki } from "../../pki/pki.ts";
+import { Secrets } from "../../store/secrets.ts";
 import { testStore } from "../../store/testing.ts";
 import { createApi } from "../api.ts";
 import type { FabricView, RouterState } from "../dependencies.ts";
@@ -61,6 +63,7 @@ export async function startTestController(): Promise<TestController> {
   const ctx: ModelContext = {
     store,
     pki,
+    secrets: new Secrets(randomBytes(32)),
     settings: {
       ...TEST_TIMES,
       apiAddress: `localhost:${port.port}`,

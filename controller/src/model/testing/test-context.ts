@@ -1,5 +1,7 @@
+import { randomBytes } from "node:crypto";
 import { silentLogger } from "@sallyport/wire";
 import type { Store } from "../../store/database.ts";
+import { Secrets } from "../../store/secrets.ts";
 import type { ModelContext, ModelSettings } from "../context.ts";
 
 /** The times of a new network. */
@@ -7,6 +9,7 @@ export const TEST_TIMES: Omit<ModelSettings, "apiAddress" | "ctrlAddresses"> = {
   sessionTimeoutMs: 30 * 60_000,
   identityEnrollmentMs: 180 * 60_000,
   routerEnrollmentMs: 180 * 60_000,
+  totpIssuer: "test.example",
 };
 
 /** The surroundings of a part of the model that needs the store only. */
@@ -17,5 +20,5 @@ export function testContext(store: Store): ModelContext {
     },
   });
   const settings = { ...TEST_TIMES, apiAddress: "localhost:1280", ctrlAddresses: ["tls:localhost:1280"] };
-  return { store, pki, settings, now: () => new Date(), log: silentLogger };
+  return { store, pki, secrets: new Secrets(randomBytes(32)), settings, now: () => new Date(), log: silentLogger };
 }

@@ -3,7 +3,7 @@ import type { Migration } from "../migrate.ts";
 
 /**
  * The TOTP enrollment of an identity: at most one each. The shared secret and the recovery codes lie sealed (`store/secrets.ts`); the step that was used last
- * tells a repeated code. A posture check counts its versions.
+ * tells a repeated code. An API session knows when TOTP was last passed in it, for checks that let this time out. A posture check counts its versions.
  */
 export const mfa: Migration = {
   id: "0003_mfa",
@@ -24,5 +24,6 @@ const STATEMENTS: readonly string[] = [
     created_at timestamptz(3) NOT NULL DEFAULT now(),
     updated_at timestamptz(3) NOT NULL DEFAULT now()
   )`,
+  `ALTER TABLE api_session ADD COLUMN mfa_passed_at timestamptz(3)`,
   `ALTER TABLE posture_check ADD COLUMN version integer NOT NULL DEFAULT 0`,
 ];
