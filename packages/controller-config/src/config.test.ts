@@ -51,6 +51,7 @@ describe("controller.yml", () => {
         routerConnectChurnLimit: 60_000,
         smart: { rerouteFraction: 0.02, rerouteCap: 4, minCostDelta: 15 },
       },
+      events: {},
       log: { level: "info" },
     });
   });

@@ -8,6 +8,7 @@
  * ```
  */
 export { formatDuration, parseDuration } from "./duration.ts";
+export { type EventHandlerConfig, type EventSubscriptionConfig, eventSubscriptionSchema } from "./events.ts";
 export { ConfigError, type ConfigProblem, describeProblem } from "./problems.ts";
 export { type ConfigRead, readControllerConfig, readControllerConfigFile } from "./read.ts";
 export {

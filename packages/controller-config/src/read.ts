@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { type Document, isMap, isNode, LineCounter, type Node, type Pair, parseDocument } from "yaml";
+import { type Document, isMap, isNode, isSeq, LineCounter, type Node, type Pair, parseDocument } from "yaml";
 import type { z } from "zod";
 import { substituteEnvironment } from "./environment.ts";
 import { ConfigError, type ConfigProblem } from "./problems.ts";
@@ -98,6 +98,11 @@ function placeOf(root: Node, keys: readonly string[]): number {
   let node: unknown = root;
   let offset = root.range?.[0] ?? 0;
   for (const key of keys) {
+    if (isSeq(node)) {
+      node = node.items[Number(key)];
+      if (isNode(node)) offset = node.range?.[0] ?? offset;
+      continue;
+    }
     const pair: Pair | undefined = isMap(node)
       ? node.items.find((item) => String((item as Pair).key) === key)
       : undefined;
@@ -116,7 +121,9 @@ function expectationOf(issue: z.core.$ZodIssue): string {
     case "too_big":
       return `at most ${issue.maximum}`;
     case "invalid_union":
-      return "text or a number";
+      return issue.message.startsWith("Invalid input") ? "text or a number" : issue.message;
+    case "unrecognized_keys":
+      return `known keys only, which ${issue.keys.join(", ")} is not`;
     case "invalid_type":
       return issue.message.startsWith("Invalid input") ? kindName(issue.expected) : issue.message;
     default:
@@ -135,6 +142,8 @@ function foundAt(issue: z.core.$ZodIssue, path: string, root: Node): string {
   if (Array.isArray(input)) return "a list";
   if (typeof input === "object") {
     const node = isMap(root) ? root.getIn(issue.path as string[]) : undefined;
+    // An unknown kind of thing is reported with the whole thing as its input.
+    if (node !== undefined && !isNode(node)) return JSON.stringify(node);
     const keys = isMap(node) ? node.items.map((pair) => String(pair.key)) : [];
     return keys.length > 0 ? `the keys ${keys.join(", ")}` : "no keys";
   }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { parseDuration } from "./duration.ts";
+import { eventsSchema } from "./events.ts";
 
 /** A place to listen on or to be reached at. */
 export interface HostPort {
@@ -117,6 +118,7 @@ export const controllerConfigSchema = z.object({
         .prefault({}),
     })
     .prefault({}),
+  events: eventsSchema,
   log: z.object({ level: z.enum(LEVELS, `one of ${LEVELS.join(", ")}`).default("info") }).prefault({}),
 });
 
