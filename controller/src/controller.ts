@@ -8,12 +8,14 @@ import { startHttp } from "./http/server.ts";
 import { createFabricModel } from "./model/fabric/fabric-model.ts";
 import { createModel } from "./model/model.ts";
 import { seed } from "./model/seeds.ts";
+import { databaseFailure } from "./model/store-errors.ts";
 import { startUpkeep } from "./model/upkeep.ts";
 import { PkiError } from "./pki/errors.ts";
 import { Pki } from "./pki/pki.ts";
 import { openStore } from "./store/database.ts";
 import { KeyVault } from "./store/key-vault.ts";
 import type { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
+import { withinRequest } from "./store/request-signal.ts";
 import { loadSecrets } from "./store/secrets.ts";
 
 const RENEWAL_CHECK_MS = 3_600_000;
@@ -95,6 +97,8 @@ export async function startController(options: ControllerOptions): Promise<Contr
       authenticate,
       log,
       productVersion: options.productVersion,
+      translate: databaseFailure,
+      within: withinRequest,
     });
     stops.push({ name: "http", stop: () => http.close() });
 

@@ -3,8 +3,10 @@ import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import {
   API_ERRORS,
+  API_VERSIONS,
   type ApiError,
   type ApiErrorCause,
+  type ApiName,
   type CreateResult,
   createLocation,
   type currentApiSessionDetail,
@@ -41,6 +43,12 @@ export function success(operation: Operation, result: unknown, list: ListQuery |
     const type = contentType ?? response.contentTypes[0];
     if (validate && !response.contentTypes.includes(type)) throw new ContractViolationError(`content type ${type}`);
     return { status: 200, headers: { "content-type": type, ...response.headers }, body: Buffer.from(body) };
+  }
+  if (response.kind === "bare") {
+    const { data, headers } = result as DetailResult<unknown>;
+    const body = JSON.stringify(data);
+    if (validate) checkShape(operation, response.data, JSON.parse(body));
+    return { status: 200, headers: { "content-type": JSON_TYPE, ...headers }, body: Buffer.from(body) };
   }
   const { data, metadata, headers } = envelope(operation, result, list);
   if (validate) check(operation, data, metadata);
@@ -101,7 +109,8 @@ export function expiryHeaders(session: {
   return { "expiration-seconds": String(session.expirationSeconds), "expires-at": headerTime(session.expiresAt) };
 }
 
-function check({ response, path }: Operation, data: unknown, metadata: object): void {
+function check(operation: Operation, data: unknown, metadata: object): void {
+  const { response } = operation;
   const schema =
     response.kind === "list"
       ? z.array(response.item)
@@ -112,19 +121,21 @@ function check({ response, path }: Operation, data: unknown, metadata: object): 
           : z.strictObject({});
   // What counts is what is sent: keys that are undefined are not.
   const sent: unknown = JSON.parse(JSON.stringify({ data, meta: metadata }));
-  const parsed = z.strictObject({ data: schema, meta }).safeParse(sent);
+  checkShape(operation, z.strictObject({ data: schema, meta }), sent);
+}
+
+function checkShape({ path }: Operation, schema: z.ZodType, sent: unknown): void {
+  const parsed = schema.safeParse(sent);
   if (!parsed.success) throw new ContractViolationError(`${path}: ${z.prettifyError(parsed.error)}`);
 }
 
-/** Both versions that the error envelope names. */
-const ERROR_META = { apiEnrollmentVersion: "0.0.1", apiVersion: "0.0.1" };
-
-/** The answer to a call that failed. */
-export function failure(error: ApiError, requestId: string, validate = false): Answer {
+/** The answer to a call that failed. `api` decides on the versions that the envelope names. */
+export function failure(error: ApiError, requestId: string, api: ApiName, validate = false): Answer {
+  const version = API_VERSIONS[api].meta;
   const cause: ApiErrorCause | undefined = error.cause;
   const body = {
     error: { code: error.code, message: error.message, requestId, ...(cause === undefined ? {} : { cause }) },
-    meta: ERROR_META,
+    meta: { apiEnrollmentVersion: version, apiVersion: version },
   };
   if (validate) errorEnvelope.parse(body);
   return {

@@ -41,7 +41,7 @@ export interface RequestInfo {
 
 export type ApiHandlers<T extends OperationTable> = Handlers<T, ApiSessionContext, RequestInfo>;
 
-/** Every handler of both APIs; `Pick` parts of it, or type one file by `ApiHandlers<typeof networkOperations>`. */
+/** Every handler of every API; `Pick` parts of it, or type one file by `ApiHandlers<typeof networkOperations>`. */
 export type AllHandlers = { readonly [A in ApiName]: ApiHandlers<(typeof operations)[A]> };
 
 /**

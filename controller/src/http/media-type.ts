@@ -14,6 +14,7 @@ export function mediaType(header: string | undefined): string | undefined {
 /** What a body sent with this type is read as; undefined where the operation does not take the type. */
 export function bodyFormat(body: BodySpec, type: string | undefined): "json" | "text" | undefined {
   if (body.kind === "none") return "text";
+  if (body.kind === "text") return type !== undefined && body.textTypes.includes(type) ? "text" : undefined;
   if (type === JSON_TYPE) return "json";
   if (body.kind === "json") return undefined;
   return type === undefined || body.textTypes.includes(type) ? "text" : undefined;
@@ -21,7 +22,8 @@ export function bodyFormat(body: BodySpec, type: string | undefined): "json" | "
 
 /** 415, naming what the operation takes. */
 export function unsupportedType(body: BodySpec, type: string | undefined): ApiError {
-  const allowed = [JSON_TYPE, ...(body.kind === "json-or-text" ? body.textTypes : [])].join(" ");
+  const texts = body.kind === "json-or-text" || body.kind === "text" ? body.textTypes : [];
+  const allowed = [...(body.kind === "text" ? [] : [JSON_TYPE]), ...texts].join(" ");
   const reason = `unsupported media type "${type ?? UNTYPED}", only [${allowed}] are allowed`;
   return new Failure(
     415,

@@ -1,6 +1,6 @@
 /** Sending answers and failures: every byte that leaves goes through here, and every failure is logged here, once. */
 import type { IncomingMessage } from "node:http";
-import { ApiError, apiError, unhandledCause } from "@sallyport/api";
+import { ApiError, type ApiName, apiError, BASE_PATHS, unhandledCause } from "@sallyport/api";
 import type { Logger } from "@sallyport/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Answer, bareFailure, failure } from "./answer.ts";
@@ -44,7 +44,15 @@ export interface ServerContext {
   readonly limits: HttpLimits;
   readonly validateResponses: boolean;
   readonly commonHeaders: Readonly<Record<string, string>>;
+  readonly translate: Translate;
+  readonly within: Within;
 }
+
+/** An error that is none of the API's, as the caller shall see it. `isReported`: whoever threw it has logged it. Undefined: it is a 500. */
+export type Translate = (error: unknown) => { readonly shown: ApiError; readonly isReported: boolean } | undefined;
+
+/** Runs the work of a request; what it starts may end when `signal` says that nobody waits for the answer any more. */
+export type Within = <T>(signal: AbortSignal, work: () => Promise<T>) => Promise<T>;
 
 /** Sends an answer with the headers that every one has. Bytes go out as they are: fastify would add a charset to text. */
 export async function send(context: ServerContext, reply: FastifyReply, answer: Answer): Promise<void> {
@@ -61,13 +69,20 @@ export async function answerError(
   reply: FastifyReply,
   error: unknown,
 ): Promise<void> {
-  const shown = asApiError(context, error);
-  logFailure(context, request, shown, error);
+  const translated = context.translate(error);
+  const shown = translated?.shown ?? asApiError(context, error);
+  logFailure(context, request, shown, error, translated?.isReported ?? false);
   const isBare = shown.code === "REQUEST_ENTITY_TOO_LARGE";
   const answer = isBare
     ? bareFailure("REQUEST_ENTITY_TOO_LARGE")
-    : failure(shown, request.id, context.validateResponses);
+    : failure(shown, request.id, apiOf(pathOf(request.raw)), context.validateResponses);
   await send(context, reply, answer);
+}
+
+/** The API that a path belongs to, known or not. */
+function apiOf(path: string): ApiName {
+  const isUnder = (base: string) => path === base || path.startsWith(`${base}/`);
+  return (["fabric", "management"] as const).find((api) => isUnder(BASE_PATHS[api])) ?? "client";
 }
 
 function asApiError(context: ServerContext, error: unknown): ApiError {
@@ -93,7 +108,13 @@ function hasCode(error: unknown, code: string): boolean {
 }
 
 /** One line per failure. Never the query (enrollment tokens), headers, bodies or field values. */
-function logFailure({ log }: ServerContext, request: FastifyRequest, shown: ApiError, error: unknown): void {
+function logFailure(
+  { log }: ServerContext,
+  request: FastifyRequest,
+  shown: ApiError,
+  error: unknown,
+  isReported: boolean,
+): void {
   const { status, code, cause, detail } = shown;
   const fields = {
     requestId: request.id,
@@ -106,7 +127,8 @@ function logFailure({ log }: ServerContext, request: FastifyRequest, shown: ApiE
     ...(detail === undefined ? {} : { detail }),
     ...(status >= 500 && error !== shown ? { err: error } : {}),
   };
-  if (status >= 500) log.error(fields, "request failed");
+  if (isReported) log.debug(fields, "request failed");
+  else if (status >= 500) log.error(fields, "request failed");
   else log.info(fields, "request refused");
 }
 

@@ -3,6 +3,7 @@ import {
   type ApiName,
   apiError,
   BASE_PATHS,
+  fieldError,
   type ListQuery,
   type Method,
   type Operation,
@@ -43,7 +44,7 @@ declare module "fastify" {
   }
 }
 
-/** Adds a route for every operation of both APIs, and 405 for the other methods of their paths. */
+/** Adds a route for every operation of every API, and 405 for the other methods of their paths. */
 export function mountOperations(app: FastifyInstance, context: ServerContext): void {
   app.decorateRequest("call", undefined);
   for (const api of Object.keys(operations) as ApiName[]) {
@@ -102,7 +103,9 @@ function mount(
       const query = readQuery(operation, raw);
       const body = bodyOf(operation, request);
       const result = await withTimeout(context.limits.handlerTimeoutMs, call.abort, () =>
-        handler({ params: request.params, query, body, list, session: call.session, request: call.info }),
+        context.within(call.abort.signal, () =>
+          handler({ params: request.params, query, body, list, session: call.session, request: call.info }),
+        ),
       );
       await send(context, reply, success(operation, result, list, context.validateResponses));
       return reply;
@@ -142,6 +145,10 @@ function bodyOf(operation: Operation, request: FastifyRequest): unknown {
   if (body.kind === "none") return undefined;
   const bytes = request.body instanceof Uint8Array ? request.body : new Uint8Array();
   const text = decode(bytes);
+  if (body.kind === "text") {
+    if (text.trim() === "") throw fieldError(body.name, `${body.name} in body is required`);
+    return text;
+  }
   if (body.kind === "json") {
     if (text.trim() === "") return readBody(body.schema, body.required ? undefined : emptyBody(body.schema));
     return readBody(body.schema, parseJson(text));

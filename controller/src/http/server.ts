@@ -1,5 +1,5 @@
 /**
- * The HTTP server of both APIs: mounts the table of operations on connections of a shared TLS port.
+ * The HTTP server of the APIs: mounts the table of operations on connections of a shared TLS port.
  * What it answers, byte for byte, is described in docs/api.md.
  */
 import { createServer, type Server } from "node:http";
@@ -11,7 +11,15 @@ import fastify, { type FastifyInstance } from "fastify";
 import { bareFailure, newRequestId } from "./answer.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
 import { resolvePath } from "./path-alias.ts";
-import { answerError, HTTP_LIMITS, type HttpLimits, pathOf, type ServerContext } from "./reply.ts";
+import {
+  answerError,
+  HTTP_LIMITS,
+  type HttpLimits,
+  pathOf,
+  type ServerContext,
+  type Translate,
+  type Within,
+} from "./reply.ts";
 import { mountOperations } from "./routes.ts";
 
 /** The part of a TLS port that the server needs. */
@@ -36,6 +44,10 @@ export interface HttpOptions {
   /** Hold every answer against the contract; for tests. A violation becomes 500 with the difference as its cause. */
   readonly validateResponses?: boolean;
   readonly limits?: Partial<HttpLimits>;
+  /** Errors of what handlers stand on, as callers shall see them; without it they are 500. */
+  readonly translate?: Translate;
+  /** Surrounds the work of every request. */
+  readonly within?: Within;
 }
 
 export interface HttpApi {
@@ -56,6 +68,8 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
     log: options.log,
     limits,
     validateResponses: options.validateResponses ?? false,
+    translate: options.translate ?? (() => undefined),
+    within: options.within ?? ((_signal, work) => work()),
     commonHeaders: {
       server: `sallyport-controller/${PROTOCOL_VERSION}`,
       "ziti-instance-id": instanceId,

@@ -1,7 +1,7 @@
-/** A server of both APIs for tests, with handlers of the test's own, and a TLS socket to speak to it byte by byte. */
+/** A server of the APIs for tests, with handlers of the test's own, and a TLS socket to speak to it byte by byte. */
 import { once } from "node:events";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
-import { apiError, type clientOperations, type managementOperations } from "@sallyport/api";
+import { apiError, type clientOperations, type fabricOperations, type managementOperations } from "@sallyport/api";
 import { type Logger, TlsPort } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import type { ApiHandlers, ApiSessionContext, Authenticate } from "./context.ts";
@@ -11,6 +11,7 @@ import { type HttpApi, startHttp } from "./server.ts";
 export interface TestHandlers {
   readonly client?: Partial<ApiHandlers<typeof clientOperations>>;
   readonly management?: Partial<ApiHandlers<typeof managementOperations>>;
+  readonly fabric?: Partial<ApiHandlers<typeof fabricOperations>>;
 }
 
 export interface TestApi {
@@ -66,7 +67,11 @@ export async function startTestApi(o: {
   const log: Logger = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
   const api = await startHttp({
     port,
-    handlers: { client: complete(o.handlers.client), management: complete(o.handlers.management) },
+    handlers: {
+      client: complete(o.handlers.client),
+      management: complete(o.handlers.management),
+      fabric: complete(o.handlers.fabric),
+    },
     authenticate:
       o.authenticate ??
       (async (request) => (o.sessions ?? SESSIONS).find(({ token }) => token === request.sessionToken)),

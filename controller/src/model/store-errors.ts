@@ -1,5 +1,6 @@
 /** Turns what PostgreSQL's constraints refuse into the errors of the API (docs/api.md, "Errors"). */
 import { type ApiError, apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
+import { DatabaseUnavailableError, StatementTimeoutError } from "../store/outage.ts";
 import { ENTITY_NAMES } from "./entity.ts";
 
 interface PgError {
@@ -60,6 +61,24 @@ function translation(error: PgError): ApiError | undefined {
       const cause = unhandledCause(`${used[1]} is referenced by: ${nameOf(used[2] ?? "")}`);
       return apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
     }
+  }
+  return undefined;
+}
+
+const TRY_LATER = { headers: { "retry-after": "2" } };
+
+/**
+ * What a caller is told while the database is away, or was too slow for one statement: 503 `TIMEOUT`, to be tried again. The store itself has
+ * logged an outage, once.
+ */
+export function databaseFailure(error: unknown): { shown: ApiError; isReported: boolean } | undefined {
+  if (error instanceof DatabaseUnavailableError) {
+    const cause = unhandledCause("the controller's database cannot be used at the moment, try again later");
+    return { shown: apiError("TIMEOUT", cause, TRY_LATER), isReported: true };
+  }
+  if (error instanceof StatementTimeoutError) {
+    const cause = unhandledCause("the controller's database took too long");
+    return { shown: apiError("TIMEOUT", cause, TRY_LATER), isReported: false };
   }
   return undefined;
 }

@@ -1,5 +1,6 @@
 import { type SqlBool, sql } from "kysely";
 import type { ChangeRow } from "../store/change-log.ts";
+import { DatabaseUnavailableError } from "../store/outage.ts";
 import type { ModelContext } from "./context.ts";
 import type { Model } from "./model.ts";
 import { lostAccess } from "./policy/lost-access.ts";
@@ -26,7 +27,11 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
     if (stopped) return;
     const done = work()
       .then(() => undefined)
-      .catch((error: unknown) => ctx.log.error({ error, job: name }, "upkeep failed, it will be tried again"))
+      .catch((error: unknown) => {
+        // An outage of the database is reported once, by the store.
+        if (!(error instanceof DatabaseUnavailableError))
+          ctx.log.error({ error, job: name }, "upkeep failed, it will be tried again");
+      })
       .finally(() => running.delete(done));
     running.add(done);
   };

@@ -70,7 +70,8 @@ export class ChangeHints {
   #lost(client: pg.Client, error: unknown): void {
     if (this.#closed || this.#client !== client) return;
     this.#client = undefined;
-    this.#log.warn(
+    // Only a hint: without it, readers look every second. An outage is reported by whoever needs the database.
+    this.#log.debug(
       { error: String(error ?? "connection ended") },
       "the connection for change hints was lost; connecting again",
     );

@@ -1,6 +1,7 @@
 import type { Logger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import type { EngineTables } from "./engine-tables.ts";
+import { DatabaseUnavailableError } from "./outage.ts";
 
 /** What a writer records: one row per changed entity, in the transaction (better: the statement) that changes it. */
 export interface Change {
@@ -190,7 +191,8 @@ export class ChangeLog {
     try {
       await this.caughtUp();
     } catch (error) {
-      if (!this.#closed)
+      // An outage is reported once, by whoever watches it.
+      if (!this.#closed && !(error instanceof DatabaseUnavailableError))
         this.#options.log.warn({ error: String(error) }, "the change log could not be read; trying again");
     }
   }
@@ -254,7 +256,7 @@ export class ChangeLog {
       const removed = await pruneChanges(this.#options.db, this.#options.maxAgeSeconds);
       if (removed > 0) this.#options.log.debug({ removed }, "change log pruned");
     } catch (error) {
-      if (!this.#closed)
+      if (!this.#closed && !(error instanceof DatabaseUnavailableError))
         this.#options.log.warn({ error: String(error) }, "the change log could not be pruned; trying again");
     }
   }

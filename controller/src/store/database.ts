@@ -6,7 +6,8 @@ import { ChangeLog } from "./change-log.ts";
 import type { EngineTables } from "./engine-tables.ts";
 import { migrate } from "./migrate.ts";
 import { migrations } from "./migrations/all.ts";
-import { CONNECTION_LIMITS } from "./postgres/connection-limits.ts";
+import { Outage } from "./outage.ts";
+import { CONNECTION_LIMITS, POOL_WAIT_MS, REQUEST_SETTINGS } from "./postgres/connection-limits.ts";
 import { type EmbeddedOptions, EmbeddedPostgres } from "./postgres/embedded.ts";
 import { type DatabaseHeldError, HolderLock, requireUnheld } from "./postgres/holder-lock.ts";
 import { preparing } from "./prepared.ts";
@@ -38,6 +39,8 @@ export interface Store {
   readonly db: Kysely<Database>;
   readonly pool: pg.Pool;
   readonly changes: ChangeLog;
+  /** Whether the database can be used now. */
+  readonly outage: Pick<Outage, "since">;
   /** How to reach the database with another client. */
   readonly connection: pg.ClientConfig;
   /**
@@ -74,14 +77,19 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     const pool = new pg.Pool({
       ...connection,
       ...CONNECTION_LIMITS,
+      connectionTimeoutMillis: POOL_WAIT_MS,
       max: options.poolSize ?? 16,
       application_name: "sallyport",
+      onConnect: async (client) => void (await client.query(REQUEST_SETTINGS)),
     });
     // The pool listens to idle connections only. Whoever uses a connection that is lost learns it from the query that fails; without
     // a listener of its own the loss would end the process.
     pool.on("connect", (client) => client.on("error", () => undefined));
-    pool.on("error", (error) => log.warn({ error: error.message }, "an idle connection to the database was lost"));
-    const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool: preparing(pool) }) });
+    pool.on("error", (error) => log.debug({ error: error.message }, "an idle connection to the database was lost"));
+    const outage = new Outage(log);
+    const db = new Kysely<Database>({
+      dialect: new PostgresDialect({ pool: preparing(pool, outage), controlClient: pg.Client }),
+    });
     stops.push(() => db.destroy());
     const applied = await migrate(db as unknown as Kysely<never>, migrations);
     if (applied.length > 0) log.info({ migrations: applied }, "database schema brought up to date");
@@ -95,7 +103,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     stops.push(() => hints.close());
     await changes.start();
     stops.push(() => changes.close());
-    return { db, pool, changes, connection, close, transaction: (work) => transaction(db, changes, work) };
+    return { db, pool, changes, outage, connection, close, transaction: (work) => transaction(db, changes, work) };
   } catch (error) {
     await close();
     throw error;

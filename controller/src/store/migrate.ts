@@ -1,6 +1,6 @@
 import { type Kysely, sql } from "kysely";
 
-/** One step of the schema. `up` runs inside one transaction together with the record that it was done. */
+/** One step of the schema. All that are missing run inside one transaction, together with the record that they were done. */
 export interface Migration {
   /** Four digits and a name, for example `0002_entities`; applied in this order. */
   readonly id: string;
@@ -16,7 +16,8 @@ const MIGRATION_LOCK = 0x5a11_0001;
 
 /**
  * Brings the schema up to the newest of `migrations` and answers the ids that were applied now (empty when nothing was to do).
- * Several processes may call it at once: one does the work, the others wait and find it done.
+ * Several processes may call it at once: one does the work, the others wait and find it done. Either all missing migrations are applied or none:
+ * after a failure the database is as it was, and the former program can still use it.
  *
  * @throws MigrationError when the database holds a migration that this program does not know (it was made by a newer one),
  * or when the list is out of order.
@@ -28,6 +29,12 @@ export async function migrate(db: Kysely<never>, migrations: readonly Migration[
   }
   return db.connection().execute(async (connection) => {
     const session = connection as unknown as Kysely<{ schema_migration: { id: string; applied_at: Date } }>;
+    // A migration may take its time, and so may the one that we wait for.
+    const limits = await sql<Limits>`
+      SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock`.execute(
+      session,
+    );
+    await setLimits(session, { statement: "0", lock: "0" });
     await sql`SELECT pg_advisory_lock(${MIGRATION_LOCK})`.execute(session);
     try {
       await sql`CREATE TABLE IF NOT EXISTS schema_migration (
@@ -40,18 +47,29 @@ export async function migrate(db: Kysely<never>, migrations: readonly Migration[
             "it was used by a newer version; run that version, or restore a backup made before the upgrade",
         );
       }
-      const applied: string[] = [];
-      for (const migration of migrations) {
-        if (done.has(migration.id)) continue;
-        await session.transaction().execute(async (trx) => {
+      const missing = migrations.filter(({ id }) => !done.has(id));
+      await session.transaction().execute(async (trx) => {
+        for (const migration of missing) {
           await migration.up(trx as unknown as Kysely<unknown>);
           await sql`INSERT INTO schema_migration (id) VALUES (${migration.id})`.execute(trx);
-        });
-        applied.push(migration.id);
-      }
-      return applied;
+        }
+      });
+      return missing.map(({ id }) => id);
     } finally {
       await sql`SELECT pg_advisory_unlock(${MIGRATION_LOCK})`.execute(session);
+      const before = limits.rows[0];
+      if (before) await setLimits(session, before);
     }
   });
+}
+
+interface Limits {
+  readonly statement: string;
+  readonly lock: string;
+}
+
+async function setLimits(session: Pick<Kysely<unknown>, "getExecutor">, limits: Limits): Promise<void> {
+  await sql`SELECT set_config('statement_timeout', ${limits.statement}, false), set_config('lock_timeout', ${limits.lock}, false)`.execute(
+    session as Kysely<unknown>,
+  );
 }

@@ -8,9 +8,11 @@ import type { ModelContext } from "../../model/context.ts";
 import { createFabricModel } from "../../model/fabric/fabric-model.ts";
 import { createModel, type Model } from "../../model/model.ts";
 import { seed, seedAdmin } from "../../model/seeds.ts";
+import { databaseFailure } from "../../model/store-errors.ts";
 import { TEST_TIMES } from "../../model/testing/test-context.ts";
 import { startUpkeep } from "../../model/upkeep.ts";
 import { createPkiMaterial, Pki } from "../../pki/pki.ts";
+import { withinRequest } from "../../store/request-signal.ts";
 import { Secrets } from "../../store/secrets.ts";
 import { testStore } from "../../store/testing.ts";
 import { createApi } from "../api.ts";
@@ -100,6 +102,8 @@ export async function startTestController(): Promise<TestController> {
     authenticate: api.authenticate,
     log: silentLogger,
     validateResponses: true,
+    translate: databaseFailure,
+    within: withinRequest,
   });
 
   const call: TestController["call"] = (method, path, options = {}) =>

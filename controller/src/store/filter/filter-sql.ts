@@ -14,6 +14,7 @@ import {
   unhandledCause,
 } from "@sallyport/api";
 import { type Expression, type RawBuilder, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
+import { cancellable } from "../request-signal.ts";
 import { type FieldType, isNotTrue, Mismatch, type Operand, scalarOperand, tagOperand } from "./filter-operand.ts";
 
 /** One value per row. `sql` is a column or any expression of the type. */
@@ -170,11 +171,11 @@ export async function fetchPage<DB, TB extends keyof DB, O>(
   for (const order of orderSql(fields, list, id)) page = page.orderBy(order);
   if (list.limit !== NO_LIMIT) page = page.limit(list.limit);
   if (list.offset > 0) page = page.offset(list.offset);
-  const rows = await page.execute();
+  const rows = await page.execute(cancellable());
   const isLast = rows.length > 0 ? rows.length < list.limit : list.offset === 0;
   if (isLast) return { rows, totalCount: list.offset + rows.length };
   const count = sql<string>`count(*)`.as("count");
-  const [counted] = await matching.clearSelect().select(count).execute();
+  const [counted] = await matching.clearSelect().select(count).execute(cancellable());
   return { rows, totalCount: Number((counted as { count: string } | undefined)?.count ?? 0) };
 }
 

@@ -4,3 +4,13 @@ export const CONNECTION_LIMITS = {
   keepAlive: true,
   keepAliveInitialDelayMillis: 10_000,
 } as const;
+
+/** How long a request waits for a free connection: shorter than the time that it has. */
+export const POOL_WAIT_MS = 5_000;
+
+/**
+ * Settings of the connections that serve requests. No statement outlasts the request that it belongs to, no lock is waited for longer, and a
+ * transaction whose program forgot it holds nothing for ever.
+ */
+export const REQUEST_SETTINGS =
+  "SET statement_timeout = '10s'; SET lock_timeout = '9s'; SET idle_in_transaction_session_timeout = '60s'";
