@@ -1,0 +1,92 @@
+import type { Logger } from "@sallyport/wire";
+
+/** The database cannot be reached, or has no room for another query in time. The query may be tried again later; its cause says why. */
+export class DatabaseUnavailableError extends Error {
+  override name = "DatabaseUnavailableError";
+}
+
+/** The database ended a statement that took longer than it may, or waited too long for a lock. */
+export class StatementTimeoutError extends Error {
+  override name = "StatementTimeoutError";
+}
+
+/** What the operating system says of a server that is not there. */
+const NETWORK = new Set([
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "ECONNABORTED",
+  "ENOENT",
+  "EPIPE",
+  "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+]);
+/**
+ * SQLSTATEs of a server that cannot serve: connection failures (08…), out of connections, memory or disk (53…), shutting down, starting or
+ * crashed (57P0x), and a standby after a failover (25006: it takes no writes).
+ */
+const STATES = /^(08...|53...|57P0[1-5]|25006)$/;
+/** What the client library says without a code. */
+const TEXTS =
+  /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Cannot use a pool after)/;
+const QUERY_CANCELED = "57014";
+const LOCK_NOT_AVAILABLE = "55P03";
+
+/** The error as the rest of the program sees it: those two kinds by their names, others unchanged. */
+export function classified(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof DatabaseUnavailableError) return error;
+  const { code = "" } = error as { code?: string };
+  if (NETWORK.has(code) || STATES.test(code) || (code === "" && TEXTS.test(error.message))) {
+    return new DatabaseUnavailableError(`the database cannot be used now: ${error.message || code}`, { cause: error });
+  }
+  if (code === QUERY_CANCELED || code === LOCK_NOT_AVAILABLE) {
+    return new StatementTimeoutError(`the database ended a statement: ${error.message}`, { cause: error });
+  }
+  return error;
+}
+
+/** Watches all use of the database and says once that it went away, and once that it is back. */
+export class Outage {
+  readonly #log: Logger;
+  readonly #onChange: (isOut: boolean) => void;
+  #since: number | undefined;
+  #failures = 0;
+
+  constructor(log: Logger, onChange: (isOut: boolean) => void = () => undefined) {
+    this.#log = log;
+    this.#onChange = onChange;
+  }
+
+  /** When the present outage began; undefined while the database answers. */
+  get since(): Date | undefined {
+    return this.#since === undefined ? undefined : new Date(this.#since);
+  }
+
+  /** Takes note of a failure. @returns the error to throw. */
+  failed(error: unknown): unknown {
+    const shown = classified(error);
+    if (!(shown instanceof DatabaseUnavailableError)) return shown;
+    this.#failures++;
+    if (this.#since === undefined) {
+      this.#since = Date.now();
+      this.#log.error(
+        { error: shown.message },
+        "the database cannot be used: requests are answered with 503 until it is back",
+      );
+      this.#onChange(true);
+    }
+    return shown;
+  }
+
+  /** Takes note that the database answered. */
+  answered(): void {
+    if (this.#since === undefined) return;
+    const milliseconds = Date.now() - this.#since;
+    this.#log.info({ milliseconds, failures: this.#failures }, "the database can be used again");
+    this.#since = undefined;
+    this.#failures = 0;
+    this.#onChange(false);
+  }
+}
