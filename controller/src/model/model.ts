@@ -2,6 +2,7 @@ import type { ModelContext } from "./context.ts";
 import { Authenticators } from "./identity/authenticators.ts";
 import { Enrollments } from "./identity/enrollments.ts";
 import { Identities } from "./identity/identities.ts";
+import { Mfa } from "./identity/mfa.ts";
 import { Configs } from "./network/configs.ts";
 import { Routers } from "./network/routers.ts";
 import { Services } from "./network/services.ts";
@@ -16,6 +17,7 @@ export interface Model {
   readonly identities: Identities;
   readonly authenticators: Authenticators;
   readonly enrollments: Enrollments;
+  readonly mfa: Mfa;
   readonly routers: Routers;
   readonly services: Services;
   readonly configs: Configs;
@@ -36,6 +38,7 @@ export function createModel(ctx: ModelContext): Model {
   return {
     identities,
     enrollments,
+    mfa: new Mfa(ctx),
     authenticators: new Authenticators(ctx, enrollments),
     routers: new Routers(ctx, enrollments, identities),
     services: new Services(ctx),

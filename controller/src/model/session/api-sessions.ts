@@ -55,6 +55,7 @@ export class ApiSessions {
         config_types: [...session.configTypes],
         cert_fingerprints: [...session.certFingerprints],
         improper_client_cert_chain: session.improperClientCertChain,
+        is_mfa_required: requiresTotp(session.identityId),
         created_at: now,
         updated_at: now,
         last_activity_at: now,
@@ -67,6 +68,25 @@ export class ApiSessions {
 
   async findByToken(db: Db, token: string): Promise<ApiSessionRow | undefined> {
     return db.selectFrom("api_session").selectAll().where("token", "=", token).executeTakeFirst();
+  }
+
+  /**
+   * TOTP was passed in this session, now: nothing of it is open any more, and checks that let it time out count from here.
+   * @throws ApiError 404
+   */
+  async completeMfa(id: string): Promise<ApiSessionRow> {
+    const now = this.#ctx.now();
+    return this.#ctx.store.transaction(async (trx) => {
+      const row = await trx
+        .updateTable("api_session")
+        .set({ is_mfa_required: true, is_mfa_complete: true, mfa_passed_at: now, updated_at: now })
+        .where("id", "=", id)
+        .returningAll()
+        .executeTakeFirst();
+      if (row === undefined) throw notFound("apiSession", id);
+      await appendChange(trx, { kind: "api_session", key: id, op: "update" });
+      return row;
+    });
   }
 
   /** @throws ApiError 404 */
@@ -195,6 +215,13 @@ export class ApiSessions {
       { kind: "api_session", key: sessionId, op: "update" },
     );
   }
+}
+
+/** Has a session of this identity to pass TOTP, by its own enrollment or by its policy? */
+function requiresTotp(identityId: string) {
+  return sql<boolean>`(EXISTS (SELECT 1 FROM mfa WHERE identity_id = ${identityId} AND is_verified)
+    OR EXISTS (SELECT 1 FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id
+      WHERE i.id = ${identityId} AND p.require_totp))`;
 }
 
 /** The distinguished name on one line, most specific part first. */

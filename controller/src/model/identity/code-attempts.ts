@@ -1,0 +1,47 @@
+import { apiError } from "@sallyport/api";
+
+const FREE = 5;
+const FIRST_PAUSE_MS = 30_000;
+const LONGEST_PAUSE_MS = 3_600_000;
+const MOST_COUNTED = 100_000;
+
+interface Failures {
+  count: number;
+  /** Nothing is looked at before this moment. */
+  until: number;
+}
+
+/**
+ * Slows down who guesses one-time codes: five in a row may be wrong, after each further one the identity pauses, for twice as long each time (30 s to 1 h).
+ * An attempt counts before it is looked at, so that many at once are no way around. In memory and bounded: the longest untouched are forgotten first.
+ */
+export class CodeAttempts {
+  readonly #failures = new Map<string, Failures>();
+
+  /** @throws ApiError 429 with `retry-after` while the identity pauses */
+  begin(identityId: string, now: Date): void {
+    const failures = this.#failures.get(identityId) ?? { count: 0, until: 0 };
+    const wait = failures.until - now.getTime();
+    if (wait > 0) {
+      const headers = { "retry-after": String(Math.ceil(wait / 1000)) };
+      throw apiError("SERVER_TOO_MANY_REQUESTS", undefined, {
+        headers,
+        detail: `identity ${identityId} guesses codes`,
+      });
+    }
+    failures.count += 1;
+    const pauses = failures.count - FREE;
+    if (pauses > 0) {
+      failures.until = now.getTime() + Math.min(FIRST_PAUSE_MS * 2 ** Math.min(pauses - 1, 20), LONGEST_PAUSE_MS);
+    }
+    this.#failures.delete(identityId);
+    this.#failures.set(identityId, failures);
+    const oldest = this.#failures.size > MOST_COUNTED ? this.#failures.keys().next().value : undefined;
+    if (oldest !== undefined) this.#failures.delete(oldest);
+  }
+
+  /** A right code begins the count anew. */
+  succeeded(identityId: string): void {
+    this.#failures.delete(identityId);
+  }
+}

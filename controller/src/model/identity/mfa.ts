@@ -1,0 +1,266 @@
+import { randomInt, timingSafeEqual } from "node:crypto";
+import { apiError, notFound } from "@sallyport/api";
+import { type Selectable, sql } from "kysely";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId } from "../../store/ids.ts";
+import type { MfaTable } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { CodeAttempts } from "./code-attempts.ts";
+import { matchTotp, newTotpSecret, provisioningUrl } from "./totp.ts";
+
+type MfaRow = Selectable<MfaTable>;
+
+const RECOVERY_CODES = 20;
+const RECOVERY_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+const RECOVERY_LENGTH = 6;
+
+/** A TOTP enrollment as its owner is shown it. */
+export interface MfaStatus {
+  readonly id: string;
+  readonly isVerified: boolean;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+  /** Only while it is not verified. */
+  readonly pending?: { readonly provisioningUrl: string; readonly recoveryCodes: readonly string[] };
+}
+
+/** Which codes an operation takes, and the API session that presents one. */
+export interface CodeUse {
+  readonly apiSessionId: string;
+  /** A recovery code counts too, and is used up. */
+  readonly allowRecovery: boolean;
+}
+
+/**
+ * TOTP enrollments of identities (docs/protocol/authentication.md "One-time codes"). Secret and recovery codes lie sealed. The code of a step counts in the API session
+ * that used it first, and opens no other one. Wrong codes are answered slower and slower (`CodeAttempts`).
+ */
+export class Mfa {
+  readonly #ctx: ModelContext;
+  readonly #attempts = new CodeAttempts();
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  async status(identity: { readonly id: string; readonly name: string }): Promise<MfaStatus | undefined> {
+    const row = await this.#find(this.#ctx.store.db, identity.id);
+    if (row === undefined) return undefined;
+    const status = { id: row.id, isVerified: row.is_verified, createdAt: row.created_at, updatedAt: row.updated_at };
+    if (row.is_verified) return status;
+    const url = provisioningUrl(this.#secretOf(row), this.#ctx.settings.totpIssuer, identity.name);
+    return { ...status, pending: { provisioningUrl: url, recoveryCodes: this.#codesOf(row) } };
+  }
+
+  /** Does the identity have to pass TOTP? Those of `ids` that do. */
+  async verifiedAmong(db: Db, ids: readonly string[]): Promise<ReadonlySet<string>> {
+    if (ids.length === 0) return new Set();
+    const { rows } = await sql<{ identity_id: string }>`
+      SELECT identity_id FROM mfa WHERE is_verified AND identity_id = ANY (${ids}::text[])`.execute(db);
+    return new Set(rows.map((row) => row.identity_id));
+  }
+
+  async isVerified(identityId: string): Promise<boolean> {
+    return (await this.verifiedAmong(this.#ctx.store.db, [identityId])).has(identityId);
+  }
+
+  /**
+   * Begins an enrollment: a secret and recovery codes, which count once a code was verified.
+   * @throws ApiError 409 `MFA_EXISTS`, also while one is not verified yet
+   */
+  async start(identityId: string): Promise<string> {
+    const id = randomEntityId();
+    const row = await this.#ctx.store.db
+      .insertInto("mfa")
+      .values({
+        id,
+        identity_id: identityId,
+        secret: this.#ctx.secrets.encrypt(newTotpSecret(), secretContext(identityId)),
+        recovery_codes: this.#sealed(identityId, newRecoveryCodes()),
+      })
+      .onConflict((conflict) => conflict.column("identity_id").doNothing())
+      .returning("id")
+      .executeTakeFirst();
+    if (row === undefined) throw apiError("MFA_EXISTS");
+    return id;
+  }
+
+  /**
+   * Completes an enrollment by a first code. From now on every session of the identity needs one; this session has just given its own.
+   * @throws ApiError 404 `MFA_ENROLLMENT_NOT_STARTED` without a pending one, 400 `MFA_INVALID_TOKEN`, 429 after too many wrong codes
+   */
+  async verify(identityId: string, apiSessionId: string, code: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#find(trx, identityId, "for update");
+      if (row === undefined || row.is_verified) throw apiError("MFA_ENROLLMENT_NOT_STARTED");
+      await this.#use(trx, row, code, { apiSessionId, allowRecovery: false });
+      await trx
+        .updateTable("mfa")
+        .set({ is_verified: true, updated_at: this.#ctx.now() })
+        .where("identity_id", "=", identityId)
+        .execute();
+      await requireInSessions(trx, identityId);
+      await appendChange(trx, { kind: "identity", key: identityId, op: "update" });
+    });
+  }
+
+  /**
+   * Uses a code for an API session.
+   * @throws ApiError 409 `MFA_NOT_ENROLLED`, 400 `MFA_INVALID_TOKEN`, 429 after too many wrong codes
+   */
+  async pass(identityId: string, code: string, use: CodeUse): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#find(trx, identityId, "for update");
+      if (row?.is_verified !== true) throw apiError("MFA_NOT_ENROLLED");
+      await this.#use(trx, row, code, use);
+    });
+  }
+
+  /** The recovery codes that are left, for a TOTP code. @throws ApiError 404 unless verified, 400 `MFA_INVALID_TOKEN`, 429 */
+  async recoveryCodes(
+    identityId: string,
+    apiSessionId: string,
+    code: string,
+  ): Promise<MfaStatus & { codes: string[] }> {
+    return this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#verified(trx, identityId);
+      await this.#use(trx, row, code, { apiSessionId, allowRecovery: false });
+      return {
+        id: row.id,
+        isVerified: true,
+        createdAt: row.created_at,
+        updatedAt: row.updated_at,
+        codes: this.#codesOf(row),
+      };
+    });
+  }
+
+  /** New recovery codes in place of all old ones. @throws ApiError 404 unless verified, 400 `MFA_INVALID_TOKEN`, 429 */
+  async renewRecoveryCodes(identityId: string, apiSessionId: string, code: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#verified(trx, identityId);
+      await this.#use(trx, row, code, { apiSessionId, allowRecovery: true });
+      await this.#saveCodes(trx, identityId, newRecoveryCodes());
+    });
+  }
+
+  /**
+   * Ends the caller's enrollment; a pending one needs no code.
+   * @throws ApiError 404 when there is none, 400 `MFA_INVALID_TOKEN`, 429
+   */
+  async disable(identityId: string, apiSessionId: string, code: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#find(trx, identityId, "for update");
+      if (row === undefined) throw notFound("mfa", identityId, "identity");
+      if (row.is_verified) await this.#use(trx, row, code, { apiSessionId, allowRecovery: true });
+      await removeEnrollment(trx, identityId);
+    });
+  }
+
+  /** Ends an identity's enrollment without a code; nothing happens when there is none. @throws ApiError 404 for an unknown identity */
+  async remove(identityId: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const identity = await trx
+        .selectFrom("identity")
+        .select("id")
+        .where("id", "=", identityId)
+        .forKeyShare()
+        .executeTakeFirst();
+      if (identity === undefined) throw notFound("identity", identityId);
+      await removeEnrollment(trx, identityId);
+    });
+    this.#attempts.succeeded(identityId);
+  }
+
+  async #find(db: Db, identityId: string, lock?: "for update"): Promise<MfaRow | undefined> {
+    const query = db.selectFrom("mfa").selectAll().where("identity_id", "=", identityId);
+    return (lock === undefined ? query : query.forUpdate()).executeTakeFirst();
+  }
+
+  async #verified(trx: Db, identityId: string): Promise<MfaRow> {
+    const row = await this.#find(trx, identityId, "for update");
+    if (row?.is_verified !== true) throw notFound("mfa", identityId, "identity");
+    return row;
+  }
+
+  /** The row is locked: of two uses of one code the second sees what the first left. */
+  async #use(trx: Db, row: MfaRow, code: string, use: CodeUse): Promise<void> {
+    const now = this.#ctx.now();
+    this.#attempts.begin(row.identity_id, now);
+    const step = matchTotp(this.#secretOf(row), code, now);
+    if (step !== undefined) {
+      const isRepeated = row.last_step !== null && step <= row.last_step && row.last_step_session !== use.apiSessionId;
+      if (isRepeated) throw wrongCode(`identity ${row.identity_id} repeats a code that another session used`);
+      await trx
+        .updateTable("mfa")
+        .set({ last_step: Math.max(step, row.last_step ?? 0), last_step_session: use.apiSessionId })
+        .where("identity_id", "=", row.identity_id)
+        .execute();
+      this.#attempts.succeeded(row.identity_id);
+      return;
+    }
+    const codes = use.allowRecovery ? this.#codesOf(row) : [];
+    const left = codes.filter((each) => !isSame(each, code));
+    if (left.length === codes.length) throw wrongCode(`identity ${row.identity_id} gave a wrong code`);
+    await this.#saveCodes(trx, row.identity_id, left);
+    this.#attempts.succeeded(row.identity_id);
+  }
+
+  async #saveCodes(trx: Db, identityId: string, codes: readonly string[]): Promise<void> {
+    await trx
+      .updateTable("mfa")
+      .set({ recovery_codes: this.#sealed(identityId, codes), updated_at: this.#ctx.now() })
+      .where("identity_id", "=", identityId)
+      .execute();
+  }
+
+  #sealed(identityId: string, codes: readonly string[]): Buffer {
+    return this.#ctx.secrets.encrypt(JSON.stringify(codes), codesContext(identityId));
+  }
+
+  #secretOf(row: MfaRow): string {
+    return this.#ctx.secrets.decryptText(row.secret, secretContext(row.identity_id));
+  }
+
+  #codesOf(row: MfaRow): string[] {
+    return JSON.parse(this.#ctx.secrets.decryptText(row.recovery_codes, codesContext(row.identity_id))) as string[];
+  }
+}
+
+/** Every session of the identity has to pass TOTP, those that exist too. */
+async function requireInSessions(trx: Db, identityId: string): Promise<void> {
+  await sql`UPDATE api_session SET is_mfa_required = true WHERE identity_id = ${identityId} AND NOT is_mfa_required`.execute(
+    trx,
+  );
+}
+
+async function removeEnrollment(trx: Db, identityId: string): Promise<void> {
+  const { numDeletedRows } = await trx.deleteFrom("mfa").where("identity_id", "=", identityId).executeTakeFirst();
+  if (numDeletedRows === 0n) return;
+  await sql`UPDATE api_session a SET is_mfa_complete = false, mfa_passed_at = NULL, is_mfa_required = p.require_totp
+    FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id
+    WHERE a.identity_id = ${identityId} AND i.id = a.identity_id`.execute(trx);
+  await appendChange(trx, { kind: "identity", key: identityId, op: "update" });
+}
+
+function newRecoveryCodes(): string[] {
+  const codes = new Set<string>();
+  while (codes.size < RECOVERY_CODES) {
+    codes.add(
+      Array.from({ length: RECOVERY_LENGTH }, () => RECOVERY_ALPHABET[randomInt(RECOVERY_ALPHABET.length)]).join(""),
+    );
+  }
+  return [...codes];
+}
+
+function isSame(code: string, given: string): boolean {
+  const [a, b] = [Buffer.from(code), Buffer.from(given)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+function wrongCode(detail: string): Error {
+  return apiError("MFA_INVALID_TOKEN", undefined, { detail });
+}
+
+const secretContext = (identityId: string) => `totp:${identityId}`;
+const codesContext = (identityId: string) => `recovery-codes:${identityId}`;
