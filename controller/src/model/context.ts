@@ -1,6 +1,7 @@
 import type { Logger } from "@sallyport/wire";
 import type { Kysely, Transaction } from "kysely";
 import type { ChangeLog } from "../store/change-log.ts";
+import type { Outage } from "../store/outage.ts";
 import type { Database } from "../store/schema.ts";
 import type { Secrets } from "../store/secrets.ts";
 import type { ModelPki } from "./pki-port.ts";
@@ -12,6 +13,8 @@ export type Db = Kysely<Database> | Transaction<Database>;
 export interface ModelStore {
   readonly db: Kysely<Database>;
   readonly changes: Pick<ChangeLog, "subscribe" | "caughtUp" | "position">;
+  /** Since when the database cannot be used; undefined while it answers. */
+  readonly outage: Pick<Outage, "since">;
   /** READ COMMITTED; repeated when it lost a deadlock; tells the readers of the change log afterwards. */
   transaction<T>(work: (trx: Transaction<Database>) => Promise<T>): Promise<T>;
 }

@@ -17,9 +17,18 @@ export interface TestStore {
   drop(): Promise<void>;
 }
 
+export interface TestStoreOptions {
+  log?: Logger;
+  hold?: boolean;
+  /** Another way to the same database, for example through something that can be cut. */
+  through?(connection: PostgresConnection): Promise<PostgresConnection>;
+}
+
 /** An empty database with the whole schema, for one test or one file of tests; about 60 ms. */
-export async function testStore(options: { log?: Logger; hold?: boolean } = {}): Promise<TestStore> {
-  const { connection, drop } = await testDatabase();
+export async function testStore(options: TestStoreOptions = {}): Promise<TestStore> {
+  const made = await testDatabase();
+  const { drop } = made;
+  const connection = (await options.through?.(made.connection)) ?? made.connection;
   const store = await openStore({
     connection,
     hold: options.hold ?? false,

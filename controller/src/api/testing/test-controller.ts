@@ -14,7 +14,7 @@ import { startUpkeep } from "../../model/upkeep.ts";
 import { createPkiMaterial, Pki } from "../../pki/pki.ts";
 import { withinRequest } from "../../store/request-signal.ts";
 import { Secrets } from "../../store/secrets.ts";
-import { testStore } from "../../store/testing.ts";
+import { type TestStoreOptions, testStore } from "../../store/testing.ts";
 import { createApi } from "../api.ts";
 import type { FabricView, RouterState } from "../dependencies.ts";
 
@@ -34,6 +34,8 @@ export interface CallOptions {
   readonly headers?: Record<string, string>;
   readonly cert?: string;
   readonly key?: string;
+  /** Hangs up. */
+  readonly signal?: AbortSignal;
 }
 
 export interface TestController {
@@ -50,15 +52,16 @@ export interface TestController {
   readonly announced: string[];
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
   /** Management API as the administrator. */
-  admin(method: string, path: string, body?: unknown): Promise<Answer>;
+  admin(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer>;
   /** A POST that has to succeed; answers the id. */
   make(collection: string, body: unknown): Promise<string>;
   login(username: string, password: string): Promise<string>;
   close(): Promise<void>;
 }
 
-export async function startTestController(): Promise<TestController> {
-  const { store, drop } = await testStore();
+export async function startTestController(options: TestStoreOptions = {}): Promise<TestController> {
+  const { store, drop } = await testStore(options);
+  const log = options.log ?? silentLogger;
   const pki = new Pki(await createPkiMaterial({ controllerId: "controller", hosts: ["localhost", "127.0.0.1"] }));
   const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: pki.serverIdentity, log: silentLogger });
   const clock = { offsetMs: 0 };
@@ -72,7 +75,7 @@ export async function startTestController(): Promise<TestController> {
       ctrlAddresses: [`tls:localhost:${port.port}`],
     },
     now: () => new Date(Date.now() + clock.offsetMs),
-    log: silentLogger,
+    log,
   };
   await seed(store);
   await seedAdmin(store, { name: "Default Admin", username: "admin", passwordHash: await hashPassword("admin") });
@@ -100,7 +103,7 @@ export async function startTestController(): Promise<TestController> {
     port,
     handlers: api.handlers,
     authenticate: api.authenticate,
-    log: silentLogger,
+    log,
     validateResponses: true,
     translate: databaseFailure,
     within: withinRequest,
@@ -126,6 +129,7 @@ export async function startTestController(): Promise<TestController> {
           path,
           headers,
           agent: false,
+          ...(options.signal && { signal: options.signal }),
           ...(options.cert === undefined ? {} : { cert: options.cert, key: options.key }),
         },
         (response) => {
@@ -156,8 +160,9 @@ export async function startTestController(): Promise<TestController> {
     return answer.json.data.token;
   };
   let adminToken = await login("admin", "admin");
-  const admin: TestController["admin"] = async (method, path, body) => {
-    const send = () => call(method, `/edge/management/v1${path}`, { token: adminToken, body });
+  const admin: TestController["admin"] = async (method, path, body, signal) => {
+    const send = () =>
+      call(method, `/edge/management/v1${path}`, { token: adminToken, body, ...(signal && { signal }) });
     const answer = await send();
     if (answer.status !== 401) return answer;
     // A test has let the sessions expire.

@@ -1,0 +1,62 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { PostgresConnection } from "./embedded.ts";
+
+/** For tests: a socket that leads to a database server until it is cut, and again once it is mended. */
+export class BreakableWay {
+  /** The same database, over this way. */
+  readonly connection: PostgresConnection;
+  readonly #folder: string;
+  readonly #sockets = new Set<Socket>();
+  readonly #target: string;
+  #server = createServer();
+
+  private constructor(target: PostgresConnection, folder: string) {
+    this.#target = socketOf(target);
+    this.#folder = folder;
+    this.connection = { ...target, host: folder };
+  }
+
+  static async to(target: PostgresConnection): Promise<BreakableWay> {
+    const way = new BreakableWay(target, await mkdtemp(join(tmpdir(), "sallyport-way-")));
+    await way.mend();
+    return way;
+  }
+
+  /** Ends all connections; further ones are refused. */
+  async cut(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  async mend(): Promise<void> {
+    this.#server = createServer((socket) => {
+      const onward = connect(this.#target);
+      for (const [one, other] of [
+        [socket, onward],
+        [onward, socket],
+      ] as const) {
+        this.#sockets.add(one);
+        one.on("error", () => undefined);
+        one.on("close", () => {
+          this.#sockets.delete(one);
+          other.destroy();
+        });
+        one.pipe(other);
+      }
+    });
+    await new Promise<void>((resolve) => this.#server.listen(socketOf(this.connection), resolve));
+  }
+
+  async close(): Promise<void> {
+    if (this.#server.listening) await this.cut();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+function socketOf({ host, port }: PostgresConnection): string {
+  return join(host, `.s.PGSQL.${port}`);
+}
