@@ -1,3 +1,4 @@
+import type { metricsPb } from "@sallyport/wire";
 import type { Circuit } from "./circuits/circuit.ts";
 import type { Link } from "./links/link-table.ts";
 
@@ -19,27 +20,93 @@ export const CircuitFailureCause = {
 } as const;
 export type CircuitFailureCause = (typeof CircuitFailureCause)[keyof typeof CircuitFailureCause];
 
+/** One connection of an SDK to an edge router. */
+export interface IdentityConnection {
+  readonly identityId: string;
+  readonly at: Date;
+  readonly sourceAddress: string;
+  readonly destinationAddress: string;
+}
+
 /** What happens in the fabric. */
 export type FabricEvent =
-  | { readonly kind: "router-online" | "router-offline"; readonly routerId: string }
-  | { readonly kind: "circuit-created" | "circuit-rerouted"; readonly circuit: Circuit }
+  | {
+      readonly kind: "router-online";
+      readonly routerId: string;
+      /** `ip:port` of the router's end and of ours. */
+      readonly sourceAddress: string;
+      readonly destinationAddress: string;
+    }
+  | { readonly kind: "router-offline"; readonly routerId: string }
+  | {
+      readonly kind: "circuit-created";
+      readonly circuit: Circuit;
+      /** From the request until it was up. */
+      readonly timespanMs: number;
+    }
+  | { readonly kind: "circuit-rerouted"; readonly circuit: Circuit }
   | { readonly kind: "circuit-removed"; readonly circuit: Circuit; readonly reason: string }
   | {
       readonly kind: "circuit-failed";
       readonly circuitId: string;
       readonly serviceId: string;
       readonly clientId: string;
+      /** Of the last attempt; empty when none was made. */
+      readonly terminatorId: string;
+      readonly instanceId: string;
+      readonly timespanMs: number;
       readonly cause: CircuitFailureCause;
       readonly message: string;
     }
-  | { readonly kind: "link-connected" | "link-faulted"; readonly link: Link };
+  | {
+      /** One attempt to reach a terminator failed; others may follow. */
+      readonly kind: "dial-failed";
+      readonly circuitId: string;
+      readonly serviceId: string;
+      readonly terminatorId: string;
+      readonly cause: CircuitFailureCause;
+    }
+  | {
+      readonly kind: "link-connected" | "link-faulted" | "link-duplicate" | "link-known" | "link-connections-changed";
+      readonly link: Link;
+    }
+  | {
+      /** `unknown`: the only router they were connected to has gone. */
+      readonly kind: "identities-changed";
+      readonly routerId: string;
+      readonly online: readonly string[];
+      readonly offline: readonly string[];
+      readonly unknown: readonly string[];
+    }
+  | {
+      readonly kind: "identities-connected";
+      readonly routerId: string;
+      readonly connections: readonly IdentityConnection[];
+    }
+  | { readonly kind: "router-metrics"; readonly routerId: string; readonly metrics: metricsPb.MetricsMessage }
+  | { readonly kind: "router-trace"; readonly routerId: string; readonly body: Buffer };
 
 /** What a log line says about an event. */
 export function eventFields(event: FabricEvent): object {
   switch (event.kind) {
     case "router-online":
     case "router-offline":
+    case "router-metrics":
+    case "router-trace":
       return { routerId: event.routerId };
+    case "identities-changed":
+      return {
+        routerId: event.routerId,
+        online: event.online.length,
+        offline: event.offline.length,
+        unknown: event.unknown.length,
+      };
+    case "identities-connected":
+      return { routerId: event.routerId, connections: event.connections.length };
+    case "dial-failed": {
+      const { circuitId, serviceId, terminatorId, cause } = event;
+      return { circuitId, serviceId, terminatorId, cause };
+    }
     case "circuit-created":
     case "circuit-rerouted":
     case "circuit-removed": {
@@ -53,6 +120,9 @@ export function eventFields(event: FabricEvent): object {
     }
     case "link-connected":
     case "link-faulted":
+    case "link-duplicate":
+    case "link-known":
+    case "link-connections-changed":
       return { linkId: event.link.id, source: event.link.source, destination: event.link.destination };
   }
 }

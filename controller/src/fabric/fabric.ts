@@ -1,6 +1,15 @@
 import type { X509Certificate } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
-import { ControlType, ctrlPb, decodeControl, encodeControl, type Logger, type TlsPort } from "@sallyport/wire";
+import {
+  ControlType,
+  ctrlPb,
+  decodeControl,
+  encodeControl,
+  type Logger,
+  type Message,
+  type Outgoing,
+  type TlsPort,
+} from "@sallyport/wire";
 import type { Circuit } from "./circuits/circuit.ts";
 import { CircuitBuilder } from "./circuits/circuit-builder.ts";
 import { CircuitMessages } from "./circuits/circuit-messages.ts";
@@ -9,6 +18,8 @@ import { DynamicCosts } from "./circuits/costs.ts";
 import { Rerouter } from "./circuits/rerouter.ts";
 import { RouteExchange } from "./circuits/route-exchange.ts";
 import { type EmitEvent, eventFields } from "./fabric-events.ts";
+import { registerControllerSources } from "./inspection/controller-sources.ts";
+import { Inspection, type InspectionRequest, type InspectionResult } from "./inspection/inspection.ts";
 import { LinkMessages } from "./links/link-messages.ts";
 import { type Link, linkCost } from "./links/link-table.ts";
 import { Mesh } from "./links/mesh.ts";
@@ -30,7 +41,6 @@ import { TunnelMessages } from "./tunnel-messages.ts";
 const CLOSE_TIMEOUT_MS = 3_000;
 const CREDIT_MS = 60_000;
 const VALIDATION_TICK_MS = 5_000;
-const INSPECT_TIMEOUT_MS = 10_000;
 
 export interface FabricParts {
   /** Where routers connect; may be shared with the APIs. */
@@ -47,12 +57,6 @@ export interface FabricParts {
 export interface LinkState extends Link {
   /** What path finding counts for it. */
   readonly cost: number;
-}
-
-export interface InspectResult {
-  readonly success: boolean;
-  readonly errors: readonly string[];
-  readonly values: readonly { readonly name: string; readonly value: string }[];
 }
 
 /** Starts to accept routers. Everything runs until {@link Fabric.close}. */
@@ -77,9 +81,12 @@ export class Fabric {
   readonly #sessions: SessionFeed;
   readonly #validation: TerminatorValidation;
   readonly #linkMessages: LinkMessages;
+  /** Other parts of the controller add here what operators may ask it. */
+  readonly inspection: Inspection;
   /** Everything that handles messages of a router. */
   readonly #handlers: readonly { attach(router: RouterConnection): void }[];
   readonly #stopping: (() => void)[] = [];
+  readonly #listeners = new Set<EmitEvent>();
   #isClosed = false;
 
   constructor(parts: FabricParts) {
@@ -88,7 +95,10 @@ export class Fabric {
     this.#log = log;
     this.#options = { ...DEFAULT_FABRIC_OPTIONS, ...parts.options };
     const options = this.#options;
-    const emit: EmitEvent = (event) => log.debug(eventFields(event), event.kind);
+    const emit: EmitEvent = (event) => {
+      log.debug(eventFields(event), event.kind);
+      for (const listener of this.#listeners) listener(event);
+    };
     this.#emit = emit;
     const costs = this.#costs;
     const mesh = new Mesh(options);
@@ -110,9 +120,17 @@ export class Fabric {
     const circuitMessages = new CircuitMessages({ model, builder, circuits, exchange, rerouter, links, log });
     const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, log });
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, terminators, log });
-    const routers = new RouterMessages({ model, identities: this.#identities, log });
+    const routers = new RouterMessages({ model, identities: this.#identities, emit, log });
     this.#handlers = [links, circuitMessages, terminators, tunnels, routers, this.#sessions, this.#validation];
+    this.inspection = new Inspection(parts.controllerId, mesh);
+    registerControllerSources(this.inspection, { mesh, costs, options });
     this.#start(parts);
+  }
+
+  /** Tells `listener`, which must not throw, of everything that happens from now on. */
+  onEvent(listener: EmitEvent): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** Connected routers. One that is not listed is offline. */
@@ -135,12 +153,27 @@ export class Fabric {
     return this.#identities.state(identityId);
   }
 
+  /** Identities that the router says are connected to it. */
+  identitiesOf(routerId: string): ReadonlySet<string> {
+    return this.#identities.of(routerId);
+  }
+
+  /** What the way of a circuit costs now; infinite when a link of it is gone. */
+  pathCost(circuit: Circuit): number {
+    return this.#mesh.costOf(circuit.route);
+  }
+
   circuits(): Circuit[] {
     return this.#circuits.all();
   }
 
   circuit(id: string): Circuit | undefined {
     return this.#circuits.get(id);
+  }
+
+  link(id: string): LinkState | undefined {
+    const link = this.#mesh.links.get(id);
+    return link === undefined ? undefined : { ...link, cost: linkCost(link) };
   }
 
   links(): LinkState[] {
@@ -160,9 +193,9 @@ export class Fabric {
     await this.#sessions.announce(sessions);
   }
 
-  /** Ends a circuit at once; false when there is none. */
-  removeCircuit(id: string): boolean {
-    return this.#circuits.end(id, true, "removed by an administrator");
+  /** Ends a circuit, at once or (`isImmediate` false) when its traffic has run dry; false when there is none. */
+  removeCircuit(id: string, isImmediate = true): boolean {
+    return this.#circuits.end(id, isImmediate, "removed by an administrator");
   }
 
   /** Has both ends close a link and moves its circuits; false when there is none. */
@@ -185,18 +218,9 @@ export class Fabric {
     return router !== undefined;
   }
 
-  /** Asks a router about itself. @throws RequestTimeoutError, ChannelClosedError; undefined when it is not connected */
-  async inspectRouter(
-    id: string,
-    requestedValues: readonly string[],
-    timeoutMs = INSPECT_TIMEOUT_MS,
-  ): Promise<InspectResult | undefined> {
-    const router = this.#mesh.router(id);
-    if (router === undefined) return undefined;
-    const body = encodeControl(ctrlPb.InspectRequestSchema, { requestedValues: [...requestedValues] });
-    const answer = await router.channel.request({ contentType: ControlType.InspectRequest, body }, { timeoutMs });
-    const { success, errors, values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body);
-    return { success, errors, values: values.map(({ name, value }) => ({ name, value })) };
+  /** Asks this controller and connected routers about their inner state. Never rejects. */
+  async inspect(request: InspectionRequest): Promise<InspectionResult> {
+    return await this.inspection.inspect(request);
   }
 
   /** Takes no more routers, ends their channels, and waits (not for ever) for what is being worked on. Circuits go on without a controller. */
@@ -247,7 +271,12 @@ export class Fabric {
   #connected(router: RouterConnection, isNewProcess: boolean): void {
     this.#presence.back(router.id);
     if (isNewProcess) this.#forgetProcess(router.id);
-    this.#emit({ kind: "router-online", routerId: router.id });
+    this.#emit({
+      kind: "router-online",
+      routerId: router.id,
+      sourceAddress: router.channel.peer.address,
+      destinationAddress: router.channel.underlays[0]?.localAddress ?? "",
+    });
     this.#sessions.connected(router);
     this.#peers.connected(router);
     this.#background(this.#validation.connected(router), "looking up the router's terminators");
@@ -277,7 +306,8 @@ export class Fabric {
 
   /** A router did not come back in time. */
   #gone(routerId: string): void {
-    this.#identities.forget(routerId);
+    const unknown = this.#identities.forget(routerId);
+    if (unknown.length > 0) this.#emit({ kind: "identities-changed", routerId, online: [], offline: [], unknown });
     this.#linkMessages.forgetDialedBy(routerId);
     for (const link of this.#mesh.links.of(routerId)) {
       this.#rerouter.linkLost(link.id);

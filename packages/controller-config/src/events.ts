@@ -59,15 +59,13 @@ function compact(text: string): string {
   return text.replaceAll(/(?<![\d.])0[smh]/g, "") || text;
 }
 
-const anyType = (type: readonly [string, ...string[]]) => z.enum(type);
-
 /** One subscription: the `type` of the events and what limits or shapes them. */
 export const eventSubscriptionSchema = z.discriminatedUnion(
   "type",
   [
     z.strictObject({ type: z.enum(PLAIN_TYPES) }),
     z.strictObject({
-      type: anyType(["circuit", "fabric.circuits"]),
+      type: z.enum(["circuit", "fabric.circuits"]),
       include: names("circuit events")
         .refine(
           (list) => list.every((name) => (CIRCUIT_EVENT_TYPES as readonly string[]).includes(name)),
@@ -75,21 +73,21 @@ export const eventSubscriptionSchema = z.discriminatedUnion(
         )
         .optional(),
     }),
-    z.strictObject({ type: anyType(["terminator", "fabric.terminators"]), propagateAlways: flag.optional() }),
+    z.strictObject({ type: z.enum(["terminator", "fabric.terminators"]), propagateAlways: flag.optional() }),
     z.strictObject({
       type: z.literal("entityChange"),
       propagateAlways: flag.optional(),
       includeParentEvents: flag.optional(),
       include: names("entity types").optional(),
     }),
-    z.strictObject({ type: anyType(["entityCount", "edge.entityCounts"]), interval: countInterval }),
+    z.strictObject({ type: z.enum(["entityCount", "edge.entityCounts"]), interval: countInterval }),
     z.strictObject({
       type: z.literal("metrics"),
       sourceFilter: expression.optional(),
       metricFilter: expression.optional(),
     }),
     z.strictObject({
-      type: anyType(["usage", "fabric.usage"]),
+      type: z.enum(["usage", "fabric.usage"]),
       version: z
         .union([z.literal(2), z.literal(3), z.literal("2"), z.literal("3")], "2 or 3")
         .transform((version) => (Number(version) === 3 ? (3 as const) : (2 as const)))

@@ -94,10 +94,14 @@ export class CircuitBuilder {
 
   async #create(request: CircuitRequest, circuitId: string): Promise<Circuit> {
     const { options, exchange, circuits, costs, mesh } = this.#parts;
-    const deadline = Date.now() + options.routeTimeoutMs;
+    const startedAt = Date.now();
+    const deadline = startedAt + options.routeTimeoutMs;
     /** Routers that were told of this circuit by some attempt. */
     const told = new Set<string>();
     let lastFailure: RouteFailure | undefined;
+    let lastTerminatorId = "";
+    const failed = (cause: CircuitFailureCause, message: string) =>
+      this.#failed(request, { circuitId, told, startedAt, terminatorId: lastTerminatorId }, cause, message);
 
     for (let attempt = 0; attempt < options.createCircuitRetries; attempt++) {
       const terminators = await this.#parts.model.terminatorsOfService(request.service.id);
@@ -113,9 +117,10 @@ export class CircuitBuilder {
         (id) => mesh.router(id) !== undefined,
         costs,
       );
-      if (!choice.ok) throw this.#failed(request, circuitId, told, choice.cause, choice.message);
+      if (!choice.ok) throw failed(choice.cause, choice.message);
 
       const { terminator } = choice;
+      lastTerminatorId = terminator.id;
       const route: CircuitRoute = {
         routers: choice.path.routers,
         links: choice.path.links,
@@ -140,31 +145,46 @@ export class CircuitBuilder {
       if (outcome.ok) {
         for (const id of told) if (!route.routers.includes(id)) exchange.unroute(id, circuitId, true);
         const circuit = newCircuit(request, circuitId, route, terminator, outcome.peerData, tags, choice.stickyId);
-        circuits.opened(circuit);
+        circuits.opened(circuit, Date.now() - startedAt);
         // The initiator still gets its answer; the close follows to it through the circuit.
         if (this.#making.get(circuitId) === true) setImmediate(() => circuits.end(circuitId, false, "an end closed"));
         return circuit;
       }
       lastFailure = outcome.failure;
+      this.#parts.emit({
+        kind: "dial-failed",
+        circuitId,
+        serviceId: request.service.id,
+        terminatorId: terminator.id,
+        cause: causeOf(lastFailure),
+      });
       await this.#punish(terminator, outcome.failure);
     }
     const message = `exceeded maximum [${options.createCircuitRetries}] retries creating circuit [c/${circuitId}] (${lastFailure?.message ?? "no attempt was made"})`;
-    throw this.#failed(request, circuitId, told, causeOf(lastFailure), message);
+    throw failed(causeOf(lastFailure), message);
   }
 
   #failed(
     request: CircuitRequest,
-    circuitId: string,
-    told: ReadonlySet<string>,
+    attempt: {
+      readonly circuitId: string;
+      readonly told: ReadonlySet<string>;
+      readonly startedAt: number;
+      readonly terminatorId: string;
+    },
     cause: CircuitFailureCause,
     message: string,
   ): CircuitError {
+    const { circuitId, told, startedAt, terminatorId } = attempt;
     for (const id of told) this.#parts.exchange.unroute(id, circuitId, true);
     this.#parts.emit({
       kind: "circuit-failed",
       circuitId,
       serviceId: request.service.id,
       clientId: request.clientId,
+      terminatorId,
+      instanceId: request.instanceId,
+      timespanMs: Date.now() - startedAt,
       cause,
       message,
     });

@@ -41,10 +41,11 @@ export class CircuitRegistry {
     return this.all().filter((c) => c.serviceId === serviceId);
   }
 
-  opened(circuit: Circuit): void {
+  /** `timespanMs`: how long its making took; for events. */
+  opened(circuit: Circuit, timespanMs = 0): void {
     this.#circuits.set(circuit.id, circuit);
     this.#costs.circuitOpened(circuit.terminatorId);
-    this.#emit({ kind: "circuit-created", circuit });
+    this.#emit({ kind: "circuit-created", circuit, timespanMs });
   }
 
   moved(circuit: Circuit): void {

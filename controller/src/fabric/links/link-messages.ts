@@ -31,12 +31,14 @@ export class LinkMessages {
     onMessage(router, ControlType.LinkStateUpdate, ctrlPb.LinkStateUpdateSchema, (body) => {
       const { mesh } = this.#parts;
       if (!mesh.isCurrent(router) || body.connState === undefined) return;
-      mesh.links.updateConnections(router.id, body.linkId, body.linkIteration, connectionState(body.connState));
+      const state = connectionState(body.connState);
+      if (!mesh.links.updateConnections(router.id, body.linkId, body.linkIteration, state)) return;
+      this.#tell("link-connections-changed", body.linkId);
     });
     onMessage(router, ControlType.VerifyRouter, ctrlPb.VerifyRouterSchema, (body, message) =>
       serveFabricRequest(router, router.parallelLane, message, () => this.#verify(body)),
     );
-    onMessage(router, ControlType.Metrics, metricsPb.MetricsMessageSchema, (body) => this.#latencies(router, body));
+    onMessage(router, ControlType.Metrics, metricsPb.MetricsMessageSchema, (body) => this.#metrics(router, body));
   }
 
   /** A router says that a link is gone. */
@@ -52,7 +54,7 @@ export class LinkMessages {
     const { link } = outcome;
     const other = link.source === router.id ? link.destination : link.source;
     this.#sendFault(other, link, link.iteration);
-    this.#lost(link);
+    this.#lost(link, isDuplicate);
   }
 
   /** An administrator removes a link: both ends close it. Of an unknown link every router is told. */
@@ -78,14 +80,19 @@ export class LinkMessages {
     }
   }
 
-  #lost(link: Link): void {
+  #tell(kind: "link-connected" | "link-known" | "link-connections-changed", linkId: string): void {
+    const link = this.#parts.mesh.links.get(linkId);
+    if (link !== undefined) this.#parts.emit({ kind, link });
+  }
+
+  #lost(link: Link, isDuplicate = false): void {
     const { rerouter, emit } = this.#parts;
-    emit({ kind: "link-faulted", link });
+    emit({ kind: isDuplicate ? "link-duplicate" : "link-faulted", link });
     rerouter.linkLost(link.id);
   }
 
   #report(router: RouterConnection, body: ctrlPb.RouterLinks): void {
-    const { mesh, emit, log } = this.#parts;
+    const { mesh, log } = this.#parts;
     if (!mesh.isCurrent(router)) return;
     for (const link of body.links) {
       const outcome = mesh.links.report(
@@ -103,13 +110,13 @@ export class LinkMessages {
       if (outcome === "refused") {
         log.warn({ linkId: link.id, source: router.id }, "the router reports too many links; this one is ignored");
       }
+      if (outcome === "kept") this.#tell("link-known", link.id);
       if (outcome === "kept" || outcome === "refused") continue;
       log.info(
         { linkId: link.id, source: router.id, destination: link.destRouterId, iteration: link.iteration },
         "link connected",
       );
-      const stored = mesh.links.get(link.id);
-      if (stored !== undefined) emit({ kind: "link-connected", link: stored });
+      this.#tell("link-connected", link.id);
     }
   }
 
@@ -125,9 +132,10 @@ export class LinkMessages {
   }
 
   /** A router measures its end of each link; the histograms hold nanoseconds. */
-  #latencies(router: RouterConnection, body: metricsPb.MetricsMessage): void {
-    const { mesh } = this.#parts;
+  #metrics(router: RouterConnection, body: metricsPb.MetricsMessage): void {
+    const { mesh, emit } = this.#parts;
     if (body.sourceId !== router.id) return;
+    emit({ kind: "router-metrics", routerId: router.id, metrics: body });
     for (const link of mesh.links.of(router.id)) {
       const latency = body.histograms[`link.${link.id}.latency`]?.mean;
       if (latency === undefined) continue;

@@ -6,31 +6,59 @@ export interface IdentityReport {
   readonly isConnected: boolean;
 }
 
+/** What a report changed, over all routers. */
+export interface StatusChanges {
+  readonly online: readonly string[];
+  readonly offline: readonly string[];
+}
+
 /** Which identities are connected to which edge routers, as the routers report it. In memory: routers report everything again when they connect. Source: docs/protocol/fabric.md, "Identities". */
 export class IdentityConnections {
   /** Router to the identities connected to it. */
   readonly #byRouter = new Map<string, Set<string>>();
 
-  /** `isFullState`: nobody but those named is connected. */
-  report(routerId: string, isFullState: boolean, reports: readonly IdentityReport[]): void {
+  /** `isFullState`: nobody but those named is connected. Returns who is connected to a first router now, and who to none any more. */
+  report(routerId: string, isFullState: boolean, reports: readonly IdentityReport[]): StatusChanges {
     const known = this.#byRouter.get(routerId);
     const identities = isFullState || known === undefined ? new Set<string>() : known;
+    const online: string[] = [];
+    const left = new Set<string>();
     for (const { identityId, isConnected } of reports) {
-      if (!isConnected) identities.delete(identityId);
-      else if (identities.size < MAX_IDENTITIES_PER_ROUTER) identities.add(identityId);
+      if (!isConnected) {
+        if (identities.delete(identityId)) left.add(identityId);
+      } else if (identities.size < MAX_IDENTITIES_PER_ROUTER) {
+        if (!identities.has(identityId) && !this.#isOnline(identityId)) online.push(identityId);
+        identities.add(identityId);
+        left.delete(identityId);
+      }
     }
     this.#byRouter.set(routerId, identities);
+    if (known !== undefined && known !== identities) {
+      for (const identityId of known) if (!identities.has(identityId)) left.add(identityId);
+    }
+    return { online, offline: [...left].filter((identityId) => !this.#isOnline(identityId)) };
   }
 
-  /** What the router said is not known to be true any more. */
-  forget(routerId: string): void {
+  /** What the router said is not known to be true any more. Returns the identities that were connected to no other. */
+  forget(routerId: string): string[] {
+    const known = this.#byRouter.get(routerId);
     this.#byRouter.delete(routerId);
+    return known === undefined ? [] : [...known].filter((identityId) => !this.#isOnline(identityId));
+  }
+
+  /** The identities connected to a router, as it has said. */
+  of(routerId: string): ReadonlySet<string> {
+    return this.#byRouter.get(routerId) ?? new Set();
   }
 
   /** `unknown` as long as no router has said anything. */
   state(identityId: string): "online" | "offline" | "unknown" {
     if (this.#byRouter.size === 0) return "unknown";
-    for (const identities of this.#byRouter.values()) if (identities.has(identityId)) return "online";
-    return "offline";
+    return this.#isOnline(identityId) ? "online" : "offline";
+  }
+
+  #isOnline(identityId: string): boolean {
+    for (const identities of this.#byRouter.values()) if (identities.has(identityId)) return true;
+    return false;
   }
 }

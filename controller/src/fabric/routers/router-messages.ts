@@ -9,6 +9,7 @@ import {
   Headers,
   type Logger,
 } from "@sallyport/wire";
+import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricModel } from "../ports.ts";
 import { FabricRefusal, reply, serveFabricRequest, serveNotice, verificationAnswer } from "../requests.ts";
 import type { IdentityConnections } from "./identity-connections.ts";
@@ -26,6 +27,7 @@ export interface RouterMessagesParts {
     | "verifyRouterCertificate"
   >;
   readonly identities: IdentityConnections;
+  readonly emit: EmitEvent;
   readonly log: Logger;
 }
 
@@ -100,7 +102,9 @@ export class RouterMessages {
       reply(router, message, { contentType: ControlType.InspectResponse, body: answer });
     });
     // Frames an operator has a router trace: of use only to whoever turned that on.
-    router.channel.handle(ControlType.TraceEvent, () => {});
+    router.channel.handle(ControlType.TraceEvent, ({ body }) =>
+      this.#parts.emit({ kind: "router-trace", routerId: router.id, body }),
+    );
   }
 
   async #interfaces(router: RouterConnection, body: ctrlPb.RouterInterfacesUpdate): Promise<string> {
@@ -119,11 +123,24 @@ export class RouterMessages {
   }
 
   #connectEvents(router: RouterConnection, body: edgeCtrlPb.ConnectEvents): void {
-    this.#parts.identities.report(
+    const { identities, emit } = this.#parts;
+    const { online, offline } = identities.report(
       router.id,
       body.fullState,
       body.events.map(({ identityId, isConnected }) => ({ identityId, isConnected })),
     );
+    if (online.length > 0 || offline.length > 0) {
+      emit({ kind: "identities-changed", routerId: router.id, online, offline, unknown: [] });
+    }
+    const connections = body.events.flatMap(({ identityId, connectTimes }) =>
+      connectTimes.map(({ connectTime, srcAddr, dstAddr }) => ({
+        identityId,
+        at: new Date(Number(connectTime)),
+        sourceAddress: srcAddr,
+        destinationAddress: dstAddr,
+      })),
+    );
+    if (connections.length > 0) emit({ kind: "identities-connected", routerId: router.id, connections });
   }
 
   /** The certificates go out as a message of their own; a failure is only logged, the router then gives up after a while. */

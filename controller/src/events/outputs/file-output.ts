@@ -1,0 +1,179 @@
+import { type FileHandle, open, readdir, rename, stat, unlink } from "node:fs/promises";
+import { basename, dirname, extname, join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import type { Logger } from "@sallyport/wire";
+import type { EventOutput } from "../dispatcher.ts";
+import { LineBuffer } from "./line-buffer.ts";
+
+export interface FileOutputOptions {
+  readonly path: string;
+  /** Size at which a new file is begun. */
+  readonly maxBytes: number;
+  /** Older files that stay; 0 keeps all. */
+  readonly maxBackups: number;
+  /** Events that may wait. */
+  readonly bufferSize: number;
+  readonly log: Logger;
+}
+
+/** Wait after a failed write: a full disk is not asked a thousand times a second. */
+const RETRY_MS = 1_000;
+/** How often the file is compared with what its path names: somebody else may have moved it away. */
+const LOOK_MS = 1_000;
+const LINE_FEED = 0x0a;
+
+/**
+ * Appends events to a file, one JSON object per line, and begins a new file when it is full; the old one gets the time into its name.
+ * Lines are whole, whatever happens: after a write that failed half-way the next one starts on a line of its own.
+ */
+export class FileOutput implements EventOutput {
+  readonly name: string;
+  readonly #options: FileOutputOptions;
+  readonly #buffer: LineBuffer;
+  readonly #ended = new AbortController();
+  #file: FileHandle | undefined;
+  #size = 0;
+  #inode = 0;
+  #lookedAt = 0;
+  #isTorn = false;
+  #writing: Promise<void> | undefined;
+
+  constructor(options: FileOutputOptions) {
+    this.#options = options;
+    this.name = `file ${options.path}`;
+    this.#buffer = new LineBuffer({ name: this.name, limit: options.bufferSize, log: options.log });
+  }
+
+  /** Events lost since the start. */
+  get dropped(): number {
+    return this.#buffer.dropped;
+  }
+
+  write(_namespace: string, json: string): void {
+    if (this.#ended.signal.aborted) return;
+    this.#buffer.push(json);
+    this.#writing ??= this.#drain().finally(() => {
+      this.#writing = undefined;
+    });
+  }
+
+  /** Resolves when everything written so far is in the file, or lost. */
+  async flushed(): Promise<void> {
+    await this.#writing;
+  }
+
+  /** Writes what waits, once, and closes the file. */
+  async close(): Promise<void> {
+    this.#ended.abort();
+    await this.#writing;
+    await this.#file?.close();
+    this.#file = undefined;
+  }
+
+  async #drain(): Promise<void> {
+    // What comes in the same turn goes out in one write.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#buffer.size > 0) {
+      const { text, count } = this.#buffer.take();
+      try {
+        await this.#append(text);
+      } catch (err) {
+        this.#buffer.drop(count, err instanceof Error ? err.message : String(err));
+        await this.#forget();
+        if (this.#ended.signal.aborted) return;
+        await this.#pause();
+      }
+    }
+  }
+
+  async #append(text: string): Promise<void> {
+    await this.#look();
+    const bytes = Buffer.from(this.#isTorn ? `\n${text}` : text, "utf8");
+    if (this.#size > 0 && this.#size + bytes.length > this.#options.maxBytes) await this.#rotate();
+    const file = this.#file ?? (await this.#open());
+    for (let at = 0; at < bytes.length; ) {
+      const { bytesWritten } = await file.write(bytes, at);
+      at += bytesWritten;
+      this.#size += bytesWritten;
+    }
+    this.#isTorn = false;
+  }
+
+  async #open(): Promise<FileHandle> {
+    const file = await open(this.#options.path, "a+", 0o600);
+    this.#file = file;
+    const { size, ino } = await file.stat();
+    this.#size = size;
+    this.#inode = ino;
+    // The last writer may have been stopped in the middle of a line.
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(1), 0, 1, Math.max(0, size - 1));
+    this.#isTorn = bytesRead === 1 && buffer[0] !== LINE_FEED;
+    return file;
+  }
+
+  /** Notices that the path names another file, or none, by now. */
+  async #look(): Promise<void> {
+    if (this.#file === undefined) {
+      await this.#open();
+      return;
+    }
+    const now = performance.now();
+    if (now - this.#lookedAt < LOOK_MS) return;
+    this.#lookedAt = now;
+    const there = await stat(this.#options.path).catch(() => undefined);
+    if (there?.ino !== this.#inode) await this.#forget();
+    if (this.#file === undefined) await this.#open();
+  }
+
+  async #rotate(): Promise<void> {
+    await this.#forget();
+    const { path } = this.#options;
+    await rename(path, await this.#backupName(new Date()));
+    await this.#prune();
+    await this.#open();
+  }
+
+  /** `events.json` becomes `events-2026-01-02T03-04-05.678.json`. */
+  async #backupName(now: Date): Promise<string> {
+    const { stem, extension, folder } = this.#parts();
+    for (let at = now.getTime(); ; at++) {
+      const time = new Date(at).toISOString().slice(0, -1).replaceAll(":", "-");
+      const name = join(folder, `${stem}-${time}${extension}`);
+      if ((await stat(name).catch(() => undefined)) === undefined) return name;
+    }
+  }
+
+  async #prune(): Promise<void> {
+    const { maxBackups, log } = this.#options;
+    if (maxBackups === 0) return;
+    const { stem, extension, folder } = this.#parts();
+    const isBackup = (name: string) =>
+      name.startsWith(`${stem}-`) &&
+      name.endsWith(extension) &&
+      /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}$/.test(name.slice(stem.length + 1, name.length - extension.length));
+    try {
+      const backups = (await readdir(folder)).filter(isBackup).sort();
+      for (const name of backups.slice(0, Math.max(0, backups.length - maxBackups))) await unlink(join(folder, name));
+    } catch (err) {
+      log.warn({ output: this.name, err }, "old event files could not be removed");
+    }
+  }
+
+  #parts(): { folder: string; stem: string; extension: string } {
+    const { path } = this.#options;
+    const extension = extname(path);
+    return { folder: dirname(path), stem: basename(path, extension), extension };
+  }
+
+  async #forget(): Promise<void> {
+    const file = this.#file;
+    this.#file = undefined;
+    this.#size = 0;
+    await file?.close().catch(() => {});
+  }
+
+  /** Ends early when the output is closed. */
+  async #pause(): Promise<void> {
+    await setTimeout(RETRY_MS, undefined, { signal: this.#ended.signal }).catch(() => {});
+  }
+}
