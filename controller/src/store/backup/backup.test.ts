@@ -1,0 +1,245 @@
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync, gzipSync } from "node:zlib";
+import { silentLogger } from "@sallyport/wire";
+import { sql } from "kysely";
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { seed, seedAdmin } from "../../model/seeds.ts";
+import { openStore } from "../database.ts";
+import { KeyVault } from "../key-vault.ts";
+import { loadSecrets, newSecretKey, SecretsError } from "../secrets.ts";
+import { type TestStore, testDatabase, testStore } from "../testing.ts";
+import { readBackupFile } from "./backup-file.ts";
+import { restoreBackup, verifyBackup } from "./restore-backup.ts";
+import { tablesInOrder } from "./tables.ts";
+import { writeBackup } from "./write-backup.ts";
+
+let folder: string;
+let test: TestStore;
+let backup: string;
+const databases: { drop(): Promise<void> }[] = [];
+const KEY = newSecretKey();
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sallyport-backup-"));
+  test = await testStore();
+  await fill(test);
+  backup = join(folder, "deep", "network.backup");
+  await writeBackup({ connection: test.connection, file: backup });
+});
+afterAll(async () => {
+  await test.drop();
+  await rm(folder, { recursive: true, force: true });
+});
+afterEach(async () => {
+  for (const database of databases.splice(0)) await database.drop();
+});
+
+/** Rows in every table whose text form is worth a second look. */
+async function fill({ store }: TestStore): Promise<void> {
+  await seed(store);
+  await seedAdmin(store, { name: "Default Admin", username: "admin", passwordHash: "$argon2id$x" });
+  await new KeyVault(store.db, await loadSecrets(undefined, { SALLYPORT_SECRET_KEY: KEY })).save("pki", { key: "k" });
+  await sql`INSERT INTO identity (id, name, type_id, attrs, tags, created_at)
+    SELECT 'i' || n, E'tab\t new\nline \\\\ \\N "quote" ' || n, 'Default', ARRAY['a', 'b,{}"' || n % 7], jsonb_build_object('ü', n, 'x', null),
+      now() - n * interval '1 minute' FROM generate_series(1, 5000) n`.execute(store.db);
+  await sql`INSERT INTO service (id, name, encryption_required, max_idle_time_millis) VALUES ('s', 'service', true, 9007199254740993)`.execute(
+    store.db,
+  );
+  await sql`INSERT INTO router (id, name) VALUES ('r', '')`.execute(store.db);
+  await sql`INSERT INTO terminator (id, service_id, router_id, binding, address, instance_secret)
+    VALUES ('t', 's', 'r', 'edge', 'a', '\\x00ff0a5c'::bytea)`.execute(store.db);
+  await sql`INSERT INTO service_policy (id, name, type, semantic, identity_attrs) VALUES ('p', 'p', 'Dial', 'AllOf', '{a}')`.execute(
+    store.db,
+  );
+  await sql`INSERT INTO service_policy_ref (policy_id, side, entity_id) VALUES ('p', 'service', 's'), ('p', 'identity', 'i1')`.execute(
+    store.db,
+  );
+  await sql`INSERT INTO setting (name, value) VALUES ('change-log-pruned', '"7"'), ('kept', '{"a": [1]}')`.execute(
+    store.db,
+  );
+}
+
+async function emptyDatabase(): Promise<pg.ClientConfig> {
+  const database = await testDatabase();
+  databases.push(database);
+  return database.connection;
+}
+
+/** Every row of every table that a backup keeps, as a checksum each. */
+async function contents(connection: pg.ClientConfig): Promise<Record<string, string>> {
+  const client = new pg.Client(connection);
+  await client.connect();
+  try {
+    const found: Record<string, string> = {};
+    for (const { name } of await tablesInOrder(client)) {
+      const { rows } = await client.query<{ sum: string }>(
+        `SELECT count(*) || ' ' || coalesce(md5(string_agg(t::text, E'\\n' ORDER BY t::text)), '') AS sum FROM "${name}" t
+         WHERE t::text NOT LIKE '(change-log-pruned,%'`,
+      );
+      found[name] = rows[0]!.sum;
+    }
+    return found;
+  } finally {
+    await client.end();
+  }
+}
+
+async function rewritten(change: (text: Buffer) => Buffer): Promise<string> {
+  const file = join(folder, `changed-${Math.random()}`);
+  await writeFile(file, gzipSync(change(gunzipSync(await readFile(backup)))));
+  return file;
+}
+
+describe("a backup", () => {
+  it("brings back every row of every table, and the database works on", async () => {
+    const connection = await emptyDatabase();
+    const report = await restoreBackup({ connection, file: backup });
+    const [before, after] = [await contents(test.connection), await contents(connection)];
+    expect(after).toEqual(before);
+    expect(Object.keys(before)).toContain("identity_attr");
+    expect(before.identity).toMatch(/^5001 /);
+    expect(report.rows).toBeGreaterThan(15_000);
+    const store = await openStore({ connection, hold: false, log: silentLogger });
+    await store.db
+      .updateTable("identity")
+      .set({ attrs: ["new"] })
+      .where("id", "=", "i1")
+      .execute();
+    const attrs = await store.db.selectFrom("identity_attr").select("attr").where("identity_id", "=", "i1").execute();
+    expect(attrs).toEqual([{ attr: "new" }]);
+    await store.close();
+  });
+
+  it("keeps secrets sealed: they need the key, which is not in it", async () => {
+    const connection = await emptyDatabase();
+    await restoreBackup({ connection, file: backup });
+    const text = gunzipSync(await readFile(backup)).toString("latin1");
+    expect(text).not.toContain(KEY.slice(0, 20));
+    const store = await openStore({ connection, hold: false, log: silentLogger });
+    const vault = async (key: string) =>
+      new KeyVault(store.db, await loadSecrets(undefined, { SALLYPORT_SECRET_KEY: key })).load("pki");
+    expect(await vault(KEY)).toEqual({ key: "k" });
+    await expect(vault(newSecretKey())).rejects.toThrow(SecretsError);
+    await store.close();
+  });
+
+  it("is one moment of the database, whatever is written meanwhile", async () => {
+    const other = await testStore();
+    let writes = 0;
+    let isDone = false;
+    // Two tables that always change together.
+    const writer = (async () => {
+      while (!isDone) {
+        writes++;
+        await other.store.db.transaction().execute(async (trx) => {
+          await sql`INSERT INTO service (id, name, encryption_required) VALUES (${`s${writes}`}, ${`s${writes}`}, true)`.execute(
+            trx,
+          );
+          await sql`INSERT INTO router (id, name) VALUES (${`s${writes}`}, ${`s${writes}`})`.execute(trx);
+        });
+      }
+    })();
+    await expect.poll(() => writes).toBeGreaterThan(20);
+    const file = join(folder, "moving");
+    await writeBackup({ connection: other.connection, file });
+    isDone = true;
+    await writer;
+    await other.drop();
+    const rows = new Map<string, number>();
+    for await (const part of readBackupFile(file)) if ("end" in part) rows.set(part.end, part.rows);
+    expect(rows.get("service")).toBeGreaterThan(20);
+    expect(rows.get("service")).toBe(rows.get("router"));
+  });
+
+  it("is readable by its owner only, never replaces a file, and leaves nothing when it fails", async () => {
+    expect((await stat(backup)).mode & 0o777).toBe(0o600);
+    await expect(writeBackup({ connection: test.connection, file: backup })).rejects.toThrow("never replaces a file");
+    const gone = { ...test.connection, database: "no_such_database" };
+    await expect(writeBackup({ connection: gone, file: join(folder, "b") })).rejects.toThrow("could not be made");
+    const aborted = new AbortController();
+    const cut = writeBackup({ connection: test.connection, file: join(folder, "c"), signal: aborted.signal });
+    setTimeout(() => aborted.abort(), 20);
+    await cut.catch(() => undefined);
+    await expect(
+      writeBackup({ connection: { ...test.connection, database: "postgres" }, file: join(folder, "d") }),
+    ).rejects.toThrow("holds no network");
+    expect((await readdir(folder)).filter((name) => name.includes("partial") || name === "b" || name === "d")).toEqual(
+      [],
+    );
+  });
+});
+
+describe("a restore refuses", () => {
+  it("a database that is not empty", async () => {
+    await expect(restoreBackup({ connection: test.connection, file: backup })).rejects.toThrow(/is not empty \(table/);
+  });
+
+  it("a backup of a newer schema", async () => {
+    const file = await rewritten((bytes) =>
+      Buffer.from(bytes.toString("latin1").replace('"0001_engine"', '"0001_engine","9999_later"'), "latin1"),
+    );
+    // Its checksum is wrong as well: made anew, as a newer program would.
+    await expect(verifyBackup(file)).rejects.toThrow("checksum");
+    const client = new pg.Client(test.connection);
+    await client.connect();
+    await client.query("INSERT INTO schema_migration (id) VALUES ('9999_later')");
+    const newer = join(folder, "newer");
+    await writeBackup({ connection: test.connection, file: newer });
+    await client.query("DELETE FROM schema_migration WHERE id = '9999_later'");
+    await client.end();
+    const connection = await emptyDatabase();
+    await expect(restoreBackup({ connection, file: newer })).rejects.toThrow(
+      /newer version: it has the migration 9999_later/,
+    );
+  });
+
+  it.each([
+    [
+      "changed",
+      (bytes: Buffer) => Buffer.from(bytes.toString("latin1").replace("new\\nline", "old\\nline"), "latin1"),
+      "checksum",
+    ],
+    ["cut short", (bytes: Buffer) => bytes.subarray(0, bytes.length - 40), "ends too early|checksum|cannot be read"],
+    ["longer", (bytes: Buffer) => Buffer.concat([bytes, Buffer.from('{"seal":"x"}\n')]), "follows its end"],
+    ["another file", () => Buffer.from("hello\n"), "is not a backup"],
+    ["empty", () => Buffer.alloc(0), "is not a backup"],
+  ])("a file that is %s, before it touches the database", async (_what, change, reason) => {
+    const connection = await emptyDatabase();
+    const file = await rewritten(change);
+    await expect(restoreBackup({ connection, file })).rejects.toThrow(new RegExp(reason));
+    const client = new pg.Client(connection);
+    await client.connect();
+    expect((await client.query("SELECT 1 FROM identity")).rows).toEqual([]);
+    await client.end();
+  });
+
+  it("a file whose gzip is damaged, or that is not there", async () => {
+    const bytes = await readFile(backup);
+    const file = join(folder, "damaged");
+    bytes[Math.floor(bytes.length / 2)]! ^= 0xff;
+    await writeFile(file, bytes);
+    await expect(verifyBackup(file)).rejects.toThrow("is damaged");
+    await writeFile(file, bytes.subarray(0, bytes.length / 3));
+    await expect(verifyBackup(file)).rejects.toThrow("is damaged");
+    await expect(verifyBackup(join(folder, "none"))).rejects.toThrow("cannot be read");
+    await chmod(file, 0o600);
+  });
+
+  it("rows that break a rule of the database, and leaves nothing of the rest", async () => {
+    const broken = await testStore();
+    await seed(broken.store);
+    await sql`ALTER TABLE session DISABLE TRIGGER ALL`.execute(broken.store.db);
+    await sql`INSERT INTO session (id, token, api_session_id, identity_id, service_id, type) VALUES ('x', 'x', 'x', 'x', 'x', 'Dial')`.execute(
+      broken.store.db,
+    );
+    const file = join(folder, "broken");
+    await writeBackup({ connection: broken.connection, file });
+    await broken.drop();
+    const connection = await emptyDatabase();
+    await expect(restoreBackup({ connection, file })).rejects.toThrow("violates foreign key");
+    expect((await contents(connection)).config_type).toMatch(/^0 /);
+  });
+});

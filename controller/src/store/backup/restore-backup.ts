@@ -1,0 +1,174 @@
+import { once } from "node:events";
+import { finished } from "node:stream/promises";
+import { Kysely, PostgresDialect } from "kysely";
+import pg from "pg";
+import { from as copyFrom } from "pg-copy-streams";
+import { migrate } from "../migrate.ts";
+import { migrations } from "../migrations/all.ts";
+import { CONNECTION_LIMITS } from "../postgres/connection-limits.ts";
+import { BackupError } from "./backup-error.ts";
+import { type Manifest, readBackupFile } from "./backup-file.ts";
+import { type BackupTable, columnList, quoted, tablesInOrder } from "./tables.ts";
+
+export interface RestoreOptions {
+  /** An empty database. */
+  readonly connection: pg.ClientConfig;
+  readonly file: string;
+}
+
+export interface RestoreReport {
+  readonly manifest: Manifest;
+  readonly rows: number;
+  /** Migrations that came after the backup was made, applied to it. */
+  readonly upgraded: readonly string[];
+}
+
+/** Reads the whole file and compares its checksum. @throws BackupError; also when this program is older than the backup's schema */
+export async function verifyBackup(file: string): Promise<Manifest> {
+  let manifest: Manifest | undefined;
+  const counted = new Set<string>();
+  for await (const part of readBackupFile(file)) {
+    if ("manifest" in part) manifest = part.manifest;
+    else if ("end" in part) counted.add(part.end);
+  }
+  const missing = manifest?.tables.filter(({ name }) => !counted.has(name)) ?? [];
+  if (manifest === undefined || missing.length > 0) {
+    throw new BackupError(`${file} is damaged: it lacks ${missing.map(({ name }) => name).join(", ")}`);
+  }
+  const known = new Set(migrations.map(({ id }) => id));
+  const unknown = manifest.migrations.filter((id) => !known.has(id));
+  if (unknown.length > 0) {
+    throw new BackupError(
+      `${file} was made by a newer version: it has the migration ${unknown.join(", ")}, this program knows them up to ${migrations.at(-1)?.id}. Restore it with that version`,
+    );
+  }
+  return manifest;
+}
+
+/**
+ * Fills an empty database from a backup: the file is checked first, the schema of the backup made, all rows loaded in one transaction with every constraint in
+ * force, and the schema brought up to date. When it fails, the database holds nothing but the empty schema, and the call can be repeated.
+ *
+ * @throws BackupError when the file or the database does not fit; MigrationError
+ */
+export async function restoreBackup({ connection, file }: RestoreOptions): Promise<RestoreReport> {
+  const manifest = await verifyBackup(file);
+  const pool = new pg.Pool({ ...connection, ...CONNECTION_LIMITS, max: 1, application_name: "sallyport restore" });
+  pool.on("error", () => undefined);
+  const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });
+  try {
+    await requireEmpty(pool, manifest);
+    await migrate(
+      db,
+      migrations.filter(({ id }) => manifest.migrations.includes(id)),
+    );
+    const client = await pool.connect();
+    let rows: number;
+    try {
+      rows = await load(client, file, manifest);
+    } finally {
+      client.release();
+    }
+    return { manifest, rows, upgraded: await migrate(db, migrations) };
+  } finally {
+    await db.destroy();
+  }
+}
+
+async function requireEmpty(pool: pg.Pool, manifest: Manifest): Promise<void> {
+  const { rows } = await pool.query<{ name: string }>(
+    `SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p')`,
+  );
+  for (const { name } of rows) {
+    if (name === "schema_migration") continue;
+    const { rows: found } = await pool.query(`SELECT 1 FROM ${quoted(name)} LIMIT 1`);
+    if (found.length > 0) {
+      throw new BackupError(
+        `the database is not empty (table ${name} has rows), and a restore never replaces anything: give a new database or data folder`,
+      );
+    }
+  }
+  if (!rows.some(({ name }) => name === "schema_migration")) return;
+  const { rows: done } = await pool.query<{ id: string }>("SELECT id FROM schema_migration");
+  const further = done.filter(({ id }) => !manifest.migrations.includes(id));
+  if (further.length > 0) {
+    throw new BackupError(
+      `the empty database has a newer schema than the backup (${further.map(({ id }) => id).join(", ")}): give a new database or data folder`,
+    );
+  }
+}
+
+async function load(client: pg.PoolClient, file: string, manifest: Manifest): Promise<number> {
+  await client.query("SET statement_timeout = 0");
+  await client.query("BEGIN");
+  try {
+    const present = await tablesInOrder(client);
+    requireSameTables(present, manifest, file);
+    const names = present.map(({ name }) => quoted(name)).join(", ");
+    // What migrations put in, the backup has.
+    await client.query(`TRUNCATE ${names}`);
+    // What triggers derive is in the backup; constraints are no triggers of the user's, and stay.
+    for (const { name } of present) await client.query(`ALTER TABLE ${quoted(name)} DISABLE TRIGGER USER`);
+    const tables = new Map(manifest.tables.map((table) => [table.name, table]));
+    let total = 0;
+    let copy: ReturnType<typeof copyFrom> | undefined;
+    let done: Promise<void> | undefined;
+    for await (const part of readBackupFile(file)) {
+      if ("table" in part) {
+        const table = tables.get(part.table);
+        if (!table) throw new BackupError(`${file} is damaged: its manifest does not list ${part.table}`);
+        copy = client.query(copyFrom(`COPY ${quoted(table.name)} (${columnList(table)}) FROM STDIN`));
+        done = finished(copy);
+        done.catch(() => undefined);
+      } else if ("bytes" in part) {
+        if (!copy || copy.destroyed) await done;
+        if (!copy?.write(part.bytes)) await Promise.race([once(copy ?? client, "drain"), done]);
+      } else if ("end" in part) {
+        copy?.end();
+        await done;
+        if (copy?.rowCount !== part.rows) {
+          throw new BackupError(`${part.end} has ${copy?.rowCount} rows after loading, expected ${part.rows}`);
+        }
+        total += part.rows;
+      }
+    }
+    for (const { name } of present) await client.query(`ALTER TABLE ${quoted(name)} ENABLE TRIGGER USER`);
+    await continueSequences(client);
+    await client.query("COMMIT");
+    await client.query("ANALYZE");
+    return total;
+  } catch (error) {
+    await client.query("ROLLBACK").catch(() => undefined);
+    if (error instanceof BackupError) throw error;
+    throw new BackupError(`the backup ${file} could not be restored: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function requireSameTables(present: readonly BackupTable[], manifest: Manifest, file: string): void {
+  const columns = new Map(present.map((table) => [table.name, new Set(table.columns)]));
+  for (const table of manifest.tables) {
+    const missing = table.columns.filter((column) => !columns.get(table.name)?.has(column));
+    if (missing.length > 0) {
+      throw new BackupError(
+        `${file} has ${table.name}.${missing.join(", ")}, which the schema of its version does not have`,
+      );
+    }
+  }
+}
+
+/** Numbers that the database gives go on after those that were restored. */
+async function continueSequences(client: pg.PoolClient): Promise<void> {
+  const { rows } = await client.query<{ table: string; column: string; sequence: string }>(
+    `SELECT c.relname AS "table", a.attname AS "column", pg_get_serial_sequence(quote_ident(c.relname), a.attname) AS sequence
+     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
+     WHERE n.nspname = 'public' AND c.relkind = 'r' AND a.attnum > 0
+       AND pg_get_serial_sequence(quote_ident(c.relname), a.attname) IS NOT NULL`,
+  );
+  for (const { table, column, sequence } of rows) {
+    await client.query(
+      `SELECT setval($1, coalesce((SELECT max(${quoted(column)}) FROM ${quoted(table)}), 0) + 1, false)`,
+      [sequence],
+    );
+  }
+}

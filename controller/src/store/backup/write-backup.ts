@@ -1,0 +1,157 @@
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import { link, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { finished } from "node:stream/promises";
+import { createGzip } from "node:zlib";
+import pg from "pg";
+import { to as copyTo } from "pg-copy-streams";
+import { CONNECTION_LIMITS } from "../postgres/connection-limits.ts";
+import { BackupError } from "./backup-error.ts";
+import { BackupEncoder, FORMAT, FORMAT_VERSION } from "./backup-file.ts";
+import { type BackupTable, columnList, LEFT_OUT_SETTINGS, quoted, tablesInOrder } from "./tables.ts";
+
+export interface BackupOptions {
+  readonly connection: pg.ClientConfig;
+  /** Where to write; its folder is made if needed. A file that exists is never replaced. */
+  readonly file: string;
+  readonly signal?: AbortSignal;
+}
+
+/** What was written. */
+export interface BackupReport {
+  readonly tables: number;
+  readonly rows: number;
+  /** Size of the file. */
+  readonly bytes: number;
+}
+
+/** Text forms that do not depend on settings of the server or the user. */
+const SESSION = [
+  "SET statement_timeout = 0",
+  "SET timezone = 'UTC'",
+  "SET datestyle = 'ISO'",
+  "SET intervalstyle = 'iso_8601'",
+  "SET bytea_output = 'hex'",
+  "SET extra_float_digits = 3",
+  "SET client_encoding = 'UTF8'",
+];
+
+/**
+ * Writes everything that the database holds into one file, as it is at one moment: in one REPEATABLE READ transaction, which hinders no other work. The file
+ * appears under its name when it is complete and on disk, readable by its owner only. What is sealed in the database stays sealed in it.
+ *
+ * @throws BackupError when the file exists or cannot be written, or the database holds no schema of ours
+ */
+export async function writeBackup({ connection, file, signal }: BackupOptions): Promise<BackupReport> {
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  if (await stat(file).catch(() => undefined)) throw exists(file);
+  const partial = join(dirname(file), `.backup-${randomBytes(6).toString("hex")}.partial`);
+  const client = new pg.Client({ ...connection, ...CONNECTION_LIMITS, application_name: "sallyport backup" });
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    const stopWatching = onAbort(signal, () => void client.end());
+    try {
+      const { rows, tables } = await dump(client, partial);
+      signal?.throwIfAborted();
+      await sync(partial);
+      // A link, not a rename: of two that write the same name, one must fail.
+      await link(partial, file).catch(async (error: NodeJS.ErrnoException) => {
+        if (error.code === "EEXIST") throw exists(file);
+        await rename(partial, file);
+      });
+      return { tables, rows, bytes: (await stat(file)).size };
+    } finally {
+      stopWatching();
+    }
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (error instanceof BackupError) throw error;
+    throw new BackupError(`the backup ${file} could not be made: ${(error as Error).message}`, { cause: error });
+  } finally {
+    await client.end().catch(() => undefined);
+    await rm(partial, { force: true });
+  }
+}
+
+async function dump(client: pg.Client, partial: string): Promise<{ tables: number; rows: number }> {
+  for (const setting of SESSION) await client.query(setting);
+  await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY");
+  const { rows: facts } = await client.query<{ at: Date; server: string; isOurs: boolean }>(
+    `SELECT now() AS at, current_setting('server_version') AS server, to_regclass('public.schema_migration') IS NOT NULL AS "isOurs"`,
+  );
+  const [fact] = facts;
+  if (!fact?.isOurs) throw new BackupError("the database holds no network: there is nothing to back up");
+  const { rows: done } = await client.query<{ id: string }>("SELECT id FROM schema_migration ORDER BY id");
+  const tables = await tablesInOrder(client);
+  const encoder = new BackupEncoder();
+  const zip = createGzip({ level: 6 });
+  const target = createWriteStream(partial, { flags: "wx", mode: 0o600 });
+  const written = finished(target);
+  // A failure is thrown where the next piece is written.
+  written.catch(() => undefined);
+  target.on("error", (error) => zip.destroy(error));
+  zip.on("error", () => undefined);
+  zip.pipe(target);
+  const put = async (bytes: Buffer) => {
+    if (zip.destroyed) await written;
+    if (!zip.write(bytes)) await once(zip, "drain");
+  };
+  let total = 0;
+  try {
+    await put(
+      encoder.manifest({
+        format: FORMAT,
+        version: FORMAT_VERSION,
+        at: fact.at.toISOString(),
+        server: fact.server,
+        migrations: done.map(({ id }) => id),
+        tables: tables.map(({ name, columns }) => ({ name, columns: [...columns] })),
+      }),
+    );
+    for (const table of tables) {
+      await put(encoder.table(table.name));
+      const copy = client.query(copyTo(`COPY (${selectOf(table)}) TO STDOUT`));
+      for await (const chunk of copy) await put(encoder.bytes(chunk as Buffer));
+      await put(encoder.end(table.name, copy.rowCount));
+      total += copy.rowCount;
+    }
+    await put(encoder.seal());
+    zip.end();
+    await written;
+  } catch (error) {
+    zip.destroy();
+    target.destroy();
+    throw error;
+  }
+  await client.query("COMMIT");
+  return { tables: tables.length, rows: total };
+}
+
+function selectOf(table: BackupTable): string {
+  const names = LEFT_OUT_SETTINGS.map((name) => `'${name}'`).join(", ");
+  const where = table.name === "setting" ? ` WHERE name NOT IN (${names})` : "";
+  return `SELECT ${columnList(table)} FROM ${quoted(table.name)}${where}`;
+}
+
+async function sync(file: string): Promise<void> {
+  for (const path of [file, dirname(file)]) {
+    const handle = await open(path, "r");
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  }
+}
+
+function onAbort(signal: AbortSignal | undefined, act: () => void): () => void {
+  signal?.addEventListener("abort", act, { once: true });
+  return () => signal?.removeEventListener("abort", act);
+}
+
+function exists(file: string): BackupError {
+  return new BackupError(`${file} exists already, and a backup never replaces a file: give another name`);
+}
