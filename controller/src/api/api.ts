@@ -5,6 +5,7 @@ import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
 import { clientHandlers } from "./client-handlers.ts";
 import type { ApiDependencies, ControllerInfo, FabricView } from "./dependencies.ts";
+import { fabricHandlers } from "./fabric/handlers.ts";
 import { identityHandlers } from "./identity-handlers.ts";
 import { networkHandlers } from "./network-handlers.ts";
 import { policyHandlers } from "./policy-handlers.ts";
@@ -15,7 +16,7 @@ export interface Api {
   readonly authenticate: Authenticate;
 }
 
-/** The handlers of both APIs on a model; `http/server.ts` serves them. */
+/** The handlers of all APIs on a model; `http/server.ts` serves them. */
 export function createApi(parts: {
   readonly ctx: ModelContext;
   readonly model: Model;
@@ -30,6 +31,7 @@ export function createApi(parts: {
     handlers: {
       client: { ...shared, ...clientHandlers(deps) },
       management: { ...shared, ...identityHandlers(deps), ...networkHandlers(deps), ...policyHandlers(deps) },
+      fabric: fabricHandlers(deps),
     },
     authenticate: async (request) => {
       if (request.sessionToken === undefined) return undefined;

@@ -3,6 +3,9 @@ import type { VersionInfo } from "@sallyport/wire";
 import type { z } from "zod";
 import type { Authentication } from "../auth/authentication.ts";
 import type { Enrolling } from "../auth/enrolling.ts";
+import type { Circuit } from "../fabric/circuits/circuit.ts";
+import type { LinkState } from "../fabric/fabric.ts";
+import type { InspectionRequest, InspectionResult } from "../fabric/inspection/inspection.ts";
 import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
 
@@ -14,6 +17,8 @@ export interface RouterState {
   readonly supportedProtocols: Readonly<Record<string, string>>;
   readonly syncStatus: SyncStatus;
   readonly versionInfo?: VersionInfo;
+  /** Where other routers dial it. */
+  readonly linkListeners?: readonly { readonly address: string; readonly protocol: string }[];
 }
 
 export type SyncStatus = z.infer<typeof syncStatus>;
@@ -32,6 +37,18 @@ export interface FabricView {
     readonly identityId: string;
     readonly certFingerprints: readonly string[];
   }): Promise<void>;
+  links(): readonly LinkState[];
+  link(id: string): LinkState | undefined;
+  /** Undefined when there is no such link. */
+  updateLink(id: string, change: { readonly staticCost?: number; readonly isDown?: boolean }): LinkState | undefined;
+  /** Has both ends close it. False for a link that is unknown here; all routers are told then. */
+  removeLink(id: string): boolean;
+  circuits(): readonly Circuit[];
+  circuit(id: string): Circuit | undefined;
+  removeCircuit(id: string, isImmediate: boolean): boolean;
+  /** Closes a router's control channel, if it has one. */
+  disconnectRouter(id: string, reason: string): boolean;
+  inspect(request: InspectionRequest): Promise<InspectionResult>;
   /** Is the identity connected to an edge router? `unknown` while no router has said. */
   identityConnection(identityId: string): "online" | "offline" | "unknown";
 }

@@ -53,6 +53,12 @@ export function routerFields(onlineIds: readonly string[]): EntityFields {
   };
 }
 
+/** What is known of every router, edge router or not. */
+export function transitRouterFields(onlineIds: readonly string[]): EntityFields {
+  const { roleAttributes: _r, isVerified: _v, isTunnelerEnabled: _t, online: _o, ...common } = routerFields(onlineIds);
+  return common;
+}
+
 export const CONFIG_TYPE_FIELDS: EntityFields = {
   ...named("config_type"),
   schema: field.string(sql`config_type.schema::text`, { nullable: true }),

@@ -108,6 +108,7 @@ function versionOf({ info }: ApiDependencies) {
       edge: api(BASE_PATHS.client),
       "edge-client": api(BASE_PATHS.client),
       "edge-management": api(BASE_PATHS.management),
+      fabric: api(BASE_PATHS.fabric),
     },
     buildDate: info.version.buildDate,
     capabilities: [],

@@ -109,7 +109,7 @@ describe("inspection", () => {
   });
 
   test("the controller asks a router", async () => {
-    const result = net.fabric.inspectRouter("r1", ["links"]);
+    const result = net.fabric.inspect({ appRegex: "^r1$", requestedValues: ["links"] });
     const request = await router.next(ControlType.InspectRequest);
     expect(decodeControl(ctrlPb.InspectRequestSchema, request.body).requestedValues).toEqual(["links"]);
     const body = encodeControl(ctrlPb.InspectResponseSchema, {
@@ -117,8 +117,33 @@ describe("inspection", () => {
       values: [{ name: "links", value: "{}" }],
     });
     router.channel.reply(request, { contentType: ControlType.InspectResponse, body });
-    expect(await result).toEqual({ success: true, errors: [], values: [{ name: "links", value: "{}" }] });
-    expect(await net.fabric.inspectRouter("absent", ["links"])).toBeUndefined();
+    expect(await result).toEqual({ success: true, errors: [], values: [{ appId: "r1", name: "links", value: "{}" }] });
+  });
+
+  test("asks nobody whose id the expression is not found in, and says what it cannot do", async () => {
+    const ask = (appRegex: string, ...requestedValues: string[]) => net.fabric.inspect({ appRegex, requestedValues });
+    expect(await ask("absent", "links")).toEqual({ success: true, errors: [], values: [] });
+    expect(await ask("(", "links")).toMatchObject({
+      success: false,
+      errors: [expect.stringMatching(/missing|regexp/i)],
+    });
+    expect(await ask("x".repeat(1001), "links")).toMatchObject({ success: false });
+    expect(await ask("x", ...Array(101).fill("links"))).toMatchObject({ success: false });
+    // Backtracking would take for ever here.
+    expect(await ask(`${"(a+)+".repeat(20)}$x`, "links")).toMatchObject({ values: [] });
+  });
+
+  test("a router that is silent is an error, not a wait without end", async () => {
+    const result = await net.fabric.inspect({ appRegex: "r1", requestedValues: ["config"], timeoutMs: 50 });
+    expect(result).toMatchObject({ success: false, values: [], errors: [expect.stringMatching(/^r1: /)] });
+  });
+
+  test("the controller answers for itself, and what it does not know is left out", async () => {
+    const names = ["stackdump", "Config", "connected-routers", "links", "terminator-costs", "unknown"];
+    const { success, values } = await net.fabric.inspect({ appRegex: "^ctrl1$", requestedValues: names });
+    expect(success).toBe(true);
+    expect(values.map(({ name }) => name)).toEqual(names.slice(0, -1));
+    expect(JSON.parse(values[2]?.value ?? "")).toMatchObject([{ Id: "r1" }]);
   });
 });
 

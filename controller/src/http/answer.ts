@@ -50,6 +50,13 @@ export function success(operation: Operation, result: unknown, list: ListQuery |
     if (validate) checkShape(operation, response.data, JSON.parse(body));
     return { status: 200, headers: { "content-type": JSON_TYPE, ...headers }, body: Buffer.from(body) };
   }
+  const { text } = result === undefined ? {} : (result as Partial<DetailResult<unknown>>);
+  if (response.kind === "detail" && text !== undefined) {
+    if (validate && !response.textTypes?.includes(text.contentType)) {
+      throw new ContractViolationError(`content type ${text.contentType}`);
+    }
+    return { status: response.status, headers: { "content-type": text.contentType }, body: Buffer.from(text.body) };
+  }
   const { data, metadata, headers } = envelope(operation, result, list);
   if (validate) check(operation, data, metadata);
   return {

@@ -77,7 +77,7 @@ function mount(
   operation: Operation,
   handler: AnyHandler,
 ): void {
-  const produces = operation.response.kind === "raw" ? [...operation.response.contentTypes, JSON_TYPE] : [JSON_TYPE];
+  const produces = [...textTypesOf(operation), JSON_TYPE];
   app.route({
     method: operation.method,
     url,
@@ -111,6 +111,11 @@ function mount(
       return reply;
     },
   });
+}
+
+function textTypesOf({ response }: Operation): readonly string[] {
+  if (response.kind === "raw") return response.contentTypes;
+  return response.kind === "detail" ? (response.textTypes ?? []) : [];
 }
 
 /** @throws ApiError 401 when the rule of the operation is not met; a missing right and a missing session look the same */

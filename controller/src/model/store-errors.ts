@@ -22,6 +22,8 @@ const UNIQUE_FIELDS: Readonly<Record<string, { field: string; store: string }>> 
   ext_jwt_signer_issuer_key: { field: "issuer", store: "externalJwtSigners" },
   ext_jwt_signer_kid_key: { field: "kid", store: "externalJwtSigners" },
   ext_jwt_signer_fingerprint_key: { field: "certPem", store: "externalJwtSigners" },
+  router_fingerprint_key: { field: "fingerprint", store: "routers" },
+  router_pkey: { field: "id", store: "routers" },
   ca_fingerprint_key: { field: "certPem", store: "cas" },
 };
 

@@ -1,6 +1,7 @@
 /** Types of the client's calls, derived from the operations. */
 import type { z } from "zod";
 import type {
+  BareResponse,
   CreateResponse,
   DetailResponse,
   EmptyResponse,
@@ -11,6 +12,7 @@ import type {
   OperationTable,
   PathParams,
   RawResponse,
+  TextBody,
 } from "./operation.ts";
 import type { createLocation, Meta, pagination } from "./schema/entity.ts";
 
@@ -40,7 +42,9 @@ type Body<O extends Operation> =
       : { readonly body: z.input<S> }
     : O["body"] extends JsonOrTextBody<infer S>
       ? { readonly body?: z.input<S>; readonly text?: string; readonly textType?: string }
-      : Nothing;
+      : O["body"] extends TextBody
+        ? { readonly text: string }
+        : Nothing;
 
 /** `params`, `query` and `body` of a call, as far as the operation has them. */
 export type CallInput<O extends Operation> = Params<O["path"]> & Query<O> & Body<O>;
@@ -64,7 +68,9 @@ export type CallResult<O extends Operation> = Answered &
           ? { readonly data: Nothing; readonly meta: Meta }
           : O["response"] extends RawResponse
             ? { readonly data: Buffer; readonly contentType: string }
-            : never);
+            : O["response"] extends BareResponse<infer D>
+              ? { readonly data: z.output<D> }
+              : never);
 
 type Call<O extends Operation> =
   Nothing extends CallInput<O>

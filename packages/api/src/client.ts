@@ -128,6 +128,7 @@ class Transport {
 
 function payload({ body }: Operation, input: AnyInput): { body?: Buffer; type?: string } {
   if (body.kind === "none") return {};
+  if (body.kind === "text") return { body: Buffer.from(input.text ?? ""), type: body.textTypes[0] ?? "text/plain" };
   if (body.kind === "json-or-text" && input.text !== undefined) {
     return { body: Buffer.from(input.text), type: input.textType ?? "application/x-pem-file" };
   }
@@ -177,6 +178,7 @@ function result(operation: Operation, answer: Exchanged, url: URL): unknown {
   // One action of the peer answers without a body.
   if (answer.body.byteLength === 0) return { data: {}, meta: {}, headers };
   const envelope = parse(answer.body);
+  if (envelope !== undefined && operation.response.kind === "bare") return { data: envelope, headers };
   if (envelope === undefined || !("data" in envelope)) {
     throw new ApiTransportError(`${where(url)} answered ${answer.status} with something that is no JSON envelope`);
   }

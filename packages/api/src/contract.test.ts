@@ -30,7 +30,7 @@ describe("the table of operations", () => {
   });
 });
 
-describe.each(["client", "management"] as const)("the OpenAPI document of the %s API", (api) => {
+describe.each(["client", "management", "fabric"] as const)("the OpenAPI document of the %s API", (api) => {
   const document = openApiDocument(api);
 
   test("describes every operation once", () => {

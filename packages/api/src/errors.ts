@@ -40,6 +40,10 @@ export const API_ERRORS = {
     message: "Too many requests to alter state have been issued. Please slow your request rate or try again later.",
   },
   TIMEOUT: { status: 503, message: "The requested operation took too much time to reply" },
+  SERVER_NOT_RUNNING_IN_HA_MODE: {
+    status: 400,
+    message: "The server is not running in HA mode. HA operations are not permitted",
+  },
   ENTITY_CAN_NOT_BE_DELETED: { status: 400, message: "The entity requested for delete can not be deleted" },
   ENTITY_CAN_NOT_BE_UPDATED: { status: 400, message: "The entity requested for update can not be updated" },
   CAN_NOT_DELETE_REFERENCED_ENTITY: {

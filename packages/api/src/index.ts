@@ -1,5 +1,5 @@
 /**
- * The contract of the controller's two HTTP APIs: one table of operations with their schemas, and what is derived from it.
+ * The contract of the controller's HTTP APIs: one table of operations with their schemas, and what is derived from it.
  *
  * ```ts
  * const client = createClient("management", { baseUrl: "https://localhost:1280", ca });
@@ -14,18 +14,26 @@ export { type ApiClient, ApiTransportError, type ClientOptions, createClient } f
 export type { CallInput, CallOptions, CallResult, Calls, PageParameters } from "./client-types.ts";
 export * from "./errors.ts";
 export * from "./filter/ast.ts";
+export { type MemoryField, type MemoryFields, selectPage } from "./filter/in-memory.ts";
 export { parseFilter, parseSort } from "./filter/parser.ts";
 export * from "./list-query.ts";
 export { type OpenApiDocument, openApiDocument } from "./openapi.ts";
 export * from "./operation.ts";
 export * from "./operations/apis.ts";
+export { authenticationOperations } from "./operations/authentication.ts";
+export { certificateAuthorityOperations } from "./operations/certificate-authorities.ts";
 export { clientOperations } from "./operations/client.ts";
+export { enrollmentOperations } from "./operations/enrollment.ts";
+export { fabricOperations } from "./operations/fabric.ts";
 export { identityOperations } from "./operations/identities.ts";
 export { networkOperations } from "./operations/network.ts";
 export { policyOperations } from "./operations/policies.ts";
 export { sharedOperations } from "./operations/shared.ts";
+export * from "./schema/auth-policy.ts";
 export * from "./schema/authenticator.ts";
+export * from "./schema/certificate-authority.ts";
 export * from "./schema/edge-router.ts";
+export * from "./schema/enrollment.ts";
 export {
   createLocation,
   type EntityRef,
@@ -35,6 +43,8 @@ export {
   meta,
   pagination,
 } from "./schema/entity.ts";
+export * from "./schema/external-jwt-signer.ts";
+export * from "./schema/fabric.ts";
 export * from "./schema/identity.ts";
 export * from "./schema/informational.ts";
 export * from "./schema/policy.ts";

@@ -1,11 +1,12 @@
-/** OpenAPI 3.1 documents of both APIs, derived from the table. */
+/** OpenAPI 3.1 documents of the APIs, derived from the table. */
 import { z } from "zod";
 import { API_ERRORS } from "./errors.ts";
 import type { BodySpec, Operation, ResponseSpec } from "./operation.ts";
-import { type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
+import { API_VERSIONS, type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
 import * as authenticator from "./schema/authenticator.ts";
 import * as edgeRouter from "./schema/edge-router.ts";
 import * as entity from "./schema/entity.ts";
+import * as fabric from "./schema/fabric.ts";
 import * as identity from "./schema/identity.ts";
 import * as informational from "./schema/informational.ts";
 import * as policy from "./schema/policy.ts";
@@ -26,15 +27,28 @@ type JsonObject = { readonly [name: string]: unknown };
 const TITLES: Readonly<Record<ApiName, string>> = {
   client: "Sallyport Client API",
   management: "Sallyport Management API",
+  fabric: "Sallyport Fabric API",
 };
 const DESCRIPTIONS: Readonly<Record<ApiName, string>> = {
   client: "What applications call that dial and host services.",
   management: "What administrators call to manage the network.",
+  fabric: "What administrators call to look into the running network and to steer it.",
 };
 
 /** Names of shapes that become components: those that a schema file exports. */
 const NAMES = new Map<z.ZodType, string>();
-for (const file of [authenticator, edgeRouter, entity, identity, informational, policy, posture, service, session]) {
+for (const file of [
+  authenticator,
+  edgeRouter,
+  entity,
+  fabric,
+  identity,
+  informational,
+  policy,
+  posture,
+  service,
+  session,
+]) {
   for (const [name, shape] of Object.entries(file)) {
     if (shape instanceof z.ZodObject || shape instanceof z.ZodDiscriminatedUnion) NAMES.set(shape, name);
   }
@@ -52,7 +66,7 @@ export function openApiDocument(api: ApiName): OpenApiDocument {
   }
   return {
     openapi: "3.1.0",
-    info: { title: TITLES[api], version: "0.26.14", description: DESCRIPTIONS[api] },
+    info: { title: TITLES[api], version: API_VERSIONS[api].description, description: DESCRIPTIONS[api] },
     servers: [{ url: BASE_PATHS[api] }],
     paths,
     components: {
@@ -165,9 +179,10 @@ function parameters({ path, query, response }: Operation): JsonObject[] {
 
 function requestBody(body: BodySpec, components: Components): JsonObject | undefined {
   if (body.kind === "none") return undefined;
-  const json = { "application/json": { schema: components.use(body.schema, "input") } };
-  const texts = body.kind === "json-or-text" ? body.textTypes : [];
+  const texts = body.kind === "json" ? [] : body.textTypes;
   const text = Object.fromEntries(texts.map((type) => [type, { schema: { type: "string" } }]));
+  if (body.kind === "text") return { required: true, content: text };
+  const json = { "application/json": { schema: components.use(body.schema, "input") } };
   return { required: body.kind === "json" && body.required, content: { ...json, ...text } };
 }
 
@@ -175,6 +190,9 @@ function content(response: ResponseSpec, components: Components): JsonObject {
   if (response.kind === "raw") {
     const types = response.contentTypes.map((type) => [type, { schema: { type: "string" } }]);
     return { content: Object.fromEntries(types) };
+  }
+  if (response.kind === "bare") {
+    return { content: { "application/json": { schema: components.use(response.data, "output") } } };
   }
   const data =
     response.kind === "list"
@@ -186,7 +204,9 @@ function content(response: ResponseSpec, components: Components): JsonObject {
           : { type: "object", properties: {} };
   const meta = components.use(entity.meta, "output");
   const schema = { type: "object", required: ["data", "meta"], properties: { data, meta } };
-  return { content: { "application/json": { schema } } };
+  const texts = response.kind === "detail" ? (response.textTypes ?? []) : [];
+  const text = Object.fromEntries(texts.map((type) => [type, { schema: { type: "string" } }]));
+  return { content: { "application/json": { schema }, ...text } };
 }
 
 function errorResponse(status: number, components: Components): JsonObject {

@@ -37,7 +37,14 @@ export interface JsonOrTextBody<S extends z.ZodType = z.ZodType> {
   readonly textTypes: readonly string[];
 }
 
-export type BodySpec = NoBody | JsonBody | JsonOrTextBody;
+/** Text, such as a PEM certificate, under one of `textTypes`. It must be there; errors call it `name`. */
+export interface TextBody {
+  readonly kind: "text";
+  readonly name: string;
+  readonly textTypes: readonly string[];
+}
+
+export type BodySpec = NoBody | JsonBody | JsonOrTextBody | TextBody;
 
 /** A collection: `data` is an array; when `paged`, `limit`, `offset`, `filter` and `sort` are read and `meta.pagination` is sent. */
 export interface ListResponse<I extends z.ZodType = z.ZodType, Paged extends boolean = boolean> {
@@ -51,6 +58,8 @@ export interface DetailResponse<D extends z.ZodType = z.ZodType> {
   readonly kind: "detail";
   readonly status: 200 | 201;
   readonly data: D;
+  /** Content types besides JSON in an envelope that the handler can answer with, when `Accept` asks for one. */
+  readonly textTypes?: readonly string[];
 }
 
 /** 201 with the id of what was made, and a link to it in `collection`. */
@@ -74,7 +83,14 @@ export interface RawResponse {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-export type ResponseSpec = ListResponse | DetailResponse | CreateResponse | EmptyResponse | RawResponse;
+/** JSON that is not wrapped in an envelope. */
+export interface BareResponse<D extends z.ZodType = z.ZodType> {
+  readonly kind: "bare";
+  readonly status: 200;
+  readonly data: D;
+}
+
+export type ResponseSpec = ListResponse | DetailResponse | CreateResponse | EmptyResponse | RawResponse | BareResponse;
 
 export interface Operation<
   P extends string = string,
@@ -110,7 +126,9 @@ type BodyOutput<B extends BodySpec> =
     ? z.output<S>
     : B extends JsonOrTextBody<infer S>
       ? { readonly json?: z.output<S>; readonly text?: string }
-      : undefined;
+      : B extends TextBody
+        ? string
+        : undefined;
 
 /** What a handler returns for each kind of response. `headers` are added to the answer. */
 export interface ListResult<T> {
@@ -123,6 +141,8 @@ export interface ListResult<T> {
 export interface DetailResult<T> {
   readonly data: T;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Sent instead of `data`: text of one of the response's `textTypes`. */
+  readonly text?: { readonly body: string; readonly contentType: string } | undefined;
 }
 export interface CreateResult {
   readonly id: string;
@@ -136,7 +156,7 @@ export interface RawResult {
 export type ResultOf<R extends ResponseSpec> =
   R extends ListResponse<infer I>
     ? ListResult<z.input<I>>
-    : R extends DetailResponse<infer D>
+    : R extends DetailResponse<infer D> | BareResponse<infer D>
       ? DetailResult<z.input<D>>
       : R extends CreateResponse
         ? CreateResult
@@ -250,11 +270,25 @@ export function call<
   body: B,
   data: D,
   summary: string,
-  options: Options<Q> & { readonly status?: 200 | 201 } = {},
+  options: Options<Q> & { readonly status?: 200 | 201; readonly textTypes?: readonly string[] } = {},
 ): Operation<P, A, Q, B, DetailResponse<D>> {
-  const response = { kind: "detail", status: options.status ?? 200, data } as const;
+  const { status = 200, textTypes } = options;
+  const response = { kind: "detail", status, data, ...(textTypes && { textTypes }) } as const;
   const errors = options.errors ?? [400, 401, 429];
   return { method, path, auth, summary, query: query(options.query), body, response, errors };
+}
+
+/** An operation that answers with an object of its own and no envelope around it. */
+export function bare<P extends string, A extends AuthRule, B extends BodySpec, D extends z.ZodType>(
+  method: Method,
+  path: P,
+  auth: A,
+  body: B,
+  data: D,
+  summary: string,
+): Operation<P, A, NoQuery, B, BareResponse<D>> {
+  const response = { kind: "bare", status: 200, data } as const;
+  return { method, path, auth, summary, query: query<NoQuery>(undefined), body, response, errors: [400, 401, 429] };
 }
 
 /** An operation that answers with the empty envelope. */

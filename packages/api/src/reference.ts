@@ -1,14 +1,16 @@
-/** The reference page of both APIs, generated from the table; `make generate` writes it. */
+/** The reference page of the APIs, generated from the table; `make generate` writes it. */
 import type { Operation } from "./operation.ts";
 import { type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
 
 const RIGHTS = { public: "anybody", partial: "any session", full: "full session", admin: "administrator" } as const;
 
+const NAMES: Readonly<Record<ApiName, string>> = { client: "Client", management: "Management", fabric: "Fabric" };
+
 /** The text of the page. */
 export function referencePage(): string {
   const parts = (Object.keys(operations) as ApiName[]).map(section);
   return [
-    "# Operations of the Client and Management APIs",
+    "# Operations of the Client, Management and Fabric APIs",
     "",
     "Generated from the table in `packages/api` by `make generate`; do not edit.",
     "How the APIs behave is in [api.md](../api.md); the schemas are in the OpenAPI 3.1 documents that `openApiDocument()` makes.",
@@ -26,7 +28,7 @@ function section(api: ApiName): string[] {
   });
   return [
     "",
-    `## ${api === "client" ? "Client" : "Management"} API (\`${BASE_PATHS[api]}\`)`,
+    `## ${NAMES[api]} API (\`${BASE_PATHS[api]}\`)`,
     "",
     "*page* stands for `limit`, `offset`, `filter` and `sort`.",
     "",

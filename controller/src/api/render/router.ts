@@ -62,7 +62,7 @@ export async function renderEdgeRouters(
 /** Bits of an interface's flags, as routers report them. */
 const InterfaceFlag = { Up: 1, Broadcast: 2, Loopback: 4, Multicast: 16, Running: 32 } as const;
 
-function interfaceOf({ flags, ...shown }: RouterInterface) {
+export function interfaceOf({ flags, ...shown }: RouterInterface) {
   const has = (flag: number) => (flags & flag) !== 0;
   return {
     ...shown,

@@ -1,4 +1,4 @@
-/** A controller without routers, for tests: real PostgreSQL, real PKI, both APIs over real TLS; answers are held against the contract. */
+/** A controller without routers, for tests: real PostgreSQL, real PKI, all APIs over real TLS; answers are held against the contract. */
 import { randomBytes } from "node:crypto";
 import { request as httpsRequest } from "node:https";
 import { silentLogger, TlsPort } from "@sallyport/wire";
@@ -17,6 +17,7 @@ import { Secrets } from "../../store/secrets.ts";
 import { type TestStoreOptions, testStore } from "../../store/testing.ts";
 import { createApi } from "../api.ts";
 import type { FabricView, RouterState } from "../dependencies.ts";
+import { TestNetwork } from "./test-network.ts";
 
 export interface Answer {
   readonly status: number;
@@ -48,6 +49,8 @@ export interface TestController {
   readonly clock: { offsetMs: number };
   /** Routers that are online, by id. */
   readonly online: Map<string, RouterState>;
+  /** Links and circuits, as the test puts them there. */
+  readonly network: TestNetwork;
   /** Tokens of the sessions that were announced, in order. */
   readonly announced: string[];
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
@@ -84,10 +87,12 @@ export async function startTestController(options: TestStoreOptions = {}): Promi
   const upkeep = startUpkeep(ctx, model);
   const online = new Map<string, RouterState>();
   const announced: string[] = [];
+  const network = new TestNetwork();
   const fabric: FabricView = {
     routerState: (id) => online.get(id),
     onlineRouterIds: () => [...online.keys()],
     dynamicCost: () => 0,
+    ...network.view(),
     identityConnection: () => "unknown",
     announceApiSession: async (session) => {
       announced.push(session.token);
@@ -178,6 +183,7 @@ export async function startTestController(options: TestStoreOptions = {}): Promi
     port: port.port,
     clock,
     online,
+    network,
     announced,
     call,
     admin,

@@ -61,6 +61,16 @@ export class DynamicCosts {
     return load === undefined ? 0 : Math.min(load.circuits * COST_PER_CIRCUIT + load.failureCost, MAX_DYNAMIC_COST);
   }
 
+  /** Terminators that cost something, for people who look into the controller. */
+  all(): { terminatorId: string; circuitCount: number; failureCost: number; currentCost: number }[] {
+    return [...this.#loads].map(([terminatorId, load]) => ({
+      terminatorId,
+      circuitCount: load.circuits,
+      failureCost: load.failureCost,
+      currentCost: this.of(terminatorId),
+    }));
+  }
+
   /** A dial succeeded and its circuit is open. */
   circuitOpened(terminatorId: string): void {
     const load = this.#load(terminatorId);

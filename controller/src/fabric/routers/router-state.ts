@@ -11,6 +11,8 @@ export interface RouterState {
   /** Protocol to URL, as SDKs connect. */
   readonly supportedProtocols: Readonly<Record<string, string>>;
   readonly versionInfo: VersionInfo;
+  /** Where other routers dial it. */
+  readonly linkListeners: readonly { readonly address: string; readonly protocol: string }[];
   /** `ip:port` the router connected from. */
   readonly address: string;
   /** Round-trip time of the last heartbeat. */
@@ -28,6 +30,7 @@ export function routerState(router: RouterConnection): RouterState {
     hostname: router.hostname,
     supportedProtocols: router.supportedProtocols,
     versionInfo: { version, revision, buildDate, os, arch },
+    linkListeners: router.listeners.map(({ address, protocol }) => ({ address, protocol })),
     address: router.channel.peer.address,
     ...(latencyMs === undefined ? {} : { latencyMs }),
   };

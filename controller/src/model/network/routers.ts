@@ -1,4 +1,4 @@
-import { apiError, type edgeRouterCreate, type edgeRouterPatch, unhandledCause } from "@sallyport/api";
+import { apiError, type edgeRouterCreate, type edgeRouterPatch, fieldError, unhandledCause } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { appendChange } from "../../store/change-log.ts";
@@ -15,6 +15,21 @@ import { translated } from "../store-errors.ts";
 export type RouterRow = Selectable<RouterTable>;
 export type NewEdgeRouter = z.output<typeof edgeRouterCreate>;
 export type EdgeRouterChange = z.output<typeof edgeRouterPatch>;
+export type RouterChange = EdgeRouterChange & { readonly fingerprint?: string | undefined };
+
+/** A router whose certificate was made elsewhere. */
+export interface EnrolledRouter {
+  readonly id: string;
+  readonly name: string;
+  readonly fingerprint: string;
+  readonly cost: number;
+  readonly noTraversal: boolean;
+  readonly disabled: boolean;
+  readonly tags: RouterRow["tags"];
+}
+
+/** Ids given from outside become parts of addresses and messages. */
+const ROUTER_ID = /^[A-Za-z0-9._-]{1,100}$/;
 
 /** Edge routers, and the transit routers that share their names and ids. */
 export class Routers {
@@ -58,8 +73,37 @@ export class Routers {
     return id;
   }
 
-  /** Applies the fields that are present. */
-  async update(id: string, change: EdgeRouterChange, kind: RouterRow["kind"] = "edge"): Promise<void> {
+  /** Makes a transit router that needs no enrollment: it comes with the certificate of this fingerprint. */
+  async createEnrolled(router: EnrolledRouter): Promise<void> {
+    requireName(router.name);
+    if (!ROUTER_ID.test(router.id)) {
+      const reason =
+        "id must be 1 to 100 letters, digits and the characters . _ -, as routers carry it in certificates";
+      throw fieldError("id", reason, router.id);
+    }
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        await trx
+          .insertInto("router")
+          .values({
+            id: router.id,
+            kind: "transit",
+            name: router.name,
+            fingerprint: router.fingerprint.toLowerCase(),
+            is_verified: true,
+            cost: router.cost,
+            no_traversal: router.noTraversal,
+            disabled: router.disabled,
+            tags: json(router.tags),
+          })
+          .execute();
+        await appendChange(trx, { kind: "router", key: router.id, op: "create" });
+      }),
+    );
+  }
+
+  /** Applies the fields that are present. A fingerprint replaces the certificate: the router is enrolled by it. */
+  async update(id: string, change: RouterChange, kind: RouterRow["kind"] | "any" = "edge"): Promise<void> {
     if (change.name !== undefined) requireName(change.name);
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
@@ -80,6 +124,8 @@ export class Routers {
           })
           .where("id", "=", id)
           .execute();
+        const print = change.fingerprint?.toLowerCase();
+        if (print !== undefined && print !== before.fingerprint) await this.#setFingerprint(trx, id, print);
         const tunneler = change.isTunnelerEnabled ?? before.is_tunneler_enabled;
         if (tunneler && !before.is_tunneler_enabled) await this.#addTunneler(trx, id, change.name ?? before.name);
         if (!tunneler && before.is_tunneler_enabled) await this.#removeTunneler(trx, id);
@@ -179,6 +225,21 @@ export class Routers {
     return found(kind !== undefined && row?.kind !== kind ? undefined : row, "router", id);
   }
 
+  async #setFingerprint(trx: Db, id: string, fingerprint: string): Promise<void> {
+    await this.#enrollments.withdraw(trx, id);
+    await trx
+      .updateTable("router")
+      .set({
+        is_verified: true,
+        fingerprint,
+        cert_pem: null,
+        unverified_fingerprint: null,
+        unverified_cert_pem: null,
+      })
+      .where("id", "=", id)
+      .execute();
+  }
+
   async #addTunneler(trx: Db, id: string, name: string): Promise<void> {
     await trx.insertInto("identity").values({ id, name, type_id: "Router" }).execute();
     await trx
@@ -206,10 +267,10 @@ export class Routers {
     if (identity !== undefined) await this.#identities.remove(trx, identity);
   }
 
-  async #locked(trx: Db, id: string, kind?: RouterRow["kind"]): Promise<RouterRow> {
+  async #locked(trx: Db, id: string, kind: RouterRow["kind"] | "any" = "any"): Promise<RouterRow> {
     const row = await trx.selectFrom("router").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
-    if (kind === "edge" && row?.kind === "transit") {
-      throw apiError("CAN_NOT_UPDATE_ROUTER", unhandledCause(`router ${id} is not an edge router`));
+    if (row !== undefined && kind !== "any" && row.kind !== kind) {
+      throw apiError("CAN_NOT_UPDATE_ROUTER", unhandledCause(`router ${id} is not a router of kind ${kind}`));
     }
     return found(row, "router", id);
   }

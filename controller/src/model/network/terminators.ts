@@ -19,8 +19,8 @@ export class Terminators {
     this.#ctx = ctx;
   }
 
-  /** Made by an administrator. */
-  async create(terminator: z.output<typeof terminatorCreate>): Promise<string> {
+  /** Made by an administrator. `hostId`: the identity that hosts, for the choice of terminators. */
+  async create(terminator: z.output<typeof terminatorCreate> & { readonly hostId?: string }): Promise<string> {
     const id = randomEntityId();
     if (terminator.address === "") throw fieldError("address", "address is required", "");
     await translated(() =>
@@ -37,6 +37,7 @@ export class Terminators {
             instance_id: terminator.identity,
             instance_secret:
               terminator.identitySecret === undefined ? null : Buffer.from(terminator.identitySecret, "base64"),
+            host_id: terminator.hostId,
             cost: terminator.cost,
             precedence: terminator.precedence,
             tags: json(terminator.tags),
@@ -50,7 +51,10 @@ export class Terminators {
   }
 
   /** Applies the fields that are present; the service is fixed at creation. */
-  async update(id: string, change: z.output<typeof terminatorPatch>): Promise<void> {
+  async update(
+    id: string,
+    change: z.output<typeof terminatorPatch> & { readonly hostId?: string | undefined },
+  ): Promise<void> {
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
         const row = await trx.selectFrom("terminator").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
@@ -62,6 +66,7 @@ export class Terminators {
             router_id: change.router,
             binding: change.binding,
             address: change.address,
+            host_id: change.hostId,
             cost: change.cost,
             precedence: change.precedence,
             tags: json(change.tags),

@@ -1,5 +1,8 @@
-/** Both APIs: where each is served, and its operations. */
+/** The APIs: where each is served, its operations, and the versions that it names. */
+import { authenticationOperations } from "./authentication.ts";
+import { certificateAuthorityOperations } from "./certificate-authorities.ts";
 import { clientOperations } from "./client.ts";
+import { fabricOperations } from "./fabric.ts";
 import { identityOperations } from "./identities.ts";
 import { networkOperations } from "./network.ts";
 import { policyOperations } from "./policies.ts";
@@ -9,16 +12,26 @@ import { sharedOperations } from "./shared.ts";
 export const managementOperations = {
   ...sharedOperations,
   ...identityOperations,
+  ...authenticationOperations,
+  ...certificateAuthorityOperations,
   ...networkOperations,
   ...policyOperations,
 };
 
-/** Operations by API. An operation id is unique within its API; where both have one, its shapes may differ. */
-export const operations = { client: clientOperations, management: managementOperations };
+/** Operations by API. An operation id is unique within its API; where several have one, its shapes may differ. */
+export const operations = { client: clientOperations, management: managementOperations, fabric: fabricOperations };
 
 export type ApiName = keyof typeof operations;
 
 export const BASE_PATHS: Readonly<Record<ApiName, string>> = {
   client: "/edge/client/v1",
   management: "/edge/management/v1",
+  fabric: "/fabric/v1",
+};
+
+/** Version of each API's description, and the one that the meta of its errors names. */
+export const API_VERSIONS: Readonly<Record<ApiName, { readonly description: string; readonly meta: string }>> = {
+  client: { description: "0.26.14", meta: "0.0.1" },
+  management: { description: "0.26.14", meta: "0.0.1" },
+  fabric: { description: "1.0.0", meta: "1.0.0" },
 };

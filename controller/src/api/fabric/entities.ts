@@ -1,0 +1,118 @@
+import {
+  apiTime,
+  type fabricRouterDetail,
+  type fabricServiceDetail,
+  type fabricTerminatorDetail,
+  type ListQuery,
+} from "@sallyport/api";
+import type { z } from "zod";
+import { namesOf } from "../../model/entity.ts";
+import type { RouterRow } from "../../model/network/routers.ts";
+import type { ServiceRow } from "../../model/network/services.ts";
+import type { TerminatorRow } from "../../model/network/terminators.ts";
+import type { Tags } from "../../store/schema.ts";
+import type { ApiDependencies } from "../dependencies.ts";
+import { SERVICE_FIELDS, TERMINATOR_FIELDS, transitRouterFields } from "../fields.ts";
+import { listed } from "../listing.ts";
+import { interfaceOf } from "../render/router.ts";
+import { type FabricCollection, fabricLinks, fabricRef } from "./links.ts";
+
+type TimedRow = { readonly id: string; readonly tags: Tags; readonly created_at: Date; readonly updated_at: Date };
+
+function baseOf(collection: FabricCollection, row: TimedRow) {
+  return {
+    _links: fabricLinks(collection, row.id),
+    createdAt: apiTime(row.created_at),
+    id: row.id,
+    tags: row.tags,
+    updatedAt: apiTime(row.updated_at),
+  };
+}
+
+export function renderService(row: ServiceRow): z.input<typeof fabricServiceDetail> {
+  return {
+    ...baseOf("services", row),
+    maxIdleTimeMillis: Number(row.max_idle_time_millis),
+    name: row.name,
+    terminatorStrategy: row.terminator_strategy,
+  };
+}
+
+export function renderRouter(deps: ApiDependencies, row: RouterRow): z.input<typeof fabricRouterDetail> {
+  const state = deps.fabric.routerState(row.id);
+  const version = state?.versionInfo ?? row.report.version;
+  return {
+    ...baseOf("routers", row),
+    connected: state !== undefined,
+    cost: row.cost,
+    disabled: row.disabled,
+    fingerprint: row.fingerprint,
+    ...(row.interfaces.length === 0 ? {} : { interfaces: row.interfaces.map(interfaceOf) }),
+    ...(state?.linkListeners === undefined ? {} : { listenerAddresses: [...state.linkListeners] }),
+    name: row.name,
+    noTraversal: row.no_traversal,
+    ...(version === undefined ? {} : { versionInfo: version }),
+  };
+}
+
+export async function renderTerminators(
+  deps: ApiDependencies,
+  rows: readonly TerminatorRow[],
+): Promise<z.input<typeof fabricTerminatorDetail>[]> {
+  const { db } = deps.ctx.store;
+  const [services, routers] = await Promise.all([
+    namesOf(
+      db,
+      "service",
+      rows.map((row) => row.service_id),
+    ),
+    namesOf(
+      db,
+      "router",
+      rows.map((row) => row.router_id),
+    ),
+  ]);
+  return rows.map((row) => ({
+    ...baseOf("terminators", row),
+    address: row.address,
+    binding: row.binding,
+    cost: row.cost,
+    dynamicCost: deps.fabric.dynamicCost(row.id),
+    hostId: row.host_id,
+    instanceId: row.instance_id,
+    precedence: row.precedence,
+    router: fabricRef("routers", row.router_id, routers.get(row.router_id)),
+    routerId: row.router_id,
+    service: fabricRef("services", row.service_id, services.get(row.service_id)),
+    serviceId: row.service_id,
+  }));
+}
+
+const { roleAttributes: _roles, configs: _configs, ...FABRIC_SERVICE_FIELDS } = SERVICE_FIELDS;
+
+/** The lists of what the store holds. */
+export function entityLists(deps: ApiDependencies) {
+  const { db } = deps.ctx.store;
+  const terminators = () => db.selectFrom("terminator").selectAll();
+  return {
+    services: (list: ListQuery) =>
+      listed(db.selectFrom("service").selectAll(), "service", FABRIC_SERVICE_FIELDS, list, (rows) =>
+        rows.map(renderService),
+      ),
+    routers: (list: ListQuery) =>
+      listed(
+        db.selectFrom("router").selectAll(),
+        "router",
+        transitRouterFields(deps.fabric.onlineRouterIds()),
+        list,
+        (rows) => rows.map((row) => renderRouter(deps, row)),
+      ),
+    /** All, or those of a service or a router; of something unknown there are none. */
+    terminators: (list: ListQuery, of: { readonly serviceId?: string; readonly routerId?: string } = {}) => {
+      let query = terminators();
+      if (of.serviceId !== undefined) query = query.where("terminator.service_id", "=", of.serviceId);
+      if (of.routerId !== undefined) query = query.where("terminator.router_id", "=", of.routerId);
+      return listed(query, "terminator", TERMINATOR_FIELDS, list, (rows) => renderTerminators(deps, rows));
+    },
+  };
+}

@@ -1,0 +1,102 @@
+import { apiError, type fabricOperations, notFound, openApiDocument } from "@sallyport/api";
+import type { ApiHandlers } from "../../http/context.ts";
+import type { ApiDependencies } from "../dependencies.ts";
+import { only } from "../listing.ts";
+import { entityLists, renderRouter, renderService, renderTerminators } from "./entities.ts";
+import { inspectionResponse } from "./inspections.ts";
+import { listCircuits, listLinks, renderCircuits, renderLinks } from "./live.ts";
+
+/** The Fabric API: services, routers and terminators as the fabric has them, links, circuits and inspections. */
+export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabricOperations> {
+  const { model, fabric } = deps;
+  const { db } = deps.ctx.store;
+  const lists = entityLists(deps);
+  let document: string | undefined;
+  const notClustered = async (): Promise<never> => {
+    throw apiError("SERVER_NOT_RUNNING_IN_HA_MODE");
+  };
+  /** A router whose certificate is no longer the one that it connected with has to connect anew. */
+  const updateRouter = async (id: string, change: Parameters<typeof model.routers.update>[1]) => {
+    const before = await model.routers.get(db, id);
+    await model.routers.update(id, change, "any");
+    const print = change.fingerprint?.toLowerCase();
+    if (print !== undefined && print !== before.fingerprint) {
+      fabric.disconnectRouter(id, "the router's certificate was replaced by an administrator");
+    }
+  };
+
+  return {
+    getFabricSpec: async () => {
+      document ??= JSON.stringify(openApiDocument("fabric"));
+      return { body: document };
+    },
+
+    listServices: ({ list }) => lists.services(list),
+    // Nothing is encrypted end to end where no SDK is at both ends; services for SDKs are made through the Management API.
+    createService: async ({ body }) => ({
+      id: await model.services.create({ ...body, configs: [], roleAttributes: [], encryptionRequired: false }),
+    }),
+    detailService: async ({ params }) => ({ data: renderService(await model.services.get(db, params.id)) }),
+    updateService: ({ params, body }) => model.services.update(params.id, body),
+    patchService: ({ params, body }) => model.services.update(params.id, body),
+    deleteService: ({ params }) => model.services.delete(params.id),
+    listServiceTerminators: ({ params, list }) => lists.terminators(list, { serviceId: params.id }),
+
+    listRouters: ({ list }) => lists.routers(list),
+    createRouter: async ({ body }) => {
+      await model.routers.createEnrolled(body);
+      return { id: body.id };
+    },
+    detailRouter: async ({ params }) => ({ data: renderRouter(deps, await model.routers.get(db, params.id)) }),
+    updateRouter: ({ params, body }) => updateRouter(params.id, body),
+    patchRouter: ({ params, body }) => updateRouter(params.id, body),
+    deleteRouter: ({ params }) => model.routers.delete(params.id),
+    listRouterTerminators: ({ params, list }) => lists.terminators(list, { routerId: params.id }),
+
+    listTerminators: ({ list }) => lists.terminators(list),
+    createTerminator: async ({ body: { instanceId, instanceSecret, ...body } }) => ({
+      id: await model.terminators.create({ ...body, identity: instanceId, identitySecret: instanceSecret }),
+    }),
+    detailTerminator: async ({ params }) => ({
+      data: only(await renderTerminators(deps, [await model.terminators.get(db, params.id)])),
+    }),
+    updateTerminator: ({ params, body }) => model.terminators.update(params.id, body),
+    patchTerminator: ({ params, body }) => model.terminators.update(params.id, body),
+    deleteTerminator: ({ params }) => model.terminators.delete(params.id),
+
+    listLinks: ({ list }) => listLinks(deps, list),
+    detailLink: async ({ params }) => {
+      const link = fabric.link(params.id);
+      if (link === undefined) throw notFound("link", params.id);
+      return { data: only(await renderLinks(deps, [link])) };
+    },
+    patchLink: async ({ params, body: { down, staticCost } }) => {
+      const change = {
+        ...(down === undefined ? {} : { isDown: down }),
+        ...(staticCost === undefined ? {} : { staticCost }),
+      };
+      if (fabric.updateLink(params.id, change) === undefined) throw notFound("link", params.id);
+    },
+    // A link that is not known here may be at a router: all are told to close it, and that is what was asked for.
+    deleteLink: async ({ params }) => {
+      fabric.removeLink(params.id);
+    },
+
+    listCircuits: ({ list }) => listCircuits(deps, list),
+    detailCircuit: async ({ params }) => {
+      const circuit = fabric.circuit(params.id);
+      if (circuit === undefined) throw notFound("circuit", params.id);
+      return { data: only(await renderCircuits(deps, [circuit])) };
+    },
+    deleteCircuit: async ({ params, body }) => {
+      if (!fabric.removeCircuit(params.id, body.immediate)) throw notFound("circuit", params.id);
+    },
+
+    inspect: async ({ body }) => ({ data: inspectionResponse(await fabric.inspect(body)) }),
+
+    clusterListMembers: notClustered,
+    clusterAddMember: notClustered,
+    clusterRemoveMember: notClustered,
+    clusterTransferLeadership: notClustered,
+  };
+}

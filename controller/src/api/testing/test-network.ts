@@ -1,0 +1,49 @@
+import type { Circuit } from "../../fabric/circuits/circuit.ts";
+import type { LinkState } from "../../fabric/fabric.ts";
+import type { InspectionRequest, InspectionResult } from "../../fabric/inspection/inspection.ts";
+import type { FabricView } from "../dependencies.ts";
+
+/** Links and circuits that a test puts there itself, and what was done to them. */
+export class TestNetwork {
+  readonly links = new Map<string, LinkState>();
+  readonly circuits = new Map<string, Circuit>();
+  /** Inspections in order, and the answer to the next one. */
+  readonly inspections: InspectionRequest[] = [];
+  inspected: InspectionResult = { success: true, errors: [], values: [] };
+  /** Ids of routers whose channel was closed. */
+  readonly disconnected: string[] = [];
+  readonly ended: { id: string; isImmediate: boolean }[] = [];
+
+  view(): Omit<
+    FabricView,
+    "routerState" | "onlineRouterIds" | "dynamicCost" | "identityConnection" | "announceApiSession"
+  > {
+    return {
+      links: () => [...this.links.values()],
+      link: (id) => this.links.get(id),
+      updateLink: (id, change) => {
+        const link = this.links.get(id);
+        if (link === undefined) return undefined;
+        const cost = link.cost - link.staticCost + (change.staticCost ?? link.staticCost);
+        const updated = { ...link, ...change, cost };
+        this.links.set(id, updated);
+        return updated;
+      },
+      removeLink: (id) => this.links.delete(id),
+      circuits: () => [...this.circuits.values()],
+      circuit: (id) => this.circuits.get(id),
+      removeCircuit: (id, isImmediate) => {
+        this.ended.push({ id, isImmediate });
+        return this.circuits.delete(id);
+      },
+      disconnectRouter: (id) => {
+        this.disconnected.push(id);
+        return true;
+      },
+      inspect: async (request) => {
+        this.inspections.push(request);
+        return this.inspected;
+      },
+    };
+  }
+}

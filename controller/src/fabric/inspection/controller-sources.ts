@@ -1,0 +1,46 @@
+import type { DynamicCosts } from "../circuits/costs.ts";
+import { linkCost } from "../links/link-table.ts";
+import type { Mesh } from "../links/mesh.ts";
+import type { FabricOptions } from "../options.ts";
+import type { Inspection } from "./inspection.ts";
+
+/** What operators may ask this controller about its fabric (docs/protocol/control.md, "Inspect"). Nothing secret. */
+export function registerControllerSources(
+  inspection: Inspection,
+  { mesh, costs, options }: { readonly mesh: Mesh; readonly costs: DynamicCosts; readonly options: FabricOptions },
+): void {
+  inspection.register("stackdump", () => processSummary());
+  inspection.register("config", () => ({ network: options }));
+  inspection.register("connected-routers", () =>
+    mesh.routers().map((router) => ({
+      Id: router.id,
+      Version: router.version.version,
+      ConnectTime: router.connectedAt.toISOString(),
+    })),
+  );
+  inspection.register("links", () => ({
+    links: mesh.links.all().map((link) => ({
+      id: link.id,
+      source: link.source,
+      dest: link.destination,
+      protocol: link.protocol,
+      dialAddress: link.dialAddress,
+      iteration: link.iteration,
+      state: link.state,
+      down: link.isDown,
+      cost: linkCost(link),
+      connections: link.connectionState.connections,
+    })),
+  }));
+  inspection.register("terminator-costs", () => ({ terminators: costs.all() }));
+}
+
+/** There are no threads to list: what keeps the process busy is its active resources. */
+function processSummary(): string {
+  const counts = Map.groupBy(process.getActiveResourcesInfo(), (resource) => resource);
+  const { rss, heapUsed } = process.memoryUsage();
+  return [
+    `node ${process.version} pid ${process.pid} up ${Math.round(process.uptime())} s rss ${rss} heap ${heapUsed}`,
+    ...[...counts].map(([name, found]) => `${name}: ${found.length}`),
+  ].join("\n");
+}

@@ -1,0 +1,135 @@
+import { ControlType, ctrlPb, decodeControl, encodeControl } from "@sallyport/wire";
+import { RE2JS, RE2JSException } from "re2js";
+import type { Mesh } from "../links/mesh.ts";
+import type { RouterConnection } from "../routers/router-connection.ts";
+
+/** What a router, or this controller, was asked and answered. */
+export interface InspectedValue {
+  /** Id of the router or the controller. */
+  readonly appId: string;
+  /** As it was requested. */
+  readonly name: string;
+  /** JSON text, or plain text. */
+  readonly value: string;
+}
+
+export interface InspectionResult {
+  readonly success: boolean;
+  /** Each begins with the id of the one that it is about. */
+  readonly errors: readonly string[];
+  readonly values: readonly InspectedValue[];
+}
+
+export interface InspectionRequest {
+  /** Whoever's id it is found in is asked. Syntax of RE2; matched in linear time, whatever it is. */
+  readonly appRegex: string;
+  readonly requestedValues: readonly string[];
+  /** 8 s when absent. Routers that did not answer by then are errors of the result. */
+  readonly timeoutMs?: number;
+}
+
+/** Something that the controller knows of itself; `undefined`: nothing of this name. `name` is as requested. */
+export type InspectSource = (name: string) => unknown;
+
+/** Less than an HTTP request may take. */
+const TIMEOUT_MS = 8_000;
+const MAX_EXPRESSION_CHARACTERS = 1_000;
+const MAX_REQUESTED_VALUES = 100;
+
+/** Asks routers and this controller about their inner state (docs/protocol/control.md, "Inspect"). */
+export class Inspection {
+  readonly #controllerId: string;
+  readonly #mesh: Pick<Mesh, "router" | "routers">;
+  readonly #exact = new Map<string, InspectSource>();
+  readonly #prefixes = new Map<string, InspectSource>();
+
+  constructor(controllerId: string, mesh: Pick<Mesh, "router" | "routers">) {
+    this.#controllerId = controllerId;
+    this.#mesh = mesh;
+  }
+
+  /** What this controller answers to `name` (any case); ending in `*` it stands for everything that begins with it. */
+  register(name: string, source: InspectSource): void {
+    if (name.endsWith("*")) this.#prefixes.set(name.slice(0, -1), source);
+    else this.#exact.set(name, source);
+  }
+
+  /** Never rejects: what goes wrong is in the result. */
+  async inspect(request: InspectionRequest): Promise<InspectionResult> {
+    const problem = requestProblem(request);
+    if (problem !== undefined) return failed(`${this.#controllerId}: ${problem}`);
+    let isAsked: (id: string) => boolean;
+    try {
+      const expression = RE2JS.compile(request.appRegex);
+      isAsked = (id) => expression.matcher(id).find();
+    } catch (error) {
+      if (error instanceof RE2JSException) return failed(`${this.#controllerId}: ${error.message}`);
+      throw error;
+    }
+    const routers = this.#mesh.routers().filter((router) => isAsked(router.id));
+    const own = isAsked(this.#controllerId) ? [this.#ask(request.requestedValues)] : [];
+    const timeoutMs = request.timeoutMs ?? TIMEOUT_MS;
+    const answers = await Promise.all(routers.map((router) => askRouter(router, request.requestedValues, timeoutMs)));
+    const parts = [...own, ...answers];
+    return {
+      success: parts.every((part) => part.success),
+      errors: parts.flatMap((part) => part.errors),
+      values: parts.flatMap((part) => part.values),
+    };
+  }
+
+  #ask(requestedValues: readonly string[]): InspectionResult {
+    const errors: string[] = [];
+    const values: InspectedValue[] = [];
+    for (const name of requestedValues) {
+      try {
+        const value = this.#value(name);
+        if (value !== undefined) values.push({ appId: this.#controllerId, name, value });
+      } catch (error) {
+        errors.push(`${this.#controllerId}: ${name}: ${error instanceof Error ? error.message : String(error)}`);
+      }
+    }
+    return { success: errors.length === 0, errors, values };
+  }
+
+  #value(requested: string): string | undefined {
+    const name = requested.toLowerCase();
+    const source = this.#exact.get(name) ?? [...this.#prefixes].find(([start]) => name.startsWith(start))?.[1];
+    const value = source?.(requested);
+    return value === undefined || typeof value === "string" ? value : JSON.stringify(value);
+  }
+}
+
+function requestProblem({ appRegex, requestedValues }: InspectionRequest): string | undefined {
+  if (appRegex.length > MAX_EXPRESSION_CHARACTERS) {
+    return `the expression has ${appRegex.length} characters, at most ${MAX_EXPRESSION_CHARACTERS} are taken`;
+  }
+  if (requestedValues.length > MAX_REQUESTED_VALUES) {
+    return `${requestedValues.length} values are requested, at most ${MAX_REQUESTED_VALUES} are answered`;
+  }
+  return undefined;
+}
+
+function failed(error: string): InspectionResult {
+  return { success: false, errors: [error], values: [] };
+}
+
+async function askRouter(
+  router: RouterConnection,
+  requestedValues: readonly string[],
+  timeoutMs: number,
+): Promise<InspectionResult> {
+  const body = encodeControl(ctrlPb.InspectRequestSchema, { requestedValues: [...requestedValues] });
+  try {
+    const answer = await router.channel.request({ contentType: ControlType.InspectRequest, body }, { timeoutMs });
+    const { success, errors, values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body);
+    return {
+      success,
+      errors: errors.map((text) => `${router.id}: ${text}`),
+      values: values.map(({ name, value }) => ({ appId: router.id, name, value })),
+    };
+  } catch (error) {
+    // The router is gone, silent, or answers what cannot be read.
+    return failed(`${router.id}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
