@@ -1,4 +1,5 @@
 import { Bitset } from "./bitset.ts";
+import type { PostureCheck } from "./posture.ts";
 import { RouterAccess, type RouterPolicy } from "./router-access.ts";
 import { SelectedBy, type Selecting } from "./selected-by.ts";
 import { type Attributed, matches, type RoleSelector } from "./selector.ts";
@@ -12,11 +13,16 @@ export interface ServicePolicy extends Selecting {
   readonly postureChecks: RoleSelector;
 }
 
+/** A posture check as policies select it, and what it asks for. */
+export interface SelectedCheck extends Attributed {
+  readonly check: PostureCheck;
+}
+
 /** Everything that the index is built from. Identities are not in it: each question brings its own. */
 export interface PolicyRows {
   readonly services: readonly Attributed[];
   readonly routers: readonly Attributed[];
-  readonly postureChecks: readonly Attributed[];
+  readonly postureChecks: readonly SelectedCheck[];
   readonly servicePolicies: readonly ServicePolicy[];
   readonly edgeRouterPolicies: readonly RouterPolicy[];
   readonly serviceEdgeRouterPolicies: readonly RouterPolicy[];
@@ -47,7 +53,9 @@ export class PolicyIndex {
   readonly #members = new Map<string, Bitset>();
   readonly #identitySide = new SelectedBy<ServicePolicy>((policy) => policy.identities);
   readonly #routers = new Map<string, Attributed>();
-  readonly #checks = new Map<string, Attributed>();
+  readonly #checks = new Map<string, SelectedCheck>();
+  /** By policy, where it was asked for since checks or the policy changed last. */
+  readonly #checksOf = new Map<string, readonly PostureCheck[]>();
   readonly #identityRouters = new RouterAccess();
   readonly #serviceRouters = new RouterAccess();
 
@@ -93,11 +101,13 @@ export class PolicyIndex {
     this.#serviceRouters.removeRouter(id);
   }
 
-  putPostureCheck(check: Attributed): void {
+  putPostureCheck(check: SelectedCheck): void {
+    this.#checksOf.clear();
     this.#checks.set(check.id, check);
   }
 
   removePostureCheck(id: string): void {
+    this.#checksOf.clear();
     this.#checks.delete(id);
   }
 
@@ -117,6 +127,7 @@ export class PolicyIndex {
     if (!policy) return;
     this.#policies.delete(id);
     this.#members.delete(id);
+    this.#checksOf.delete(id);
     this.#identitySide.remove(policy);
   }
 
@@ -171,6 +182,34 @@ export class PolicyIndex {
     const types = new Set(policies.map((policy) => policy.type));
     const permissions = (["Bind", "Dial"] as const).filter((type) => types.has(type));
     return { serviceId, permissions, policyIds: policies.map((policy) => policy.id).sort() };
+  }
+
+  /** The posture checks that a service policy asks for, by id. */
+  checksOf(policy: ServicePolicy): readonly PostureCheck[] {
+    const { postureChecks: selector } = policy;
+    if (!selector.all && selector.attrs.length === 0 && selector.ids.length === 0) return [];
+    const known = this.#checksOf.get(policy.id);
+    if (known !== undefined) return known;
+    const checks = [...this.#checks.values()]
+      .filter((each) => matches(selector, policy.semantic, each))
+      .map(({ check }) => check)
+      .sort((a, b) => (a.id < b.id ? -1 : 1));
+    if (this.#policies.get(policy.id) === policy) this.#checksOf.set(policy.id, checks);
+    return checks;
+  }
+
+  /** Does any policy ask for a posture check? */
+  get hasChecks(): boolean {
+    return this.#checks.size > 0;
+  }
+
+  /** The service policies of a type that link identity and service. */
+  granting(identity: Attributed, serviceId: string, type: Permission): ServicePolicy[] {
+    const slot = this.#slots.get(serviceId);
+    if (!slot) return [];
+    return this.policiesOf(identity).filter(
+      (policy) => policy.type === type && this.#members.get(policy.id)?.has(slot.number),
+    );
   }
 
   /** Ids of the service policies that ask for the posture check. */

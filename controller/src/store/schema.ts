@@ -56,7 +56,9 @@ export type ChangeKind =
   | "ext_jwt_signer"
   | "api_session"
   | "api_session_certificate"
-  | "session";
+  | "session"
+  /** What is known of an identity's devices: no table, the row only says that its services look different now. */
+  | "posture_state";
 export interface ExtJwtSignerTable extends NamedTable {
   issuer: string;
   audience: string | null;
@@ -200,6 +202,8 @@ export interface EnrollmentTable extends EntityTable {
   username: string | null;
   token: string;
   jwt: string;
+  /** Fingerprint of the certificate whose key signed the token. */
+  signer: Generated<string>;
   issued_at: Time;
   expires_at: Time;
 }

@@ -6,6 +6,7 @@ import { ServiceUpdates, type Stamp } from "../../policy/service-updates.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
 import type { ChangeKind, PolicyBefore } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
+import { selectedChecks } from "../posture/stored-check.ts";
 import type { Grant } from "./access.ts";
 import {
   EDGE_ROUTER_POLICY,
@@ -111,12 +112,14 @@ export class PolicyMirror {
     const withCheck = (id: string) => this.#index.policiesWithPostureCheck(id);
     const askedBefore = new Map(keys("posture_check").map((id) => [id, withCheck(id)]));
     // Entities first: a policy that names one made in the same transaction finds it.
-    for (const kind of ["router", "posture_check"] as const) {
-      replace(keys(kind), await attributed(db, kind, keys(kind)), {
-        put: (entity) => (kind === "router" ? this.#index.putRouter(entity) : this.#index.putPostureCheck(entity)),
-        remove: (id) => (kind === "router" ? this.#index.removeRouter(id) : this.#index.removePostureCheck(id)),
-      });
-    }
+    replace(keys("router"), await attributed(db, "router", keys("router")), {
+      put: (router) => this.#index.putRouter(router),
+      remove: (id) => this.#index.removeRouter(id),
+    });
+    replace(keys("posture_check"), await selectedChecks(db, keys("posture_check")), {
+      put: (check) => this.#index.putPostureCheck(check),
+      remove: (id) => this.#index.removePostureCheck(id),
+    });
     for (const id of keys("posture_check")) {
       const concerned = new Set([...(askedBefore.get(id) ?? []), ...withCheck(id)]);
       this.#updates.serviceChanged(concerned, stampOf("posture_check", id));
@@ -172,7 +175,7 @@ export class PolicyMirror {
         remove: (id) => this.#index.removeServiceEdgeRouterPolicy(id),
       },
     );
-    for (const kind of ["identity", "identity_service_config"] as const) {
+    for (const kind of ["identity", "identity_service_config", "posture_state"] as const) {
       for (const id of keys(kind)) this.#updates.identityChanged(id, stampOf(kind, id));
     }
   }
@@ -202,7 +205,7 @@ async function loadRows(ctx: ModelContext, db: Db): Promise<PolicyRows> {
   return {
     services: await attributed(db, "service"),
     routers: await attributed(db, "router"),
-    postureChecks: await attributed(db, "posture_check"),
+    postureChecks: await selectedChecks(db),
     servicePolicies: (await all(SERVICE_POLICY)).map(servicePolicy),
     edgeRouterPolicies: (await all(EDGE_ROUTER_POLICY)).map((record) => routerPolicy(record, "identity")),
     serviceEdgeRouterPolicies: (await all(SERVICE_EDGE_ROUTER_POLICY)).map((record) => routerPolicy(record, "service")),
@@ -210,11 +213,7 @@ async function loadRows(ctx: ModelContext, db: Db): Promise<PolicyRows> {
 }
 
 /** Rows of one kind, all or those with the ids. Only enabled edge routers are offered to anybody. */
-async function attributed(
-  db: Db,
-  table: "service" | "router" | "posture_check",
-  ids?: readonly string[],
-): Promise<Attributed[]> {
+async function attributed(db: Db, table: "service" | "router", ids?: readonly string[]): Promise<Attributed[]> {
   if (ids?.length === 0) return [];
   const usable = table === "router" ? sql`kind = 'edge' AND NOT disabled` : sql`true`;
   const wanted = ids === undefined ? sql`true` : sql`id = ANY (${ids}::text[])`;
