@@ -1,10 +1,15 @@
 import { Authentication } from "../auth/authentication.ts";
 import { Enrolling } from "../auth/enrolling.ts";
+import { AUTH_DEFAULTS, type AuthSettings } from "../auth/settings.ts";
 import type { AllHandlers, Authenticate } from "../http/context.ts";
 import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
+import { authenticationHandlers } from "./authentication-handlers.ts";
+import { caHandlers } from "./ca-handlers.ts";
 import { clientHandlers } from "./client-handlers.ts";
 import type { ApiDependencies, ControllerInfo, FabricView } from "./dependencies.ts";
+
+import { enrollmentHandlers } from "./enrollment-handlers.ts";
 import { fabricHandlers } from "./fabric/handlers.ts";
 import { identityHandlers } from "./identity-handlers.ts";
 import { networkHandlers } from "./network-handlers.ts";
@@ -22,31 +27,43 @@ export function createApi(parts: {
   readonly model: Model;
   readonly fabric: FabricView;
   readonly info: ControllerInfo;
+  readonly auth?: AuthSettings;
 }): Api {
   const { ctx, model } = parts;
-  const authentication = new Authentication(ctx, model);
+  const authentication = new Authentication(ctx, model, parts.auth ?? AUTH_DEFAULTS);
   const deps: ApiDependencies = { ...parts, authentication, enrolling: new Enrolling(ctx, model) };
   const shared = sharedHandlers(deps);
   return {
     handlers: {
-      client: { ...shared, ...clientHandlers(deps) },
-      management: { ...shared, ...identityHandlers(deps), ...networkHandlers(deps), ...policyHandlers(deps) },
+      client: { ...shared, ...enrollmentHandlers(deps), ...clientHandlers(deps) },
+      management: {
+        ...shared,
+        ...identityHandlers(deps),
+        ...authenticationHandlers(deps),
+        ...caHandlers(deps),
+        ...networkHandlers(deps),
+        ...policyHandlers(deps),
+      },
       fabric: fabricHandlers(deps),
     },
     authenticate: async (request) => {
+      // Whoever enrolls has no session yet: what is bounded is the address, before a byte of the body is read.
+      if (request.method === "POST" && request.path.startsWith("/enroll")) authentication.admit(request.remoteIp);
       if (request.sessionToken === undefined) return undefined;
-      const found = await authentication.sessionOf(request.sessionToken);
-      if (found === undefined) return undefined;
-      const { session, identity } = found;
+      const session = await authentication.sessionOf(request.sessionToken, request.bearerTokens);
+      if (session === undefined) return undefined;
+      const { authQueries } = session.open;
+      const lastActivity = model.apiSessions.lastActivity({ id: session.id, last_activity_at: session.lastActivityAt });
       return {
         apiSessionId: session.id,
         token: session.token,
-        identityId: identity.id,
-        isAdmin: identity.is_admin || identity.is_default_admin,
-        isFullyAuthenticated: true,
-        configTypes: session.config_types,
+        identityId: session.identityId,
+        isAdmin: session.isAdmin,
+        isFullyAuthenticated: authQueries.length === 0,
+        authQueries,
+        configTypes: session.configTypes,
         expirationSeconds: Math.floor(model.apiSessions.timeoutMs / 1000),
-        expiresAt: new Date(model.apiSessions.lastActivity(session).getTime() + model.apiSessions.timeoutMs),
+        expiresAt: new Date(lastActivity.getTime() + model.apiSessions.timeoutMs),
       };
     },
   };

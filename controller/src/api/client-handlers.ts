@@ -1,14 +1,14 @@
 import {
   apiTime,
   type clientOperations,
+  type enrollmentOperations,
   fieldError,
   type ListQuery,
   notFound,
   type sharedOperations,
 } from "@sallyport/api";
 import { withCsrErrors } from "../auth/csr-errors.ts";
-import type { EnrollRequest } from "../auth/enrolling.ts";
-import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/context.ts";
+import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
 import type { IdentityRow } from "../model/identity/identities.ts";
 import type { ServiceRow } from "../model/network/services.ts";
 import { grantedServices, permissionsOn } from "../model/policy/access.ts";
@@ -16,7 +16,7 @@ import { fieldNames, roleFilterSql } from "../store/filter/filter-sql.ts";
 import { caller } from "./beholder.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import {
-  EXT_JWT_SIGNER_FIELDS,
+  CLIENT_EXT_JWT_SIGNER_FIELDS,
   routerFields,
   SERVICE_FIELDS,
   SESSION_CERTIFICATE_FIELDS,
@@ -31,11 +31,11 @@ import { propertiesOf, usableState } from "./render/router.ts";
 import { type Beholder, renderServices } from "./render/service.ts";
 import { renderSessionCertificate, renderSessions, sessionRouters } from "./render/session.ts";
 
-type OwnOperations = Omit<typeof clientOperations, keyof typeof sharedOperations>;
+type OwnOperations = Omit<typeof clientOperations, keyof typeof sharedOperations | keyof typeof enrollmentOperations>;
 
 /** What applications call, besides the operations that both APIs have. */
 export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations> {
-  const { model, enrolling } = deps;
+  const { model } = deps;
   const { db } = deps.ctx.store;
 
   return {
@@ -97,24 +97,11 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
       );
     },
 
-    enroll: async ({ query, body, request }) => ({
-      data: await enrolling.enroll(enrollRequest(query.method ?? "ott", query.token, body, request)),
-    }),
-    enrollOtt: async ({ query, body, request }) => ({
-      data: await enrolling.enroll(enrollRequest("ott", query.token, body, request)),
-    }),
-    enrollErOtt: async ({ query, body, request }) => ({
-      data: await enrolling.enroll(enrollRequest("erott", query.token, body, request)),
-    }),
-    extendRouterEnrollment: async ({ body, request }) => ({
-      data: await enrolling.extendRouter(request.peerCertificates, body),
-    }),
-
     listExternalJwtSigners: ({ list }) =>
       listed(
         db.selectFrom("ext_jwt_signer").selectAll().where("ext_jwt_signer.enabled", "=", true),
         "ext_jwt_signer",
-        EXT_JWT_SIGNER_FIELDS,
+        CLIENT_EXT_JWT_SIGNER_FIELDS,
         list,
         (rows) => rows.map(renderClientSigner),
       ),
@@ -225,36 +212,4 @@ function forClient<T extends { servicePolicies: unknown }>({
   ...rest
 }: T): Omit<T, "servicePolicies"> {
   return rest;
-}
-
-interface EnrollBody {
-  readonly text?: string;
-  readonly json?: {
-    readonly token?: string | undefined;
-    readonly clientCsr?: string | undefined;
-    readonly certCsr?: string | undefined;
-    readonly serverCertCsr?: string | undefined;
-    readonly serverCsr?: string | undefined;
-    readonly username?: string | undefined;
-    readonly password?: string | undefined;
-  };
-}
-
-/** The one request behind all forms: token in the query or the body, the CSR as text or in a field of the JSON. */
-function enrollRequest(
-  method: string,
-  token: string | undefined,
-  { text, json }: EnrollBody,
-  request: RequestInfo,
-): EnrollRequest {
-  return {
-    method,
-    token: token ?? json?.token ?? "",
-    csr: text ?? json?.clientCsr ?? json?.certCsr,
-    certCsr: json?.certCsr ?? json?.clientCsr,
-    serverCertCsr: json?.serverCertCsr ?? json?.serverCsr,
-    username: json?.username,
-    password: json?.password,
-    peerCertificates: request.peerCertificates,
-  };
 }

@@ -8,11 +8,8 @@ import { roleFilterSql } from "../store/filter/filter-sql.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import {
   API_SESSION_FIELDS,
-  AUTH_POLICY_FIELDS,
   AUTHENTICATOR_FIELDS,
-  CA_FIELDS,
   ENROLLMENT_FIELDS,
-  EXT_JWT_SIGNER_FIELDS,
   IDENTITY_FIELDS,
   routerFields,
   SERVICE_FIELDS,
@@ -22,13 +19,7 @@ import { identityTypeHandlers } from "./identity-types.ts";
 import { identityRef, ref } from "./links.ts";
 import { listed, only } from "./listing.ts";
 import { listPolicies } from "./policy-handlers.ts";
-import {
-  renderAuthenticators,
-  renderAuthPolicy,
-  renderCa,
-  renderEnrollments,
-  renderSigner,
-} from "./render/credentials.ts";
+import { renderAuthenticators, renderEnrollments } from "./render/credentials.ts";
 import { renderIdentities } from "./render/identity.ts";
 import { renderEdgeRouterPolicies, renderServicePolicies } from "./render/policy.ts";
 import { renderEdgeRouters } from "./render/router.ts";
@@ -153,21 +144,6 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
       await model.enrollments.refresh(params.id, body.expiresAt);
       return { id: params.id };
     },
-
-    listAuthPolicies: ({ list }) =>
-      listed(db.selectFrom("auth_policy").selectAll(), "auth_policy", AUTH_POLICY_FIELDS, list, (rows) =>
-        rows.map(renderAuthPolicy),
-      ),
-    detailAuthPolicy: async ({ params }) => {
-      const row = await db.selectFrom("auth_policy").selectAll().where("id", "=", params.id).executeTakeFirst();
-      if (row === undefined) throw notFound("authPolicy", params.id);
-      return { data: renderAuthPolicy(row) };
-    },
-    listCas: ({ list }) => listed(db.selectFrom("ca").selectAll(), "ca", CA_FIELDS, list, (rows) => rows.map(renderCa)),
-    listExternalJwtSigners: ({ list }) =>
-      listed(db.selectFrom("ext_jwt_signer").selectAll(), "ext_jwt_signer", EXT_JWT_SIGNER_FIELDS, list, (rows) =>
-        rows.map(renderSigner),
-      ),
 
     listAPISessions: ({ list }) =>
       listed(db.selectFrom("api_session").selectAll(), "api_session", API_SESSION_FIELDS, list, (rows) =>

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { apiError, apiTime, BASE_PATHS, fieldError, type sharedOperations, unauthorized } from "@sallyport/api";
 import { withCsrErrors } from "../auth/csr-errors.ts";
-import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
+import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/context.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import { AUTHENTICATOR_FIELDS } from "./fields.ts";
 import { cut, listed, only } from "./listing.ts";
@@ -43,30 +43,37 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
     listControllers: async ({ list }) => cut([], list),
 
     authenticate: async ({ query, body, request }) => {
-      const { session: row, isExtendRequested } = await authentication.login({
+      const {
+        session: row,
+        open,
+        isExtendRequested,
+      } = await authentication.login({
         method: query.method,
         username: body.username,
         password: body.password,
         peerCertificates: request.peerCertificates,
+        bearerTokens: request.bearerTokens,
         remoteIp: request.remoteIp,
         configTypes: body.configTypes,
         envInfo: body.envInfo,
         sdkInfo: body.sdkInfo,
       });
-      // Routers know the session before its owner does, so that no dial comes too early.
-      await fabric.announceApiSession({
-        id: row.id,
-        token: row.token,
-        identityId: row.identity_id,
-        certFingerprints: row.cert_fingerprints,
-      });
+      // Routers know the session before its owner does, so that no dial comes too early; and not before the one-time code, if there is one.
+      if (!open.totp) {
+        await fabric.announceApiSession({
+          id: row.id,
+          token: row.token,
+          identityId: row.identity_id,
+          certFingerprints: row.cert_fingerprints,
+        });
+      }
       return {
-        data: await renderCurrentApiSession(deps, row),
+        data: await renderCurrentApiSession(deps, row, open.authQueries),
         headers: isExtendRequested ? { "ziti-authenticator-extend-requested": "true" } : {},
       };
     },
     getCurrentAPISession: async ({ session: context }) => ({
-      data: await renderCurrentApiSession(deps, await session(context)),
+      data: await renderCurrentApiSession(deps, await session(context), context.authQueries),
     }),
     deleteCurrentAPISession: ({ session: context }) => model.apiSessions.delete(context.apiSessionId),
 
@@ -86,16 +93,20 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
         await renderOwnAuthenticators(deps, [await model.authenticators.owned(db, params.id, context.identityId)]),
       ),
     }),
+    updateCurrentIdentityAuthenticator: ({ params, body, session: context, request }) =>
+      changeOwn(params.id, body, context, request),
+    patchCurrentIdentityAuthenticator: ({ params, body, session: context, request }) =>
+      changeOwn(params.id, body, context, request),
     extendCurrentIdentityAuthenticator: async ({ params, body, session: context, request }) => {
       if (body.clientCertCsr === "") throw apiError("MISSING_OR_INVALID_CSR");
       const { certPem } = await withCsrErrors(() =>
-        model.authenticators.extend(params.id, context.identityId, request.peerCertificates[0], body.clientCertCsr),
+        model.certificateExtensions.extend(params.id, context.identityId, request.peerCertificates, body.clientCertCsr),
       );
       return { data: { clientCert: certPem, ca: pki.caBundlePem } };
     },
     extendVerifyCurrentIdentityAuthenticator: ({ params, body, session: context }) => {
       if (body.clientCert === "") throw fieldError("clientCert", "clientCert is required");
-      return model.authenticators.confirmExtension(params.id, context.identityId, body.clientCert);
+      return model.certificateExtensions.confirm(params.id, context.identityId, body.clientCert);
     },
   };
 }

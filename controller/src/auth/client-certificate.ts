@@ -1,6 +1,9 @@
 import type { X509Certificate } from "node:crypto";
-import { CertificateError, parseCertificates, verifyLeaf } from "@sallyport/wire";
+import { CertificateError, verifyLeaf } from "@sallyport/wire";
 import type { Db } from "../model/context.ts";
+import { storedClaim } from "../model/identity/cas.ts";
+import type { ExternalIdClaim } from "../pki/external-id-claim.ts";
+import { isIssuedBy, storedThirdPartyCa } from "../pki/third-party-ca.ts";
 
 /** How a presented certificate was found trustworthy. */
 export interface CertificateTrust {
@@ -8,42 +11,50 @@ export interface CertificateTrust {
   /** It chains to a root by what was presented; false: only with the help of our own intermediates. */
   readonly isProperChain: boolean;
   /** The registered CA that issued it; absent when the network did. */
-  readonly caId?: string;
+  readonly ca?: { readonly id: string; readonly claim: ExternalIdClaim | null };
 }
 
 /**
- * Judges the chain that a TLS client presented: only the leaf counts, and it must have been issued by the network or by a registered CA
- * that is verified and may authenticate. Its dates are not looked at here, the identity's policy decides about them.
+ * Judges the chain that a TLS client presented: it is built from the leaf, whose key the handshake proved, and must end at the network, or at a
+ * registered CA that is verified and may authenticate (docs/protocol/certificate-login.md). The leaf's dates are not looked at
+ * here, the identity's policy decides about them.
  *
+ * @param caId the CA through which the leaf was enrolled: then no other one can vouch for it
  * @returns undefined when nothing was presented or nobody vouches for it
  */
 export async function trustOf(
   db: Db,
   presented: readonly X509Certificate[],
   anchors: readonly X509Certificate[],
+  at: Date,
+  caId?: string,
 ): Promise<CertificateTrust | undefined> {
   const [leaf, ...intermediates] = presented;
-  if (leaf === undefined) return undefined;
-  const roots = anchors.filter((anchor) => anchor.checkIssued(anchor));
-  if (verifies(leaf, intermediates, roots)) return { leaf, isProperChain: true };
-  if (verifies(leaf, intermediates, anchors)) return { leaf, isProperChain: false };
-  const cas = await db
+  if (leaf === undefined || leaf.ca) return undefined;
+  if (caId === undefined) {
+    const roots = anchors.filter((anchor) => anchor.checkIssued(anchor));
+    if (isOurs(leaf, intermediates, roots, at)) return { leaf, isProperChain: true };
+    if (isOurs(leaf, intermediates, anchors, at)) return { leaf, isProperChain: false };
+  }
+  let usable = db
     .selectFrom("ca")
-    .select(["id", "cert_pem"])
+    .select(["id", "cert_pem", "external_id_claim"])
     .where("is_verified", "=", true)
-    .where("is_auth_enabled", "=", true)
-    .execute();
-  const ca = cas.find((each) => verifies(leaf, intermediates, parseCertificates(each.cert_pem)));
-  return ca === undefined ? undefined : { leaf, isProperChain: true, caId: ca.id };
+    .where("is_auth_enabled", "=", true);
+  if (caId !== undefined) usable = usable.where("id", "=", caId);
+  const cas = await usable.orderBy("created_at").orderBy("id").execute();
+  const ca = cas.find((each) => isIssuedBy(storedThirdPartyCa(each.cert_pem), presented, { at, ignoreLeaf: true }));
+  return ca === undefined ? undefined : { leaf, isProperChain: true, ca: { id: ca.id, claim: storedClaim(ca) } };
 }
 
-function verifies(
+function isOurs(
   leaf: X509Certificate,
   intermediates: readonly X509Certificate[],
   anchors: readonly X509Certificate[],
+  at: Date,
 ): boolean {
   try {
-    verifyLeaf({ leaf, intermediates, anchors, ignoreDates: "leaf" });
+    verifyLeaf({ leaf, intermediates, anchors, at, ignoreDates: "leaf" });
     return true;
   } catch (error) {
     if (error instanceof CertificateError) return false;

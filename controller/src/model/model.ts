@@ -1,6 +1,10 @@
 import type { ModelContext } from "./context.ts";
+import { AuthPolicies } from "./identity/auth-policies.ts";
 import { Authenticators } from "./identity/authenticators.ts";
+import { Cas } from "./identity/cas.ts";
+import { CertificateExtensions } from "./identity/certificate-extensions.ts";
 import { Enrollments } from "./identity/enrollments.ts";
+import { ExtJwtSigners } from "./identity/ext-jwt-signers.ts";
 import { Identities } from "./identity/identities.ts";
 import { Mfa } from "./identity/mfa.ts";
 import { Configs } from "./network/configs.ts";
@@ -16,7 +20,11 @@ import { Sessions } from "./session/sessions.ts";
 export interface Model {
   readonly identities: Identities;
   readonly authenticators: Authenticators;
+  readonly authPolicies: AuthPolicies;
+  readonly extJwtSigners: ExtJwtSigners;
   readonly enrollments: Enrollments;
+  readonly cas: Cas;
+  readonly certificateExtensions: CertificateExtensions;
   readonly mfa: Mfa;
   readonly routers: Routers;
   readonly services: Services;
@@ -35,11 +43,16 @@ export interface Model {
 export function createModel(ctx: ModelContext): Model {
   const enrollments = new Enrollments(ctx);
   const identities = new Identities(ctx, enrollments);
+  const authenticators = new Authenticators(ctx, enrollments);
   return {
     identities,
     enrollments,
+    cas: new Cas(ctx),
+    certificateExtensions: new CertificateExtensions(ctx, authenticators),
     mfa: new Mfa(ctx),
-    authenticators: new Authenticators(ctx, enrollments),
+    authenticators,
+    authPolicies: new AuthPolicies(ctx),
+    extJwtSigners: new ExtJwtSigners(ctx),
     routers: new Routers(ctx, enrollments, identities),
     services: new Services(ctx),
     configs: new Configs(ctx),

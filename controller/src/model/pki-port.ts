@@ -9,5 +9,7 @@ export type ModelPki = Pick<
   | "caBundlePem"
   | "caBundlePkcs7Base64"
   | "trustAnchors"
+  | "serverIdentity"
   | "signJwt"
+  | "jwtSigner"
 >;

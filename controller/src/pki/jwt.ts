@@ -19,12 +19,14 @@ export class JwtSigner {
   readonly #privateKey: KeyObject;
   readonly #algorithm: Algorithm;
   readonly #header: string;
+  /** Fingerprint of the certificate. */
+  readonly kid: string;
 
   constructor(keyed: KeyedCertificate) {
     this.#privateKey = createPrivateKey(keyed.keyPem);
     this.#algorithm = algorithmOf(this.#privateKey);
-    const kid = fingerprint(new X509Certificate(leafOf(keyed.certPem)));
-    this.#header = encode({ alg: this.#algorithm.name, typ: "JWT", kid });
+    this.kid = fingerprint(new X509Certificate(leafOf(keyed.certPem)));
+    this.#header = encode({ alg: this.#algorithm.name, typ: "JWT", kid: this.kid });
   }
 
   sign(claims: Readonly<Record<string, unknown>>): string {

@@ -171,9 +171,10 @@ export class Pki {
       .replace(/.{64}(?=.)/g, "$&\n");
   }
 
-  /** For an identity: subject and key of the request, no alternative names. */
-  async issueIdentityCertificate(csrPem: string): Promise<IssuedCertificate> {
-    return this.#issue(await readCsr(csrPem), ["client"], [], this.#lifetimes.identity);
+  /** For an identity: subject and key of the request; of alternative names none, or those of the certificate that it follows. */
+  async issueIdentityCertificate(csrPem: string, predecessor?: X509Certificate): Promise<IssuedCertificate> {
+    const names = predecessor === undefined ? [] : alternativeNames(predecessor);
+    return this.#issue(await readCsr(csrPem), ["client"], names, this.#lifetimes.identity);
   }
 
   /**
@@ -217,6 +218,11 @@ export class Pki {
     const value = `${this.#spiffe}/identity/${identityId}/apiSession/${apiSessionId}/apiSessionCertificate/${certificateId}`;
     const csr = await readCsr(csrPem);
     return this.#issue(csr, ["client"], [{ type: "url", value }], this.#lifetimes.session, this.#now());
+  }
+
+  /** Fingerprint of the certificate whose key signs tokens now. */
+  get jwtSigner(): string {
+    return this.#jwt.kid;
   }
 
   /** A compact JWT signed with the key of the certificate that the API is served with, so that who has that certificate can check it. */
@@ -300,10 +306,16 @@ function covered(certificate: X509Certificate, host: string): boolean {
   return (isAddress(host) ? certificate.checkIP(host) : certificate.checkHost(host)) !== undefined;
 }
 
+function alternativeNames(certificate: X509Certificate): readonly x509.GeneralName[] {
+  return (
+    new x509.X509Certificate(certificate.raw).getExtension(x509.SubjectAlternativeNameExtension)?.names.items ?? []
+  );
+}
+
 function namesOf(certificate: X509Certificate): string[] {
-  const names =
-    new x509.X509Certificate(certificate.raw).getExtension(x509.SubjectAlternativeNameExtension)?.names.items ?? [];
-  return names.filter(({ type }) => type === "dns" || type === "ip").map(({ value }) => value);
+  return alternativeNames(certificate)
+    .filter(({ type }) => type === "dns" || type === "ip")
+    .map(({ value }) => value);
 }
 
 function trustDomainOf(root: KeyedCertificate): string {

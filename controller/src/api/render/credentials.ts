@@ -2,7 +2,6 @@ import {
   apiTime,
   type authenticatorDetail,
   type authPolicyDetail,
-  type caDetail,
   type clientExternalJwtSignerDetail,
   type enrollmentDetail,
   type externalJwtSignerDetail,
@@ -14,7 +13,7 @@ import { namesOf } from "../../model/entity.ts";
 import type { AuthPolicyRow } from "../../model/identity/auth-policies.ts";
 import type { AuthenticatorRow } from "../../model/identity/authenticators.ts";
 import type { EnrollmentRow } from "../../model/identity/enrollments.ts";
-import type { CaTable, ExtJwtSignerTable } from "../../store/schema.ts";
+import type { ExtJwtSignerTable } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { identityRef, links, ref } from "../links.ts";
 import { baseOf } from "./base.ts";
@@ -117,27 +116,6 @@ export function renderAuthPolicy(row: AuthPolicyRow): z.input<typeof authPolicyD
       },
     },
     secondary: { requireExtJwtSigner: row.require_ext_jwt_signer, requireTotp: row.require_totp },
-  };
-}
-
-type CaDetail = z.input<typeof caDetail>;
-
-export function renderCa(row: Selectable<CaTable>): CaDetail {
-  return {
-    ...baseOf("cas", row),
-    certPem: row.cert_pem,
-    ...(row.external_id_claim === null
-      ? {}
-      : { externalIdClaim: row.external_id_claim as NonNullable<CaDetail["externalIdClaim"]> }),
-    fingerprint: row.fingerprint,
-    identityNameFormat: row.identity_name_format,
-    identityRoles: row.identity_roles,
-    isAuthEnabled: row.is_auth_enabled,
-    isAutoCaEnrollmentEnabled: row.is_auto_ca_enrollment_enabled,
-    isOttCaEnrollmentEnabled: row.is_ott_ca_enrollment_enabled,
-    isVerified: row.is_verified,
-    name: row.name,
-    verificationToken: row.verification_token,
   };
 }
 

@@ -9,6 +9,8 @@ import type { Db, ModelContext } from "../context.ts";
 import { found } from "../entity.ts";
 import { translated } from "../store-errors.ts";
 
+const REISSUE_BATCH = 200;
+
 export type EnrollmentRow = Selectable<EnrollmentTable>;
 
 /** Whom an enrollment is for, and how. */
@@ -38,7 +40,7 @@ export class Enrollments {
     const life = enrollment.routerId === undefined ? settings.identityEnrollmentMs : settings.routerEnrollmentMs;
     const expiresAt = enrollment.expiresAt ?? new Date(issuedAt.getTime() + life);
     const subject = enrollment.identityId ?? enrollment.routerId ?? "";
-    const { token, jwt } = this.#invitation(enrollment.method, subject, expiresAt);
+    const invitation = this.#invitation(enrollment.method, subject, expiresAt);
     await trx
       .insertInto("enrollment")
       .values({
@@ -48,8 +50,7 @@ export class Enrollments {
         router_id: enrollment.routerId ?? null,
         ca_id: enrollment.caId ?? null,
         username: enrollment.username ?? null,
-        token,
-        jwt,
+        ...invitation,
         issued_at: issuedAt,
         expires_at: expiresAt,
       })
@@ -139,6 +140,15 @@ export class Enrollments {
   }
 
   /**
+   * The enrollment that a token stands for at this moment; {@link claim} is what uses it.
+   * @throws ApiError 400 `INVALID_ENROLLMENT_TOKEN`, `INVALID_ENROLL_METHOD`, `ENROLLMENT_EXPIRED`
+   */
+  async find(db: Db, token: string, method: EnrollmentMethod): Promise<EnrollmentRow> {
+    const row = await db.selectFrom("enrollment").selectAll().where("token", "=", token).executeTakeFirst();
+    return this.#usable(row, method);
+  }
+
+  /**
    * The enrollment that a token stands for. Inside a transaction the row is locked, so that of two holders of one token one finds it gone.
    * @throws ApiError 400 `INVALID_ENROLLMENT_TOKEN`, `INVALID_ENROLL_METHOD`, `ENROLLMENT_EXPIRED`
    */
@@ -149,6 +159,10 @@ export class Enrollments {
       .where("token", "=", token)
       .forUpdate()
       .executeTakeFirst();
+    return this.#usable(row, method);
+  }
+
+  #usable(row: EnrollmentRow | undefined, method: EnrollmentMethod): EnrollmentRow {
     if (row === undefined) throw apiError("INVALID_ENROLLMENT_TOKEN");
     if (row.method !== method) {
       throw apiError("INVALID_ENROLL_METHOD", unhandledCause(`the token is for method ${row.method}, not ${method}`));
@@ -174,10 +188,60 @@ export class Enrollments {
     if (at <= this.#ctx.now()) throw error("expiresAt", "expiresAt must be in the future", at.toISOString());
   }
 
-  #invitation(method: EnrollmentMethod, subject: string, expiresAt: Date): { token: string; jwt: string } {
-    const { settings, pki } = this.#ctx;
+  /**
+   * Signs the tokens anew that another certificate than the one being served has signed: whoever holds such a token could not verify it. The
+   * one-time tokens in them, and their ends, stay. In batches, so that neither the database nor anybody's request waits for it.
+   * @returns how many were signed
+   */
+  async reissue(signal?: AbortSignal): Promise<number> {
+    const { store, pki, now } = this.#ctx;
+    let total = 0;
+    let after = "";
+    while (signal?.aborted !== true) {
+      const signer = pki.jwtSigner;
+      const rows = await store.db
+        .selectFrom("enrollment")
+        .selectAll()
+        .where("signer", "<>", signer)
+        .where("id", ">", after)
+        .orderBy("id")
+        .limit(REISSUE_BATCH)
+        .execute();
+      const last = rows.at(-1);
+      if (last === undefined) return total;
+      after = last.id;
+      const signed = rows.map(({ id, method, token, identity_id, router_id, expires_at }) => ({
+        id,
+        token,
+        jwt: this.#jwt(method, identity_id ?? router_id ?? "", token, expires_at),
+      }));
+      // One that was refreshed or redeemed meanwhile has another token, or is gone.
+      const { rows: written } = await store.transaction((trx) =>
+        sql<{ id: string }>`
+          WITH signed AS (SELECT * FROM jsonb_to_recordset(${JSON.stringify(signed)}::jsonb) AS s (id text, token text, jwt text)),
+          written AS (UPDATE enrollment e SET jwt = s.jwt, signer = ${signer}, updated_at = ${now()}
+            FROM signed s WHERE e.id = s.id AND e.token = s.token RETURNING e.id)
+          INSERT INTO change_log (kind, key, op) SELECT 'enrollment', id, 'update' FROM written RETURNING key AS id`.execute(
+          trx,
+        ),
+      );
+      total += written.length;
+    }
+    return total;
+  }
+
+  #invitation(
+    method: EnrollmentMethod,
+    subject: string,
+    expiresAt: Date,
+  ): { token: string; jwt: string; signer: string } {
     const token = randomUUID();
-    const jwt = pki.signJwt({
+    return { token, jwt: this.#jwt(method, subject, token, expiresAt), signer: this.#ctx.pki.jwtSigner };
+  }
+
+  #jwt(method: EnrollmentMethod, subject: string, token: string, expiresAt: Date): string {
+    const { settings, pki } = this.#ctx;
+    return pki.signJwt({
       iss: `https://${settings.apiAddress}`,
       sub: subject,
       aud: [""],
@@ -186,7 +250,6 @@ export class Enrollments {
       em: method,
       ctrls: [...settings.ctrlAddresses],
     });
-    return { token, jwt };
   }
 }
 

@@ -8,6 +8,7 @@ import {
 } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
+import { numberedName } from "../../auth/identity-name.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { IdentityTable } from "../../store/schema.ts";
@@ -153,21 +154,30 @@ export class Identities {
 
   /** Forbids authentication for some minutes, or with 0 or less until {@link enable}; ends the identity's API sessions. */
   async disable(id: string, minutes: number): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => this.#disable(trx, await this.#locked(trx, id), minutes));
+  }
+
+  /** Like {@link disable}, after too many failed logins: never shortens what an administrator, or an earlier lockout, has set. */
+  async lockOut(id: string, minutes: number): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
       const row = await this.#locked(trx, id);
       const at = this.#ctx.now();
-      await trx
-        .updateTable("identity")
-        .set({
-          disabled_at: at,
-          disabled_until: minutes > 0 ? new Date(at.getTime() + minutes * 60_000) : null,
-          updated_at: at,
-        })
-        .where("id", "=", id)
-        .execute();
-      await endApiSessions(trx, sql`a.identity_id = ${id}`);
-      await this.#logUpdate(trx, row);
+      const until = endOf(at, minutes);
+      const isLonger = row.disabled_until === null || (until !== null && row.disabled_until >= until);
+      if (isDisabled(row, at) && isLonger) return;
+      await this.#disable(trx, row, minutes);
     });
+  }
+
+  async #disable(trx: Db, row: IdentityRow, minutes: number): Promise<void> {
+    const at = this.#ctx.now();
+    await trx
+      .updateTable("identity")
+      .set({ disabled_at: at, disabled_until: endOf(at, minutes), updated_at: at })
+      .where("id", "=", row.id)
+      .execute();
+    await endApiSessions(trx, sql`a.identity_id = ${row.id}`);
+    await this.#logUpdate(trx, row);
   }
 
   async enable(id: string): Promise<void> {
@@ -180,6 +190,41 @@ export class Identities {
         .execute();
       await this.#logUpdate(trx, row);
     });
+  }
+
+  /**
+   * Makes an identity that enrolls by itself, with the default auth policy. Its name gets a number when it is taken.
+   * @throws Error when so many others took names at the same moment that none was left to try
+   */
+  async insertEnrolled(
+    trx: Db,
+    identity: { readonly id: string; readonly name: string; readonly attributes: readonly string[] },
+  ): Promise<void> {
+    const { id, name } = identity;
+    for (let attempt = 0; attempt < MOST_NAMES; attempt++) {
+      const tried = attempt === 0 ? name : numberedName(name, (await lastNumber(trx, name)) + 1);
+      const row = await trx
+        .insertInto("identity")
+        .values({ id, name: tried, type_id: "Default", attrs: roleAttributes(identity.attributes) })
+        .onConflict((conflict) => conflict.column("name").doNothing())
+        .returning("id")
+        .executeTakeFirst();
+      if (row === undefined) continue;
+      await appendChange(trx, { kind: "identity", key: id, op: "create" });
+      return;
+    }
+    throw new Error(`no free name like ${name} was found in ${MOST_NAMES} attempts`);
+  }
+
+  /** Lets the identity authenticate by an external id. @throws ApiError 404; what the table refuses */
+  async setExternalId(trx: Db, id: string, externalId: string): Promise<void> {
+    const before = await this.#locked(trx, id);
+    await trx
+      .updateTable("identity")
+      .set({ external_id: externalId, updated_at: this.#ctx.now() })
+      .where("id", "=", id)
+      .execute();
+    await this.#logUpdate(trx, before);
   }
 
   async find(db: Db, id: string): Promise<IdentityRow | undefined> {
@@ -276,8 +321,27 @@ export class Identities {
   }
 }
 
+const MOST_NAMES = 20;
+
+/** The highest number that an identity's name of this beginning has; 0 when there is none. */
+async function lastNumber(db: Db, name: string): Promise<number> {
+  const { rows } = await sql<{ last: number | null }>`
+    SELECT max(right(name, 6)::integer) AS last FROM identity
+    WHERE name > ${name} AND name < ${`${name}:`} AND length(name) = length(${name}) + 6
+      AND right(name, 6) ~ '^[0-9]{6}$'`.execute(db);
+  return rows[0]?.last ?? 0;
+}
+
 function blankAsNull(text: string | undefined): string | null {
   return text === undefined || text.trim() === "" ? null : text;
+}
+
+/** More minutes than a century has mean for ever, too. */
+const MOST_MINUTES = 52_596_000;
+
+/** When a time of so many minutes ends; null: never. */
+function endOf(at: Date, minutes: number): Date | null {
+  return minutes > 0 && minutes <= MOST_MINUTES ? new Date(at.getTime() + minutes * 60_000) : null;
 }
 
 /** Is the identity forbidden to authenticate at this moment? */

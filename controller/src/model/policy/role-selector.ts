@@ -15,12 +15,12 @@ export const NOTHING: RoleSelector = { all: false, attrs: [], ids: [] };
  * Checks and orders the role attributes of an entity.
  * @throws ApiError 400 on field `roleAttributes` when one begins with `#` or `@`
  */
-export function roleAttributes(values: readonly string[] | null | undefined): string[] {
+export function roleAttributes(values: readonly string[] | null | undefined, field = "roleAttributes"): string[] {
   const attributes = values ?? [];
   for (const attribute of attributes) {
     const prefix = attribute.charAt(0);
     if (prefix === "#" || prefix === "@") {
-      throw fieldError("roleAttributes", `role attributes may not be prefixed with ${prefix}`, attribute);
+      throw fieldError(field, `role attributes may not be prefixed with ${prefix}`, attribute);
     }
   }
   return sortedSet(attributes);

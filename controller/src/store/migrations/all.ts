@@ -2,6 +2,7 @@ import type { Migration } from "../migrate.ts";
 import { engine } from "./0001_engine.ts";
 import { entities } from "./0002_entities.ts";
 import { mfa } from "./0003_mfa.ts";
+import { enrollment } from "./0005_enrollment.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
-export const migrations: readonly Migration[] = [engine, entities, mfa];
+export const migrations: readonly Migration[] = [engine, entities, mfa, enrollment];

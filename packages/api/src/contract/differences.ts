@@ -97,5 +97,10 @@ export const ADDITIONS: readonly Addition[] = [
     client: "ziti edge list network-jwts; tunnelers that join by network",
   },
   { operation: "management GET /network-jwts", since: "0.26.34", client: "ziti edge list network-jwts" },
+  {
+    operation: "management POST /authenticators/{id}/request-extend",
+    since: "0.26.43",
+    client: "ziti edge update authenticator cert --request-extend",
+  },
   { operation: "management GET /configs/{id}/services", since: "0.26.23", client: "ziti edge list config services" },
 ];

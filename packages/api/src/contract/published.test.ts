@@ -46,7 +46,7 @@ function differing(theirs: PublishedOperation, id: string, { auth, response, que
     ["content type", contentType === theirs.contentType],
     ["query", [...named].sort().join() === [...theirs.query].sort().join()],
     ["paging", (response.kind === "list" && response.paged) === theirs.isPaged],
-    ["body", (body.kind === "json" && body.required) === theirs.isBodyRequired],
+    ["body", (body.kind === "text" || (body.kind === "json" && body.required)) === theirs.isBodyRequired],
     ["errors", theirs.errors.every((status) => errors.includes(status))],
   ];
   return aspects.filter(([, isEqual]) => !isEqual).map(([aspect]) => aspect);

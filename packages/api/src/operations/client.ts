@@ -1,14 +1,8 @@
 /** The Client API: what applications that access services call. Base path `/edge/client/v1`. */
 import { z } from "zod";
-import { call, detail, type JsonOrTextBody, json, list, remove } from "../operation.ts";
-import {
-  clientExternalJwtSignerDetail,
-  enroll,
-  enrolled,
-  enrollmentCerts,
-  routerExtend,
-} from "../schema/authenticator.ts";
+import { call, detail, json, list, remove } from "../operation.ts";
 import { currentIdentityEdgeRouter, serviceEdgeRouters } from "../schema/edge-router.ts";
+import { clientExternalJwtSignerDetail } from "../schema/external-jwt-signer.ts";
 import { postureResponse, postureResponseCreate } from "../schema/posture.ts";
 import { names } from "../schema/scalars.ts";
 import { serviceDetail, terminatorClientDetail } from "../schema/service.ts";
@@ -20,19 +14,13 @@ import {
   sessionCreate,
   sessionDetail,
 } from "../schema/session.ts";
+import { enrollmentOperations } from "./enrollment.ts";
 import { roleParameters } from "./parameters.ts";
 import { sharedOperations } from "./shared.ts";
 
-const enrollBody: JsonOrTextBody<typeof enroll> = {
-  kind: "json-or-text",
-  schema: enroll,
-  textTypes: ["application/pkcs7", "application/pkcs10", "application/x-pem-file", "text/plain"],
-};
-const token = { token: z.string().optional() };
-const enrollErrors = [400, 404, 409, 429];
-
 export const clientOperations = {
   ...sharedOperations,
+  ...enrollmentOperations,
 
   listCurrentApiSessionCertificates: list(
     "/current-api-session/certificates",
@@ -72,36 +60,6 @@ export const clientOperations = {
     "full",
     currentIdentityEdgeRouter,
     "Edge routers that the caller may use",
-  ),
-
-  enroll: call("POST", "/enroll", "public", enrollBody, enrolled, "Enroll; the method is `ott` unless given", {
-    query: { ...token, method: z.string().optional() },
-    errors: enrollErrors,
-  }),
-  enrollOtt: call("POST", "/enroll/ott", "public", enrollBody, enrolled, "Enroll an identity by one-time token", {
-    query: token,
-    errors: enrollErrors,
-  }),
-  enrollErOtt: call(
-    "POST",
-    "/enroll/erott",
-    "public",
-    enrollBody,
-    enrolled,
-    "Enroll an edge router by one-time token",
-    {
-      query: token,
-      errors: enrollErrors,
-    },
-  ),
-  extendRouterEnrollment: call(
-    "POST",
-    "/enroll/extend/router",
-    "public",
-    json(routerExtend),
-    enrollmentCerts,
-    "New certificates for the router whose certificate the connection presents",
-    { errors: [400, 401, 429] },
   ),
 
   listExternalJwtSigners: list(

@@ -17,12 +17,9 @@ import {
   authenticatorDetail,
   authenticatorPatch,
   authenticatorUpdate,
-  authPolicyDetail,
-  caDetail,
   enrollmentCreate,
   enrollmentDetail,
   expiry,
-  externalJwtSignerDetail,
 } from "../schema/authenticator.ts";
 import { edgeRouterDetail } from "../schema/edge-router.ts";
 import {
@@ -165,11 +162,6 @@ export const identityOperations = {
     "A new token for an enrollment; the old one is dead",
     { collection: "enrollments", status: 200, errors: [400, 401, 404, 429] },
   ),
-
-  listAuthPolicies: list("/auth-policies", "admin", authPolicyDetail, "Authentication policies"),
-  detailAuthPolicy: detail("/auth-policies/{id}", "admin", authPolicyDetail, "One authentication policy"),
-  listCas: list("/cas", "admin", caDetail, "Certificate authorities"),
-  listExternalJwtSigners: list("/external-jwt-signers", "admin", externalJwtSignerDetail, "External JWT signers"),
 
   listAPISessions: list("/api-sessions", "admin", apiSessionDetail, "API sessions"),
   detailAPISessions: detail("/api-sessions/{id}", "admin", apiSessionDetail, "One API session"),

@@ -6,8 +6,8 @@ export const authenticatorCreate = z.object({
   identityId: z.string(),
   method: z.string(),
   certPem: pem.optional(),
-  username: z.string().optional(),
-  password: z.string().optional(),
+  username: username.optional(),
+  password: password.optional(),
   tags: tags.default({}),
 });
 export const authenticatorUpdate = z.object({ username, password, tags: tags.default({}) });
@@ -16,6 +16,9 @@ export const authenticatorPatch = z.object({
   password: password.optional(),
   tags: tags.optional(),
 });
+/** What holders send who change their own. */
+export const authenticatorUpdateWithCurrent = z.object({ ...authenticatorUpdate.shape, currentPassword: password });
+export const authenticatorPatchWithCurrent = z.object({ ...authenticatorPatch.shape, currentPassword: password });
 export const authenticatorDetail = z.strictObject({
   ...base,
   certPem: pem.optional(),
@@ -55,102 +58,4 @@ export const enrollmentDetail = z.strictObject({
   transitRouter: entityRef.optional(),
   transitRouterId: z.string().optional(),
   username: z.string().optional(),
-});
-
-/** Bodies of all enrollment operations; which fields count depends on the method. */
-export const enroll = z.object({
-  token: z.string().optional(),
-  name: z.string().optional(),
-  clientCsr: pem.optional(),
-  certCsr: pem.optional(),
-  serverCertCsr: pem.optional(),
-  serverCsr: pem.optional(),
-  username: username.optional(),
-  password: password.optional(),
-});
-export const routerExtend = z.object({ certCsr: pem, serverCertCsr: pem });
-export const enrollmentCerts = z.strictObject({ ca: pem.optional(), cert: pem.optional(), serverCert: pem.optional() });
-/** `{cert}` for `ott`, `{cert, serverCert, ca}` for routers, `{username}` for `updb`, `{}` for presented certificates. */
-export const enrolled = z.strictObject({ ...enrollmentCerts.shape, username: z.string().optional() });
-
-const authPolicyPrimary = z.strictObject({
-  cert: z.strictObject({ allowExpiredCerts: z.boolean(), allowed: z.boolean() }),
-  extJwt: z.strictObject({ allowed: z.boolean(), allowedSigners: names }),
-  updb: z.strictObject({
-    allowed: z.boolean(),
-    lockoutDurationMinutes: z.int(),
-    maxAttempts: z.int(),
-    minPasswordLength: z.int(),
-    requireMixedCase: z.boolean(),
-    requireNumberChar: z.boolean(),
-    requireSpecialChar: z.boolean(),
-  }),
-});
-export const authPolicyDetail = z.strictObject({
-  ...base,
-  name: z.string(),
-  primary: authPolicyPrimary,
-  secondary: z.strictObject({ requireExtJwtSigner: z.string().nullable(), requireTotp: z.boolean() }),
-});
-
-const externalIdClaim = z.strictObject({
-  index: z.int().nullable(),
-  location: z.enum(["COMMON_NAME", "SAN_URI", "SAN_EMAIL"]).nullable(),
-  matcher: z.enum(["ALL", "PREFIX", "SUFFIX", "SCHEME"]).nullable(),
-  matcherCriteria: z.string().nullable(),
-  parser: z.enum(["NONE", "SPLIT"]).nullable(),
-  parserCriteria: z.string().nullable(),
-});
-export const caDetail = z.strictObject({
-  ...base,
-  certPem: pem,
-  externalIdClaim: externalIdClaim.optional(),
-  fingerprint: z.string(),
-  identityNameFormat: z.string(),
-  identityRoles: names,
-  isAuthEnabled: z.boolean(),
-  isAutoCaEnrollmentEnabled: z.boolean(),
-  isOttCaEnrollmentEnabled: z.boolean(),
-  isVerified: z.boolean(),
-  name: z.string(),
-  verificationToken: z.string().optional(),
-});
-
-const targetToken = z.enum(["ACCESS", "ID"]);
-export const externalJwtSignerDetail = z.strictObject({
-  ...base,
-  audience: z.string(),
-  certPem: pem.nullable(),
-  claimsProperty: z.string(),
-  clientId: z.string(),
-  commonName: z.string(),
-  enabled: z.boolean(),
-  enrollAttributeClaimsSelector: z.string().optional(),
-  enrollAuthPolicyId: z.string().optional(),
-  enrollNameClaimsSelector: z.string().optional(),
-  enrollToCertEnabled: z.boolean().optional(),
-  enrollToTokenEnabled: z.boolean().optional(),
-  externalAuthUrl: z.string().nullable(),
-  fingerprint: z.string().nullable(),
-  issuer: z.string(),
-  jwksEndpoint: z.string().nullable(),
-  kid: z.string(),
-  name: z.string(),
-  notAfter: time,
-  notBefore: time,
-  scopes: names,
-  targetToken,
-  useExternalId: z.boolean(),
-});
-export const clientExternalJwtSignerDetail = z.strictObject({
-  ...base,
-  audience: z.string().nullable().optional(),
-  clientId: z.string().nullable(),
-  enrollToCertEnabled: z.boolean().optional(),
-  enrollToTokenEnabled: z.boolean().optional(),
-  externalAuthUrl: z.string().nullable(),
-  name: z.string(),
-  openIdConfigurationUrl: z.string().optional(),
-  scopes: names,
-  targetToken: targetToken.optional(),
 });

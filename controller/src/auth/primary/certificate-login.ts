@@ -1,0 +1,80 @@
+import type { X509Certificate } from "node:crypto";
+import { fingerprint } from "@sallyport/wire";
+import type { ModelContext } from "../../model/context.ts";
+import { claimAuthenticatorId } from "../../model/identity/cas.ts";
+import { externalIdOf } from "../../pki/external-id-claim.ts";
+import { isForClients } from "../../pki/third-party-ca.ts";
+import { type CertificateTrust, trustOf } from "../client-certificate.ts";
+import { findPrincipal, type Principal, type Proof, refused, requireEnabled } from "./proof.ts";
+
+/** Authentication by the certificate of the TLS connection (docs/protocol/certificate-login.md). */
+export class CertificateLogin {
+  readonly #ctx: ModelContext;
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  /** @param presented leaf first @throws ApiError 401 */
+  async prove(presented: readonly X509Certificate[]): Promise<Proof> {
+    const { db } = this.#ctx.store;
+    const [leaf] = presented;
+    if (leaf === undefined) throw refused("no client certificate was presented");
+    const print = fingerprint(leaf);
+    const row = await db
+      .selectFrom("authenticator")
+      .select(["id", "identity_id", "ca_id", "is_extend_requested", "last_auth_resolved_to_root"])
+      .where("fingerprint", "=", print)
+      .executeTakeFirst();
+    const now = this.#ctx.now();
+    const trust = await trustOf(db, presented, this.#ctx.pki.trustAnchors, now, row?.ca_id ?? undefined);
+    if (trust === undefined) throw refused(`certificate ${print} is of no trusted issuer`);
+    if (trust.ca?.claim) return this.#byClaim(trust, trust.ca.id, print);
+    if (row === undefined) throw refused(`certificate ${print} belongs to no authenticator`);
+    const principal = await findPrincipal(db, "id", row.identity_id);
+    if (principal === undefined) throw refused(`identity ${row.identity_id} is gone`);
+    this.#requireAllowed(principal, leaf, print);
+    if (row.last_auth_resolved_to_root !== trust.isProperChain) {
+      await db
+        .updateTable("authenticator")
+        .set({ last_auth_resolved_to_root: trust.isProperChain })
+        .where("id", "=", row.id)
+        .execute();
+    }
+    return {
+      principal,
+      authenticatorId: row.id,
+      certFingerprints: [print],
+      improperClientCertChain: !trust.isProperChain,
+      isExtendRequested: row.is_extend_requested,
+    };
+  }
+
+  /** By the part of the certificate that its CA says is an identity's `externalId`; no authenticator is asked. */
+  async #byClaim({ leaf, ca }: CertificateTrust, caId: string, print: string): Promise<Proof> {
+    const externalId = ca?.claim ? externalIdOf(leaf, ca.claim) : undefined;
+    if (externalId === undefined)
+      throw refused(`certificate ${print} lacks what CA ${caId} takes the external id from`);
+    // Nobody has ever shown this certificate to us before, so what it is meant for has to be looked at here.
+    if (!isForClients(leaf)) throw refused(`certificate ${print} is not meant for clients`);
+    const principal = await findPrincipal(this.#ctx.store.db, "external_id", externalId);
+    if (principal === undefined) throw refused(`no identity has the external id of certificate ${print}`);
+    this.#requireAllowed(principal, leaf, print);
+    return {
+      principal,
+      authenticatorId: claimAuthenticatorId(caId),
+      certFingerprints: [print],
+      improperClientCertChain: false,
+      isExtendRequested: false,
+    };
+  }
+
+  #requireAllowed(principal: Principal, leaf: X509Certificate, print: string): void {
+    const now = this.#ctx.now();
+    requireEnabled(principal, now);
+    const { policy } = principal;
+    if (!policy.cert_allowed) throw refused(`auth policy ${policy.id} does not allow certificates`);
+    const isValid = leaf.validFromDate <= now && now <= leaf.validToDate;
+    if (!isValid && !policy.cert_allow_expired) throw refused(`certificate ${print} is outside its validity`);
+  }
+}

@@ -1,0 +1,102 @@
+import { X509Certificate } from "node:crypto";
+import { CertificateError, pemBlocks, verifyLeaf } from "@sallyport/wire";
+
+/** Longest chain taken, in characters and in certificates. */
+const LONGEST = 64 * 1024;
+const MOST_CERTIFICATES = 10;
+
+/** Why a PEM text is no chain of a certificate authority; `code` is the one that the API shows. */
+export class ChainError extends Error {
+  override name = "ChainError";
+  readonly code: "NOT_A_CHAIN" | "CERTIFICATE_IS_NOT_CA";
+
+  constructor(code: ChainError["code"], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** A third-party authority: who signed what its holders present. */
+export interface ThirdPartyCa {
+  /** The one certificate that is trusted: possession of its key was proved. */
+  readonly certificate: X509Certificate;
+  /** Others of its PEM text. They can complete a chain, and are not trusted by themselves. */
+  readonly others: readonly X509Certificate[];
+}
+
+/**
+ * Reads the PEM text with which an authority is registered: blocks CERTIFICATE and no others, the authority's own first.
+ * @throws ChainError
+ */
+export function readThirdPartyCa(pem: string): ThirdPartyCa {
+  const blocks = pem.length > LONGEST ? [] : pemBlocks(pem, () => true);
+  const isForeign = (block: string) => !block.startsWith("-----BEGIN CERTIFICATE-----");
+  if (blocks.length === 0 || blocks.length > MOST_CERTIFICATES || blocks.some(isForeign)) {
+    throw new ChainError(
+      "NOT_A_CHAIN",
+      `expected 1 to ${MOST_CERTIFICATES} PEM blocks CERTIFICATE and no others, the authority's own first`,
+    );
+  }
+  const [certificate, ...others] = blocks.map((block, place) => {
+    try {
+      return new X509Certificate(block);
+    } catch (cause) {
+      throw new ChainError("NOT_A_CHAIN", `PEM block ${place + 1} holds no certificate that can be read`, { cause });
+    }
+  });
+  if (certificate === undefined) throw new ChainError("NOT_A_CHAIN", "expected a certificate");
+  if (!certificate.ca) {
+    throw new ChainError("CERTIFICATE_IS_NOT_CA", "the first certificate has no basic constraint that makes it a CA");
+  }
+  return { certificate, others };
+}
+
+const read = new Map<string, ThirdPartyCa>();
+const MOST_READ = 200;
+
+/** {@link readThirdPartyCa} of a text that is stored, and was read before. */
+export function storedThirdPartyCa(pem: string): ThirdPartyCa {
+  const known = read.get(pem);
+  if (known !== undefined) return known;
+  const ca = readThirdPartyCa(pem);
+  if (read.size >= MOST_READ) read.clear();
+  read.set(pem, ca);
+  return ca;
+}
+
+const CLIENT_AUTH = "1.3.6.1.5.5.7.3.2";
+const ANY_USAGE = "2.5.29.37.0";
+
+/** Whether a certificate may be used by a TLS client: it says so, or says nothing. */
+export function isForClients(certificate: X509Certificate): boolean {
+  // Node names extended key usages so.
+  const usages: readonly string[] | undefined = certificate.keyUsage;
+  return usages === undefined || usages.includes(CLIENT_AUTH) || usages.includes(ANY_USAGE);
+}
+
+/**
+ * Whether the authority issued the leaf, directly or over intermediates, which may be presented in any order.
+ * The chain is built from the leaf: a certificate of the authority among the others proves nothing.
+ */
+export function isIssuedBy(
+  ca: ThirdPartyCa,
+  presented: readonly X509Certificate[],
+  dates: { readonly at: Date; readonly ignoreLeaf: boolean },
+): boolean {
+  const [leaf, ...intermediates] = presented;
+  // The authority's own certificate is public: presenting it makes nobody its holder.
+  if (leaf === undefined || leaf.ca) return false;
+  try {
+    verifyLeaf({
+      leaf,
+      intermediates: [...intermediates, ...ca.others],
+      anchors: [ca.certificate],
+      at: dates.at,
+      ...(dates.ignoreLeaf ? { ignoreDates: "leaf" as const } : {}),
+    });
+    return true;
+  } catch (error) {
+    if (error instanceof CertificateError) return false;
+    throw error;
+  }
+}
