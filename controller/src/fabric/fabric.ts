@@ -11,12 +11,14 @@ import {
   type TlsPort,
 } from "@sallyport/wire";
 import type { Circuit } from "./circuits/circuit.ts";
+import { CircuitAccess } from "./circuits/circuit-access.ts";
 import { CircuitBuilder } from "./circuits/circuit-builder.ts";
 import { CircuitMessages } from "./circuits/circuit-messages.ts";
 import { CircuitRegistry } from "./circuits/circuit-registry.ts";
 import { DynamicCosts } from "./circuits/costs.ts";
 import { Rerouter } from "./circuits/rerouter.ts";
 import { RouteExchange } from "./circuits/route-exchange.ts";
+import { DataModelFeed, type DataModelValidation } from "./data-model/data-model-feed.ts";
 import { type EmitEvent, eventFields } from "./fabric-events.ts";
 import { registerControllerSources } from "./inspection/controller-sources.ts";
 import { Inspection, type InspectionRequest, type InspectionResult } from "./inspection/inspection.ts";
@@ -40,6 +42,7 @@ import { TunnelMessages } from "./tunnel-messages.ts";
 /** Longest wait for requests that are being worked on when the fabric closes. */
 const CLOSE_TIMEOUT_MS = 3_000;
 const CREDIT_MS = 60_000;
+const DATA_MODEL_TICK_MS = 5_000;
 const VALIDATION_TICK_MS = 5_000;
 
 export interface FabricParts {
@@ -79,6 +82,8 @@ export class Fabric {
   readonly #presence: Presence;
   readonly #peers: PeerStates;
   readonly #sessions: SessionFeed;
+  readonly #access: CircuitAccess;
+  readonly #dataModel: DataModelFeed;
   readonly #validation: TerminatorValidation;
   readonly #linkMessages: LinkMessages;
   /** Other parts of the controller add here what operators may ask it. */
@@ -117,11 +122,23 @@ export class Fabric {
     const links = new LinkMessages({ mesh, rerouter, model, emit, log });
     this.#linkMessages = links;
     const builder = new CircuitBuilder({ model, mesh, exchange, circuits, costs, options, emit, log });
-    const circuitMessages = new CircuitMessages({ model, builder, circuits, exchange, rerouter, links, log });
+    const access = new CircuitAccess({ model, circuits, log });
+    this.#access = access;
+    this.#dataModel = new DataModelFeed({ source: model.dataModel, log });
+    const circuitMessages = new CircuitMessages({ model, builder, circuits, access, exchange, rerouter, links, log });
     const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, log });
-    const tunnels = new TunnelMessages({ model, circuits: circuitMessages, terminators, log });
+    const tunnels = new TunnelMessages({ model, circuits: circuitMessages, access, terminators, log });
     const routers = new RouterMessages({ model, identities: this.#identities, emit, log });
-    this.#handlers = [links, circuitMessages, terminators, tunnels, routers, this.#sessions, this.#validation];
+    this.#handlers = [
+      links,
+      circuitMessages,
+      terminators,
+      tunnels,
+      routers,
+      this.#sessions,
+      this.#dataModel,
+      this.#validation,
+    ];
     this.inspection = new Inspection(parts.controllerId, mesh);
     registerControllerSources(this.inspection, { mesh, costs, options });
     this.#start(parts);
@@ -223,6 +240,15 @@ export class Fabric {
     return await this.inspection.inspect(request);
   }
 
+  /**
+   * Has a router compare its model of the network with ours; undefined when it is not connected. `fix`: it takes over what differs.
+   * @throws RequestTimeoutError, ChannelClosedError
+   */
+  async validateDataModel(routerId: string, fix = false): Promise<DataModelValidation | undefined> {
+    const router = this.#mesh.router(routerId);
+    return router === undefined ? undefined : this.#dataModel.validate(router, fix);
+  }
+
   /** Takes no more routers, ends their channels, and waits (not for ever) for what is being worked on. Circuits go on without a controller. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
@@ -233,6 +259,8 @@ export class Fabric {
     const routers = this.#mesh.routers();
     for (const router of routers) router.channel.close(new Error("the controller is shutting down"));
     this.#presence.close();
+    this.#dataModel.close();
+    this.#access.close();
     const timer = new AbortController();
     await Promise.race([
       Promise.all(routers.map((router) => router.idle())),
@@ -264,6 +292,7 @@ export class Fabric {
       this.#model.onChange((change) => this.#changed(change)),
       every(this.#options.cycleMs, () => this.#cycle()),
       every(CREDIT_MS, () => this.#costs.credit(Date.now())),
+      every(DATA_MODEL_TICK_MS, () => this.#dataModel.tick(Date.now())),
       every(VALIDATION_TICK_MS, () => this.#validation.tick(Date.now())),
     );
   }
@@ -319,6 +348,7 @@ export class Fabric {
     switch (change.kind) {
       case "changes-lost":
         this.#sessions.resync();
+        this.#access.changesLost();
         for (const id of this.onlineRouterIds()) this.#background(this.#refresh(id), "reading a router again");
         return;
       case "api-session-added":
@@ -332,6 +362,10 @@ export class Fabric {
         return;
       case "session-removed":
         this.#sessions.sessionRemoved(change.id, change.token);
+        this.#access.sessionRemoved(change.id, change.token, change.session);
+        return;
+      case "access-changed":
+        this.#access.changed();
         return;
       case "router-changed":
         this.#background(this.#refresh(change.routerId), "reading a changed router");

@@ -9,6 +9,7 @@
  */
 
 import { EdgeErrorCode, type VersionInfo } from "@sallyport/wire";
+import type { DataModelSource } from "./data-model/data-model-source.ts";
 
 /** How a terminator ranks before its cost is looked at. */
 export type Precedence = "default" | "required" | "failed";
@@ -225,15 +226,44 @@ export type ModelChange =
   | { readonly kind: "api-session-updated"; readonly session: ApiSessionRecord }
   /** Logged out, expired or deleted; its sessions follow as `session-removed`. */
   | { readonly kind: "api-session-removed"; readonly id: string; readonly token: string }
-  | { readonly kind: "session-removed"; readonly id: string; readonly token: string }
+  /** `session`: whose it was and for what; absent when that is not known any more. */
+  | {
+      readonly kind: "session-removed";
+      readonly id: string;
+      readonly token: string;
+      readonly session?: AccessQuestion;
+    }
+  /** Somebody may have lost the right to dial or host something. */
+  | { readonly kind: "access-changed" }
   /** Anything of {@link RouterRecord} changed: disabled, new fingerprint (re-enrollment clears it), cost, traversal. */
   | { readonly kind: "router-changed"; readonly routerId: string }
   | { readonly kind: "router-removed"; readonly routerId: string }
   | { readonly kind: "service-removed"; readonly serviceId: string }
   | { readonly kind: "terminator-removed"; readonly terminatorId: string };
 
+/** May the identity dial, or host, the service? */
+export interface AccessQuestion {
+  readonly identityId: string;
+  readonly serviceId: string;
+  readonly type: "Dial" | "Bind";
+}
+
+/** A dial or bind of a router's own tunneler without sessions. `service`: name or id. */
+export interface TunnelClaim {
+  readonly routerId: string;
+  readonly service: { readonly name: string } | { readonly id: string };
+  readonly type: "Dial" | "Bind";
+}
+
+export interface TunnelGrant {
+  readonly identityId: string;
+  readonly service: CircuitService;
+}
+
 /** What the fabric needs from the model. Every method is safe to call at any time and concurrently. */
 export interface FabricModel {
+  /** The network as routers are told of it. */
+  readonly dataModel: DataModelSource;
   /** Calls `handler` for every change from now on; returns how to stop. The handler does not throw. */
   onChange(handler: (change: ModelChange) => void): () => void;
 
@@ -274,6 +304,10 @@ export interface FabricModel {
   // Authorisation. Order of the checks and codes: session (3), API session (2), type (4), router access of identity and service (5), service (6)
   authorizeDial(claim: SessionClaim): Promise<SessionGrant | Denial>;
   authorizeBind(claim: SessionClaim): Promise<SessionGrant | Denial>;
+  /** Those of the questions whose answer is no (any more): policy, a disabled identity, anything that is gone. */
+  deniedAccess(questions: readonly AccessQuestion[]): Promise<readonly AccessQuestion[]>;
+  /** Those of `ids` that are no session any more. */
+  goneSessions(ids: readonly string[]): Promise<readonly string[]>;
 
   // Services and terminators
   findService(idOrName: string): Promise<CircuitService | undefined>;
@@ -295,6 +329,8 @@ export interface FabricModel {
     routerId: string,
     lastUpdate: string,
   ): Promise<{ readonly lastUpdate: string; readonly services: readonly TunnelService[] } | Denial | undefined>;
+  /** Protocol version 2, without sessions. Order of the checks and codes: tunneling (7), disabled (14), service (6), policy (14), router access (5). */
+  authorizeTunnel(claim: TunnelClaim): Promise<TunnelGrant | Denial>;
   /** Checks identity, service, policy and router access; makes or reuses a session. */
   openTunnelSession(request: TunnelSessionRequest): Promise<TunnelSessionGrant | Denial>;
 }

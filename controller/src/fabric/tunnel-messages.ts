@@ -1,4 +1,5 @@
 import { byteMap, EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger, type Message } from "@sallyport/wire";
+import type { CircuitAccess } from "./circuits/circuit-access.ts";
 import type { CircuitMessages } from "./circuits/circuit-messages.ts";
 import { EdgeRefusal } from "./edge-error.ts";
 import {
@@ -6,29 +7,44 @@ import {
   type FabricModel,
   isDenial,
   type TunnelApiSession,
+  type TunnelClaim,
+  type TunnelGrant,
   type TunnelService,
   type TunnelSessionGrant,
 } from "./ports.ts";
-import { serveEdgeRequest, serveNotice } from "./requests.ts";
+import { reply, serveEdgeRequest, serveNotice } from "./requests.ts";
 import { onMessage } from "./routers/inbound.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
 import { precedenceValue } from "./terminators/precedence.ts";
-import type { TerminatorMessages } from "./terminators/terminator-messages.ts";
+import { type TerminatorMessages, terminatorResult } from "./terminators/terminator-messages.ts";
+
+const { CreateTerminatorResult } = edgeCtrlPb;
 
 /** Binding of terminators that a router's own tunneler hosts. */
 export const TUNNEL_BINDING = "tunnel";
+/** Refusals of a terminator that trying again cannot change. */
+const FINAL_REFUSALS: ReadonlySet<DenialCode> = new Set([
+  DenialCode.Internal,
+  DenialCode.InvalidCost,
+  DenialCode.InvalidPrecedence,
+]);
 /** A longer mark cannot be one of ours. */
 const MAX_LAST_UPDATE = 50;
 
 export interface TunnelMessagesParts {
-  readonly model: Pick<FabricModel, "openTunnelApiSession" | "tunnelServices" | "openTunnelSession">;
+  readonly model: Pick<
+    FabricModel,
+    "openTunnelApiSession" | "tunnelServices" | "openTunnelSession" | "authorizeTunnel"
+  >;
   readonly circuits: CircuitMessages;
+  readonly access: CircuitAccess;
   readonly terminators: TerminatorMessages;
   readonly log: Logger;
 }
 
 /**
- * A router that is itself a tunneler: it acts for the identity with its own id, through API session and sessions (protocol version 1).
+ * A router that is itself a tunneler: it acts for the identity with its own id, through API session and sessions (protocol version 1), or without any when it
+ * has the data model (version 2).
  *
  * Source: docs/protocol/fabric.md, "Tunneling routers".
  */
@@ -80,6 +96,18 @@ export class TunnelMessages {
         return { contentType: EdgeCtrlType.RemoveTunnelTerminatorResponse };
       }),
     );
+    onMessage(
+      router,
+      EdgeCtrlType.CreateTunnelCircuitV2Request,
+      edgeCtrlPb.CreateTunnelCircuitV2RequestSchema,
+      (body, message) => this.#dialV2(router, body, message),
+    );
+    onMessage(
+      router,
+      EdgeCtrlType.CreateTunnelTerminatorV2Request,
+      edgeCtrlPb.CreateTunnelTerminatorV2RequestSchema,
+      (body, message) => this.#hostV2(router, body, message),
+    );
     // What follows from a health check arrives as an update of cost or precedence.
     router.channel.handle(EdgeCtrlType.TunnelHealthEvent, () => {});
   }
@@ -113,12 +141,16 @@ export class TunnelMessages {
   #dial(router: RouterConnection, body: edgeCtrlPb.CreateCircuitForServiceRequest, message: Message): void {
     serveEdgeRequest(router, router.parallelLane, message, async () => {
       const grant = await this.#openSession(router, body.sessionId, body.serviceName, "Dial");
-      const circuit = await this.#parts.circuits.dial(router, {
-        service: grant.service,
-        identityId: grant.identityId,
-        instanceId: body.terminatorInstanceId,
-        peerData: byteMap(body.peerData),
-      });
+      const { circuits, access } = this.#parts;
+      const circuit = await access.whileSessionLasts(grant.sessionToken, () =>
+        circuits.dial(router, {
+          service: grant.service,
+          identityId: grant.identityId,
+          grant: { kind: "session", sessionId: grant.sessionId },
+          instanceId: body.terminatorInstanceId,
+          peerData: byteMap(body.peerData),
+        }),
+      );
       return {
         contentType: EdgeCtrlType.CreateCircuitForServiceResponse,
         body: encodeControl(edgeCtrlPb.CreateCircuitForServiceResponseSchema, {
@@ -161,6 +193,74 @@ export class TunnelMessages {
     });
   }
 
+  /** As {@link TunnelMessages.#dial} without a session: the policy itself is asked. */
+  #dialV2(router: RouterConnection, body: edgeCtrlPb.CreateTunnelCircuitV2Request, message: Message): void {
+    serveEdgeRequest(router, router.parallelLane, message, async () => {
+      const { circuits, access } = this.#parts;
+      const circuit = await access.whileAllowed(async () => {
+        const grant = await this.#authorize({ routerId: router.id, service: { name: body.serviceName }, type: "Dial" });
+        return circuits.dial(router, {
+          service: grant.service,
+          identityId: grant.identityId,
+          grant: { kind: "identity" },
+          instanceId: body.terminatorInstanceId,
+          peerData: byteMap(body.peerData),
+        });
+      });
+      return {
+        contentType: EdgeCtrlType.CreateTunnelCircuitV2Response,
+        body: encodeControl(edgeCtrlPb.CreateTunnelCircuitV2ResponseSchema, {
+          circuitId: circuit.id,
+          address: circuit.route.ingressId,
+          peerData: Object.fromEntries(circuit.peerData),
+          tags: { ...circuit.tags },
+        }),
+      };
+    });
+  }
+
+  /** This request always gets its own response type. What a later change of policy may allow is answered as busy: the router tries again. */
+  #hostV2(router: RouterConnection, body: edgeCtrlPb.CreateTunnelTerminatorV2Request, message: Message): void {
+    const { terminators, log } = this.#parts;
+    const answer = (result: edgeCtrlPb.CreateTerminatorResult, msg: string): void => {
+      const { address: terminatorId, startTime } = body;
+      reply(router, message, {
+        contentType: EdgeCtrlType.CreateTunnelTerminatorV2Response,
+        body: encodeControl(edgeCtrlPb.CreateTunnelTerminatorV2ResponseSchema, {
+          terminatorId,
+          startTime,
+          result,
+          msg,
+        }),
+      });
+    };
+    const isTaken = router.orderedLane.offer(async () => {
+      if (body.address.trim() === "")
+        return answer(CreateTerminatorResult.FailedOther, "the terminator has no address");
+      try {
+        const claim = { routerId: router.id, service: { id: body.serviceId }, type: "Bind" } as const;
+        const grant = await this.#authorize(claim);
+        const { peerData, cost, precedence, instanceId, instanceSecret, address } = body;
+        const outcome = await terminators.create(router, {
+          ...{ id: address, address, binding: TUNNEL_BINDING },
+          ...{ serviceId: grant.service.id, hostId: grant.identityId },
+          ...{ peerData, cost, precedence, instanceId, instanceSecret },
+        });
+        answer(...terminatorResult(outcome));
+      } catch (error) {
+        const isRefusal = error instanceof EdgeRefusal;
+        if (isRefusal)
+          log.info({ routerId: router.id, code: error.code, reason: error.message }, "a terminator was refused");
+        else
+          log.error({ routerId: router.id, err: error }, "a terminator could not be stored; the router will try again");
+        const isFinal = isRefusal && FINAL_REFUSALS.has(error.code);
+        const result = isFinal ? CreateTerminatorResult.FailedOther : CreateTerminatorResult.FailedBusy;
+        answer(result, isRefusal ? error.message : "internal error");
+      }
+    });
+    if (!isTaken) answer(CreateTerminatorResult.FailedBusy, "server too busy");
+  }
+
   /** The answer is a message of its own, and only comes when something has changed since the mark the router gives back. */
   #listServices(router: RouterConnection, message: Message): void {
     if (message.body.length > MAX_LAST_UPDATE) {
@@ -187,6 +287,12 @@ export class TunnelMessages {
       });
       router.send({ contentType: EdgeCtrlType.ServicesList, body });
     });
+  }
+
+  async #authorize(claim: TunnelClaim): Promise<TunnelGrant> {
+    const grant = await this.#parts.model.authorizeTunnel(claim);
+    if (isDenial(grant)) throw EdgeRefusal.of(grant);
+    return grant;
   }
 
   async #openSession(

@@ -4,7 +4,7 @@ import type { Mesh } from "../links/mesh.ts";
 import type { FabricOptions } from "../options.ts";
 import type { CircuitService, FabricModel, TerminatorRecord } from "../ports.ts";
 import { chooseTerminator } from "../terminators/terminator-choice.ts";
-import type { Circuit } from "./circuit.ts";
+import type { Circuit, CircuitGrant } from "./circuit.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { DynamicCosts } from "./costs.ts";
 import { endAddresses, type PeerData, peerDataText, withoutAddresses } from "./peer-data.ts";
@@ -21,8 +21,7 @@ export interface CircuitRequest {
   /** From the initiator to the terminating side. */
   readonly peerData: PeerData;
   readonly clientId: string;
-  /** Tag the routers get with the identity that dialed. */
-  readonly tagClient: boolean;
+  readonly grant: CircuitGrant;
 }
 
 /** No circuit came about. The message is what the initiator gets to read. */
@@ -227,7 +226,7 @@ function tagsOf(request: CircuitRequest, terminator: TerminatorRecord): Record<s
   const service = request.instanceId === "" ? request.service.id : `${request.instanceId}@${request.service.id}`;
   return {
     serviceId: service,
-    ...(request.tagClient ? { clientId: request.clientId } : {}),
+    ...(request.grant.kind !== "router" ? { clientId: request.clientId } : {}),
     hostId: terminator.hostId,
   };
 }
@@ -249,6 +248,7 @@ function newCircuit(
     serviceId: request.service.id,
     terminatorId: terminator.id,
     clientId: request.clientId,
+    grant: request.grant,
     hostId: terminator.hostId,
     route,
     addresses: endAddresses(request.peerData, answered),

@@ -19,7 +19,8 @@ import { type CircuitService, DenialCode, type FabricModel, isDenial } from "../
 import { edgeError, reply, serveEdgeRequest, serveNotice } from "../requests.ts";
 import { onMessage, read } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import { type Circuit, isEnd } from "./circuit.ts";
+import { type Circuit, type CircuitGrant, isEnd } from "./circuit.ts";
+import type { CircuitAccess } from "./circuit-access.ts";
 import { type CircuitBuilder, CircuitError } from "./circuit-builder.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { PeerData } from "./peer-data.ts";
@@ -33,6 +34,7 @@ export interface CircuitMessagesParts {
   readonly model: Pick<FabricModel, "authorizeDial" | "findService">;
   readonly builder: CircuitBuilder;
   readonly circuits: CircuitRegistry;
+  readonly access: CircuitAccess;
   readonly exchange: RouteExchange;
   readonly rerouter: Rerouter;
   readonly links: LinkMessages;
@@ -43,6 +45,7 @@ export interface CircuitMessagesParts {
 export interface DialRequest {
   readonly service: CircuitService;
   readonly identityId: string;
+  readonly grant: CircuitGrant;
   readonly instanceId: string;
   readonly peerData: PeerData;
 }
@@ -112,7 +115,7 @@ export class CircuitMessages {
         instanceId: request.instanceId,
         peerData: request.peerData,
         clientId: request.identityId,
-        tagClient: true,
+        grant: request.grant,
       });
     } catch (error) {
       if (error instanceof CircuitError) throw new EdgeRefusal(DenialCode.Internal, error.message, error.circuitId);
@@ -135,13 +138,17 @@ export class CircuitMessages {
   async #dial(router: RouterConnection, dial: SessionDial): Promise<Circuit> {
     if (dial.sessionToken === "") throw new EdgeRefusal(DenialCode.InvalidSession);
     const { sessionToken, apiSessionToken } = dial;
-    const grant = await this.#parts.model.authorizeDial({ sessionToken, apiSessionToken, routerId: router.id });
-    if (isDenial(grant)) throw EdgeRefusal.of(grant);
-    return this.dial(router, {
-      service: grant.service,
-      identityId: grant.identityId,
-      instanceId: dial.instanceId,
-      peerData: dial.peerData,
+    const { model, access } = this.#parts;
+    return access.whileSessionLasts(sessionToken, async () => {
+      const grant = await model.authorizeDial({ sessionToken, apiSessionToken, routerId: router.id });
+      if (isDenial(grant)) throw EdgeRefusal.of(grant);
+      return this.dial(router, {
+        service: grant.service,
+        identityId: grant.identityId,
+        grant: { kind: "session", sessionId: grant.sessionId },
+        instanceId: dial.instanceId,
+        peerData: dial.peerData,
+      });
     });
   }
 
@@ -163,7 +170,7 @@ export class CircuitMessages {
           instanceId,
           peerData: byteMap(body.peerData),
           clientId: router.id,
-          tagClient: false,
+          grant: { kind: "router" },
         });
         const headers = new Headers();
         for (const [key, value] of circuit.peerData) headers.set(key, value);

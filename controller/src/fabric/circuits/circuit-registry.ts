@@ -6,6 +6,8 @@ import type { RouteExchange } from "./route-exchange.ts";
 /** All circuits that are up, and how one ends. Source: docs/protocol/fabric.md, "Circuits". */
 export class CircuitRegistry {
   readonly #circuits = new Map<string, Circuit>();
+  /** Ids of the circuits of each session. */
+  readonly #bySession = new Map<string, Set<string>>();
   readonly #exchange: Pick<RouteExchange, "unroute">;
   readonly #costs: DynamicCosts;
   readonly #emit: EmitEvent;
@@ -37,6 +39,15 @@ export class CircuitRegistry {
     return this.all().filter((c) => isEnd(c, routerId));
   }
 
+  /** Sessions that have circuits. */
+  sessionIds(): string[] {
+    return [...this.#bySession.keys()];
+  }
+
+  ofSession(sessionId: string): string[] {
+    return [...(this.#bySession.get(sessionId) ?? [])];
+  }
+
   ofService(serviceId: string): Circuit[] {
     return this.all().filter((c) => c.serviceId === serviceId);
   }
@@ -44,6 +55,11 @@ export class CircuitRegistry {
   /** `timespanMs`: how long its making took; for events. */
   opened(circuit: Circuit, timespanMs = 0): void {
     this.#circuits.set(circuit.id, circuit);
+    if (circuit.grant.kind === "session") {
+      const { sessionId } = circuit.grant;
+      const ids = this.#bySession.get(sessionId) ?? new Set();
+      this.#bySession.set(sessionId, ids.add(circuit.id));
+    }
     this.#costs.circuitOpened(circuit.terminatorId);
     this.#emit({ kind: "circuit-created", circuit, timespanMs });
   }
@@ -62,6 +78,11 @@ export class CircuitRegistry {
     const circuit = this.#circuits.get(id);
     if (circuit === undefined) return false;
     this.#circuits.delete(id);
+    if (circuit.grant.kind === "session") {
+      const ids = this.#bySession.get(circuit.grant.sessionId);
+      ids?.delete(id);
+      if (ids?.size === 0) this.#bySession.delete(circuit.grant.sessionId);
+    }
     for (const routerId of circuit.route.routers) this.#exchange.unroute(routerId, id, now);
     this.#costs.circuitClosed(circuit.terminatorId);
     this.#emit({ kind: "circuit-removed", circuit, reason });

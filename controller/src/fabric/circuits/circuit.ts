@@ -1,6 +1,12 @@
 import type { EndAddresses, PeerData } from "./peer-data.ts";
 import type { CircuitRoute } from "./route-plan.ts";
 
+/** What allows a circuit: a session; the identity itself, for a router's own tunneler without sessions; the router alone, for a plain listener. */
+export type CircuitGrant =
+  | { readonly kind: "session"; readonly sessionId: string }
+  | { readonly kind: "identity" }
+  | { readonly kind: "router" };
+
 /** An end-to-end connection through the fabric. Immutable; a reroute replaces it under the same id. */
 export interface Circuit {
   readonly id: string;
@@ -8,6 +14,8 @@ export interface Circuit {
   readonly terminatorId: string;
   /** Identity that dialed; the router's id for a circuit of a plain listener. */
   readonly clientId: string;
+  /** It ends with this. */
+  readonly grant: CircuitGrant;
   /** Identity that hosts; may be empty. */
   readonly hostId: string;
   readonly route: CircuitRoute;

@@ -23,8 +23,8 @@ import { RouterConnection, type RouterListener } from "./router-connection.ts";
 
 /** ALPN name of the control channel. */
 const CONTROL_ALPN = "ziti-ctrl";
-/** What this controller can do, as a big-endian bit mask: terminators v2, links reported by their source only, circuits v2. Not the router data model. */
-const CAPABILITIES = Buffer.of(0x0e);
+/** What this controller can do, as a big-endian bit mask: terminators v2, links reported by their source only, circuits v2, the router data model. */
+const CAPABILITIES = Buffer.of(0x1e);
 const HEARTBEAT_SEND_MS = 10_000;
 const HEARTBEAT_CHECK_MS = 1_000;
 

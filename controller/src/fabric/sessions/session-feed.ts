@@ -77,9 +77,10 @@ export class SessionFeed {
     const isFirst = router.syncStatus === "SYNC_NEW";
     const body = encodeControl(edgeCtrlPb.ServerHelloSchema, {
       version: PROTOCOL_VERSION,
-      data: { [SYNC_STRATEGY]: "true" },
+      data: { [SYNC_STRATEGY]: "true", routerModel: "true" },
     });
-    if (!router.send({ contentType: EdgeCtrlType.ServerHello, body })) return;
+    const headers = new Headers().setBool(EdgeCtrlHeader.DataModel, true);
+    if (!router.send({ contentType: EdgeCtrlType.ServerHello, headers, body })) return;
     router.syncStatus = "SYNC_HELLO_WAIT";
     if (!isFirst)
       this.#parts.log.warn({ routerId: router.id }, "the router has not answered the hello; it was sent again");

@@ -1,4 +1,5 @@
 import type {
+  AccessQuestion,
   ApiSessionRecord,
   CertificateExtension,
   CertificateVerifyCode,
@@ -16,12 +17,15 @@ import type {
   TerminatorOutcome,
   TerminatorRecord,
   TunnelApiSession,
+  TunnelClaim,
   TunnelClientInfo,
+  TunnelGrant,
   TunnelService,
   TunnelSessionGrant,
   TunnelSessionRequest,
 } from "../ports.ts";
 import { DenialCode } from "../ports.ts";
+import { MemoryDataModel } from "./memory-data-model.ts";
 
 /** A session of the in-memory model; `routers` are those it may use. */
 export interface MemorySession {
@@ -34,6 +38,11 @@ export interface MemorySession {
 
 /** The fabric's model in memory, for tests of the fabric alone. Tests change its maps and call {@link MemoryModel.emit}. */
 export class MemoryModel implements FabricModel {
+  readonly dataModel = new MemoryDataModel();
+  /** `identity/service` pairs that may neither dial nor host. */
+  readonly denied = new Set<string>();
+  /** Called before an answer about access is given. */
+  beforeAccess: () => Promise<void> = async () => {};
   readonly routers = new Map<string, RouterRecord>();
   readonly reports: RouterReport[] = [];
   readonly interfaces = new Map<string, readonly RouterInterface[]>();
@@ -250,6 +259,24 @@ export class MemoryModel implements FabricModel {
 
   async tunnelServices(_routerId: string, lastUpdate: string) {
     return this.tunnelList?.lastUpdate === lastUpdate ? undefined : this.tunnelList;
+  }
+
+  async authorizeTunnel(claim: TunnelClaim): Promise<TunnelGrant | Denial> {
+    if (this.tunnelSession === undefined) return { denied: DenialCode.TunnelingNotEnabled };
+    const service = await this.findService("id" in claim.service ? claim.service.id : claim.service.name);
+    if (service === undefined) return { denied: DenialCode.InvalidService };
+    if (this.denied.has(`${claim.routerId}/${service.id}`)) return { denied: DenialCode.AccessDenied };
+    return { identityId: claim.routerId, service };
+  }
+
+  async deniedAccess(questions: readonly AccessQuestion[]): Promise<readonly AccessQuestion[]> {
+    await this.beforeAccess();
+    return questions.filter(({ identityId, serviceId }) => this.denied.has(`${identityId}/${serviceId}`));
+  }
+
+  async goneSessions(ids: readonly string[]): Promise<readonly string[]> {
+    const known = new Set([...this.sessions.values()].map((session) => session.id));
+    return ids.filter((id) => !known.has(id));
   }
 
   async openTunnelSession(request: TunnelSessionRequest): Promise<TunnelSessionGrant | Denial> {

@@ -1,7 +1,15 @@
 import type { ApiSessionRecord, ModelChange } from "../../fabric/ports.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
-import type { ApiSessionBefore, SessionBefore } from "../../store/schema.ts";
+import type { ApiSessionBefore, ChangeKind, SessionBefore } from "../../store/schema.ts";
 import type { ModelContext } from "../context.ts";
+
+/** Changes of these can take away what somebody may do, except when they come about. */
+const ACCESS_KINDS: ReadonlySet<string> = new Set<ChangeKind>([
+  "service_policy",
+  "identity",
+  "service",
+  "posture_check",
+]);
 
 type Handler = (change: ModelChange) => void;
 
@@ -43,6 +51,9 @@ export class FabricChanges {
       const change = changeOf(row, sessions);
       if (change !== undefined) for (const handler of this.#handlers) handler(change);
     }
+    if (rows.some((row) => ACCESS_KINDS.has(row.kind) && row.op !== "create")) {
+      for (const handler of this.#handlers) handler({ kind: "access-changed" });
+    }
   }
 
   #reload(): void {
@@ -65,7 +76,11 @@ function changeOf(row: ChangeRow, sessions: ReadonlyMap<string, ApiSessionRecord
     }
     case "session": {
       const before = row.before as SessionBefore | null;
-      return isGone ? { kind: "session-removed", id: row.key, token: before?.token ?? "" } : undefined;
+      if (!isGone) return undefined;
+      const gone = { kind: "session-removed", id: row.key, token: before?.token ?? "" } as const;
+      if (before === null) return gone;
+      const { identityId, serviceId, type } = before;
+      return { ...gone, session: { identityId, serviceId, type } };
     }
     case "router":
       return { kind: isGone ? "router-removed" : "router-changed", routerId: row.key };

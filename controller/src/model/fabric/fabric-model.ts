@@ -1,5 +1,6 @@
 import type { FabricModel } from "../../fabric/ports.ts";
 import type { ModelContext } from "../context.ts";
+import { RouterDataModel } from "../data-model/router-data-model.ts";
 import type { Model } from "../model.ts";
 import { FabricChanges } from "./fabric-changes.ts";
 import { fabricRouters } from "./fabric-routers.ts";
@@ -8,11 +9,19 @@ import { fabricTerminators } from "./fabric-terminators.ts";
 import { fabricTunnel } from "./fabric-tunnel.ts";
 
 /** The model as the fabric sees it. `close` ends the subscription to the change log, whoever still listens. */
-export function createFabricModel(ctx: ModelContext, model: Model): FabricModel & { close(): void } {
+export function createFabricModel(ctx: ModelContext, model: Model): FabricModel & { close(): Promise<void> } {
   const changes = new FabricChanges(ctx, (ids) => sessionRecords(ctx, ids));
+  const dataModel = new RouterDataModel(ctx, () => ({
+    server: ctx.pki.serverIdentity.leaf,
+    authorities: ctx.pki.trustAnchors,
+  }));
   return {
+    dataModel,
     onChange: (handler) => changes.add(handler),
-    close: () => changes.close(),
+    close: async () => {
+      changes.close();
+      await dataModel.close();
+    },
     ...fabricRouters(ctx, model),
     ...fabricSessions(ctx, model),
     ...fabricTerminators(ctx, model),

@@ -1,5 +1,7 @@
+import { setImmediate } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
 import {
+  type AccessQuestion,
   type ApiSessionRecord,
   type Denial,
   DenialCode,
@@ -13,7 +15,13 @@ import type { Model } from "../model.ts";
 
 type SessionPart = Pick<
   FabricModel,
-  "apiSessionsAfter" | "touchApiSessions" | "unknownSessions" | "authorizeDial" | "authorizeBind"
+  | "apiSessionsAfter"
+  | "touchApiSessions"
+  | "unknownSessions"
+  | "authorizeDial"
+  | "authorizeBind"
+  | "deniedAccess"
+  | "goneSessions"
 >;
 
 /** What the fabric asks about API sessions and sessions. */
@@ -32,6 +40,13 @@ export function fabricSessions(ctx: ModelContext, model: Model): SessionPart {
     },
     authorizeDial: (claim) => authorize(ctx, model, claim, "Dial"),
     authorizeBind: (claim) => authorize(ctx, model, claim, "Bind"),
+    deniedAccess: (questions) => deniedAccess(ctx, model, questions),
+    async goneSessions(ids) {
+      if (ids.length === 0) return [];
+      const { rows } = await sql<{ id: string }>`SELECT t.id FROM unnest(${ids}::text[]) AS t (id)
+        WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id = t.id)`.execute(db);
+      return rows.map((row) => row.id);
+    },
   };
 }
 
@@ -48,6 +63,37 @@ async function recordsOf(db: Db, sessions: RawBuilder<unknown>): Promise<ApiSess
       SELECT c.fingerprint FROM api_session_certificate c WHERE c.api_session_id = a.id ORDER BY c.id) AS "certFingerprints"
     FROM (${sessions}) a ORDER BY a.id`.execute(db);
   return rows;
+}
+
+/** Questions that are answered before the event loop turns. */
+const QUESTIONS_AT_ONCE = 200;
+
+async function deniedAccess(
+  ctx: ModelContext,
+  model: Model,
+  questions: readonly AccessQuestion[],
+): Promise<AccessQuestion[]> {
+  const ids = [...new Set(questions.map((question) => question.identityId))];
+  const { rows } = await sql<{ id: string; attrs: string[]; is_admin: boolean; is_disabled: boolean }>`
+    SELECT id, attrs, is_admin,
+      disabled_at IS NOT NULL AND (disabled_until IS NULL OR disabled_until > ${ctx.now()}) AS is_disabled
+    FROM identity WHERE id = ANY (${ids}::text[])`.execute(ctx.store.db);
+  const identities = new Map(rows.map((row) => [row.id, row]));
+  const denied: AccessQuestion[] = [];
+  for (let at = 0; at < questions.length; at += QUESTIONS_AT_ONCE) {
+    const index = await model.policy.current();
+    for (const question of questions.slice(at, at + QUESTIONS_AT_ONCE)) {
+      const identity = identities.get(question.identityId);
+      const isAllowed =
+        identity !== undefined &&
+        !identity.is_disabled &&
+        (identity.is_admin ||
+          index.accessTo(identity, question.serviceId)?.permissions.includes(question.type) === true);
+      if (!isAllowed) denied.push(question);
+    }
+    await setImmediate();
+  }
+  return denied;
 }
 
 interface Claimed {

@@ -8,6 +8,7 @@ import {
   type TunnelClientInfo,
   type TunnelService,
 } from "../../fabric/ports.ts";
+import type { ServicePolicy } from "../../policy/policy-index.ts";
 import type { ModelContext } from "../context.ts";
 import { type IdentityRow, isDisabled } from "../identity/identities.ts";
 import type { Model } from "../model.ts";
@@ -17,7 +18,10 @@ import { grantedServices, mayUseRouter, permissionsOn } from "../policy/access.t
 import type { ApiSessionRow } from "../session/api-sessions.ts";
 import { circuitService } from "./fabric-terminators.ts";
 
-type TunnelPart = Pick<FabricModel, "openTunnelApiSession" | "tunnelServices" | "openTunnelSession">;
+type TunnelPart = Pick<
+  FabricModel,
+  "openTunnelApiSession" | "tunnelServices" | "openTunnelSession" | "authorizeTunnel"
+>;
 
 /** A router asks again this long before its session would end. */
 const REFRESH_AHEAD_MS = 10_000;
@@ -126,6 +130,26 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
       return { lastUpdate: stamp, services };
     },
 
+    async authorizeTunnel(claim) {
+      const found = await enabledTunneler(claim.routerId);
+      if (isDenial(found)) return found;
+      const { identity, router } = found;
+      const service =
+        "id" in claim.service
+          ? await model.services.find(db, claim.service.id)
+          : await model.services.findByIdOrName(db, claim.service.name);
+      if (service === undefined) return { denied: DenialCode.InvalidService };
+      const index = await model.policy.current();
+      const policies = index.policiesOf(identity).filter((policy) => policy.type === claim.type);
+      // Nobody reports the posture of a router, so a policy that asks for one does not grant it anything.
+      const grants = policies.some((policy) => asksNoPosture(policy) && index.selects(policy.id, service.id));
+      if (!grants) return { denied: DenialCode.AccessDenied };
+      if (!index.routersFor(identity, service.id).includes(router.id)) {
+        return { denied: DenialCode.InvalidEdgeRouterForSession };
+      }
+      return { identityId: identity.id, service: circuitService(service) };
+    },
+
     async openTunnelSession(request) {
       const found = await enabledTunneler(request.routerId);
       if (isDenial(found)) return found;
@@ -158,6 +182,10 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
       }
     },
   };
+}
+
+function asksNoPosture({ postureChecks: { all, attrs, ids } }: ServicePolicy): boolean {
+  return !all && attrs.length === 0 && ids.length === 0;
 }
 
 function infoOf({ envInfo, sdkInfo }: TunnelClientInfo) {

@@ -1,0 +1,164 @@
+import type { Logger } from "@sallyport/wire";
+import { EdgeRefusal } from "../edge-error.ts";
+import { type AccessQuestion, DenialCode, type FabricModel } from "../ports.ts";
+import type { Circuit } from "./circuit.ts";
+import type { CircuitRegistry } from "./circuit-registry.ts";
+
+/** How often what could not be checked is tried again. */
+const RETRY_MS = 5_000;
+
+export interface CircuitAccessParts {
+  readonly model: Pick<FabricModel, "deniedAccess" | "goneSessions">;
+  readonly circuits: CircuitRegistry;
+  readonly log: Logger;
+}
+
+interface PendingDial {
+  isRevoked: boolean;
+}
+
+/**
+ * Ends circuits with the right to them: of a session that is gone, of a tunneling router's identity that may not dial any more, and of a host that may not host
+ * any more; and sees to it that none comes about whose right went while it was made. Source: docs/protocol/fabric.md, "Access".
+ */
+export class CircuitAccess {
+  readonly #parts: CircuitAccessParts;
+  /** Dials under way, by session token. */
+  readonly #pending = new Map<string, Set<PendingDial>>();
+  /** Grows with every change that may take access away. */
+  #epoch = 0;
+  #isChecking = false;
+  #isCheckDue = false;
+  #areSessionsDue = false;
+  #isClosed = false;
+
+  constructor(parts: CircuitAccessParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Makes a circuit under a session. When the session ends meanwhile, the circuit ends, too.
+   * @throws EdgeRefusal in that case, and whatever `make` throws
+   */
+  async whileSessionLasts(token: string, make: () => Promise<Circuit>): Promise<Circuit> {
+    const dial: PendingDial = { isRevoked: false };
+    const dials = this.#pending.get(token) ?? new Set();
+    this.#pending.set(token, dials.add(dial));
+    const epoch = this.#epoch;
+    try {
+      const circuit = await make();
+      // The check for what changed meanwhile may have come before this circuit: its host is looked at once more.
+      if (this.#epoch !== epoch) this.#due();
+      if (!dial.isRevoked) return circuit;
+      this.#parts.circuits.end(circuit.id, true, "its session ended while it was made");
+      throw new EdgeRefusal(DenialCode.InvalidSession, undefined, circuit.id);
+    } finally {
+      dials.delete(dial);
+      if (dials.size === 0) this.#pending.delete(token);
+    }
+  }
+
+  /**
+   * Makes a circuit that an identity may have without a session. When access changes meanwhile, it is asked for again.
+   * @throws EdgeRefusal when it is denied then, and whatever `make` throws
+   */
+  async whileAllowed(make: () => Promise<Circuit>): Promise<Circuit> {
+    const epoch = this.#epoch;
+    const circuit = await make();
+    if (this.#epoch === epoch) return circuit;
+    const { clientId: identityId, serviceId } = circuit;
+    const denied = await this.#parts.model.deniedAccess([{ identityId, serviceId, type: "Dial" }]);
+    if (denied.length === 0) return circuit;
+    this.#parts.circuits.end(circuit.id, true, "the right to it ended while it was made");
+    throw new EdgeRefusal(DenialCode.AccessDenied, undefined, circuit.id);
+  }
+
+  sessionRemoved(id: string, token: string, session?: AccessQuestion): void {
+    const { circuits } = this.#parts;
+    for (const dial of this.#pending.get(token) ?? []) dial.isRevoked = true;
+    for (const circuitId of circuits.ofSession(id)) circuits.end(circuitId, true, "its session ended");
+    // A host may have other sessions: whether it may still host is asked.
+    if (session?.type === "Bind") this.changed();
+  }
+
+  /** Somebody may have lost access: circuits without sessions, and their hosts, are looked at. */
+  changed(): void {
+    this.#epoch += 1;
+    this.#due();
+  }
+
+  /** Everything may have changed. */
+  changesLost(): void {
+    for (const dials of this.#pending.values()) for (const dial of dials) dial.isRevoked = true;
+    this.#areSessionsDue = true;
+    this.changed();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  #due(): void {
+    this.#isCheckDue = true;
+    void this.#check();
+  }
+
+  /** One check at a time; what changes while it runs is covered by one more. */
+  async #check(): Promise<void> {
+    if (this.#isChecking) return;
+    this.#isChecking = true;
+    try {
+      while ((this.#isCheckDue || this.#areSessionsDue) && !this.#isClosed) {
+        const areSessionsDue = this.#areSessionsDue;
+        this.#isCheckDue = false;
+        this.#areSessionsDue = false;
+        try {
+          if (areSessionsDue) await this.#checkSessions();
+          await this.#checkIdentities();
+        } catch (err) {
+          this.#parts.log.error({ err }, "which circuits have lost their access could not be checked; trying again");
+          this.#isCheckDue = true;
+          this.#areSessionsDue ||= areSessionsDue;
+          await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        }
+      }
+    } finally {
+      this.#isChecking = false;
+    }
+  }
+
+  async #checkSessions(): Promise<void> {
+    const { model, circuits } = this.#parts;
+    const ids = circuits.sessionIds();
+    if (ids.length === 0) return;
+    for (const id of await model.goneSessions(ids)) {
+      for (const circuitId of circuits.ofSession(id)) circuits.end(circuitId, true, "its session ended");
+    }
+  }
+
+  async #checkIdentities(): Promise<void> {
+    const { model, circuits } = this.#parts;
+    const questions = new Map<string, AccessQuestion & { readonly circuitIds: string[] }>();
+    const ask = (type: "Dial" | "Bind", identityId: string, circuit: Circuit) => {
+      const { serviceId } = circuit;
+      const key = keyOf({ type, identityId, serviceId });
+      const question = questions.get(key) ?? { type, identityId, serviceId, circuitIds: [] };
+      question.circuitIds.push(circuit.id);
+      questions.set(key, question);
+    };
+    for (const circuit of circuits.all()) {
+      if (circuit.grant.kind === "identity") ask("Dial", circuit.clientId, circuit);
+      if (circuit.hostId !== "") ask("Bind", circuit.hostId, circuit);
+    }
+    if (questions.size === 0) return;
+    const asked = [...questions.values()].map(({ identityId, serviceId, type }) => ({ identityId, serviceId, type }));
+    for (const denied of await model.deniedAccess(asked)) {
+      const reason = denied.type === "Dial" ? "its identity may not dial any more" : "its host may not host any more";
+      for (const id of questions.get(keyOf(denied))?.circuitIds ?? []) circuits.end(id, true, reason);
+    }
+  }
+}
+
+function keyOf({ type, identityId, serviceId }: AccessQuestion): string {
+  return `${type} ${identityId} ${serviceId}`;
+}

@@ -1,0 +1,243 @@
+import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, Headers, type Logger } from "@sallyport/wire";
+import { onMessage } from "../routers/inbound.ts";
+import type { RouterConnection } from "../routers/router-connection.ts";
+import { WorkLane } from "../routers/work-lane.ts";
+import type { DataModelSource } from "./data-model-source.ts";
+
+/** What a router may ask for, in seconds. */
+const SHORTEST_S = 10;
+const LONGEST_S = 360;
+/** Whole states on their way at once: each is a copy of its own in its channel's output. */
+const STATES_AT_ONCE = 2;
+const STATES_WAITING = 10_000;
+const WRITE_TIMEOUT_MS = 30_000;
+const INDEX_PERIOD_MS = 30_000;
+const VALIDATION_TIMEOUT_MS = 60_000;
+
+/** How a router's model differs from ours. */
+export interface DataModelDifference {
+  readonly entityType: string;
+  readonly entityId: string;
+  readonly diffType: string;
+  readonly detail: string;
+}
+
+export interface DataModelValidation {
+  /** Entities by type: of the controller's model, and of the router's. */
+  readonly expectedCounts: Readonly<Record<string, number>>;
+  readonly actualCounts: Readonly<Record<string, number>>;
+  readonly differences: readonly DataModelDifference[];
+}
+
+interface Subscription {
+  /** What the router has; undefined: nothing that changes could be added to. */
+  position: bigint | undefined;
+  /** Under which its next whole state goes out, when its index is ahead of ours. */
+  timeline: string | undefined;
+  expiresAt: number;
+  announced: bigint;
+  announcedAt: number;
+  isSending: boolean;
+}
+
+export interface DataModelFeedParts {
+  readonly source: DataModelSource;
+  readonly log: Logger;
+}
+
+/**
+ * Gives routers that subscribe the model of the network: what they lack, and then every change. Each router is sent to as fast as it reads; one that is too
+ * slow for the kept changes gets the whole state again. Source: docs/protocol/data-model.md.
+ */
+export class DataModelFeed {
+  readonly #parts: DataModelFeedParts;
+  readonly #subscriptions = new Map<RouterConnection, Subscription>();
+  readonly #states: WorkLane;
+  readonly #stop: () => void;
+
+  constructor(parts: DataModelFeedParts) {
+    this.#parts = parts;
+    this.#states = new WorkLane(STATES_AT_ONCE, STATES_WAITING, (err) =>
+      parts.log.error({ err }, "a router's data model could not be sent"),
+    );
+    this.#stop = parts.source.onChange(() => {
+      for (const router of this.#subscriptions.keys()) this.#send(router);
+    });
+  }
+
+  attach(router: RouterConnection): void {
+    if (router.record.kind !== "edge") return;
+    onMessage(router, EdgeCtrlType.SubscribeToDataModel, edgeCtrlPb.SubscribeToDataModelRequestSchema, (body) =>
+      this.#subscribe(router, body),
+    );
+    router.channel.onClose(() => this.#end(router));
+  }
+
+  /** Ends what was not renewed and tells routers the index; to be called every few seconds. */
+  tick(now: number): void {
+    for (const [router, subscription] of this.#subscriptions) {
+      if (now >= subscription.expiresAt) {
+        this.#parts.log.warn({ routerId: router.id }, "the router has not renewed its subscription to the data model");
+        this.#end(router);
+        continue;
+      }
+      this.#send(router);
+      const { index } = this.#parts.source;
+      if (index <= subscription.announced || now - subscription.announcedAt < INDEX_PERIOD_MS) continue;
+      subscription.announced = index;
+      subscription.announcedAt = now;
+      const headers = new Headers().setU64(EdgeCtrlHeader.DataModelIndex, index);
+      router.send({ contentType: EdgeCtrlType.CurrentIndex, headers });
+    }
+  }
+
+  /**
+   * Has a router compare its model with ours. `fix`: it takes over what differs.
+   * @throws RequestTimeoutError, ChannelClosedError, and what the store throws
+   */
+  async validate(
+    router: RouterConnection,
+    fix: boolean,
+    timeoutMs = VALIDATION_TIMEOUT_MS,
+  ): Promise<DataModelValidation> {
+    const { source } = this.#parts;
+    source.acquire();
+    try {
+      await source.ready();
+      const body = await source.validationRequest(fix);
+      const answer = await router.channel.request(
+        { contentType: EdgeCtrlType.ValidateDataStateRequest, body },
+        { timeoutMs },
+      );
+      const { origEntityCounts, copyEntityCounts, diffs } = decodeControl(
+        edgeCtrlPb.RouterDataModelValidateResponseSchema,
+        answer.body,
+      );
+      return {
+        expectedCounts: origEntityCounts,
+        actualCounts: copyEntityCounts,
+        differences: diffs.map(({ entityType, entityId, diffType, detail }) => ({
+          entityType,
+          entityId,
+          diffType,
+          detail,
+        })),
+      };
+    } finally {
+      source.release();
+    }
+  }
+
+  close(): void {
+    this.#stop();
+    this.#states.close();
+    for (const router of [...this.#subscriptions.keys()]) this.#end(router);
+  }
+
+  #subscribe(router: RouterConnection, body: edgeCtrlPb.SubscribeToDataModelRequest): void {
+    const seconds = Math.min(LONGEST_S, Math.max(SHORTEST_S, body.subscriptionDurationSeconds));
+    const expiresAt = Date.now() + seconds * 1000;
+    const known = this.#subscriptions.get(router);
+    if (known !== undefined && body.renew) {
+      known.expiresAt = expiresAt;
+      return;
+    }
+    const subscription: Subscription = {
+      ...{ position: undefined, timeline: undefined, expiresAt },
+      ...{ announced: 0n, announcedAt: Date.now(), isSending: false },
+    };
+    this.#subscriptions.set(router, subscription);
+    const { source } = this.#parts;
+    if (known === undefined) source.acquire();
+    source
+      .ready()
+      .then(() => {
+        if (this.#subscriptions.get(router) !== subscription) return;
+        this.#place(router, subscription, body);
+        this.#send(router);
+      })
+      .catch((err: unknown) => {
+        // It goes on being subscribed: the next tick tries again, with the whole state.
+        this.#parts.log.error({ routerId: router.id, err }, "the data model for a router could not be loaded");
+      });
+  }
+
+  /** Where the router stands: what it says counts only on our timeline. */
+  #place(router: RouterConnection, subscription: Subscription, body: edgeCtrlPb.SubscribeToDataModelRequest): void {
+    const { source, log } = this.#parts;
+    if (body.currentIndex === 0n || body.timelineId !== source.timeline) return;
+    if (body.currentIndex <= source.index) {
+      subscription.position = body.currentIndex;
+      return;
+    }
+    // An older database was put in place, or the router is mistaken: it would ignore every index up to its own.
+    subscription.timeline = `${source.timeline}/${router.id}`;
+    log.warn(
+      { routerId: router.id, routerIndex: body.currentIndex.toString(), index: source.index.toString() },
+      "the router's data model is ahead of ours; it is sent a new one",
+    );
+  }
+
+  #end(router: RouterConnection): void {
+    if (this.#subscriptions.delete(router)) this.#parts.source.release();
+  }
+
+  #send(router: RouterConnection): void {
+    const subscription = this.#subscriptions.get(router);
+    if (subscription === undefined || subscription.isSending) return;
+    subscription.isSending = true;
+    this.#catchUp(router, subscription)
+      .catch((err: unknown) =>
+        this.#parts.log.error(
+          { routerId: router.id, err },
+          "changes of the data model could not be sent; trying again",
+        ),
+      )
+      .finally(() => {
+        subscription.isSending = false;
+      });
+  }
+
+  async #catchUp(router: RouterConnection, subscription: Subscription): Promise<void> {
+    const { source } = this.#parts;
+    await source.ready();
+    const isCurrent = () => this.#subscriptions.get(router) === subscription && !router.channel.isClosed;
+    while (isCurrent()) {
+      const changes = subscription.position === undefined ? undefined : source.changesAfter(subscription.position);
+      if (changes === undefined) {
+        if (!(await this.#sendState(router, subscription, isCurrent))) return;
+        continue;
+      }
+      if (changes.length === 0) return;
+      for (const { index, body } of changes) {
+        if (!isCurrent() || !router.send({ contentType: EdgeCtrlType.DataStateChangeSet, body })) return;
+        subscription.position = index;
+        if (router.channel.isFull) await router.written(WRITE_TIMEOUT_MS);
+      }
+    }
+  }
+
+  /** Sends the whole state when it is this router's turn; false when it was not sent. */
+  async #sendState(router: RouterConnection, subscription: Subscription, isCurrent: () => boolean): Promise<boolean> {
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    const isTaken = this.#states.offer(async () => {
+      try {
+        if (!isCurrent()) return resolve(false);
+        const { index, body } = await this.#parts.source.state(subscription.timeline);
+        if (!isCurrent() || !router.send({ contentType: EdgeCtrlType.DataState, body })) return resolve(false);
+        subscription.position = index;
+        subscription.announced = index;
+        this.#parts.log.info(
+          { routerId: router.id, index: index.toString(), bytes: body.length },
+          "the whole data model was sent to a router",
+        );
+        await router.written(WRITE_TIMEOUT_MS);
+        resolve(true);
+      } catch (error) {
+        reject(error);
+      }
+    });
+    if (!isTaken) resolve(false);
+    return promise;
+  }
+}

@@ -1,0 +1,27 @@
+/** A change of the network as it goes to routers. */
+export interface DataModelChange {
+  /** The router's index after it. */
+  readonly index: bigint;
+  /** Body of the ChangeSet, the same for every router. */
+  readonly body: Buffer;
+}
+
+/** Everything routers are told about the network: identities, services, configs, policies and what they select, posture checks, certificates. */
+export interface DataModelSource {
+  /** Somebody needs the model. What it takes in memory is given back some time after the last {@link release}. */
+  acquire(): void;
+  release(): void;
+  /** Resolves when the model is loaded and follows the network. Only while it is acquired. */
+  ready(): Promise<void>;
+  /** Where the newest change leads to. Only when it is ready, as all that follows. */
+  readonly index: bigint;
+  readonly timeline: string;
+  /** The changes after an index, oldest first; undefined when they are not all kept: then the whole state is needed. */
+  changesAfter(index: bigint): readonly DataModelChange[] | undefined;
+  /** The whole model, body of a DataState; the same buffer for everybody who asks before it changes. `timeline`: another one than the model's. */
+  state(timeline?: string): Promise<DataModelChange>;
+  /** Body of a request to compare a router's model with this one. `fix`: the router takes over what differs. */
+  validationRequest(fix: boolean): Promise<Buffer>;
+  /** Calls `listener` whenever `index` has grown; returns how to stop. */
+  onChange(listener: () => void): () => void;
+}

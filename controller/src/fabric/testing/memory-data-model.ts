@@ -1,0 +1,52 @@
+import type { DataModelChange, DataModelSource } from "../data-model/data-model-source.ts";
+
+/** A data model that a test fills with whole messages. */
+export class MemoryDataModel implements DataModelSource {
+  index = 1n;
+  timeline = "timeline";
+  body = Buffer.from("state");
+  users = 0;
+  /** Changes after this index are kept. */
+  keptFrom = 1n;
+  readonly changes: DataModelChange[] = [];
+  /** Resolves before the model is ready. */
+  loading: Promise<void> = Promise.resolve();
+  readonly #listeners = new Set<() => void>();
+
+  acquire(): void {
+    this.users += 1;
+  }
+
+  release(): void {
+    this.users -= 1;
+  }
+
+  async ready(): Promise<void> {
+    await this.loading;
+  }
+
+  /** Adds a change and tells everybody. */
+  change(text: string): void {
+    this.index += 1n;
+    this.changes.push({ index: this.index, body: Buffer.from(text) });
+    for (const listener of this.#listeners) listener();
+  }
+
+  changesAfter(index: bigint): readonly DataModelChange[] | undefined {
+    if (index < this.keptFrom || index > this.index) return undefined;
+    return this.changes.filter((change) => change.index > index);
+  }
+
+  async state(timeline = this.timeline): Promise<DataModelChange> {
+    return { index: this.index, body: Buffer.concat([this.body, Buffer.from(` ${timeline}`)]) };
+  }
+
+  async validationRequest(fix: boolean): Promise<Buffer> {
+    return Buffer.from(`validate ${fix}`);
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}

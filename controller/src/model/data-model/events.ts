@@ -1,0 +1,137 @@
+import type { X509Certificate } from "node:crypto";
+import { createHash } from "node:crypto";
+import { edgeCtrlPb, encodeControl } from "@sallyport/wire";
+import { precedenceValue } from "../../fabric/terminators/precedence.ts";
+import type { DialBind, Precedence, Tags } from "../../store/schema.ts";
+import { postureSubtype } from "./posture-event.ts";
+
+/**
+ * What the network consists of, as routers are told: an encoded event for each entity. An event is kept as a string of its bytes (latin1), without action and
+ * so a creation: 100,000 of them as buffers would take ten times their content. Source: docs/protocol/data-model.md, "Events".
+ */
+export type EncodedEvent = string;
+
+const { DataState_EventSchema, DataState_PolicyType, DataState_PublicKey_Usage, DataState_RelatedEntityType } =
+  edgeCtrlPb;
+
+type EventModel = NonNullable<Parameters<typeof encodeControl<typeof DataState_EventSchema>>[1]["model"]>;
+
+function encoded(model: EventModel, isSynthetic = false): EncodedEvent {
+  return encodeControl(DataState_EventSchema, { model, isSynthetic }).toString("latin1");
+}
+
+/** The event with another action: its field stands in front, where readers take the last one of a field. */
+export const asUpdate = (event: EncodedEvent): EncodedEvent => `\x08\x01${event}`;
+export const asDelete = (event: EncodedEvent): EncodedEvent => `\x08\x02${event}`;
+
+export interface IdentityFacts {
+  readonly id: string;
+  readonly name: string;
+  readonly defaultHostingPrecedence: Precedence;
+  readonly defaultHostingCost: number;
+  readonly serviceHostingPrecedences: Readonly<Record<string, Precedence>>;
+  readonly serviceHostingCosts: Readonly<Record<string, number>>;
+  readonly appData: Tags;
+  /** Service, config type, config. */
+  readonly serviceConfigs: readonly (readonly [string, string, string])[];
+  readonly isDisabled: boolean;
+}
+
+export function identityEvent(identity: IdentityFacts): EncodedEvent {
+  const configs: Record<string, { configs: Record<string, string> }> = {};
+  for (const [serviceId, typeId, configId] of identity.serviceConfigs) {
+    configs[serviceId] ??= { configs: {} };
+    configs[serviceId].configs[typeId] = configId;
+  }
+  const precedences = Object.entries(identity.serviceHostingPrecedences);
+  const value = {
+    id: identity.id,
+    name: identity.name,
+    defaultHostingPrecedence: precedenceValue(identity.defaultHostingPrecedence),
+    defaultHostingCost: identity.defaultHostingCost,
+    serviceHostingPrecedences: Object.fromEntries(precedences.map(([id, p]) => [id, precedenceValue(p)])),
+    serviceHostingCosts: { ...identity.serviceHostingCosts },
+    appDataJson: Buffer.from(JSON.stringify(identity.appData)),
+    serviceConfigs: configs,
+    disabled: identity.isDisabled,
+  };
+  return encoded({ case: "identity", value });
+}
+
+export function serviceEvent(service: {
+  readonly id: string;
+  readonly name: string;
+  readonly encryptionRequired: boolean;
+  readonly configs: readonly string[];
+}): EncodedEvent {
+  return encoded({ case: "service", value: { ...service, configs: [...service.configs] } });
+}
+
+export function configTypeEvent(type: { readonly id: string; readonly name: string }): EncodedEvent {
+  return encoded({ case: "configType", value: { id: type.id, name: type.name } });
+}
+
+export function configEvent(config: {
+  readonly id: string;
+  readonly name: string;
+  readonly typeId: string;
+  readonly data: unknown;
+}): EncodedEvent {
+  const { id, name, typeId, data } = config;
+  return encoded({ case: "config", value: { id, name, typeId, dataJson: JSON.stringify(data) } });
+}
+
+export function postureCheckEvent(check: {
+  readonly id: string;
+  readonly name: string;
+  readonly typeId: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}): EncodedEvent {
+  const { id, name, typeId, data } = check;
+  return encoded({ case: "postureCheck", value: { id, name, typeId, subtype: postureSubtype(typeId, data) } });
+}
+
+export function policyEvent(policy: {
+  readonly id: string;
+  readonly name: string;
+  readonly type: DialBind;
+}): EncodedEvent {
+  const policyType = policy.type === "Dial" ? DataState_PolicyType.DialPolicy : DataState_PolicyType.BindPolicy;
+  return encoded({ case: "servicePolicy", value: { id: policy.id, name: policy.name, policyType } });
+}
+
+/** A certificate that routers check with: of a CA whose clients are let in, or of the controller, which signs tokens as well. */
+export function publicKeyEvent(
+  certificate: Pick<X509Certificate, "raw">,
+  signsTokens: boolean,
+): { readonly kid: string; readonly event: EncodedEvent } {
+  const { ClientX509CertValidation, JwtValidation } = DataState_PublicKey_Usage;
+  const kid = createHash("sha1").update(certificate.raw).digest("hex");
+  const usages = signsTokens ? [JwtValidation, ClientX509CertValidation] : [ClientX509CertValidation];
+  return { kid, event: encoded({ case: "publicKey", value: { data: certificate.raw, kid, usages } }, true) };
+}
+
+const RELATED = {
+  service: DataState_RelatedEntityType.RelatedService,
+  identity: DataState_RelatedEntityType.RelatedIdentity,
+  postureCheck: DataState_RelatedEntityType.RelatedPostureCheck,
+} as const;
+export type RelatedKind = keyof typeof RELATED;
+
+/** Ids in one event: encoding more of them at once would hold everything else up. */
+const IDS_PER_EVENT = 1_000;
+
+/** The policy selects these entities, or does not any more. */
+export function* policyChangeEvents(change: {
+  readonly policyId: string;
+  readonly kind: RelatedKind;
+  readonly ids: readonly string[];
+  readonly isMember: boolean;
+}): Generator<EncodedEvent> {
+  const { policyId, kind, ids, isMember } = change;
+  for (let at = 0; at < ids.length; at += IDS_PER_EVENT) {
+    const relatedEntityIds = ids.slice(at, at + IDS_PER_EVENT);
+    const value = { policyId, relatedEntityIds, relatedEntityType: RELATED[kind], add: isMember };
+    yield encoded({ case: "servicePolicyChange", value });
+  }
+}

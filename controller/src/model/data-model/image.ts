@@ -1,0 +1,296 @@
+import type { X509Certificate } from "node:crypto";
+import type { Logger } from "@sallyport/wire";
+import { sql } from "kysely";
+import type { ChangeRow } from "../../store/change-log.ts";
+import type { ChangeKind } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { Policies, type PolicyRecord, SERVICE_POLICY, selectorOf } from "../policy/policies.ts";
+import { Breath } from "./breath.ts";
+import {
+  asDelete,
+  asUpdate,
+  type EncodedEvent,
+  policyChangeEvents,
+  policyEvent,
+  publicKeyEvent,
+  type RelatedKind,
+} from "./events.ts";
+import { Membership, type MembershipChange } from "./membership.ts";
+import { type EntityKind, foreignAuthorities, type ImageEntity, readEntities } from "./rows.ts";
+
+/** In the order in which routers get to know them: what is named comes before what names it. */
+const ENTITY_KINDS = ["config_type", "config", "identity", "service", "posture_check"] as const;
+const RELATED_KINDS = ["service", "postureCheck", "identity"] as const;
+const SIDES = { service: "service", postureCheck: "posture_check", identity: "identity" } as const;
+const PAGE = 2_000;
+
+/** The certificates that routers are given, besides those of foreign CAs. */
+export interface NetworkCertificates {
+  /** Signs tokens. */
+  readonly server: X509Certificate;
+  readonly authorities: readonly X509Certificate[];
+}
+
+/** Kinds of change-log rows that can change the image. */
+export const IMAGE_KINDS: readonly ChangeKind[] = [...ENTITY_KINDS, "service_policy", "identity_service_config", "ca"];
+
+/**
+ * The whole network as routers are told of it, spelled out and encoded. {@link apply} brings it up to date and answers the events that say what changed. Calls
+ * must not overlap.
+ */
+export class DataModelImage {
+  readonly #ctx: ModelContext;
+  readonly #certificates: () => NetworkCertificates;
+  readonly #log: Logger;
+  readonly #entities: Record<EntityKind, Map<string, EncodedEvent>> = {
+    config_type: new Map(),
+    config: new Map(),
+    identity: new Map(),
+    service: new Map(),
+    posture_check: new Map(),
+  };
+  readonly #policies = new Map<string, EncodedEvent>();
+  readonly #members: Record<RelatedKind, Membership> = {
+    service: new Membership(),
+    postureCheck: new Membership(),
+    identity: new Membership(),
+  };
+  /** Service to the identities that have configs of their own for it, and the other way round. */
+  readonly #overriding = new Map<string, Set<string>>();
+  readonly #overrides = new Map<string, readonly string[]>();
+  readonly #disabledUntil = new Map<string, Date>();
+  #keys = new Map<string, EncodedEvent>();
+
+  constructor(ctx: ModelContext, certificates: () => NetworkCertificates) {
+    this.#ctx = ctx;
+    this.#certificates = certificates;
+    this.#log = ctx.log;
+  }
+
+  /** Fills an empty image from one snapshot. */
+  async load(db: Db): Promise<void> {
+    const breath = new Breath();
+    for (const kind of ENTITY_KINDS) {
+      for (let after = ""; ; ) {
+        const page = await readEntities(db, kind, { after, limit: PAGE }, this.#ctx.now());
+        for (const entity of page) this.#put(kind, entity);
+        const last = page.at(-1);
+        if (last === undefined || page.length < PAGE) break;
+        after = last.id;
+        await breath.take();
+      }
+    }
+    const { rows } = await sql<{ id: string }>`SELECT id FROM service_policy ORDER BY id`.execute(db);
+    for (let at = 0; at < rows.length; at += PAGE) {
+      const ids = rows.slice(at, at + PAGE).map((row) => row.id);
+      for (const policy of await this.#readPolicies(db, ids)) await this.#putPolicy(policy, breath);
+    }
+    this.#keys = await this.#readKeys(db);
+  }
+
+  /** Reads what the rows name again and answers what is different now, in an order that routers can follow. */
+  async apply(rows: readonly Pick<ChangeRow, "kind" | "key">[]): Promise<EncodedEvent[]> {
+    const { db } = this.#ctx.store;
+    const breath = new Breath();
+    const news: EncodedEvent[] = [];
+    const ends: EncodedEvent[] = [];
+    const members = new MembershipChanges();
+    const keys = keysByKind(rows);
+    for (const id of keys.service) for (const each of this.#overriding.get(id) ?? []) keys.identity.add(each);
+
+    for (const kind of ENTITY_KINDS) {
+      const ids = [...keys[kind]];
+      const gone = new Set(ids);
+      for (let at = 0; at < ids.length; at += PAGE) {
+        const wanted = { ids: ids.slice(at, at + PAGE) };
+        for (const entity of await readEntities(db, kind, wanted, this.#ctx.now())) {
+          if (breath.isDue) await breath.take();
+          gone.delete(entity.id);
+          const known = this.#entities[kind].get(entity.id);
+          members.add(kind, this.#put(kind, entity));
+          if (known === undefined) news.push(entity.event);
+          else if (known !== entity.event) news.push(asUpdate(entity.event));
+        }
+      }
+      const ended: EncodedEvent[] = [];
+      for (const id of gone) {
+        const known = this.#entities[kind].get(id);
+        if (known === undefined) continue;
+        members.add(kind, this.#remove(kind, id));
+        ended.push(asDelete(known));
+      }
+      ends.unshift(...ended);
+    }
+
+    const policyIds = [...keys.service_policy];
+    const gone = new Set(policyIds);
+    for (const policy of await this.#readPolicies(db, policyIds)) {
+      gone.delete(policy.id);
+      const known = this.#policies.get(policy.id);
+      for (const [kind, changes] of await this.#putPolicy(policy, breath)) members.add(SIDES[kind], changes);
+      const now = this.#policies.get(policy.id) ?? "";
+      if (known === undefined) news.push(now);
+      else if (known !== now) news.push(asUpdate(now));
+    }
+    for (const id of gone) {
+      const known = this.#policies.get(id);
+      if (known === undefined) continue;
+      this.#policies.delete(id);
+      for (const kind of RELATED_KINDS) members.add(SIDES[kind], this.#members[kind].removePolicy(id));
+      ends.unshift(asDelete(known));
+    }
+    const keyEvents = keys.ca.size > 0 ? await this.refreshKeys() : [];
+    return [...news, ...(await members.events(breath)), ...ends, ...keyEvents];
+  }
+
+  /** What changed about the certificates that routers check with. */
+  async refreshKeys(): Promise<EncodedEvent[]> {
+    const now = await this.#readKeys(this.#ctx.store.db);
+    const before = this.#keys;
+    this.#keys = now;
+    const added = [...now].flatMap(([kid, event]) => {
+      const known = before.get(kid);
+      if (known === event) return [];
+      return [known === undefined ? event : asUpdate(event)];
+    });
+    const removed = [...before].flatMap(([kid, event]) => (now.has(kid) ? [] : [asDelete(event)]));
+    return [...added, ...removed];
+  }
+
+  /** Identities that were disabled for a time which is over. */
+  enabledAgain(now: Date): string[] {
+    return [...this.#disabledUntil].flatMap(([id, until]) => (until <= now ? [id] : []));
+  }
+
+  /** Everything, in an order that routers can follow. */
+  async *events(): AsyncGenerator<EncodedEvent> {
+    for (const kind of ENTITY_KINDS) yield* this.#entities[kind].values();
+    for (const [policyId, event] of this.#policies) {
+      yield event;
+      for (const kind of RELATED_KINDS) {
+        const ids = this.#members[kind].membersOf(policyId);
+        yield* policyChangeEvents({ policyId, kind, ids, isMember: true });
+      }
+    }
+    yield* this.#keys.values();
+  }
+
+  #put(kind: EntityKind, entity: ImageEntity): MembershipChange[] {
+    this.#entities[kind].set(entity.id, entity.event);
+    if (kind === "identity") {
+      this.#follow(entity);
+      return this.#members.identity.put(entity);
+    }
+    if (kind === "service") return this.#members.service.put(entity);
+    return kind === "posture_check" ? this.#members.postureCheck.put(entity) : [];
+  }
+
+  #remove(kind: EntityKind, id: string): MembershipChange[] {
+    this.#entities[kind].delete(id);
+    if (kind === "identity") {
+      this.#follow({ id, overrides: [], disabledUntil: undefined });
+      return this.#members.identity.remove(id);
+    }
+    if (kind === "service") {
+      this.#overriding.delete(id);
+      return this.#members.service.remove(id);
+    }
+    return kind === "posture_check" ? this.#members.postureCheck.remove(id) : [];
+  }
+
+  #follow(identity: Pick<ImageEntity, "id" | "overrides" | "disabledUntil">): void {
+    for (const serviceId of this.#overrides.get(identity.id) ?? [])
+      this.#overriding.get(serviceId)?.delete(identity.id);
+    if (identity.overrides.length === 0) this.#overrides.delete(identity.id);
+    else this.#overrides.set(identity.id, identity.overrides);
+    for (const serviceId of identity.overrides) {
+      const identities = this.#overriding.get(serviceId) ?? new Set();
+      this.#overriding.set(serviceId, identities.add(identity.id));
+    }
+    if (identity.disabledUntil === undefined) this.#disabledUntil.delete(identity.id);
+    else this.#disabledUntil.set(identity.id, identity.disabledUntil);
+  }
+
+  async #readPolicies(db: Db, ids: readonly string[]): Promise<PolicyRecord[]> {
+    return new Policies(this.#ctx, SERVICE_POLICY).byIds(db, ids);
+  }
+
+  async #putPolicy(policy: PolicyRecord, breath: Breath): Promise<[RelatedKind, MembershipChange[]][]> {
+    const { id, name, type = "Dial", semantic } = policy;
+    this.#policies.set(id, policyEvent({ id, name, type }));
+    const changes: [RelatedKind, MembershipChange[]][] = [];
+    for (const kind of RELATED_KINDS) {
+      const selecting = { policyId: id, selector: selectorOf(policy, SIDES[kind]), semantic };
+      changes.push([kind, await this.#members[kind].putPolicy(selecting, breath)]);
+    }
+    return changes;
+  }
+
+  async #readKeys(db: Db): Promise<Map<string, EncodedEvent>> {
+    const { server, authorities } = this.#certificates();
+    const keys = new Map<string, EncodedEvent>();
+    for (const certificate of [...authorities, ...(await foreignAuthorities(db))]) {
+      const { kid, event } = publicKeyEvent(certificate, false);
+      keys.set(kid, event);
+    }
+    const own = publicKeyEvent(server, true);
+    this.#log.debug({ keys: keys.size + 1 }, "certificates for routers read");
+    return keys.set(own.kid, own.event);
+  }
+}
+
+/** Who came to be selected and who left, of several changes one after the other: only the difference between first and last counts. */
+class MembershipChanges {
+  readonly #net = new Map<string, MembershipChange & { readonly kind: RelatedKind }>();
+
+  add(kind: EntityKind, changes: readonly MembershipChange[]): void {
+    const related = RELATED_KINDS.find((each) => SIDES[each] === kind);
+    if (related === undefined) return;
+    for (const change of changes) {
+      const key = `${related}/${change.policyId}/${change.entityId}`;
+      const known = this.#net.get(key);
+      // Each change is one of a state that was kept, so a second one undoes the first.
+      if (known !== undefined && known.isMember !== change.isMember) this.#net.delete(key);
+      else this.#net.set(key, { ...change, kind: related });
+    }
+  }
+
+  async events(breath: Breath): Promise<EncodedEvent[]> {
+    const grouped = new Map<string, { policyId: string; kind: RelatedKind; isMember: boolean; ids: string[] }>();
+    for (const { policyId, kind, isMember, entityId } of this.#net.values()) {
+      if (breath.isDue) await breath.take();
+      const key = `${kind}/${policyId}/${isMember}`;
+      const group = grouped.get(key) ?? { policyId, kind, isMember, ids: [] };
+      group.ids.push(entityId);
+      grouped.set(key, group);
+    }
+    const events: EncodedEvent[] = [];
+    for (const group of grouped.values()) {
+      for (const event of policyChangeEvents(group)) {
+        events.push(event);
+        await breath.take();
+      }
+    }
+    return events;
+  }
+}
+
+type ImageKind = EntityKind | "service_policy" | "ca";
+
+function keysByKind(rows: readonly Pick<ChangeRow, "kind" | "key">[]): Record<ImageKind, Set<string>> {
+  const keys: Record<ImageKind, Set<string>> = {
+    config_type: new Set(),
+    config: new Set(),
+    identity: new Set(),
+    service: new Set(),
+    posture_check: new Set(),
+    service_policy: new Set(),
+    ca: new Set(),
+  };
+  for (const { kind, key } of rows) {
+    // A change of an identity's configs names the identity.
+    const image = kind === "identity_service_config" ? "identity" : kind;
+    if (image in keys) keys[image as ImageKind].add(key);
+  }
+  return keys;
+}

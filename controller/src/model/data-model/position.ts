@@ -1,0 +1,50 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Db } from "../context.ts";
+import { IMAGE_KINDS } from "./image.ts";
+
+/** Name of the setting that holds it. */
+const SETTING = "router-data-model";
+/** Setting of the change log: the newest transaction whose rows were pruned. */
+const PRUNED = "change-log-pruned";
+
+/** How far routers may have been told. `index` counts transactions; `snapshot` is the database's up to which they are counted. */
+export interface Position {
+  readonly timeline: string;
+  readonly index: bigint;
+  readonly snapshot: string;
+}
+
+/**
+ * The position now, counted on from the stored one: one for each transaction of the change log since that concerns routers, and one for any number that were
+ * pruned unseen. So an index that was ever given out stands for ever for everything up to it. To be called in a transaction that shows one snapshot.
+ */
+export async function advancePosition(db: Db): Promise<Position> {
+  const { rows } = await sql<{
+    snapshot: string;
+    stored: { timeline: string; index: string; snapshot: string } | null;
+  }>`
+    SELECT pg_current_snapshot()::text AS snapshot, (SELECT value FROM setting WHERE name = ${SETTING}) AS stored`.execute(
+    db,
+  );
+  const [row] = rows;
+  if (row === undefined) throw new Error("the database did not tell its snapshot");
+  const { stored, snapshot } = row;
+  if (stored === null) return { timeline: randomUUID(), index: 1n, snapshot };
+  const since = stored.snapshot;
+  const counted = await sql<{ count: string; pruned: boolean }>`
+    SELECT (SELECT count(DISTINCT xid) FROM change_log WHERE kind = ANY (${IMAGE_KINDS}::text[])
+        AND xid >= pg_snapshot_xmin(${since}::pg_snapshot) AND NOT pg_visible_in_snapshot(xid, ${since}::pg_snapshot)) AS count,
+      coalesce((SELECT (value #>> '{}')::xid8 >= pg_snapshot_xmin(${since}::pg_snapshot)
+        FROM setting WHERE name = ${PRUNED}), false) AS pruned`.execute(db);
+  const { count = "0", pruned = true } = counted.rows[0] ?? {};
+  const index = BigInt(stored.index) + BigInt(count) + (pruned ? 1n : 0n);
+  return { timeline: stored.timeline, index, snapshot };
+}
+
+/** Must have succeeded before a router hears of the index. */
+export async function storePosition(db: Db, position: Position): Promise<void> {
+  const value = JSON.stringify({ ...position, index: position.index.toString() });
+  await sql`INSERT INTO setting (name, value) VALUES (${SETTING}, ${value}::jsonb)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value`.execute(db);
+}

@@ -1,0 +1,268 @@
+import type { DataModelChange, DataModelSource } from "../../fabric/data-model/data-model-source.ts";
+import type { ChangeRow } from "../../store/change-log.ts";
+import type { ModelContext } from "../context.ts";
+import { encodeChangeSet, encodeState, encodeValidation } from "./encoding.ts";
+import type { EncodedEvent } from "./events.ts";
+import { DataModelImage, IMAGE_KINDS, type NetworkCertificates } from "./image.ts";
+import { advancePosition, type Position, storePosition } from "./position.ts";
+
+const KINDS: ReadonlySet<string> = new Set(IMAGE_KINDS);
+/** Changes that are kept for routers that come back. */
+const MOST_CHANGES = 10_000;
+const MOST_CHANGE_BYTES = 32 * 1024 * 1024;
+/** Rows that wait to be worked on; with more, everything is read anew. */
+const MOST_ROWS = 50_000;
+/** How long the image outlives its last user: routers that reconnect find it. */
+const LINGER_MS = 10 * 60_000;
+const UPKEEP_MS = 5_000;
+/** How often the position is stored although nothing of it has changed: so far back the log is read after a crash. */
+const CHECKPOINT_MS = 5 * 60_000;
+
+/**
+ * The model of the network for routers. It follows the change log while any router asks for it, and costs nothing otherwise.
+ *
+ * The index counts transactions and is stored, with the snapshot that it stands for, before any router hears of it: whoever has an index has everything up to
+ * it, also after this process was killed. Source: docs/protocol/data-model.md, "Index".
+ */
+export class RouterDataModel implements DataModelSource {
+  readonly #ctx: ModelContext;
+  readonly #certificates: () => NetworkCertificates;
+  readonly #listeners = new Set<() => void>();
+  #users = 0;
+  #loaded: Promise<void> | undefined;
+  #image: DataModelImage | undefined;
+  #position: Position = { timeline: "", index: 0n, snapshot: "" };
+  #changes: DataModelChange[] = [];
+  #changeBytes = 0;
+  /** The changes after this index are kept. */
+  #changesFrom = 0n;
+  #state: { readonly index: bigint; readonly body: Promise<Buffer> } | undefined;
+  #rows: ChangeRow[] = [];
+  #snapshot = "";
+  /** One after the other: loading, applying, encoding. */
+  #work: Promise<unknown> = Promise.resolve();
+  #isDraining = false;
+  #checkpointAt = 0;
+  readonly #stops: (() => void)[] = [];
+  #linger: NodeJS.Timeout | undefined;
+
+  constructor(ctx: ModelContext, certificates: () => NetworkCertificates) {
+    this.#ctx = ctx;
+    this.#certificates = certificates;
+  }
+
+  get index(): bigint {
+    return this.#position.index;
+  }
+
+  get timeline(): string {
+    return this.#position.timeline;
+  }
+
+  acquire(): void {
+    this.#users += 1;
+    clearTimeout(this.#linger);
+  }
+
+  release(): void {
+    this.#users -= 1;
+    if (this.#users > 0) return;
+    clearTimeout(this.#linger);
+    this.#linger = setTimeout(() => void this.close(), LINGER_MS).unref();
+  }
+
+  changesAfter(index: bigint): readonly DataModelChange[] | undefined {
+    if (this.#image === undefined || index < this.#changesFrom || index > this.index) return undefined;
+    const known = this.#changes.findLastIndex((change) => change.index <= index);
+    return this.#changes.slice(known + 1);
+  }
+
+  async state(timeline?: string): Promise<DataModelChange> {
+    return this.#exclusively(async () => {
+      const image = this.#image;
+      if (image === undefined) throw new Error("the router data model was asked for its state and is not loaded");
+      const { index } = this;
+      if (timeline !== undefined) return { index, body: await encodeState(image.events(), index, timeline) };
+      if (this.#state?.index !== index) {
+        this.#state = { index, body: encodeState(image.events(), index, this.timeline) };
+      }
+      return { index, body: await this.#state.body };
+    });
+  }
+
+  async validationRequest(fix: boolean): Promise<Buffer> {
+    return encodeValidation((await this.state()).body, fix);
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Forgets the image and stops following. It is loaded again when somebody needs it. */
+  async close(): Promise<void> {
+    clearTimeout(this.#linger);
+    for (const stop of this.#stops.splice(0)) stop();
+    await this.#exclusively(async () => {
+      if (this.#image !== undefined) await this.#checkpoint().catch(() => undefined);
+      this.#forget();
+    });
+  }
+
+  async ready(): Promise<void> {
+    if (this.#stops.length === 0) {
+      const { changes } = this.#ctx.store;
+      this.#stops.push(
+        changes.subscribe({
+          name: "router data model",
+          onChanges: (rows, snapshot) => this.#arrived(rows, snapshot),
+          onReset: () => this.#reset(),
+        }),
+      );
+      const upkeep = setInterval(() => this.#upkeep(), UPKEEP_MS).unref();
+      this.#stops.push(() => clearInterval(upkeep));
+    }
+    this.#loaded ??= this.#exclusively(() => this.#load());
+    try {
+      await this.#loaded;
+    } catch (error) {
+      this.#loaded = undefined;
+      throw error;
+    }
+  }
+
+  async #load(): Promise<void> {
+    const image = new DataModelImage(this.#ctx, this.#certificates);
+    const position = await this.#ctx.store.db
+      .transaction()
+      .setIsolationLevel("repeatable read")
+      .execute(async (trx) => {
+        const now = await advancePosition(trx);
+        await image.load(trx);
+        return now;
+      });
+    await storePosition(this.#ctx.store.db, position);
+    this.#image = image;
+    this.#position = position;
+    this.#changes = [];
+    this.#changeBytes = 0;
+    this.#changesFrom = position.index;
+    this.#state = undefined;
+    this.#checkpointAt = Date.now();
+    this.#tell();
+  }
+
+  #forget(): void {
+    this.#loaded = undefined;
+    this.#image = undefined;
+    this.#changes = [];
+    this.#changeBytes = 0;
+    this.#state = undefined;
+    this.#rows = [];
+  }
+
+  /** Everything may have changed. Who has the model goes on with what it knows until it is loaded again. */
+  #reset(): void {
+    this.#rows = [];
+    if (this.#loaded === undefined) return;
+    this.#loaded = this.#exclusively(() => this.#load());
+    this.#loaded.catch((error: unknown) => {
+      this.#loaded = undefined;
+      this.#image = undefined;
+      this.#ctx.log.error(
+        { error: String(error) },
+        "the router data model could not be loaded; it will be tried again",
+      );
+    });
+  }
+
+  #arrived(rows: readonly ChangeRow[], snapshot: string): void {
+    this.#snapshot = snapshot;
+    const relevant = rows.filter((row) => KINDS.has(row.kind));
+    if (relevant.length === 0) return;
+    this.#rows.push(...relevant);
+    if (this.#rows.length > MOST_ROWS) this.#reset();
+    else this.#drain();
+  }
+
+  #drain(): void {
+    if (this.#isDraining) return;
+    this.#isDraining = true;
+    // What arrives while it waits for its turn goes along.
+    void this.#exclusively(async () => {
+      this.#isDraining = false;
+      const rows = this.#rows;
+      const snapshot = this.#snapshot;
+      this.#rows = [];
+      if (rows.length === 0 || this.#image === undefined) return;
+      const transactions = new Set(rows.map((row) => row.xid)).size;
+      await this.#advance(await this.#image.apply(rows), snapshot, BigInt(transactions));
+    }).catch((error: unknown) => {
+      this.#isDraining = false;
+      this.#ctx.log.error({ error: String(error) }, "a change could not be given to routers; the model is loaded anew");
+      this.#reset();
+    });
+  }
+
+  /** Stores the new position first, then lets everybody see the change. */
+  async #advance(events: readonly EncodedEvent[], snapshot: string, transactions: bigint): Promise<void> {
+    if (events.length === 0) return;
+    const position = {
+      ...this.#position,
+      index: this.index + transactions,
+      snapshot: snapshot || this.#position.snapshot,
+    };
+    await storePosition(this.#ctx.store.db, position);
+    const change = { index: position.index, body: encodeChangeSet(events, position.index) };
+    this.#position = position;
+    this.#state = undefined;
+    this.#changes.push(change);
+    this.#changeBytes += change.body.length;
+    while (this.#changes.length > MOST_CHANGES || this.#changeBytes > MOST_CHANGE_BYTES) {
+      const oldest = this.#changes.shift();
+      if (oldest === undefined) break;
+      this.#changesFrom = oldest.index;
+      this.#changeBytes -= oldest.body.length;
+    }
+    this.#tell();
+  }
+
+  /** What changes without a row of the log: certificates of the controller, and the end of a time. */
+  #upkeep(): void {
+    if (this.#users > 0 && this.#loaded === undefined) {
+      void this.ready().catch(() => undefined);
+      return;
+    }
+    void this.#exclusively(async () => {
+      const image = this.#image;
+      if (image === undefined) return;
+      const enabled = image.enabledAgain(this.#ctx.now()).map((key) => ({ kind: "identity", key }));
+      const events = [...(enabled.length === 0 ? [] : await image.apply(enabled)), ...(await image.refreshKeys())];
+      await this.#advance(events, "", 1n);
+      if (Date.now() - this.#checkpointAt > CHECKPOINT_MS) await this.#checkpoint();
+    }).catch((error: unknown) =>
+      this.#ctx.log.warn(
+        { error: String(error) },
+        "the upkeep of the router data model failed; it will be tried again",
+      ),
+    );
+  }
+
+  /** Nothing that concerns routers lies between the position and the newest snapshot once every row is worked on. */
+  async #checkpoint(): Promise<void> {
+    this.#checkpointAt = Date.now();
+    if (this.#rows.length > 0 || this.#snapshot === "") return;
+    this.#position = { ...this.#position, snapshot: this.#snapshot };
+    await storePosition(this.#ctx.store.db, this.#position);
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
+  #exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#work.catch(() => undefined).then(work);
+    this.#work = result.catch(() => undefined);
+    return result;
+  }
+}
