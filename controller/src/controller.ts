@@ -1,8 +1,11 @@
+import { dirname, resolve } from "node:path";
 import { type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
 import { type Logger, parseVersionInfo, TlsPort, versionInfo } from "@sallyport/wire";
 import { createApi } from "./api/api.ts";
+import { summarize } from "./api/summary.ts";
 import { loadNetworkKeys, saveNetworkKeys } from "./config/network-keys.ts";
 import { fabricOptions, hostsOf, lifetimes, modelSettings, secretKeyFile, storeLocation } from "./config/settings.ts";
+import { Events } from "./events/events.ts";
 import { startFabric } from "./fabric/fabric.ts";
 import { startHttp } from "./http/server.ts";
 import { createFabricModel } from "./model/fabric/fabric-model.ts";
@@ -61,7 +64,22 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const hosts = hostsOf(config);
     await renew(pki, hosts, vault, log);
     await seed(store);
-    const ctx = { store, pki, secrets, settings: modelSettings(config), now: () => new Date(), log };
+    const events = new Events({
+      controllerId: pki.controllerId,
+      config: config.events,
+      folder: dirname(resolve(file)),
+      log,
+    });
+    stops.push({ name: "events", stop: () => events.close() });
+    const ctx = {
+      store,
+      pki,
+      secrets,
+      settings: modelSettings(config),
+      now: () => new Date(),
+      events: events.dispatcher,
+      log,
+    };
     const model = createModel(ctx);
     const upkeep = startUpkeep(ctx, model);
     stops.push({ name: "upkeep", stop: () => upkeep.stop() });
@@ -85,6 +103,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       log,
     });
     stops.push({ name: "fabric", stop: () => fabric.close() });
+    events.connect({ db: store.db, changes: store.changes, fabric, counts: () => summarize(store.db) });
     const info = {
       version: parseVersionInfo(versionInfo()),
       runtimeVersion: process.version,

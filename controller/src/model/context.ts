@@ -1,5 +1,6 @@
 import type { Logger } from "@sallyport/wire";
 import type { Kysely, Transaction } from "kysely";
+import type { EventSink } from "../events/event-source.ts";
 import type { ChangeLog } from "../store/change-log.ts";
 import type { Outage } from "../store/outage.ts";
 import type { Database } from "../store/schema.ts";
@@ -40,5 +41,7 @@ export interface ModelContext {
   readonly secrets: Secrets;
   readonly settings: ModelSettings;
   readonly now: () => Date;
+  /** Who listens to what happens beside the change log, such as logins. Absent: nobody. */
+  readonly events?: EventSink;
   readonly log: Logger;
 }

@@ -1,0 +1,108 @@
+import { isAbsolute, resolve } from "node:path";
+import type { ControllerConfig, EventHandlerConfig } from "@sallyport/controller-config";
+import type { Logger } from "@sallyport/wire";
+import type { Kysely } from "kysely";
+import type { ChangeLog } from "../store/change-log.ts";
+import type { Database } from "../store/schema.ts";
+import { Dispatcher, type EventOutput } from "./dispatcher.ts";
+import { FileOutput } from "./outputs/file-output.ts";
+import { StreamOutput } from "./outputs/stream-output.ts";
+import { ChangeSource } from "./sources/change-source.ts";
+import { CountSource } from "./sources/count-source.ts";
+import { type FabricFacts, startFabricSource } from "./sources/fabric-source.ts";
+import { ServiceCounters } from "./sources/service-counters.ts";
+import { TerminatorSource } from "./sources/terminator-source.ts";
+import { UsageTotals } from "./sources/usage-totals.ts";
+import { compileSubscription } from "./subscription.ts";
+
+const BYTES_PER_MB = 1024 * 1024;
+
+export interface EventsParts {
+  readonly controllerId: string;
+  readonly config: ControllerConfig["events"];
+  /** Folder that relative paths start from. */
+  readonly folder: string;
+  readonly log: Logger;
+}
+
+/** What events are made of; known once the controller's parts run. */
+export interface EventSources {
+  readonly db: Kysely<Database>;
+  readonly changes: Pick<ChangeLog, "subscribe">;
+  readonly fabric: FabricFacts & {
+    routerState(id: string): object | undefined;
+    dynamicCost(terminatorId: string): number;
+  };
+  /** Number of entities by collection. */
+  readonly counts: () => Promise<Readonly<Record<string, number>>>;
+}
+
+type ClosableOutput = EventOutput & { close(): Promise<void> };
+
+/** Events of a controller: the dispatcher with the outputs of its configuration. Source: docs/events.md. */
+export class Events {
+  readonly dispatcher: Dispatcher;
+  /** Bytes that routers have carried, for the controller's metrics. */
+  readonly usage = new UsageTotals();
+  readonly #controllerId: string;
+  readonly #log: Logger;
+  readonly #outputs: readonly ClosableOutput[];
+  readonly #stops: (() => Promise<void> | void)[] = [];
+
+  constructor(parts: EventsParts) {
+    this.#controllerId = parts.controllerId;
+    this.#log = parts.log;
+    this.dispatcher = new Dispatcher({ sourceId: parts.controllerId, log: parts.log });
+    this.#outputs = Object.entries(parts.config).map(([name, { handler, subscriptions }]) => {
+      const output = outputOf(name, handler as EventHandlerConfig, parts);
+      this.dispatcher.subscribe(output, subscriptions.map(compileSubscription));
+      return output;
+    });
+  }
+
+  /** Begins to tell. Until {@link close}. */
+  connect(sources: EventSources): void {
+    const { dispatcher } = this;
+    const { db, changes, fabric } = sources;
+    const terminators = new TerminatorSource({
+      db,
+      sink: dispatcher,
+      isRouterOnline: (id) => fabric.routerState(id) !== undefined,
+      dynamicCost: (id) => fabric.dynamicCost(id),
+      log: this.#log,
+    });
+    const services = new ServiceCounters(dispatcher);
+    const changeSource = new ChangeSource({ db, changes, dispatcher, terminators, log: this.#log });
+    const counts = new CountSource(dispatcher, sources.counts);
+    this.#stops.push(
+      fabric.onEvent((event) => {
+        if (event.kind === "router-metrics") this.usage.add(event.metrics);
+      }),
+      startFabricSource({ controllerId: this.#controllerId, fabric, sink: dispatcher, services, terminators }),
+      () => services.stop(),
+      () => counts.stop(),
+      () => changeSource.stop(),
+      () => terminators.idle(),
+    );
+  }
+
+  /** Stops telling, and writes out what waits. */
+  async close(): Promise<void> {
+    for (const stop of this.#stops.splice(0)) await stop();
+    await Promise.all(this.#outputs.map((output) => output.close()));
+  }
+}
+
+function outputOf(name: string, handler: EventHandlerConfig, { folder, log }: EventsParts): ClosableOutput {
+  const { bufferSize } = handler;
+  if (handler.type === "stdout") {
+    return new StreamOutput({ name: `events.${name} (stdout)`, stream: process.stdout, bufferSize, log });
+  }
+  return new FileOutput({
+    path: isAbsolute(handler.path) ? handler.path : resolve(folder, handler.path),
+    maxBytes: handler.maxsizemb * BYTES_PER_MB,
+    maxBackups: handler.maxbackups,
+    bufferSize,
+    log,
+  });
+}

@@ -1,0 +1,182 @@
+import { randomUUID } from "node:crypto";
+import { type Logger, PROTOCOL_VERSION } from "@sallyport/wire";
+import { type Kysely, sql } from "kysely";
+import type { ChangeLog, ChangeRow } from "../../store/change-log.ts";
+import type { ApiSessionBefore, Database, SessionBefore } from "../../store/schema.ts";
+import type { Dispatcher } from "../dispatcher.ts";
+import { entityStates, entityTypeOf, withoutSecrets } from "./entity-state.ts";
+import type { TerminatorSource } from "./terminator-source.ts";
+
+/** Changes that wait to be looked up and told of. Above, events are lost: nothing of the controller waits for them. */
+const MOST_WAITING = 100_000;
+const BATCH = 500;
+
+const EVENT_TYPES = { create: "created", update: "updated", delete: "deleted" } as const;
+
+export interface ChangeSourceParts {
+  readonly db: Kysely<Database>;
+  readonly changes: Pick<ChangeLog, "subscribe">;
+  readonly dispatcher: Dispatcher;
+  readonly terminators: Pick<TerminatorSource, "changed">;
+  readonly log: Logger;
+}
+
+/** Tells of what was committed to the store: entities, API sessions, sessions, terminators. Reads the change log only while somebody wants that. */
+export class ChangeSource {
+  readonly #parts: ChangeSourceParts;
+  readonly #stopDemand: () => void;
+  #unsubscribe: (() => void) | undefined;
+  #waiting: ChangeRow[] = [];
+  #working: Promise<void> | undefined;
+  #dropped = 0;
+
+  constructor(parts: ChangeSourceParts) {
+    this.#parts = parts;
+    this.#stopDemand = parts.dispatcher.onDemand(() => this.#demandChanged());
+  }
+
+  /** Resolves when everything the log has handed over is told. */
+  async idle(): Promise<void> {
+    await this.#working;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopDemand();
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+    await this.#working;
+  }
+
+  #isWanted(): boolean {
+    const { dispatcher } = this.#parts;
+    return (["entityChange", "apiSession", "session", "terminator"] as const).some((name) => dispatcher.wants(name));
+  }
+
+  #demandChanged(): void {
+    if (!this.#isWanted()) {
+      this.#unsubscribe?.();
+      this.#unsubscribe = undefined;
+      this.#waiting = [];
+      return;
+    }
+    this.#unsubscribe ??= this.#parts.changes.subscribe({
+      name: "events",
+      onChanges: (rows) => this.#take(rows),
+      onReset: () => this.#parts.log.warn({}, "changes came faster than the log keeps them: events of them are lost"),
+    });
+  }
+
+  #take(rows: readonly ChangeRow[]): void {
+    const room = MOST_WAITING - this.#waiting.length;
+    for (const row of rows.slice(0, room)) this.#waiting.push(row);
+    if (rows.length > room) {
+      this.#dropped += rows.length - room;
+      this.#parts.log.warn({ dropped: this.#dropped }, "events of changes were dropped: more come than can be told of");
+    }
+    this.#working ??= this.#work().finally(() => {
+      this.#working = undefined;
+    });
+  }
+
+  async #work(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, BATCH);
+      try {
+        await this.#tell(batch);
+      } catch (err) {
+        this.#dropped += batch.length;
+        this.#parts.log.warn(
+          { dropped: this.#dropped, err },
+          "events of changes were dropped: they cannot be looked up",
+        );
+      }
+    }
+  }
+
+  async #tell(batch: readonly ChangeRow[]): Promise<void> {
+    const { dispatcher, terminators } = this.#parts;
+    if (dispatcher.wants("apiSession")) await this.#apiSessions(batch);
+    if (dispatcher.wants("session")) await this.#sessions(batch);
+    if (dispatcher.wants("terminator")) {
+      const changes = batch.filter((row) => row.kind === "terminator");
+      if (changes.length > 0) {
+        await terminators.changed(changes.map(({ key, op, before }) => ({ id: key, type: EVENT_TYPES[op], before })));
+      }
+    }
+    if (dispatcher.wants("entityChange")) await this.#entities(batch);
+  }
+
+  async #entities(batch: readonly ChangeRow[]): Promise<void> {
+    const { db, dispatcher } = this.#parts;
+    const states = new Map<string, Map<string, Readonly<Record<string, unknown>>>>();
+    for (const [kind, rows] of Map.groupBy(batch, (row) => row.kind)) {
+      const ids = rows.filter((row) => row.op !== "delete").map((row) => row.key);
+      states.set(kind, await entityStates(db, kind, ids));
+    }
+    for (const { kind, key, op, before, at } of batch) {
+      const common = {
+        namespace: "entityChange",
+        timestamp: at.toISOString(),
+        eventId: randomUUID(),
+        entityType: entityTypeOf(kind),
+        isParentEvent: false,
+      } as const;
+      dispatcher.emit({
+        ...common,
+        eventType: EVENT_TYPES[op],
+        metadata: { version: PROTOCOL_VERSION },
+        initialState: op === "create" ? null : { id: key, ...(before === null ? {} : withoutSecrets(before)) },
+        finalState: op === "delete" ? null : (states.get(kind)?.get(key) ?? { id: key }),
+      });
+      dispatcher.emit({ ...common, eventType: "committed" });
+    }
+  }
+
+  async #apiSessions(batch: readonly ChangeRow[]): Promise<void> {
+    const { db, dispatcher } = this.#parts;
+    const rows = batch.filter((row) => row.kind === "api_session");
+    if (rows.length === 0) return;
+    const found = await sql<{ id: string; identity_id: string; ip_address: string }>`
+      SELECT id, identity_id, ip_address FROM api_session
+      WHERE id = ANY (${rows.map((row) => row.key)}::text[])`.execute(db);
+    const present = new Map(found.rows.map((row) => [row.id, row]));
+    for (const { key, op, before, at } of rows) {
+      const session = present.get(key);
+      dispatcher.emit({
+        namespace: "apiSession",
+        timestamp: at.toISOString(),
+        event_type: op === "update" ? "refreshed" : EVENT_TYPES[op],
+        id: key,
+        type: "legacy",
+        token: key,
+        identity_id: session?.identity_id ?? (before as ApiSessionBefore | null)?.identityId ?? "",
+        ip_address: session?.ip_address ?? "",
+      });
+    }
+  }
+
+  async #sessions(batch: readonly ChangeRow[]): Promise<void> {
+    const { db, dispatcher } = this.#parts;
+    const rows = batch.filter((row) => row.kind === "session" && row.op !== "update");
+    if (rows.length === 0) return;
+    const found = await sql<{ id: string } & SessionBefore>`
+      SELECT id, '' AS token, api_session_id AS "apiSessionId", identity_id AS "identityId", service_id AS "serviceId", type
+      FROM session WHERE id = ANY (${rows.map((row) => row.key)}::text[])`.execute(db);
+    const present = new Map(found.rows.map((row) => [row.id, row]));
+    for (const { key, op, before, at } of rows) {
+      const session = present.get(key) ?? (before as SessionBefore | null);
+      dispatcher.emit({
+        namespace: "session",
+        timestamp: at.toISOString(),
+        event_type: op === "create" ? "created" : "deleted",
+        session_type: session?.type ?? "",
+        provider: "legacy",
+        id: key,
+        token: key,
+        api_session_id: session?.apiSessionId ?? "",
+        identity_id: session?.identityId ?? "",
+        service_id: session?.serviceId ?? "",
+      });
+    }
+  }
+}

@@ -1,0 +1,235 @@
+import type { Circuit } from "../../fabric/circuits/circuit.ts";
+import type { FabricEvent } from "../../fabric/fabric-events.ts";
+import { type Link, linkCost } from "../../fabric/links/link-table.ts";
+import type { EventSink } from "../event-source.ts";
+import type { CircuitEvent, CircuitEventPath } from "../types/circuit-event.ts";
+import type { LinkEvent } from "../types/link-event.ts";
+import { emitMetrics, type LinkEnds } from "./metrics-source.ts";
+import type { ServiceCounters } from "./service-counters.ts";
+import type { TerminatorSource } from "./terminator-source.ts";
+import { emitUsage } from "./usage-source.ts";
+
+const NS_PER_MS = 1_000_000;
+
+/** What the source asks of the fabric. */
+export interface FabricFacts {
+  onEvent(listener: (event: FabricEvent) => void): () => void;
+  pathCost(circuit: Circuit): number;
+  links(): readonly LinkEnds[];
+  onlineRouterIds(): readonly string[];
+}
+
+export interface FabricSourceParts {
+  readonly controllerId: string;
+  readonly fabric: FabricFacts;
+  readonly sink: EventSink;
+  readonly services: ServiceCounters;
+  readonly terminators: Pick<TerminatorSource, "routerChanged">;
+}
+
+/** Makes events of what happens in the fabric. Returns the way to stop. */
+export function startFabricSource(parts: FabricSourceParts): () => void {
+  return parts.fabric.onEvent((event) => tell(parts, event));
+}
+
+function tell(parts: FabricSourceParts, event: FabricEvent): void {
+  const { sink, services, fabric } = parts;
+  switch (event.kind) {
+    case "router-online":
+    case "router-offline":
+      tellRouter(parts, event);
+      return;
+    case "circuit-created":
+      services.count("service.dial.success", event.circuit.serviceId, event.circuit.terminatorId);
+      if (!sink.wants("circuit")) return;
+      sink.emit({
+        ...circuitBody(event.circuit, "created"),
+        creation_timespan: event.timespanMs * NS_PER_MS,
+        ...costOf(fabric, event.circuit),
+      });
+      return;
+    case "circuit-rerouted":
+      if (!sink.wants("circuit")) return;
+      sink.emit({ ...circuitBody(event.circuit, "pathUpdated"), ...costOf(fabric, event.circuit) });
+      return;
+    case "circuit-removed":
+      if (!sink.wants("circuit")) return;
+      sink.emit({
+        ...circuitBody(event.circuit, "deleted"),
+        ...costOf(fabric, event.circuit),
+        duration: Math.max(0, Date.now() - event.circuit.createdAt.getTime()) * NS_PER_MS,
+      });
+      return;
+    case "circuit-failed":
+      services.circuitFailed(event);
+      if (sink.wants("circuit")) sink.emit(failedBody(event));
+      return;
+    case "dial-failed":
+      services.dialFailed(event);
+      return;
+    case "link-connected":
+      if (!sink.wants("link")) return;
+      sink.emit(linkBody(event.link, "routerLinkNew"));
+      sink.emit(linkBody(event.link, destinationState(fabric, event.link)));
+      return;
+    case "link-known":
+      if (sink.wants("link")) sink.emit(linkBody(event.link, "routerLinkKnown"));
+      return;
+    case "link-faulted":
+      if (sink.wants("link")) sink.emit(linkBody(event.link, "fault"));
+      return;
+    case "link-duplicate":
+      if (sink.wants("link")) sink.emit(linkBody(event.link, "duplicate"));
+      return;
+    case "link-connections-changed":
+      if (sink.wants("link")) sink.emit(linkBody(event.link, "connectionsChanged"));
+      return;
+    case "identities-changed":
+      tellIdentities(sink, event);
+      return;
+    case "identities-connected":
+      tellConnections(sink, event);
+      return;
+    case "router-metrics":
+      if (event.metrics.doNotPropagate) return;
+      if (sink.wants("usage")) emitUsage(sink, event.metrics);
+      if (sink.wants("metrics")) emitMetrics(sink, event.metrics, fabric.links());
+      return;
+    case "router-trace":
+      return;
+  }
+}
+
+type EventOfKind<K extends FabricEvent["kind"]> = Extract<FabricEvent, { readonly kind: K }>;
+
+function tellRouter(
+  { sink, terminators, controllerId }: FabricSourceParts,
+  event: EventOfKind<"router-online" | "router-offline">,
+): void {
+  const { kind, routerId } = event;
+  const isOnline = kind === "router-online";
+  sink.emit({ namespace: "router", event_type: kind, router_id: routerId, router_online: isOnline });
+  if (isOnline) {
+    sink.emit({
+      namespace: "connect",
+      src_type: "router",
+      src_id: routerId,
+      src_addr: event.sourceAddress,
+      dst_type: "ctrl",
+      dst_id: controllerId,
+      dst_addr: event.destinationAddress,
+    });
+  }
+  if (sink.wants("terminator")) terminators.routerChanged(routerId, kind);
+}
+
+function tellIdentities(sink: EventSink, event: EventOfKind<"identities-changed">): void {
+  if (!sink.wants("sdk")) return;
+  for (const id of event.online) sink.emit({ namespace: "sdk", event_type: "sdk-online", identity_id: id });
+  for (const id of event.offline) sink.emit({ namespace: "sdk", event_type: "sdk-offline", identity_id: id });
+  for (const id of event.unknown) sink.emit({ namespace: "sdk", event_type: "sdk-status-unknown", identity_id: id });
+}
+
+function tellConnections(sink: EventSink, { connections, routerId }: EventOfKind<"identities-connected">): void {
+  if (!sink.wants("connect")) return;
+  for (const { identityId, at, sourceAddress, destinationAddress } of connections) {
+    sink.emit({
+      namespace: "connect",
+      timestamp: (Number.isFinite(at.getTime()) ? at : new Date()).toISOString(),
+      src_type: "identity",
+      src_id: identityId,
+      src_addr: sourceAddress,
+      dst_type: "router",
+      dst_id: routerId,
+      dst_addr: destinationAddress,
+    });
+  }
+}
+
+type CircuitBody = Omit<CircuitEvent, "event_src_id" | "timestamp">;
+type LinkBody = Omit<LinkEvent, "event_src_id" | "timestamp">;
+
+function circuitBody(circuit: Circuit, type: CircuitEvent["event_type"]): CircuitBody {
+  const { route, tags } = circuit;
+  return {
+    namespace: "circuit",
+    version: 2,
+    event_type: type,
+    circuit_id: circuit.id,
+    client_id: circuit.clientId,
+    service_id: circuit.serviceId,
+    terminator_id: circuit.terminatorId,
+    instance_id: instanceOf(circuit),
+    path: pathOf(circuit),
+    link_count: route.links.length,
+    tags,
+  };
+}
+
+function pathOf({ route, addresses }: Circuit): CircuitEventPath {
+  return {
+    nodes: route.routers,
+    links: route.links,
+    ingress_id: route.ingressId,
+    egress_id: route.egressId,
+    ...given("initiator_local_addr", addresses.initiatorLocal),
+    ...given("initiator_remote_addr", addresses.initiatorRemote),
+    ...given("terminator_local_addr", addresses.terminatorLocal),
+    ...given("terminator_remote_addr", addresses.terminatorRemote),
+  };
+}
+
+function given<K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } {
+  return value === undefined || value === "" ? {} : ({ [key]: value } as { readonly [P in K]: string });
+}
+
+/** The tag names the service as it was asked for: `instance@service`. */
+function instanceOf({ tags, serviceId }: Circuit): string {
+  const asked = tags.serviceId ?? "";
+  return asked.endsWith(`@${serviceId}`) ? asked.slice(0, -serviceId.length - 1) : "";
+}
+
+function costOf(fabric: FabricFacts, circuit: Circuit): { path_cost?: number } {
+  const cost = fabric.pathCost(circuit);
+  return Number.isFinite(cost) ? { path_cost: cost } : {};
+}
+
+function failedBody(event: EventOfKind<"circuit-failed">): CircuitBody {
+  return {
+    namespace: "circuit",
+    version: 2,
+    event_type: "failed",
+    circuit_id: event.circuitId,
+    client_id: event.clientId,
+    service_id: event.serviceId,
+    terminator_id: event.terminatorId,
+    instance_id: event.instanceId,
+    creation_timespan: event.timespanMs * NS_PER_MS,
+    path: { nodes: null, links: null, ingress_id: "", egress_id: "" },
+    link_count: 0,
+    failure_cause: event.cause,
+    tags: null,
+  };
+}
+
+function destinationState(fabric: FabricFacts, link: Link): LinkEvent["event_type"] {
+  return fabric.onlineRouterIds().includes(link.destination) ? "connected" : "routerLinkDisconnectedDest";
+}
+
+function linkBody(link: Link, type: LinkEvent["event_type"]): LinkBody {
+  return {
+    namespace: "link",
+    event_type: type,
+    link_id: link.id,
+    src_router_id: link.source,
+    dst_router_id: link.destination,
+    protocol: link.protocol,
+    dial_address: link.dialAddress,
+    cost: linkCost(link),
+    connections: link.connectionState.connections.map(({ type: id, localAddress, remoteAddress }) => ({
+      id,
+      local_addr: localAddress,
+      remote_addr: remoteAddress,
+    })),
+  };
+}

@@ -1,0 +1,99 @@
+import { randomUUID } from "node:crypto";
+import type { metricsPb } from "@sallyport/wire";
+import type { EventSink } from "../event-source.ts";
+import type { MetricsEvent } from "../types/metrics-event.ts";
+
+/** The ends of a link: metrics of links are tagged with them. */
+export interface LinkEnds {
+  readonly id: string;
+  readonly source: string;
+  readonly destination: string;
+}
+
+/** Metrics of one report that become events: what a router can make the controller do has a bound. */
+const MOST_METRICS = 20_000;
+
+type Values = MetricsEvent["metrics"];
+type Sample = readonly [type: MetricsEvent["metric_type"], name: string, values: Values];
+
+/** A router's report as one event per metric. */
+export function emitMetrics(sink: EventSink, report: metricsPb.MetricsMessage, links: readonly LinkEnds[]): void {
+  const ends = new Map(links.map((link) => [link.id, link]));
+  const sourceEventId = randomUUID();
+  const timestamp = timeOf(report);
+  let left = MOST_METRICS;
+  for (const [type, name, metrics] of samples(report)) {
+    if (left-- <= 0) return;
+    const { metric, entityId } = nameParts(name);
+    const link = metric.startsWith("link.") && entityId !== undefined ? ends.get(entityId) : undefined;
+    const linkTags = link === undefined ? {} : { sourceRouterId: link.source, targetRouterId: link.destination };
+    const tags = { ...report.tags, ...linkTags };
+    sink.emit({
+      namespace: "metrics",
+      ...(timestamp === undefined ? {} : { timestamp }),
+      version: 3,
+      metric_type: type,
+      source_id: report.sourceId,
+      ...(entityId === undefined ? {} : { source_entity_id: entityId }),
+      metric,
+      metrics,
+      ...(Object.keys(tags).length === 0 ? {} : { tags }),
+      source_event_id: sourceEventId,
+    });
+  }
+}
+
+function* samples(report: metricsPb.MetricsMessage): Generator<Sample> {
+  for (const [name, value] of Object.entries(report.intValues)) yield ["intValue", name, { value: Number(value) }];
+  for (const [name, value] of Object.entries(report.floatValues)) yield ["floatValue", name, { value }];
+  for (const [name, meter] of Object.entries(report.meters)) {
+    yield ["meter", name, { count: Number(meter.count), ...rates(meter) }];
+  }
+  for (const [name, histogram] of Object.entries(report.histograms)) {
+    yield ["histogram", name, { count: Number(histogram.count), ...distribution(histogram) }];
+  }
+  for (const [name, timer] of Object.entries(report.timers)) {
+    yield ["timer", name, { count: Number(timer.count), ...rates(timer), ...distribution(timer) }];
+  }
+}
+
+function rates(of: Pick<metricsPb.MetricsMessage_Meter, "meanRate" | "m1Rate" | "m5Rate" | "m15Rate">): Values {
+  return { mean_rate: of.meanRate, m1_rate: of.m1Rate, m5_rate: of.m5Rate, m15_rate: of.m15Rate };
+}
+
+type Distribution = Omit<metricsPb.MetricsMessage_Histogram, "$typeName" | "$unknown" | "count">;
+
+function distribution(of: Distribution): Values {
+  return {
+    min: Number(of.min),
+    max: Number(of.max),
+    mean: of.mean,
+    std_dev: of.stdDev,
+    variance: of.variance,
+    p50: of.p50,
+    p75: of.p75,
+    p95: of.p95,
+    p99: of.p99,
+    p999: of.p999,
+    p9999: of.p9999,
+  };
+}
+
+/** Names of metrics about one thing hold its id: `ctrl.latency:<id>`, `link.<id>.latency`, `link.<id>.tx.bytesrate`. */
+function nameParts(name: string): { metric: string; entityId?: string } {
+  const colon = name.indexOf(":");
+  if (colon >= 0 && (name.startsWith("ctrl.") || name.startsWith("link."))) {
+    return { metric: name.slice(0, colon), entityId: name.slice(colon + 1) };
+  }
+  if (!name.startsWith("link.")) return { metric: name };
+  const parts = name.split(".");
+  const last = name.endsWith("latency") || name.endsWith("queue_time") ? 1 : 2;
+  if (parts.length <= last + 1) return { metric: name };
+  return { metric: ["link", ...parts.slice(-last)].join("."), entityId: parts.slice(1, -last).join(".") };
+}
+
+function timeOf({ timestamp }: metricsPb.MetricsMessage): string | undefined {
+  if (timestamp === undefined) return undefined;
+  const at = new Date(Number(timestamp.seconds) * 1_000 + Math.floor(timestamp.nanos / 1e6));
+  return Number.isFinite(at.getTime()) ? at.toISOString() : undefined;
+}

@@ -1,0 +1,106 @@
+import { CircuitFailureCause } from "../../fabric/fabric-events.ts";
+import type { EventSink } from "../event-source.ts";
+import type { ServiceEventType } from "../types/service-event.ts";
+
+const INTERVAL_SECONDS = 60;
+/** Different counters in one interval; what comes beyond is not counted. */
+const MOST_COUNTERS = 100_000;
+
+const TYPE_OF_CAUSE: Readonly<Partial<Record<CircuitFailureCause, ServiceEventType>>> = {
+  [CircuitFailureCause.RouterDialTimedOut]: "service.dial.terminator.timeout",
+  [CircuitFailureCause.RouterConnectionRefused]: "service.dial.terminator.connection_refused",
+  [CircuitFailureCause.RouterInvalidTerminator]: "service.dial.terminator.invalid",
+  [CircuitFailureCause.RouterMisconfiguredTerminator]: "service.dial.terminator.misconfigured",
+};
+
+interface Counter {
+  readonly type: ServiceEventType;
+  readonly serviceId: string;
+  readonly terminatorId: string;
+  count: number;
+}
+
+/** Counts dials by service, terminator and outcome, and tells the numbers of each minute when it is over. Counts nothing while nobody subscribes. */
+export class ServiceCounters {
+  readonly #sink: EventSink;
+  readonly #now: () => number;
+  readonly #counters = new Map<string, Counter>();
+  #minute = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(sink: EventSink, now: () => number = Date.now) {
+    this.#sink = sink;
+    this.#now = now;
+  }
+
+  count(type: ServiceEventType, serviceId: string, terminatorId = ""): void {
+    if (!this.#sink.wants("service")) return;
+    this.#begin();
+    const key = `${type} ${serviceId} ${terminatorId}`;
+    const counter = this.#counters.get(key);
+    if (counter !== undefined) counter.count += 1;
+    else if (this.#counters.size < MOST_COUNTERS) {
+      this.#counters.set(key, { type, serviceId, terminatorId, count: 1 });
+    }
+  }
+
+  /** One terminator could not be reached. */
+  dialFailed(event: { serviceId: string; terminatorId: string; cause: CircuitFailureCause }): void {
+    const { serviceId, terminatorId, cause } = event;
+    if (cause === CircuitFailureCause.RouterResponseTimeout) {
+      this.count("service.dial.timeout", serviceId, terminatorId);
+      return;
+    }
+    this.count("service.dial.fail", serviceId, terminatorId);
+    const type = TYPE_OF_CAUSE[cause];
+    if (type !== undefined) this.count(type, serviceId, terminatorId);
+  }
+
+  /** A circuit did not come about: told of only when no terminator was tried at all, the attempts were counted each. */
+  circuitFailed(event: { serviceId: string; terminatorId: string }): void {
+    if (event.terminatorId === "") this.count("service.dial.error_other", event.serviceId);
+  }
+
+  /** Tells what was counted in minutes that are over; `all`: also in the present one. */
+  flush(all = false): void {
+    const minute = Math.floor(this.#now() / 1_000 / INTERVAL_SECONDS);
+    if (this.#counters.size === 0 || (minute === this.#minute && !all)) return;
+    const counters = [...this.#counters.values()];
+    this.#counters.clear();
+    for (const { type, serviceId, terminatorId, count } of counters) {
+      this.#sink.emit({
+        namespace: "service",
+        version: 2,
+        event_type: type,
+        service_id: serviceId,
+        terminator_id: terminatorId,
+        count,
+        interval_start_utc: this.#minute * INTERVAL_SECONDS,
+        interval_length: INTERVAL_SECONDS,
+      });
+    }
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.flush(true);
+  }
+
+  #begin(): void {
+    const now = this.#now();
+    const minute = Math.floor(now / 1_000 / INTERVAL_SECONDS);
+    if (minute === this.#minute && this.#timer !== undefined) return;
+    this.flush();
+    this.#minute = minute;
+    clearTimeout(this.#timer);
+    const end = (minute + 1) * INTERVAL_SECONDS * 1_000;
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = undefined;
+        this.flush();
+      },
+      end - now + 5,
+    ).unref();
+  }
+}
