@@ -14,7 +14,9 @@ import { fabricHandlers } from "./fabric/handlers.ts";
 import { identityHandlers } from "./identity-handlers.ts";
 import { networkHandlers } from "./network-handlers.ts";
 import { policyHandlers } from "./policy-handlers.ts";
+import { routerHandlers } from "./router-handlers.ts";
 import { sharedHandlers } from "./shared-handlers.ts";
+import { tracingHandlers } from "./tracing-handlers.ts";
 
 export interface Api {
   readonly handlers: AllHandlers;
@@ -43,6 +45,8 @@ export function createApi(parts: {
         ...caHandlers(deps),
         ...networkHandlers(deps),
         ...policyHandlers(deps),
+        ...routerHandlers(deps),
+        ...tracingHandlers(deps),
       },
       fabric: fabricHandlers(deps),
     },

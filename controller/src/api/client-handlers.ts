@@ -39,6 +39,8 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
   const { db } = deps.ctx.store;
 
   return {
+    listProtocols: async () => ({ data: { https: { address: deps.info.apiAddress } } }),
+
     listCurrentApiSessionCertificates: ({ list, session }) =>
       listed(
         db
@@ -134,6 +136,9 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
       const routers = await sessionRouters(deps, identity, service.id);
       return { data: { edgeRouters: routers.map(({ urls: _, ...properties }) => properties) } };
     },
+    updateService: ({ params, body }) => model.services.update(params.id, body),
+    patchService: ({ params, body }) => model.services.update(params.id, body),
+    deleteService: ({ params }) => model.services.delete(params.id),
     listServiceTerminators: async ({ params, list, session }) => {
       const { service } = await visibleService(deps, session, params.id);
       const query = db.selectFrom("terminator").selectAll().where("terminator.service_id", "=", service.id);

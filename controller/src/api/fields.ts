@@ -150,7 +150,9 @@ export const AUTH_POLICY_FIELDS: EntityFields = {
   "primary.updb.requireNumberChar": field.boolean("auth_policy.updb_require_number"),
   "primary.updb.requireMixedCase": field.boolean("auth_policy.updb_require_mixed_case"),
   "primary.updb.maxAttempts": field.number("auth_policy.updb_max_attempts"),
+  "primary.updb.lockoutDurationMinutes": field.number("auth_policy.updb_lockout_minutes"),
   "primary.extJwt.allowed": field.boolean("auth_policy.ext_jwt_allowed"),
+  "primary.extJwt.allowedSigners": field.array("auth_policy.ext_jwt_signers"),
   "secondary.requireTotp": field.boolean("auth_policy.require_totp"),
   "secondary.requireExtJwtSigner": field.string("auth_policy.require_ext_jwt_signer", { nullable: true }),
 };
@@ -176,6 +178,15 @@ export const EXT_JWT_SIGNER_FIELDS: EntityFields = {
   enabled: field.boolean("ext_jwt_signer.enabled"),
   claimsProperty: field.string("ext_jwt_signer.claims_property", { nullable: true }),
   useExternalId: field.boolean("ext_jwt_signer.use_external_id"),
+  audience: field.string("ext_jwt_signer.audience", { nullable: true }),
+  clientId: field.string("ext_jwt_signer.client_id", { nullable: true }),
+  scopes: field.array("ext_jwt_signer.scopes"),
+  targetToken: field.string("ext_jwt_signer.target_token"),
+};
+
+/** What may be asked for without a session: only what is shown, too. */
+export const CLIENT_EXT_JWT_SIGNER_FIELDS: EntityFields = {
+  ...named("ext_jwt_signer"),
   audience: field.string("ext_jwt_signer.audience", { nullable: true }),
   clientId: field.string("ext_jwt_signer.client_id", { nullable: true }),
   scopes: field.array("ext_jwt_signer.scopes"),

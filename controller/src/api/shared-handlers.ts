@@ -1,5 +1,15 @@
 import { randomUUID } from "node:crypto";
-import { apiError, apiTime, BASE_PATHS, fieldError, type sharedOperations, unauthorized } from "@sallyport/api";
+import {
+  apiError,
+  apiTime,
+  BASE_PATHS,
+  capability,
+  fieldError,
+  type MemoryFields,
+  selectPage,
+  type sharedOperations,
+  unauthorized,
+} from "@sallyport/api";
 import { withCsrErrors } from "../auth/csr-errors.ts";
 import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/context.ts";
 import type { ApiDependencies } from "./dependencies.ts";
@@ -9,6 +19,21 @@ import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { renderIdentities } from "./render/identity.ts";
 import { renderCurrentApiSession } from "./render/session.ts";
 import { specHandlers } from "./spec-handlers.ts";
+
+/** What controllers of a cluster could be filtered by. */
+const CONTROLLER_FIELDS: MemoryFields<never> = {
+  id: { type: "string", read: () => null },
+  createdAt: { type: "datetime", read: () => null },
+  updatedAt: { type: "datetime", read: () => null },
+  tags: { type: "tags", read: () => ({}) },
+  isSystem: { type: "boolean", read: () => null },
+  name: { type: "string", read: () => null },
+  ctrlAddress: { type: "string", read: () => null },
+  certPem: { type: "string", read: () => null },
+  fingerprint: { type: "string", read: () => null },
+  isOnline: { type: "boolean", read: () => null },
+  lastJoinedAt: { type: "datetime", read: () => null },
+};
 
 /** Operations that both APIs have. */
 export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof sharedOperations> {
@@ -27,6 +52,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
     ...specHandlers(apiTime(deps.ctx.now())),
     listRoot: version,
     listVersion: version,
+    listEnumeratedCapabilities: async () => ({ data: capability.options }),
     listWellKnownCas: async () => ({ body: pki.caBundlePkcs7Base64() }),
     listNetworkJWTs: async ({ list }) => {
       const issuer = `https://${info.apiAddress}/`;
@@ -40,7 +66,10 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
       return cut([{ name: "default", token }], list);
     },
     // Only members of a cluster are listed; a controller alone lists none, and clients take that as "one controller".
-    listControllers: async ({ list }) => cut([], list),
+    listControllers: async ({ list }) => ({
+      ...selectPage([], CONTROLLER_FIELDS, list),
+      filterableFields: Object.keys(CONTROLLER_FIELDS),
+    }),
 
     authenticate: async ({ query, body, request }) => {
       const {

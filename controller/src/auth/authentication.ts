@@ -1,15 +1,22 @@
 import type { X509Certificate } from "node:crypto";
-import { apiError, fieldError, unauthorized } from "@sallyport/api";
-import { fingerprint } from "@sallyport/wire";
+import { ApiError, unauthorized } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ModelContext } from "../model/context.ts";
-import type { AuthPolicyRow } from "../model/identity/auth-policies.ts";
+import type { AuthenticatorRow } from "../model/identity/authenticators.ts";
+import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
 import { type IdentityRow, isDisabled } from "../model/identity/identities.ts";
 import type { Model } from "../model/model.ts";
 import type { ApiSessionRow } from "../model/session/api-sessions.ts";
-import { trustOf } from "./client-certificate.ts";
-import { FailedAttempts } from "./failed-attempts.ts";
-import { checkPassword } from "./password.ts";
+import { AttemptLimits } from "./attempt-limits.ts";
+import { type OpenFactors, openFactors } from "./factors.ts";
+import { JwksCache } from "./jwt/jwks-cache.ts";
+import { JwksFetcher } from "./jwt/jwks-fetcher.ts";
+import { TokenCheck } from "./jwt/token-check.ts";
+import { CertificateLogin } from "./primary/certificate-login.ts";
+import { PasswordLogin } from "./primary/password-login.ts";
+import type { Principal, Proof } from "./primary/proof.ts";
+import { TokenLogin } from "./primary/token-login.ts";
+import type { AuthSettings } from "./settings.ts";
 
 /** A primary authentication as it is asked for. */
 export interface LoginRequest {
@@ -17,6 +24,8 @@ export interface LoginRequest {
   readonly username?: string | undefined;
   readonly password?: string | undefined;
   readonly peerCertificates: readonly X509Certificate[];
+  /** Of the request's `Authorization` headers. */
+  readonly bearerTokens: readonly string[];
   readonly remoteIp: string;
   /** Names or ids of config types, or `all`. */
   readonly configTypes?: readonly string[] | undefined;
@@ -28,27 +37,39 @@ export interface LoginRequest {
 export interface Login {
   readonly session: ApiSessionRow;
   readonly identity: IdentityRow;
+  readonly open: OpenFactors;
   /** An administrator has asked for the certificate in use to be extended. */
-  readonly isExtendRequested: boolean;
-}
-
-/** Who was proved to be calling, by which credential. */
-interface Proof {
-  readonly identity: IdentityRow;
-  readonly authenticatorId: string;
-  readonly certFingerprints: readonly string[];
-  readonly improperClientCertChain: boolean;
   readonly isExtendRequested: boolean;
 }
 
 /** The session of a request, with what authorisation needs. */
 export interface AuthenticatedSession {
-  readonly session: ApiSessionRow;
-  readonly identity: IdentityRow;
+  readonly id: string;
+  readonly token: string;
+  readonly identityId: string;
+  readonly isAdmin: boolean;
+  readonly configTypes: readonly string[];
+  readonly lastActivityAt: Date;
+  readonly open: OpenFactors;
 }
 
-/** Password checks at once. Each takes memory and a thread; what comes beyond is asked to come again. */
-const MOST_PASSWORD_CHECKS = 64;
+/** The one row that a request reads before anything else. */
+interface SessionOfToken {
+  id: string;
+  token: string;
+  config_types: string[];
+  last_activity_at: Date;
+  is_mfa_complete: boolean;
+  identity_id: string;
+  external_id: string | null;
+  is_admin: boolean;
+  disabled_at: Date | null;
+  disabled_until: Date | null;
+  require_totp: boolean;
+  is_mfa_verified: boolean;
+  required_signer: ExtJwtSignerRow | null;
+}
+
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
@@ -58,160 +79,159 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 export class Authentication {
   readonly #ctx: ModelContext;
   readonly #model: Model;
-  readonly #attempts = new FailedAttempts();
-  #checks = 0;
+  readonly #settings: AuthSettings;
+  readonly #limits: AttemptLimits;
+  readonly #tokens: TokenCheck;
+  readonly #byPassword: PasswordLogin;
+  readonly #byCertificate: CertificateLogin;
+  readonly #byToken: TokenLogin;
 
-  constructor(ctx: ModelContext, model: Model) {
+  constructor(ctx: ModelContext, model: Model, settings: AuthSettings) {
     this.#ctx = ctx;
     this.#model = model;
+    this.#settings = settings;
+    this.#limits = new AttemptLimits(settings);
+    const fetcher = new JwksFetcher(settings.jwks);
+    this.#tokens = new TokenCheck(new JwksCache((endpoint) => fetcher.fetch(endpoint), ctx.log), ctx.now);
+    this.#byPassword = new PasswordLogin(ctx, model);
+    this.#byCertificate = new CertificateLogin(ctx);
+    this.#byToken = new TokenLogin(ctx, this.#tokens);
   }
 
-  /** @throws ApiError 401 `INVALID_AUTH`, 400 for missing credentials, 429 when too many logins are under way */
+  /** Counts an attempt of somebody who has no session. @throws ApiError 429 when the address made too many */
+  admit(remoteIp: string): void {
+    this.#limits.admit(remoteIp);
+  }
+
+  /** @throws ApiError 401 `INVALID_AUTH`, 400 for missing credentials, 429 when there are too many attempts or logins under way */
   async login(request: LoginRequest): Promise<Login> {
-    const proof = await this.#prove(request);
+    const proof = await this.#proveWithinLimits(request);
+    const { principal } = proof;
     const configTypes = await this.#configTypes(request.configTypes ?? []);
+    const open = await openFactors(
+      {
+        identityId: principal.identity.id,
+        externalId: principal.identity.external_id,
+        isMfaVerified: principal.isMfaVerified,
+        isMfaComplete: false,
+        requireTotp: principal.policy.require_totp,
+        requiredSigner: await this.#requiredSigner(principal),
+      },
+      request.bearerTokens,
+      this.#tokens,
+    );
     const session = await this.#ctx.store.transaction(async (trx) => {
       const envInfo = textsOf(request.envInfo);
       const sdkInfo = textsOf(request.sdkInfo);
       if (envInfo !== undefined || sdkInfo !== undefined) {
-        await this.#model.identities.saveInfo(trx, proof.identity.id, {
+        await this.#model.identities.saveInfo(trx, principal.identity.id, {
           envInfo: envInfo ?? {},
           sdkInfo: sdkInfo ?? {},
         });
       }
-      return this.#model.apiSessions.insert(trx, {
-        identityId: proof.identity.id,
+      const made = await this.#model.apiSessions.insert(trx, {
+        identityId: principal.identity.id,
         authenticatorId: proof.authenticatorId,
         ipAddress: request.remoteIp,
         configTypes,
         certFingerprints: proof.certFingerprints,
         improperClientCertChain: proof.improperClientCertChain,
+        isMfaRequired: open.totp,
       });
+      await this.#model.apiSessions.keepNewest(trx, principal.identity.id, this.#settings.maxApiSessions, made.id);
+      return made;
     });
-    return { session, identity: proof.identity, isExtendRequested: proof.isExtendRequested };
+    return { session, identity: principal.identity, open, isExtendRequested: proof.isExtendRequested };
   }
 
   /**
-   * The live session of a token; undefined for anything that is none.
+   * The live session of a token; undefined for anything that is none. One statement, whatever factors there are: this runs for every request.
    * @throws ApiError 401 when its identity is disabled
    */
-  async sessionOf(token: string): Promise<AuthenticatedSession | undefined> {
+  async sessionOf(token: string, bearerTokens: readonly string[]): Promise<AuthenticatedSession | undefined> {
     if (!UUID.test(token)) return undefined;
-    const { db } = this.#ctx.store;
-    const { rows } = await sql<{ session: ApiSessionRow; identity: IdentityRow }>`
-      SELECT row_to_json(a) AS session, row_to_json(i) AS identity
-      FROM api_session a JOIN identity i ON i.id = a.identity_id WHERE a.token = ${token}`.execute(db);
-    const row = rows[0];
-    if (row === undefined) return undefined;
-    const found = { session: withDates(row.session), identity: withDates(row.identity) };
-    if (this.#model.apiSessions.isExpired(found.session)) return undefined;
-    if (isDisabled(found.identity, this.#ctx.now())) throw unauthorized(`identity ${found.identity.id} is disabled`);
-    this.#model.apiSessions.touch(found.session.id);
-    return found;
+    const { rows } = await sql<SessionOfToken>`
+      SELECT a.id, a.token, a.config_types, a.last_activity_at, a.is_mfa_complete,
+        i.id AS identity_id, i.external_id, i.is_admin OR i.is_default_admin AS is_admin, i.disabled_at, i.disabled_until,
+        p.require_totp, coalesce(m.is_verified, false) AS is_mfa_verified, row_to_json(s) AS required_signer
+      FROM api_session a
+        JOIN identity i ON i.id = a.identity_id
+        JOIN auth_policy p ON p.id = i.auth_policy_id
+        LEFT JOIN mfa m ON m.identity_id = i.id
+        LEFT JOIN ext_jwt_signer s ON s.id = p.require_ext_jwt_signer
+      WHERE a.token = ${token}`.execute(this.#ctx.store.db);
+    const [row] = rows;
+    if (row === undefined || this.#model.apiSessions.isExpired(row)) return undefined;
+    if (isDisabled(row, this.#ctx.now())) throw unauthorized(`identity ${row.identity_id} is disabled`);
+    this.#model.apiSessions.touch(row.id);
+    const open = await openFactors(
+      {
+        identityId: row.identity_id,
+        externalId: row.external_id,
+        isMfaVerified: row.is_mfa_verified,
+        isMfaComplete: row.is_mfa_complete,
+        requireTotp: row.require_totp,
+        requiredSigner: row.required_signer,
+      },
+      bearerTokens,
+      this.#tokens,
+    );
+    return {
+      id: row.id,
+      token: row.token,
+      identityId: row.identity_id,
+      isAdmin: row.is_admin,
+      configTypes: row.config_types,
+      lastActivityAt: row.last_activity_at,
+      open,
+    };
   }
 
-  async #prove(request: LoginRequest): Promise<Proof> {
+  /**
+   * Is this the password of a caller's own authenticator? A wrong one counts like a failed login.
+   * @throws ApiError 429 after too many wrong ones
+   */
+  async confirmPassword(authenticator: AuthenticatorRow, password: string, remoteIp: string): Promise<boolean> {
+    const subject = userSubject(authenticator.username ?? authenticator.id);
+    this.#limits.requireFewFailures(subject, remoteIp);
+    const isRight = await this.#byPassword.confirm(authenticator, password);
+    if (!isRight) this.#limits.countFailure(subject, remoteIp);
+    return isRight;
+  }
+
+  async #proveWithinLimits(request: LoginRequest): Promise<Proof> {
+    const { remoteIp } = request;
+    this.#limits.admit(remoteIp);
+    const subject = guessable(request);
+    if (subject === undefined) return this.#prove(request);
+    this.#limits.requireFewFailures(subject, remoteIp);
+    try {
+      return await this.#prove(request);
+    } catch (error) {
+      if (error instanceof ApiError && error.code === "INVALID_AUTH") this.#limits.countFailure(subject, remoteIp);
+      throw error;
+    }
+  }
+
+  #prove(request: LoginRequest): Promise<Proof> {
     switch (request.method) {
       case "password":
-        return this.#byPassword(request.username, request.password);
+        return this.#byPassword.prove(request.username, request.password);
       case "cert":
-        return this.#byCertificate(request.peerCertificates);
+        return this.#byCertificate.prove(request.peerCertificates);
       case "ext-jwt":
-        throw refused("no external JWT signer accepts the token");
+        return this.#byToken.prove(request.bearerTokens);
     }
   }
 
-  async #byPassword(username: string | undefined, password: string | undefined): Promise<Proof> {
-    if (username === undefined) throw fieldError("username", "username is required");
-    if (password === undefined) throw fieldError("password", "password is required");
+  async #requiredSigner({ policy }: Principal): Promise<ExtJwtSignerRow | null> {
+    if (policy.require_ext_jwt_signer === null) return null;
     const row = await this.#ctx.store.db
-      .selectFrom("authenticator")
-      .select(["id", "identity_id", "password_hash"])
-      .where("username", "=", username)
+      .selectFrom("ext_jwt_signer")
+      .selectAll()
+      .where("id", "=", policy.require_ext_jwt_signer)
       .executeTakeFirst();
-    const isRight = await this.#checked(row?.password_hash ?? undefined, password);
-    if (row === undefined) throw refused("unknown user name");
-    const { identity, policy } = await this.#identity(row.identity_id);
-    if (!isRight) {
-      await this.#countFailure(row.id, identity, policy);
-      throw refused(`wrong password for identity ${identity.id}`);
-    }
-    this.#requireEnabled(identity);
-    if (!policy.updb_allowed) throw refused(`auth policy ${policy.id} does not allow passwords`);
-    this.#attempts.reset(row.id);
-    return {
-      identity,
-      authenticatorId: row.id,
-      certFingerprints: [],
-      improperClientCertChain: false,
-      isExtendRequested: false,
-    };
-  }
-
-  async #byCertificate(presented: readonly X509Certificate[]): Promise<Proof> {
-    const { db } = this.#ctx.store;
-    const trust = await trustOf(db, presented, this.#ctx.pki.trustAnchors);
-    if (trust === undefined) throw refused("no client certificate of a trusted issuer was presented");
-    const print = fingerprint(trust.leaf);
-    const row = await db
-      .selectFrom("authenticator")
-      .select(["id", "identity_id", "is_extend_requested", "last_auth_resolved_to_root"])
-      .where("fingerprint", "=", print)
-      .executeTakeFirst();
-    if (row === undefined) throw refused(`certificate ${print} belongs to no authenticator`);
-    const { identity, policy } = await this.#identity(row.identity_id);
-    this.#requireEnabled(identity);
-    if (!policy.cert_allowed) throw refused(`auth policy ${policy.id} does not allow certificates`);
-    const now = this.#ctx.now();
-    const isValid = trust.leaf.validFromDate <= now && now <= trust.leaf.validToDate;
-    if (!isValid && !policy.cert_allow_expired) throw refused(`certificate ${print} is outside its validity`);
-    if (row.last_auth_resolved_to_root !== trust.isProperChain) {
-      await db
-        .updateTable("authenticator")
-        .set({ last_auth_resolved_to_root: trust.isProperChain })
-        .where("id", "=", row.id)
-        .execute();
-    }
-    return {
-      identity,
-      authenticatorId: row.id,
-      certFingerprints: [print],
-      improperClientCertChain: !trust.isProperChain,
-      isExtendRequested: row.is_extend_requested,
-    };
-  }
-
-  async #identity(id: string): Promise<{ identity: IdentityRow; policy: AuthPolicyRow }> {
-    const { rows } = await sql<{ identity: IdentityRow; policy: AuthPolicyRow }>`
-      SELECT row_to_json(i) AS identity, row_to_json(p) AS policy
-      FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id WHERE i.id = ${id}`.execute(this.#ctx.store.db);
-    const row = rows[0];
-    if (row === undefined) throw refused(`identity ${id} is gone`);
-    return { identity: withDates(row.identity), policy: row.policy };
-  }
-
-  #requireEnabled(identity: IdentityRow): void {
-    if (isDisabled(identity, this.#ctx.now())) throw refused(`identity ${identity.id} is disabled`);
-  }
-
-  async #countFailure(authenticatorId: string, identity: IdentityRow, policy: AuthPolicyRow): Promise<void> {
-    const failures = this.#attempts.add(authenticatorId);
-    if (policy.updb_max_attempts === 0 || failures <= policy.updb_max_attempts) return;
-    this.#attempts.reset(authenticatorId);
-    this.#ctx.log.warn({ identityId: identity.id, failures }, "too many failed logins: identity disabled");
-    await this.#model.identities.disable(identity.id, policy.updb_lockout_minutes);
-  }
-
-  async #checked(passwordHash: string | undefined, password: string): Promise<boolean> {
-    if (this.#checks >= MOST_PASSWORD_CHECKS) {
-      throw apiError("SERVER_TOO_MANY_REQUESTS", undefined, { headers: { "retry-after": "1" } });
-    }
-    this.#checks += 1;
-    try {
-      return await checkPassword(passwordHash, password);
-    } finally {
-      this.#checks -= 1;
-    }
+    return row ?? null;
   }
 
   /** Config types by name or id, as ids; unknown ones are left out. */
@@ -226,16 +246,16 @@ export class Authentication {
   }
 }
 
-function refused(detail: string): Error {
-  return apiError("INVALID_AUTH", undefined, { detail });
+/**
+ * Whom an attempt names, where trying again and again could succeed. Signatures cannot be guessed, and a limit on what they name would let anybody lock
+ * out those who sign in over the same issuer.
+ */
+function guessable(request: LoginRequest): string | undefined {
+  return request.method === "password" ? userSubject(request.username ?? "") : undefined;
 }
 
-/** Rows read as JSON have their times as text. */
-function withDates<T extends object>(row: T): T {
-  const times = Object.entries(row)
-    .filter(([key, value]) => typeof value === "string" && (key.endsWith("_at") || key === "disabled_until"))
-    .map(([key, value]): [string, Date] => [key, new Date(value as string)]);
-  return Object.assign(row, Object.fromEntries(times));
+function userSubject(username: string): string {
+  return `user ${username}`;
 }
 
 function textsOf(info: Readonly<Record<string, string | undefined>> | undefined): Record<string, string> | undefined {

@@ -1,5 +1,6 @@
 /** Passwords at rest: argon2id, hashed and checked off the event loop (docs/protocol/authentication.md). */
 import { hash, verify } from "@node-rs/argon2";
+import { apiError } from "@sallyport/api";
 
 /** The library's number of the algorithm. */
 const ARGON2ID = 2;
@@ -7,9 +8,37 @@ const ARGON2ID = 2;
 /** 19 MiB, two passes, one lane: about 20 ms of one core, as today's guidance for interactive logins has it. */
 const OPTIONS = { algorithm: ARGON2ID, memoryCost: 19_456, timeCost: 2, parallelism: 1, outputLen: 32 };
 
-/** The hash in PHC text form, salt and parameters included. */
+/** How a hash made with these parameters begins. */
+const TODAY = `$argon2id$v=19$m=${OPTIONS.memoryCost},t=${OPTIONS.timeCost},p=${OPTIONS.parallelism}$`;
+
+/** Hashes and checks at once, waiting ones included: each takes memory and a thread of this process. */
+const MOST_AT_ONCE = 64;
+let underWay = 0;
+
+/** @throws ApiError 429 when too many are under way */
+async function bounded<T>(work: () => Promise<T>): Promise<T> {
+  if (underWay >= MOST_AT_ONCE) {
+    throw apiError("SERVER_TOO_MANY_REQUESTS", undefined, {
+      headers: { "retry-after": "1" },
+      detail: `${underWay} passwords are being hashed`,
+    });
+  }
+  underWay += 1;
+  try {
+    return await work();
+  } finally {
+    underWay -= 1;
+  }
+}
+
+/** The hash in PHC text form, salt and parameters included. @throws ApiError 429 when too many are under way */
 export async function hashPassword(password: string): Promise<string> {
-  return hash(password, OPTIONS);
+  return bounded(() => hash(password, OPTIONS));
+}
+
+/** Was it made with other parameters than today's? */
+export function isOutdated(passwordHash: string): boolean {
+  return !passwordHash.startsWith(TODAY);
 }
 
 let decoy: Promise<string> | undefined;
@@ -17,10 +46,12 @@ let decoy: Promise<string> | undefined;
 /**
  * Does the password belong to the hash? Without a hash (no such user) the same work is done and the answer is no,
  * so that the time taken does not tell whether a user name exists.
+ * @throws ApiError 429 when too many are under way
  */
 export async function checkPassword(passwordHash: string | undefined, password: string): Promise<boolean> {
-  decoy ??= hashPassword("a user that does not exist");
-  const matches = await verify(passwordHash ?? (await decoy), password);
+  decoy ??= hash("a user that does not exist", OPTIONS);
+  const compared = passwordHash ?? (await decoy);
+  const matches = await bounded(() => verify(compared, password));
   return matches && passwordHash !== undefined;
 }
 

@@ -1,6 +1,7 @@
 /** What handlers and authentication see of a request, and the handler types of this server. */
 import type { X509Certificate } from "node:crypto";
-import type { ApiName, Handlers, OperationTable, operations } from "@sallyport/api";
+import type { ApiName, authQuery, Handlers, OperationTable, operations } from "@sallyport/api";
+import type { z } from "zod";
 
 /** The session of a request: what the HTTP layer needs for its auth rules and headers, and who is calling. */
 export interface ApiSessionContext {
@@ -11,6 +12,8 @@ export interface ApiSessionContext {
   readonly isAdmin: boolean;
   /** No secondary factor is open. */
   readonly isFullyAuthenticated: boolean;
+  /** The open factors, as clients are told of them. */
+  readonly authQueries: readonly z.input<typeof authQuery>[];
   /** Ids of the config types asked for at authentication; `["all"]` for every one. */
   readonly configTypes: readonly string[];
   /** The inactivity timeout, and when it will have passed. */

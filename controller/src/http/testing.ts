@@ -34,6 +34,7 @@ export function testSession(token: string, change: Partial<ApiSessionContext> = 
     identityId: "identity-1",
     isAdmin: false,
     isFullyAuthenticated: true,
+    authQueries: [],
     configTypes: [],
     expirationSeconds: 1800,
     expiresAt: new Date("2026-01-02T15:04:05.123Z"),

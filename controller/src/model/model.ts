@@ -7,6 +7,7 @@ import { Enrollments } from "./identity/enrollments.ts";
 import { ExtJwtSigners } from "./identity/ext-jwt-signers.ts";
 import { Identities } from "./identity/identities.ts";
 import { Mfa } from "./identity/mfa.ts";
+import { Traces } from "./identity/traces.ts";
 import { Configs } from "./network/configs.ts";
 import { Routers } from "./network/routers.ts";
 import { Services } from "./network/services.ts";
@@ -35,6 +36,7 @@ export interface Model {
   readonly terminators: Terminators;
   readonly apiSessions: ApiSessions;
   readonly sessions: Sessions;
+  readonly traces: Traces;
   /** Policy in memory; ended by the upkeep. */
   readonly policy: PolicyMirror;
 }
@@ -62,6 +64,7 @@ export function createModel(ctx: ModelContext): Model {
     terminators: new Terminators(ctx),
     apiSessions: new ApiSessions(ctx),
     sessions: new Sessions(ctx),
+    traces: new Traces(ctx.now),
     policy: new PolicyMirror(ctx),
   };
 }

@@ -6,6 +6,7 @@ import {
   type sessionManagementDetail,
 } from "@sallyport/api";
 import type { z } from "zod";
+import type { ApiSessionContext } from "../../http/context.ts";
 import { namesOf } from "../../model/entity.ts";
 import type { ApiSessionCertificateRow, ApiSessionRow } from "../../model/session/api-sessions.ts";
 import type { SessionRow } from "../../model/session/sessions.ts";
@@ -60,14 +61,16 @@ export async function renderApiSessions(
   });
 }
 
-/** The caller's own session, with when it ends. */
+/** The caller's own session, with when it ends and what is still to be proved. */
 export async function renderCurrentApiSession(
   deps: ApiDependencies,
   row: ApiSessionRow,
+  authQueries: ApiSessionContext["authQueries"],
 ): Promise<z.input<typeof currentApiSessionDetail>> {
   const { apiSessions } = deps.model;
   return {
     ...only(await renderApiSessions(deps, [row])),
+    authQueries: [...authQueries],
     expirationSeconds: Math.floor(apiSessions.timeoutMs / 1000),
     expiresAt: apiTime(apiSessions.lastActivity(row).getTime() + apiSessions.timeoutMs),
   };

@@ -72,7 +72,9 @@ function changeOf(row: ChangeRow, sessions: ReadonlyMap<string, ApiSessionRecord
       const session = sessions.get(row.key);
       // Already gone again: its removal follows.
       if (session === undefined) return undefined;
-      return { kind: row.op === "create" ? "api-session-added" : "api-session-updated", session };
+      // Routers did not know of a session whose one-time code was still to be given.
+      const isNew = row.op === "create" || (row.before as { isNowFull?: boolean } | null)?.isNowFull === true;
+      return { kind: isNew ? "api-session-added" : "api-session-updated", session };
     }
     case "session": {
       const before = row.before as SessionBefore | null;

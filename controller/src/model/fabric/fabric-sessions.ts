@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
+import { TOTP_OPEN } from "../../auth/factors.ts";
 import {
   type AccessQuestion,
   type ApiSessionRecord,
@@ -24,12 +25,15 @@ type SessionPart = Pick<
   | "goneSessions"
 >;
 
+/** Without those whose one-time code is still to be given. Conditions, order and limit follow. */
+const KNOWN_TO_ROUTERS = sql`SELECT a.* FROM api_session a JOIN identity i ON i.id = a.identity_id WHERE NOT ${TOTP_OPEN}`;
+
 /** What the fabric asks about API sessions and sessions. */
 export function fabricSessions(ctx: ModelContext, model: Model): SessionPart {
   const { db } = ctx.store;
   return {
     async apiSessionsAfter(afterId, limit) {
-      return recordsOf(db, sql`SELECT * FROM api_session WHERE id > ${afterId} ORDER BY id LIMIT ${limit}`);
+      return recordsOf(db, sql`${KNOWN_TO_ROUTERS} AND a.id > ${afterId} ORDER BY a.id LIMIT ${limit}`);
     },
     touchApiSessions: (tokens) => model.apiSessions.touchTokens(tokens),
     async unknownSessions(tokens) {
@@ -53,7 +57,7 @@ export function fabricSessions(ctx: ModelContext, model: Model): SessionPart {
 /** The sessions with these ids as routers are told of them, in id order. */
 export async function sessionRecords(ctx: ModelContext, ids: readonly string[]): Promise<ApiSessionRecord[]> {
   if (ids.length === 0) return [];
-  return recordsOf(ctx.store.db, sql`SELECT * FROM api_session WHERE id = ANY (${ids}::text[])`);
+  return recordsOf(ctx.store.db, sql`${KNOWN_TO_ROUTERS} AND a.id = ANY (${ids}::text[])`);
 }
 
 /** One statement: a session that ends between two would make a full page look like the last one, and routers would drop all that follow. */
@@ -125,7 +129,7 @@ async function authorize(
       v.encryption_required, v.max_idle_time_millis
     FROM session s JOIN api_session a ON a.id = s.api_session_id JOIN identity i ON i.id = s.identity_id
       JOIN service v ON v.id = s.service_id
-    WHERE s.token = ${claim.sessionToken}`.execute(ctx.store.db);
+    WHERE s.token = ${claim.sessionToken} AND NOT ${TOTP_OPEN}`.execute(ctx.store.db);
   const [row] = rows;
   // The rows go together: a session cannot outlive its API session, identity or service.
   if (row === undefined) return { denied: DenialCode.InvalidSession };

@@ -41,6 +41,8 @@ export class ApiSessions {
       readonly configTypes: readonly string[];
       readonly certFingerprints: readonly string[];
       readonly improperClientCertChain: boolean;
+      /** A one-time code is still to be given. */
+      readonly isMfaRequired?: boolean;
     },
   ): Promise<ApiSessionRow> {
     const now = this.#ctx.now();
@@ -64,6 +66,30 @@ export class ApiSessions {
       .executeTakeFirstOrThrow();
     await appendChange(trx, { kind: "api_session", key: row.id, op: "create" });
     return row;
+  }
+
+  /** Ends the sessions of an identity that are too many: those that are idle for longest, and never the new one. */
+  async keepNewest(trx: Db, identityId: string, most: number, newest: string): Promise<void> {
+    const { rows: counted } = await sql<{ total: number }>`
+      SELECT count(*)::int AS total FROM api_session WHERE identity_id = ${identityId}`.execute(trx);
+    const surplus = (counted[0]?.total ?? 0) - most;
+    if (surplus <= 0) return;
+    const rows = await trx
+      .selectFrom("api_session")
+      .select(["id", "last_activity_at"])
+      .where("identity_id", "=", identityId)
+      .where("id", "<>", newest)
+      .execute();
+    const idlest = rows
+      .map((row) => ({ id: row.id, at: this.lastActivity(row).getTime() }))
+      .sort((a, b) => a.at - b.at)
+      .slice(0, surplus)
+      .map((row) => row.id);
+    const ended = await endApiSessions(trx, sql`a.id = ANY (${idlest}::text[])`);
+    this.#ctx.log.info(
+      { identityId, ended: ended.length },
+      "an identity has too many API sessions: the idlest have ended",
+    );
   }
 
   async findByToken(db: Db, token: string): Promise<ApiSessionRow | undefined> {

@@ -6,7 +6,9 @@ import { fabricOperations } from "./fabric.ts";
 import { identityOperations } from "./identities.ts";
 import { networkOperations } from "./network.ts";
 import { policyOperations } from "./policies.ts";
+import { routerOperations } from "./routers.ts";
 import { sharedOperations } from "./shared.ts";
+import { tracingOperations } from "./tracing.ts";
 
 /** The Management API: what administrators call. Base path `/edge/management/v1`. */
 export const managementOperations = {
@@ -16,6 +18,8 @@ export const managementOperations = {
   ...certificateAuthorityOperations,
   ...networkOperations,
   ...policyOperations,
+  ...routerOperations,
+  ...tracingOperations,
 };
 
 /** Operations by API. An operation id is unique within its API; where several have one, its shapes may differ. */

@@ -1,11 +1,12 @@
 /** The Client API: what applications that access services call. Base path `/edge/client/v1`. */
 import { z } from "zod";
-import { call, detail, json, list, remove } from "../operation.ts";
+import { call, detail, json, list, patch, remove, replace } from "../operation.ts";
 import { currentIdentityEdgeRouter, serviceEdgeRouters } from "../schema/edge-router.ts";
 import { clientExternalJwtSignerDetail } from "../schema/external-jwt-signer.ts";
+import { protocols } from "../schema/informational.ts";
 import { postureResponse, postureResponseCreate } from "../schema/posture.ts";
 import { names } from "../schema/scalars.ts";
-import { serviceDetail, terminatorClientDetail } from "../schema/service.ts";
+import { serviceDetail, servicePatch, serviceUpdate, terminatorClientDetail } from "../schema/service.ts";
 import {
   serviceUpdates,
   sessionCertificateCreate,
@@ -20,6 +21,8 @@ import { sharedOperations } from "./shared.ts";
 
 export const clientOperations = {
   ...sharedOperations,
+
+  listProtocols: detail("/protocols", "public", protocols, "Where this API listens, by protocol", { errors: [429] }),
   ...enrollmentOperations,
 
   listCurrentApiSessionCertificates: list(
@@ -98,6 +101,9 @@ export const clientOperations = {
     "Edge routers through which the caller may reach a service",
     { errors: [400, 401, 404, 429] },
   ),
+  updateService: replace("/services/{id}", "admin", serviceUpdate, "Replace all fields of a service"),
+  patchService: patch("/services/{id}", "admin", servicePatch, "Change some fields of a service"),
+  deleteService: remove("/services/{id}", "admin", "Delete a service"),
   listServiceTerminators: list(
     "/services/{id}/terminators",
     "full",

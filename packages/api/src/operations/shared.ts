@@ -1,9 +1,25 @@
 /** Operations that both APIs have, with the same shapes. */
 import { z } from "zod";
-import { action, call, detail, json, list, noBody, optionalJson, raw } from "../operation.ts";
-import { authenticatorDetail } from "../schema/authenticator.ts";
+import {
+  action,
+  call,
+  detail,
+  json,
+  list,
+  noBody,
+  optionalJson,
+  patch,
+  raw,
+  replace,
+  wholeList,
+} from "../operation.ts";
+import {
+  authenticatorDetail,
+  authenticatorPatchWithCurrent,
+  authenticatorUpdateWithCurrent,
+} from "../schema/authenticator.ts";
 import { extendCerts, extendRequest, extendVerify, identityDetail } from "../schema/identity.ts";
-import { controllerDetail, networkJwt, version } from "../schema/informational.ts";
+import { capability, controllerDetail, networkJwt, version } from "../schema/informational.ts";
 import { authenticate, currentApiSessionDetail } from "../schema/session.ts";
 import { specOperations } from "./specs.ts";
 
@@ -11,6 +27,13 @@ export const sharedOperations = {
   ...specOperations,
   listRoot: detail("/", "public", version, "Version and capabilities of the controller", { errors: [] }),
   listVersion: detail("/version", "public", version, "Version and capabilities of the controller", { errors: [] }),
+  listEnumeratedCapabilities: wholeList(
+    "/enumerated-capabilities",
+    "public",
+    capability,
+    "Capabilities that a controller may have; those that this one has are in its version",
+    { errors: [] },
+  ),
   listWellKnownCas: raw(
     "/.well-known/est/cacerts",
     "public",
@@ -53,6 +76,24 @@ export const sharedOperations = {
     "One of the caller's authenticators",
     { errors: [401, 404] },
   ),
+  updateCurrentIdentityAuthenticator: {
+    ...replace(
+      "/current-identity/authenticators/{id}",
+      "full",
+      authenticatorUpdateWithCurrent,
+      "Set one's own user name and password",
+    ),
+    errors: [400, 401, 404, 409, 429],
+  },
+  patchCurrentIdentityAuthenticator: {
+    ...patch(
+      "/current-identity/authenticators/{id}",
+      "full",
+      authenticatorPatchWithCurrent,
+      "Change one's own user name or password",
+    ),
+    errors: [400, 401, 404, 409, 429],
+  },
   extendCurrentIdentityAuthenticator: call(
     "POST",
     "/current-identity/authenticators/{id}/extend",

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base, entityRef } from "./entity.ts";
-import { names, password, pem, tags, time, timeInput, username } from "./scalars.ts";
+import { password, pem, tags, time, timeInput, username } from "./scalars.ts";
 
 export const authenticatorCreate = z.object({
   identityId: z.string(),

@@ -1,0 +1,93 @@
+/** Secondary factors: which of them an API session still has open (docs/protocol/authentication.md, "Secondary factors"). */
+import type { authQuery } from "@sallyport/api";
+import { type SqlBool, sql } from "kysely";
+import type { z } from "zod";
+import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
+import { hintOf, type TokenCheck, TokenRefusedError } from "./jwt/token-check.ts";
+
+export type AuthQuery = z.input<typeof authQuery>;
+
+/** What decides about the factors of a session, as the store has it. */
+export interface FactorState {
+  readonly identityId: string;
+  readonly externalId: string | null;
+  readonly isMfaVerified: boolean;
+  readonly isMfaComplete: boolean;
+  readonly requireTotp: boolean;
+  /** The signer of which every request has to carry a token. */
+  readonly requiredSigner: ExtJwtSignerRow | null;
+}
+
+export interface OpenFactors {
+  readonly totp: boolean;
+  readonly token: boolean;
+  /** One entry per open factor, as clients are told. */
+  readonly authQueries: readonly AuthQuery[];
+}
+
+/**
+ * "The one-time code of the session `a` of the identity `i` is still to be given": routers and circuits do not know such a session. Routers that tunnel have
+ * proved themselves on their control channel, and have nobody who could type one.
+ */
+export const TOTP_OPEN = sql<SqlBool>`(NOT a.is_mfa_complete AND i.type_id <> 'Router' AND (
+  EXISTS (SELECT 1 FROM mfa m WHERE m.identity_id = i.id AND m.is_verified)
+  OR EXISTS (SELECT 1 FROM auth_policy p WHERE p.id = i.auth_policy_id AND p.require_totp)))`;
+
+const NONE: OpenFactors = { totp: false, token: false, authQueries: [] };
+const MOST_TOKENS = 4;
+
+/** @param bearerTokens of the request: a token factor is looked at anew with each */
+export async function openFactors(
+  state: FactorState,
+  bearerTokens: readonly string[],
+  check: TokenCheck,
+): Promise<OpenFactors> {
+  const totp = !state.isMfaComplete && (state.isMfaVerified || state.requireTotp);
+  const { requiredSigner } = state;
+  const token = requiredSigner !== null && !(await holdsTokenOf(requiredSigner, state, bearerTokens, check));
+  if (!totp && !token) return NONE;
+  const authQueries: AuthQuery[] = [];
+  if (totp) authQueries.push({ ...TOTP_QUERY, isTotpEnrolled: state.isMfaVerified });
+  if (token) authQueries.push(tokenQuery(requiredSigner));
+  return { totp, token, authQueries };
+}
+
+async function holdsTokenOf(
+  signer: ExtJwtSignerRow,
+  state: FactorState,
+  bearerTokens: readonly string[],
+  check: TokenCheck,
+): Promise<boolean> {
+  const named = signer.use_external_id ? state.externalId : state.identityId;
+  if (named === null) return false;
+  for (const token of bearerTokens.slice(0, MOST_TOKENS)) {
+    if (hintOf(token)?.issuer !== signer.issuer) continue;
+    try {
+      if ((await check.check(token, signer)) === named) return true;
+    } catch (error) {
+      if (!(error instanceof TokenRefusedError)) throw error;
+    }
+  }
+  return false;
+}
+
+const TOTP_QUERY: AuthQuery = {
+  typeId: "MFA",
+  provider: "ziti",
+  format: "alphaNumeric",
+  minLength: 4,
+  maxLength: 6,
+  httpMethod: "POST",
+  httpUrl: "./authenticate/mfa",
+};
+
+function tokenQuery(signer: ExtJwtSignerRow): AuthQuery {
+  return {
+    typeId: "EXT-JWT",
+    provider: "url",
+    id: signer.id,
+    httpUrl: signer.external_auth_url ?? "",
+    scopes: signer.scopes,
+    clientId: signer.client_id ?? "",
+  };
+}

@@ -1,0 +1,85 @@
+import { X509Certificate } from "node:crypto";
+import { decodeJwt, decodeProtectedHeader, errors, jwtVerify } from "jose";
+import type { ExtJwtSignerRow } from "../../model/identity/ext-jwt-signers.ts";
+import type { JwksCache } from "./jwks-cache.ts";
+import { type VerificationKey, verificationKey } from "./verification-key.ts";
+
+/** A token that does not prove anything; the message says why, for the log. */
+export class TokenRefusedError extends Error {
+  override name = "TokenRefusedError";
+}
+
+/** What a token says of itself before anything is checked: good for finding its signer, and for nothing else. */
+export interface TokenHint {
+  readonly issuer: string;
+  readonly kid: string;
+}
+
+/** @returns undefined for a text that is no signed token, or that names no issuer or key */
+export function hintOf(token: string): TokenHint | undefined {
+  try {
+    const { kid } = decodeProtectedHeader(token);
+    const { iss } = decodeJwt(token);
+    if (typeof kid !== "string" || typeof iss !== "string" || !isText(iss) || !isText(kid)) return undefined;
+    return { issuer: iss, kid };
+  } catch (error) {
+    if (error instanceof errors.JOSEError || error instanceof TypeError) return undefined;
+    throw error;
+  }
+}
+
+/** Checks tokens of external signers (docs/protocol/authentication.md, "External tokens"). */
+export class TokenCheck {
+  readonly #jwks: JwksCache;
+  readonly #now: () => Date;
+
+  constructor(jwks: JwksCache, now: () => Date) {
+    this.#jwks = jwks;
+    this.#now = now;
+  }
+
+  /**
+   * The claim that names the identity, of a token whose signature, issuer, audience and times are right.
+   * @throws TokenRefusedError
+   */
+  async check(token: string, signer: ExtJwtSignerRow): Promise<string> {
+    const hint = hintOf(token);
+    if (hint === undefined) throw new TokenRefusedError("no signed token that names its issuer and key");
+    if (!signer.enabled) throw new TokenRefusedError(`signer ${signer.id} is disabled`);
+    if (!signer.audience) throw new TokenRefusedError(`signer ${signer.id} has no audience`);
+    const found = await this.#key(signer, hint.kid);
+    if (found === undefined) throw new TokenRefusedError(`signer ${signer.id} has no key ${hint.kid}`);
+    let payload: Readonly<Record<string, unknown>>;
+    try {
+      ({ payload } = await jwtVerify(token, found.key, {
+        algorithms: [...found.algorithms],
+        issuer: signer.issuer,
+        audience: signer.audience,
+        requiredClaims: ["iss", "aud", "exp"],
+        currentDate: this.#now(),
+      }));
+    } catch (error) {
+      if (!(error instanceof errors.JOSEError || error instanceof TypeError)) throw error;
+      throw new TokenRefusedError(`signer ${signer.id}: ${error.message}`);
+    }
+    const name = signer.claims_property ?? "sub";
+    const claim = Object.hasOwn(payload, name) ? payload[name] : undefined;
+    if (typeof claim !== "string" || claim === "" || !isText(claim)) {
+      throw new TokenRefusedError(`signer ${signer.id}: the claim ${name} is no text`);
+    }
+    return claim;
+  }
+
+  async #key(signer: ExtJwtSignerRow, kid: string): Promise<VerificationKey | undefined> {
+    if (signer.cert_pem !== null) {
+      if (kid !== signer.kid && kid !== signer.fingerprint) return undefined;
+      return verificationKey(new X509Certificate(signer.cert_pem).publicKey);
+    }
+    return signer.jwks_endpoint === null ? undefined : this.#jwks.find(signer.jwks_endpoint, kid);
+  }
+}
+
+/** Can the store look for it? */
+function isText(text: string): boolean {
+  return !text.includes("\u0000") && text.isWellFormed();
+}

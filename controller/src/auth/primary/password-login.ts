@@ -1,0 +1,87 @@
+import { fieldError } from "@sallyport/api";
+import type { ModelContext } from "../../model/context.ts";
+import type { Model } from "../../model/model.ts";
+import { FailedAttempts } from "../failed-attempts.ts";
+import { checkPassword, hashPassword, isOutdated } from "../password.ts";
+import { findPrincipal, type Principal, type Proof, refused, requireEnabled } from "./proof.ts";
+
+/** Authentication by user name and password (docs/protocol/authentication.md, "Password"). */
+export class PasswordLogin {
+  readonly #ctx: ModelContext;
+  readonly #model: Model;
+  readonly #attempts = new FailedAttempts();
+
+  constructor(ctx: ModelContext, model: Model) {
+    this.#ctx = ctx;
+    this.#model = model;
+  }
+
+  /** @throws ApiError 401; 400 for a field that is missing; 429 when too many passwords are being checked */
+  async prove(username: string | undefined, password: string | undefined): Promise<Proof> {
+    if (username === undefined) throw fieldError("username", "username is required");
+    if (password === undefined) throw fieldError("password", "password is required");
+    const { db } = this.#ctx.store;
+    const row = await db
+      .selectFrom("authenticator")
+      .select(["id", "identity_id", "password_hash"])
+      .where("username", "=", username)
+      .executeTakeFirst();
+    const isRight = await checkPassword(row?.password_hash ?? undefined, password);
+    if (row === undefined) throw refused("unknown user name");
+    const principal = await findPrincipal(db, "id", row.identity_id);
+    if (principal === undefined) throw refused(`identity ${row.identity_id} is gone`);
+    if (!isRight) {
+      await this.#countFailure(row.id, principal);
+      throw refused(`wrong password for identity ${row.identity_id}`);
+    }
+    requireEnabled(principal, this.#ctx.now());
+    if (!principal.policy.updb_allowed) throw refused(`auth policy ${principal.policy.id} does not allow passwords`);
+    this.#attempts.reset(row.id);
+    await this.#renewHash(row.id, row.password_hash ?? "", password);
+    return {
+      principal,
+      authenticatorId: row.id,
+      certFingerprints: [],
+      improperClientCertChain: false,
+      isExtendRequested: false,
+    };
+  }
+
+  /**
+   * Is this the password of an authenticator, as its holder says who wants to change it? A wrong one counts towards the lockout like a failed login.
+   * @throws ApiError 429
+   */
+  async confirm(
+    authenticator: { readonly id: string; readonly identity_id: string; readonly password_hash: string | null },
+    password: string,
+  ): Promise<boolean> {
+    const isRight = await checkPassword(authenticator.password_hash ?? undefined, password);
+    if (isRight) {
+      this.#attempts.reset(authenticator.id);
+      return true;
+    }
+    const principal = await findPrincipal(this.#ctx.store.db, "id", authenticator.identity_id);
+    if (principal !== undefined) await this.#countFailure(authenticator.id, principal);
+    return false;
+  }
+
+  async #countFailure(authenticatorId: string, { identity, policy }: Principal): Promise<void> {
+    const failures = this.#attempts.add(authenticatorId);
+    if (policy.updb_max_attempts === 0 || failures <= policy.updb_max_attempts) return;
+    this.#attempts.reset(authenticatorId);
+    this.#ctx.log.warn({ identityId: identity.id, failures }, "too many failed logins: identity disabled");
+    await this.#model.identities.lockOut(identity.id, policy.updb_lockout_minutes);
+  }
+
+  /** A password that was hashed with parameters of an earlier time gets today's; what somebody else has set meanwhile stays. */
+  async #renewHash(authenticatorId: string, hash: string, password: string): Promise<void> {
+    if (!isOutdated(hash)) return;
+    const renewed = await hashPassword(password);
+    await this.#ctx.store.db
+      .updateTable("authenticator")
+      .set({ password_hash: renewed })
+      .where("id", "=", authenticatorId)
+      .where("password_hash", "=", hash)
+      .execute();
+  }
+}

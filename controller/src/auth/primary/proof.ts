@@ -1,0 +1,56 @@
+import { apiError } from "@sallyport/api";
+import { sql } from "kysely";
+import type { Db } from "../../model/context.ts";
+import type { AuthPolicyRow } from "../../model/identity/auth-policies.ts";
+import { type IdentityRow, isDisabled } from "../../model/identity/identities.ts";
+
+/** An identity with everything that decides how it may authenticate. */
+export interface Principal {
+  readonly identity: IdentityRow;
+  readonly policy: AuthPolicyRow;
+  /** It has completed a TOTP enrollment. */
+  readonly isMfaVerified: boolean;
+}
+
+/** Who was proved to be calling, by which credential. */
+export interface Proof {
+  readonly principal: Principal;
+  readonly authenticatorId: string;
+  readonly certFingerprints: readonly string[];
+  readonly improperClientCertChain: boolean;
+  /** An administrator has asked for the certificate in use to be extended. */
+  readonly isExtendRequested: boolean;
+}
+
+/** A failed authentication: the caller learns nothing of `detail`, which is for the log. */
+export function refused(detail: string): Error {
+  return apiError("INVALID_AUTH", undefined, { detail });
+}
+
+/** The identity with this id, or with this external id; undefined when there is none. */
+export async function findPrincipal(
+  db: Db,
+  column: "id" | "external_id",
+  value: string,
+): Promise<Principal | undefined> {
+  const { rows } = await sql<{ identity: IdentityRow; policy: AuthPolicyRow; is_mfa_verified: boolean }>`
+    SELECT row_to_json(i) AS identity, row_to_json(p) AS policy, coalesce(m.is_verified, false) AS is_mfa_verified
+    FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id LEFT JOIN mfa m ON m.identity_id = i.id
+    WHERE ${sql.ref(`i.${column}`)} = ${value}`.execute(db);
+  const row = rows[0];
+  if (row === undefined) return undefined;
+  return { identity: withDates(row.identity), policy: row.policy, isMfaVerified: row.is_mfa_verified };
+}
+
+/** @throws ApiError 401 when the identity is disabled */
+export function requireEnabled({ identity }: Principal, at: Date): void {
+  if (isDisabled(identity, at)) throw refused(`identity ${identity.id} is disabled`);
+}
+
+/** Rows read as JSON have their times as text. */
+export function withDates<T extends object>(row: T): T {
+  const times = Object.entries(row)
+    .filter(([key, value]) => typeof value === "string" && (key.endsWith("_at") || key === "disabled_until"))
+    .map(([key, value]): [string, Date] => [key, new Date(value as string)]);
+  return Object.assign(row, Object.fromEntries(times));
+}

@@ -1,0 +1,63 @@
+import type { ModelContext } from "../../model/context.ts";
+import { tokenAuthenticatorId } from "../../model/identity/ext-jwt-signers.ts";
+import { hintOf, type TokenCheck, TokenRefusedError } from "../jwt/token-check.ts";
+import { findPrincipal, type Proof, refused, requireEnabled } from "./proof.ts";
+
+/** A caller may send a token of each of several issuers; who sends more is not looking for a login. */
+const MOST_TOKENS = 4;
+
+/** Authentication by a token of an external signer (docs/protocol/authentication.md, "External tokens"). */
+export class TokenLogin {
+  readonly #ctx: ModelContext;
+  readonly #check: TokenCheck;
+
+  constructor(ctx: ModelContext, check: TokenCheck) {
+    this.#ctx = ctx;
+    this.#check = check;
+  }
+
+  /** By the first token that is right; what follows from its identity and policy is final. @throws ApiError 401 */
+  async prove(tokens: readonly string[]): Promise<Proof> {
+    const reasons: string[] = [];
+    for (const token of tokens.slice(0, MOST_TOKENS)) {
+      try {
+        return await this.#proveBy(token);
+      } catch (error) {
+        if (!(error instanceof TokenRefusedError)) throw error;
+        reasons.push(error.message);
+      }
+    }
+    throw refused(reasons.join("; ") || "no token was sent");
+  }
+
+  async #proveBy(token: string): Promise<Proof> {
+    const { db } = this.#ctx.store;
+    const hint = hintOf(token);
+    if (hint === undefined) throw new TokenRefusedError("no signed token that names its issuer and key");
+    const signer = await db
+      .selectFrom("ext_jwt_signer")
+      .selectAll()
+      .where("issuer", "=", hint.issuer)
+      .where("enabled", "=", true)
+      .executeTakeFirst();
+    if (signer === undefined) throw new TokenRefusedError(`no enabled signer has the issuer ${hint.issuer}`);
+    const claim = await this.#check.check(token, signer);
+    const principal = await findPrincipal(db, signer.use_external_id ? "external_id" : "id", claim);
+    if (principal === undefined) {
+      throw refused(`no identity has the ${signer.use_external_id ? "external id" : "id"} ${claim}`);
+    }
+    requireEnabled(principal, this.#ctx.now());
+    const { policy } = principal;
+    if (!policy.ext_jwt_allowed) throw refused(`auth policy ${policy.id} does not allow external tokens`);
+    if (policy.ext_jwt_signers.length > 0 && !policy.ext_jwt_signers.includes(signer.id)) {
+      throw refused(`auth policy ${policy.id} does not allow tokens of signer ${signer.id}`);
+    }
+    return {
+      principal,
+      authenticatorId: tokenAuthenticatorId(signer.id),
+      certFingerprints: [],
+      improperClientCertChain: false,
+      isExtendRequested: false,
+    };
+  }
+}

@@ -1,0 +1,216 @@
+import type { X509Certificate } from "node:crypto";
+import {
+  apiError,
+  type externalJwtSignerCreate,
+  type externalJwtSignerPatch,
+  fieldCause,
+  fieldError,
+} from "@sallyport/api";
+import { CertificateError, commonName, fingerprint, parseCertificates } from "@sallyport/wire";
+import { type Selectable, sql, type Updateable } from "kysely";
+import type { z } from "zod";
+import { endpointUrl, JwksFetchError } from "../../auth/jwt/jwks-fetcher.ts";
+import { verificationKey } from "../../auth/jwt/verification-key.ts";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId } from "../../store/ids.ts";
+import type { ExtJwtSignerTable } from "../../store/schema.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { found, json, requireName } from "../entity.ts";
+import { endApiSessions } from "../session/session-removal.ts";
+import { translated } from "../store-errors.ts";
+
+/** An issuer whose tokens authenticate. Read as JSON its times are text. */
+export type ExtJwtSignerRow = Selectable<ExtJwtSignerTable>;
+
+type NewSigner = z.output<typeof externalJwtSignerCreate>;
+type SignerChange = z.output<typeof externalJwtSignerPatch>;
+
+/** External JWT signers. Each has exactly one source of keys: a certificate, or an address of a key set. */
+export class ExtJwtSigners {
+  readonly #ctx: ModelContext;
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  async create(signer: NewSigner): Promise<string> {
+    if (signer.audience === undefined) throw fieldError("audience", "audience in body is required");
+    requireOneSource(signer.certPem || null, signer.jwksEndpoint || null);
+    const columns = columnsOf(signer);
+    const id = randomEntityId();
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        await trx
+          .insertInto("ext_jwt_signer")
+          .values({ ...columns, id, name: signer.name, issuer: signer.issuer, tags: json(signer.tags) })
+          .execute();
+        await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "create" });
+      }),
+    );
+    return id;
+  }
+
+  /** PUT: what is left out goes back to its default. */
+  replace(id: string, signer: NewSigner): Promise<void> {
+    if (signer.audience === undefined) throw fieldError("audience", "audience in body is required");
+    return this.update(id, {
+      certPem: "",
+      claimsProperty: "",
+      clientId: "",
+      externalAuthUrl: "",
+      jwksEndpoint: "",
+      kid: "",
+      scopes: [],
+      targetToken: "ACCESS",
+      useExternalId: false,
+      ...signer,
+    });
+  }
+
+  /** Applies the fields that are present; `""` takes an optional one away. Sessions that tokens of it have made end when it is disabled. */
+  async update(id: string, change: SignerChange): Promise<void> {
+    const columns = columnsOf(change);
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const row = found(
+          await trx.selectFrom("ext_jwt_signer").selectAll().where("id", "=", id).forUpdate().executeTakeFirst(),
+          "ext_jwt_signer",
+          id,
+        );
+        requireOneSource(
+          columns.cert_pem === undefined ? row.cert_pem : columns.cert_pem,
+          columns.jwks_endpoint === undefined ? row.jwks_endpoint : columns.jwks_endpoint,
+        );
+        await trx
+          .updateTable("ext_jwt_signer")
+          .set({ ...columns, tags: json(change.tags), updated_at: this.#ctx.now() })
+          .where("id", "=", id)
+          .execute();
+        if (row.enabled && change.enabled === false) await this.#endSessions(trx, id);
+        await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "update" });
+      }),
+    );
+  }
+
+  /** Ends the sessions that its tokens have made. @throws ApiError 409 while an auth policy names it */
+  async delete(id: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = await trx
+        .selectFrom("ext_jwt_signer")
+        .select("id")
+        .where("id", "=", id)
+        .forUpdate()
+        .executeTakeFirst();
+      found(row, "ext_jwt_signer", id);
+      const { rows: users } = await sql<{ id: string }>`SELECT id FROM auth_policy
+        WHERE require_ext_jwt_signer = ${id} OR ext_jwt_signers @> ARRAY[${id}]::text[] ORDER BY id LIMIT 10`.execute(
+        trx,
+      );
+      if (users.length > 0) {
+        const ids = users.map((user) => user.id).join(", ");
+        const cause = fieldCause("id", `external JWT signer ${id} is referenced by the auth policies ${ids}`, id);
+        throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
+      }
+      await this.#endSessions(trx, id);
+      await trx.deleteFrom("ext_jwt_signer").where("id", "=", id).execute();
+      await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "delete" });
+    });
+  }
+
+  /** @throws ApiError 404 */
+  async get(db: Db, id: string): Promise<ExtJwtSignerRow> {
+    const row = await db.selectFrom("ext_jwt_signer").selectAll().where("id", "=", id).executeTakeFirst();
+    return found(row, "ext_jwt_signer", id);
+  }
+
+  async #endSessions(trx: Db, id: string): Promise<void> {
+    await endApiSessions(trx, sql`a.authenticator_id = ${tokenAuthenticatorId(id)}`);
+  }
+}
+
+/** What a session that was made by a token of the signer names as its authenticator. */
+export function tokenAuthenticatorId(signerId: string): string {
+  return `extJwtId:${signerId}`;
+}
+
+function columnsOf(change: SignerChange): Updateable<ExtJwtSignerTable> {
+  if (change.name !== undefined) requireName(change.name);
+  if (change.issuer !== undefined && change.issuer.trim() === "") {
+    throw fieldError("issuer", "issuer is required", change.issuer);
+  }
+  if (change.audience !== undefined && change.audience.trim() === "") {
+    throw fieldError("audience", "audience is required", change.audience);
+  }
+  if (change.jwksEndpoint) requireEndpoint(change.jwksEndpoint);
+  return {
+    name: change.name,
+    issuer: change.issuer,
+    audience: change.audience,
+    enabled: change.enabled,
+    ...(change.certPem === undefined ? {} : certificateColumns(change.certPem)),
+    kid: blankAsNull(change.kid),
+    jwks_endpoint: blankAsNull(change.jwksEndpoint),
+    claims_property: blankAsNull(change.claimsProperty),
+    use_external_id: change.useExternalId,
+    external_auth_url: blankAsNull(change.externalAuthUrl),
+    client_id: blankAsNull(change.clientId),
+    scopes: change.scopes,
+    target_token: change.targetToken,
+  };
+}
+
+function requireOneSource(certPem: string | null, jwksEndpoint: string | null): void {
+  const problem =
+    certPem === null && jwksEndpoint === null
+      ? "jwksEndpoint or certPem is required"
+      : certPem !== null && jwksEndpoint !== null
+        ? "only one of jwksEndpoint or certPem may be defined"
+        : undefined;
+  if (problem !== undefined) throw apiError("REFERENCED_ENTITY_NOT_FOUND", fieldCause("certPem", problem, certPem));
+}
+
+function requireEndpoint(text: string): void {
+  try {
+    endpointUrl(text);
+  } catch (error) {
+    if (!(error instanceof JwksFetchError)) throw error;
+    throw fieldError("jwksEndpoint", `jwksEndpoint in body must be of type uri: ${error.message}`, text);
+  }
+}
+
+/** @throws ApiError 400 unless it is exactly one certificate, with a key that can sign tokens */
+function certificateColumns(pem: string): Updateable<ExtJwtSignerTable> {
+  if (pem === "") {
+    return { cert_pem: null, fingerprint: null, common_name: "", not_before: null, not_after: null };
+  }
+  const certificate = onlyCertificate(pem);
+  if (verificationKey(certificate.publicKey).algorithms.length === 0) {
+    throw fieldError(
+      "certPem",
+      "the certificate's key signs no tokens: expected RSA of at least 2048 bits, EC or Ed25519",
+    );
+  }
+  return {
+    cert_pem: pem,
+    fingerprint: fingerprint(certificate),
+    common_name: commonName(certificate) ?? "",
+    not_before: certificate.validFromDate,
+    not_after: certificate.validToDate,
+  };
+}
+
+function onlyCertificate(pem: string): X509Certificate {
+  try {
+    const [first, ...more] = parseCertificates(pem);
+    if (first !== undefined && more.length === 0) return first;
+  } catch (error) {
+    if (!(error instanceof CertificateError)) throw error;
+  }
+  throw apiError("INVALID_CERT_PEM");
+}
+
+/** An absent value stays absent. */
+function blankAsNull(text: string | undefined): string | null | undefined {
+  if (text === undefined) return undefined;
+  return text.trim() === "" ? null : text;
+}

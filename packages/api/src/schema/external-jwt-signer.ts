@@ -1,0 +1,56 @@
+import { z } from "zod";
+import { base } from "./entity.ts";
+import { names, patchOf, pem, tags, time } from "./scalars.ts";
+
+const targetToken = z.enum(["ACCESS", "ID"]);
+
+/** Exactly one of `certPem` (one certificate) and `jwksEndpoint` is set; `""` counts as not set. */
+const fields = {
+  audience: z.string(),
+  certPem: pem.optional(),
+  claimsProperty: z.string().optional(),
+  clientId: z.string().optional(),
+  enabled: z.boolean(),
+  externalAuthUrl: z.string().optional(),
+  issuer: z.string(),
+  jwksEndpoint: z.string().optional(),
+  kid: z.string().optional(),
+  name: z.string(),
+  scopes: names.optional(),
+  tags: tags.default({}),
+  targetToken: targetToken.optional(),
+  useExternalId: z.boolean().optional(),
+};
+export const externalJwtSignerCreate = z.object(fields);
+export const externalJwtSignerUpdate = externalJwtSignerCreate;
+export const externalJwtSignerPatch = patchOf(fields);
+export const externalJwtSignerDetail = z.strictObject({
+  ...base,
+  audience: z.string(),
+  certPem: pem.nullable(),
+  claimsProperty: z.string(),
+  clientId: z.string(),
+  commonName: z.string(),
+  enabled: z.boolean(),
+  externalAuthUrl: z.string().nullable(),
+  fingerprint: z.string().nullable(),
+  issuer: z.string(),
+  jwksEndpoint: z.string().nullable(),
+  kid: z.string(),
+  name: z.string(),
+  notAfter: time,
+  notBefore: time,
+  scopes: names,
+  targetToken,
+  useExternalId: z.boolean(),
+});
+/** What clients are told before they authenticate. */
+export const clientExternalJwtSignerDetail = z.strictObject({
+  ...base,
+  audience: z.string().nullable(),
+  clientId: z.string().nullable(),
+  externalAuthUrl: z.string().nullable(),
+  name: z.string(),
+  scopes: names,
+  targetToken,
+});
