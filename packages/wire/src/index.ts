@@ -3,6 +3,7 @@ export * from "./catalogue/base.ts";
 export * from "./catalogue/control.ts";
 export * from "./catalogue/edge.ts";
 export * from "./catalogue/link.ts";
+export * from "./catalogue/management.ts";
 export * from "./catalogue/xgress.ts";
 export type {
   Channel,
@@ -35,6 +36,7 @@ export { encodeMessage, frameLengthOf, type Message, messageOf, type Outgoing, w
 export * as ctrlPb from "./generated/ctrl_pb.ts";
 export * as edgeCtrlPb from "./generated/edge_ctrl_pb.ts";
 export * as metricsPb from "./generated/metrics_pb.ts";
+export * as mgmtPb from "./generated/mgmt_pb.ts";
 export {
   type CertificateRequest,
   createCsr,
