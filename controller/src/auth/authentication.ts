@@ -1,8 +1,8 @@
 import type { X509Certificate } from "node:crypto";
-import { ApiError, unauthorized } from "@sallyport/api";
+import { ApiError, apiError, type authenticatorPatchWithCurrent, fieldCause, unauthorized } from "@sallyport/api";
 import { sql } from "kysely";
+import type { z } from "zod";
 import type { ModelContext } from "../model/context.ts";
-import type { AuthenticatorRow } from "../model/identity/authenticators.ts";
 import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
 import { type IdentityRow, isDisabled } from "../model/identity/identities.ts";
 import type { Model } from "../model/model.ts";
@@ -52,6 +52,8 @@ export interface AuthenticatedSession {
   readonly lastActivityAt: Date;
   readonly open: OpenFactors;
 }
+
+type OwnChange = z.output<typeof authenticatorPatchWithCurrent>;
 
 /** The one row that a request reads before anything else. */
 interface SessionOfToken {
@@ -188,15 +190,24 @@ export class Authentication {
   }
 
   /**
-   * Is this the password of a caller's own authenticator? A wrong one counts like a failed login.
-   * @throws ApiError 429 after too many wrong ones
+   * A new user name or password for one's own authenticator. A wrong current password counts like a failed login.
+   * @throws ApiError 401 for that, 404 for the authenticator of somebody else, 409 for a certificate, 429 after too many wrong ones
    */
-  async confirmPassword(authenticator: AuthenticatorRow, password: string, remoteIp: string): Promise<boolean> {
-    const subject = userSubject(authenticator.username ?? authenticator.id);
+  async changeOwn(
+    id: string,
+    identityId: string,
+    { currentPassword, ...change }: OwnChange,
+    remoteIp: string,
+  ): Promise<void> {
+    const row = await this.#model.authenticators.owned(this.#ctx.store.db, id, identityId);
+    if (row.method !== "updb") throw apiError("CAN_NOT_UPDATE_AUTHENTICATOR");
+    const subject = userSubject(row.username ?? id);
     this.#limits.requireFewFailures(subject, remoteIp);
-    const isRight = await this.#byPassword.confirm(authenticator, password);
-    if (!isRight) this.#limits.countFailure(subject, remoteIp);
-    return isRight;
+    if (!(await this.#byPassword.confirm(row, currentPassword))) {
+      this.#limits.countFailure(subject, remoteIp);
+      throw apiError("UNAUTHORIZED", fieldCause("currentPassword", "currentPassword is not the current password"));
+    }
+    await this.#model.authenticators.update(id, change);
   }
 
   async #proveWithinLimits(request: LoginRequest): Promise<Proof> {

@@ -110,7 +110,7 @@ export class ApiSessions {
         .returningAll()
         .executeTakeFirst();
       if (row === undefined) throw notFound("apiSession", id);
-      await appendChange(trx, { kind: "api_session", key: id, op: "update" });
+      await appendChange(trx, { kind: "api_session", key: id, op: "update", before: { isNowFull: true } });
       return row;
     });
   }
