@@ -14,6 +14,7 @@ const COUNTED: Readonly<Record<string, string>> = {
   enrollments: "enrollment",
   externalJwtSigners: "ext_jwt_signer",
   identities: "identity",
+  mfas: "mfa",
   postureChecks: "posture_check",
   routers: "router",
   serviceEdgeRouterPolicies: "service_edge_router_policy",

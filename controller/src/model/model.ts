@@ -14,6 +14,8 @@ import { Services } from "./network/services.ts";
 import { Terminators } from "./network/terminators.ts";
 import { EDGE_ROUTER_POLICY, Policies, SERVICE_EDGE_ROUTER_POLICY, SERVICE_POLICY } from "./policy/policies.ts";
 import { PolicyMirror } from "./policy/policy-mirror.ts";
+import { Posture } from "./posture/posture.ts";
+import { PostureChecks } from "./posture/posture-checks.ts";
 import { ApiSessions } from "./session/api-sessions.ts";
 import { Sessions } from "./session/sessions.ts";
 
@@ -34,6 +36,8 @@ export interface Model {
   readonly edgeRouterPolicies: Policies;
   readonly serviceEdgeRouterPolicies: Policies;
   readonly terminators: Terminators;
+  readonly postureChecks: PostureChecks;
+  readonly posture: Posture;
   readonly apiSessions: ApiSessions;
   readonly sessions: Sessions;
   readonly traces: Traces;
@@ -44,6 +48,8 @@ export interface Model {
 /** The model on a store. It starts nothing: see `upkeep.ts` for what runs by time. */
 export function createModel(ctx: ModelContext): Model {
   const enrollments = new Enrollments(ctx);
+  const policy = new PolicyMirror(ctx);
+  const posture = new Posture(ctx, policy);
   const identities = new Identities(ctx, enrollments);
   const authenticators = new Authenticators(ctx, enrollments);
   return {
@@ -62,9 +68,11 @@ export function createModel(ctx: ModelContext): Model {
     edgeRouterPolicies: new Policies(ctx, EDGE_ROUTER_POLICY),
     serviceEdgeRouterPolicies: new Policies(ctx, SERVICE_EDGE_ROUTER_POLICY),
     terminators: new Terminators(ctx),
+    postureChecks: new PostureChecks(ctx),
+    posture,
     apiSessions: new ApiSessions(ctx),
-    sessions: new Sessions(ctx),
+    sessions: new Sessions(ctx, posture),
     traces: new Traces(ctx.now),
-    policy: new PolicyMirror(ctx),
+    policy,
   };
 }

@@ -11,8 +11,10 @@ import * as identity from "./schema/identity.ts";
 import * as informational from "./schema/informational.ts";
 import * as policy from "./schema/policy.ts";
 import * as posture from "./schema/posture.ts";
+import * as router from "./schema/router.ts";
 import * as service from "./schema/service.ts";
 import * as session from "./schema/session.ts";
+import * as tracing from "./schema/tracing.ts";
 
 export interface OpenApiDocument {
   readonly openapi: "3.1.0";
@@ -46,8 +48,10 @@ for (const file of [
   informational,
   policy,
   posture,
+  router,
   service,
   session,
+  tracing,
 ]) {
   for (const [name, shape] of Object.entries(file)) {
     if (shape instanceof z.ZodObject || shape instanceof z.ZodDiscriminatedUnion) NAMES.set(shape, name);

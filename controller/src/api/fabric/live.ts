@@ -37,13 +37,18 @@ const LINK_FIELDS: MemoryFields<LinkState> = {
 
 const CIRCUIT_FIELDS: MemoryFields<Circuit> = {
   id: { type: "string", read: (circuit) => circuit.id },
-  clientId: { type: "string", read: (circuit) => circuit.clientId },
+  clientId: { type: "string", read: clientOf },
   service: { type: "string", read: (circuit) => circuit.serviceId },
   terminator: { type: "string", read: (circuit) => circuit.terminatorId },
   createdAt: { type: "datetime", read: (circuit) => circuit.createdAt.getTime() },
   updatedAt: { type: "datetime", read: (circuit) => circuit.updatedAt.getTime() },
   tags: { type: "tags", read: (circuit) => circuit.tags },
 };
+
+/** The session that a circuit belongs to; of one without sessions, who dialed. The identity is in the tags of either. */
+function clientOf({ grant, clientId }: Circuit): string {
+  return grant.kind === "session" ? grant.sessionId : clientId;
+}
 
 export async function listLinks(deps: ApiDependencies, list: ListQuery): Promise<ListResult<LinkDetail>> {
   const { data, totalCount } = selectPage(deps.fabric.links(), LINK_FIELDS, list);
@@ -89,16 +94,16 @@ export async function renderCircuits(deps: ApiDependencies, circuits: readonly C
   ]);
   return circuits.map((circuit) => ({
     _links: fabricLinks("circuits", circuit.id),
-    clientId: circuit.clientId,
+    clientId: clientOf(circuit),
     createdAt: apiTime(circuit.createdAt),
     id: circuit.id,
     path: {
-      links: circuit.route.links.map((id) => fabricRef("links", id)),
+      links: circuit.route.links.map((id) => fabricRef("links", id, id)),
       nodes: circuit.route.routers.map((id) => fabricRef("routers", id, routers.get(id))),
     },
     service: fabricRef("services", circuit.serviceId, services.get(circuit.serviceId)),
     tags: { ...circuit.tags },
-    terminator: fabricRef("terminators", circuit.terminatorId),
+    terminator: fabricRef("terminators", circuit.terminatorId, circuit.terminatorId),
     updatedAt: apiTime(circuit.updatedAt),
   }));
 }

@@ -1,4 +1,4 @@
-import { apiTime, type edgeRouterDetail } from "@sallyport/api";
+import { apiTime, type edgeRouterDetail, type routerDetail } from "@sallyport/api";
 import { sql } from "kysely";
 import type { z } from "zod";
 import type { RouterRow } from "../../model/network/routers.ts";
@@ -18,11 +18,8 @@ interface EnrollmentOfRouter {
   expires_at: Date;
 }
 
-/** Edge routers as administrators see them, with what is outstanding of their enrollments. */
-export async function renderEdgeRouters(
-  deps: ApiDependencies,
-  rows: readonly RouterRow[],
-): Promise<EdgeRouterDetail[]> {
+/** What is shown of enrollments that are outstanding, by router. */
+async function outstanding(deps: ApiDependencies, rows: readonly RouterRow[]) {
   const unverified = rows.filter((row) => !row.is_verified).map((row) => row.id);
   const enrollments = new Map<string, EnrollmentOfRouter>();
   if (unverified.length > 0) {
@@ -31,22 +28,55 @@ export async function renderEdgeRouters(
       WHERE router_id = ANY (${unverified}::text[])`.execute(deps.ctx.store.db);
     for (const enrollment of found.rows) enrollments.set(enrollment.router_id, enrollment);
   }
+  return (routerId: string) => {
+    const enrollment = enrollments.get(routerId);
+    if (enrollment === undefined) return {};
+    return {
+      enrollmentCreatedAt: apiTime(enrollment.issued_at),
+      enrollmentExpiresAt: apiTime(enrollment.expires_at),
+      enrollmentJwt: enrollment.jwt,
+      enrollmentToken: enrollment.token,
+    };
+  };
+}
+
+/** Any routers as parts of the fabric, with what is outstanding of their enrollments. */
+export async function renderRouters(
+  deps: ApiDependencies,
+  rows: readonly RouterRow[],
+): Promise<z.input<typeof routerDetail>[]> {
+  const enrollmentOf = await outstanding(deps, rows);
+  return rows.map((row) => ({
+    ...baseOf("transit-routers", row),
+    cost: row.cost,
+    ctrlChanListeners: row.ctrl_chan_listeners,
+    disabled: row.disabled,
+    ...enrollmentOf(row.id),
+    fingerprint: row.fingerprint,
+    ...(row.interfaces.length === 0 ? {} : { interfaces: row.interfaces.map(interfaceOf) }),
+    isOnline: deps.fabric.routerState(row.id)?.isOnline ?? false,
+    isVerified: row.is_verified,
+    name: row.name,
+    noTraversal: row.no_traversal,
+    unverifiedCertPem: row.unverified_cert_pem,
+    unverifiedFingerprint: row.unverified_fingerprint,
+  }));
+}
+
+/** Edge routers as administrators see them, with what is outstanding of their enrollments. */
+export async function renderEdgeRouters(
+  deps: ApiDependencies,
+  rows: readonly RouterRow[],
+): Promise<EdgeRouterDetail[]> {
+  const enrollmentOf = await outstanding(deps, rows);
   return rows.map((row) => {
     const state = deps.fabric.routerState(row.id) ?? offline(row);
-    const enrollment = enrollments.get(row.id);
     return {
       ...baseOf("edge-routers", row),
       ...propertiesOf(row, state),
       certPem: row.cert_pem,
       ctrlChanListeners: row.ctrl_chan_listeners,
-      ...(enrollment === undefined
-        ? {}
-        : {
-            enrollmentCreatedAt: apiTime(enrollment.issued_at),
-            enrollmentExpiresAt: apiTime(enrollment.expires_at),
-            enrollmentJwt: enrollment.jwt,
-            enrollmentToken: enrollment.token,
-          }),
+      ...enrollmentOf(row.id),
       ...(row.fingerprint === null ? {} : { fingerprint: row.fingerprint }),
       ...(row.interfaces.length === 0 ? {} : { interfaces: row.interfaces.map(interfaceOf) }),
       isTunnelerEnabled: row.is_tunneler_enabled,

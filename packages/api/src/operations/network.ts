@@ -29,7 +29,7 @@ const related = { errors: [400, 401, 404, 429] };
 
 /** Edge routers, services with their configs, and the terminators between them. */
 export const networkOperations = {
-  listSummary: detail("/summary", "admin", summary, "Number of entities by collection", { errors: [401, 429] }),
+  listSummary: detail("/summary", "full", summary, "Number of entities by collection", { errors: [401, 429] }),
 
   listEdgeRouters: list("/edge-routers", "admin", edgeRouterDetail, "Edge routers", { query: roleParameters }),
   createEdgeRouter: create("/edge-routers", "admin", json(edgeRouterCreate), "Create an edge router"),

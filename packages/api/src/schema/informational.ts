@@ -18,6 +18,12 @@ export const version = z.strictObject({
 /** An API description; its name is its id. */
 export const specDetail = z.strictObject({ ...base, name: z.string() });
 
+/** Names of all capabilities that there are. */
+export const capability = z.enum(["OIDC_AUTH", "HA_CONTROLLER"]);
+
+/** Protocol name to where the API listens for it. */
+export const protocols = z.record(z.string(), z.strictObject({ address: z.string() }));
+
 export const networkJwt = z.strictObject({ name: z.string(), token: z.string() });
 
 const apiAddress = z.strictObject({ url: z.string().optional(), version: z.string().optional() });
