@@ -83,12 +83,12 @@ describe("full synchronisation", () => {
     expect(second!.sessions).toHaveLength(3);
   });
 
-  test("the server's hello offers the strategy and not the data model", async () => {
+  test("the server's hello offers the strategy and the data model", async () => {
     net = await TestFabric.start();
     const router = await net.connect("r1");
     const hello = await router.next(EdgeCtrlType.ServerHello);
-    expect(decodeControl(edgeCtrlPb.ServerHelloSchema, hello.body).data).toEqual({ instant: "true" });
-    expect(hello.headers.has(EdgeCtrlHeader.DataModel)).toBe(false);
+    expect(decodeControl(edgeCtrlPb.ServerHelloSchema, hello.body).data).toEqual({ instant: "true", routerModel: "true" });
+    expect(hello.headers.getBool(EdgeCtrlHeader.DataModel)).toBe(true);
   });
 
   test("a transit router gets no sessions", async () => {
