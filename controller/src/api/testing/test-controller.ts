@@ -121,6 +121,8 @@ export async function startTestController(options: TestStoreOptions = {}): Promi
         options.body === undefined ? undefined : isText ? String(options.body) : JSON.stringify(options.body);
       const headers: Record<string, string> = {
         ...(body === undefined || isText ? {} : { "content-type": "application/json" }),
+        // Node frames the body of a DELETE only by this.
+        ...(body === undefined ? {} : { "content-length": String(Buffer.byteLength(body)) }),
         ...(options.token === undefined ? {} : { "zt-session": options.token }),
         ...options.headers,
       };
