@@ -1,5 +1,6 @@
 import type { Logger } from "@sallyport/wire";
 import type { Kysely, Transaction } from "kysely";
+import type { ClientConfig } from "pg";
 import type { EventSink } from "../events/event-source.ts";
 import type { ChangeLog } from "../store/change-log.ts";
 import type { Outage } from "../store/outage.ts";
@@ -13,9 +14,11 @@ export type Db = Kysely<Database> | Transaction<Database>;
 /** The store as the model uses it (`store/database.ts`). */
 export interface ModelStore {
   readonly db: Kysely<Database>;
-  readonly changes: Pick<ChangeLog, "subscribe" | "caughtUp" | "position">;
+  readonly changes: Pick<ChangeLog, "subscribe" | "caughtUp" | "position" | "wake">;
   /** Since when the database cannot be used; undefined while it answers. */
   readonly outage: Pick<Outage, "since">;
+  /** For what needs a connection of its own. */
+  readonly connection: ClientConfig;
   /** READ COMMITTED; repeated when it lost a deadlock; tells the readers of the change log afterwards. */
   transaction<T>(work: (trx: Transaction<Database>) => Promise<T>): Promise<T>;
 }
@@ -29,6 +32,8 @@ export interface ModelSettings {
   readonly sessionTimeoutMs: number;
   readonly identityEnrollmentMs: number;
   readonly routerEnrollmentMs: number;
+  /** Where snapshots of the database lie. */
+  readonly snapshotFolder: string;
   /** How authenticator apps name the network beside the identity. */
   readonly totpIssuer: string;
 }

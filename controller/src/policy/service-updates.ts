@@ -27,6 +27,11 @@ export class ServiceUpdates {
     this.#mostStamps = mostStamps;
   }
 
+  /** Are there stamps that do not count yet, because older transactions were open? */
+  get isWaiting(): boolean {
+    return this.#waiting.length > 0;
+  }
+
   /** A service, or a config of it, changed: `policyIds` = the service policies that selected it before or select it now. */
   serviceChanged(policyIds: Iterable<string>, stamp: Stamp): void {
     for (const id of policyIds) this.#waiting.push({ scope: `policy:${id}`, stamp });

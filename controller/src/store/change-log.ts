@@ -61,6 +61,8 @@ export async function appendChange(db: Queryable, ...changes: readonly Change[])
 const PRUNED = "change-log-pruned";
 const MOST_ROWS = 20_000;
 const PRUNE_BATCH = 5_000;
+/** How long a local write waits for others before the log is read, when nobody asks for it sooner. */
+const SOON_MS = 5;
 
 /** The present snapshot of the database, from which {@link readChanges} can go on. */
 export async function currentSnapshot(db: Queryable): Promise<string> {
@@ -132,6 +134,11 @@ export interface ChangeLogOptions {
   db: Kysely<EngineTables>;
   /** Told of every local write: passes a hint on to other processes. */
   onLocalWrite?: () => void;
+  /**
+   * This process holds the database: while it has written nothing itself, a question for the newest changes is answered without asking the database.
+   * What another process writes all the same (a tool of the operator's) is seen with its hint, at the latest with the next regular look.
+   */
+  isSoleWriter?: boolean;
   /** How often to look without any hint. */
   pollMs?: number;
   /** Age at which changes are pruned; default one hour. */
@@ -150,9 +157,12 @@ export class ChangeLog {
   #queued: Promise<void> | undefined;
   #timers: NodeJS.Timeout[] = [];
   #closed = false;
+  /** Something may have been written that no read has begun after. */
+  #isBehind = true;
+  #soon: NodeJS.Timeout | undefined;
 
   constructor(options: ChangeLogOptions) {
-    this.#options = { pollMs: 1_000, maxAgeSeconds: 3_600, pruneEveryMs: 60_000, ...options };
+    this.#options = { isSoleWriter: false, pollMs: 1_000, maxAgeSeconds: 3_600, pruneEveryMs: 60_000, ...options };
   }
 
   /** Starts following from now. Idempotent; called by the store. */
@@ -180,14 +190,19 @@ export class ChangeLog {
     return this.#since;
   }
 
-  /** Says that this process has written: the log is read at once, and other processes get a hint. */
+  /** Says that this process has written: the log is read within milliseconds, at once if somebody waits for it; other processes get a hint. */
   poke(): void {
-    this.#options.onLocalWrite?.();
-    void this.wake();
+    this.#isBehind = true;
+    if (!this.#options.isSoleWriter) this.#options.onLocalWrite?.();
+    this.#soon ??= setTimeout(() => {
+      this.#soon = undefined;
+      if (this.#isBehind) void this.wake();
+    }, SOON_MS);
   }
 
   /** Reads now, because of a hint or a timer. Failures are logged; the next hint or timer tries again. */
   async wake(): Promise<void> {
+    this.#isBehind = true;
     try {
       await this.caughtUp();
     } catch (error) {
@@ -200,6 +215,7 @@ export class ChangeLog {
   /** Resolves when every change that was committed before this call has been handled by every subscriber; a subscriber must not await it. */
   caughtUp(): Promise<void> {
     if (this.#closed) return Promise.resolve();
+    if (this.#options.isSoleWriter && !this.#isBehind) return this.#running ?? Promise.resolve();
     // A read that has begun may have missed the latest commit: wait for one that begins after this call, shared by all who wait.
     this.#queued ??= (this.#running ?? Promise.resolve())
       .catch(() => undefined)
@@ -217,13 +233,18 @@ export class ChangeLog {
   async close(): Promise<void> {
     this.#closed = true;
     for (const timer of this.#timers) clearInterval(timer);
+    clearTimeout(this.#soon);
     await this.#queued?.catch(() => undefined);
     await this.#running?.catch(() => undefined);
   }
 
   async #read(): Promise<void> {
     await this.start();
-    const read = await readChanges(this.#options.db, this.#since);
+    this.#isBehind = false;
+    const read = await readChanges(this.#options.db, this.#since).catch((error: unknown) => {
+      this.#isBehind = true;
+      throw error;
+    });
     this.#since = read.snapshot;
     if (read.rows.length === 0 && !read.reset) return;
     for (const subscriber of [...this.#subscribers]) {

@@ -87,8 +87,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     pool.on("connect", (client) => client.on("error", () => undefined));
     pool.on("error", (error) => log.debug({ error: error.message }, "an idle connection to the database was lost"));
     const outage = new Outage(log);
+    let onLogged = (): void => undefined;
     const db = new Kysely<Database>({
-      dialect: new PostgresDialect({ pool: preparing(pool, outage), controlClient: pg.Client }),
+      dialect: new PostgresDialect({ pool: preparing(pool, outage, () => onLogged()), controlClient: pg.Client }),
     });
     stops.push(() => db.destroy());
     const applied = await migrate(db as unknown as Kysely<never>, migrations);
@@ -96,14 +97,16 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     const changes: ChangeLog = new ChangeLog({
       db: db as unknown as Kysely<EngineTables>,
       onLocalWrite: () => hints.notify(),
+      isSoleWriter: options.hold ?? true,
       log,
     });
     const hints = new ChangeHints(connection, () => void changes.wake(), log);
+    onLogged = () => changes.poke();
     await hints.start();
     stops.push(() => hints.close());
     await changes.start();
     stops.push(() => changes.close());
-    return { db, pool, changes, outage, connection, close, transaction: (work) => transaction(db, changes, work) };
+    return { db, pool, changes, outage, connection, close, transaction: (work) => transaction(db, work) };
   } catch (error) {
     await close();
     throw error;
@@ -153,16 +156,10 @@ function describe(config: pg.ClientConfig): string {
   }
 }
 
-async function transaction<T>(
-  db: Kysely<Database>,
-  changes: ChangeLog,
-  work: (trx: Transaction<Database>) => Promise<T>,
-): Promise<T> {
+async function transaction<T>(db: Kysely<Database>, work: (trx: Transaction<Database>) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
-      const result = await db.transaction().execute(work);
-      changes.poke();
-      return result;
+      return await db.transaction().execute(work);
     } catch (error) {
       const { code } = error as { code?: string };
       if (attempt === MOST_TRIES || (code !== "40P01" && code !== "40001")) throw error;

@@ -4,30 +4,55 @@ import type pg from "pg";
 import type { Outage } from "./outage.ts";
 
 const MOST_STATEMENTS = 1_000;
+const WRITES_LOG = /insert\s+into\s+"?change_log"?\b/i;
+const BEGINS = /^\s*(begin|start transaction)\b/i;
+const ENDS = /^\s*(commit|rollback)\b(?!\s+to\b)/i;
+
+/** What is known of a statement's text. */
+interface Statement {
+  readonly name: string | undefined;
+  readonly writesLog: boolean;
+}
 
 /**
  * A pool for Kysely whose queries are prepared once per connection, under a name made from their text: PostgreSQL then parses each text once, which
  * saves a third to a half of its work for short queries. Past 1,000 distinct texts further ones go unprepared, so that generated texts cost no memory.
- * Every connect and query is reported to `outage`, which names what they fail with.
+ * Every connect and query is reported to `outage`, which names what they fail with. `onLogged` is called when rows of the change log may have
+ * become visible: after a statement that writes some, or after the end of the transaction with it.
  */
-export function preparing(pool: pg.Pool, outage: Outage): PostgresPool {
-  const names = new Map<string, string>();
-  const nameOf = (text: string): string | undefined => {
-    const known = names.get(text);
-    if (known !== undefined || names.size >= MOST_STATEMENTS) return known;
-    const name = createHash("sha256").update(text).digest("base64url").slice(0, 22);
-    names.set(text, name);
-    return name;
+export function preparing(pool: pg.Pool, outage: Outage, onLogged: () => void): PostgresPool {
+  const known = new Map<string, Statement>();
+  const statementOf = (text: string): Statement => {
+    const found = known.get(text);
+    if (found !== undefined) return found;
+    const writesLog = WRITES_LOG.test(text);
+    if (known.size >= MOST_STATEMENTS) return { name: undefined, writesLog };
+    const made = { name: createHash("sha256").update(text).digest("base64url").slice(0, 22), writesLog };
+    known.set(text, made);
+    return made;
   };
   const clients = new WeakMap<pg.PoolClient, PostgresPoolClient>();
   const wrap = (client: pg.PoolClient): PostgresPoolClient => {
     const run = client.query.bind(client) as (...args: unknown[]) => Promise<never>;
+    let isInTransaction = false;
+    let hasLogged = false;
     const query = async (text: unknown, values?: unknown) => {
-      const name = typeof text === "string" && Array.isArray(values) && values.length > 0 ? nameOf(text) : undefined;
+      const isPlain = typeof text === "string" && Array.isArray(values);
+      const statement = isPlain ? statementOf(text) : undefined;
+      if (isPlain && BEGINS.test(text)) isInTransaction = true;
+      else if (isPlain && ENDS.test(text)) isInTransaction = false;
+      if (statement?.writesLog) hasLogged = true;
       try {
+        const name = isPlain && values.length > 0 ? statement?.name : undefined;
         return await (name === undefined ? run(text, values) : run({ name, text, values }));
       } catch (error) {
         throw outage.failed(error);
+      } finally {
+        // Also after an error: whether a commit whose answer was lost took effect is not known.
+        if (hasLogged && !isInTransaction) {
+          hasLogged = false;
+          onLogged();
+        }
       }
     };
     const { processID } = client as unknown as { processID?: number };

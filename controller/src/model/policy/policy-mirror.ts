@@ -54,10 +54,21 @@ export class PolicyMirror {
 
   /** When the identity's services last changed; until something has, the later of our start and `since`. */
   async lastChange(identity: Attributed, since: Date): Promise<Date> {
+    // A stamp whose transaction began after one that is still open counts only once a later look sees both ended.
+    if (this.#updates.isWaiting) await this.#ctx.store.changes.wake();
     const index = await this.current();
     this.#updates.advance(this.#ctx.store.changes.position);
     const policyIds = index.policiesOf(identity).map((policy) => policy.id);
     return this.#updates.lastChange(identity, policyIds, since > this.#startedAt ? since : this.#startedAt);
+  }
+
+  /** Loads everything anew: for when memory was found not to be what the store holds. */
+  async renew(): Promise<void> {
+    this.close();
+    // What was missed meanwhile may concern anybody: everybody looks once.
+    this.#startedAt = this.#ctx.now();
+    this.#updates = new ServiceUpdates();
+    await this.current();
   }
 
   /** Ends the subscription; a later question starts anew. */
