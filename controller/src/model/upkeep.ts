@@ -48,6 +48,18 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
     }
   };
 
+  let isHoldingPosture = false;
+  const holdPosture = async () => {
+    if (isHoldingPosture) return;
+    isHoldingPosture = true;
+    try {
+      const ended = await model.posture.sweep();
+      if (ended > 0) ctx.log.info({ ended }, "sessions ended whose posture checks fail");
+    } finally {
+      isHoldingPosture = false;
+    }
+  };
+
   // One check at a time; what changes while it runs is covered by one more.
   let isChecking = false;
   let unchecked: (ChangeRow[] | "everything")[] = [];
@@ -76,12 +88,14 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
 
   const sweeper = setInterval(() => {
     run("sweep", sweep);
+    run("posture", holdPosture);
     if (unchecked.length > 0) run("access", () => checkAccess([]));
   }, SWEEP_MS).unref();
   const flusher = setInterval(() => run("flush", () => model.apiSessions.flush()), FLUSH_MS).unref();
   const unsubscribe = ctx.store.changes.subscribe({
     name: "upkeep",
     onChanges: (rows) => {
+      model.posture.onChanges(rows);
       const taking = rows.filter((row) => ACCESS_KINDS.has(row.kind) && row.op !== "create");
       if (taking.length > 0) run("access", () => checkAccess(taking));
     },
@@ -96,6 +110,7 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
       clearInterval(sweeper);
       clearInterval(flusher);
       unsubscribe();
+      await Promise.all([model.integrity.stop(), model.snapshots.stop()]);
       model.policy.close();
       stopped = true;
       await Promise.all(running);

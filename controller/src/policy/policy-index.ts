@@ -204,7 +204,18 @@ export class PolicyIndex {
     return checks;
   }
 
-  /** Does any policy ask for a posture check? */
+  /** Ids of the services that a policy selects, sorted. */
+  servicesOfPolicy(id: string): string[] {
+    return [...(this.#members.get(id) ?? [])].flatMap((slot) => this.#bySlot[slot]?.id ?? []).sort();
+  }
+
+  /** The service policies that ask for posture checks. */
+  policiesWithChecks(): ServicePolicy[] {
+    if (this.#checks.size === 0) return [];
+    return [...this.#policies.values()].filter((policy) => this.checksOf(policy).length > 0);
+  }
+
+  /** Is there any posture check? */
   get hasChecks(): boolean {
     return this.#checks.size > 0;
   }

@@ -85,6 +85,7 @@ async function deniedAccess(
   const identities = new Map(rows.map((row) => [row.id, row]));
   const denied: AccessQuestion[] = [];
   for (let at = 0; at < questions.length; at += QUESTIONS_AT_ONCE) {
+    await model.posture.ready();
     const index = await model.policy.current();
     for (const question of questions.slice(at, at + QUESTIONS_AT_ONCE)) {
       const identity = identities.get(question.identityId);
@@ -142,6 +143,11 @@ async function authorize(
   // Access that was just taken away counts at once, though the session's own removal is still under way.
   const access = index.accessTo(identity, row.service_id);
   if (!row.is_admin && access?.permissions.includes(type) !== true) return { denied: DenialCode.InvalidSession };
+  if (model.posture.failuresIn(index, identity, apiSession.id, row.service_id, type).length > 0) {
+    // The client is told, and asks for a session anew: it learns from that answer which checks failed.
+    await model.posture.endFailing(sql`s.id = ${row.session_id}`);
+    return { denied: DenialCode.InvalidSession };
+  }
   if (!index.routersFor(identity, row.service_id).includes(claim.routerId)) {
     return { denied: DenialCode.InvalidEdgeRouterForSession };
   }

@@ -8,6 +8,7 @@ import type { Db, ModelContext } from "../context.ts";
 import { json } from "../entity.ts";
 import type { IdentityRow } from "../identity/identities.ts";
 import { grantsOf, hasGrant, permissionsOn, routersOfIdentity, routersOfService } from "../policy/access.ts";
+import type { Posture } from "../posture/posture.ts";
 import type { ApiSessionRow } from "./api-sessions.ts";
 import { endSessions } from "./session-removal.ts";
 
@@ -22,26 +23,30 @@ export interface SessionRouter {
 /** Permissions to dial or bind one service, made under an API session. */
 export class Sessions {
   readonly #ctx: ModelContext;
+  readonly #posture: Posture;
 
-  constructor(ctx: ModelContext) {
+  constructor(ctx: ModelContext, posture: Posture) {
     this.#ctx = ctx;
+    this.#posture = posture;
   }
 
   /**
    * The session of this API session, service and type: the existing one while policy allows it, or a new one if it does. Decided and made in one
    * transaction, which holds the identity, the service and a policy that grants it: whoever takes the access away waits for it, and then finds the session.
    *
-   * @throws ApiError 404 when the identity cannot see the service, 400 when it may not dial or bind it, 400 `NO_EDGE_ROUTERS_AVAILABLE`
+   * @throws ApiError 404 when the identity cannot see the service, 400 when it may not dial or bind it, 409 `INVALID_POSTURE` when posture
+   * checks of every policy that allows it fail, 400 `NO_EDGE_ROUTERS_AVAILABLE`
    * when no edge router serves both (online or not)
    */
   async create(
     apiSession: Pick<ApiSessionRow, "id">,
-    identity: Pick<IdentityRow, "id">,
+    identity: Pick<IdentityRow, "id" | "attrs">,
     request: { readonly serviceId: string; readonly type: DialBind; readonly tags?: Tags },
   ): Promise<SessionRow> {
     const { store } = this.#ctx;
     const existing = await this.#existing(store.db, apiSession.id, request);
     if (existing !== undefined) return existing;
+    const failures = await this.#posture.failures(identity, apiSession.id, request.serviceId, request.type);
     return store.transaction(async (trx) => {
       const caller = await trx
         .selectFrom("identity")
@@ -61,6 +66,10 @@ export class Sessions {
         const visible = caller.is_admin || permissionsOn(await grantsOf(trx, caller), service).length > 0;
         if (!visible) throw notFound("service", request.serviceId);
         throw fieldError("ServiceId", "service not found", request.serviceId);
+      }
+      if (failures.length > 0) {
+        const refused = { identityId: caller.id, apiSessionId: apiSession.id, service, type: request.type };
+        throw await this.#posture.refuse(trx, failures, refused);
       }
       const routers = await this.commonRouters(trx, caller, service);
       if (routers.length === 0) throw apiError("NO_EDGE_ROUTERS_AVAILABLE");
@@ -116,7 +125,7 @@ export class Sessions {
   async endUnauthorized(among: RawBuilder<SqlBool> = sql<SqlBool>`true`): Promise<number> {
     const { rows } = await sql<{ id: string }>`
       SELECT s.id FROM session s JOIN identity i ON i.id = s.identity_id JOIN service v ON v.id = s.service_id
-      WHERE ${among} AND NOT ${ALLOWED}`.execute(this.#ctx.store.db);
+      WHERE ${among} AND ${UNAUTHORIZED}`.execute(this.#ctx.store.db);
     if (rows.length === 0) return 0;
     const ids = rows.map((row) => row.id);
     const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, sql`s.id = ANY (${ids}::text[])`));
@@ -144,6 +153,9 @@ export class Sessions {
 /** "Policy allows the session `s` of the identity `i` for the service `v`"; administrators keep what they have. */
 const ALLOWED = sql<SqlBool>`(i.is_admin OR EXISTS (SELECT 1 FROM service_policy p WHERE p.type = s.type
   AND ${joined("identity", "i")} AND ${joined("service", "v")}))`;
+
+/** "No policy allows the session `s` of the identity `i` for the service `v`." */
+export const UNAUTHORIZED = sql<SqlBool>`NOT ${ALLOWED}`;
 
 /** "The policy `p` selects the joined row on this side." */
 function joined(side: string, alias: string) {

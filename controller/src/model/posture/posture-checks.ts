@@ -1,0 +1,169 @@
+import {
+  fieldError,
+  notFound,
+  type PostureCheckType,
+  type postureCheckCreate,
+  type postureCheckPatch,
+  postureCheckType,
+  type postureCheckUpdate,
+} from "@sallyport/api";
+import type { z } from "zod";
+import { parseVersionRange } from "../../policy/version-range.ts";
+import { appendChange } from "../../store/change-log.ts";
+import { randomEntityId } from "../../store/ids.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { found, json, requireName } from "../entity.ts";
+import { roleAttributes } from "../policy/role-selector.ts";
+import { dropFromPolicies } from "../session/session-removal.ts";
+import { translated } from "../store-errors.ts";
+import type { PostureCheckRow } from "./stored-check.ts";
+
+type NewCheck = z.output<typeof postureCheckCreate>;
+type Replacement = z.output<typeof postureCheckUpdate>;
+type Change = z.output<typeof postureCheckPatch>;
+
+/** The fields that a type stores in `data`, and whether a check of the type can be without. */
+const DATA_FIELDS: Readonly<Record<PostureCheckType, Readonly<Record<string, "required" | "optional">>>> = {
+  OS: { operatingSystems: "required" },
+  PROCESS: { process: "required" },
+  DOMAIN: { domains: "required" },
+  MAC: { macAddresses: "required" },
+  PROCESS_MULTI: { semantic: "required", processes: "required" },
+  MFA: {
+    timeoutSeconds: "optional",
+    promptOnWake: "optional",
+    promptOnUnlock: "optional",
+    ignoreLegacyEndpoints: "optional",
+  },
+};
+
+const NO_TIMEOUT = -1;
+
+/** What service policies ask of devices. */
+export class PostureChecks {
+  readonly #ctx: ModelContext;
+
+  constructor(ctx: ModelContext) {
+    this.#ctx = ctx;
+  }
+
+  async create(check: NewCheck): Promise<string> {
+    requireName(check.name);
+    const type = typeOf(check.typeId);
+    const id = randomEntityId();
+    const data = { ...(type === "MFA" ? MFA_DEFAULTS : {}), ...dataOf(type, check) };
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        await trx
+          .insertInto("posture_check")
+          .values({
+            id,
+            name: check.name,
+            type_id: type,
+            attrs: roleAttributes(check.roleAttributes),
+            data: json(data),
+            tags: json(check.tags),
+          })
+          .execute();
+        await appendChange(trx, { kind: "posture_check", key: id, op: "create" });
+      }),
+    );
+    return id;
+  }
+
+  /** PUT. The type stays; what it requires has to be there. @throws ApiError 404, 400 for another type or a missing field */
+  async replace(id: string, check: Replacement): Promise<void> {
+    await this.#update(id, check, (row) => {
+      const type = typeOf(row.type_id);
+      const given = dataOf(type, check);
+      for (const [name, need] of Object.entries(DATA_FIELDS[type])) {
+        if (need === "required" && !(name in given)) throw fieldError(name, `${name} in body is required`);
+      }
+      return { ...(type === "MFA" ? MFA_DEFAULTS : {}), ...given };
+    });
+  }
+
+  /** PATCH: what is not given stays. @throws ApiError 404, 400 for another type */
+  async patch(id: string, change: Change): Promise<void> {
+    await this.#update(id, change, (row) => ({ ...row.data, ...dataOf(typeOf(row.type_id), change) }));
+  }
+
+  /** Policies that asked for the check ask for it no longer. @throws ApiError 404 */
+  async delete(id: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#locked(trx, id);
+      await dropFromPolicies(trx, "posture_check", id);
+      await trx.deleteFrom("posture_check").where("id", "=", id).execute();
+      await appendChange(trx, { kind: "posture_check", key: id, op: "delete", before: { attrs: row.attrs } });
+    });
+  }
+
+  /** @throws ApiError 404 */
+  async get(db: Db, id: string): Promise<PostureCheckRow> {
+    const row = await db.selectFrom("posture_check").selectAll().where("id", "=", id).executeTakeFirst();
+    return found(row, "posture_check", id);
+  }
+
+  async #update(
+    id: string,
+    change: Replacement | Change,
+    dataFor: (row: PostureCheckRow) => Record<string, unknown>,
+  ): Promise<void> {
+    if (change.name !== undefined) requireName(change.name);
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const row = await this.#locked(trx, id);
+        const given = postureCheckType(change.typeId);
+        if (given !== undefined && given !== row.type_id) {
+          throw fieldError("typeId", `the type of a posture check cannot change, it is ${row.type_id}`, change.typeId);
+        }
+        await trx
+          .updateTable("posture_check")
+          .set({
+            name: change.name,
+            attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
+            data: json(dataFor(row)),
+            tags: json(change.tags),
+            version: row.version + 1,
+            updated_at: this.#ctx.now(),
+          })
+          .where("id", "=", id)
+          .execute();
+        await appendChange(trx, { kind: "posture_check", key: id, op: "update", before: { attrs: row.attrs } });
+      }),
+    );
+  }
+
+  async #locked(trx: Db, id: string): Promise<PostureCheckRow> {
+    const row = await trx.selectFrom("posture_check").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+    return found(row, "posture_check", id);
+  }
+}
+
+const MFA_DEFAULTS = {
+  timeoutSeconds: NO_TIMEOUT,
+  promptOnWake: false,
+  promptOnUnlock: false,
+  ignoreLegacyEndpoints: false,
+};
+
+function typeOf(typeId: string): PostureCheckType {
+  const type = postureCheckType(typeId);
+  if (type === undefined) throw notFound("postureCheckType", typeId);
+  return type;
+}
+
+/** What a request gives of the type's own fields, as it is stored. @throws ApiError 400 for a version range that is none */
+function dataOf(type: PostureCheckType, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const data: Record<string, unknown> = {};
+  for (const name of Object.keys(DATA_FIELDS[type])) if (given[name] !== undefined) data[name] = given[name];
+  const systems = data.operatingSystems as readonly { readonly versions: readonly string[] }[] | undefined;
+  for (const [i, { versions }] of (systems ?? []).entries()) {
+    const bad = versions.findIndex((range) => parseVersionRange(range) === undefined);
+    if (bad < 0) continue;
+    const reason = "expected a range of semantic versions, for example >=10.0.0 <11.0.0";
+    throw fieldError(`operatingSystems[${i}].versions[${bad}]`, reason, versions[bad]);
+  }
+  if (typeof data.timeoutSeconds === "number" && data.timeoutSeconds <= 0) data.timeoutSeconds = NO_TIMEOUT;
+  return data;
+}

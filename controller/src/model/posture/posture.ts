@@ -1,0 +1,322 @@
+import { apiError } from "@sallyport/api";
+import { type RawBuilder, type SqlBool, sql } from "kysely";
+import type { Permission, PolicyIndex, ServicePolicy } from "../../policy/policy-index.ts";
+import { type Posture as Known, type PostureCheck, passes, promptedAt } from "../../policy/posture.ts";
+import type { Attributed } from "../../policy/selector.ts";
+import { appendChange, type ChangeRow } from "../../store/change-log.ts";
+import type { Db, ModelContext } from "../context.ts";
+import { namesOf } from "../entity.ts";
+import type { PolicyMirror } from "../policy/policy-mirror.ts";
+import { endSessions } from "../session/session-removal.ts";
+import { describeFailure, FailedRequests } from "./failed-requests.ts";
+import { type PostureReport, PostureReports } from "./posture-reports.ts";
+
+/** A service policy that does not let through, and the checks of it that fail. */
+export interface PolicyFailure {
+  readonly policyId: string;
+  readonly checks: readonly PostureCheck[];
+}
+
+/** A service that goes on for the grace time only, unless TOTP is passed again. */
+export interface PromptedService {
+  readonly id: string;
+  readonly name: string;
+  readonly timeoutSeconds: number;
+}
+
+const BATCH = 500;
+/** After a start clients need this long to see it and to report again; until then nobody loses a session for want of reports. */
+const RESTART_GRACE_MS = 120_000;
+/** Every so many sweeps look at all sessions, the others at those whose checks time out. */
+const SWEEPS_PER_FULL = 12;
+const MOST_PROMPTED = 1000;
+
+/** Changes after which sessions of anybody may fail, or pass, otherwise than before. */
+const RECHECK_KINDS: ReadonlySet<string> = new Set(["posture_check", "service_policy", "service", "identity"]);
+
+/**
+ * Holds what devices report against the posture checks of policies (docs/protocol/posture.md): for each new session and circuit, and again while sessions
+ * last. A service may be used when at least one policy that grants it passes whole.
+ */
+export class Posture {
+  readonly reports = new PostureReports();
+  readonly failedRequests = new FailedRequests();
+  readonly #ctx: ModelContext;
+  readonly #policy: PolicyMirror;
+  readonly #startedAt: number;
+  #loaded: Promise<void> | undefined;
+  #isFullSweepDue = true;
+  #sweeps = 0;
+
+  constructor(ctx: ModelContext, policy: PolicyMirror) {
+    this.#ctx = ctx;
+    this.#policy = policy;
+    this.#startedAt = ctx.now().getTime();
+  }
+
+  /** The policies that keep the identity from the service; empty when one lets it through, or none links the two. */
+  async failures(
+    identity: Attributed,
+    apiSessionId: string,
+    serviceId: string,
+    type: Permission,
+  ): Promise<readonly PolicyFailure[]> {
+    await this.ready();
+    return this.failuresIn(await this.#policy.current(), identity, apiSessionId, serviceId, type);
+  }
+
+  /** As {@link failures} with an index at hand, once {@link ready}. */
+  failuresIn(
+    index: PolicyIndex,
+    identity: Attributed,
+    apiSessionId: string,
+    serviceId: string,
+    type: Permission,
+  ): readonly PolicyFailure[] {
+    if (!index.hasChecks) return [];
+    const policies = index.granting(identity, serviceId, type);
+    if (policies.some((policy) => index.checksOf(policy).length === 0)) return [];
+    const known = this.reports.of(identity.id, apiSessionId);
+    const failures: PolicyFailure[] = [];
+    for (const policy of policies) {
+      const failing = this.#failing(index, policy, known);
+      if (failing.length === 0) return [];
+      failures.push({ policyId: policy.id, checks: failing });
+    }
+    return failures;
+  }
+
+  /**
+   * Refuses a session that posture does not allow, and keeps for administrators why.
+   * @returns the error 409 `INVALID_POSTURE` to throw
+   */
+  async refuse(
+    db: Db,
+    failures: readonly PolicyFailure[],
+    request: {
+      readonly identityId: string;
+      readonly apiSessionId: string;
+      readonly service: { readonly id: string; readonly name: string };
+      readonly type: Permission;
+    },
+  ): Promise<Error> {
+    const now = this.#ctx.now();
+    const known = this.reports.of(request.identityId, request.apiSessionId);
+    const ids = failures.map((failure) => failure.policyId);
+    const names = await namesOf(db, "service_policy", ids);
+    this.failedRequests.add(request.identityId, {
+      apiSessionId: request.apiSessionId,
+      policyFailures: failures.map(({ policyId, checks }) => ({
+        policyId,
+        policyName: names.get(policyId) ?? "",
+        checks: checks.map((check) => describeFailure(check, known, now.getTime())),
+      })),
+      serviceId: request.service.id,
+      serviceName: request.service.name,
+      sessionType: request.type,
+      when: now.toISOString(),
+    });
+    return apiError("INVALID_POSTURE", {
+      message: `Failed to pass posture checks for service policies: [${ids.join(", ")}]`,
+      data: Object.fromEntries(
+        failures.map(({ policyId, checks }) => [
+          policyId,
+          checks.map(({ id, typeId }) => ({ id, typeId, isPassing: false })),
+        ]),
+      ),
+    });
+  }
+
+  /**
+   * Takes reports of a client. What they change for its services shows in its service-update stamp; sessions that no longer pass end.
+   * @returns the services that want TOTP anew because the device woke up or was unlocked
+   */
+  async report(
+    identity: Attributed,
+    apiSessionId: string,
+    reports: readonly PostureReport[],
+  ): Promise<PromptedService[]> {
+    await this.ready();
+    const index = await this.#policy.current();
+    const before = this.#outcome(index, identity, apiSessionId);
+    const at = this.#ctx.now().getTime();
+    for (const report of reports) this.reports.add(identity.id, apiSessionId, report, at);
+    const prompted = reports.some((each) => each.typeId === "ENDPOINT_STATE" && (each.woken || each.unlocked))
+      ? this.#promptedPolicies(index, identity, apiSessionId)
+      : [];
+    if (prompted.length > 0 || this.#outcome(index, identity, apiSessionId) !== before) {
+      await this.#stampNow(identity.id);
+      await this.endFailing(sql<SqlBool>`s.identity_id = ${identity.id}`);
+    }
+    return this.#servicesOf(index, prompted);
+  }
+
+  /** TOTP was passed in a session: checks count from now. */
+  async passedMfa(identityId: string, apiSessionId: string, at: Date): Promise<void> {
+    await this.ready();
+    this.reports.passedMfa(identityId, apiSessionId, at.getTime());
+    await this.#stampNow(identityId);
+  }
+
+  /** The identity uses TOTP no longer: it is passed in none of its sessions. */
+  async forgetMfa(identityId: string): Promise<void> {
+    await this.ready();
+    const { rows } = await sql<{ id: string }>`SELECT id FROM api_session WHERE identity_id = ${identityId}`.execute(
+      this.#ctx.store.db,
+    );
+    this.reports.forgetMfa(rows.map((row) => row.id));
+    await this.#stampNow(identityId);
+    await this.endFailing(sql<SqlBool>`s.identity_id = ${identityId}`);
+  }
+
+  /** What belongs to entities that are gone goes, too; other changes may let sessions fail. */
+  onChanges(rows: readonly ChangeRow[]): void {
+    for (const { kind, key, op } of rows) {
+      if (RECHECK_KINDS.has(kind)) this.#isFullSweepDue = true;
+      if (op !== "delete") continue;
+      if (kind === "api_session") this.reports.forgetSession(key);
+      if (kind === "identity") {
+        this.reports.forgetIdentity(key);
+        this.failedRequests.forget(key);
+      }
+    }
+  }
+
+  /** Ends the sessions whose checks fail now. Every few seconds: those that may have timed out; after changes and now and then all. */
+  async sweep(): Promise<number> {
+    await this.ready();
+    const index = await this.#policy.current();
+    this.#sweeps += 1;
+    const isFull = this.#isFullSweepDue || this.#sweeps % SWEEPS_PER_FULL === 0;
+    this.#isFullSweepDue = false;
+    try {
+      const policies = index.policiesWithChecks().filter((policy) => isFull || index.checksOf(policy).some(isTimed));
+      if (policies.length === 0) return 0;
+      const services = [...new Set(policies.flatMap((policy) => index.servicesOfPolicy(policy.id)))];
+      return await this.endFailing(sql<SqlBool>`s.service_id = ANY (${services}::text[])`);
+    } catch (error) {
+      this.#isFullSweepDue ||= isFull;
+      throw error;
+    }
+  }
+
+  /** Ends those of the sessions `s` that fulfil the condition and whose checks fail. Answers how many. */
+  async endFailing(among: RawBuilder<SqlBool>): Promise<number> {
+    const { store } = this.#ctx;
+    let ended = 0;
+    for (let after = ""; ; ) {
+      const index = await this.#policy.current();
+      if (!index.hasChecks) return ended;
+      const { rows } = await sql<StoredSession>`
+        SELECT s.id, s.type, s.api_session_id, s.service_id, i.id AS identity_id, i.attrs
+        FROM session s JOIN identity i ON i.id = s.identity_id
+        WHERE s.id > ${after} AND ${among} ORDER BY s.id LIMIT ${BATCH}`.execute(store.db);
+      const failing = rows.filter((row) => this.#isOver(index, row));
+      if (failing.length > 0) {
+        const ids = failing.map((row) => row.id);
+        await store.transaction(async (trx) => {
+          ended += (await endSessions(trx, sql`s.id = ANY (${ids}::text[])`)).length;
+          await this.#stamp(trx, new Set(failing.map((row) => row.identity_id)));
+        });
+      }
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < BATCH) return ended;
+      after = last.id;
+    }
+  }
+
+  /** What has to be known before anything is decided: when TOTP was passed in the sessions of an earlier run. */
+  async ready(): Promise<void> {
+    this.#loaded ??= this.#load();
+    try {
+      await this.#loaded;
+    } catch (error) {
+      this.#loaded = undefined;
+      throw error;
+    }
+  }
+
+  async #load(): Promise<void> {
+    const { rows } = await sql<{ id: string; identity_id: string; mfa_passed_at: Date }>`
+      SELECT id, identity_id, mfa_passed_at FROM api_session WHERE mfa_passed_at IS NOT NULL`.execute(
+      this.#ctx.store.db,
+    );
+    for (const row of rows) this.reports.passedMfa(row.identity_id, row.id, row.mfa_passed_at.getTime());
+  }
+
+  #isOver(index: PolicyIndex, row: StoredSession): boolean {
+    const identity = { id: row.identity_id, attrs: row.attrs };
+    const failures = this.failuresIn(index, identity, row.api_session_id, row.service_id, row.type);
+    if (failures.length === 0) return false;
+    const isEarly = this.#ctx.now().getTime() - this.#startedAt < RESTART_GRACE_MS;
+    if (!isEarly || this.reports.hasReported(identity.id)) return true;
+    return failures.every(({ checks }) => checks.some((check) => check.typeId === "MFA"));
+  }
+
+  #failing(index: PolicyIndex, policy: ServicePolicy, known: Known): PostureCheck[] {
+    const now = this.#ctx.now().getTime();
+    return index.checksOf(policy).filter((check) => !passes(check, known, now));
+  }
+
+  /** Which checks of the identity's policies pass, as a text that differs when they do. */
+  #outcome(index: PolicyIndex, identity: Attributed, apiSessionId: string): string {
+    const known = this.reports.of(identity.id, apiSessionId);
+    return index
+      .policiesOf(identity)
+      .flatMap((policy) => this.#failing(index, policy, known).map((check) => `${policy.id}/${check.id}`))
+      .sort()
+      .join();
+  }
+
+  #promptedPolicies(
+    index: PolicyIndex,
+    identity: Attributed,
+    apiSessionId: string,
+  ): { readonly policyId: string; readonly timeoutSeconds: number }[] {
+    const { session } = this.reports.of(identity.id, apiSessionId);
+    return index.policiesOf(identity).flatMap((policy) => {
+      const check = index
+        .checksOf(policy)
+        .find((each) => each.typeId === "MFA" && promptedAt(each, session) !== undefined);
+      return check?.typeId === "MFA" ? [{ policyId: policy.id, timeoutSeconds: check.timeoutSeconds }] : [];
+    });
+  }
+
+  async #servicesOf(
+    index: PolicyIndex,
+    policies: readonly { readonly policyId: string; readonly timeoutSeconds: number }[],
+  ): Promise<PromptedService[]> {
+    const timeouts = new Map<string, number>();
+    for (const { policyId, timeoutSeconds } of policies) {
+      for (const id of index.servicesOfPolicy(policyId)) {
+        if (timeouts.size < MOST_PROMPTED) timeouts.set(id, timeoutSeconds);
+      }
+    }
+    const names = await namesOf(this.#ctx.store.db, "service", timeouts.keys());
+    return [...names].map(([id, name]) => ({ id, name, timeoutSeconds: timeouts.get(id) ?? -1 }));
+  }
+
+  #stampNow(identityId: string): Promise<void> {
+    return this.#ctx.store.transaction((trx) => this.#stamp(trx, [identityId]));
+  }
+
+  /** Says that the services of these identities look different now. */
+  async #stamp(db: Db, identityIds: Iterable<string>): Promise<void> {
+    const changes = [...identityIds].map((key) => ({ kind: "posture_state", key, op: "update" }) as const);
+    if (changes.length > 0) await appendChange(db, ...changes);
+  }
+}
+
+interface StoredSession {
+  id: string;
+  type: Permission;
+  api_session_id: string;
+  service_id: string;
+  identity_id: string;
+  attrs: string[];
+}
+
+/** Can the check come to fail by time alone? */
+function isTimed(check: PostureCheck): boolean {
+  return check.typeId === "MFA" && (check.timeoutSeconds > 0 || check.promptOnWake || check.promptOnUnlock);
+}
