@@ -7,13 +7,15 @@ import type { Model } from "../model/model.ts";
 import { authenticationHandlers } from "./authentication-handlers.ts";
 import { caHandlers } from "./ca-handlers.ts";
 import { clientHandlers } from "./client-handlers.ts";
+import { databaseHandlers } from "./database-handlers.ts";
 import type { ApiDependencies, ControllerInfo, FabricView } from "./dependencies.ts";
-
 import { enrollmentHandlers } from "./enrollment-handlers.ts";
 import { fabricHandlers } from "./fabric/handlers.ts";
 import { identityHandlers } from "./identity-handlers.ts";
+import { mfaAdministrationHandlers } from "./mfa-handlers.ts";
 import { networkHandlers } from "./network-handlers.ts";
 import { policyHandlers } from "./policy-handlers.ts";
+import { postureHandlers } from "./posture-handlers.ts";
 import { routerHandlers } from "./router-handlers.ts";
 import { sharedHandlers } from "./shared-handlers.ts";
 import { tracingHandlers } from "./tracing-handlers.ts";
@@ -35,6 +37,7 @@ export function createApi(parts: {
   const authentication = new Authentication(ctx, model, parts.auth ?? AUTH_DEFAULTS);
   const deps: ApiDependencies = { ...parts, authentication, enrolling: new Enrolling(ctx, model) };
   const shared = sharedHandlers(deps);
+  const database = databaseHandlers(deps);
   return {
     handlers: {
       client: { ...shared, ...enrollmentHandlers(deps), ...clientHandlers(deps) },
@@ -43,12 +46,15 @@ export function createApi(parts: {
         ...identityHandlers(deps),
         ...authenticationHandlers(deps),
         ...caHandlers(deps),
+        ...database.management,
         ...networkHandlers(deps),
         ...policyHandlers(deps),
+        ...postureHandlers(deps),
+        ...mfaAdministrationHandlers(deps),
         ...routerHandlers(deps),
         ...tracingHandlers(deps),
       },
-      fabric: fabricHandlers(deps),
+      fabric: { ...fabricHandlers(deps), ...database.fabric },
     },
     authenticate: async (request) => {
       // Whoever enrolls has no session yet: what is bounded is the address, before a byte of the body is read.

@@ -1,6 +1,7 @@
 import type { ApiSessionContext } from "../http/context.ts";
 import type { IdentityRow } from "../model/identity/identities.ts";
 import type { ApiDependencies } from "./dependencies.ts";
+import { postureLens } from "./render/posture.ts";
 import type { Beholder } from "./render/service.ts";
 
 /** The caller as one who is shown services; config types given with the request win over those of the login. */
@@ -18,6 +19,7 @@ export async function caller(
       identityId: identity.id,
       grants: await deps.model.policy.grantsOf(identity),
       configTypes: asked.length > 0 ? asked : session.configTypes,
+      postureQueries: await postureLens(deps, identity, session.apiSessionId),
     },
   };
 }

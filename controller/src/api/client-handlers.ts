@@ -25,6 +25,7 @@ import {
 } from "./fields.ts";
 import { links, ref } from "./links.ts";
 import { cut, listed, only } from "./listing.ts";
+import { postureResponseHandlers } from "./posture-handlers.ts";
 import { baseOf } from "./render/base.ts";
 import { renderClientSigner } from "./render/credentials.ts";
 import { propertiesOf, usableState } from "./render/router.ts";
@@ -107,9 +108,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
         list,
         (rows) => rows.map(renderClientSigner),
       ),
-    // No policy asks for posture in this build, so a report affects no service.
-    createPostureResponse: async () => ({ data: { services: [] } }),
-    createPostureResponseBulk: async () => ({ data: { services: [] } }),
+    ...postureResponseHandlers(deps),
 
     listServices: async ({ list, query, session }) => {
       const { identity, beholder } = await caller(deps, session, query.configTypes);

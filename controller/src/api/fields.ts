@@ -59,6 +59,13 @@ export function transitRouterFields(onlineIds: readonly string[]): EntityFields 
   return common;
 }
 
+export const POSTURE_CHECK_FIELDS: EntityFields = {
+  ...named("posture_check"),
+  typeId: field.string("posture_check.type_id"),
+  promptOnWake: field.boolean(sql`COALESCE((posture_check.data->>'promptOnWake')::boolean, false)`),
+  promptOnUnlock: field.boolean(sql`COALESCE((posture_check.data->>'promptOnUnlock')::boolean, false)`),
+};
+
 export const CONFIG_TYPE_FIELDS: EntityFields = {
   ...named("config_type"),
   schema: field.string(sql`config_type.schema::text`, { nullable: true }),

@@ -15,6 +15,8 @@ const FURTHER = {
   enrollments: [],
   "external-jwt-signers": [],
   "identity-types": [],
+  "posture-checks": [],
+  "posture-check-types": [],
   terminators: [],
   authenticators: [],
   cas: [],

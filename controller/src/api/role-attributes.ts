@@ -15,6 +15,7 @@ const USED = {
       FROM walk WHERE walk.attr IS NOT NULL)
     SELECT attr FROM walk WHERE attr IS NOT NULL`,
   service: sql`SELECT DISTINCT a.attr FROM service CROSS JOIN LATERAL unnest(service.attrs) AS a (attr)`,
+  posture_check: sql`SELECT DISTINCT a.attr FROM posture_check CROSS JOIN LATERAL unnest(posture_check.attrs) AS a (attr)`,
   router: sql`SELECT DISTINCT a.attr FROM router CROSS JOIN LATERAL unnest(router.attrs) AS a (attr)`,
 } as const;
 

@@ -15,6 +15,7 @@ import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/contex
 import type { ApiDependencies } from "./dependencies.ts";
 import { AUTHENTICATOR_FIELDS } from "./fields.ts";
 import { cut, listed, only } from "./listing.ts";
+import { mfaHandlers } from "./mfa-handlers.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { renderIdentities } from "./render/identity.ts";
 import { renderCurrentApiSession } from "./render/session.ts";
@@ -49,6 +50,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
   };
 
   return {
+    ...mfaHandlers(deps),
     ...specHandlers(apiTime(deps.ctx.now())),
     listRoot: version,
     listVersion: version,

@@ -9,8 +9,10 @@ import * as entity from "./schema/entity.ts";
 import * as fabric from "./schema/fabric.ts";
 import * as identity from "./schema/identity.ts";
 import * as informational from "./schema/informational.ts";
+import * as mfa from "./schema/mfa.ts";
 import * as policy from "./schema/policy.ts";
 import * as posture from "./schema/posture.ts";
+import * as postureData from "./schema/posture-data.ts";
 import * as router from "./schema/router.ts";
 import * as service from "./schema/service.ts";
 import * as session from "./schema/session.ts";
@@ -46,8 +48,10 @@ for (const file of [
   fabric,
   identity,
   informational,
+  mfa,
   policy,
   posture,
+  postureData,
   router,
   service,
   session,

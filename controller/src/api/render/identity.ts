@@ -14,6 +14,7 @@ interface Related {
   id: string;
   policy_name: string | null;
   has_session: boolean;
+  has_mfa: boolean;
   env_info: Record<string, string> | null;
   sdk_info: Record<string, string> | null;
   authenticators: { id: string; method: "cert" | "updb"; fingerprint: string | null; username: string | null }[];
@@ -34,7 +35,8 @@ export async function renderIdentities(deps: ApiDependencies, rows: readonly Ide
   const ids = rows.map((row) => row.id);
   const { rows: related } = await sql<Related>`
     SELECT i.id, (SELECT p.name FROM auth_policy p WHERE p.id = i.auth_policy_id) AS policy_name,
-      EXISTS (SELECT 1 FROM api_session s WHERE s.identity_id = i.id) AS has_session, f.env_info, f.sdk_info,
+      EXISTS (SELECT 1 FROM api_session s WHERE s.identity_id = i.id) AS has_session,
+      EXISTS (SELECT 1 FROM mfa m WHERE m.identity_id = i.id AND m.is_verified) AS has_mfa, f.env_info, f.sdk_info,
       coalesce((SELECT json_agg(json_build_object('id', a.id, 'method', a.method, 'fingerprint', a.fingerprint,
         'username', a.username) ORDER BY a.id) FROM authenticator a WHERE a.identity_id = i.id), '[]') AS authenticators,
       coalesce((SELECT json_agg(json_build_object('id', e.id, 'method', e.method, 'token', e.token, 'jwt', e.jwt,
@@ -69,7 +71,7 @@ function renderIdentity(deps: ApiDependencies, row: IdentityRow, related: Relate
     hasEdgeRouterConnection: connection === "online",
     isAdmin: row.is_admin,
     isDefaultAdmin: row.is_default_admin,
-    isMfaEnabled: false,
+    isMfaEnabled: related?.has_mfa ?? false,
     name: row.name,
     permissions: row.permissions,
     roleAttributes: row.attrs,

@@ -9,6 +9,7 @@ import { type Grant, permissionsOn } from "../../model/policy/access.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { ref } from "../links.ts";
 import { baseOf } from "./base.ts";
+import type { PostureLens } from "./posture.ts";
 
 export type ServiceDetail = z.input<typeof serviceDetail>;
 
@@ -18,6 +19,8 @@ export interface Beholder {
   readonly grants: readonly Grant[];
   /** Ids or names of config types whose configs are shown, or `all`. */
   readonly configTypes: readonly string[];
+  /** What policies ask of the devices of the beholder before the service may be used; without it nothing is known to be asked. */
+  readonly postureQueries?: PostureLens | undefined;
 }
 
 /** Services with their configs and what the beholder may do with them. */
@@ -44,12 +47,14 @@ export async function renderServices(
       maxIdleTimeMillis: Number(row.max_idle_time_millis),
       name: row.name,
       permissions: permissions.length > 0 ? permissions : ["Invalid"],
-      postureQueries: permissions.map((type) => ({
-        isPassing: true,
-        policyId: `dummy ${type.toLowerCase()} policy: no posture checks defined`,
-        policyType: type,
-        postureQueries: [],
-      })),
+      postureQueries:
+        beholder.postureQueries?.(row.id) ??
+        permissions.map((type) => ({
+          isPassing: true,
+          policyId: `dummy ${type.toLowerCase()} policy: no posture checks defined`,
+          policyType: type,
+          postureQueries: [],
+        })),
       roleAttributes: row.attrs,
       terminatorStrategy: row.terminator_strategy,
     };

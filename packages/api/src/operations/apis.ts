@@ -2,10 +2,13 @@
 import { authenticationOperations } from "./authentication.ts";
 import { certificateAuthorityOperations } from "./certificate-authorities.ts";
 import { clientOperations } from "./client.ts";
+import { databaseOperations, fabricDatabaseOperations } from "./database.ts";
 import { fabricOperations } from "./fabric.ts";
 import { identityOperations } from "./identities.ts";
+import { mfaAdministration } from "./mfa.ts";
 import { networkOperations } from "./network.ts";
 import { policyOperations } from "./policies.ts";
+import { postureOperations } from "./posture.ts";
 import { routerOperations } from "./routers.ts";
 import { sharedOperations } from "./shared.ts";
 import { tracingOperations } from "./tracing.ts";
@@ -14,16 +17,23 @@ import { tracingOperations } from "./tracing.ts";
 export const managementOperations = {
   ...sharedOperations,
   ...identityOperations,
+  ...databaseOperations,
   ...authenticationOperations,
   ...certificateAuthorityOperations,
   ...networkOperations,
   ...policyOperations,
+  ...postureOperations,
+  ...mfaAdministration,
   ...routerOperations,
   ...tracingOperations,
 };
 
 /** Operations by API. An operation id is unique within its API; where several have one, its shapes may differ. */
-export const operations = { client: clientOperations, management: managementOperations, fabric: fabricOperations };
+export const operations = {
+  client: clientOperations,
+  management: managementOperations,
+  fabric: { ...fabricOperations, ...fabricDatabaseOperations },
+};
 
 export type ApiName = keyof typeof operations;
 

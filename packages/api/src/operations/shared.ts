@@ -21,9 +21,11 @@ import {
 import { extendCerts, extendRequest, extendVerify, identityDetail } from "../schema/identity.ts";
 import { capability, controllerDetail, networkJwt, version } from "../schema/informational.ts";
 import { authenticate, currentApiSessionDetail } from "../schema/session.ts";
+import { mfaOperations } from "./mfa.ts";
 import { specOperations } from "./specs.ts";
 
 export const sharedOperations = {
+  ...mfaOperations,
   ...specOperations,
   listRoot: detail("/", "public", version, "Version and capabilities of the controller", { errors: [] }),
   listVersion: detail("/version", "public", version, "Version and capabilities of the controller", { errors: [] }),

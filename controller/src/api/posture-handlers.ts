@@ -1,0 +1,173 @@
+import {
+  type clientOperations,
+  notFound,
+  type postureCheckTypeDetail,
+  type postureOperations,
+  type postureResponseCreate,
+} from "@sallyport/api";
+import { sql } from "kysely";
+import type { z } from "zod";
+import type { ApiHandlers } from "../http/context.ts";
+import { selectorOf } from "../model/policy/policies.ts";
+import { selectedBy } from "../model/policy/role-selector.ts";
+import type { PromptedService } from "../model/posture/posture.ts";
+import type { PostureReport } from "../model/posture/posture-reports.ts";
+import { PROMPT_GRACE_MS } from "../policy/posture.ts";
+import { type EntityFields, field, roleFilterSql } from "../store/filter/filter-sql.ts";
+import type { Tags } from "../store/schema.ts";
+import type { ApiDependencies } from "./dependencies.ts";
+import { POSTURE_CHECK_FIELDS } from "./fields.ts";
+import { listed } from "./listing.ts";
+import { baseOf } from "./render/base.ts";
+import { renderPostureCheck, renderPostureData } from "./render/posture.ts";
+import { listRoleAttributes } from "./role-attributes.ts";
+
+/** Posture checks, and what is known of identities, for administrators. */
+export function postureHandlers(deps: ApiDependencies): ApiHandlers<typeof postureOperations> {
+  const { postureChecks, posture, servicePolicies, identities } = deps.model;
+  const { db } = deps.ctx.store;
+  const types = checkTypes(deps);
+
+  return {
+    listPostureChecks: ({ list, query }) => {
+      const condition = roleFilterSql(
+        { id: "posture_check.id", attributes: "posture_check.attrs" },
+        query.roleFilter,
+        query.roleSemantic,
+      );
+      const all = db.selectFrom("posture_check").selectAll();
+      const wanted = condition === undefined ? all : all.where(condition);
+      return listed(wanted, "posture_check", POSTURE_CHECK_FIELDS, list, (rows) => rows.map(renderPostureCheck));
+    },
+    createPostureCheck: async ({ body }) => ({ id: await postureChecks.create(body) }),
+    detailPostureCheck: async ({ params }) => ({ data: renderPostureCheck(await postureChecks.get(db, params.id)) }),
+    updatePostureCheck: ({ params, body }) => postureChecks.replace(params.id, body),
+    patchPostureCheck: ({ params, body }) => postureChecks.patch(params.id, body),
+    deletePostureCheck: ({ params }) => postureChecks.delete(params.id),
+    listPostureCheckTypes: ({ list }) =>
+      listed(types(), "posture_check_type", TYPE_FIELDS, list, (rows) => rows.map(renderType)),
+    detailPostureCheckType: async ({ params }) => {
+      const row = await types().where("posture_check_type.id", "=", params.id).executeTakeFirst();
+      if (row === undefined) throw notFound("postureCheckType", params.id);
+      return { data: renderType(row) };
+    },
+    listPostureCheckRoleAttributes: ({ list }) => listRoleAttributes(db, "posture_check", list),
+    listServicePolicyPostureChecks: async ({ params, list }) => {
+      const [policy] = await servicePolicies.byIds(db, [params.id]);
+      const selected =
+        policy === undefined
+          ? sql<boolean>`false`
+          : selectedBy(selectorOf(policy, "posture_check"), policy.semantic, "posture_check");
+      const wanted = db.selectFrom("posture_check").selectAll().where(selected);
+      return listed(wanted, "posture_check", POSTURE_CHECK_FIELDS, list, (rows) => rows.map(renderPostureCheck));
+    },
+    getIdentityPostureData: async ({ params }) => {
+      const identity = await identities.get(db, params.id);
+      return { data: await renderPostureData(deps, identity.id) };
+    },
+    getIdentityFailedServiceRequests: async ({ params }) => {
+      const identity = await identities.get(db, params.id);
+      return { data: posture.failedRequests.of(identity.id) };
+    },
+  };
+}
+
+/** What devices report. */
+export function postureResponseHandlers(
+  deps: ApiDependencies,
+): Pick<ApiHandlers<typeof clientOperations>, "createPostureResponse" | "createPostureResponseBulk"> {
+  const { posture, identities } = deps.model;
+  const report = async (
+    session: { readonly identityId: string; readonly apiSessionId: string },
+    responses: readonly z.output<typeof postureResponseCreate>[],
+  ) => {
+    const identity = await identities.get(deps.ctx.store.db, session.identityId);
+    const prompted = await posture.report(identity, session.apiSessionId, responses.map(reportOf));
+    return { data: { services: prompted.map(renderPrompted) } };
+  };
+  return {
+    createPostureResponse: ({ body, session }) => report(session, [body]),
+    createPostureResponseBulk: ({ body, session }) => report(session, body),
+  };
+}
+
+function reportOf(response: z.output<typeof postureResponseCreate>): PostureReport {
+  const { id } = response;
+  switch (response.typeId) {
+    case "DOMAIN":
+    case "postureResponseDomainCreate":
+      return { typeId: "DOMAIN", id, domain: response.domain };
+    case "MAC":
+    case "postureResponseMacAddressCreate":
+      return { typeId: "MAC", id, addresses: response.macAddresses };
+    case "OS":
+    case "postureResponseOperatingSystemCreate":
+      return { typeId: "OS", id, type: response.type, version: response.version, build: response.build ?? "" };
+    case "PROCESS":
+    case "postureResponseProcessCreate":
+      return {
+        typeId: "PROCESS",
+        id,
+        path: response.path ?? "",
+        isRunning: response.isRunning ?? false,
+        hash: response.hash ?? "",
+        signerFingerprints: response.signerFingerprints ?? [],
+      };
+    case "ENDPOINT_STATE":
+    case "postureResponseEndpointStateCreate":
+      return { typeId: "ENDPOINT_STATE", woken: response.woken ?? false, unlocked: response.unlocked ?? false };
+  }
+}
+
+function renderPrompted({ id, name, timeoutSeconds }: PromptedService) {
+  return { id, name, postureQueryType: "MFA", timeout: timeoutSeconds, timeoutRemaining: PROMPT_GRACE_MS / 1000 };
+}
+
+interface TypeRow {
+  id: string;
+  name: string;
+  tags: Tags;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const TYPE_FIELDS: EntityFields = {
+  id: field.string("posture_check_type.id"),
+  name: field.string("posture_check_type.name"),
+  createdAt: field.datetime("posture_check_type.created_at"),
+  updatedAt: field.datetime("posture_check_type.updated_at"),
+};
+
+/** The types of checks, as old as the network. */
+function checkTypes(deps: ApiDependencies) {
+  return () =>
+    deps.ctx.store.db
+      .selectFrom(
+        sql<TypeRow>`(SELECT t.id COLLATE "C" AS id, t.name COLLATE "C" AS name, '{}'::jsonb AS tags,
+          p.created_at, p.created_at AS updated_at
+          FROM (VALUES ('OS', 'Operating System Check'), ('PROCESS', 'Process Check'), ('DOMAIN', 'Windows Domain Check'),
+            ('MAC', 'MAC Address Check'), ('PROCESS_MULTI', 'Process Multi Check'), ('MFA', 'MFA Check')) AS t (id, name)
+          CROSS JOIN auth_policy p WHERE p.id = 'default')`.as("posture_check_type"),
+      )
+      .selectAll();
+}
+
+/** Systems that a check of the type can name. */
+const SYSTEMS: Readonly<Record<string, readonly OsName[]>> = {
+  OS: ["Windows", "WindowsServer", "Android", "iOS", "Linux", "macOS"],
+  PROCESS: ["Windows", "WindowsServer", "Linux", "macOS"],
+  PROCESS_MULTI: ["Windows", "WindowsServer", "Linux", "macOS"],
+  DOMAIN: ["Windows", "WindowsServer"],
+  MAC: ["Windows", "WindowsServer", "Linux", "macOS"],
+};
+type OsName = z.input<typeof postureCheckTypeDetail>["operatingSystems"][number]["type"];
+
+function renderType(row: TypeRow): z.input<typeof postureCheckTypeDetail> {
+  const systems = SYSTEMS[row.id] ?? [];
+  return {
+    ...baseOf("posture-check-types", row),
+    name: row.name,
+    operatingSystems: systems.map((type) => ({ type, versions: [] })),
+    version: "1",
+  };
+}
