@@ -1,8 +1,12 @@
 /** A controller without routers, for tests: real PostgreSQL, real PKI, all APIs over real TLS; answers are held against the contract. */
 import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
 import { request as httpsRequest } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { silentLogger, TlsPort } from "@sallyport/wire";
 import { hashPassword } from "../../auth/password.ts";
+import type { AuthSettings } from "../../auth/settings.ts";
 import { type HttpApi, startHttp } from "../../http/server.ts";
 import type { ModelContext } from "../../model/context.ts";
 import { createFabricModel } from "../../model/fabric/fabric-model.ts";
@@ -62,11 +66,14 @@ export interface TestController {
   close(): Promise<void>;
 }
 
-export async function startTestController(options: TestStoreOptions = {}): Promise<TestController> {
+export async function startTestController(
+  options: TestStoreOptions & { readonly auth?: AuthSettings } = {},
+): Promise<TestController> {
   const { store, drop } = await testStore(options);
   const log = options.log ?? silentLogger;
   const pki = new Pki(await createPkiMaterial({ controllerId: "controller", hosts: ["localhost", "127.0.0.1"] }));
   const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: pki.serverIdentity, log: silentLogger });
+  const snapshotFolder = await mkdtemp(join(tmpdir(), "sallyport-snapshots-"));
   const clock = { offsetMs: 0 };
   const ctx: ModelContext = {
     store,
@@ -76,6 +83,7 @@ export async function startTestController(options: TestStoreOptions = {}): Promi
       ...TEST_TIMES,
       apiAddress: `localhost:${port.port}`,
       ctrlAddresses: [`tls:localhost:${port.port}`],
+      snapshotFolder,
     },
     now: () => new Date(Date.now() + clock.offsetMs),
     log,
@@ -103,7 +111,7 @@ export async function startTestController(options: TestStoreOptions = {}): Promi
     runtimeVersion: "node",
     apiAddress: ctx.settings.apiAddress,
   };
-  const api = createApi({ ctx, model, fabric, info });
+  const api = createApi({ ctx, model, fabric, info, ...(options.auth === undefined ? {} : { auth: options.auth }) });
   const http: HttpApi = await startHttp({
     port,
     handlers: api.handlers,
@@ -168,8 +176,9 @@ export async function startTestController(options: TestStoreOptions = {}): Promi
   };
   let adminToken = await login("admin", "admin");
   const admin: TestController["admin"] = async (method, path, body, signal) => {
+    const headers: Record<string, string> = typeof body === "string" ? { "content-type": "text/plain" } : {};
     const send = () =>
-      call(method, `/edge/management/v1${path}`, { token: adminToken, body, ...(signal && { signal }) });
+      call(method, `/edge/management/v1${path}`, { token: adminToken, body, headers, ...(signal && { signal }) });
     const answer = await send();
     if (answer.status !== 401) return answer;
     // A test has let the sessions expire.
@@ -201,6 +210,7 @@ export async function startTestController(options: TestStoreOptions = {}): Promi
       await upkeep.stop();
       await port.close();
       await drop();
+      await rm(snapshotFolder, { recursive: true, force: true });
     },
   };
 }
