@@ -249,6 +249,11 @@ export class Fabric {
     return router === undefined ? undefined : this.#dataModel.validate(router, fix);
   }
 
+  /** What is due by time about the data model; runs every few seconds. */
+  tickDataModel(now: number): void {
+    this.#dataModel.tick(now);
+  }
+
   /** Takes no more routers, ends their channels, and waits (not for ever) for what is being worked on. Circuits go on without a controller. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
@@ -292,7 +297,7 @@ export class Fabric {
       this.#model.onChange((change) => this.#changed(change)),
       every(this.#options.cycleMs, () => this.#cycle()),
       every(CREDIT_MS, () => this.#costs.credit(Date.now())),
-      every(DATA_MODEL_TICK_MS, () => this.#dataModel.tick(Date.now())),
+      every(DATA_MODEL_TICK_MS, () => this.tickDataModel(Date.now())),
       every(VALIDATION_TICK_MS, () => this.#validation.tick(Date.now())),
     );
   }

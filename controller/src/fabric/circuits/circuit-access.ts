@@ -117,9 +117,9 @@ export class CircuitAccess {
           await this.#checkIdentities();
         } catch (err) {
           this.#parts.log.error({ err }, "which circuits have lost their access could not be checked; trying again");
-          this.#isCheckDue = true;
           this.#areSessionsDue ||= areSessionsDue;
-          await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+          setTimeout(() => this.#due(), RETRY_MS).unref();
+          return;
         }
       }
     } finally {

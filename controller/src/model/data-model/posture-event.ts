@@ -15,7 +15,7 @@ export function postureSubtype(typeId: string, data: Data): Subtype {
       return {
         case: "mfa",
         value: {
-          timeoutSeconds: BigInt(Math.trunc(number(data.timeoutSeconds))),
+          timeoutSeconds: BigInt(Math.trunc(number(data.timeoutSeconds, -1))),
           promptOnWake: data.promptOnWake === true,
           promptOnUnlock: data.promptOnUnlock === true,
           ignoreLegacyEndpoints: data.ignoreLegacyEndpoints === true,
@@ -59,8 +59,8 @@ function text(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-function number(value: unknown): number {
-  return typeof value === "number" && Number.isFinite(value) ? value : 0;
+function number(value: unknown, otherwise: number): number {
+  return typeof value === "number" && Number.isFinite(value) ? value : otherwise;
 }
 
 function texts(value: unknown): string[] {

@@ -1,0 +1,179 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, encodeControl } from "@sallyport/wire";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import type { ScriptedRouter } from "./testing/scripted-router.ts";
+import { eventually, TestFabric } from "./testing/test-fabric.ts";
+
+let net: TestFabric;
+afterEach(() => net.stop());
+
+type Request = MessageInitShape<typeof edgeCtrlPb.SubscribeToDataModelRequestSchema>;
+
+function subscribe(router: ScriptedRouter, request: Request = {}): void {
+  const body = encodeControl(edgeCtrlPb.SubscribeToDataModelRequestSchema, {
+    subscriptionDurationSeconds: 300,
+    ...request,
+  });
+  router.send(EdgeCtrlType.SubscribeToDataModel, body);
+}
+
+const stateOf = async (router: ScriptedRouter) => (await router.next(EdgeCtrlType.DataState)).body.toString();
+const changeOf = async (router: ScriptedRouter) => (await router.next(EdgeCtrlType.DataStateChangeSet)).body.toString();
+
+describe("a router that subscribes to the data model", () => {
+  test("gets the whole state when it has none, and every change after it", async () => {
+    net = await TestFabric.start();
+    const router = await net.connect("r1");
+    subscribe(router);
+    expect(await stateOf(router)).toBe("state timeline");
+    net.model.dataModel.change("two");
+    net.model.dataModel.change("three");
+    expect(await changeOf(router)).toBe("two");
+    expect(await changeOf(router)).toBe("three");
+  });
+
+  test("gets what it lacks when it comes back, and nothing when it lacks nothing", async () => {
+    net = await TestFabric.start();
+    for (const text of ["two", "three"]) net.model.dataModel.change(text);
+    const [behind, level] = [await net.connect("r1"), await net.connect("r2")];
+    subscribe(behind, { currentIndex: 2n, timelineId: "timeline" });
+    subscribe(level, { currentIndex: 3n, timelineId: "timeline" });
+    expect(await changeOf(behind)).toBe("three");
+    net.model.dataModel.change("four");
+    expect(await changeOf(level)).toBe("four");
+    for (const router of [behind, level]) expect(router.pending(EdgeCtrlType.DataState)).toEqual([]);
+  });
+
+  test.each([
+    ["is of another timeline", { currentIndex: 3n, timelineId: "older" }],
+    ["lies before the changes that are kept", { currentIndex: 1n, timelineId: "timeline" }],
+  ])("gets the whole state when what it has %s", async (_, request) => {
+    net = await TestFabric.start();
+    for (const text of ["two", "three"]) net.model.dataModel.change(text);
+    net.model.dataModel.keptFrom = 2n;
+    const router = await net.connect("r1");
+    subscribe(router, request);
+    expect(await stateOf(router)).toBe("state timeline");
+    expect(router.pending(EdgeCtrlType.DataStateChangeSet)).toEqual([]);
+  });
+
+  test("gets a state of its own when it is ahead of us: it would ignore lower indices of the same timeline", async () => {
+    net = await TestFabric.start();
+    const router = await net.connect("r1");
+    subscribe(router, { currentIndex: 2n ** 63n, timelineId: "timeline" });
+    expect(await stateOf(router)).toBe("state timeline/r1");
+    net.model.dataModel.change("two");
+    expect(await changeOf(router)).toBe("two");
+  });
+
+  test("gets nothing more when it does not renew, and the memory is given back", async () => {
+    net = await TestFabric.start();
+    const now = vi.spyOn(Date, "now");
+    try {
+      const router = await net.connect("r1");
+      // Less than the shortest time there is.
+      subscribe(router, { subscriptionDurationSeconds: 1 });
+      await stateOf(router);
+      const start = Date.now();
+      now.mockReturnValue(start + 9_000);
+      subscribe(router, { renew: true, subscriptionDurationSeconds: 4_000_000_000 });
+      await router.roundTrip();
+      net.fabric.tickDataModel(start + 9_000 + 359_000);
+      expect(net.model.dataModel.users).toBe(1);
+      net.fabric.tickDataModel(start + 9_000 + 361_000);
+      expect(net.model.dataModel.users).toBe(0);
+      net.model.dataModel.change("two");
+      await router.roundTrip();
+      expect(router.pending(EdgeCtrlType.DataStateChangeSet)).toEqual([]);
+    } finally {
+      now.mockRestore();
+    }
+  });
+
+  test("hears of the index now and then, when it has grown", async () => {
+    net = await TestFabric.start();
+    const router = await net.connect("r1");
+    subscribe(router);
+    await stateOf(router);
+    net.fabric.tickDataModel(Date.now() + 31_000);
+    net.model.dataModel.change("two");
+    net.fabric.tickDataModel(Date.now() + 62_000);
+    const index = await router.next(EdgeCtrlType.CurrentIndex);
+    expect(index.headers.getU64(EdgeCtrlHeader.DataModelIndex)).toBe(2n);
+    expect(router.pending(EdgeCtrlType.CurrentIndex)).toEqual([]);
+  });
+
+  test("is forgotten with its channel, also while the model is loaded; a second subscription counts once", async () => {
+    net = await TestFabric.start();
+    const loading = Promise.withResolvers<void>();
+    net.model.dataModel.loading = loading.promise;
+    const router = await net.connect("r1");
+    subscribe(router);
+    subscribe(router);
+    await router.roundTrip();
+    expect(net.model.dataModel.users).toBe(1);
+    router.close();
+    await eventually(() => expect(net.model.dataModel.users).toBe(0));
+    loading.resolve();
+  });
+
+  test("is refused when it only forwards", async () => {
+    net = await TestFabric.start();
+    await net.enroll("t1", { kind: "transit" });
+    const router = await net.connect("t1");
+    subscribe(router);
+    await router.roundTrip();
+    expect(net.model.dataModel.users).toBe(0);
+    expect(router.pending(EdgeCtrlType.DataState)).toEqual([]);
+  });
+});
+
+test("a validation hands on what the router found different", async () => {
+  net = await TestFabric.start();
+  const router = await net.connect("r1");
+  const answer = net.fabric.validateDataModel("r1", true);
+  const request = await router.next(EdgeCtrlType.ValidateDataStateRequest);
+  expect(request.body.toString()).toBe("validate true");
+  const diff = { entityType: "identity", entityId: "i", diffType: "sub", detail: "name" };
+  const body = encodeControl(edgeCtrlPb.RouterDataModelValidateResponseSchema, {
+    origEntityCounts: { identity: 2 },
+    copyEntityCounts: { identity: 1 },
+    diffs: [diff],
+  });
+  router.channel.reply(request, { contentType: EdgeCtrlType.ValidateDataStateResponse, body });
+  expect(await answer).toEqual({ expectedCounts: { identity: 2 }, actualCounts: { identity: 1 }, differences: [diff] });
+  expect(await net.fabric.validateDataModel("absent")).toBeUndefined();
+  expect(net.model.dataModel.users).toBe(0);
+});
+
+test("a tunneler without sessions hosts; what a change of policy may allow later is answered as busy", async () => {
+  net = await TestFabric.start();
+  net.model.addService("svc");
+  const router = await net.connect("r1");
+  const host = async (serviceId: string, cost = 0) => {
+    const body = encodeControl(edgeCtrlPb.CreateTunnelTerminatorV2RequestSchema, {
+      ...{ serviceId, address: "tt", cost, startTime: 7n },
+    });
+    const answer = await router.request({ contentType: EdgeCtrlType.CreateTunnelTerminatorV2Request, body });
+    expect(answer.contentType).toBe(EdgeCtrlType.CreateTunnelTerminatorV2Response);
+    const { terminatorId, startTime, result } = decodeControl(
+      edgeCtrlPb.CreateTunnelTerminatorV2ResponseSchema,
+      answer.body,
+    );
+    expect({ terminatorId, startTime }).toEqual({ terminatorId: "tt", startTime: 7n });
+    return result;
+  };
+  const { CreateTerminatorResult } = edgeCtrlPb;
+  expect(await host("svc")).toBe(CreateTerminatorResult.FailedBusy);
+  net.model.tunnelSession = { id: "a", token: "t", identityId: "r1" } as never;
+  expect(await host("absent")).toBe(CreateTerminatorResult.FailedBusy);
+  expect(await host("svc", 70_000)).toBe(CreateTerminatorResult.FailedOther);
+  expect(await host("svc")).toBe(CreateTerminatorResult.Success);
+  expect(await host("svc")).toBe(CreateTerminatorResult.Success);
+  expect(net.model.terminators.get("tt")).toMatchObject({ binding: "tunnel", hostId: "r1", serviceId: "svc" });
+  net.model.addTerminator("other", "svc", "r2");
+  const body = encodeControl(edgeCtrlPb.CreateTunnelTerminatorV2RequestSchema, { serviceId: "svc", address: "other" });
+  const answer = await router.request({ contentType: EdgeCtrlType.CreateTunnelTerminatorV2Request, body });
+  const { result } = decodeControl(edgeCtrlPb.CreateTunnelTerminatorV2ResponseSchema, answer.body);
+  expect(result).toBe(CreateTerminatorResult.FailedIdConflict);
+});
