@@ -1,4 +1,4 @@
-import type { metricsPb } from "@sallyport/wire";
+import type { metricsPb, ObservedMessage } from "@sallyport/wire";
 import type { Circuit } from "./circuits/circuit.ts";
 import type { Link } from "./links/link-table.ts";
 
@@ -84,7 +84,8 @@ export type FabricEvent =
       readonly connections: readonly IdentityConnection[];
     }
   | { readonly kind: "router-metrics"; readonly routerId: string; readonly metrics: metricsPb.MetricsMessage }
-  | { readonly kind: "router-trace"; readonly routerId: string; readonly body: Buffer };
+  | { readonly kind: "router-trace"; readonly routerId: string; readonly body: Buffer }
+  | { readonly kind: "control-message"; readonly routerId: string; readonly message: ObservedMessage };
 
 /** What a log line says about an event. */
 export function eventFields(event: FabricEvent): object {
@@ -93,6 +94,7 @@ export function eventFields(event: FabricEvent): object {
     case "router-offline":
     case "router-metrics":
     case "router-trace":
+    case "control-message":
       return { routerId: event.routerId };
     case "identities-changed":
       return {

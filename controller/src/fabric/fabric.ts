@@ -33,6 +33,7 @@ import { PeerStates } from "./routers/peer-states.ts";
 import { Presence } from "./routers/presence.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
 import { RouterMessages } from "./routers/router-messages.ts";
+import { RouterOperations } from "./routers/router-operations.ts";
 import { type RouterState, routerState } from "./routers/router-state.ts";
 import { SessionFeed } from "./sessions/session-feed.ts";
 import { TerminatorMessages } from "./terminators/terminator-messages.ts";
@@ -88,6 +89,7 @@ export class Fabric {
   readonly #linkMessages: LinkMessages;
   /** Other parts of the controller add here what operators may ask it. */
   readonly inspection: Inspection;
+  readonly operations: RouterOperations;
   /** Everything that handles messages of a router. */
   readonly #handlers: readonly { attach(router: RouterConnection): void }[];
   readonly #stopping: (() => void)[] = [];
@@ -139,6 +141,7 @@ export class Fabric {
       this.#dataModel,
       this.#validation,
     ];
+    this.operations = new RouterOperations(mesh, emit);
     this.inspection = new Inspection(parts.controllerId, mesh);
     registerControllerSources(this.inspection, { mesh, costs, options });
     this.#start(parts);
@@ -283,6 +286,7 @@ export class Fabric {
       options: this.#options,
       attach: (router) => {
         for (const handler of this.#handlers) handler.attach(router);
+        this.operations.attach(router);
       },
       onConnected: (router, isNewProcess) => this.#connected(router, isNewProcess),
       onDisconnected: (router, reason) => this.#disconnected(router, reason),

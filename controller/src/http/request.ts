@@ -24,7 +24,7 @@ export function requestInfo(
   o: {
     readonly id: string;
     readonly api: ApiName;
-    readonly operation: Operation;
+    readonly operation: Pick<Operation, "issuesSession">;
     readonly path: string;
     readonly signal: AbortSignal;
   },

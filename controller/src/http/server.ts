@@ -22,6 +22,7 @@ import {
   type Within,
 } from "./reply.ts";
 import { mountOperations } from "./routes.ts";
+import { type Upgrade, upgrade, upgradeFor } from "./upgrade.ts";
 
 /** The part of a TLS port that the server needs. */
 export interface HttpPort {
@@ -36,6 +37,8 @@ export interface HttpPort {
 export interface HttpOptions {
   readonly port: HttpPort;
   readonly handlers: AllHandlers;
+  /** What takes over connections that leave HTTP. */
+  readonly upgrades?: readonly Upgrade[];
   readonly authenticate: Authenticate;
   readonly log: Logger;
   /** Constant for the life of the process: clients take a new one as a restart and send their posture again. */
@@ -77,7 +80,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
       ...(options.productVersion === undefined ? {} : { "sallyport-version": options.productVersion }),
     },
   };
-  const { app, server } = application(context);
+  const { app, server } = application(context, options.upgrades ?? []);
   await app.ready();
   // Connections arrive through `connection` events, never by listening; this starts the watch over slow requests.
   server.emit("listening");
@@ -107,7 +110,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
   };
 }
 
-function application(context: ServerContext): { app: FastifyInstance; server: Server } {
+function application(context: ServerContext, upgrades: readonly Upgrade[]): { app: FastifyInstance; server: Server } {
   const { limits } = context;
   let server: Server | undefined;
   const app = fastify({
@@ -119,10 +122,16 @@ function application(context: ServerContext): { app: FastifyInstance; server: Se
           keepAliveTimeout: limits.keepAliveTimeoutMs,
           maxHeaderSize: limits.maxHeaderBytes,
           connectionsCheckingInterval: 1_000,
+          // Whoever asks for another protocol anywhere else is answered as if it had not.
+          shouldUpgradeCallback: (message) => upgradeFor(upgrades, message) !== undefined,
         },
         handler,
       );
       server.timeout = limits.socketTimeoutMs;
+      server.on("upgrade", (message, socket, head) => {
+        (socket as Socket).setTimeout(0);
+        void upgrade(context, upgrades, message, socket, head);
+      });
       return server;
     },
     logger: false,

@@ -10,6 +10,7 @@ export type {
   ChannelLimits,
   HeartbeatOptions,
   MessageHandler,
+  ObservedMessage,
   RequestOptions,
   Underlay,
 } from "./channel/channel.ts";

@@ -96,6 +96,7 @@ function tell(parts: FabricSourceParts, event: FabricEvent): void {
       if (sink.wants("metrics")) emitMetrics(sink, event.metrics, fabric.links());
       return;
     case "router-trace":
+    case "control-message":
       return;
   }
 }

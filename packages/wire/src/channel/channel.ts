@@ -8,6 +8,17 @@ import type { Peer } from "./peer.ts";
 /** What a handler may do: work at once, or return a promise. What it throws is logged and ends nothing else. */
 export type MessageHandler = (message: Message, channel: Channel) => void | Promise<void>;
 
+/** A message that passed a channel, as whoever traces it sees it. */
+export interface ObservedMessage {
+  readonly isReceived: boolean;
+  readonly contentType: number;
+  readonly sequence: number;
+  /** The request it answers; -1: none. */
+  readonly replyFor: number;
+  /** Bytes of its body. */
+  readonly length: number;
+}
+
 export interface RequestOptions {
   signal?: AbortSignal;
   /** Milliseconds until the request fails with `RequestTimeoutError`; 30,000 when not given. */
@@ -91,6 +102,9 @@ export interface Channel {
    * checked: entries lie within it. With heartbeats enabled, entries 5 and 6 may stand in any frame.
    */
   onFrame?: ((frame: FrameView, underlay: Underlay) => boolean) | undefined;
+
+  /** Told of every message sent or handed to a handler, frames taken by `onFrame` excepted. Must not throw. */
+  observer?: ((message: ObservedMessage) => void) | undefined;
 
   readonly underlays: readonly Underlay[];
   /** A connection of `type` (default: the channel's first type), always the same for the same key while the connections stay. */

@@ -8,7 +8,15 @@ import type { Logger } from "../log.ts";
 import { DEFAULT_MAX_PENDING, type OutputLimits } from "../socket/slab-output.ts";
 import type { SocketReader } from "../socket/socket-reader.ts";
 import { SocketUnderlay, type UnderlayOwner } from "../socket/socket-underlay.ts";
-import type { Channel, ChannelLimits, HeartbeatOptions, MessageHandler, RequestOptions, Underlay } from "./channel.ts";
+import type {
+  Channel,
+  ChannelLimits,
+  HeartbeatOptions,
+  MessageHandler,
+  ObservedMessage,
+  RequestOptions,
+  Underlay,
+} from "./channel.ts";
 import { Heartbeats } from "./heartbeat.ts";
 import type { Hello } from "./hello.ts";
 import type { Peer } from "./peer.ts";
@@ -56,6 +64,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   readonly outputLimits: OutputLimits;
   readonly closed: Promise<Error | undefined>;
   onFrame?: ((frame: FrameView, underlay: Underlay) => boolean) | undefined;
+  observer?: ((message: ObservedMessage) => void) | undefined;
   /** When bytes last arrived, by `performance.now()`. */
   lastReadAt = 0;
   readonly #log: Logger;
@@ -304,6 +313,10 @@ export class MessageChannel implements Channel, UnderlayOwner {
     const { output } = underlay;
     const offset = output.reserve(frameLengthOf(out));
     writeMessage(output.slab, offset, out, sequence);
+    if (this.observer === undefined) return;
+    const replyFor = out.headers?.getI32(BaseHeader.ReplyFor) ?? NO_REPLY;
+    const length = out.body?.length ?? 0;
+    this.observer({ isReceived: false, contentType: out.contentType, sequence, replyFor, length });
   }
 
   /** Larger header blocks end the whole channel at the other end: such a message is refused where only its sender fails. */
@@ -338,6 +351,10 @@ export class MessageChannel implements Channel, UnderlayOwner {
   }
 
   #dispatch(message: Message): void {
+    if (this.observer !== undefined) {
+      const { contentType, sequence, replyFor = NO_REPLY, body } = message;
+      this.observer({ isReceived: true, contentType, sequence, replyFor, length: body.length });
+    }
     if (this.#requests.settle(message)) {
       return;
     }

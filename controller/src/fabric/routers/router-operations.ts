@@ -1,0 +1,53 @@
+import type { Message, ObservedMessage, Outgoing } from "@sallyport/wire";
+import type { EmitEvent } from "../fabric-events.ts";
+import type { Mesh } from "../links/mesh.ts";
+import type { RouterConnection } from "./router-connection.ts";
+
+const ANSWER_MS = 10_000;
+
+/** What operators do to single routers, past the rules by which the fabric itself speaks to them. */
+export class RouterOperations {
+  readonly #mesh: Mesh;
+  readonly #emit: EmitEvent;
+  #isTraced: ((routerId: string) => boolean) | undefined;
+
+  constructor(mesh: Mesh, emit: EmitEvent) {
+    this.#mesh = mesh;
+    this.#emit = emit;
+  }
+
+  attach(router: RouterConnection): void {
+    this.#observe(router);
+  }
+
+  /**
+   * Sends a message to a router and waits for its answer; undefined when it is not connected.
+   * @throws RequestTimeoutError, ChannelClosedError
+   */
+  async request(id: string, out: Outgoing, timeoutMs = ANSWER_MS): Promise<Message | undefined> {
+    return this.#mesh.router(id)?.channel.request(out, { timeoutMs });
+  }
+
+  /** Sends a message to a router; false when it is not connected. */
+  send(id: string, out: Outgoing): boolean {
+    return this.#mesh.router(id)?.send(out) ?? false;
+  }
+
+  /** From now on every message of the control channels that `isTraced` picks is told of, those of routers that connect later included; undefined ends that. */
+  trace(isTraced: ((routerId: string) => boolean) | undefined): void {
+    this.#isTraced = isTraced;
+    for (const router of this.#mesh.routers()) this.#observe(router);
+  }
+
+  #observe(router: RouterConnection): void {
+    if (this.#isTraced?.(router.id) !== true) {
+      delete router.channel.observer;
+      return;
+    }
+    router.channel.observer = (message) => this.#tell(router.id, message);
+  }
+
+  #tell(routerId: string, message: ObservedMessage): void {
+    this.#emit({ kind: "control-message", routerId, message });
+  }
+}

@@ -1,0 +1,106 @@
+/** Requests to leave HTTP for another protocol on the same connection. Only administrators get that far. */
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import { ApiError, apiError, unauthorized } from "@sallyport/api";
+import { failure, newRequestId } from "./answer.ts";
+import type { ApiSessionContext } from "./context.ts";
+import type { ServerContext } from "./reply.ts";
+import { remoteAddressOf, requestInfo } from "./request.ts";
+
+/** Whose connection it is, and whether it still may be used. */
+export interface UpgradedBy {
+  readonly session: ApiSessionContext;
+  readonly remoteAddress: string;
+  /** Asks again: false once the session has ended or the identity is no administrator any more. Counts as use of the session. */
+  isStillAllowed(): Promise<boolean>;
+}
+
+/** Something that takes over connections asked for under one path. */
+export interface Upgrade {
+  /** The whole path, without the query. */
+  readonly path: string;
+  /** Answers the request, and owns the connection from then on. Must not throw. */
+  accept(message: IncomingMessage, socket: Duplex, head: Buffer, by: UpgradedBy): void;
+}
+
+/** Limits of `http` do not hold for the connection any more when `accept` is called. */
+export async function upgrade(
+  context: ServerContext,
+  upgrades: readonly Upgrade[],
+  message: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+): Promise<void> {
+  const requestId = newRequestId();
+  socket.on("error", () => socket.destroy());
+  const target = upgradeFor(upgrades, message);
+  if (target === undefined) {
+    socket.destroy();
+    return;
+  }
+  const abort = new AbortController();
+  socket.once("close", () => abort.abort());
+  const info = requestInfo(message, {
+    id: requestId,
+    api: "fabric",
+    operation: {},
+    path: target.path,
+    signal: abort.signal,
+  });
+  const find = async (): Promise<ApiSessionContext> => {
+    const session = await context.authenticate(info);
+    if (session === undefined) throw unauthorized("no valid session");
+    if (!session.isFullyAuthenticated) throw unauthorized("a secondary factor is open");
+    if (!session.isAdmin) throw unauthorized("not an administrator");
+    return session;
+  };
+  try {
+    const session = await find();
+    if (socket.destroyed) return;
+    target.accept(message, socket, head, {
+      session,
+      remoteAddress: remoteAddressOf(message),
+      isStillAllowed: async () => {
+        try {
+          await find();
+          return true;
+        } catch (error) {
+          // An outage of the database says nothing about the session.
+          return !(error instanceof ApiError && error.status === 401);
+        }
+      },
+    });
+  } catch (error) {
+    refuse(context, socket, requestId, remoteAddressOf(message), error);
+  }
+}
+
+export function upgradeFor(upgrades: readonly Upgrade[], message: IncomingMessage): Upgrade | undefined {
+  const path = (message.url ?? "").split("?", 1)[0];
+  return upgrades.find((candidate) => candidate.path === path);
+}
+
+function refuse(context: ServerContext, socket: Duplex, requestId: string, peer: string, error: unknown): void {
+  const known = error instanceof ApiError ? error : (context.translate(error)?.shown ?? apiError("UNHANDLED"));
+  context.log[known.status >= 500 ? "error" : "info"](
+    { requestId, peer, status: known.status, code: known.code, ...(known.status >= 500 ? { err: error } : {}) },
+    "a connection was not upgraded",
+  );
+  const answer = failure(known, requestId);
+  const headers: Record<string, string> = {
+    ...context.commonHeaders,
+    ...answer.headers,
+    connection: "close",
+    "content-length": String(answer.body.byteLength),
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(
+    Buffer.concat([
+      Buffer.from(
+        `HTTP/1.1 ${answer.status} ${known.status === 401 ? "Unauthorized" : "Error"}\r\n${lines.join("")}\r\n`,
+      ),
+      answer.body,
+    ]),
+  );
+  socket.once("finish", () => socket.destroy());
+}
