@@ -1,4 +1,5 @@
 /** Routes derived from the table: per operation authentication, media types, input, the handler, and its answer. */
+import type { IncomingMessage } from "node:http";
 import {
   type ApiName,
   apiError,
@@ -101,6 +102,10 @@ function mount(
       const isPaged = operation.response.kind === "list" && operation.response.paged;
       const list = isPaged ? listQuery(raw) : undefined;
       const query = readQuery(operation, raw);
+      // The framework reads none with GET.
+      if (operation.method === "GET" && operation.body.kind !== "none") {
+        request.body = await readAll(request.raw, context.limits.maxBodyBytes);
+      }
       const body = bodyOf(operation, request);
       const result = await withTimeout(context.limits.handlerTimeoutMs, call.abort, () =>
         context.within(call.abort.signal, () =>
@@ -161,6 +166,17 @@ function bodyOf(operation: Operation, request: FastifyRequest): unknown {
   const isText = bodyFormat(body, mediaType(request.headers["content-type"])) === "text";
   if (isText) return { text };
   return text.trim() === "" ? {} : { json: readBody(body.schema, parseJson(text)) };
+}
+
+async function readAll(message: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of message as AsyncIterable<Buffer>) {
+    length += chunk.byteLength;
+    if (length > maxBytes) throw apiError("REQUEST_ENTITY_TOO_LARGE");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }
 
 function emptyBody(schema: z.ZodType): unknown {

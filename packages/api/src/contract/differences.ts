@@ -71,6 +71,11 @@ export const DIFFERENCES: readonly Difference[] = [
     aspect: "errors",
     why: "missing permission is 401 everywhere; 403 is never sent",
   },
+  {
+    operation: "management DELETE /posture-checks/{id}",
+    aspect: "errors",
+    why: "missing permission is 401 everywhere; 403 is never sent",
+  },
   { operation: "management GET /services", aspect: "query", why: "asIdentity: seen with the eyes of an identity" },
   ...["GET /sessions", "GET /sessions/{id}", "DELETE /sessions/{id}"].map(
     (operation): Difference => ({
@@ -101,6 +106,11 @@ export const ADDITIONS: readonly Addition[] = [
     operation: "management POST /authenticators/{id}/request-extend",
     since: "0.26.43",
     client: "ziti edge update authenticator cert --request-extend",
+  },
+  {
+    operation: "management GET /posture-check-role-attributes",
+    since: "0.26.23",
+    client: "ziti edge list posture-check-role-attributes; administration consoles that suggest attributes",
   },
   { operation: "management GET /configs/{id}/services", since: "0.26.23", client: "ziti edge list config services" },
 ];
