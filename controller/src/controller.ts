@@ -75,7 +75,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       store,
       pki,
       secrets,
-      settings: modelSettings(config),
+      settings: modelSettings(config, file),
       now: () => new Date(),
       events: events.dispatcher,
       log,

@@ -13,8 +13,9 @@ export function hostsOf(config: ControllerConfig): string[] {
   return [...new Set([...LOCAL_HOSTS, config.api.advertise.host, config.ctrl.advertise.host])];
 }
 
-export function modelSettings(config: ControllerConfig): ModelSettings {
+export function modelSettings(config: ControllerConfig, file: string): ModelSettings {
   return {
+    snapshotFolder: fromFolderOf(file, config.database.snapshots),
     apiAddress: formatHostPort(config.api.advertise),
     ctrlAddresses: [`tls:${formatHostPort(config.ctrl.advertise)}`],
     sessionTimeoutMs: config.edge.apiSessionTimeout,

@@ -89,8 +89,8 @@ function envelope({ response }: Operation, result: unknown, list: ListQuery | un
       return { data: { _links: { self: { href } }, id }, metadata: {} };
     }
     case "detail": {
-      const { data, headers } = result as DetailResult<unknown>;
-      return { data, metadata: {}, headers };
+      const { data, headers, pagination } = result as DetailResult<unknown>;
+      return { data, metadata: pagination === undefined ? {} : { pagination }, headers };
     }
     default:
       return { data: {}, metadata: {} };

@@ -1,7 +1,7 @@
 /** A server of the APIs for tests, with handlers of the test's own, and a TLS socket to speak to it byte by byte. */
 import { once } from "node:events";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
-import { apiError, type clientOperations, type fabricOperations, type managementOperations } from "@sallyport/api";
+import { apiError, type clientOperations, type managementOperations, type operations } from "@sallyport/api";
 import { type Logger, TlsPort } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import type { ApiHandlers, ApiSessionContext, Authenticate } from "./context.ts";
@@ -11,7 +11,7 @@ import { type HttpApi, startHttp } from "./server.ts";
 export interface TestHandlers {
   readonly client?: Partial<ApiHandlers<typeof clientOperations>>;
   readonly management?: Partial<ApiHandlers<typeof managementOperations>>;
-  readonly fabric?: Partial<ApiHandlers<typeof fabricOperations>>;
+  readonly fabric?: Partial<ApiHandlers<(typeof operations)["fabric"]>>;
 }
 
 export interface TestApi {

@@ -14,7 +14,7 @@ export type Db = Kysely<Database> | Transaction<Database>;
 /** The store as the model uses it (`store/database.ts`). */
 export interface ModelStore {
   readonly db: Kysely<Database>;
-  readonly changes: Pick<ChangeLog, "subscribe" | "caughtUp" | "position" | "wake">;
+  readonly changes: Pick<ChangeLog, "subscribe" | "caughtUp" | "noticed" | "position" | "wake">;
   /** Since when the database cannot be used; undefined while it answers. */
   readonly outage: Pick<Outage, "since">;
   /** For what needs a connection of its own. */

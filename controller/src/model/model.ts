@@ -8,6 +8,8 @@ import { ExtJwtSigners } from "./identity/ext-jwt-signers.ts";
 import { Identities } from "./identity/identities.ts";
 import { Mfa } from "./identity/mfa.ts";
 import { Traces } from "./identity/traces.ts";
+import { DataIntegrity } from "./integrity/data-integrity.ts";
+import { Snapshots } from "./integrity/snapshots.ts";
 import { Configs } from "./network/configs.ts";
 import { Routers } from "./network/routers.ts";
 import { Services } from "./network/services.ts";
@@ -43,6 +45,9 @@ export interface Model {
   readonly traces: Traces;
   /** Policy in memory; ended by the upkeep. */
   readonly policy: PolicyMirror;
+  /** Ended by the upkeep, too. */
+  readonly integrity: DataIntegrity;
+  readonly snapshots: Snapshots;
 }
 
 /** The model on a store. It starts nothing: see `upkeep.ts` for what runs by time. */
@@ -74,5 +79,7 @@ export function createModel(ctx: ModelContext): Model {
     sessions: new Sessions(ctx, posture),
     traces: new Traces(ctx.now),
     policy,
+    integrity: new DataIntegrity(ctx, policy),
+    snapshots: new Snapshots(ctx),
   };
 }

@@ -1,7 +1,7 @@
 /** What a network has before anybody made anything: see docs/protocol/store.md, "From the start". */
 import { appendChange } from "../store/change-log.ts";
 import { randomEntityId } from "../store/ids.ts";
-import type { ModelStore } from "./context.ts";
+import type { Db, ModelStore } from "./context.ts";
 import { json } from "./entity.ts";
 import { FIXED_CONFIG_TYPES } from "./network/fixed-config-types.ts";
 import { translated } from "./store-errors.ts";
@@ -10,35 +10,38 @@ export const DEFAULT_AUTH_POLICY = "default";
 
 /** Makes the default authentication policy and the fixed config types where they are missing. Safe to run at every start. */
 export async function seed(store: ModelStore): Promise<void> {
-  await store.transaction(async (trx) => {
-    const policy = await trx
-      .insertInto("auth_policy")
-      .values({
-        id: DEFAULT_AUTH_POLICY,
-        name: "Default",
-        is_system: true,
-        cert_allowed: true,
-        cert_allow_expired: true,
-        updb_allowed: true,
-        updb_min_password_length: 5,
-        updb_max_attempts: 0,
-        updb_lockout_minutes: 0,
-        ext_jwt_allowed: true,
-      })
+  await store.transaction(seedIn);
+}
+
+/** As {@link seed}, in a transaction. */
+export async function seedIn(trx: Db): Promise<void> {
+  const policy = await trx
+    .insertInto("auth_policy")
+    .values({
+      id: DEFAULT_AUTH_POLICY,
+      name: "Default",
+      is_system: true,
+      cert_allowed: true,
+      cert_allow_expired: true,
+      updb_allowed: true,
+      updb_min_password_length: 5,
+      updb_max_attempts: 0,
+      updb_lockout_minutes: 0,
+      ext_jwt_allowed: true,
+    })
+    .onConflict((conflict) => conflict.column("id").doNothing())
+    .returning("id")
+    .executeTakeFirst();
+  if (policy !== undefined) await appendChange(trx, { kind: "auth_policy", key: policy.id, op: "create" });
+  for (const type of FIXED_CONFIG_TYPES) {
+    const made = await trx
+      .insertInto("config_type")
+      .values({ id: type.id, name: type.name, schema: json(type.schema), is_system: true })
       .onConflict((conflict) => conflict.column("id").doNothing())
       .returning("id")
       .executeTakeFirst();
-    if (policy !== undefined) await appendChange(trx, { kind: "auth_policy", key: policy.id, op: "create" });
-    for (const type of FIXED_CONFIG_TYPES) {
-      const made = await trx
-        .insertInto("config_type")
-        .values({ id: type.id, name: type.name, schema: json(type.schema), is_system: true })
-        .onConflict((conflict) => conflict.column("id").doNothing())
-        .returning("id")
-        .executeTakeFirst();
-      if (made !== undefined) await appendChange(trx, { kind: "config_type", key: made.id, op: "create" });
-    }
-  });
+    if (made !== undefined) await appendChange(trx, { kind: "config_type", key: made.id, op: "create" });
+  }
 }
 
 /**

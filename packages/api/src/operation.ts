@@ -140,6 +140,8 @@ export interface ListResult<T> {
 }
 export interface DetailResult<T> {
   readonly data: T;
+  /** Only where the data itself holds a list of which clients want to know the length. */
+  readonly pagination?: { readonly limit: number; readonly offset: number; readonly totalCount: number };
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent instead of `data`: text of one of the response's `textTypes`. */
   readonly text?: { readonly body: string; readonly contentType: string } | undefined;

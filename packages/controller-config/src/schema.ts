@@ -74,6 +74,7 @@ export const controllerConfigSchema = z.object({
       binaries: z.string().min(1, "a folder").optional(),
       user: z.string().min(1, "the name of a user of this system").optional(),
       poolSize: integer(16, 2, 200),
+      snapshots: z.string().min(1, "a folder").default("snapshots"),
     })
     .refine(({ url, dir }) => (url === undefined) !== (dir === undefined), {
       message: "exactly one of url (a PostgreSQL of yours) and dir (the folder of the embedded one)",

@@ -49,6 +49,8 @@ ${dirLine}
   # user: postgres
   # Most connections at once.
   # poolSize: 16
+  # Folder for the snapshots that administrators ask for over the API. Each is a whole backup.
+  # snapshots: snapshots
 
 # The key under which private keys and TOTP secrets in the database are encrypted. KEEP A COPY: without it the database is useless.
 # The environment variable SALLYPORT_SECRET_KEY (the text of the file) goes before the file.

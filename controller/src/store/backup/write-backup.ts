@@ -153,5 +153,7 @@ function onAbort(signal: AbortSignal | undefined, act: () => void): () => void {
 }
 
 function exists(file: string): BackupError {
-  return new BackupError(`${file} exists already, and a backup never replaces a file: give another name`);
+  return new BackupError(`${file} exists already, and a backup never replaces a file: give another name`, {
+    code: "EXISTS",
+  });
 }

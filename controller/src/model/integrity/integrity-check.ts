@@ -1,0 +1,18 @@
+import type { Db } from "../context.ts";
+
+/** One violation of a rule. */
+export interface Finding {
+  /** For administrators: what is wrong, with names and ids. */
+  readonly description: string;
+  /** What the fix needs to find it again. */
+  readonly key: string;
+}
+
+/** One rule that the stored network must keep, and how to bring it back. */
+export interface IntegrityCheck {
+  readonly name: string;
+  /** Violations, at most `limit`, in one statement or few. */
+  find(db: Db, limit: number): Promise<Finding[]>;
+  /** Repairs what was found just before in the same transaction. Without it, somebody has to decide. */
+  readonly fix?: (db: Db, findings: readonly Finding[]) => Promise<void>;
+}
