@@ -16,6 +16,7 @@ import { CertificateLogin } from "./primary/certificate-login.ts";
 import { PasswordLogin } from "./primary/password-login.ts";
 import type { Principal, Proof } from "./primary/proof.ts";
 import { TokenLogin } from "./primary/token-login.ts";
+import { SessionRows } from "./session-rows.ts";
 import type { AuthSettings } from "./settings.ts";
 
 /** A primary authentication as it is asked for. */
@@ -87,6 +88,7 @@ export class Authentication {
   readonly #byPassword: PasswordLogin;
   readonly #byCertificate: CertificateLogin;
   readonly #byToken: TokenLogin;
+  readonly #sessions: SessionRows<SessionOfToken>;
 
   constructor(ctx: ModelContext, model: Model, settings: AuthSettings) {
     this.#ctx = ctx;
@@ -98,6 +100,7 @@ export class Authentication {
     this.#byPassword = new PasswordLogin(ctx, model);
     this.#byCertificate = new CertificateLogin(ctx);
     this.#byToken = new TokenLogin(ctx, this.#tokens);
+    this.#sessions = new SessionRows(ctx.store.changes, (token) => this.#sessionRow(token));
   }
 
   /** Counts an attempt of somebody who has no session. @throws ApiError 429 when the address made too many */
@@ -147,25 +150,21 @@ export class Authentication {
   }
 
   /**
-   * The live session of a token; undefined for anything that is none. One statement, whatever factors there are: this runs for every request.
+   * The live session of a token; undefined for anything that is none. Runs for every request: at most one statement, whatever factors there are.
    * @throws ApiError 401 when its identity is disabled
    */
   async sessionOf(token: string, bearerTokens: readonly string[]): Promise<AuthenticatedSession | undefined> {
     if (!UUID.test(token)) return undefined;
-    const { rows } = await sql<SessionOfToken>`
-      SELECT a.id, a.token, a.config_types, a.last_activity_at, a.is_mfa_complete,
-        i.id AS identity_id, i.external_id, i.is_admin OR i.is_default_admin AS is_admin, i.disabled_at, i.disabled_until,
-        p.require_totp, coalesce(m.is_verified, false) AS is_mfa_verified, row_to_json(s) AS required_signer
-      FROM api_session a
-        JOIN identity i ON i.id = a.identity_id
-        JOIN auth_policy p ON p.id = i.auth_policy_id
-        LEFT JOIN mfa m ON m.identity_id = i.id
-        LEFT JOIN ext_jwt_signer s ON s.id = p.require_ext_jwt_signer
-      WHERE a.token = ${token}`.execute(this.#ctx.store.db);
-    const [row] = rows;
+    let row = await this.#sessions.find(token);
+    if (row !== undefined && this.#model.apiSessions.isExpired(row)) {
+      // Others than us may have noted activity.
+      this.#sessions.forget(token);
+      row = await this.#sessions.find(token);
+    }
     if (row === undefined || this.#model.apiSessions.isExpired(row)) return undefined;
     if (isDisabled(row, this.#ctx.now())) throw unauthorized(`identity ${row.identity_id} is disabled`);
     this.#model.apiSessions.touch(row.id);
+    row.last_activity_at = this.#ctx.now();
     const open = await openFactors(
       {
         identityId: row.identity_id,
@@ -208,6 +207,20 @@ export class Authentication {
       throw apiError("UNAUTHORIZED", fieldCause("currentPassword", "currentPassword is not the current password"));
     }
     await this.#model.authenticators.update(id, change);
+  }
+
+  async #sessionRow(token: string): Promise<SessionOfToken | undefined> {
+    const { rows } = await sql<SessionOfToken>`
+      SELECT a.id, a.token, a.config_types, a.last_activity_at, a.is_mfa_complete,
+        i.id AS identity_id, i.external_id, i.is_admin OR i.is_default_admin AS is_admin, i.disabled_at, i.disabled_until,
+        p.require_totp, coalesce(m.is_verified, false) AS is_mfa_verified, row_to_json(s) AS required_signer
+      FROM api_session a
+        JOIN identity i ON i.id = a.identity_id
+        JOIN auth_policy p ON p.id = i.auth_policy_id
+        LEFT JOIN mfa m ON m.identity_id = i.id
+        LEFT JOIN ext_jwt_signer s ON s.id = p.require_ext_jwt_signer
+      WHERE a.token = ${token}`.execute(this.#ctx.store.db);
+    return rows[0];
   }
 
   async #proveWithinLimits(request: LoginRequest): Promise<Proof> {

@@ -36,10 +36,12 @@ export interface ChangesRead {
   reset: boolean;
 }
 
-/** One reader of the log. Its methods are awaited before the next changes are read; an error is logged and leads to `onReset`. */
+/** One reader of the log. Its methods are awaited before it gets the next changes; an error is logged and leads to `onReset`. */
 export interface ChangeSubscriber {
   /** For the log. */
   name: string;
+  /** Its methods return at once: it gets changes before the others, and {@link ChangeLog.noticed} waits for no others. */
+  isPrompt?: boolean;
   onChanges(rows: readonly ChangeRow[], snapshot: string): Promise<void> | void;
   /** Changes were lost to this subscriber: load everything anew. */
   onReset(snapshot: string): Promise<void> | void;
@@ -63,6 +65,8 @@ const MOST_ROWS = 20_000;
 const PRUNE_BATCH = 5_000;
 /** How long a local write waits for others before the log is read, when nobody asks for it sooner. */
 const SOON_MS = 5;
+/** Reads that wait for a slow reader. */
+const MOST_WAITING = 16;
 
 /** The present snapshot of the database, from which {@link readChanges} can go on. */
 export async function currentSnapshot(db: Queryable): Promise<string> {
@@ -152,6 +156,10 @@ export class ChangeLog {
   readonly #options: Required<Omit<ChangeLogOptions, "onLocalWrite">> & Pick<ChangeLogOptions, "onLocalWrite">;
   readonly #subscribers = new Set<ChangeSubscriber>();
   #since = "";
+  #position = "";
+  /** The end of what is being handed out, and how many reads it still has to hand out. */
+  #handedOut: Promise<void> = Promise.resolve();
+  #waiting = 0;
   #started: Promise<void> | undefined;
   #running: Promise<void> | undefined;
   #queued: Promise<void> | undefined;
@@ -169,6 +177,7 @@ export class ChangeLog {
   async start(): Promise<void> {
     this.#started ??= (async () => {
       this.#since = await currentSnapshot(this.#options.db);
+      this.#position = this.#since;
       const poll = setInterval(() => void this.wake(), this.#options.pollMs).unref();
       const prune = setInterval(() => void this.#prune(), this.#options.pruneEveryMs).unref();
       this.#timers = [poll, prune];
@@ -187,7 +196,7 @@ export class ChangeLog {
 
   /** The snapshot up to which the log was handed out (text of `pg_current_snapshot()`); empty before the first read. */
   get position(): string {
-    return this.#since;
+    return this.#position;
   }
 
   /** Says that this process has written: the log is read within milliseconds, at once if somebody waits for it; other processes get a hint. */
@@ -213,7 +222,13 @@ export class ChangeLog {
   }
 
   /** Resolves when every change that was committed before this call has been handled by every subscriber; a subscriber must not await it. */
-  caughtUp(): Promise<void> {
+  async caughtUp(): Promise<void> {
+    await this.noticed();
+    await this.#handedOut;
+  }
+
+  /** Like {@link caughtUp} for the subscribers that are prompt. */
+  noticed(): Promise<void> {
     if (this.#closed) return Promise.resolve();
     if (this.#options.isSoleWriter && !this.#isBehind) return this.#running ?? Promise.resolve();
     // A read that has begun may have missed the latest commit: wait for one that begins after this call, shared by all who wait.
@@ -236,6 +251,7 @@ export class ChangeLog {
     clearTimeout(this.#soon);
     await this.#queued?.catch(() => undefined);
     await this.#running?.catch(() => undefined);
+    await this.#handedOut;
   }
 
   async #read(): Promise<void> {
@@ -246,18 +262,30 @@ export class ChangeLog {
       throw error;
     });
     this.#since = read.snapshot;
-    if (read.rows.length === 0 && !read.reset) return;
-    for (const subscriber of [...this.#subscribers]) {
-      try {
-        if (read.reset) await subscriber.onReset(read.snapshot);
-        else await subscriber.onChanges(read.rows, read.snapshot);
-      } catch (error) {
-        this.#options.log.error(
-          { subscriber: subscriber.name, error: String(error) },
-          "a reader of the change log failed; it loads anew",
-        );
-        await this.#reset(subscriber, read.snapshot);
-      }
+    const readers = [...this.#subscribers];
+    const hasNews = read.rows.length > 0 || read.reset;
+    if (hasNews) for (const reader of readers) if (reader.isPrompt) void this.#hand(reader, read);
+    this.#waiting++;
+    this.#handedOut = this.#handedOut.then(async () => {
+      if (hasNews) for (const reader of readers) if (!reader.isPrompt) await this.#hand(reader, read);
+      this.#position = read.snapshot;
+      this.#waiting--;
+    });
+    // Who reads slowly must not let what is read pile up in memory.
+    if (this.#waiting >= MOST_WAITING) await this.#handedOut;
+  }
+
+  /** Gives a reader what was read; never rejects. */
+  async #hand(reader: ChangeSubscriber, read: ChangesRead): Promise<void> {
+    try {
+      if (read.reset) await reader.onReset(read.snapshot);
+      else await reader.onChanges(read.rows, read.snapshot);
+    } catch (error) {
+      this.#options.log.error(
+        { subscriber: reader.name, error: String(error) },
+        "a reader of the change log failed; it loads anew",
+      );
+      await this.#reset(reader, read.snapshot);
     }
   }
 

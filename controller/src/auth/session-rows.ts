@@ -1,0 +1,111 @@
+import type { ModelStore } from "../model/context.ts";
+import type { ChangeRow } from "../store/change-log.ts";
+
+/** What a row must tell to be kept: the session and the identity whose changes it depends on. */
+export interface SessionRow {
+  readonly id: string;
+  readonly identity_id: string;
+}
+
+interface Kept<T> {
+  readonly row: T;
+  readonly until: number;
+}
+
+const MOST_ROWS = 5_000;
+/** The change log tells of every change; this bounds what a writer could do that forgets to. */
+const LIFE_MS = 10_000;
+
+/**
+ * The rows that requests read before anything else, by token, kept in memory until the change log says that they may differ. Every look-up first
+ * waits until all that was committed before it is known, so a session that was ended, or an identity that was disabled, counts from the next request on.
+ */
+export class SessionRows<T extends SessionRow> {
+  readonly #changes: ModelStore["changes"];
+  readonly #load: (token: string) => Promise<T | undefined>;
+  readonly #rows = new Map<string, Kept<T>>();
+  /** Tokens by session, and by identity. */
+  readonly #bySession = new Map<string, string>();
+  readonly #byIdentity = new Map<string, Set<string>>();
+  /** Grows with every change that could concern a row which is being read at that time. */
+  #version = 0;
+  #isFollowing = false;
+
+  constructor(changes: ModelStore["changes"], load: (token: string) => Promise<T | undefined>) {
+    this.#changes = changes;
+    this.#load = load;
+  }
+
+  async find(token: string): Promise<T | undefined> {
+    this.#follow();
+    await this.#changes.noticed();
+    const kept = this.#rows.get(token);
+    if (kept !== undefined && performance.now() < kept.until) return kept.row;
+    const version = this.#version;
+    const row = await this.#load(token);
+    this.forget(token);
+    if (row !== undefined && version === this.#version) this.#keep(token, row);
+    return row;
+  }
+
+  /** Lets the next look-up read the row anew. */
+  forget(token: string): void {
+    const kept = this.#rows.get(token);
+    if (kept === undefined) return;
+    this.#rows.delete(token);
+    this.#bySession.delete(kept.row.id);
+    const others = this.#byIdentity.get(kept.row.identity_id);
+    others?.delete(token);
+    if (others?.size === 0) this.#byIdentity.delete(kept.row.identity_id);
+  }
+
+  #keep(token: string, row: T): void {
+    if (this.#rows.size >= MOST_ROWS) {
+      const [oldest] = this.#rows.keys();
+      if (oldest !== undefined) this.forget(oldest);
+    }
+    this.#rows.set(token, { row, until: performance.now() + LIFE_MS });
+    this.#bySession.set(row.id, token);
+    const tokens = this.#byIdentity.get(row.identity_id) ?? new Set();
+    this.#byIdentity.set(row.identity_id, tokens.add(token));
+  }
+
+  #follow(): void {
+    if (this.#isFollowing) return;
+    this.#isFollowing = true;
+    this.#changes.subscribe({
+      name: "sessions",
+      isPrompt: true,
+      onChanges: (rows) => {
+        for (const row of rows) this.#apply(row);
+      },
+      onReset: () => this.#forgetAll(),
+    });
+  }
+
+  #apply({ kind, key, op }: ChangeRow): void {
+    if (op === "create") return;
+    switch (kind) {
+      case "api_session": {
+        this.#version++;
+        const token = this.#bySession.get(key);
+        if (token !== undefined) this.forget(token);
+        return;
+      }
+      case "identity":
+        this.#version++;
+        for (const token of [...(this.#byIdentity.get(key) ?? [])]) this.forget(token);
+        return;
+      case "auth_policy":
+      case "ext_jwt_signer":
+        this.#forgetAll();
+    }
+  }
+
+  #forgetAll(): void {
+    this.#version++;
+    this.#rows.clear();
+    this.#bySession.clear();
+    this.#byIdentity.clear();
+  }
+}
