@@ -12,10 +12,10 @@ import type { ApiDependencies, ControllerInfo, FabricView } from "./dependencies
 import { enrollmentHandlers } from "./enrollment-handlers.ts";
 import { fabricHandlers } from "./fabric/handlers.ts";
 import { identityHandlers } from "./identity-handlers.ts";
-import { mfaAdministrationHandlers } from "./mfa-handlers.ts";
+import { mfaAdministrationHandlers } from "./mfa/mfa-handlers.ts";
 import { networkHandlers } from "./network-handlers.ts";
 import { policyHandlers } from "./policy-handlers.ts";
-import { postureHandlers } from "./posture-handlers.ts";
+import { postureHandlers } from "./posture/posture-handlers.ts";
 import { routerHandlers } from "./router-handlers.ts";
 import { sharedHandlers } from "./shared-handlers.ts";
 import { tracingHandlers } from "./tracing-handlers.ts";

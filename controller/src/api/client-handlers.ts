@@ -25,7 +25,7 @@ import {
 } from "./fields.ts";
 import { links, ref } from "./links.ts";
 import { cut, listed, only } from "./listing.ts";
-import { postureResponseHandlers } from "./posture-handlers.ts";
+import { postureResponseHandlers } from "./posture/posture-handlers.ts";
 import { baseOf } from "./render/base.ts";
 import { renderClientSigner } from "./render/credentials.ts";
 import { propertiesOf, usableState } from "./render/router.ts";

@@ -15,7 +15,7 @@ import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/contex
 import type { ApiDependencies } from "./dependencies.ts";
 import { AUTHENTICATOR_FIELDS } from "./fields.ts";
 import { cut, listed, only } from "./listing.ts";
-import { mfaHandlers } from "./mfa-handlers.ts";
+import { mfaHandlers } from "./mfa/mfa-handlers.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { renderIdentities } from "./render/identity.ts";
 import { renderCurrentApiSession } from "./render/session.ts";

@@ -1,9 +1,9 @@
 import { apiTime, type mfaAdministration, type mfaOperations, notFound } from "@sallyport/api";
 import QRCode from "qrcode";
-import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/context.ts";
-import type { MfaStatus } from "../model/identity/mfa.ts";
-import type { ApiDependencies } from "./dependencies.ts";
-import type { Links } from "./links.ts";
+import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../../http/context.ts";
+import type { MfaStatus } from "../../model/identity/mfa.ts";
+import type { ApiDependencies } from "../dependencies.ts";
+import type { Links } from "../links.ts";
 
 const SELF = "./current-identity/mfa";
 const QR_PIXELS = 256;

@@ -7,20 +7,20 @@ import {
 } from "@sallyport/api";
 import { sql } from "kysely";
 import type { z } from "zod";
-import type { ApiHandlers } from "../http/context.ts";
-import { selectorOf } from "../model/policy/policies.ts";
-import { selectedBy } from "../model/policy/role-selector.ts";
-import type { PromptedService } from "../model/posture/posture.ts";
-import type { PostureReport } from "../model/posture/posture-reports.ts";
-import { PROMPT_GRACE_MS } from "../policy/posture.ts";
-import { type EntityFields, field, roleFilterSql } from "../store/filter/filter-sql.ts";
-import type { Tags } from "../store/schema.ts";
-import type { ApiDependencies } from "./dependencies.ts";
-import { POSTURE_CHECK_FIELDS } from "./fields.ts";
-import { listed } from "./listing.ts";
-import { baseOf } from "./render/base.ts";
-import { renderPostureCheck, renderPostureData } from "./render/posture.ts";
-import { listRoleAttributes } from "./role-attributes.ts";
+import type { ApiHandlers } from "../../http/context.ts";
+import { selectorOf } from "../../model/policy/policies.ts";
+import { selectedBy } from "../../model/policy/role-selector.ts";
+import type { PromptedService } from "../../model/posture/posture.ts";
+import type { PostureReport } from "../../model/posture/posture-reports.ts";
+import { PROMPT_GRACE_MS } from "../../policy/posture.ts";
+import { type EntityFields, field, roleFilterSql } from "../../store/filter/filter-sql.ts";
+import type { Tags } from "../../store/schema.ts";
+import type { ApiDependencies } from "../dependencies.ts";
+import { POSTURE_CHECK_FIELDS } from "../fields.ts";
+import { listed } from "../listing.ts";
+import { baseOf } from "../render/base.ts";
+import { renderPostureCheck, renderPostureData } from "../render/posture.ts";
+import { listRoleAttributes } from "../role-attributes.ts";
 
 /** Posture checks, and what is known of identities, for administrators. */
 export function postureHandlers(deps: ApiDependencies): ApiHandlers<typeof postureOperations> {
