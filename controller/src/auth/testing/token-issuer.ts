@@ -24,8 +24,11 @@ export interface TokenIssuer {
   /** Makes a key and puts it into the key set. */
   addKey(kid: string, algorithm?: string): Promise<void>;
   dropKey(kid: string): void;
-  /** A token for the audience `sallyport` that is good for five minutes, but for what the test changes; a claim of undefined is left out. */
-  token(claims: JWTPayload & Record<string, unknown>, header?: { kid?: string; alg?: string }): Promise<string>;
+  /**
+   * A token for the audience `sallyport` that is good for five minutes, but for what the test changes; a claim of undefined is left out. It names the
+   * key `kid` and is signed with the key `by`, or one that there is.
+   */
+  token(claims: JWTPayload & Record<string, unknown>, header?: { kid?: string; by?: string }): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -62,14 +65,14 @@ export async function startTokenIssuer(issuer = "https://idp.example"): Promise<
     dropKey(kid) {
       keys.delete(kid);
     },
-    async token(claims, { kid = "k1", alg } = {}) {
-      const key = keys.get(kid) ?? [...keys.values()][0];
+    async token(claims, { kid = "k1", by = kid } = {}) {
+      const key = keys.get(by) ?? [...keys.values()][0];
       if (key === undefined) throw new Error("the issuer has no key");
       const now = Math.floor(Date.now() / 1_000);
       const payload = { iss: issuer, aud: "sallyport", iat: now, exp: now + 300, ...claims };
       const given = Object.entries(payload).filter(([, value]) => value !== undefined);
       return new SignJWT(Object.fromEntries(given))
-        .setProtectedHeader({ alg: alg ?? key.algorithm, kid })
+        .setProtectedHeader({ alg: key.algorithm, kid })
         .sign(key.pair.privateKey);
     },
     async close() {
