@@ -1,5 +1,5 @@
 import type { databaseOperations, fabricDatabaseOperations } from "@sallyport/api";
-import { apiTime, NO_LIMIT } from "@sallyport/api";
+import { apiTime } from "@sallyport/api";
 import type { ApiHandlers } from "../http/context.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 
@@ -21,7 +21,7 @@ export function databaseHandlers({ model }: ApiDependencies): {
           endTime: endTime === null ? null : apiTime(endTime),
           results: [...results],
         },
-        pagination: { limit: NO_LIMIT, offset: 0, totalCount: results.length },
+        pagination: { limit: -1, offset: 0, totalCount: results.length },
       };
     },
   };

@@ -86,7 +86,7 @@ describe("requests and their statements", () => {
         .poll(async () => {
           const { rows: ended } = await sql<{ ended: boolean }>`
             SELECT pg_cancel_backend(pid) AS ended FROM pg_stat_activity WHERE ${rows[0]!.pid} = ANY (pg_blocking_pids(pid))`.execute(
-            trx,
+            db,
           );
           return ended;
         })
@@ -99,15 +99,15 @@ describe("requests and their statements", () => {
   it("a page of a list is not worked on any more when its reader has gone", async () => {
     const { db } = test.ctx.store;
     await db.transaction().execute(async (trx) => {
-      await sql`LOCK TABLE service IN ACCESS EXCLUSIVE MODE`.execute(trx);
+      await sql`LOCK TABLE config IN ACCESS EXCLUSIVE MODE`.execute(trx);
       const { rows } = await sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`.execute(trx);
       const waiting = async () =>
         (
           await sql`SELECT pid FROM pg_stat_activity WHERE ${rows[0]!.pid} = ANY (pg_blocking_pids(pid))
-            AND query LIKE 'select%from "service"%'`.execute(trx)
+            AND query LIKE 'select%from "config"%'`.execute(db)
         ).rows.length;
       const aborted = new AbortController();
-      const answer = test.admin("GET", "/services", undefined, aborted.signal).catch((error: Error) => error.name);
+      const answer = test.admin("GET", "/configs", undefined, aborted.signal).catch((error: Error) => error.name);
       await expect.poll(waiting).toBe(1);
       aborted.abort();
       expect(await answer).toBe("AbortError");
