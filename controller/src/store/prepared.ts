@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
 import type pg from "pg";
 import type { Outage } from "./outage.ts";
+import { isForgotten } from "./request-signal.ts";
 
 const MOST_STATEMENTS = 1_000;
 const WRITES_LOG = /insert\s+into\s+"?change_log"?\b/i;
@@ -46,6 +47,8 @@ export function preparing(pool: pg.Pool, outage: Outage, onLogged: () => void): 
         const name = isPlain && values.length > 0 ? statement?.name : undefined;
         return await (name === undefined ? run(text, values) : run({ name, text, values }));
       } catch (error) {
+        // Kysely has ended the wait; it would print what comes after.
+        if (isForgotten()) return { command: "SELECT", rowCount: 0, rows: [] };
         throw outage.failed(error);
       } finally {
         // Also after an error: whether a commit whose answer was lost took effect is not known.

@@ -171,11 +171,11 @@ export async function fetchPage<DB, TB extends keyof DB, O>(
   for (const order of orderSql(fields, list, id)) page = page.orderBy(order);
   if (list.limit !== NO_LIMIT) page = page.limit(list.limit);
   if (list.offset > 0) page = page.offset(list.offset);
-  const rows = await page.execute(cancellable());
+  const rows = await cancellable((options) => page.execute(options));
   const isLast = rows.length > 0 ? rows.length < list.limit : list.offset === 0;
   if (isLast) return { rows, totalCount: list.offset + rows.length };
   const count = sql<string>`count(*)`.as("count");
-  const [counted] = await matching.clearSelect().select(count).execute(cancellable());
+  const [counted] = await cancellable((options) => matching.clearSelect().select(count).execute(options));
   return { rows, totalCount: Number((counted as { count: string } | undefined)?.count ?? 0) };
 }
 
