@@ -15,7 +15,8 @@ import { seed, seedAdmin } from "../../model/seeds.ts";
 import { databaseFailure } from "../../model/store-errors.ts";
 import { TEST_TIMES } from "../../model/testing/test-context.ts";
 import { startUpkeep } from "../../model/upkeep.ts";
-import { createPkiMaterial, Pki } from "../../pki/pki.ts";
+import { createPkiMaterial } from "../../pki/material.ts";
+import { Pki } from "../../pki/pki.ts";
 import { withinRequest } from "../../store/request-signal.ts";
 import { Secrets } from "../../store/secrets.ts";
 import { type TestStoreOptions, testStore } from "../../store/testing.ts";
@@ -29,6 +30,7 @@ export interface Answer {
   /** Raw header names and values in turn. */
   readonly rawHeaders: readonly string[];
   readonly text: string;
+  readonly bytes: Buffer;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
   readonly json: any;
 }
@@ -152,13 +154,15 @@ export async function startTestController(
           response.on("data", (chunk: Buffer) => chunks.push(chunk));
           response.on("error", reject);
           response.on("end", () => {
-            const text = Buffer.concat(chunks).toString();
+            const bytes = Buffer.concat(chunks);
+            const text = bytes.toString();
             const isJson = response.headers["content-type"] === "application/json";
             resolve({
               status: response.statusCode ?? 0,
               headers: response.headers,
               rawHeaders: response.rawHeaders,
               text,
+              bytes,
               json: isJson ? JSON.parse(text) : undefined,
             });
           });
