@@ -173,12 +173,6 @@ export class PolicyIndex {
     return [...granted].flatMap((slot) => this.#bySlot[slot]?.id ?? []).sort();
   }
 
-  /** Does the policy select the service? */
-  selects(policyId: string, serviceId: string): boolean {
-    const slot = this.#slots.get(serviceId);
-    return slot !== undefined && this.#members.get(policyId)?.has(slot.number) === true;
-  }
-
   /** What the identity may do with the service; undefined when nothing. */
   accessTo(identity: Attributed, serviceId: string): ServiceAccess | undefined {
     const slot = this.#slots.get(serviceId);
