@@ -15,7 +15,7 @@ import { chooseDataFolder } from "./config/data-folder.ts";
 import { loadNetworkKeys, saveNetworkKeys } from "./config/network-keys.ts";
 import { hostsOf, lifetimes, secretKeyFile, storeLocation } from "./config/settings.ts";
 import { seed, seedAdmin } from "./model/seeds.ts";
-import { createPkiMaterial } from "./pki/pki.ts";
+import { createPkiMaterial } from "./pki/material.ts";
 import { openStore, type Store } from "./store/database.ts";
 import { KeyVault } from "./store/key-vault.ts";
 import { createSecretKeyFile, loadSecrets, SECRET_KEY_VARIABLE } from "./store/secrets.ts";

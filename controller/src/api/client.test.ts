@@ -274,7 +274,8 @@ describe("certificates", () => {
 
   it("of strangers do not authenticate", async () => {
     const { keyPem: key } = await createKeyPair();
-    const { Pki, createPkiMaterial } = await import("../pki/pki.ts");
+    const { Pki } = await import("../pki/pki.ts");
+    const { createPkiMaterial } = await import("../pki/material.ts");
     const foreign = new Pki(await createPkiMaterial({ controllerId: "c", hosts: ["localhost"] }));
     const issued = await foreign.issueIdentityCertificate(await createCsr({ commonName: "x", keyPem: key }));
     const answer = await certLogin({ cert: issued.pem, key });

@@ -1,4 +1,4 @@
-import { checkMaterial, type PkiMaterial } from "../pki/pki.ts";
+import { checkMaterial, type PkiMaterial } from "../pki/material.ts";
 import type { KeyVault } from "../store/key-vault.ts";
 
 const NAME = "pki";

@@ -1,8 +1,10 @@
+import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
+import { ConfigError, type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
+import type { AuthSettings } from "../auth/settings.ts";
 import type { FabricSettings } from "../fabric/options.ts";
 import type { ModelSettings } from "../model/context.ts";
-import { DEFAULT_LIFETIMES, type Lifetimes } from "../pki/pki.ts";
+import { DEFAULT_LIFETIMES, type Lifetimes } from "../pki/lifetimes.ts";
 import type { StoreOptions } from "../store/database.ts";
 
 /** Names that the server certificate covers besides the advertised ones: whoever works on the machine itself needs them. */
@@ -23,6 +25,21 @@ export function modelSettings(config: ControllerConfig, file: string): ModelSett
     routerEnrollmentMs: config.edge.enrollment.router,
     totpIssuer: config.edge.totp.issuer,
   };
+}
+
+/** What an operator decides about authentication. @throws ConfigError when the file of trusted certificates cannot be read */
+export async function authSettings({ auth }: ControllerConfig, file: string): Promise<AuthSettings> {
+  const { caFile, allowedNetworks } = auth.jwks;
+  if (caFile === undefined) return { ...auth, jwks: { allowedNetworks } };
+  const path = fromFolderOf(file, caFile);
+  try {
+    return { ...auth, jwks: { allowedNetworks, caPem: await readFile(path, "utf8") } };
+  } catch (error) {
+    const found = `${path}, which cannot be read: ${(error as Error).message}`;
+    throw new ConfigError(file, [
+      { path: "auth.jwks.caFile", line: 1, column: 1, expected: "a file with certificates", found },
+    ]);
+  }
 }
 
 export function fabricOptions({ network }: ControllerConfig): FabricSettings {

@@ -1,5 +1,7 @@
+import { isIP } from "node:net";
 import { x509 } from "@sallyport/wire";
 import { CsrError } from "./errors.ts";
+import { isPrintable } from "./external-id-claim.ts";
 
 /** Longest request accepted, in characters: room for RSA keys of 16384 bits and many names. */
 const LONGEST_CSR = 32 * 1024;
@@ -75,7 +77,12 @@ function requestedNames(request: x509.Pkcs10CertificateRequest, what: string): x
     const extension = request.extensions.find((e) => e.type === "2.5.29.17");
     if (!extension) return [];
     const names = new x509.SubjectAlternativeNameExtension(extension.rawData).names.items;
-    return names.filter((name) => KINDS.has(name.type) && !isSpiffe(name));
+    const kept = names.filter((name) => KINDS.has(name.type) && !isSpiffe(name));
+    for (const { type, value } of kept) {
+      if (type === "ip" ? isIP(value) !== 0 : value !== "" && isPrintable(value)) continue;
+      throw new Error(`${type} ${JSON.stringify(value)}`);
+    }
+    return kept;
   } catch (cause) {
     throw unusable(what, "its alternative names cannot be read", cause);
   }

@@ -25,16 +25,20 @@ export interface IssueRequest {
   readonly notBefore: Date;
   readonly lifetimeMs: number;
   readonly extensions: readonly x509.Extension[];
+  /** Hex; computed from the key when absent. */
+  readonly subjectKeyId?: string;
+}
+
+/** An authority's certificate and key, and what is presented with what it issues: its own certificate unless said otherwise. */
+export interface Issuer extends KeyedCertificate {
+  readonly chainPem?: string;
 }
 
 /** Clocks of peers may be behind by so much. */
 export const CLOCK_TOLERANCE_MS = 60_000;
 
 /** Signs a certificate with the issuer's key; it never outlives the issuer. An issuer of `undefined` with `ownKeyPem` makes a root. */
-export async function issue(
-  request: IssueRequest,
-  issuer: KeyedCertificate | { ownKeyPem: string },
-): Promise<IssuedCertificate> {
+export async function issue(request: IssueRequest, issuer: Issuer | { ownKeyPem: string }): Promise<IssuedCertificate> {
   const selfSigned = "ownKeyPem" in issuer;
   const keys = await signingKeys(selfSigned ? issuer.ownKeyPem : issuer.keyPem);
   const parent = selfSigned ? undefined : new x509.X509Certificate(leafOf(issuer.certPem));
@@ -43,7 +47,12 @@ export async function issue(
   const notAfter = wholeSeconds(parent && parent.notAfter < wanted ? parent.notAfter : wanted);
   if (notAfter <= notBefore)
     throw new PkiError(`the issuing certificate ended on ${notAfter.toISOString()}: renew it, or set the clock`);
-  const authority = await x509.AuthorityKeyIdentifierExtension.create(parent ? parent.publicKey : keys.pair.publicKey);
+  // Of an imported authority the id need not follow from the key.
+  const parentKeyId = parent?.getExtension(x509.SubjectKeyIdentifierExtension)?.keyId;
+  const authority =
+    parentKeyId === undefined
+      ? await x509.AuthorityKeyIdentifierExtension.create(parent ? parent.publicKey : keys.pair.publicKey)
+      : new x509.AuthorityKeyIdentifierExtension(parentKeyId);
   const certificate = await x509.X509CertificateGenerator.create({
     serialNumber: serialNumber(),
     subject: request.subject,
@@ -55,23 +64,21 @@ export async function issue(
     signingAlgorithm: keys.algorithm,
     extensions: [
       ...request.extensions,
-      await x509.SubjectKeyIdentifierExtension.create(request.publicKey),
+      request.subjectKeyId === undefined
+        ? await x509.SubjectKeyIdentifierExtension.create(request.publicKey)
+        : new x509.SubjectKeyIdentifierExtension(request.subjectKeyId),
       ...(parent ? [authority] : []),
     ],
   });
   const leafPem = `${certificate.toString("pem")}\n`;
-  return describe(leafPem, selfSigned ? "" : issuer.certPem);
+  return describe(leafPem, selfSigned ? "" : (issuer.chainPem ?? issuer.certPem));
 }
 
 /** The facts of a certificate issued earlier. @param chainPem what stands above it, roots included or not. */
 export function describe(leafPem: string, chainPem: string): IssuedCertificate {
   const leaf = new X509Certificate(leafPem);
   return {
-    pem:
-      leafPem +
-      splitPem(chainPem)
-        .filter((pem) => !isRoot(pem))
-        .join(""),
+    pem: leafPem + withoutRoots(chainPem),
     leafPem,
     fingerprint: fingerprint(leaf),
     notBefore: leaf.validFromDate,
@@ -83,6 +90,13 @@ export function leafOf(pem: string): string {
   const [leaf] = splitPem(pem);
   if (leaf === undefined) throw new PkiError("expected a certificate in PEM, found none");
   return leaf;
+}
+
+/** The certificates of a chain that did not sign themselves. */
+export function withoutRoots(chainPem: string): string {
+  return splitPem(chainPem)
+    .filter((pem) => !isRoot(pem))
+    .join("");
 }
 
 function isRoot(pem: string): boolean {

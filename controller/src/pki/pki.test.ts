@@ -8,7 +8,9 @@ import { join } from "node:path";
 import { connect, createServer } from "node:tls";
 import { createCsr, createKeyPair, signingKeys, spiffeId, splitPem, verifyLeaf, x509 } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createPkiMaterial, DEFAULT_LIFETIMES, Pki, type PkiMaterial } from "./pki.ts";
+import { DEFAULT_LIFETIMES } from "./lifetimes.ts";
+import { createPkiMaterial, type PkiMaterial } from "./material.ts";
+import { Pki } from "./pki.ts";
 
 const HOSTS = ["localhost", "127.0.0.1", "::1", "ctrl.example"];
 

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { TestAuthority } from "@sallyport/wire/testing";
-import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
+import { exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
 
 type KeyPair = Awaited<ReturnType<typeof generateKeyPair>>;
 
@@ -28,7 +28,7 @@ export interface TokenIssuer {
    * A token for the audience `sallyport` that is good for five minutes, but for what the test changes; a claim of undefined is left out. It names the
    * key `kid` and is signed with the key `by`, or one that there is.
    */
-  token(claims: JWTPayload & Record<string, unknown>, header?: { kid?: string; by?: string }): Promise<string>;
+  token(claims: Readonly<Record<string, unknown>>, header?: { kid?: string; by?: string }): Promise<string>;
   close(): Promise<void>;
 }
 

@@ -13,6 +13,15 @@ export const externalIdClaim = z.strictObject({
 });
 /** In requests keys beyond these are ignored, as everywhere. */
 const claimInput = z.object(externalIdClaim.shape);
+/** In a patch null is the same as leaving a part out. */
+const claimPatch = z.object({
+  index: z.int().optional(),
+  location: externalIdClaim.shape.location.unwrap().optional(),
+  matcher: externalIdClaim.shape.matcher.unwrap().optional(),
+  matcherCriteria: z.string().optional(),
+  parser: externalIdClaim.shape.parser.unwrap().optional(),
+  parserCriteria: z.string().optional(),
+});
 
 export const caUpdate = z.object({
   name: z.string(),
@@ -27,7 +36,7 @@ export const caUpdate = z.object({
 export const caCreate = z.object({ ...caUpdate.shape, certPem: pem, identityNameFormat: z.string().default("") });
 export const caPatch = z.object({
   ...patchOf(caUpdate.shape).shape,
-  externalIdClaim: z.object(patchOf(claimInput.shape).shape).optional(),
+  externalIdClaim: claimPatch.optional(),
 });
 export const caDetail = z.strictObject({
   ...base,

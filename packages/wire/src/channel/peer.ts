@@ -7,7 +7,7 @@ import { fingerprint } from "../identity/certificates.ts";
 export interface Peer {
   /** `ip:port`, IPv6 in brackets. */
   readonly address: string;
-  /** Leaf first, then the chain it presented. Empty when the peer presented none. */
+  /** Leaf first, then what else was presented, in any order. Empty when the peer presented none. */
   readonly certificates: readonly X509Certificate[];
   /** SHA-1 of the leaf's DER, 40 lower-case hex digits; absent without a certificate. */
   readonly fingerprint?: string;
@@ -43,17 +43,17 @@ function hostAndPort(ip: string | undefined, port: number | undefined): string {
   return plain.includes(":") ? `[${plain}]:${port}` : `${plain}:${port}`;
 }
 
-/** From the leaf upwards as far as the certificates sent with it reach; trusted or not is for others to decide. */
+/**
+ * Everything that was sent, in the order of sending: the leaf is first, the others may be in any order, and are for whoever builds a chain.
+ * (What `getPeerCertificate` tells loses certificates that are not in order.)
+ */
 function presentedChain(socket: TLSSocket): X509Certificate[] {
   const chain: X509Certificate[] = [];
-  let next = socket.getPeerCertificate(true);
-  while (next?.raw !== undefined && chain.length < MAX_CHAIN) {
-    chain.push(new X509Certificate(next.raw));
-    const issuer = next.issuerCertificate;
-    if (issuer === undefined || issuer.fingerprint256 === next.fingerprint256) {
-      break;
-    }
-    next = issuer;
+  let next = socket.getPeerX509Certificate();
+  while (next !== undefined && chain.length < MAX_CHAIN) {
+    const { raw } = next;
+    if (!chain.some((known) => known.raw.equals(raw))) chain.push(new X509Certificate(raw));
+    next = next.issuerCertificate;
   }
   return chain;
 }
