@@ -4,11 +4,21 @@ import { type Logger, parseVersionInfo, TlsPort, versionInfo } from "@sallyport/
 import { createApi } from "./api/api.ts";
 import { summarize } from "./api/summary.ts";
 import { loadNetworkKeys, saveNetworkKeys } from "./config/network-keys.ts";
-import { fabricOptions, hostsOf, lifetimes, modelSettings, secretKeyFile, storeLocation } from "./config/settings.ts";
+import {
+  authSettings,
+  fabricOptions,
+  hostsOf,
+  lifetimes,
+  modelSettings,
+  secretKeyFile,
+  storeLocation,
+} from "./config/settings.ts";
 import { Events } from "./events/events.ts";
 import { startFabric } from "./fabric/fabric.ts";
 import { startHttp } from "./http/server.ts";
+import { Management } from "./management/management.ts";
 import { createFabricModel } from "./model/fabric/fabric-model.ts";
+import { policyInMemory } from "./model/integrity/policy-in-memory.ts";
 import { createModel } from "./model/model.ts";
 import { seed } from "./model/seeds.ts";
 import { databaseFailure } from "./model/store-errors.ts";
@@ -22,6 +32,7 @@ import { withinRequest } from "./store/request-signal.ts";
 import { loadSecrets } from "./store/secrets.ts";
 
 const RENEWAL_CHECK_MS = 3_600_000;
+const MOST_FINDINGS = 100;
 
 export interface ControllerOptions {
   readonly config: ControllerConfig;
@@ -109,10 +120,24 @@ export async function startController(options: ControllerOptions): Promise<Contr
       runtimeVersion: process.version,
       apiAddress: ctx.settings.apiAddress,
     };
-    const { handlers, authenticate } = createApi({ ctx, model, fabric, info });
+    const { handlers, authenticate } = createApi({ ctx, model, fabric, info, auth: await authSettings(config, file) });
+    const management = new Management({
+      controllerId: pki.controllerId,
+      db: store.db,
+      fabric,
+      model: fabricModel,
+      dispatcher: events.dispatcher,
+      snapshot: () => model.snapshots.create(),
+      dataModelProblems: async () => {
+        const findings = await policyInMemory(model.policy).find(store.db, MOST_FINDINGS);
+        return findings.map((finding) => finding.description);
+      },
+      log,
+    });
     const http = await startHttp({
       port: apiPort,
       handlers,
+      upgrades: [management],
       authenticate,
       log,
       productVersion: options.productVersion,
@@ -120,6 +145,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       within: withinRequest,
     });
     stops.push({ name: "http", stop: () => http.close() });
+    stops.push({ name: "management", stop: () => management.close() });
 
     const renewal = setInterval(async () => {
       try {

@@ -86,7 +86,7 @@ function refuse(context: ServerContext, socket: Duplex, requestId: string, peer:
     { requestId, peer, status: known.status, code: known.code, ...(known.status >= 500 ? { err: error } : {}) },
     "a connection was not upgraded",
   );
-  const answer = failure(known, requestId);
+  const answer = failure(known, requestId, "fabric");
   const headers: Record<string, string> = {
     ...context.commonHeaders,
     ...answer.headers,

@@ -49,9 +49,24 @@ export class ConnectEvents {
     this.#mark(connection.identityId);
   }
 
-  /** For inspection. */
-  statuses(): Record<string, number> {
-    return Object.fromEntries([...this.#identities].map(([id, connections]) => [id, connections.size]));
+  /** For inspection. What is still to be told counts as unreported. */
+  statuses(): object {
+    const detail = (id: string, connections: Connections) => ({
+      unreported_count: 0,
+      unreported_state_changed: this.#changed.has(id),
+      being_reported_count: 0,
+      being_reported_state_changed: false,
+      connections: [...connections].map(([connectionId, { remoteAddress, localAddress }]) => ({
+        id: connectionId,
+        closed: false,
+        srcAddr: remoteAddress,
+        dstAddr: localAddress,
+      })),
+    });
+    return {
+      identity_connections: Object.fromEntries([...this.#identities].map(([id, known]) => [id, detail(id, known)])),
+      queued_event_count: this.#changed.size,
+    };
   }
 
   close(): void {

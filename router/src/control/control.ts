@@ -102,6 +102,9 @@ export class Control implements ControlPlane {
         latency: c.latencyMs === Number.MAX_SAFE_INTEGER ? undefined : `${c.latencyMs}ms`,
       })),
     }));
+    this.inspection.register("sdk-terminators", () => this.#terminators.inspect());
+    // This router hosts nothing by itself.
+    this.inspection.register("ert-terminators", () => ({ entries: [], errors: null }));
     this.inspection.register("identity-connection-statuses", () => this.#connectEvents.statuses());
   }
 

@@ -82,6 +82,23 @@ export class Terminators {
     return [...this.#entries.keys()];
   }
 
+  /** For inspection. */
+  inspect(): object {
+    const now = Date.now();
+    return {
+      entries: [...this.#entries].map(([id, { request, state, sentAt, retry }]) => ({
+        key: id,
+        id,
+        state: state === "established" ? state : "establishing",
+        instance: request.instanceId,
+        cost: request.cost,
+        operationActive: state === "sending" || retry !== undefined,
+        lastAttempt: sentAt === 0 ? "" : new Date(Math.min(sentAt, now)).toISOString(),
+      })),
+      errors: null,
+    };
+  }
+
   has(id: string): boolean {
     return this.#entries.has(id);
   }

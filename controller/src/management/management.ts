@@ -1,0 +1,85 @@
+import { type Logger, ManagementType } from "@sallyport/wire";
+import { WebSocketServer } from "ws";
+import type { Upgrade, UpgradedBy } from "../http/upgrade.ts";
+import { clusterRequests } from "./cluster-requests.ts";
+import type { ManagementParts } from "./dependencies.ts";
+import { EventStreams } from "./event-streams.ts";
+import { inspectRequests } from "./inspect-requests.ts";
+import { routerRequests } from "./router-requests.ts";
+import { Traces } from "./traces.ts";
+import { validationRequests } from "./validations/validation-requests.ts";
+import { type ManagementHandler, WebSocketChannel } from "./websocket-channel.ts";
+
+export const MANAGEMENT_PATH = "/fabric/v1/ws-api";
+
+/** Requests are small; the largest is a route with its peer data. */
+const MAX_MESSAGE = 1024 * 1024;
+const MOST_CHANNELS = 64;
+const SESSION_CHECK_MS = 30_000;
+
+/** The management channel for operators' tools: event streams, traces, inspection, validations, control of routers. Source: docs/protocol/management.md. */
+export class Management implements Upgrade {
+  readonly path = MANAGEMENT_PATH;
+  readonly #log: Logger;
+  readonly #server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: MAX_MESSAGE + 128 * 1024,
+  });
+  readonly #channels = new Set<WebSocketChannel>();
+  readonly #streams: EventStreams;
+  readonly #traces: Traces;
+  readonly #handlers: ReadonlyMap<number, ManagementHandler>;
+
+  constructor(parts: ManagementParts) {
+    this.#log = parts.log;
+    this.#streams = new EventStreams(parts.dispatcher, parts.log);
+    this.#traces = new Traces(parts);
+    this.#handlers = new Map<number, ManagementHandler>([
+      [ManagementType.StreamEventsRequest, (message, channel) => this.#streams.start(message, channel)],
+      ...this.#traces.requests(),
+      ...inspectRequests(parts),
+      ...routerRequests(parts),
+      ...clusterRequests(),
+      ...validationRequests(parts),
+    ]);
+  }
+
+  accept(...[message, socket, head, by]: Parameters<Upgrade["accept"]>): void {
+    if (this.#channels.size >= MOST_CHANNELS) {
+      this.#log.warn({ channels: this.#channels.size }, "too many management channels; another one is refused");
+      socket.end(
+        "HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+      );
+      return;
+    }
+    this.#server.handleUpgrade(message, socket, head, (ws) => {
+      const label = `management of ${by.session.identityId} from ${by.remoteAddress}`;
+      const channel = new WebSocketChannel({ socket: ws, label, maxMessage: MAX_MESSAGE, log: this.#log });
+      this.#open(channel, by);
+    });
+  }
+
+  /** Ends every channel. */
+  async close(): Promise<void> {
+    const ended = [...this.#channels].map((channel) => new Promise<void>((resolve) => channel.onClose(resolve)));
+    for (const channel of this.#channels) channel.close("the controller is shutting down");
+    await Promise.all(ended);
+    this.#traces.close();
+    this.#server.close();
+  }
+
+  #open(channel: WebSocketChannel, by: UpgradedBy): void {
+    this.#channels.add(channel);
+    this.#log.info({ channel: channel.label }, "management channel opened");
+    for (const [type, handler] of this.#handlers) channel.handle(type, handler);
+    const check = setInterval(async () => {
+      if (!(await by.isStillAllowed())) channel.close("the session has ended");
+    }, SESSION_CHECK_MS).unref();
+    channel.onClose(() => {
+      clearInterval(check);
+      this.#channels.delete(channel);
+    });
+  }
+}

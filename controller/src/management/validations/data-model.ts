@@ -1,0 +1,58 @@
+import {
+  ChannelClosedError,
+  decodeControl,
+  encodeControl,
+  ManagementType,
+  mgmtPb,
+  ProtocolError,
+  RequestTimeoutError,
+} from "@sallyport/wire";
+import type { ManagementParts } from "../dependencies.ts";
+import { eachOf, type NamedRouter, routersBy, validation } from "./validation.ts";
+
+/** Differences told of one router: a router that has nothing at all would otherwise fill a message with everything. */
+const MOST_ERRORS = 1_000;
+
+/** Compares the routers' copies of the network's model with the controller's, and the controller's with the store. */
+export function routerDataModel(parts: ManagementParts) {
+  return validation(ManagementType.ValidateRouterDataModel, async (message) => {
+    const request = decodeControl(mgmtPb.ValidateRouterDataModelRequestSchema, message.body);
+    const routers = await routersBy(parts.db, request.routerFilter, parts.fabric.onlineRouterIds());
+    return {
+      count: routers.length + (request.validateCtrl ? 1 : 0),
+      run: async (tell, isStopped) => {
+        if (request.validateCtrl) {
+          const errors = [...(await parts.dataModelProblems())].slice(0, MOST_ERRORS);
+          const { controllerId: id } = parts;
+          const result = { componentType: "controller", componentId: id, componentName: id };
+          await tell(
+            encodeControl(mgmtPb.ComponentDetailsSchema, { ...result, validateSuccess: errors.length === 0, errors }),
+          );
+        }
+        await eachOf(routers, isStopped, async (router) =>
+          tell(encodeControl(mgmtPb.ComponentDetailsSchema, await modelOf(parts, router, request.fix))),
+        );
+      },
+    };
+  });
+}
+
+async function modelOf({ fabric }: ManagementParts, router: NamedRouter, fix: boolean) {
+  const about = { componentType: "router", componentId: router.id, componentName: router.name };
+  const failed = (text: string) => ({ ...about, validateSuccess: false, errors: [text] });
+  try {
+    const found = await fabric.validateDataModel(router.id, fix);
+    if (found === undefined) return failed("router is not connected");
+    const errors = found.differences
+      .slice(0, MOST_ERRORS)
+      .map(
+        (difference) => `${difference.entityType} ${difference.entityId} ${difference.diffType}: ${difference.detail}`,
+      );
+    return { ...about, validateSuccess: errors.length === 0, errors };
+  } catch (error) {
+    if (error instanceof RequestTimeoutError) return failed("router does not answer; it may keep no model");
+    if (error instanceof ChannelClosedError) return failed("router disconnected");
+    if (error instanceof ProtocolError) return failed(`router's answer cannot be read: ${error.message}`);
+    throw error;
+  }
+}

@@ -1,0 +1,143 @@
+import { parseListQuery } from "@sallyport/api";
+import {
+  ChannelClosedError,
+  ControlType,
+  ctrlPb,
+  decodeControl,
+  encodeControl,
+  ManagementType,
+  mgmtPb,
+  ProtocolError,
+  RequestTimeoutError,
+} from "@sallyport/wire";
+import { TERMINATOR_FIELDS } from "../../api/fields.ts";
+import { fetchPage } from "../../store/filter/filter-sql.ts";
+import type { ManagementParts } from "../dependencies.ts";
+import { eachOf, validation } from "./validation.ts";
+
+const { TerminatorState } = mgmtPb;
+const BATCH = 200;
+const DELETE_BATCH = 100;
+const ANSWER_MS = 60_000;
+
+const STATE_OF_REASON: Readonly<Record<number, mgmtPb.TerminatorState>> = {
+  0: TerminatorState.TERMINATOR_UNKNOWN_BINDING,
+  1: TerminatorState.TERMINATOR_NOT_ON_ROUTER,
+  2: TerminatorState.TERMINATOR_BAD_STATE,
+};
+
+type Rows = Awaited<ReturnType<typeof select>>;
+type Row = Rows[number];
+interface Finding {
+  readonly state: mgmtPb.TerminatorState;
+  readonly detail: string;
+  readonly fixed?: boolean;
+}
+
+/** Asks routers whether stored terminators exist there; deletes those that do not when that is asked for. */
+export function terminators(parts: ManagementParts) {
+  return validation(ManagementType.ValidateTerminators, async (message) => {
+    const { filter, fixInvalid } = decodeControl(mgmtPb.ValidateTerminatorsRequestSchema, message.body);
+    const rows = await select(parts, filter);
+    return {
+      count: rows.length,
+      run: (tell, isStopped) =>
+        eachOf(batchesOf(rows), isStopped, async (batch) => {
+          const findings = await ask(parts, batch, fixInvalid);
+          for (const row of batch) {
+            const finding = findings.get(row.id) ?? unknown("the router gave no answer about it in time");
+            await tell(encodeControl(mgmtPb.TerminatorDetailSchema, { ...describe(row), ...finding }));
+          }
+        }),
+    };
+  });
+}
+
+async function select({ db }: ManagementParts, filter: string) {
+  const list = parseListQuery({ limit: "-1", ...(filter === "" ? {} : { filter }) });
+  const query = db
+    .selectFrom("terminator")
+    .innerJoin("service", "service.id", "terminator.service_id")
+    .innerJoin("router", "router.id", "terminator.router_id")
+    .select([
+      "terminator.id",
+      "terminator.service_id",
+      "terminator.router_id",
+      "terminator.binding",
+      "terminator.address",
+      "terminator.host_id",
+      "terminator.created_at",
+      "service.name as service_name",
+      "router.name as router_name",
+    ]);
+  const { rows } = await fetchPage(query, { fields: TERMINATOR_FIELDS, list, id: "terminator.id" });
+  return rows;
+}
+
+/** Of one router each. */
+function batchesOf(rows: Rows): Rows[] {
+  const batches: Rows[] = [];
+  for (const group of Map.groupBy(rows, (row) => row.router_id).values()) {
+    for (let at = 0; at < group.length; at += BATCH) batches.push(group.slice(at, at + BATCH));
+  }
+  return batches;
+}
+
+async function ask(parts: ManagementParts, batch: Rows, fixInvalid: boolean): Promise<Map<string, Finding>> {
+  const routerId = batch[0]?.router_id ?? "";
+  const all = (detail: string) => new Map(batch.map((row) => [row.id, unknown(detail)]));
+  const body = encodeControl(ctrlPb.ValidateTerminatorsV2RequestSchema, {
+    terminators: batch.map(({ id, binding, address }) => ({ id, binding, address })),
+    fixInvalid,
+  });
+  try {
+    const out = { contentType: ControlType.ValidateTerminatorsV2Request, body };
+    const answer = await parts.fabric.operations.request(routerId, out, ANSWER_MS);
+    if (answer === undefined) return all("router is not connected");
+    const { states } = decodeControl(ctrlPb.ValidateTerminatorsV2ResponseSchema, answer.body);
+    const findings = new Map(Object.entries(states).map(([id, state]) => [id, findingOf(state)]));
+    return fixInvalid ? await fix(parts, routerId, findings) : findings;
+  } catch (error) {
+    if (error instanceof RequestTimeoutError) return all("router does not answer");
+    if (error instanceof ChannelClosedError) return all("router disconnected");
+    if (error instanceof ProtocolError) return all(`router's answer cannot be read: ${error.message}`);
+    throw error;
+  }
+}
+
+async function fix(
+  { model }: ManagementParts,
+  routerId: string,
+  findings: ReadonlyMap<string, Finding>,
+): Promise<Map<string, Finding>> {
+  const isInvalid = ({ state }: Finding) => state !== TerminatorState.TERMINATOR_VALID;
+  const invalid = [...findings].filter(([, finding]) => isInvalid(finding)).map(([id]) => id);
+  const deleted = new Set<string>();
+  for (let at = 0; at < invalid.length; at += DELETE_BATCH) {
+    for (const id of await model.deleteTerminators(routerId, invalid.slice(at, at + DELETE_BATCH))) deleted.add(id);
+  }
+  return new Map([...findings].map(([id, finding]) => [id, { ...finding, fixed: deleted.has(id) }]));
+}
+
+function findingOf(state: ctrlPb.RouterTerminatorState): Finding {
+  if (state.valid) return { state: TerminatorState.TERMINATOR_VALID, detail: state.detail };
+  return { state: STATE_OF_REASON[state.reason] ?? TerminatorState.TERMINATOR_BAD_STATE, detail: state.detail };
+}
+
+function unknown(detail: string): Finding {
+  return { state: TerminatorState.TERMINATOR_UNKNOWN, detail };
+}
+
+function describe(row: Row) {
+  return {
+    terminatorId: row.id,
+    serviceId: row.service_id,
+    serviceName: row.service_name,
+    routerId: row.router_id,
+    routerName: row.router_name,
+    binding: row.binding,
+    address: row.address,
+    hostId: row.host_id,
+    createDate: row.created_at.toISOString(),
+  };
+}

@@ -1,0 +1,96 @@
+import { ApiError, parseListQuery } from "@sallyport/api";
+import { encodeControl, type Message, mgmtPb, ProtocolError, validationReply } from "@sallyport/wire";
+import type { Kysely } from "kysely";
+import { routerFields } from "../../api/fields.ts";
+import { fetchPage } from "../../store/filter/filter-sql.ts";
+import type { Database } from "../../store/schema.ts";
+import type { ManagementHandler, WebSocketChannel } from "../websocket-channel.ts";
+
+/** Routers asked at once. */
+const AT_ONCE = 10;
+
+/** A validation that is ready to run. */
+export interface Validation {
+  /** How many results there will be. */
+  readonly count: number;
+  /** Works everything out; `tell` resolves when the client can take the next result. Ends early once `isStopped`. */
+  run(tell: (result: Buffer) => Promise<void>, isStopped: () => boolean): Promise<void>;
+}
+
+/** Answers a request of `type` with the number of results, and sends these as they are found. */
+export function validation(
+  type: number,
+  prepare: (message: Message) => Promise<Validation>,
+): readonly [number, ManagementHandler] {
+  const respond = (
+    message: Message,
+    channel: WebSocketChannel,
+    of: { success: boolean; message?: string; count?: number },
+  ) =>
+    channel.reply(message, {
+      contentType: type + validationReply.response,
+      body: encodeControl(mgmtPb.ValidateResponseSchema, {
+        success: of.success,
+        message: of.message ?? "",
+        count: BigInt(of.count ?? 0),
+      }),
+    });
+  return [
+    type,
+    async (message, channel) => {
+      let ready: Validation;
+      try {
+        ready = await prepare(message);
+      } catch (error) {
+        if (!(error instanceof ApiError || error instanceof ProtocolError)) throw error;
+        respond(message, channel, { success: false, message: reasonOf(error) });
+        return;
+      }
+      respond(message, channel, { success: true, count: ready.count });
+      await ready.run(
+        (body) => channel.deliver({ contentType: type + validationReply.result, body }),
+        () => channel.isClosed,
+      );
+    },
+  ];
+}
+
+function reasonOf(error: ApiError | ProtocolError): string {
+  const cause =
+    error instanceof ApiError ? (error.cause as { message?: unknown; reason?: unknown } | undefined) : undefined;
+  const detail = cause?.message ?? cause?.reason;
+  return typeof detail === "string" ? `${error.message}: ${detail}` : error.message;
+}
+
+export interface NamedRouter {
+  readonly id: string;
+  readonly name: string;
+}
+
+/** The routers that a filter picks, all of them without one. @throws ApiError when it is no filter */
+export async function routersBy(
+  db: Kysely<Database>,
+  filter: string,
+  onlineIds: readonly string[],
+): Promise<NamedRouter[]> {
+  const list = parseListQuery({ limit: "-1", ...(filter === "" ? {} : { filter }) });
+  const query = db.selectFrom("router").select(["router.id", "router.name"]);
+  const { rows } = await fetchPage(query, { fields: routerFields(onlineIds), list, id: "router.id" });
+  return rows;
+}
+
+/** Does `work` for everything, some at once; what it throws ends the whole. */
+export async function eachOf<T>(
+  items: readonly T[],
+  isStopped: () => boolean,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const waiting = items[Symbol.iterator]();
+  const lane = async () => {
+    for (const item of waiting) {
+      if (isStopped()) return;
+      await work(item);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, lane));
+}
