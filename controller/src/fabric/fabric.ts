@@ -143,7 +143,11 @@ export class Fabric {
     ];
     this.operations = new RouterOperations(mesh, emit);
     this.inspection = new Inspection(parts.controllerId, mesh);
-    registerControllerSources(this.inspection, { mesh, costs, options });
+    registerControllerSources(this.inspection, {
+      ...{ mesh, costs, options },
+      identities: this.#identities,
+      validation: this.#validation,
+    });
     this.#start(parts);
   }
 

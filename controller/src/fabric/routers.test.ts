@@ -139,7 +139,10 @@ describe("inspection", () => {
   });
 
   test("the controller answers for itself, and what it does not know is left out", async () => {
-    const names = ["stackdump", "Config", "connected-routers", "links", "terminator-costs", "unknown"];
+    const names = [
+      ...["stackdump", "Config", "connected-routers", "links", "terminator-costs", "router-messaging"],
+      ...["identity-connection-statuses", "unknown"],
+    ];
     const { success, values } = await net.fabric.inspect({ appRegex: "^ctrl1$", requestedValues: names });
     expect(success).toBe(true);
     expect(values.map(({ name }) => name)).toEqual(names.slice(0, -1));

@@ -2,13 +2,22 @@ import type { DynamicCosts } from "../circuits/costs.ts";
 import { linkCost } from "../links/link-table.ts";
 import type { Mesh } from "../links/mesh.ts";
 import type { FabricOptions } from "../options.ts";
+import type { IdentityConnections } from "../routers/identity-connections.ts";
+import type { TerminatorValidation } from "../terminators/terminator-validation.ts";
 import type { Inspection } from "./inspection.ts";
 
 /** What operators may ask this controller about its fabric (docs/protocol/control.md, "Inspect"). Nothing secret. */
 export function registerControllerSources(
   inspection: Inspection,
-  { mesh, costs, options }: { readonly mesh: Mesh; readonly costs: DynamicCosts; readonly options: FabricOptions },
+  parts: {
+    readonly mesh: Mesh;
+    readonly costs: DynamicCosts;
+    readonly identities: IdentityConnections;
+    readonly validation: TerminatorValidation;
+    readonly options: FabricOptions;
+  },
 ): void {
+  const { mesh, costs, identities, validation, options } = parts;
   inspection.register("stackdump", () => processSummary());
   inspection.register("config", () => ({ network: options }));
   inspection.register("connected-routers", () =>
@@ -33,6 +42,10 @@ export function registerControllerSources(
     })),
   }));
   inspection.register("terminator-costs", () => ({ terminators: costs.all() }));
+  inspection.register("router-messaging", () => ({ terminatorValidations: validation.pending() }));
+  inspection.register("identity-connection-statuses", () => ({
+    routers: Object.fromEntries(mesh.routers().map(({ id }) => [id, [...identities.of(id)]])),
+  }));
 }
 
 /** There are no threads to list: what keeps the process busy is its active resources. */

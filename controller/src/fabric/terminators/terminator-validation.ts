@@ -41,6 +41,21 @@ export class TerminatorValidation {
     this.#parts = parts;
   }
 
+  /** What is still to be checked, for people who look into the controller. `askedAt`: since when an answer is awaited. */
+  pending(): { routerId: string; terminators: string[]; askedAt?: string }[] {
+    return [...this.#queues].flatMap(([router, { terminators, asked }]) =>
+      terminators.size === 0 && asked === undefined
+        ? []
+        : [
+            {
+              routerId: router.id,
+              terminators: [...terminators.keys()],
+              ...(asked === undefined ? {} : { askedAt: new Date(asked.at).toISOString() }),
+            },
+          ],
+    );
+  }
+
   attach(router: RouterConnection): void {
     this.#queues.set(router, { terminators: new Map() });
     router.channel.onClose(() => this.#queues.delete(router));
