@@ -85,7 +85,6 @@ async function deniedAccess(
   const identities = new Map(rows.map((row) => [row.id, row]));
   const denied: AccessQuestion[] = [];
   for (let at = 0; at < questions.length; at += QUESTIONS_AT_ONCE) {
-    await model.posture.ready();
     const index = await model.policy.current();
     for (const question of questions.slice(at, at + QUESTIONS_AT_ONCE)) {
       const identity = identities.get(question.identityId);
@@ -139,6 +138,7 @@ async function authorize(
   if (isForeign || model.apiSessions.isExpired(apiSession)) return { denied: DenialCode.InvalidApiSession };
   if (row.type !== type) return { denied: DenialCode.WrongSessionType };
   const identity = { id: row.identity_id, attrs: row.identity_attrs };
+  await model.posture.ready();
   const index = await model.policy.current();
   // Access that was just taken away counts at once, though the session's own removal is still under way.
   const access = index.accessTo(identity, row.service_id);
