@@ -10,7 +10,6 @@ import { type Logger, PROTOCOL_VERSION, remoteAddress } from "@sallyport/wire";
 import fastify, { type FastifyInstance } from "fastify";
 import { bareFailure, newRequestId } from "./answer.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
-import { allowOtherOrigins } from "./cors.ts";
 import { resolvePath } from "./path-alias.ts";
 import {
   answerError,
@@ -146,7 +145,6 @@ function application(context: ServerContext, upgrades: readonly Upgrade[]): { ap
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-  allowOtherOrigins(app, context.commonHeaders);
   app.addHook("onRequest", async (request) => {
     const length = Number(request.headers["content-length"] ?? 0);
     if (length > limits.maxBodyBytes) {
