@@ -117,9 +117,11 @@ export class CircuitAccess {
           await this.#checkIdentities();
         } catch (err) {
           this.#parts.log.error({ err }, "which circuits have lost their access could not be checked; trying again");
-          this.#areSessionsDue ||= areSessionsDue;
-          setTimeout(() => this.#due(), RETRY_MS).unref();
-          return;
+          const again = () => {
+            this.#areSessionsDue ||= areSessionsDue;
+            this.#due();
+          };
+          setTimeout(again, RETRY_MS).unref();
         }
       }
     } finally {

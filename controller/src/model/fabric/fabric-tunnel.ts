@@ -8,7 +8,6 @@ import {
   type TunnelClientInfo,
   type TunnelService,
 } from "../../fabric/ports.ts";
-import type { ServicePolicy } from "../../policy/policy-index.ts";
 import type { ModelContext } from "../context.ts";
 import { type IdentityRow, isDisabled } from "../identity/identities.ts";
 import type { Model } from "../model.ts";
@@ -140,10 +139,9 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
           : await model.services.findByIdOrName(db, claim.service.name);
       if (service === undefined) return { denied: DenialCode.InvalidService };
       const index = await model.policy.current();
-      const policies = index.policiesOf(identity).filter((policy) => policy.type === claim.type);
       // Nobody reports the posture of a router, so a policy that asks for one does not grant it anything.
-      const grants = policies.some((policy) => asksNoPosture(policy) && index.selects(policy.id, service.id));
-      if (!grants) return { denied: DenialCode.AccessDenied };
+      const grants = index.granting(identity, service.id, claim.type);
+      if (!grants.some((policy) => index.checksOf(policy).length === 0)) return { denied: DenialCode.AccessDenied };
       if (!index.routersFor(identity, service.id).includes(router.id)) {
         return { denied: DenialCode.InvalidEdgeRouterForSession };
       }
@@ -182,10 +180,6 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
       }
     },
   };
-}
-
-function asksNoPosture({ postureChecks: { all, attrs, ids } }: ServicePolicy): boolean {
-  return !all && attrs.length === 0 && ids.length === 0;
 }
 
 function infoOf({ envInfo, sdkInfo }: TunnelClientInfo) {
