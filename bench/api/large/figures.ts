@@ -15,23 +15,26 @@ const remove = (path: string): HttpRequest => ({ method: "DELETE", path: API + p
 export async function measureLarge(side: OwnSide, divisor: number, emit: Emit): Promise<void> {
   const size = largeSize(divisor);
   const database = await side.database();
-  const began = performance.now();
-  await fillLarge(database, size);
-  emit({ figure: "filled", ...size, seconds: rounded((performance.now() - began) / 1_000) });
+  try {
+    const began = performance.now();
+    await fillLarge(database, size);
+    const { rows } = await database.query<{ bytes: string }>(
+      "SELECT pg_database_size(current_database())::text AS bytes",
+    );
+    emit({
+      figure: "filled",
+      ...size,
+      seconds: rounded((performance.now() - began) / 1_000),
+      megabytesOnDisk: rounded(Number(rows[0]?.bytes) / 1e6),
+    });
+  } finally {
+    await database.end();
+  }
 
   const startMs = await side.restart();
   emit({ figure: "start until the first answer", ms: rounded(startMs), target: 3_000, isMet: startMs <= 3_000 });
   await side.probe();
   emitMemory(side, "memory after the start", emit);
-  try {
-    const index = await database.query<{ name: string; size: string }>(
-      "SELECT current_database() AS name, pg_database_size(current_database())::text AS size",
-    );
-    emit({ figure: "size of the database on disk", megabytes: rounded(Number(index.rows[0]?.size) / 1e6) });
-  } finally {
-    await database.end();
-  }
-
   await measureReads(side, size, emit);
   await measureWrites(side, size, emit);
   await measureBroadPolicy(side, size, emit);

@@ -10,17 +10,17 @@ import {
   API_SESSION_FIELDS,
   AUTHENTICATOR_FIELDS,
   ENROLLMENT_FIELDS,
-  IDENTITY_FIELDS,
   routerFields,
   SERVICE_FIELDS,
   SESSION_FIELDS,
 } from "./fields.ts";
+import { listIdentities } from "./identity-list.ts";
 import { identityTypeHandlers } from "./identity-types.ts";
 import { identityRef, ref } from "./links.ts";
 import { listed, only } from "./listing.ts";
 import { listPolicies } from "./policy-handlers.ts";
 import { renderAuthenticators, renderEnrollments } from "./render/credentials.ts";
-import { renderIdentities } from "./render/identity.ts";
+import { showIdentity } from "./render/identity.ts";
 import { renderEdgeRouterPolicies, renderServicePolicies } from "./render/policy.ts";
 import { renderEdgeRouters } from "./render/router.ts";
 import { renderServices } from "./render/service.ts";
@@ -49,15 +49,12 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
     ...identityTypeHandlers(deps),
 
     listIdentities: ({ list, query }) => {
-      const all = db.selectFrom("identity").selectAll();
       const condition = roleFilterSql(IDENTITY_COLUMNS, query.roleFilter, query.roleSemantic);
-      return listed(condition === undefined ? all : all.where(condition), "identity", IDENTITY_FIELDS, list, (rows) =>
-        renderIdentities(deps, rows),
-      );
+      return listIdentities(deps, list, condition);
     },
     createIdentity: async ({ body }) => ({ id: await model.identities.create(body) }),
     detailIdentity: async ({ params }) => ({
-      data: only(await renderIdentities(deps, [await model.identities.get(db, params.id)])),
+      data: await showIdentity(deps, params.id),
     }),
     updateIdentity: ({ params, body }) => model.identities.replace(params.id, body),
     patchIdentity: ({ params, body }) => model.identities.update(params.id, body),

@@ -3,15 +3,19 @@ import { NO_LIMIT } from "@sallyport/api";
 import type { SelectQueryBuilder } from "kysely";
 import { type EntityFields, fetchPage, fieldNames } from "../store/filter/filter-sql.ts";
 
-/** One page of a collection: filtered, sorted and cut by the database, then rendered. `table` is the query's main table. */
+/**
+ * One page of a collection: filtered, sorted and cut by the database, then rendered. `table` is the query's main table; `count` tells how many rows the
+ * query has without a filter, where that is known without counting them.
+ */
 export async function listed<DB, TB extends keyof DB, O, T>(
   query: SelectQueryBuilder<DB, TB, O>,
   table: string,
   fields: EntityFields,
   list: ListQuery,
   render: (rows: O[]) => Promise<T[]> | T[],
+  count?: () => Promise<number>,
 ): Promise<ListResult<T>> {
-  const { rows, totalCount } = await fetchPage(query, { fields, list, id: `${table}.id` });
+  const { rows, totalCount } = await fetchPage(query, { fields, list, id: `${table}.id`, ...(count && { count }) });
   return { data: await render(rows), totalCount, filterableFields: fieldNames(fields) };
 }
 

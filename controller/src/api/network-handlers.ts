@@ -7,17 +7,10 @@ import { selects } from "../model/policy/role-selector.ts";
 import { roleFilterSql } from "../store/filter/filter-sql.ts";
 import { caller, splitAtCommas } from "./beholder.ts";
 import type { ApiDependencies } from "./dependencies.ts";
-import {
-  CONFIG_FIELDS,
-  CONFIG_TYPE_FIELDS,
-  IDENTITY_FIELDS,
-  routerFields,
-  SERVICE_FIELDS,
-  TERMINATOR_FIELDS,
-} from "./fields.ts";
+import { CONFIG_FIELDS, CONFIG_TYPE_FIELDS, routerFields, SERVICE_FIELDS, TERMINATOR_FIELDS } from "./fields.ts";
+import { listIdentities } from "./identity-list.ts";
 import { listed, only } from "./listing.ts";
 import { listPolicies } from "./policy-handlers.ts";
-import { renderIdentities } from "./render/identity.ts";
 import { renderEdgeRouterPolicies, renderServiceEdgeRouterPolicies, renderServicePolicies } from "./render/policy.ts";
 import { renderEdgeRouters } from "./render/router.ts";
 import { type Beholder, renderConfigs, renderConfigType, renderServices, renderTerminators } from "./render/service.ts";
@@ -36,9 +29,6 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
   const services = () => db.selectFrom("service").selectAll();
   const listServices = (query: ReturnType<typeof services>, list: ListQuery, beholder: Beholder) =>
     listed(query, "service", SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, beholder));
-  const identities = () => db.selectFrom("identity").selectAll();
-  const listIdentities = (query: ReturnType<typeof identities>, list: ListQuery) =>
-    listed(query, "identity", IDENTITY_FIELDS, list, (rows) => renderIdentities(deps, rows));
   const configs = () => db.selectFrom("config").selectAll();
   const listConfigs = (query: ReturnType<typeof configs>, list: ListQuery) =>
     listed(query, "config", CONFIG_FIELDS, list, (rows) => renderConfigs(deps, rows));
@@ -71,7 +61,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
       }),
     listEdgeRouterIdentities: async ({ params, list }) => {
       const policies = await policiesSelecting(deps, "edgeRouterPolicies", "router", await router(params.id));
-      return listIdentities(identities().where(union(sideOf(policies, "identity"), "identity")), list);
+      return listIdentities(deps, list, union(sideOf(policies, "identity"), "identity"));
     },
     listEdgeRouterServiceEdgeRouterPolicies: async ({ params, list }) =>
       listPolicies(deps, model.serviceEdgeRouterPolicies, list, renderServiceEdgeRouterPolicies, {
@@ -128,7 +118,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
       const policies = await policiesSelecting(deps, "servicePolicies", "service", await service(params.id));
       const type = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
       const granting = policies.filter((policy) => type === undefined || policy.type === type);
-      return listIdentities(identities().where(union(sideOf(granting, "identity"), "identity")), list);
+      return listIdentities(deps, list, union(sideOf(granting, "identity"), "identity"));
     },
     listServiceServiceEdgeRouterPolicies: async ({ params, list }) =>
       listPolicies(deps, model.serviceEdgeRouterPolicies, list, renderServiceEdgeRouterPolicies, {

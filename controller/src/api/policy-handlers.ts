@@ -12,9 +12,9 @@ import { selectedBy, selects } from "../model/policy/role-selector.ts";
 import type { EntityFields } from "../store/filter/filter-sql.ts";
 import { caller } from "./beholder.ts";
 import type { ApiDependencies } from "./dependencies.ts";
-import { IDENTITY_FIELDS, POLICY_FIELDS, routerFields, SERVICE_FIELDS } from "./fields.ts";
+import { POLICY_FIELDS, routerFields, SERVICE_FIELDS } from "./fields.ts";
+import { listIdentities } from "./identity-list.ts";
 import { listed, only } from "./listing.ts";
-import { renderIdentities } from "./render/identity.ts";
 import { renderEdgeRouterPolicies, renderServiceEdgeRouterPolicies, renderServicePolicies } from "./render/policy.ts";
 import { renderEdgeRouters } from "./render/router.ts";
 import { renderServices } from "./render/service.ts";
@@ -59,16 +59,7 @@ export function policyHandlers(deps: ApiDependencies): ApiHandlers<typeof policy
   const { db } = deps.ctx.store;
 
   const identities = async (policies: Policies, id: string, list: ListQuery) =>
-    listed(
-      db
-        .selectFrom("identity")
-        .selectAll()
-        .where(await selection(deps, policies, id, "identity", "identity")),
-      "identity",
-      IDENTITY_FIELDS,
-      list,
-      (rows) => renderIdentities(deps, rows),
-    );
+    listIdentities(deps, list, await selection(deps, policies, id, "identity", "identity"));
   const routers = async (policies: Policies, id: string, list: ListQuery) =>
     listed(
       db

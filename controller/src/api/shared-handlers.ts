@@ -17,7 +17,7 @@ import { AUTHENTICATOR_FIELDS } from "./fields.ts";
 import { cut, listed, only } from "./listing.ts";
 import { mfaHandlers } from "./mfa/mfa-handlers.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
-import { renderIdentities } from "./render/identity.ts";
+import { showIdentity } from "./render/identity.ts";
 import { renderCurrentApiSession } from "./render/session.ts";
 import { specHandlers } from "./spec-handlers.ts";
 
@@ -109,7 +109,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
     deleteCurrentAPISession: ({ session: context }) => model.apiSessions.delete(context.apiSessionId),
 
     getCurrentIdentity: async ({ session: context }) => ({
-      data: only(await renderIdentities(deps, [await model.identities.get(db, context.identityId)])),
+      data: await showIdentity(deps, context.identityId),
     }),
     listCurrentIdentityAuthenticators: ({ list, session: context }) =>
       listed(

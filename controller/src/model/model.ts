@@ -1,3 +1,4 @@
+import { RowCounts } from "../store/row-counts.ts";
 import type { ModelContext } from "./context.ts";
 import { AuthPolicies } from "./identity/auth-policies.ts";
 import { Authenticators } from "./identity/authenticators.ts";
@@ -43,6 +44,8 @@ export interface Model {
   readonly apiSessions: ApiSessions;
   readonly sessions: Sessions;
   readonly traces: Traces;
+  /** How many rows the tables have, kept by the change log. */
+  readonly counts: RowCounts;
   /** Policy in memory; ended by the upkeep. */
   readonly policy: PolicyMirror;
   /** Ended by the upkeep, too. */
@@ -78,6 +81,7 @@ export function createModel(ctx: ModelContext): Model {
     apiSessions: new ApiSessions(ctx),
     sessions: new Sessions(ctx, posture),
     traces: new Traces(ctx.now),
+    counts: new RowCounts(ctx.store),
     policy,
     integrity: new DataIntegrity(ctx, policy),
     snapshots: new Snapshots(ctx),

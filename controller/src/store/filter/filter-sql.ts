@@ -156,6 +156,8 @@ export interface PageOptions {
   readonly list: ListQuery;
   /** The id column, by which ties are ordered. */
   readonly id: At;
+  /** How many rows the query has without a filter, where that is known. */
+  readonly count?: () => Promise<number>;
 }
 
 /**
@@ -164,7 +166,7 @@ export interface PageOptions {
  */
 export async function fetchPage<DB, TB extends keyof DB, O>(
   query: SelectQueryBuilder<DB, TB, O>,
-  { fields, list, id }: PageOptions,
+  { fields, list, id, count: known }: PageOptions,
 ): Promise<{ rows: O[]; totalCount: number }> {
   const matching = list.filter === undefined ? query : query.where(filterSql(fields, list.filter));
   let page = matching;
@@ -174,6 +176,7 @@ export async function fetchPage<DB, TB extends keyof DB, O>(
   const rows = await cancellable((options) => page.execute(options));
   const isLast = rows.length > 0 ? rows.length < list.limit : list.offset === 0;
   if (isLast) return { rows, totalCount: list.offset + rows.length };
+  if (list.filter === undefined && known !== undefined) return { rows, totalCount: await known() };
   const count = sql<string>`count(*)`.as("count");
   const [counted] = await cancellable((options) => matching.clearSelect().select(count).execute(options));
   return { rows, totalCount: Number((counted as { count: string } | undefined)?.count ?? 0) };
