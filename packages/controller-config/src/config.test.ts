@@ -34,8 +34,21 @@ describe("controller.yml", () => {
       v: 1,
       api: { bind: { host: "0.0.0.0", port: 1280 }, advertise: { host: "ctrl.example", port: 1280 } },
       ctrl: { bind: { host: "0.0.0.0", port: 1280 }, advertise: { host: "ctrl.example", port: 1280 } },
-      database: { dir: "database", poolSize: 16 },
-      edge: { apiSessionTimeout: 1_800_000, enrollment: { identity: 10_800_000, router: 10_800_000 } },
+      database: { dir: "database", poolSize: 16, snapshots: "snapshots" },
+      edge: {
+        apiSessionTimeout: 1_800_000,
+        enrollment: { identity: 10_800_000, router: 10_800_000 },
+        totp: { issuer: "Sallyport" },
+      },
+      auth: {
+        rateLimits: {
+          enabled: true,
+          address: { burst: 2_000, perMinute: 12_000 },
+          failures: { burst: 50, perMinute: 60 },
+        },
+        maxApiSessions: 1_000,
+        jwks: { allowedNetworks: [] },
+      },
       certificates: {
         controller: 31_536_000_000,
         router: 31_536_000_000,
@@ -151,11 +164,13 @@ secretKeyFile: key\${NO_SUCH}
     expect(config.api).toEqual({ bind: { host: "", port: 1280 }, advertise: place });
     expect(config.database.dir).toBe("yes");
     const active = readControllerConfig(text.replace(/^( *)# (?=[a-zA-Z]+: )(?!url: |dir: )/gm, "$1"), "c.yml", {});
-    expect({ ...active.config, database: {} }).toEqual({ ...config, database: {} });
+    const jwks = { ...config.auth.jwks, caFile: "idp-ca.pem" };
+    expect({ ...active.config, database: {} }).toEqual({ ...config, database: {}, auth: { ...config.auth, jwks } });
     expect(active.warnings).toEqual([]);
     expect(active.config.database).toEqual({
       dir: "yes",
       binaries: "/usr/lib/postgresql/17/bin",
+      snapshots: "snapshots",
       user: "postgres",
       poolSize: 16,
     });

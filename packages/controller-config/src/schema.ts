@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { authSchema } from "./auth.ts";
 import { parseDuration } from "./duration.ts";
 import { eventsSchema } from "./events.ts";
 
@@ -60,6 +61,7 @@ const postgresUrl = z.string().refine((text) => /^postgres(ql)?:\/\/\S+$/.test(t
   message: "a PostgreSQL URL, postgres://user:password@host/database",
 });
 
+const LOG_FORMATS = ["auto", "json", "text"] as const;
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 
 /** The whole of `controller.yml`. Durations become milliseconds, addresses {@link HostPort}. */
@@ -94,6 +96,7 @@ export const controllerConfigSchema = z.object({
         .prefault({}),
     })
     .prefault({}),
+  auth: authSchema,
   certificates: z
     .object({
       controller: duration("365d", "1h", "36500d"),
@@ -120,7 +123,12 @@ export const controllerConfigSchema = z.object({
     })
     .prefault({}),
   events: eventsSchema,
-  log: z.object({ level: z.enum(LEVELS, `one of ${LEVELS.join(", ")}`).default("info") }).prefault({}),
+  log: z
+    .object({
+      level: z.enum(LEVELS, `one of ${LEVELS.join(", ")}`).default("info"),
+      format: z.enum(LOG_FORMATS, `one of ${LOG_FORMATS.join(", ")}`).default("auto"),
+    })
+    .prefault({}),
 });
 
 /** The checked content of `controller.yml`. */

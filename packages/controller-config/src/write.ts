@@ -64,6 +64,25 @@ edge:
     # identity: 3h
     # router: 3h
 
+auth:
+  # Attempts to authenticate or enroll: so many at once, and so many a minute in the long run. What comes beyond is asked to come again later.
+  rateLimits:
+    # enabled: true
+    address:
+      # All attempts from one address. Thousands may share one behind a NAT.
+      # burst: 2000
+      # perMinute: 12000
+    failures:
+      # Wrong passwords for one user name from one address (from all addresses together: ten times as many).
+      # burst: 50
+      # perMinute: 60
+  # API sessions of one identity at once. The one that is idle for longest gives way.
+  # maxApiSessions: 1000
+  # Where the keys of external JWT signers may be fetched from besides public addresses, and what to trust there besides the system's certificates.
+  jwks:
+    # allowedNetworks: []
+    # caFile: idp-ca.pem
+
 # Life of the certificates that this network issues. They are renewed 7 days, or a third of their life, before they end.
 certificates:
   # controller: 365d
