@@ -1,0 +1,96 @@
+import { ApiError } from "@sallyport/api";
+import { describe, expect, test } from "vitest";
+import { AttemptLimits, networkOf } from "./attempt-limits.ts";
+import { RateLimit } from "./rate-limit.ts";
+
+describe("a rate limit", () => {
+  test("lets a burst through, then as many as come back with time, and says how long to wait", () => {
+    let now = 0;
+    const limit = new RateLimit({ burst: 3, perMinute: 60 }, () => now);
+    expect([1, 2, 3, 4].map(() => limit.take("a"))).toEqual([0, 0, 0, 1_000]);
+    expect(limit.take("b")).toBe(0);
+    now += 500;
+    expect([limit.wait("a"), limit.take("a")]).toEqual([500, 500]);
+    now += 500;
+    expect([limit.wait("a"), limit.take("a"), limit.take("a")]).toEqual([0, 0, 1_000]);
+    now += 3_600_000;
+    expect([1, 2, 3, 4].map(() => limit.take("a"))).toEqual([0, 0, 0, 1_000]);
+  });
+
+  test("has bounded memory, and forgets first whoever was quiet longest", () => {
+    let now = 0;
+    const limit = new RateLimit({ burst: 2, perMinute: 1 }, () => now);
+    limit.take("first");
+    limit.take("first");
+    for (let i = 0; i < 100_000; i++) limit.take(`key ${i}`);
+    expect(limit.size).toBe(100_000);
+    expect(limit.wait("first")).toBe(0);
+    now += 60_000;
+    limit.take("another");
+    // All that were full again went with the one that had to go.
+    expect(limit.size).toBe(1);
+  });
+});
+
+describe("attempts", () => {
+  const settings = {
+    rateLimits: {
+      enabled: true,
+      address: { burst: 3, perMinute: 6 },
+      failures: { burst: 2, perMinute: 6 },
+    },
+  };
+  const refusal = (run: () => void): ApiError | undefined => {
+    try {
+      run();
+      return undefined;
+    } catch (error) {
+      if (error instanceof ApiError) return error;
+      throw error;
+    }
+  };
+
+  test("are counted per address, and refused with 429 and the seconds to wait", () => {
+    const limits = new AttemptLimits(settings);
+    for (let i = 0; i < 3; i++) limits.admit("192.0.2.1");
+    const error = refusal(() => limits.admit("192.0.2.1"));
+    expect(error).toMatchObject({ status: 429, code: "SERVER_TOO_MANY_REQUESTS" });
+    expect(error?.headers?.["retry-after"]).toBe("10");
+    limits.admit("192.0.2.2");
+  });
+
+  test("failed ones are counted per name and address, and a tenth as strictly per name", () => {
+    const limits = new AttemptLimits(settings);
+    const fail = (name: string, ip: string) =>
+      refusal(() => {
+        limits.requireFewFailures(name, ip);
+        limits.countFailure(name, ip);
+      })?.status;
+    expect([1, 2, 3].map(() => fail("alice", "192.0.2.1"))).toEqual([undefined, undefined, 429]);
+    expect(fail("bob", "192.0.2.1")).toBeUndefined();
+    // Alice herself, elsewhere, is not kept out by one who guesses.
+    expect(fail("alice", "192.0.2.2")).toBeUndefined();
+    for (let i = 3; i < 20; i++) expect(fail("alice", `192.0.2.${i}`)).toBeUndefined();
+    expect(fail("alice", "192.0.2.200")).toBe(429);
+  });
+
+  test("are not limited where that is switched off", () => {
+    const limits = new AttemptLimits({ rateLimits: { ...settings.rateLimits, enabled: false } });
+    for (let i = 0; i < 100; i++) {
+      limits.admit("192.0.2.1");
+      limits.countFailure("alice", "192.0.2.1");
+      limits.requireFewFailures("alice", "192.0.2.1");
+    }
+  });
+
+  test.each([
+    ["192.0.2.1", "192.0.2.1"],
+    ["::ffff:192.0.2.1", "192.0.2.1"],
+    ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+    ["2001:0db8:1:2::6", "2001:db8:1:2::/64"],
+    ["2001:db8::1", "2001:db8:0:0::/64"],
+    ["fe80::1%eth0", "fe80:0:0:0::/64"],
+    ["::1", "0:0:0:0::/64"],
+    ["", ""],
+  ])("%s counts as %s", (ip, network) => expect(networkOf(ip)).toBe(network));
+});
