@@ -1,0 +1,208 @@
+import { decodeControl, edgeCtrlPb } from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { sql } from "kysely";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { pruneChanges } from "../../store/change-log.ts";
+import { type TestStore, testStore } from "../../store/testing.ts";
+import { Configs } from "../network/configs.ts";
+import { Services } from "../network/services.ts";
+import { Policies, SERVICE_POLICY } from "../policy/policies.ts";
+import { seed } from "../seeds.ts";
+import { testContext } from "../testing/test-context.ts";
+import type { NetworkCertificates } from "./image.ts";
+import { RouterDataModel } from "./router-data-model.ts";
+import { ReceivedModel } from "./testing/received-model.ts";
+
+const MANY = 20_000;
+
+let test: TestStore;
+let certificates: NetworkCertificates;
+let services: Services;
+let policies: Policies;
+const models: RouterDataModel[] = [];
+
+beforeAll(async () => {
+  test = await testStore();
+  await seed(test.store);
+  const identity = await (await TestAuthority.create()).identity("controller");
+  certificates = { server: identity.leaf, authorities: identity.anchors };
+  const ctx = testContext(test.store);
+  services = new Services(ctx);
+  policies = new Policies(ctx, SERVICE_POLICY);
+});
+afterAll(async () => {
+  for (const model of models) await model.close();
+  await test.drop();
+});
+
+async function start(): Promise<RouterDataModel> {
+  const model = new RouterDataModel(testContext(test.store), () => certificates);
+  models.push(model);
+  model.acquire();
+  await model.ready();
+  return model;
+}
+
+let count = 0;
+const makeService = (): Promise<string> =>
+  services.create({
+    ...{ name: `service-${count++}`, encryptionRequired: true, terminatorStrategy: "smartrouting" },
+    ...{ maxIdleTimeMillis: 0, configs: [], roleAttributes: ["a"], tags: {} },
+  } as never);
+
+/** Resolves when the model's index has grown past `index`. */
+async function grown(model: RouterDataModel, index: bigint): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const stop = model.onChange(() => model.index > index && resolve());
+  if (model.index > index) resolve();
+  await promise;
+  stop();
+}
+
+describe("the index", () => {
+  it("grows by one for a transaction, whatever it changes, and leads through change sets to the whole state", async () => {
+    const model = await start();
+    const received = new ReceivedModel((await model.state()).body);
+    const before = model.index;
+    expect(received.index).toBe(before);
+    await test.store.transaction(async (trx) => {
+      for (const id of ["t1", "t2"]) {
+        await sql`INSERT INTO service (id, name, encryption_required) VALUES (${id}, ${id}, true)`.execute(trx);
+        await sql`INSERT INTO change_log (kind, key, op) VALUES ('service', ${id}, 'create')`.execute(trx);
+      }
+    });
+    await grown(model, before);
+    expect(model.index).toBe(before + 1n);
+    for (const change of model.changesAfter(before) ?? []) received.change(change.body);
+    expect(received.services).toContain("t1");
+    expect(received.content()).toEqual(new ReceivedModel((await model.state()).body).content());
+  });
+
+  it("does not grow for what routers are not told", async () => {
+    const model = await start();
+    const before = model.index;
+    const id = await makeService();
+    await grown(model, before);
+    const { index } = model;
+    await services.update(id, { tags: { seen: "no" } } as never);
+    await sql`INSERT INTO change_log (kind, key, op) VALUES ('terminator', 'x', 'create')`.execute(test.store.db);
+    const other = await makeService();
+    await grown(model, index);
+    const sets = (model.changesAfter(index) ?? []).map((change) =>
+      decodeControl(edgeCtrlPb.DataState_ChangeSetSchema, change.body),
+    );
+    expect(sets.flatMap((set) => set.changes.map((event) => event.model.value))).toMatchObject([{ id: other }]);
+  });
+
+  it("stands when the controller starts again, and grows by what happened in between, also when that was pruned unseen", async () => {
+    const first = await start();
+    const id = await makeService();
+    await grown(first, 0n);
+    await test.store.changes.caughtUp();
+    const settledAt = (await first.state()).index;
+    await first.close();
+    const second = await start();
+    expect([second.timeline, second.index]).toEqual([first.timeline, settledAt]);
+    expect(second.changesAfter(settledAt)).toEqual([]);
+    await second.close();
+
+    await services.delete(id);
+    const third = await start();
+    expect(third.timeline).toBe(first.timeline);
+    expect(third.index).toBe(settledAt + 1n);
+    expect(third.changesAfter(settledAt)).toBeUndefined();
+    const { index } = third;
+    await third.close();
+
+    await makeService();
+    await test.store.changes.caughtUp();
+    await pruneChanges(test.store.db, -1);
+    const fourth = await start();
+    expect(fourth.index).toBeGreaterThan(index);
+    expect(fourth.changesAfter(index)).toBeUndefined();
+  });
+
+  it("is never given out before it is stored: whoever is killed right after takes nothing back", async () => {
+    const model = await start();
+    const seen: [bigint, string][] = [];
+    const stop = model.onChange(() => {
+      void sql<{ index: string }>`SELECT value->>'index' AS index FROM setting WHERE name = 'router-data-model'`
+        .execute(test.store.db)
+        .then(({ rows }) => seen.push([model.index, rows[0]?.index ?? ""]));
+    });
+    for (let n = 0; n < 5; n++) await makeService();
+    await test.store.changes.caughtUp();
+    await model.state();
+    stop();
+    for (const [told, stored] of seen) expect(BigInt(stored)).toBeGreaterThanOrEqual(told);
+  });
+});
+
+it("certificates come and go as changes", async () => {
+  const model = await start();
+  const received = new ReceivedModel((await model.state()).body);
+  expect(received.keys.size).toBe(certificates.authorities.length + 1);
+  const before = model.index;
+  const other = await (await TestAuthority.create()).identity("controller");
+  const old = certificates;
+  certificates = { server: other.leaf, authorities: [...old.authorities, ...other.anchors] };
+  await grown(model, before);
+  for (const change of model.changesAfter(before) ?? []) received.change(change.body);
+  expect(received.content()).toEqual(new ReceivedModel((await model.state()).body).content());
+  certificates = old;
+}, 15_000);
+
+it("a policy for many is told in pieces, and everything else goes on meanwhile", async () => {
+  for (let from = 1; from <= MANY; from += 2_000) {
+    await sql`INSERT INTO identity (id, name, type_id, attrs)
+      SELECT 'many-' || n, 'many-' || n, 'Default', ARRAY['many']
+      FROM generate_series(${from}::int, ${from + 1_999}::int) n`.execute(test.store.db);
+  }
+  const model = await start();
+  const before = model.index;
+  let longest = 0;
+  let last = performance.now();
+  const beat = setInterval(() => {
+    longest = Math.max(longest, performance.now() - last);
+    last = performance.now();
+  }, 1);
+  await policies.create({
+    name: "many",
+    type: "Dial",
+    semantic: "AnyOf",
+    identityRoles: ["#many"],
+    serviceRoles: ["#all"],
+  });
+  await grown(model, before);
+  await model.state();
+  clearInterval(beat);
+  const [change] = model.changesAfter(before) ?? [];
+  const { changes = [] } = change === undefined ? {} : decodeControl(edgeCtrlPb.DataState_ChangeSetSchema, change.body);
+  const ids = changes.flatMap(({ model: { value } }) =>
+    value && "relatedEntityIds" in value ? value.relatedEntityIds : [],
+  );
+  expect(ids.filter((id) => id.startsWith("many-")).length).toBe(MANY);
+  // A machine that does much else at once may hold it up; without slices it would be a quarter of a second and more.
+  expect(longest).toBeLessThan(200);
+}, 60_000);
+
+it("configs of an identity's own go with their service", async () => {
+  const ctx = testContext(test.store);
+  const typeId = await new Configs(ctx).createType({ name: "own", schema: { type: "object" } } as never);
+  const configId = await new Configs(ctx).create({ name: "own", configTypeId: typeId, data: {}, tags: {} } as never);
+  const serviceId = await makeService();
+  await sql`INSERT INTO identity (id, name, type_id) VALUES ('overriding', 'overriding', 'Default')`.execute(
+    test.store.db,
+  );
+  await sql`INSERT INTO identity_service_config VALUES ('overriding', ${serviceId}, ${typeId}, ${configId})`.execute(
+    test.store.db,
+  );
+  const model = await start();
+  const received = new ReceivedModel((await model.state()).body);
+  expect(received.identities.get("overriding")?.serviceConfigs[serviceId]?.configs).toEqual({ [typeId]: configId });
+  const before = model.index;
+  await services.delete(serviceId);
+  await grown(model, before);
+  for (const change of model.changesAfter(before) ?? []) received.change(change.body);
+  expect(received.identities.get("overriding")?.serviceConfigs).toEqual({});
+});

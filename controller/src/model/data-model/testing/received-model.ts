@@ -1,0 +1,101 @@
+import { decodeControl, edgeCtrlPb } from "@sallyport/wire";
+
+const { DataState_Action: Action } = edgeCtrlPb;
+
+/** What a router makes of the messages it gets: strict where routers count on an order. */
+export class ReceivedModel {
+  index: bigint;
+  readonly identities = new Map<string, edgeCtrlPb.DataState_Identity>();
+  readonly keys = new Map<string, edgeCtrlPb.DataState_PublicKey>();
+  readonly #entities = new Map<string, object>();
+  readonly #members = new Map<string, Set<string>>();
+
+  constructor(state: Buffer) {
+    const { events, endIndex } = decodeControl(edgeCtrlPb.DataStateSchema, state);
+    for (const event of events) this.#apply(event, true);
+    this.index = endIndex;
+  }
+
+  get services(): string[] {
+    return [...this.#entities.keys()].flatMap((key) => (key.startsWith("service ") ? key.slice(8) : []));
+  }
+
+  /** @throws Error for an index that does not grow, and for events that do not fit what was received before */
+  change(body: Buffer): void {
+    const { index, changes } = decodeControl(edgeCtrlPb.DataState_ChangeSetSchema, body);
+    if (index <= this.index) throw new Error(`change set ${index} after ${this.index}`);
+    for (const event of changes) this.#apply(event, false);
+    this.index = index;
+  }
+
+  /** Everything, comparable. */
+  content(): object {
+    const members = [...this.#members].map(([key, ids]) => [key, [...ids].sort()] as const);
+    return {
+      entities: Object.fromEntries([...this.#entities].sort()),
+      members: Object.fromEntries(members.filter(([, ids]) => ids.length > 0).sort()),
+    };
+  }
+
+  #apply({ action, model }: edgeCtrlPb.DataState_Event, isState: boolean): void {
+    switch (model.case) {
+      case undefined:
+      case "revocation":
+        throw new Error(`an event of the model ${model.case}`);
+      case "servicePolicyChange":
+        this.#relate(model.value);
+        return;
+      case "publicKey":
+        if (action === Action.Delete) this.keys.delete(model.value.kid);
+        else this.keys.set(model.value.kid, model.value);
+        this.#put(`publicKey ${model.value.kid}`, action, { ...model.value, data: model.value.data.length }, isState);
+        return;
+      case "identity":
+        if (action === Action.Delete) this.identities.delete(model.value.id);
+        else this.identities.set(model.value.id, model.value);
+    }
+    const { value } = model;
+    this.#put(`${model.case} ${value.id}`, action, value, isState);
+    if (model.case === "service" && action !== Action.Delete) {
+      for (const id of value.configs ?? []) this.#require(`config ${id}`, value);
+    }
+  }
+
+  #put(key: string, action: edgeCtrlPb.DataState_Action, value: object, isState: boolean): void {
+    const isKnown = this.#entities.has(key);
+    if (isState && action !== Action.Create) throw new Error(`${key} is no creation in a state`);
+    if (isKnown === (action === Action.Create)) throw new Error(`action ${action} of ${key}, known: ${isKnown}`);
+    if (action !== Action.Delete) {
+      this.#entities.set(key, value);
+      return;
+    }
+    this.#entities.delete(key);
+    for (const [of, ids] of this.#members) {
+      const [, policyId = "", kind = ""] = of.split(" ");
+      const id = key.slice(key.indexOf(" ") + 1);
+      if (ids.size > 0 && (key === `servicePolicy ${policyId}` || (key.startsWith(`${kind} `) && ids.has(id)))) {
+        throw new Error(`${key} is deleted while ${of} has it`);
+      }
+    }
+  }
+
+  #relate(change: edgeCtrlPb.DataState_ServicePolicyChange): void {
+    const kind = { 1: "service", 2: "identity", 3: "postureCheck" }[change.relatedEntityType as 1] ?? "unknown";
+    this.#require(`servicePolicy ${change.policyId}`, change);
+    const key = `policy ${change.policyId} ${kind}`;
+    const ids = this.#members.get(key) ?? new Set();
+    this.#members.set(key, ids);
+    for (const id of change.relatedEntityIds) {
+      this.#require(`${kind} ${id}`, change);
+      if (ids.has(id) === change.add) throw new Error(`${key}: ${id} is ${change.add ? "in" : "not in"} it already`);
+      if (change.add) ids.add(id);
+      else ids.delete(id);
+    }
+  }
+
+  #require(key: string, by: object): void {
+    if (!this.#entities.has(key)) throw new Error(`${key} is named by ${JSON.stringify(by, bigints)} and unknown`);
+  }
+}
+
+const bigints = (_: string, value: unknown) => (typeof value === "bigint" ? value.toString() : value);
