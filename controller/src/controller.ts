@@ -3,20 +3,30 @@ import { type ControllerConfig, formatHostPort } from "@sallyport/controller-con
 import { type Logger, parseVersionInfo, TlsPort, versionInfo } from "@sallyport/wire";
 import { createApi } from "./api/api.ts";
 import { summarize } from "./api/summary.ts";
-import { loadNetworkKeys, saveNetworkKeys } from "./config/network-keys.ts";
+import { CertificateUpkeep } from "./certificate-upkeep.ts";
+import { loadNetworkKeys } from "./config/network-keys.ts";
 import {
   authSettings,
   fabricOptions,
   hostsOf,
   lifetimes,
   modelSettings,
+  scrapeCertificate,
   secretKeyFile,
   storeLocation,
 } from "./config/settings.ts";
 import { Events } from "./events/events.ts";
+import { circuitTraces } from "./fabric/circuits/circuit-traces.ts";
 import { startFabric } from "./fabric/fabric.ts";
+import { HealthChecks } from "./health/health-checks.ts";
+import { healthPages } from "./health/health-pages.ts";
 import { startHttp } from "./http/server.ts";
+import { listening } from "./listening.ts";
 import { Management } from "./management/management.ts";
+import { measureController } from "./metrics/measure-controller.ts";
+import { Metrics } from "./metrics/metrics.ts";
+import { startMetricsListener } from "./metrics/metrics-listener.ts";
+import { metricsPage } from "./metrics/metrics-page.ts";
 import { createFabricModel } from "./model/fabric/fabric-model.ts";
 import { policyInMemory } from "./model/integrity/policy-in-memory.ts";
 import { createModel } from "./model/model.ts";
@@ -31,7 +41,6 @@ import type { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
 import { withinRequest } from "./store/request-signal.ts";
 import { loadSecrets } from "./store/secrets.ts";
 
-const RENEWAL_CHECK_MS = 3_600_000;
 const MOST_FINDINGS = 100;
 
 export interface ControllerOptions {
@@ -47,6 +56,8 @@ export interface ControllerOptions {
 export interface Controller {
   readonly apiPort: number;
   readonly ctrlPort: number;
+  /** Looks at certificates and keys now: renews what is due, and takes over what another process has changed. */
+  reload(): Promise<void>;
   /** Stops everything, last started first. */
   stop(): Promise<void>;
 }
@@ -65,15 +76,27 @@ export async function startController(options: ControllerOptions): Promise<Contr
     }
   };
   try {
+    const scraper = await scrapeCertificate(config, file);
     const secrets = await loadSecrets(secretKeyFile(config, file), env);
-    const store = await openStore({ ...storeLocation(config, file), onLost: options.onLost, log });
+    const metrics = new Metrics();
+    const store = await openStore({
+      ...storeLocation(config, file),
+      onLost: options.onLost,
+      onQuery: (seconds, isOk) => metrics.queried(seconds, isOk),
+      changeLogSeconds: config.upkeep.changeLog / 1_000,
+      log,
+    });
     stops.push({ name: "store", stop: () => store.close() });
     const vault = new KeyVault(store.db, secrets);
     const material = await loadNetworkKeys(vault);
     if (!material) throw new PkiError("the database holds no network yet: run sallyport-controller init first");
     const pki = new Pki(material, { lifetimes: lifetimes(config) });
-    const hosts = hostsOf(config);
-    await renew(pki, hosts, vault, log);
+    const certificates = new CertificateUpkeep({
+      ...{ pki, store, secrets, log },
+      lifetimes: lifetimes(config),
+      hosts: hostsOf(config),
+    });
+    await certificates.renew();
     await seed(store);
     const events = new Events({
       controllerId: pki.controllerId,
@@ -92,11 +115,12 @@ export async function startController(options: ControllerOptions): Promise<Contr
       log,
     };
     const model = createModel(ctx);
-    const upkeep = startUpkeep(ctx, model);
+    const upkeep = startUpkeep(ctx, model, { onSwept: (what, count) => metrics.swept(what, count) });
     stops.push({ name: "upkeep", stop: () => upkeep.stop() });
 
     const identity = pki.serverIdentity;
-    const listen = (name: "api" | "ctrl") => TlsPort.listen({ ...config[name].bind, identity, log });
+    const listen = (name: "api" | "ctrl") =>
+      listening(`${name}.bind`, config[name].bind, file, () => TlsPort.listen({ ...config[name].bind, identity, log }));
     const shared = formatHostPort(config.api.bind) === formatHostPort(config.ctrl.bind);
     const apiPort = await listen("api");
     stops.push({ name: "api port", stop: () => apiPort.close() });
@@ -114,6 +138,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       log,
     });
     stops.push({ name: "fabric", stop: () => fabric.close() });
+    fabric.onEvent(circuitTraces((identityId) => model.traces.of(identityId), log));
     events.connect({ db: store.db, changes: store.changes, fabric, counts: () => summarize(store.db) });
     const info = {
       version: parseVersionInfo(versionInfo()),
@@ -143,19 +168,35 @@ export async function startController(options: ControllerOptions): Promise<Contr
       productVersion: options.productVersion,
       translate: databaseFailure,
       within: withinRequest,
+      pages: [
+        ...healthPages(new HealthChecks({ db: store.db, outage: store.outage })),
+        metricsPage(
+          metrics,
+          (certificates) => scraper !== undefined && certificates[0]?.raw.equals(scraper.raw) === true,
+        ),
+      ],
+      onAnswered: (answer) => metrics.answered(answer),
     });
     stops.push({ name: "http", stop: () => http.close() });
+    const unmeasure = measureController({ metrics, store, model, fabric, http });
+    stops.push({ name: "metrics", stop: unmeasure });
+    const { bind: metricsBind } = config.metrics;
+    if (metricsBind) {
+      const listener = await listening("metrics.bind", metricsBind, file, () =>
+        startMetricsListener({ ...metricsBind, metrics, log }),
+      );
+      stops.push({ name: "metrics listener", stop: () => listener.close() });
+    }
     stops.push({ name: "management", stop: () => management.close() });
 
-    const renewal = setInterval(async () => {
-      try {
-        if (!(await renew(pki, hosts, vault, log))) return;
-        for (const port of new Set([apiPort, ctrlPort])) port.setIdentity(pki.serverIdentity);
-      } catch (error) {
-        log.error({ error }, "the controller's certificates could not be renewed; trying again in an hour");
-      }
-    }, RENEWAL_CHECK_MS).unref();
-    stops.push({ name: "certificate renewal", stop: () => clearInterval(renewal) });
+    certificates.start(model.enrollments, (identity) => {
+      for (const port of new Set([apiPort, ctrlPort])) port.setIdentity(identity);
+    });
+    stops.push({ name: "certificates", stop: () => certificates.stop() });
+    const reload = async () => {
+      scraper = await scrapeCertificate(config, file);
+      await certificates.check();
+    };
     log.info(
       {
         id: pki.controllerId,
@@ -166,17 +207,9 @@ export async function startController(options: ControllerOptions): Promise<Contr
       },
       "controller ready",
     );
-    return { apiPort: apiPort.port, ctrlPort: ctrlPort.port, stop };
+    return { apiPort: apiPort.port, ctrlPort: ctrlPort.port, reload, stop };
   } catch (error) {
     await stop();
     throw error;
   }
-}
-
-async function renew(pki: Pki, hosts: readonly string[], vault: KeyVault, log: Logger): Promise<boolean> {
-  const renewed = await pki.renew(hosts);
-  if (!renewed) return false;
-  await saveNetworkKeys(vault, renewed);
-  log.info({ hosts, until: pki.serverIdentity.leaf.validTo }, "the controller's certificates were renewed");
-  return true;
 }

@@ -1,5 +1,4 @@
-import { randomInt } from "node:crypto";
-import { access, mkdir, writeFile } from "node:fs/promises";
+import { access, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
   type ControllerConfig,
@@ -12,21 +11,21 @@ import type { Logger } from "@sallyport/wire";
 import { hashPassword } from "./auth/password.ts";
 import type { InitCommand } from "./config/command-line.ts";
 import { chooseDataFolder } from "./config/data-folder.ts";
+import { generatedPassword } from "./config/generated-password.ts";
 import { loadNetworkKeys, saveNetworkKeys } from "./config/network-keys.ts";
 import { hostsOf, lifetimes, secretKeyFile, storeLocation } from "./config/settings.ts";
 import { seed, seedAdmin } from "./model/seeds.ts";
+import type { KeyedCertificate } from "./pki/issue.ts";
 import { createPkiMaterial } from "./pki/material.ts";
 import { openStore, type Store } from "./store/database.ts";
 import { KeyVault } from "./store/key-vault.ts";
+import { makeFolder } from "./store/make-folder.ts";
 import { createSecretKeyFile, loadSecrets, SECRET_KEY_VARIABLE } from "./store/secrets.ts";
 
 const CONFIG_FILE = "controller.yml";
 const KEY_FILE = "secret.key";
 const CONTROLLER_ID = "controller";
 const DEFAULT_ADMIN = "admin";
-const GENERATED_LENGTH = 20;
-// Without letters and digits that look alike.
-const PASSWORD_ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz23456789";
 
 /** An administrator's name or password that the API would not accept either. */
 export class AdminError extends Error {
@@ -47,7 +46,7 @@ export interface InitEnvironment {
 export async function initNetwork(command: InitCommand, { env, say, log }: InitEnvironment): Promise<void> {
   const dir = resolve(command.dir);
   const admin = adminFrom(env);
-  await mkdir(dir, { recursive: true });
+  await makeFolder(dir);
   const file = join(dir, CONFIG_FILE);
   const made: string[] = [];
   const report = (was: boolean, what: string) => {
@@ -80,7 +79,7 @@ export async function initNetwork(command: InitCommand, { env, say, log }: InitE
     const vault = new KeyVault(store.db, secrets);
     const known = await loadNetworkKeys(vault);
     report(known === undefined, `${describeDatabase(location)}`);
-    if (known === undefined) await makeKeys(config, vault);
+    if (known === undefined) await makeKeys(config, vault, await imported(command));
     report(known === undefined, "certificate authority and the controller's certificates");
     await seed(store);
     await makeAdmin(store, admin, report, say);
@@ -112,11 +111,23 @@ async function newConfigText(command: InitCommand, dir: string): Promise<string>
   return writeControllerConfig(config);
 }
 
-async function makeKeys(config: ControllerConfig, vault: KeyVault): Promise<void> {
+/** The texts of the operator's own CA, if there is one. */
+async function imported(command: InitCommand): Promise<KeyedCertificate | undefined> {
+  if (command.imported === undefined) return undefined;
+  const { certFile, keyFile } = command.imported;
+  return { certPem: await readFile(certFile, "utf8"), keyPem: await readFile(keyFile, "utf8") };
+}
+
+async function makeKeys(
+  config: ControllerConfig,
+  vault: KeyVault,
+  imported: KeyedCertificate | undefined,
+): Promise<void> {
   const material = await createPkiMaterial({
     controllerId: CONTROLLER_ID,
     hosts: hostsOf(config),
     lifetimes: lifetimes(config),
+    ...(imported === undefined ? {} : { imported }),
   });
   await saveNetworkKeys(vault, material);
 }
@@ -156,12 +167,6 @@ function check(variable: string, value: string, least: number): void {
   const length = [...value].length;
   if (length < least || length > 100)
     throw new AdminError(`${variable} must have ${least} to 100 characters, it has ${length}`);
-}
-
-function generatedPassword(): string {
-  return Array.from({ length: GENERATED_LENGTH }, () =>
-    PASSWORD_ALPHABET.charAt(randomInt(PASSWORD_ALPHABET.length)),
-  ).join("");
 }
 
 function describeDatabase(location: ReturnType<typeof storeLocation>): string {

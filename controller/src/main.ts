@@ -38,6 +38,31 @@ async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number
       });
       return ExitStatus.Done;
     }
+    case "backup":
+    case "restore": {
+      const { backupNetwork, restoreNetwork } = await import("./backup-commands.ts");
+      const surroundings = { env, say: (line: string) => process.stdout.write(`${line}\n`), log: createLogger("warn") };
+      if (command.command === "backup") await backupNetwork(command, surroundings);
+      else await restoreNetwork(command, surroundings);
+      return ExitStatus.Done;
+    }
+    case "admin": {
+      const { adminCommand } = await import("./admin-commands.ts");
+      await adminCommand(command, {
+        env,
+        input: process.stdin,
+        prompt: (text) => process.stderr.write(text),
+        say: (line) => process.stdout.write(`${line}\n`),
+        log: createLogger("warn"),
+      });
+      return ExitStatus.Done;
+    }
+    case "pki": {
+      const { pkiCommand } = await import("./pki-commands.ts");
+      const say = (line: string) => process.stdout.write(`${line}\n`);
+      await pkiCommand(command, { env, say, log: createLogger("warn") });
+      return ExitStatus.Done;
+    }
     case "run": {
       const { runController } = await import("./run.ts");
       return runController(command.file, { env, productVersion: await productVersion() });
@@ -61,4 +86,8 @@ function complain(text: string): void {
   process.stderr.write(`sallyport-controller: ${text}\n`);
 }
 
-if (import.meta.main) process.exitCode = await main(process.argv.slice(2), process.env);
+if (import.meta.main) {
+  // Whoever reads our output may stop reading (`init | head`): what we do goes on all the same.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
+  process.exitCode = await main(process.argv.slice(2), process.env);
+}

@@ -1,6 +1,6 @@
 import { describeProblem, readControllerConfigFile } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
-import { createLogger } from "./config/logging.ts";
+import { createLogger, logDestination } from "./config/logging.ts";
 import { type Controller, startController } from "./controller.ts";
 
 const STOP_LIMIT_MS = 20_000;
@@ -12,11 +12,11 @@ export interface RunEnvironment {
 
 /**
  * Runs a controller until SIGINT or SIGTERM, or until it loses its database to another. Everything is stopped in reverse order within 20 seconds; a second
- * signal ends the process at once. @returns the exit status.
+ * signal ends the process at once. SIGHUP has certificates looked at now. @returns the exit status.
  */
 export async function runController(file: string, { env, productVersion }: RunEnvironment): Promise<number> {
   const { config, warnings } = await readControllerConfigFile(file, env);
-  const log = createLogger(config.log.level);
+  const log = createLogger(config.log.level, logDestination(config.log.format));
   for (const warning of warnings) log.warn({ file }, describeProblem(file, warning));
   let controller: Controller | undefined;
   let status = 0;
@@ -30,6 +30,8 @@ export async function runController(file: string, { env, productVersion }: RunEn
     ask();
   };
   for (const name of SIGNALS) process.on(name, onSignal);
+  const onReload = () => void controller?.reload();
+  process.on("SIGHUP", onReload);
   // What nobody handled leaves the process in an unknown state: stop in order, and let whoever watches us start us again.
   const onFault = (error: unknown) => {
     log.error({ error }, "an error that nothing handled: stopping");
@@ -54,6 +56,7 @@ export async function runController(file: string, { env, productVersion }: RunEn
   } finally {
     if (controller) await stopInTime(controller, log);
     for (const name of SIGNALS) process.removeAllListeners(name);
+    process.off("SIGHUP", onReload);
     for (const name of FAULTS) process.off(name, onFault);
   }
   log.info({}, "controller stopped");

@@ -1,9 +1,9 @@
 import { parseArgs } from "node:util";
+import { ADMIN_USAGE, type AdminCommand, parseAdminCommand } from "./admin-command-line.ts";
+import { importedCa, PKI_USAGE, type PkiCommand, parsePkiCommand } from "./pki-command-line.ts";
+import { UsageError } from "./usage-error.ts";
 
-/** A command line that says nothing we can do. The message says what is wrong with it. */
-export class UsageError extends Error {
-  override name = "UsageError";
-}
+export { UsageError };
 
 export interface InitCommand {
   readonly command: "init";
@@ -12,6 +12,8 @@ export interface InitCommand {
   readonly apiPort: number;
   readonly ctrlPort: number;
   readonly databaseUrl?: string;
+  /** Files of an authority of the operator's own. */
+  readonly imported?: { readonly certFile: string; readonly keyFile: string };
 }
 
 export interface RunCommand {
@@ -19,7 +21,30 @@ export interface RunCommand {
   readonly file: string;
 }
 
-export type Command = InitCommand | RunCommand | { readonly command: "version" } | { readonly command: "help" };
+export interface BackupCommand {
+  readonly command: "backup";
+  /** The configuration of the controller. */
+  readonly file: string;
+  /** Where to write. */
+  readonly target: string;
+}
+
+export interface RestoreCommand {
+  readonly command: "restore";
+  readonly file: string;
+  /** The backup. */
+  readonly source: string;
+}
+
+export type Command =
+  | InitCommand
+  | RunCommand
+  | PkiCommand
+  | AdminCommand
+  | BackupCommand
+  | RestoreCommand
+  | { readonly command: "version" }
+  | { readonly command: "help" };
 
 const DEFAULT_PORT = 1280;
 
@@ -31,11 +56,16 @@ export const USAGE = `Usage:
         --api-port PORT     port of the HTTP APIs (default: ${DEFAULT_PORT})
         --ctrl-port PORT    port of the control channel (default: that of the API; one port serves both)
         --database-url URL  a PostgreSQL of yours, 15 or newer (default: an embedded one in DIR/database)
+        --ca-cert PEM, --ca-key PEM   files of a CA of yours: a root, or an intermediate followed by its chain up to the root
       The administrator's name and password come from SALLYPORT_ADMIN_USERNAME (default: admin) and
       SALLYPORT_ADMIN_PASSWORD; without a password one is made and printed once.
   sallyport-controller run FILE
       Runs the controller with the configuration FILE until SIGINT or SIGTERM.
-  sallyport-controller --version | --help
+  sallyport-controller backup FILE --to BACKUP
+      Writes everything in the database into the new file BACKUP, while the controller runs or not. The secret key is not in it.
+  sallyport-controller restore FILE --from BACKUP
+      Fills the empty database of the configuration FILE from BACKUP.
+${ADMIN_USAGE}${PKI_USAGE}  sallyport-controller --version | --help
 
 Exit status: 0 done; 1 failed; 2 wrong usage; 3 unusable configuration; 4 another controller holds the database.
 `;
@@ -48,7 +78,13 @@ export function parseCommandLine(args: readonly string[]): Command {
   if (command === "version" || command === "--version" || command === "-v") return { command: "version" };
   if (command === "run") return run(rest);
   if (command === "init") return init(rest);
-  throw new UsageError(`unknown command ${command}: expected init, run, --version or --help`);
+  if (command === "pki") return parsePkiCommand(rest);
+  if (command === "admin") return parseAdminCommand(rest);
+  if (command === "backup") return backup(rest);
+  if (command === "restore") return restore(rest);
+  throw new UsageError(
+    `unknown command ${command}: expected init, run, admin, pki, backup, restore, --version or --help`,
+  );
 }
 
 function run(args: readonly string[]): RunCommand {
@@ -59,10 +95,38 @@ function run(args: readonly string[]): RunCommand {
   return { command: "run", file };
 }
 
+function backup(args: readonly string[]): BackupCommand {
+  return { command: "backup", ...fileAnd(args, "backup", "to", "target") };
+}
+
+function restore(args: readonly string[]): RestoreCommand {
+  return { command: "restore", ...fileAnd(args, "restore", "from", "source") };
+}
+
+/** A configuration file and one more file behind an option. */
+function fileAnd<K extends string>(args: readonly string[], command: string, option: string, name: K) {
+  const usage = `${command} needs a configuration file and a backup: sallyport-controller ${command} controller.yml --${option} BACKUP`;
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      options: { [option]: { type: "string" } },
+      allowPositionals: true,
+      strict: true,
+    });
+    const [file, ...more] = positionals;
+    const other = values[option];
+    if (file === undefined || more.length > 0 || typeof other !== "string" || other === "") throw new UsageError(usage);
+    return { file, [name]: other } as { readonly file: string } & { readonly [N in K]: string };
+  } catch (error) {
+    throw error instanceof UsageError ? error : new UsageError(`${(error as Error).message}: ${usage}`);
+  }
+}
+
 function init(args: readonly string[]): InitCommand {
-  const { dir, host, "api-port": api, "ctrl-port": ctrl, "database-url": databaseUrl } = options(args);
+  const { dir, host, "api-port": api, "ctrl-port": ctrl, "database-url": databaseUrl, ...ca } = options(args);
   if (!dir) throw new UsageError("init needs a folder: --dir DIR");
   const apiPort = port("--api-port", api, DEFAULT_PORT);
+  const imported = importedCa(ca["ca-cert"], ca["ca-key"]);
   return {
     command: "init",
     dir,
@@ -70,13 +134,22 @@ function init(args: readonly string[]): InitCommand {
     apiPort,
     ctrlPort: port("--ctrl-port", ctrl, apiPort),
     ...(databaseUrl === undefined ? {} : { databaseUrl: urlOf(databaseUrl) }),
+    ...(imported === undefined ? {} : { imported }),
   };
 }
 
 function options(args: readonly string[]) {
   const text = { type: "string" } as const;
   try {
-    const names = { dir: text, host: text, "api-port": text, "ctrl-port": text, "database-url": text };
+    const names = {
+      dir: text,
+      host: text,
+      "api-port": text,
+      "ctrl-port": text,
+      "database-url": text,
+      "ca-cert": text,
+      "ca-key": text,
+    };
     return parseArgs({ args: [...args], options: names, allowPositionals: false, strict: true }).values;
   } catch (error) {
     throw new UsageError((error as Error).message);

@@ -1,5 +1,6 @@
 import type { Logger } from "@sallyport/wire";
 import pino, { type DestinationStream } from "pino";
+import { readable } from "./readable-log.ts";
 
 const CENSORED = "[redacted]";
 /** Names of fields whose values are never shown, wherever they stand in the fields of a log line. */
@@ -40,6 +41,17 @@ function withoutJwts(text: string): string {
   return kept.join(".");
 }
 
+/** How the log is written: lines of JSON, lines for people, or the latter on a terminal only. */
+export type LogFormat = "auto" | "json" | "text";
+
+/** Where a program's log goes: standard output. Who stops reading it stops nothing else. */
+export function logDestination(format: LogFormat): DestinationStream {
+  const stream = pino.destination({ fd: 1, sync: true });
+  stream.on("error", () => undefined);
+  if (format === "json" || (format === "auto" && !process.stdout.isTTY)) return stream;
+  return readable((text) => void stream.write(text), { colours: Boolean(process.stdout.isTTY) });
+}
+
 /**
  * The program's log: one JSON object per line on `destination` (standard output). Whatever a caller passes, values under names like `password` or
  * `token` and texts that look like a key or a token are replaced.
@@ -62,7 +74,7 @@ export function createLogger(level: "debug" | "info" | "warn" | "error", destina
         },
       },
     },
-    destination ?? pino.destination({ fd: 1, sync: true }),
+    destination ?? logDestination("auto"),
   );
   return logger;
 }

@@ -1,7 +1,15 @@
+import { sql } from "kysely";
+import { PkiError } from "../pki/errors.ts";
 import { checkMaterial, type PkiMaterial } from "../pki/material.ts";
-import type { KeyVault } from "../store/key-vault.ts";
+import { appendChange } from "../store/change-log.ts";
+import type { Store } from "../store/database.ts";
+import { KeyVault } from "../store/key-vault.ts";
+import type { Secrets } from "../store/secrets.ts";
 
 const NAME = "pki";
+
+/** The kind under which the change log says that the keys were changed; a controller that runs takes them over. */
+export const NETWORK_KEYS_KIND = "network_keys";
 
 /** The network's keys and certificates as `init` stored them; undefined before that. */
 export async function loadNetworkKeys(vault: KeyVault): Promise<PkiMaterial | undefined> {
@@ -11,4 +19,30 @@ export async function loadNetworkKeys(vault: KeyVault): Promise<PkiMaterial | un
 
 export async function saveNetworkKeys(vault: KeyVault, material: PkiMaterial): Promise<void> {
   await vault.save(NAME, material);
+}
+
+/**
+ * Changes what is stored, one change at a time whoever makes it: a controller that renews, or a command beside it.
+ * @param change answers undefined to leave everything as it is
+ * @returns what it made of the keys
+ * @throws PkiError when there is no network yet
+ */
+export async function changeNetworkKeys(
+  store: Pick<Store, "transaction">,
+  secrets: Secrets,
+  change: (material: PkiMaterial) => Promise<PkiMaterial | undefined>,
+): Promise<PkiMaterial | undefined> {
+  return store.transaction(async (trx) => {
+    await sql`SELECT FROM secret WHERE name = ${NAME} FOR UPDATE`.execute(trx);
+    const vault = new KeyVault(trx, secrets);
+    const material = await loadNetworkKeys(vault);
+    if (material === undefined) {
+      throw new PkiError("the database holds no network yet: run sallyport-controller init first");
+    }
+    const changed = await change(material);
+    if (changed === undefined) return undefined;
+    await saveNetworkKeys(vault, changed);
+    await appendChange(trx, { kind: NETWORK_KEYS_KIND, key: NAME, op: "update" });
+    return changed;
+  });
 }

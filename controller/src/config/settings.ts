@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { ConfigError, type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
@@ -17,6 +18,8 @@ export function hostsOf(config: ControllerConfig): string[] {
 
 export function modelSettings(config: ControllerConfig, file: string): ModelSettings {
   return {
+    expiredEnrollmentsMs: config.upkeep.expiredEnrollments,
+    upkeepMs: config.upkeep.interval,
     snapshotFolder: fromFolderOf(file, config.database.snapshots),
     apiAddress: formatHostPort(config.api.advertise),
     ctrlAddresses: [`tls:${formatHostPort(config.ctrl.advertise)}`],
@@ -73,6 +76,12 @@ export function storeLocation(
     ...(user && { user }),
   };
   return { embedded, poolSize };
+}
+
+/** The one certificate whose owner may see the figures at `/metrics`. */
+export async function scrapeCertificate(config: ControllerConfig, file: string): Promise<X509Certificate | undefined> {
+  const { scrapeCertificate: path } = config.metrics;
+  return path === undefined ? undefined : new X509Certificate(await readFile(fromFolderOf(file, path)));
 }
 
 export function secretKeyFile(config: ControllerConfig, file: string): string | undefined {

@@ -66,19 +66,25 @@ export class Cas {
   /** Applies the fields that are present; parts of the claim one by one. */
   async patch(id: string, change: z.output<typeof caPatch>): Promise<void> {
     await this.#change(id, (before) => {
-      if (change.externalIdClaim === undefined) return { ...change, claim: before.claim };
-      return { ...change, claim: claimOf({ ...before.claim, ...change.externalIdClaim }) };
+      const { externalIdClaim, ...rest } = change;
+      const claim = externalIdClaim === undefined ? before.claim : claimOf({ ...before.claim, ...externalIdClaim });
+      return { ...rest, claim };
     });
   }
 
   /** Replaces all fields; without a claim there is none. */
   async replace(id: string, ca: z.output<typeof caUpdate>): Promise<void> {
-    await this.#change(id, () => ({ ...ca, claim: claimOf(ca.externalIdClaim) }));
+    await this.#change(id, () => {
+      const { externalIdClaim, ...rest } = ca;
+      return { ...rest, claim: claimOf(externalIdClaim) };
+    });
   }
 
   async #change(
     id: string,
-    decide: (before: { claim: ExternalIdClaim | null }) => z.output<typeof caPatch> & { claim: ExternalIdClaim | null },
+    decide: (before: {
+      claim: ExternalIdClaim | null;
+    }) => Omit<z.output<typeof caPatch>, "externalIdClaim"> & { claim: ExternalIdClaim | null },
   ): Promise<void> {
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {

@@ -1,0 +1,61 @@
+import { createInterface } from "node:readline/promises";
+import { Writable } from "node:stream";
+import type { ReadStream } from "node:tty";
+
+/** No password was given, or not the same one twice. */
+export class NoPasswordError extends Error {
+  override name = "NoPasswordError";
+}
+
+const LONGEST_LINE = 4_096;
+
+/**
+ * A new password: typed twice and not shown where `input` is a terminal, otherwise the first line of it.
+ * @param prompt takes what is to be shown to whoever types
+ * @throws NoPasswordError
+ */
+export async function askPassword(
+  input: ReadStream | NodeJS.ReadableStream,
+  prompt: (text: string) => void,
+): Promise<string> {
+  if (!("isTTY" in input) || !input.isTTY) return firstLine(input);
+  const hidden = createInterface({
+    input,
+    output: new Writable({ write: (_chunk, _encoding, done) => done() }),
+    terminal: true,
+  });
+  const cancelled = new AbortController();
+  hidden.once("SIGINT", () => cancelled.abort());
+  hidden.once("close", () => cancelled.abort());
+  const ask = async (text: string) => {
+    prompt(text);
+    const answer = await hidden.question("", { signal: cancelled.signal });
+    prompt("\n");
+    return answer;
+  };
+  try {
+    const password = await ask("New password: ");
+    if (password === "") throw new NoPasswordError("no password was typed: nothing was changed");
+    if ((await ask("The same again: ")) !== password) {
+      throw new NoPasswordError("the two passwords differ: nothing was changed");
+    }
+    return password;
+  } catch (error) {
+    if (error instanceof NoPasswordError) throw error;
+    prompt("\n");
+    throw new NoPasswordError("no password was typed: nothing was changed");
+  } finally {
+    hidden.close();
+  }
+}
+
+async function firstLine(input: NodeJS.ReadableStream): Promise<string> {
+  let text = "";
+  for await (const chunk of input) {
+    text += String(chunk);
+    if (text.includes("\n") || text.length > LONGEST_LINE) break;
+  }
+  const line = (text.split("\n", 1)[0] ?? "").replace(/\r$/, "");
+  if (line === "") throw new NoPasswordError("standard input holds no password: expected one line, or use --generate");
+  return line;
+}

@@ -1,0 +1,62 @@
+import type { DestinationStream } from "pino";
+
+const COLOURS: Readonly<Record<string, string>> = {
+  debug: "\x1b[2m",
+  info: "\x1b[32m",
+  warn: "\x1b[33m",
+  error: "\x1b[31m",
+};
+const PLAIN = "\x1b[0m";
+const DIM = "\x1b[2m";
+// A terminal acts on these; peers choose parts of what is logged.
+const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
+
+/** Turns the log's lines of JSON into lines for people: time, level, message, then the fields. Stacks stand below, indented. */
+export function readable(write: (text: string) => void, { colours }: { readonly colours: boolean }): DestinationStream {
+  const paint = (colour: string, text: string) => (colours ? `${colour}${text}${PLAIN}` : text);
+  return {
+    write(line: string): void {
+      const entry = parsed(line);
+      if (entry === undefined) return write(line);
+      const { level = "", time = "", msg = "", ...fields } = entry;
+      const stacks: string[] = [];
+      const words = Object.entries(fields).map(([name, value]) => {
+        const stack = stackOf(value);
+        if (stack !== undefined) stacks.push(stack);
+        return `${paint(DIM, `${name}=`)}${printed(value)}`;
+      });
+      const head = `${paint(DIM, String(time))} ${paint(COLOURS[String(level)] ?? "", String(level).toUpperCase().padEnd(5))} ${clean(String(msg))}`;
+      write(`${[head, ...words].join(" ")}\n${stacks.map((stack) => `${indented(stack)}\n`).join("")}`);
+    },
+  };
+}
+
+function parsed(line: string): Record<string, unknown> | undefined {
+  try {
+    return JSON.parse(line) as Record<string, unknown>;
+  } catch {
+    return undefined;
+  }
+}
+
+function stackOf(value: unknown): string | undefined {
+  if (typeof value !== "object" || value === null || !("stack" in value)) return undefined;
+  return typeof value.stack === "string" ? value.stack : undefined;
+}
+
+function printed(value: unknown): string {
+  if (stackOf(value) !== undefined) return JSON.stringify((value as { message?: unknown }).message ?? "");
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return /^[^\s"=]+$/.test(text) ? clean(text) : typeof value === "string" ? JSON.stringify(clean(text)) : clean(text);
+}
+
+function clean(text: string): string {
+  return text.replaceAll(CONTROL, "?").replaceAll("\n", " ");
+}
+
+function indented(text: string): string {
+  return text
+    .split("\n")
+    .map((line) => `    ${line.replaceAll(CONTROL, "?").trim()}`)
+    .join("\n");
+}
