@@ -235,5 +235,9 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
     expect(counts.get("routers.edge")).toBe("3");
     expect(counts.get("services")).toBe("1");
     expect(await fabric("list", "controllers")).toContain("results: none");
+    const cluster = (...args: string[]) => cli.run("ops", "cluster", ...args);
+    for (const args of [["list"], ["add", "tls:localhost:1"], ["remove", "other"], ["transfer-leadership"]]) {
+      await expect(cluster(...args), args[0]).rejects.toThrow(/SERVER_NOT_RUNNING_IN_HA_MODE|not running in HA mode/);
+    }
   });
 });

@@ -1,3 +1,4 @@
+import { createClient } from "@sallyport/api";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Circuit } from "../../fabric/circuits/circuit.ts";
 import type { LinkState } from "../../fabric/fabric.ts";
@@ -365,6 +366,20 @@ describe("links and circuits", () => {
   });
 });
 
+test("the typed client calls it like the others", async () => {
+  const { port, pki } = controller;
+  const client = createClient("fabric", { baseUrl: `https://localhost:${port}`, ca: pki.caBundlePem, token });
+  controller.network.inspected = { success: true, errors: [], values: [{ appId: "a", name: "n", value: "v" }] };
+  const { data } = await client.inspect({ body: { appRegex: "a", requestedValues: ["n"] } });
+  expect(data.values).toEqual([{ appId: "a", name: "n", value: "v" }]);
+  const links = await client.listLinks({ query: { filter: "true limit 1" } });
+  expect(links.meta.pagination.limit).toBe(1);
+  await client.patchLink({ params: { id: "l1" }, body: { down: false } });
+  await client.deleteLink({ params: { id: "l1" } });
+  await expect(client.detailLink({ params: { id: "l1" } })).rejects.toMatchObject({ status: 404, code: "NOT_FOUND" });
+  client.close();
+});
+
 describe("inspections", () => {
   test("are sent without an envelope; what is JSON is sent as JSON", async () => {
     controller.network.inspected = {
@@ -374,6 +389,7 @@ describe("inspections", () => {
         { appId: "r2", name: "links", value: '{"a":[1]}' },
         { appId: "r2", name: "stackdump", value: "{ no json" },
         { appId: "r2", name: "count", value: "5" },
+        { appId: "r2", name: "deep", value: "[".repeat(100_000) + "]".repeat(100_000) },
       ],
     };
     const answer = await call("POST", "/inspections", { appRegex: ".*", requestedValues: ["links"] });
@@ -384,6 +400,7 @@ describe("inspections", () => {
         { appId: "r2", name: "links", value: { a: [1] } },
         { appId: "r2", name: "stackdump", value: "{ no json" },
         { appId: "r2", name: "count", value: "5" },
+        { appId: "r2", name: "deep", value: expect.stringMatching(/^\[{10}/) },
       ],
     });
     controller.network.inspected = { success: true, errors: [], values: [] };

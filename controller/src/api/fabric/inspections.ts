@@ -14,11 +14,24 @@ export function inspectionResponse(result: InspectionResult): z.input<typeof ins
   };
 }
 
+/** Deeper values stay text: what is nested without bounds cannot be written again. */
+const MAX_DEPTH = 100;
+
 function structured(text: string): unknown {
-  if (!/^\s*[{[]/.test(text)) return text;
+  if (!/^\s*[{[]/.test(text) || isDeeper(text, MAX_DEPTH)) return text;
   try {
     return JSON.parse(text);
   } catch {
     return text;
   }
+}
+
+/** Brackets inside of strings count, too: at worst a value is sent as text. */
+function isDeeper(text: string, limit: number): boolean {
+  let depth = 0;
+  for (const [bracket] of text.matchAll(/[[{}\]]/g)) {
+    depth += bracket === "[" || bracket === "{" ? 1 : -1;
+    if (depth > limit) return true;
+  }
+  return false;
 }

@@ -35,6 +35,8 @@ export type InspectSource = (name: string) => unknown;
 const TIMEOUT_MS = 8_000;
 const MAX_EXPRESSION_CHARACTERS = 1_000;
 const MAX_REQUESTED_VALUES = 100;
+/** Of one router: so much is passed on, and no more held for all of them. */
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 
 /** Asks routers and this controller about their inner state (docs/protocol/control.md, "Inspect"). */
 export class Inspection {
@@ -122,6 +124,9 @@ async function askRouter(
   const body = encodeControl(ctrlPb.InspectRequestSchema, { requestedValues: [...requestedValues] });
   try {
     const answer = await router.channel.request({ contentType: ControlType.InspectRequest, body }, { timeoutMs });
+    if (answer.body.length > MAX_ANSWER_BYTES) {
+      return failed(`${router.id}: the answer has ${answer.body.length} bytes, at most ${MAX_ANSWER_BYTES} are taken`);
+    }
     const { success, errors, values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body);
     return {
       success,
