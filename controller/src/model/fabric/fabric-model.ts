@@ -2,6 +2,7 @@ import type { FabricModel } from "../../fabric/ports.ts";
 import type { ModelContext } from "../context.ts";
 import { RouterDataModel } from "../data-model/router-data-model.ts";
 import type { Model } from "../model.ts";
+import { CircuitFacts } from "./circuit-facts.ts";
 import { FabricChanges } from "./fabric-changes.ts";
 import { fabricRouters } from "./fabric-routers.ts";
 import { fabricSessions, sessionRecords } from "./fabric-sessions.ts";
@@ -15,16 +16,18 @@ export function createFabricModel(ctx: ModelContext, model: Model): FabricModel 
     server: ctx.pki.serverIdentity.leaf,
     authorities: ctx.pki.trustAnchors,
   }));
+  const facts = new CircuitFacts(ctx.store.changes);
   return {
     dataModel,
     onChange: (handler) => changes.add(handler),
     close: async () => {
       changes.close();
+      facts.close();
       await dataModel.close();
     },
     ...fabricRouters(ctx, model),
-    ...fabricSessions(ctx, model),
-    ...fabricTerminators(ctx, model),
+    ...fabricSessions(ctx, model, facts),
+    ...fabricTerminators(ctx, model, facts),
     ...fabricTunnel(ctx, model),
   };
 }

@@ -13,6 +13,7 @@ import {
 import type { DialBind } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import type { Model } from "../model.ts";
+import type { CircuitFacts, Claimed } from "./circuit-facts.ts";
 
 type SessionPart = Pick<
   FabricModel,
@@ -29,7 +30,7 @@ type SessionPart = Pick<
 const KNOWN_TO_ROUTERS = sql`SELECT a.* FROM api_session a JOIN identity i ON i.id = a.identity_id WHERE NOT ${TOTP_OPEN}`;
 
 /** What the fabric asks about API sessions and sessions. */
-export function fabricSessions(ctx: ModelContext, model: Model): SessionPart {
+export function fabricSessions(ctx: ModelContext, model: Model, facts: CircuitFacts): SessionPart {
   const { db } = ctx.store;
   return {
     async apiSessionsAfter(afterId, limit) {
@@ -42,8 +43,8 @@ export function fabricSessions(ctx: ModelContext, model: Model): SessionPart {
         WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.token = t.token)`.execute(db);
       return rows.map((row) => row.token);
     },
-    authorizeDial: (claim) => authorize(ctx, model, claim, "Dial"),
-    authorizeBind: (claim) => authorize(ctx, model, claim, "Bind"),
+    authorizeDial: (claim) => authorize(ctx, model, facts, claim, "Dial"),
+    authorizeBind: (claim) => authorize(ctx, model, facts, claim, "Bind"),
     deniedAccess: (questions) => deniedAccess(ctx, model, questions),
     async goneSessions(ids) {
       if (ids.length === 0) return [];
@@ -100,37 +101,17 @@ async function deniedAccess(
   return denied;
 }
 
-interface Claimed {
-  session_id: string;
-  type: DialBind;
-  api_session_id: string;
-  api_token: string;
-  last_activity_at: Date;
-  identity_id: string;
-  identity_attrs: string[];
-  is_admin: boolean;
-  service_id: string;
-  service_name: string;
-  terminator_strategy: string;
-  encryption_required: boolean;
-  max_idle_time_millis: string;
-}
-
-/** One read of the rows and one look into the policy index: this is done for every circuit. */
+/** Rows that are mostly known already, and one look into the policy index: this is done for every circuit. */
 async function authorize(
   ctx: ModelContext,
   model: Model,
+  facts: CircuitFacts,
   claim: SessionClaim,
   type: DialBind,
 ): Promise<SessionGrant | Denial> {
-  const { rows } = await sql<Claimed>`
-    SELECT s.id AS session_id, s.type, a.id AS api_session_id, a.token AS api_token, a.last_activity_at,
-      i.id AS identity_id, i.attrs AS identity_attrs, i.is_admin, v.id AS service_id, v.name AS service_name, v.terminator_strategy,
-      v.encryption_required, v.max_idle_time_millis
-    FROM session s JOIN api_session a ON a.id = s.api_session_id JOIN identity i ON i.id = s.identity_id
-      JOIN service v ON v.id = s.service_id
-    WHERE s.token = ${claim.sessionToken} AND NOT ${TOTP_OPEN}`.execute(ctx.store.db);
-  const [row] = rows;
+  // Everything that was committed before is known from here on.
+  const index = await model.policy.current();
+  const row = await facts.claim(claim.sessionToken, () => claimed(ctx, claim.sessionToken));
   // The rows go together: a session cannot outlive its API session, identity or service.
   if (row === undefined) return { denied: DenialCode.InvalidSession };
   const apiSession = { id: row.api_session_id, last_activity_at: row.last_activity_at };
@@ -139,7 +120,6 @@ async function authorize(
   if (row.type !== type) return { denied: DenialCode.WrongSessionType };
   const identity = { id: row.identity_id, attrs: row.identity_attrs };
   await model.posture.ready();
-  const index = await model.policy.current();
   // Access that was just taken away counts at once, though the session's own removal is still under way.
   const access = index.accessTo(identity, row.service_id);
   if (!row.is_admin && access?.permissions.includes(type) !== true) return { denied: DenialCode.InvalidSession };
@@ -164,4 +144,15 @@ async function authorize(
       maxIdleTimeMs: Number(row.max_idle_time_millis),
     },
   };
+}
+
+async function claimed(ctx: ModelContext, token: string): Promise<Claimed | undefined> {
+  const { rows } = await sql<Claimed>`
+    SELECT s.id AS session_id, s.type, a.id AS api_session_id, a.token AS api_token, a.last_activity_at,
+      i.id AS identity_id, i.attrs AS identity_attrs, i.is_admin, v.id AS service_id, v.name AS service_name, v.terminator_strategy,
+      v.encryption_required, v.max_idle_time_millis
+    FROM session s JOIN api_session a ON a.id = s.api_session_id JOIN identity i ON i.id = s.identity_id
+      JOIN service v ON v.id = s.service_id
+    WHERE s.token = ${token} AND NOT ${TOTP_OPEN}`.execute(ctx.store.db);
+  return rows[0];
 }

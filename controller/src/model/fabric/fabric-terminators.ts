@@ -14,6 +14,7 @@ import type { Model } from "../model.ts";
 import type { ServiceRow } from "../network/services.ts";
 import type { TerminatorRow } from "../network/terminators.ts";
 import { removeTerminators } from "../session/session-removal.ts";
+import type { CircuitFacts } from "./circuit-facts.ts";
 
 type TerminatorPart = Pick<
   FabricModel,
@@ -27,7 +28,7 @@ type TerminatorPart = Pick<
 >;
 
 /** What the fabric asks about services and terminators. */
-export function fabricTerminators(ctx: ModelContext, model: Model): TerminatorPart {
+export function fabricTerminators(ctx: ModelContext, model: Model, facts: CircuitFacts): TerminatorPart {
   const { store } = ctx;
   const { db } = store;
   return {
@@ -36,8 +37,10 @@ export function fabricTerminators(ctx: ModelContext, model: Model): TerminatorPa
       return row === undefined ? undefined : circuitService(row);
     },
     async terminatorsOfService(serviceId) {
-      const rows = await db.selectFrom("terminator").selectAll().where("service_id", "=", serviceId).execute();
-      return rows.map(recordOf);
+      return facts.terminators(serviceId, async () => {
+        const rows = await db.selectFrom("terminator").selectAll().where("service_id", "=", serviceId).execute();
+        return rows.map(recordOf);
+      });
     },
     async terminatorsOfRouter(routerId, afterId, limit) {
       const rows = await db
@@ -56,7 +59,7 @@ export function fabricTerminators(ctx: ModelContext, model: Model): TerminatorPa
     },
     createTerminator: (terminator) => store.transaction((trx) => create(trx, terminator)),
     async updateTerminator(id, change) {
-      return store.transaction(async (trx) => {
+      const isUpdated = await store.transaction(async (trx) => {
         const row = await trx
           .updateTable("terminator")
           .set({ cost: change.cost, precedence: change.precedence, updated_at: ctx.now() })
@@ -68,12 +71,16 @@ export function fabricTerminators(ctx: ModelContext, model: Model): TerminatorPa
         await appendChange(trx, { kind: "terminator", key: id, op: "update", before });
         return true;
       });
+      facts.forgetTerminator(id);
+      return isUpdated;
     },
     async deleteTerminators(routerId, ids) {
       if (ids.length === 0) return [];
-      return store.transaction((trx) =>
+      const removed = await store.transaction((trx) =>
         removeTerminators(trx, sql`t.router_id = ${routerId} AND t.id = ANY (${ids}::text[])`),
       );
+      for (const id of removed) facts.forgetTerminator(id);
+      return removed;
     },
   };
 }

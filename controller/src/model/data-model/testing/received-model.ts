@@ -56,9 +56,8 @@ export class ReceivedModel {
     }
     const { value } = model;
     this.#put(`${model.case} ${value.id}`, action, value, isState);
-    if (model.case === "service" && action !== Action.Delete) {
-      for (const id of value.configs ?? []) this.#require(`config ${id}`, value);
-    }
+    if (model.case !== "service" || action === Action.Delete) return;
+    for (const id of model.value.configs) this.#require(`config ${id}`, value);
   }
 
   #put(key: string, action: edgeCtrlPb.DataState_Action, value: object, isState: boolean): void {

@@ -1,0 +1,178 @@
+import type { TerminatorRecord } from "../../fabric/ports.ts";
+import type { ChangeRow } from "../../store/change-log.ts";
+import type { DialBind } from "../../store/schema.ts";
+import type { ModelStore } from "../context.ts";
+
+/** What is read of a session, and of all that it hangs on, when a circuit is asked for under it. */
+export interface Claimed {
+  session_id: string;
+  type: DialBind;
+  api_session_id: string;
+  api_token: string;
+  last_activity_at: Date;
+  identity_id: string;
+  identity_attrs: string[];
+  is_admin: boolean;
+  service_id: string;
+  service_name: string;
+  terminator_strategy: string;
+  encryption_required: boolean;
+  max_idle_time_millis: string;
+}
+
+const MOST_CLAIMS = 20_000;
+const MOST_SERVICES = 10_000;
+/** The change log tells of every change; this bounds what a writer could do that forgets to. */
+const LIFE_MS = 10_000;
+
+interface Kept<T> {
+  readonly value: T;
+  readonly until: number;
+}
+
+/**
+ * What every circuit needs to know, kept in memory until the change log says that it may differ: claims of sessions by token, terminators by service. Whoever
+ * asks has waited for the change log before (`ChangeLog.caughtUp`), so nothing that was committed before is missed.
+ */
+export class CircuitFacts {
+  readonly #claims = new Map<string, Kept<Claimed>>();
+  /** Tokens of the claims that hang on an entity, by kind and id. */
+  readonly #tokensOf = new Map<string, Set<string>>();
+  readonly #terminators = new Map<string, Kept<readonly TerminatorRecord[]>>();
+  readonly #serviceOf = new Map<string, string>();
+  /** Grows with every change that could concern something which is being read at that time. */
+  #version = 0;
+  readonly #changes: ModelStore["changes"];
+  #unsubscribe: (() => void) | undefined;
+
+  constructor(changes: ModelStore["changes"]) {
+    this.#changes = changes;
+  }
+
+  async claim(token: string, load: () => Promise<Claimed | undefined>): Promise<Claimed | undefined> {
+    return this.#find(this.#claims, token, load, (claim) => {
+      if (this.#claims.size >= MOST_CLAIMS) this.#forgetOldest(this.#claims, (oldest) => this.#forgetClaim(oldest));
+      for (const owner of ownersOf(claim)) {
+        const tokens = this.#tokensOf.get(owner) ?? new Set();
+        this.#tokensOf.set(owner, tokens.add(token));
+      }
+    });
+  }
+
+  async terminators(
+    serviceId: string,
+    load: () => Promise<readonly TerminatorRecord[]>,
+  ): Promise<readonly TerminatorRecord[]> {
+    return this.#find(this.#terminators, serviceId, load, (terminators) => {
+      if (this.#terminators.size >= MOST_SERVICES) {
+        this.#forgetOldest(this.#terminators, (oldest) => this.#forgetTerminators(oldest));
+      }
+      for (const { id } of terminators) this.#serviceOf.set(id, serviceId);
+    });
+  }
+
+  /** A terminator was changed or removed here: the next circuit must not wait for the change log to know. */
+  forgetTerminator(id: string): void {
+    this.#version += 1;
+    const serviceId = this.#serviceOf.get(id);
+    if (serviceId !== undefined) this.#forgetTerminators(serviceId);
+  }
+
+  close(): void {
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+    this.#forgetAll();
+  }
+
+  async #find<T>(
+    kept: Map<string, Kept<T>>,
+    key: string,
+    load: () => Promise<T>,
+    onKeep: (value: NonNullable<T>) => void,
+  ): Promise<T> {
+    this.#follow();
+    const known = kept.get(key);
+    if (known !== undefined && performance.now() < known.until) return known.value;
+    const version = this.#version;
+    const value = await load();
+    if (value === undefined || value === null || version !== this.#version) return value;
+    onKeep(value);
+    kept.set(key, { value, until: performance.now() + LIFE_MS });
+    return value;
+  }
+
+  #follow(): void {
+    this.#unsubscribe ??= this.#changes.subscribe({
+      name: "circuit facts",
+      isPrompt: true,
+      onChanges: (rows) => {
+        for (const row of rows) this.#apply(row);
+      },
+      onReset: () => this.#forgetAll(),
+    });
+  }
+
+  #apply({ kind, key, op, before }: ChangeRow): void {
+    switch (kind) {
+      case "session":
+      case "api_session":
+      case "identity":
+      case "service":
+        if (op === "create") return;
+        this.#version += 1;
+        for (const token of [...(this.#tokensOf.get(`${kind} ${key}`) ?? [])]) this.#forgetClaim(token);
+        if (kind === "service") this.#forgetTerminators(key);
+        return;
+      case "terminator": {
+        this.#version += 1;
+        const serviceId = before?.serviceId;
+        if (typeof serviceId === "string") this.#forgetTerminators(serviceId);
+        this.forgetTerminator(key);
+        return;
+      }
+      // Whether a session's factors are complete depends on these.
+      case "auth_policy":
+      case "ext_jwt_signer":
+      case "mfa":
+        this.#forgetAll();
+    }
+  }
+
+  #forgetClaim(token: string): void {
+    const kept = this.#claims.get(token);
+    if (kept === undefined) return;
+    this.#claims.delete(token);
+    for (const owner of ownersOf(kept.value)) {
+      const tokens = this.#tokensOf.get(owner);
+      tokens?.delete(token);
+      if (tokens?.size === 0) this.#tokensOf.delete(owner);
+    }
+  }
+
+  #forgetTerminators(serviceId: string): void {
+    for (const { id } of this.#terminators.get(serviceId)?.value ?? []) this.#serviceOf.delete(id);
+    this.#terminators.delete(serviceId);
+  }
+
+  #forgetOldest(kept: ReadonlyMap<string, unknown>, forget: (key: string) => void): void {
+    const [oldest] = kept.keys();
+    if (oldest !== undefined) forget(oldest);
+  }
+
+  #forgetAll(): void {
+    this.#version += 1;
+    this.#claims.clear();
+    this.#tokensOf.clear();
+    this.#terminators.clear();
+    this.#serviceOf.clear();
+  }
+}
+
+function ownersOf(claim: Claimed): string[] {
+  return [
+    `session ${claim.session_id}`,
+    `api_session ${claim.api_session_id}`,
+    `identity ${claim.identity_id}`,
+    `service ${claim.service_id}`,
+  ];
+}
