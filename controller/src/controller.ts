@@ -76,7 +76,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     }
   };
   try {
-    const scraper = await scrapeCertificate(config, file);
+    let scraper = await scrapeCertificate(config, file);
     const secrets = await loadSecrets(secretKeyFile(config, file), env);
     const metrics = new Metrics();
     const store = await openStore({

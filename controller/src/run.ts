@@ -30,7 +30,12 @@ export async function runController(file: string, { env, productVersion }: RunEn
     ask();
   };
   for (const name of SIGNALS) process.on(name, onSignal);
-  const onReload = () => void controller?.reload();
+  const onReload = () => {
+    log.info({}, "looking at certificates and keys again");
+    controller
+      ?.reload()
+      .catch((error: unknown) => log.error({ error }, "certificates and keys could not be read again"));
+  };
   process.on("SIGHUP", onReload);
   // What nobody handled leaves the process in an unknown state: stop in order, and let whoever watches us start us again.
   const onFault = (error: unknown) => {

@@ -24,14 +24,13 @@ export async function askPassword(
     output: new Writable({ write: (_chunk, _encoding, done) => done() }),
     terminal: true,
   });
-  const cancelled = new AbortController();
-  hidden.once("SIGINT", () => cancelled.abort());
-  hidden.once("close", () => cancelled.abort());
+  hidden.once("SIGINT", () => hidden.close());
+  const lines = hidden[Symbol.asyncIterator]();
   const ask = async (text: string) => {
     prompt(text);
-    const answer = await hidden.question("", { signal: cancelled.signal });
+    const { value } = (await lines.next()) as { value?: string };
     prompt("\n");
-    return answer;
+    return value ?? "";
   };
   try {
     const password = await ask("New password: ");
@@ -40,10 +39,6 @@ export async function askPassword(
       throw new NoPasswordError("the two passwords differ: nothing was changed");
     }
     return password;
-  } catch (error) {
-    if (error instanceof NoPasswordError) throw error;
-    prompt("\n");
-    throw new NoPasswordError("no password was typed: nothing was changed");
   } finally {
     hidden.close();
   }

@@ -46,12 +46,21 @@ export function requestInfo(
     path: o.path,
     headers,
     remoteAddress: address,
-    remoteIp: message.socket.remoteAddress ?? "",
+    remoteIp: plainAddress(message.socket.remoteAddress ?? ""),
     peerCertificates: certificates,
     sessionToken,
     bearerTokens,
     signal: o.signal,
   };
+}
+
+export function peerCertificatesOf(message: IncomingMessage): readonly X509Certificate[] {
+  return peer(message).certificates;
+}
+
+/** IPv4 clients of a socket that listens on IPv6 and IPv4 are shown by their IPv4 address. */
+function plainAddress(ip: string): string {
+  return ip.replace(/^::ffff:(?=\d+\.)/i, "");
 }
 
 export function remoteAddressOf(message: IncomingMessage): string {

@@ -35,6 +35,11 @@ type AnyHandler = (context: {
 }) => Promise<unknown>;
 
 declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Which operation a route serves; on routes of operations only. */
+    api?: ApiName;
+    operation?: string;
+  }
   interface FastifyRequest {
     /** Set before the body is read, for operations only. */
     call?: {
@@ -56,7 +61,7 @@ export function mountOperations(app: FastifyInstance, context: ServerContext): v
       methods.set(url, [...(methods.get(url) ?? []), operation.method]);
       const handler = handlers[id];
       if (handler === undefined) throw new Error(`no handler for ${api} operation ${id}`);
-      mount(app, context, api, url, operation, handler);
+      mount(app, context, { api, id, url }, operation, handler);
     }
     for (const [url, allowed] of methods) {
       const others = ALL_METHODS.filter((method) => !(allowed as readonly string[]).includes(method));
@@ -73,8 +78,7 @@ async function refuseMethod(request: FastifyRequest, allowed: readonly Method[])
 function mount(
   app: FastifyInstance,
   context: ServerContext,
-  api: ApiName,
-  url: string,
+  { api, id, url }: { readonly api: ApiName; readonly id: string; readonly url: string },
   operation: Operation,
   handler: AnyHandler,
 ): void {
@@ -82,6 +86,7 @@ function mount(
   app.route({
     method: operation.method,
     url,
+    config: { api, operation: id },
     // In this order, all before a byte of the body is read.
     onRequest: async (request: FastifyRequest, reply: FastifyReply) => {
       const abort = new AbortController();

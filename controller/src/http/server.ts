@@ -10,6 +10,7 @@ import { type Logger, PROTOCOL_VERSION, remoteAddress } from "@sallyport/wire";
 import fastify, { type FastifyInstance } from "fastify";
 import { bareFailure, newRequestId } from "./answer.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
+import { mountPages, type Page } from "./pages.ts";
 import { resolvePath } from "./path-alias.ts";
 import {
   answerError,
@@ -51,6 +52,19 @@ export interface HttpOptions {
   readonly translate?: Translate;
   /** Surrounds the work of every request. */
   readonly within?: Within;
+  /** Beside the APIs. */
+  readonly pages?: readonly Page[];
+  /** Told of every answer. */
+  readonly onAnswered?: (answer: Answered) => void;
+}
+
+/** An answer that was sent. */
+export interface Answered {
+  /** API and id of the operation; `none` for everything else. */
+  readonly api: string;
+  readonly operation: string;
+  readonly status: number;
+  readonly seconds: number;
 }
 
 export interface HttpApi {
@@ -79,7 +93,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
       ...(options.productVersion === undefined ? {} : { "sallyport-version": options.productVersion }),
     },
   };
-  const { app, server } = application(context, options.upgrades ?? []);
+  const { app, server } = application(context, options);
   await app.ready();
   // Connections arrive through `connection` events, never by listening; this starts the watch over slow requests.
   server.emit("listening");
@@ -109,8 +123,9 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
   };
 }
 
-function application(context: ServerContext, upgrades: readonly Upgrade[]): { app: FastifyInstance; server: Server } {
+function application(context: ServerContext, options: HttpOptions): { app: FastifyInstance; server: Server } {
   const { limits } = context;
+  const { upgrades = [], pages = [], onAnswered } = options;
   let server: Server | undefined;
   const app = fastify({
     serverFactory(handler) {
@@ -160,6 +175,13 @@ function application(context: ServerContext, upgrades: readonly Upgrade[]): { ap
       apiError("NOT_FOUND", unhandledCause(`path ${pathOf(request.raw)} was not found`)),
     ),
   );
+  if (onAnswered) {
+    app.addHook("onResponse", async (request, reply) => {
+      const { api = "none", operation = "none" } = request.routeOptions.config;
+      onAnswered({ api, operation, status: reply.statusCode, seconds: reply.elapsedTime / 1_000 });
+    });
+  }
+  mountPages(app, context, pages);
   mountOperations(app, context);
   if (server === undefined) throw new Error("fastify made no server");
   return { app, server };

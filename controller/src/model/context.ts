@@ -32,6 +32,10 @@ export interface ModelSettings {
   readonly sessionTimeoutMs: number;
   readonly identityEnrollmentMs: number;
   readonly routerEnrollmentMs: number;
+  /** How long enrollments are kept after they have expired. */
+  readonly expiredEnrollmentsMs: number;
+  /** How often that is looked after. */
+  readonly upkeepMs: number;
   /** Where snapshots of the database lie. */
   readonly snapshotFolder: string;
   /** How authenticator apps name the network beside the identity. */

@@ -2,6 +2,7 @@ import { type SqlBool, sql } from "kysely";
 import type { ChangeRow } from "../store/change-log.ts";
 import { DatabaseUnavailableError } from "../store/outage.ts";
 import type { ModelContext } from "./context.ts";
+import { expiries } from "./expiry.ts";
 import type { Model } from "./model.ts";
 import { lostAccess } from "./policy/lost-access.ts";
 
@@ -9,6 +10,11 @@ const SWEEP_MS = 5_000;
 const FLUSH_MS = 90_000;
 /** Changes that can take access away. */
 const ACCESS_KINDS: ReadonlySet<string> = new Set(["service_policy", "service", "identity"]);
+
+export interface UpkeepOptions {
+  /** Told how much of what was removed because its time was over. */
+  readonly onSwept?: (what: string, count: number) => void;
+}
 
 export interface Upkeep {
   /** Stops the timers, waits for what runs, and writes the activity that is only noted. */
@@ -19,7 +25,7 @@ export interface Upkeep {
  * What the model does by time and after changes: ends expired API sessions, writes noted activity, and ends sessions that policy
  * no longer allows. A failure is logged and the work tried again at its next time.
  */
-export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
+export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOptions = {}): Upkeep {
   const running = new Set<Promise<void>>();
   let stopped = false;
 
@@ -29,7 +35,7 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
       .then(() => undefined)
       .catch((error: unknown) => {
         // An outage of the database is reported once, by the store.
-        if (!(error instanceof DatabaseUnavailableError))
+        if (!(error instanceof DatabaseUnavailableError) && !stopped)
           ctx.log.error({ error, job: name }, "upkeep failed, it will be tried again");
       })
       .finally(() => running.delete(done));
@@ -43,6 +49,7 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
     try {
       const ended = await model.apiSessions.sweep();
       if (ended > 0) ctx.log.info({ ended }, "expired API sessions ended");
+      if (ended > 0) options.onSwept?.("API sessions", ended);
     } finally {
       sweeping = false;
     }
@@ -91,6 +98,24 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
     run("posture", holdPosture);
     if (unchecked.length > 0) run("access", () => checkAccess([]));
   }, SWEEP_MS).unref();
+  const stopping = new AbortController();
+  const expire = async () => {
+    for (const { what, sweep: remove } of expiries(ctx)) {
+      const removed = await remove(stopping.signal);
+      if (removed > 0) ctx.log.info({ removed, what }, "removed what had expired");
+      if (removed > 0) options.onSwept?.(what, removed);
+    }
+  };
+  let isExpiring = false;
+  const expirer = setInterval(() => {
+    if (isExpiring) return;
+    isExpiring = true;
+    run("expiry", () =>
+      expire().finally(() => {
+        isExpiring = false;
+      }),
+    );
+  }, ctx.settings.upkeepMs).unref();
   const flusher = setInterval(() => run("flush", () => model.apiSessions.flush()), FLUSH_MS).unref();
   const unsubscribe = ctx.store.changes.subscribe({
     name: "upkeep",
@@ -108,6 +133,8 @@ export function startUpkeep(ctx: ModelContext, model: Model): Upkeep {
   return {
     async stop() {
       clearInterval(sweeper);
+      clearInterval(expirer);
+      stopping.abort();
       clearInterval(flusher);
       unsubscribe();
       await Promise.all([model.integrity.stop(), model.snapshots.stop()]);

@@ -112,15 +112,26 @@ export async function readChanges(db: Queryable, since: string, mostRows = MOST_
   return { snapshot: row.snapshot, rows: changes, reset: false };
 }
 
-/** Removes changes older than `maxAgeSeconds`, in batches, oldest first. @returns how many were removed. */
-export async function pruneChanges(db: Queryable, maxAgeSeconds: number, batch = PRUNE_BATCH): Promise<number> {
+/**
+ * Removes changes older than `maxAgeSeconds`, in batches, oldest first. What was written by a transaction that `read` does not surely show stays, however
+ * old it is: a transaction may write its row long before it commits, and a reader must not lose it.
+ *
+ * @param read the snapshot up to which the log was handed out; default: now @returns how many were removed.
+ */
+export async function pruneChanges(
+  db: Queryable,
+  maxAgeSeconds: number,
+  batch = PRUNE_BATCH,
+  read?: string,
+): Promise<number> {
+  const horizon = read ?? (await currentSnapshot(db));
   let total = 0;
   for (;;) {
     const { rows } = await sql<{ removed: number }>`
       WITH gone AS (
         DELETE FROM change_log WHERE seq IN (
-          SELECT seq FROM (SELECT seq, at FROM change_log ORDER BY seq LIMIT ${batch}) oldest
-          WHERE at < now() - make_interval(secs => ${maxAgeSeconds}))
+          SELECT seq FROM (SELECT seq, at, xid FROM change_log ORDER BY seq LIMIT ${batch}) oldest
+          WHERE at < now() - make_interval(secs => ${maxAgeSeconds}) AND xid < pg_snapshot_xmin(${horizon}::pg_snapshot))
         RETURNING xid),
       mark AS (
         INSERT INTO setting (name, value) SELECT ${PRUNED}, to_jsonb(max(xid)::text) FROM gone HAVING count(*) > 0
@@ -302,7 +313,7 @@ export class ChangeLog {
 
   async #prune(): Promise<void> {
     try {
-      const removed = await pruneChanges(this.#options.db, this.#options.maxAgeSeconds);
+      const removed = await pruneChanges(this.#options.db, this.#options.maxAgeSeconds, PRUNE_BATCH, this.#position);
       if (removed > 0) this.#options.log.debug({ removed }, "change log pruned");
     } catch (error) {
       if (!this.#closed && !(error instanceof DatabaseUnavailableError))

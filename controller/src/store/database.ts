@@ -31,6 +31,10 @@ export interface StoreOptions {
   hold?: boolean;
   /** Called when that right was lost for good: the controller must stop. */
   onLost?: (error: DatabaseHeldError) => void;
+  /** How long changes are kept for those who follow them; default one hour. */
+  changeLogSeconds?: number;
+  /** Told of every statement: how long it took, and whether it went well. */
+  onQuery?: (seconds: number, isOk: boolean) => void;
   log: Logger;
 }
 
@@ -62,7 +66,7 @@ const OLDEST_SERVER = 150_000;
  * @throws DatabaseHeldError naming the controller that holds the database; StoreError, MigrationError, EmbeddedPostgresError.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const { log } = options;
+  const { log, onQuery } = options;
   const stops: (() => Promise<unknown>)[] = [];
   const close = async () => {
     for (const stop of stops.splice(0).reverse()) await stop();
@@ -80,6 +84,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       connectionTimeoutMillis: POOL_WAIT_MS,
       max: options.poolSize ?? 16,
       application_name: "sallyport",
+      // See prepared.ts. The library's types do not know it yet.
+      ...{ pipeline: true },
       onConnect: async (client) => void (await client.query(REQUEST_SETTINGS)),
     });
     // The pool listens to idle connections only. Whoever uses a connection that is lost learns it from the query that fails; without
@@ -90,6 +96,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     let onLogged = (): void => undefined;
     const db = new Kysely<Database>({
       dialect: new PostgresDialect({ pool: preparing(pool, outage, () => onLogged()), controlClient: pg.Client }),
+      ...(onQuery && {
+        log: ({ level, queryDurationMillis }) => onQuery(queryDurationMillis / 1_000, level === "query"),
+      }),
     });
     stops.push(() => db.destroy());
     const applied = await migrate(db as unknown as Kysely<never>, migrations);
@@ -98,6 +107,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       db: db as unknown as Kysely<EngineTables>,
       onLocalWrite: () => hints.notify(),
       isSoleWriter: options.hold ?? true,
+      ...(options.changeLogSeconds !== undefined && { maxAgeSeconds: options.changeLogSeconds }),
       log,
     });
     const hints = new ChangeHints(connection, () => void changes.wake(), log);

@@ -7,6 +7,7 @@ import { isForgotten } from "./request-signal.ts";
 const MOST_STATEMENTS = 1_000;
 const WRITES_LOG = /insert\s+into\s+"?change_log"?\b/i;
 const BEGINS = /^\s*(begin|start transaction)\b/i;
+const ONLY_LOGS = /^\s*insert\s+into\s+"?change_log"?\b(?![\s\S]*\breturning\b)/i;
 const ENDS = /^\s*(commit|rollback)\b(?!\s+to\b)/i;
 
 /** What is known of a statement's text. */
@@ -18,7 +19,8 @@ interface Statement {
 /**
  * A pool for Kysely whose queries are prepared once per connection, under a name made from their text: PostgreSQL then parses each text once, which
  * saves a third to a half of its work for short queries. Past 1,000 distinct texts further ones go unprepared, so that generated texts cost no memory.
- * Every connect and query is reported to `outage`, which names what they fail with. `onLogged` is called when rows of the change log may have
+ * The beginning of a transaction goes out together with its first statement, and what only writes the change log with the next one, so that a small
+ * transaction takes two round trips (the pool's connections are in pipeline mode). Every connect and query is reported to `outage`, which names what they fail with. `onLogged` is called when rows of the change log may have
  * become visible: after a statement that writes some, or after the end of the transaction with it.
  */
 export function preparing(pool: pg.Pool, outage: Outage, onLogged: () => void): PostgresPool {
@@ -37,15 +39,34 @@ export function preparing(pool: pg.Pool, outage: Outage, onLogged: () => void): 
     const run = client.query.bind(client) as (...args: unknown[]) => Promise<never>;
     let isInTransaction = false;
     let hasLogged = false;
+    let unanswered: Promise<unknown>[] = [];
+    const send = (text: unknown, values: unknown, name: string | undefined) =>
+      name === undefined ? run(text, values) : run({ name, text, values });
+    /** Sends a statement whose answer tells nothing but that it worked; whatever comes next on the connection waits for it. */
+    const sendAhead = (text: string, values: readonly unknown[], name: string | undefined) => {
+      const answer = send(text, values, name);
+      answer.catch(() => undefined);
+      unanswered.push(answer);
+      return { command: "", rowCount: 0, rows: [] };
+    };
     const query = async (text: unknown, values?: unknown) => {
       const isPlain = typeof text === "string" && Array.isArray(values);
       const statement = isPlain ? statementOf(text) : undefined;
-      if (isPlain && BEGINS.test(text)) isInTransaction = true;
+      const isBegin = isPlain && BEGINS.test(text);
+      if (isBegin) isInTransaction = true;
       else if (isPlain && ENDS.test(text)) isInTransaction = false;
       if (statement?.writesLog) hasLogged = true;
+      const name = isPlain && values.length > 0 ? statement?.name : undefined;
+      if (isBegin || (isPlain && isInTransaction && ONLY_LOGS.test(text))) return sendAhead(text, values, name);
+      const ahead = unanswered;
+      unanswered = [];
       try {
-        const name = isPlain && values.length > 0 ? statement?.name : undefined;
-        return await (name === undefined ? run(text, values) : run({ name, text, values }));
+        const answer = send(text, values, name);
+        if (ahead.length === 0) return await answer;
+        answer.catch(() => undefined);
+        // What failed first is the reason; the server refuses, or rolls back, all that follows in the transaction.
+        for (const earlier of ahead) await earlier;
+        return await answer;
       } catch (error) {
         // Kysely has ended the wait; it would print what comes after.
         if (isForgotten()) return { command: "SELECT", rowCount: 0, rows: [] };

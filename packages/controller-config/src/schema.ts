@@ -123,6 +123,19 @@ export const controllerConfigSchema = z.object({
     })
     .prefault({}),
   events: eventsSchema,
+  metrics: z
+    .object({
+      bind: listenAddress.optional(),
+      scrapeCertificate: z.string().min(1, "a file with a certificate").optional(),
+    })
+    .prefault({}),
+  upkeep: z
+    .object({
+      changeLog: duration("1h", "1m", "30d"),
+      expiredEnrollments: duration("30d", "1m", "3650d"),
+      interval: duration("1m", "1s", "1d"),
+    })
+    .prefault({}),
   log: z
     .object({
       level: z.enum(LEVELS, `one of ${LEVELS.join(", ")}`).default("info"),

@@ -108,8 +108,24 @@ network:
     # rerouteCap: 4
     # minCostDelta: 15
 
+metrics:
+  # Figures for Prometheus at /metrics, over plain HTTP, for whoever can reach this address: a loopback or closed one.
+  # bind: 127.0.0.1:9464
+  # Or at /metrics beside the APIs, for the owner of this certificate (PEM) only.
+  # scrapeCertificate: prometheus.pem
+
+# How long things stay when their time is over, and how often that is looked after.
+upkeep:
+  # Changes, for those who follow them.
+  # changeLog: 1h
+  # Enrollments that nobody used.
+  # expiredEnrollments: 30d
+  # interval: 1m
+
 log:
   # debug, info, warn or error
   level: info
+  # json, text, or auto: text on a terminal
+  # format: auto
 `;
 }

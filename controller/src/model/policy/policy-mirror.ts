@@ -30,6 +30,9 @@ export class PolicyMirror {
   #loaded: Promise<void> | undefined;
   #unsubscribe: (() => void) | undefined;
 
+  /** Told how many seconds a batch of changes took. */
+  onUpdate?: (seconds: number) => void;
+
   constructor(ctx: ModelContext) {
     this.#ctx = ctx;
     this.#startedAt = ctx.now();
@@ -83,7 +86,9 @@ export class PolicyMirror {
       name: "policy",
       onChanges: async (rows, snapshot) => {
         await this.#loaded;
+        const began = performance.now();
         await this.#apply(rows);
+        this.onUpdate?.((performance.now() - began) / 1_000);
         this.#updates.advance(snapshot);
       },
       onReset: async () => {

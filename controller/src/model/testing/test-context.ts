@@ -11,6 +11,8 @@ export const TEST_TIMES: Omit<ModelSettings, "apiAddress" | "ctrlAddresses" | "s
   sessionTimeoutMs: 30 * 60_000,
   identityEnrollmentMs: 180 * 60_000,
   routerEnrollmentMs: 180 * 60_000,
+  expiredEnrollmentsMs: 30 * 86_400_000,
+  upkeepMs: 60_000,
   totpIssuer: "test.example",
 };
 

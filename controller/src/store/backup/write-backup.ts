@@ -1,12 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
-import { link, mkdir, open, rename, rm, stat } from "node:fs/promises";
+import { link, open, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { finished } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import pg from "pg";
 import { to as copyTo } from "pg-copy-streams";
+import { makeFolder } from "../make-folder.ts";
 import { CONNECTION_LIMITS } from "../postgres/connection-limits.ts";
 import { BackupError } from "./backup-error.ts";
 import { BackupEncoder, FORMAT, FORMAT_VERSION } from "./backup-file.ts";
@@ -45,7 +46,7 @@ const SESSION = [
  * @throws BackupError when the file exists or cannot be written, or the database holds no schema of ours
  */
 export async function writeBackup({ connection, file, signal }: BackupOptions): Promise<BackupReport> {
-  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  await makeFolder(dirname(file), 0o700);
   if (await stat(file).catch(() => undefined)) throw exists(file);
   const partial = join(dirname(file), `.backup-${randomBytes(6).toString("hex")}.partial`);
   const client = new pg.Client({ ...connection, ...CONNECTION_LIMITS, application_name: "sallyport backup" });

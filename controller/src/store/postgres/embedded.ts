@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "@sallyport/wire";
 import pg from "pg";
+import { makeFolder } from "../make-folder.ts";
 import { findPostgresBinaries, isReachable } from "./postgres-binaries.ts";
 import { type PostgresUser, postgresUser } from "./postgres-user.ts";
 import { forgetStranger, isAlive, readPostmaster } from "./postmaster-file.ts";
@@ -314,13 +315,13 @@ export class EmbeddedPostgres {
   }
 }
 
-function connectionTo(socketDir: string, database: string): PostgresConnection {
+/** How to reach a database of the embedded server whose socket lies in that folder; by default the one that holds the network. */
+export function connectionTo(socketDir: string, database = DATABASE): PostgresConnection {
   return { host: socketDir, port: PORT, user: SUPERUSER, database };
 }
 
 async function makeDataFolder(dir: string, user: PostgresUser | undefined): Promise<void> {
-  await mkdir(dirname(dir), { recursive: true });
-  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await makeFolder(dir, 0o700);
   if (!user) return;
   if ((await stat(dir)).uid !== user.uid) {
     if ((await readdir(dir)).length > 0) {

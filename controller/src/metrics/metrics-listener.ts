@@ -1,0 +1,48 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Logger } from "@sallyport/wire";
+import type { Metrics } from "./metrics.ts";
+
+export interface MetricsListener {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/**
+ * Serves `/metrics` over plain HTTP on an address of its own, to whoever can reach it: meant for a loopback or otherwise closed address.
+ * @throws Error when the address cannot be listened on
+ */
+export async function startMetricsListener(o: {
+  readonly host: string;
+  readonly port: number;
+  readonly metrics: Metrics;
+  readonly log: Logger;
+}): Promise<MetricsListener> {
+  const { registry } = o.metrics;
+  const server = createServer({ requestTimeout: 5_000, headersTimeout: 5_000 }, async (request, response) => {
+    if (request.method !== "GET" || request.url?.split("?", 1)[0] !== "/metrics") {
+      response.writeHead(404).end();
+      return;
+    }
+    try {
+      const text = await registry.metrics();
+      response.writeHead(200, { "content-type": registry.contentType }).end(text);
+    } catch (error) {
+      o.log.error({ error }, "the figures could not be collected");
+      response.writeHead(500).end();
+    }
+  });
+  server.maxConnections = 16;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(o.port, o.host === "" ? undefined : o.host, resolve);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

@@ -1,0 +1,157 @@
+/** The figures of a controller for Prometheus; their names and meaning are listed in docs/controller.md, "Metrics". */
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+
+/** One request that was answered. */
+export interface AnsweredRequest {
+  /** `client`, `management`, `fabric`; `none` for what is no operation. */
+  readonly api: string;
+  /** Operation id; `none` for what is none. */
+  readonly operation: string;
+  readonly status: number;
+  readonly seconds: number;
+}
+
+const FAST = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+/** All counters and histograms, in one registry. Gauges that are read when somebody looks are added by {@link Metrics.gauge}. */
+export class Metrics {
+  readonly registry = new Registry();
+  readonly #requests: Counter<"api" | "operation" | "status">;
+  readonly #durations: Histogram<"api">;
+  readonly #queries: Histogram<"outcome">;
+  readonly #changes: Counter<"kind" | "op">;
+  readonly #policyWork: Histogram;
+  readonly #circuits: Counter;
+  readonly #circuitSetup: Histogram;
+  readonly #circuitFailures: Counter<"cause">;
+  readonly #reroutes: Counter;
+  readonly #swept: Counter<"what">;
+
+  constructor() {
+    const registers = [this.registry];
+    this.#requests = new Counter({
+      name: "sallyport_http_requests_total",
+      help: "Answered requests",
+      labelNames: ["api", "operation", "status"],
+      registers,
+    });
+    this.#durations = new Histogram({
+      name: "sallyport_http_request_duration_seconds",
+      help: "From the end of the headers to the end of the answer",
+      labelNames: ["api"],
+      buckets: FAST,
+      registers,
+    });
+    this.#queries = new Histogram({
+      name: "sallyport_database_query_duration_seconds",
+      help: "Statements as the controller waits for them",
+      labelNames: ["outcome"],
+      buckets: FAST,
+      registers,
+    });
+    this.#changes = new Counter({
+      name: "sallyport_changes_total",
+      help: "Rows of the change log that this controller has read",
+      labelNames: ["kind", "op"],
+      registers,
+    });
+    this.#policyWork = new Histogram({
+      name: "sallyport_policy_update_duration_seconds",
+      help: "Bringing the policies in memory up to date with a batch of changes",
+      buckets: FAST,
+      registers,
+    });
+    this.#circuits = new Counter({
+      name: "sallyport_circuits_created_total",
+      help: "Circuits that came up",
+      registers,
+    });
+    this.#circuitSetup = new Histogram({
+      name: "sallyport_circuit_setup_duration_seconds",
+      help: "From the request for a circuit until it was up",
+      buckets: FAST,
+      registers,
+    });
+    this.#circuitFailures = new Counter({
+      name: "sallyport_circuit_failures_total",
+      help: "Circuits that could not be made",
+      labelNames: ["cause"],
+      registers,
+    });
+    this.#reroutes = new Counter({
+      name: "sallyport_circuit_reroutes_total",
+      help: "Circuits that got another path",
+      registers,
+    });
+    this.#swept = new Counter({
+      name: "sallyport_upkeep_removed_total",
+      help: "What upkeep removed because its time was over",
+      labelNames: ["what"],
+      registers,
+    });
+  }
+
+  /** Adds figures of the process: CPU, memory, event loop, garbage collection. Once per process. */
+  collectProcess(): void {
+    collectDefaultMetrics({ register: this.registry });
+  }
+
+  answered({ api, operation, status, seconds }: AnsweredRequest): void {
+    this.#requests.inc({ api, operation, status: String(status) });
+    this.#durations.observe({ api }, seconds);
+  }
+
+  queried(seconds: number, isOk: boolean): void {
+    this.#queries.observe({ outcome: isOk ? "ok" : "error" }, seconds);
+  }
+
+  changed(kind: string, op: string): void {
+    this.#changes.inc({ kind, op });
+  }
+
+  policyUpdated(seconds: number): void {
+    this.#policyWork.observe(seconds);
+  }
+
+  circuitCreated(seconds: number): void {
+    this.#circuits.inc();
+    this.#circuitSetup.observe(seconds);
+  }
+
+  circuitFailed(cause: string): void {
+    this.#circuitFailures.inc({ cause });
+  }
+
+  circuitRerouted(): void {
+    this.#reroutes.inc();
+  }
+
+  swept(what: string, count: number): void {
+    this.#swept.inc({ what }, count);
+  }
+
+  /** A figure that is read when somebody looks. `read` answers a number, or numbers by the value of the label; a failure leaves the figure out. */
+  gauge(
+    name: string,
+    help: string,
+    read: () => Promise<number | Readonly<Record<string, number>>> | number | Readonly<Record<string, number>>,
+    label = "what",
+  ): void {
+    const gauge: Gauge<string> = new Gauge({
+      name,
+      help,
+      labelNames: [label],
+      registers: [this.registry],
+      async collect() {
+        gauge.reset();
+        try {
+          const value = await read();
+          if (typeof value === "number") gauge.set(value);
+          else for (const [key, number] of Object.entries(value)) gauge.set({ [label]: key }, number);
+        } catch {
+          gauge.remove();
+        }
+      },
+    });
+  }
+}
