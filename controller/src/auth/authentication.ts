@@ -8,6 +8,7 @@ import { type IdentityRow, isDisabled } from "../model/identity/identities.ts";
 import type { Model } from "../model/model.ts";
 import type { ApiSessionRow } from "../model/session/api-sessions.ts";
 import { AttemptLimits } from "./attempt-limits.ts";
+import { tellFailure, tellSuccess } from "./authentication-events.ts";
 import { type OpenFactors, openFactors } from "./factors.ts";
 import { JwksCache } from "./jwt/jwks-cache.ts";
 import { JwksFetcher } from "./jwt/jwks-fetcher.ts";
@@ -110,6 +111,15 @@ export class Authentication {
 
   /** @throws ApiError 401 `INVALID_AUTH`, 400 for missing credentials, 429 when there are too many attempts or logins under way */
   async login(request: LoginRequest): Promise<Login> {
+    try {
+      return await this.#login(request);
+    } catch (error) {
+      tellFailure(this.#ctx.events, request, error);
+      throw error;
+    }
+  }
+
+  async #login(request: LoginRequest): Promise<Login> {
     const proof = await this.#proveWithinLimits(request);
     const { principal } = proof;
     const configTypes = await this.#configTypes(request.configTypes ?? []);
@@ -146,6 +156,7 @@ export class Authentication {
       await this.#model.apiSessions.keepNewest(trx, principal.identity.id, this.#settings.maxApiSessions, made.id);
       return made;
     });
+    tellSuccess(this.#ctx.events, request, proof);
     return { session, identity: principal.identity, open, isExtendRequested: proof.isExtendRequested };
   }
 

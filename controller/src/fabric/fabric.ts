@@ -247,6 +247,12 @@ export class Fabric {
     return await this.inspection.inspect(request);
   }
 
+  /** Does the router keep a model of the network? One that works by sessions alone has none. */
+  keepsDataModel(routerId: string): boolean {
+    const router = this.#mesh.router(routerId);
+    return router !== undefined && this.#dataModel.isFollowedBy(router);
+  }
+
   /**
    * Has a router compare its model of the network with ours; undefined when it is not connected. `fix`: it takes over what differs.
    * @throws RequestTimeoutError, ChannelClosedError

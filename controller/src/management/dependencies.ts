@@ -18,6 +18,7 @@ export type ManagedFabric = Pick<
   | "circuits"
   | "disconnectRouter"
   | "identitiesOf"
+  | "keepsDataModel"
   | "validateDataModel"
 >;
 

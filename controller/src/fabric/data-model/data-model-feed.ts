@@ -8,9 +8,11 @@ import type { DataModelSource } from "./data-model-source.ts";
 const SHORTEST_S = 10;
 const LONGEST_S = 360;
 /** Whole states on their way at once: each is a copy of its own in its channel's output. */
-const STATES_AT_ONCE = 2;
+const STATES_AT_ONCE = 4;
 const STATES_WAITING = 10_000;
-const WRITE_TIMEOUT_MS = 30_000;
+const WRITE_TIMEOUT_MS = 10_000;
+/** A router gets no second whole state sooner: it cannot keep everybody busy by asking again and again. */
+const STATE_PAUSE_MS = 5_000;
 const INDEX_PERIOD_MS = 30_000;
 const VALIDATION_TIMEOUT_MS = 60_000;
 
@@ -53,6 +55,8 @@ export class DataModelFeed {
   readonly #parts: DataModelFeedParts;
   readonly #subscriptions = new Map<RouterConnection, Subscription>();
   readonly #states: WorkLane;
+  /** When each router got its last whole state, while it subscribes. */
+  readonly #stateAt = new Map<string, number>();
   readonly #stop: () => void;
 
   constructor(parts: DataModelFeedParts) {
@@ -89,6 +93,11 @@ export class DataModelFeed {
       const headers = new Headers().setU64(EdgeCtrlHeader.DataModelIndex, index);
       router.send({ contentType: EdgeCtrlType.CurrentIndex, headers });
     }
+  }
+
+  /** False for a router that works by sessions alone. */
+  isFollowedBy(router: RouterConnection): boolean {
+    return this.#subscriptions.has(router);
   }
 
   /**
@@ -219,12 +228,16 @@ export class DataModelFeed {
 
   /** Sends the whole state when it is this router's turn; false when it was not sent. */
   async #sendState(router: RouterConnection, subscription: Subscription, isCurrent: () => boolean): Promise<boolean> {
+    const wait = (this.#stateAt.get(router.id) ?? 0) + STATE_PAUSE_MS - performance.now();
+    // The next tick comes to it.
+    if (wait > 0) return false;
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const isTaken = this.#states.offer(async () => {
       try {
         if (!isCurrent()) return resolve(false);
         const { index, body } = await this.#parts.source.state(subscription.timeline);
         if (!isCurrent() || !router.send({ contentType: EdgeCtrlType.DataState, body })) return resolve(false);
+        this.#stateAt.set(router.id, performance.now());
         subscription.position = index;
         subscription.announced = index;
         this.#parts.log.info(
