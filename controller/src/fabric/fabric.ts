@@ -1,15 +1,6 @@
 import type { X509Certificate } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
-import {
-  ControlType,
-  ctrlPb,
-  decodeControl,
-  encodeControl,
-  type Logger,
-  type Message,
-  type Outgoing,
-  type TlsPort,
-} from "@sallyport/wire";
+import type { Logger, TlsPort } from "@sallyport/wire";
 import type { Circuit } from "./circuits/circuit.ts";
 import { CircuitAccess } from "./circuits/circuit-access.ts";
 import { CircuitBuilder } from "./circuits/circuit-builder.ts";
