@@ -5,11 +5,11 @@ import { sql } from "kysely";
 import { changeNetworkKeys, loadNetworkKeys } from "./config/network-keys.ts";
 import { openBeside } from "./config/open-beside.ts";
 import type { PkiCommand } from "./config/pki-command-line.ts";
-import { hostsOf, lifetimes, secretKeyFile, storeLocation } from "./config/settings.ts";
+import { hostsOf, lifetimes, secretKeyFile } from "./config/settings.ts";
 import { PkiError } from "./pki/errors.ts";
 import { countFormerLeaves, type FormerLeaves, isNone } from "./pki/former-leaves.ts";
 import { anchorsOf, type PkiMaterial, retire, rotate } from "./pki/material.ts";
-import { openStore, type Store } from "./store/database.ts";
+import type { Store } from "./store/database.ts";
 import { KeyVault } from "./store/key-vault.ts";
 import { loadSecrets, type Secrets } from "./store/secrets.ts";
 

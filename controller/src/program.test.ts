@@ -23,15 +23,17 @@ interface Ended {
   err: string;
 }
 
-function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): ChildProcess {
-  return spawn(process.execPath, [PROGRAM, ...args], {
-    stdio: ["ignore", "pipe", "pipe"],
+function start(args: readonly string[], env: NodeJS.ProcessEnv = {}, input?: string): ChildProcess {
+  const child = spawn(process.execPath, [PROGRAM, ...args], {
+    stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe"],
     env: { PATH: process.env.PATH, ...env },
   });
+  child.stdin?.end(input);
+  return child;
 }
 
-async function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
-  const child = start(args, env);
+async function run(args: readonly string[], env: NodeJS.ProcessEnv = {}, input?: string): Promise<Ended> {
+  const child = start(args, env, input);
   const [out, err, [status]] = await Promise.all([text(child.stdout!), text(child.stderr!), once(child, "close")]);
   return { status: status as number | null, out, err };
 }
@@ -182,6 +184,61 @@ describe("sallyport-controller", { timeout: 120_000 }, () => {
     expect(login.status).toBe(200);
     second.child.kill("SIGINT");
     expect(await second.ended).toBe(0);
+  });
+
+  it("admin reset lets a locked administrator in again, beside the controller and without it", async () => {
+    const login = async (at: number, word: string) =>
+      (
+        await call(at, "POST", "/edge/management/v1/authenticate?method=password", {
+          username: "admin",
+          password: word,
+        })
+      ).status;
+    const { child, log, ended } = await startController(file);
+    try {
+      const { body } = await call(port, "POST", "/edge/management/v1/authenticate?method=password", {
+        username: "admin",
+        password,
+      });
+      const { token } = body.data;
+      const me = await call(port, "GET", "/edge/management/v1/current-identity", undefined, token);
+      await call(
+        port,
+        "POST",
+        `/edge/management/v1/identities/${me.body.data.id}/disable`,
+        { durationMinutes: 0 },
+        token,
+      );
+      expect(await login(port, password)).toBe(401);
+      const reset = await run(["admin", "reset", file], {}, "Beside-1\n");
+      expect(reset).toMatchObject({ status: 0, err: "" });
+      expect(reset.out).toContain("user name admin, with the new password");
+      expect(reset.out).toContain("is enabled again");
+      expect(reset.out).not.toContain("Beside-1");
+      expect([await login(port, password), await login(port, "Beside-1")]).toEqual([401, 200]);
+      expect(log()).not.toContain("Beside-1");
+    } finally {
+      child.kill("SIGTERM");
+      await ended;
+    }
+    expect(await run(["admin", "reset", file], {}, "")).toMatchObject({
+      status: 1,
+      err: expect.stringContaining("no password"),
+    });
+    expect(await run(["admin", "reset", file, "--identity", "nobody"], {}, "Beside-1\n")).toMatchObject({
+      status: 1,
+      err: expect.stringContaining("no identity has the id, name or user name nobody"),
+    });
+    const stopped = await run(["admin", "reset", file, "--generate", "--own-policy"]);
+    password = /password: (\S+)/.exec(stopped.out)?.[1] ?? "";
+    expect(password).toHaveLength(24);
+    const again = await startController(file);
+    try {
+      expect([await login(port, "Beside-1"), await login(port, password)]).toEqual([401, 200]);
+    } finally {
+      again.child.kill("SIGTERM");
+      await again.ended;
+    }
   });
 
   it("names every mistake of its configuration, or what is missing, and exits", async () => {
