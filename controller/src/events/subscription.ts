@@ -1,4 +1,5 @@
 import { type EventSubscriptionConfig, eventSubscriptionSchema } from "@sallyport/controller-config";
+import { RE2JS, RE2JSException } from "re2js";
 import type { ControllerEvent } from "./types/event.ts";
 import { EVENT_NAMESPACES, type EventNamespace, OLD_NAMES } from "./types/namespaces.ts";
 
@@ -57,7 +58,7 @@ function filterOf(config: EventSubscriptionConfig): Filter | undefined {
       return (event) => (event.namespace === "entityChange" && include.includes(event.entityType) ? event : undefined);
     }
     case "metrics":
-      return metricsFilter(config.sourceFilter, config.metricFilter);
+      return metricsFilter(linear(config.sourceFilter), linear(config.metricFilter));
     case "usage":
     case "fabric.usage":
       return usageFilter(config.version, config.include);
@@ -66,13 +67,27 @@ function filterOf(config: EventSubscriptionConfig): Filter | undefined {
   }
 }
 
-function metricsFilter(source: RegExp | undefined, metric: RegExp | undefined): Filter | undefined {
+type Matches = (text: string) => boolean;
+
+/** The expression, matched in linear time whatever it is. @throws SubscriptionError when it needs more than that */
+function linear(expression: RegExp | undefined): Matches | undefined {
+  if (expression === undefined) return undefined;
+  try {
+    const compiled = RE2JS.compile(expression.source);
+    return (text) => compiled.matcher(text).find();
+  } catch (error) {
+    if (!(error instanceof RE2JSException)) throw error;
+    throw new SubscriptionError(`the regular expression ${expression.source} cannot be used: ${error.message}`);
+  }
+}
+
+function metricsFilter(source: Matches | undefined, metric: Matches | undefined): Filter | undefined {
   if (source === undefined && metric === undefined) return undefined;
   return (event) => {
-    if (event.namespace !== "metrics" || source?.test(event.source_id) === false) return undefined;
+    if (event.namespace !== "metrics" || source?.(event.source_id) === false) return undefined;
     if (metric === undefined) return event;
     const kept = Object.entries(event.metrics).filter(([key]) =>
-      metric.test(`${event.metric}.${key === "value" ? "" : key}`),
+      metric(`${event.metric}.${key === "value" ? "" : key}`),
     );
     return kept.length === 0 ? undefined : { ...event, metrics: Object.fromEntries(kept) };
   };
