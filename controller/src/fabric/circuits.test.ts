@@ -129,12 +129,13 @@ describe("a circuit over two routers", () => {
     expect(created.tags).toEqual({ serviceId: "svc", clientId: "client", hostId: "host" });
   });
 
-  test("a plain listener gets a circuit by service name, its address and peer data as headers", async () => {
+  test("a plain listener gets a circuit by service name for its router's identity, its address and peer data as headers", async () => {
     const { a, b } = await mesh({}, { instanceId: "i1" });
+    net.model.tunnelSession = { id: "a", token: "t", identityId: "a" } as never;
     const body = encodeControl(ctrlPb.CircuitRequestSchema, { ingressId: "mine", service: "i1@svc-name" });
     const answer = a.request({ contentType: ControlType.CircuitRequest, body });
     const routes = [await a.nextRoute(), await b.nextRoute()];
-    expect(routes[0]!.route.tags).toEqual({ serviceId: "i1@svc", hostId: "host" });
+    expect(routes[0]!.route.tags).toEqual({ serviceId: "i1@svc", clientId: "a", hostId: "host" });
     a.acceptRoute(routes[0]!.message);
     b.acceptRoute(routes[1]!.message);
     const reply = await answer;
@@ -145,7 +146,13 @@ describe("a circuit over two routers", () => {
     const missing = encodeControl(ctrlPb.CircuitRequestSchema, { ingressId: "mine", service: "none" });
     const failed = await a.request({ contentType: ControlType.CircuitRequest, body: missing });
     expect(failed.contentType).toBe(ControlType.CircuitFailed);
-    expect(failed.body.toString()).toBe("service none does not exist");
+    expect(failed.body.toString()).toBe("invalid service");
+    net.model.denied.add("a/svc");
+    const denied = await a.request({ contentType: ControlType.CircuitRequest, body });
+    expect([denied.contentType, denied.body.toString()]).toEqual([ControlType.CircuitFailed, "access denied"]);
+    net.model.tunnelSession = undefined;
+    const stranger = await a.request({ contentType: ControlType.CircuitRequest, body });
+    expect(stranger.body.toString()).toBe("tunneling not enabled");
   });
 });
 
@@ -337,6 +344,9 @@ describe("the end of a circuit", () => {
     expect(net.fabric.removeCircuit(first.circuitId)).toBe(true);
     expect(await a.nextUnroute()).toMatchObject({ circuitId: first.circuitId, now: true });
     expect(net.fabric.removeCircuit(first.circuitId)).toBe(false);
+    const gentle = await established(a, b);
+    expect(net.fabric.removeCircuit(gentle.circuitId, false)).toBe(true);
+    expect(await a.nextUnroute()).toMatchObject({ circuitId: gentle.circuitId, now: false });
     const second = await established(a, b);
     net.model.emit({ kind: "service-removed", serviceId: "svc" });
     expect(await a.nextUnroute()).toMatchObject({ circuitId: second.circuitId, now: true });
