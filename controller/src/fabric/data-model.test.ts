@@ -90,6 +90,18 @@ describe("a router that subscribes to the data model", () => {
     }
   });
 
+  test("cannot have the whole state as often as it likes", async () => {
+    net = await TestFabric.start();
+    const router = await net.connect("r1");
+    subscribe(router);
+    await stateOf(router);
+    for (let n = 0; n < 20; n++) subscribe(router);
+    await router.roundTrip();
+    net.fabric.tickDataModel(Date.now());
+    await router.roundTrip();
+    expect(router.pending(EdgeCtrlType.DataState)).toEqual([]);
+  });
+
   test("hears of the index now and then, when it has grown", async () => {
     net = await TestFabric.start();
     const router = await net.connect("r1");

@@ -170,10 +170,16 @@ describe("terminators of routers", () => {
           ...fields,
         }),
       );
+    expect(await create({})).toEqual([false, "tunneling not enabled"]);
+    net.model.tunnelSession = { id: "a", token: "t", identityId: "r1" } as never;
     const [ok, id] = await create({ cost: 3 });
     expect(ok).toBe(true);
-    expect(net.model.terminators.get(id)).toMatchObject({ binding: "transport", routerId: "r1", cost: 3, hostId: "" });
-    expect(await create({ serviceId: "gone" })).toEqual([false, "service gone does not exist"]);
+    const created = { binding: "transport", routerId: "r1", cost: 3, hostId: "r1" };
+    expect(net.model.terminators.get(id)).toMatchObject(created);
+    expect(await create({ serviceId: "gone" })).toEqual([false, "invalid service"]);
+    net.model.denied.add("r1/svc");
+    expect(await create({})).toEqual([false, "access denied"]);
+    net.model.denied.clear();
     expect((await create({ cost: 70_000 }))[0]).toBe(false);
     net.model.storeFailure = new Error("secret detail");
     expect(await create({})).toEqual([false, "internal error"]);

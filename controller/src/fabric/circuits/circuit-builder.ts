@@ -226,7 +226,7 @@ function tagsOf(request: CircuitRequest, terminator: TerminatorRecord): Record<s
   const service = request.instanceId === "" ? request.service.id : `${request.instanceId}@${request.service.id}`;
   return {
     serviceId: service,
-    ...(request.grant.kind !== "router" ? { clientId: request.clientId } : {}),
+    clientId: request.clientId,
     hostId: terminator.hostId,
   };
 }

@@ -31,7 +31,7 @@ const { FaultSubject } = ctrlPb;
 const NS_PER_MS = 1_000_000n;
 
 export interface CircuitMessagesParts {
-  readonly model: Pick<FabricModel, "authorizeDial" | "findService">;
+  readonly model: Pick<FabricModel, "authorizeDial" | "authorizeTunnel" | "findService">;
   readonly builder: CircuitBuilder;
   readonly circuits: CircuitRegistry;
   readonly access: CircuitAccess;
@@ -152,9 +152,12 @@ export class CircuitMessages {
     });
   }
 
-  /** A listener without identities asks for a circuit; nothing is checked but the router's identity, which its channel has proved. */
+  /**
+   * A plain listener, which knows no identities of its own, asks for a circuit: it acts for the identity of its router, and gets what that may dial. A router
+   * without one gets nothing.
+   */
   #plainRequest(router: RouterConnection, body: ctrlPb.CircuitRequest, message: Message): void {
-    const { model, builder, log } = this.#parts;
+    const { model, access, log } = this.#parts;
     const at = body.service.indexOf("@");
     const instanceId = at < 0 ? "" : body.service.slice(0, at);
     const name = body.service.slice(at + 1);
@@ -162,24 +165,20 @@ export class CircuitMessages {
       reply(router, message, { contentType: ControlType.CircuitFailed, body: Buffer.from(text, "utf8") });
     const isTaken = router.parallelLane.offer(async () => {
       try {
-        const service = await model.findService(name);
-        if (service === undefined) return fail(`service ${name} does not exist`);
-        const circuit = await builder.create({
-          service,
-          ingressRouterId: router.id,
-          instanceId,
-          peerData: byteMap(body.peerData),
-          clientId: router.id,
-          grant: { kind: "router" },
+        const circuit = await access.whileAllowed(async () => {
+          const grant = await model.authorizeTunnel({ routerId: router.id, service: { name }, type: "Dial" });
+          if (isDenial(grant)) throw EdgeRefusal.of(grant);
+          const { service, identityId } = grant;
+          const peerData = byteMap(body.peerData);
+          return this.dial(router, { service, identityId, grant: { kind: "identity" }, instanceId, peerData });
         });
         const headers = new Headers();
         for (const [key, value] of circuit.peerData) headers.set(key, value);
         headers.setString(ControlHeader.CircuitSuccessAddress, circuit.route.ingressId);
         reply(router, message, { contentType: ControlType.CircuitSuccess, headers, body: Buffer.from(circuit.id) });
       } catch (error) {
-        if (!(error instanceof CircuitError))
-          log.error({ routerId: router.id, err: error }, "a circuit request failed");
-        fail(error instanceof CircuitError ? error.message : "internal error");
+        if (!(error instanceof EdgeRefusal)) log.error({ routerId: router.id, err: error }, "a circuit request failed");
+        fail(error instanceof EdgeRefusal ? error.message : "internal error");
       }
     });
     if (!isTaken) fail("server too busy");

@@ -1,18 +1,15 @@
 import type { EndAddresses, PeerData } from "./peer-data.ts";
 import type { CircuitRoute } from "./route-plan.ts";
 
-/** What allows a circuit: a session; the identity itself, for a router's own tunneler without sessions; the router alone, for a plain listener. */
-export type CircuitGrant =
-  | { readonly kind: "session"; readonly sessionId: string }
-  | { readonly kind: "identity" }
-  | { readonly kind: "router" };
+/** What allows a circuit: a session, or the identity itself for what a router dials on its own. */
+export type CircuitGrant = { readonly kind: "session"; readonly sessionId: string } | { readonly kind: "identity" };
 
 /** An end-to-end connection through the fabric. Immutable; a reroute replaces it under the same id. */
 export interface Circuit {
   readonly id: string;
   readonly serviceId: string;
   readonly terminatorId: string;
-  /** Identity that dialed; the router's id for a circuit of a plain listener. */
+  /** Identity that dialed. */
   readonly clientId: string;
   /** It ends with this. */
   readonly grant: CircuitGrant;

@@ -228,9 +228,9 @@ export class DataModelFeed {
 
   /** Sends the whole state when it is this router's turn; false when it was not sent. */
   async #sendState(router: RouterConnection, subscription: Subscription, isCurrent: () => boolean): Promise<boolean> {
-    const wait = (this.#stateAt.get(router.id) ?? 0) + STATE_PAUSE_MS - performance.now();
+    const last = this.#stateAt.get(router.id);
     // The next tick comes to it.
-    if (wait > 0) return false;
+    if (last !== undefined && performance.now() - last < STATE_PAUSE_MS) return false;
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const isTaken = this.#states.offer(async () => {
       try {

@@ -35,7 +35,12 @@ export const EDGE_BINDING = "edge";
 export interface TerminatorMessagesParts {
   readonly model: Pick<
     FabricModel,
-    "authorizeBind" | "findService" | "findTerminator" | "createTerminator" | "updateTerminator" | "deleteTerminators"
+    | "authorizeBind"
+    | "authorizeTunnel"
+    | "findTerminator"
+    | "createTerminator"
+    | "updateTerminator"
+    | "deleteTerminators"
   >;
   readonly validation: TerminatorValidation;
   readonly costs: DynamicCosts;
@@ -262,11 +267,14 @@ export class TerminatorMessages {
   }
 
   async #createPlain(router: RouterConnection, body: ctrlPb.CreateTerminatorRequest): Promise<string> {
-    const service = await this.#parts.model.findService(body.serviceId);
-    if (service === undefined) throw new FabricRefusal(`service ${body.serviceId} does not exist`);
+    // As with plain circuits: the router acts for its own identity, and may host what that may.
+    const claim = { routerId: router.id, service: { id: body.serviceId }, type: "Bind" } as const;
+    const grant = await this.#parts.model.authorizeTunnel(claim);
+    if (isDenial(grant)) throw new FabricRefusal(EdgeRefusal.of(grant).message);
     try {
       const { binding, address } = body;
-      const outcome = await this.create(router, { ...body, binding, address, serviceId: service.id, hostId: "" });
+      const { service, identityId: hostId } = grant;
+      const outcome = await this.create(router, { ...body, binding, address, serviceId: service.id, hostId });
       if (!("terminator" in outcome)) throw new FabricRefusal(outcome.message);
       return outcome.terminator.id;
     } catch (error) {
