@@ -1,0 +1,151 @@
+import { once } from "node:events";
+import { type ConnectionOptions, connect } from "node:tls";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startTestController, type TestController } from "../api/testing/test-controller.ts";
+
+let c: TestController;
+/** A third party's root, its intermediate, and the authority that issues: leaves chain to the registered root over two certificates. */
+let root: TestAuthority;
+let chain: string;
+let issuing: TestAuthority;
+let caId: string;
+beforeAll(async () => {
+  c = await startTestController();
+  root = await TestAuthority.create("Third-party root");
+  const intermediate = await TestAuthority.create("Third-party intermediate", root);
+  issuing = await TestAuthority.create("Third-party issuing", intermediate);
+  chain = issuing.certPem + intermediate.certPem;
+  caId = await c.make("cas", {
+    name: "third party",
+    certPem: root.certPem,
+    identityRoles: [],
+    isAuthEnabled: true,
+    isAutoCaEnrollmentEnabled: false,
+    isOttCaEnrollmentEnabled: true,
+  });
+  const { verificationToken } = (await c.admin("GET", `/cas/${caId}`)).json.data;
+  const proof = await root.issue({ commonName: verificationToken });
+  expect((await c.admin("POST", `/cas/${caId}/verify`, proof.certPem)).status).toBe(200);
+});
+afterAll(() => c.close());
+
+let made = 0;
+const policy = (more: object) => ({
+  name: `certificates ${++made}`,
+  primary: {
+    cert: { allowed: true, allowExpiredCerts: false, ...more },
+    extJwt: { allowed: false, allowedSigners: [] },
+    updb: {
+      allowed: false,
+      lockoutDurationMinutes: 0,
+      maxAttempts: 0,
+      minPasswordLength: 5,
+      requireMixedCase: false,
+      requireNumberChar: false,
+      requireSpecialChar: false,
+    },
+  },
+  secondary: { requireTotp: false, requireExtJwtSigner: null },
+});
+
+/** An identity with a certificate of the three-tier authority, enrolled by presenting it. */
+const holder = async (more: object = {}, validity: { notBefore?: Date; notAfter?: Date } = {}) => {
+  const authPolicyId = await c.make("auth-policies", policy(more));
+  const name = `holder ${++made}`;
+  const enrollment = { ottca: caId };
+  const id = await c.make("identities", { name, type: "User", isAdmin: false, authPolicyId, enrollment });
+  const leaf = await issuing.issue({ commonName: name, ...validity });
+  const cert = leaf.certPem + chain;
+  const { token } = (await c.admin("GET", `/identities/${id}`)).json.data.enrollment.ottca;
+  const path = `/edge/client/v1/enroll?method=ottca&token=${token}`;
+  const enrolled = await c.call("POST", path, { cert, key: leaf.keyPem });
+  expect(enrolled.status).toBe(200);
+  return { id, authPolicyId, cert, key: leaf.keyPem };
+};
+const login = (credential: { cert: string; key: string }) =>
+  c.call("POST", "/edge/client/v1/authenticate?method=cert", { ...credential, body: {} });
+
+test.each(["TLSv1.2", "TLSv1.3"] as const)(
+  "a client of a three-tier authority that tries to resume its TLS session logs in each time (%s)",
+  async (version) => {
+    const { cert, key, id } = await holder();
+    let session: Buffer | undefined;
+    const visit = async (): Promise<{ isReused: boolean; answer: string }> => {
+      const options: ConnectionOptions = {
+        host: "127.0.0.1",
+        port: c.port,
+        servername: "localhost",
+        ca: c.pki.caBundlePem,
+        minVersion: version,
+        maxVersion: version,
+        cert,
+        key,
+        ...(session === undefined ? {} : { session }),
+      };
+      const socket = connect(options);
+      socket.on("session", (next: Buffer) => {
+        session = next;
+      });
+      let answer = "";
+      socket.setEncoding("utf8").on("data", (text: string) => {
+        answer += text;
+      });
+      await once(socket, "secureConnect");
+      const isReused = socket.isSessionReused();
+      session ??= socket.getSession();
+      socket.write(
+        "POST /edge/client/v1/authenticate?method=cert HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}",
+      );
+      await once(socket, "close");
+      return { isReused, answer };
+    };
+    for (const visitNumber of [1, 2, 3]) {
+      const { isReused, answer } = await visit();
+      expect([visitNumber, isReused, answer.split("\r\n", 1)[0]]).toEqual([visitNumber, false, "HTTP/1.1 200 OK"]);
+      expect(answer).toContain(id);
+      expect(session).toBeDefined();
+    }
+  },
+);
+
+describe("5.4: the policy decides about certificates", () => {
+  test("allowed", async () => {
+    const { authPolicyId, ...credential } = await holder();
+    expect((await login(credential)).status).toBe(200);
+    await c.admin("PATCH", `/auth-policies/${authPolicyId}`, { primary: { cert: { allowed: false } } });
+    const refused = await login(credential);
+    expect([refused.status, refused.json.error.code]).toEqual([401, "INVALID_AUTH"]);
+  });
+
+  test("allowExpiredCerts", async () => {
+    const notAfter = new Date(Date.now() + 3_600_000);
+    const { authPolicyId, ...credential } = await holder({}, { notAfter });
+    expect((await login(credential)).status).toBe(200);
+    c.clock.offsetMs = 2 * 3_600_000;
+    expect((await login(credential)).status).toBe(401);
+    await c.admin("PATCH", `/auth-policies/${authPolicyId}`, { primary: { cert: { allowExpiredCerts: true } } });
+    expect((await login(credential)).status).toBe(200);
+    c.clock.offsetMs = 0;
+  });
+
+  test("a disabled identity is refused, for a time and for ever", async () => {
+    const { id, ...credential } = await holder();
+    await c.admin("POST", `/identities/${id}/disable`, { durationMinutes: 5 });
+    expect((await login(credential)).status).toBe(401);
+    c.clock.offsetMs = 5 * 60_000;
+    expect((await login(credential)).status).toBe(200);
+    await c.admin("POST", `/identities/${id}/disable`, { durationMinutes: 0 });
+    c.clock.offsetMs = 500_000 * 60_000;
+    expect((await login(credential)).status).toBe(401);
+    c.clock.offsetMs = 0;
+  });
+
+  test("a chain without its leaf's issuer, or a leaf of somebody else with this chain, is refused", async () => {
+    const { cert, key } = await holder();
+    const [leaf = ""] = cert.split(/(?<=-----END CERTIFICATE-----\n)/);
+    expect((await login({ cert: leaf, key })).status).toBe(401);
+    const stranger = await (await TestAuthority.create("Third-party issuing")).issue({ commonName: "stranger" });
+    expect((await login({ cert: stranger.certPem + chain, key: stranger.keyPem })).status).toBe(401);
+  });
+});
