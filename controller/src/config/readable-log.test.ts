@@ -3,14 +3,14 @@ import { createLogger } from "./logging.ts";
 import { readable } from "./readable-log.ts";
 
 function shown(colours: boolean, log: (logger: ReturnType<typeof createLogger>) => void): string {
-  let text = "";
+  const parts: string[] = [];
   log(
     createLogger(
       "debug",
-      readable((part) => void (text += part), { colours }),
+      readable((part) => void parts.push(part), { colours }),
     ),
   );
-  return text.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME");
+  return parts.join("").replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME");
 }
 
 it("is one line for people: time, level, message, fields", () => {

@@ -9,7 +9,7 @@ const COLOURS: Readonly<Record<string, string>> = {
 const PLAIN = "\x1b[0m";
 const DIM = "\x1b[2m";
 // A terminal acts on these; peers choose parts of what is logged.
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
+const CONTROL = /(?!\n)\p{Cc}/gu;
 
 /** Turns the log's lines of JSON into lines for people: time, level, message, then the fields. Stacks stand below, indented. */
 export function readable(write: (text: string) => void, { colours }: { readonly colours: boolean }): DestinationStream {
@@ -17,7 +17,10 @@ export function readable(write: (text: string) => void, { colours }: { readonly 
   return {
     write(line: string): void {
       const entry = parsed(line);
-      if (entry === undefined) return write(line);
+      if (entry === undefined) {
+        write(line);
+        return;
+      }
       const { level = "", time = "", msg = "", ...fields } = entry;
       const stacks: string[] = [];
       const words = Object.entries(fields).map(([name, value]) => {

@@ -65,7 +65,9 @@ describe("controller.yml", () => {
         smart: { rerouteFraction: 0.02, rerouteCap: 4, minCostDelta: 15 },
       },
       events: {},
-      log: { level: "info" },
+      metrics: {},
+      upkeep: { changeLog: 3_600_000, expiredEnrollments: 2_592_000_000, interval: 60_000 },
+      log: { level: "info", format: "auto" },
     });
   });
 
@@ -165,7 +167,9 @@ secretKeyFile: key\${NO_SUCH}
     expect(config.database.dir).toBe("yes");
     const active = readControllerConfig(text.replace(/^( *)# (?=[a-zA-Z]+: )(?!url: |dir: )/gm, "$1"), "c.yml", {});
     const jwks = { ...config.auth.jwks, caFile: "idp-ca.pem" };
-    expect({ ...active.config, database: {} }).toEqual({ ...config, database: {}, auth: { ...config.auth, jwks } });
+    const metrics = { bind: { host: "127.0.0.1", port: 9464 }, scrapeCertificate: "prometheus.pem" };
+    const auth = { ...config.auth, jwks };
+    expect({ ...active.config, database: {} }).toEqual({ ...config, database: {}, auth, metrics });
     expect(active.warnings).toEqual([]);
     expect(active.config.database).toEqual({
       dir: "yes",
