@@ -3,7 +3,6 @@ import {
   type clientOperations,
   type enrollmentOperations,
   fieldError,
-  type ListQuery,
   notFound,
   type sharedOperations,
 } from "@sallyport/api";
@@ -11,8 +10,8 @@ import { withCsrErrors } from "../auth/csr-errors.ts";
 import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
 import type { IdentityRow } from "../model/identity/identities.ts";
 import type { ServiceRow } from "../model/network/services.ts";
-import { grantedServices, permissionsOn } from "../model/policy/access.ts";
-import { fieldNames, roleFilterSql } from "../store/filter/filter-sql.ts";
+import { permissionsOn } from "../model/policy/access.ts";
+import { roleFilterSql } from "../store/filter/filter-sql.ts";
 import { caller } from "./beholder.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import {
@@ -23,8 +22,9 @@ import {
   SESSION_FIELDS,
   TERMINATOR_FIELDS,
 } from "./fields.ts";
+import { listGrantedServices } from "./granted-services.ts";
 import { links, ref } from "./links.ts";
-import { cut, listed, only } from "./listing.ts";
+import { listed, only } from "./listing.ts";
 import { postureResponseHandlers } from "./posture/posture-handlers.ts";
 import { baseOf } from "./render/base.ts";
 import { renderClientSigner } from "./render/credentials.ts";
@@ -112,18 +112,14 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
 
     listServices: async ({ list, query, session }) => {
       const { identity, beholder } = await caller(deps, session, query.configTypes);
-      let services = db.selectFrom("service").selectAll();
-      if (!identity.is_admin) {
-        const isPlain = list.filter === undefined && list.sort.length === 0 && query.roleFilter === undefined;
-        if (isPlain) return firstServices(deps, identity, beholder, list);
-        services = services.where(grantedServices(beholder.grants, "service"));
-      }
       const condition = roleFilterSql(
         { id: "service.id", attributes: "service.attrs" },
         query.roleFilter,
         query.roleSemantic,
       );
-      if (condition !== undefined) services = services.where(condition);
+      if (!identity.is_admin) return listGrantedServices(deps, identity, beholder, list, { condition });
+      const all = db.selectFrom("service").selectAll();
+      const services = condition === undefined ? all : all.where(condition);
       return listed(services, "service", SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, beholder));
     },
     detailService: async ({ params, session }) => {
@@ -185,18 +181,6 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
     },
     deleteSession: ({ params, session }) => model.sessions.delete(params.id, session.apiSessionId),
   };
-}
-
-/** What clients ask for most: a page of all their services by id. Ids and total come from memory, ten rows from the database. */
-async function firstServices(deps: ApiDependencies, identity: IdentityRow, beholder: Beholder, list: ListQuery) {
-  const index = await deps.model.policy.current();
-  const { data: page, totalCount } = cut(index.servicesOf(identity), list);
-  const rows =
-    page.length === 0
-      ? []
-      : await deps.ctx.store.db.selectFrom("service").selectAll().where("id", "in", page).orderBy("id").execute();
-  const data = await renderServices(deps, rows, beholder);
-  return { data, totalCount, filterableFields: fieldNames(SERVICE_FIELDS) };
 }
 
 /** @throws ApiError 404 when the caller may not see the service */

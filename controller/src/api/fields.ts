@@ -16,7 +16,7 @@ function base(table: string): EntityFields {
 }
 
 function named(table: string): EntityFields {
-  return { ...base(table), name: field.string(`${table}.name`) };
+  return { ...base(table), name: field.string(`${table}.name`, { unique: true }) };
 }
 
 export const IDENTITY_FIELDS: EntityFields = {

@@ -3,17 +3,11 @@ import { sql } from "kysely";
 import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
 import { namesOf } from "../model/entity.ts";
 import type { IdentityRow } from "../model/identity/identities.ts";
-import { grantedServices, permissionsOn, routersOfIdentity, routersOfService } from "../model/policy/access.ts";
+import { permissionsOn, routersOfIdentity, routersOfService } from "../model/policy/access.ts";
 import { roleFilterSql } from "../store/filter/filter-sql.ts";
 import type { ApiDependencies } from "./dependencies.ts";
-import {
-  API_SESSION_FIELDS,
-  AUTHENTICATOR_FIELDS,
-  ENROLLMENT_FIELDS,
-  routerFields,
-  SERVICE_FIELDS,
-  SESSION_FIELDS,
-} from "./fields.ts";
+import { API_SESSION_FIELDS, AUTHENTICATOR_FIELDS, ENROLLMENT_FIELDS, routerFields, SESSION_FIELDS } from "./fields.ts";
+import { listGrantedServices } from "./granted-services.ts";
 import { listIdentities } from "./identity-list.ts";
 import { identityTypeHandlers } from "./identity-types.ts";
 import { identityRef, ref } from "./links.ts";
@@ -23,7 +17,6 @@ import { renderAuthenticators, renderEnrollments } from "./render/credentials.ts
 import { showIdentity } from "./render/identity.ts";
 import { renderEdgeRouterPolicies, renderServicePolicies } from "./render/policy.ts";
 import { renderEdgeRouters } from "./render/router.ts";
-import { renderServices } from "./render/service.ts";
 import { renderApiSessions, renderSessions } from "./render/session.ts";
 import { listRoleAttributes } from "./role-attributes.ts";
 
@@ -82,13 +75,9 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
       }),
     listIdentityServices: async ({ params, list, query }) => {
       const beheld = await identity(params.id);
-      const grants = await model.policy.grantsOf(beheld);
-      const type = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
-      const granting = grants.filter((grant) => type === undefined || grant.type === type);
-      const visible = grantedServices(granting, "service");
-      return listed(db.selectFrom("service").selectAll().where(visible), "service", SERVICE_FIELDS, list, (rows) =>
-        renderServices(deps, rows, { identityId: beheld.id, grants, configTypes: [] }),
-      );
+      const permission = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
+      const beholder = { identityId: beheld.id, grants: await model.policy.grantsOf(beheld), configTypes: [] };
+      return listGrantedServices(deps, beheld, beholder, list, { permission });
     },
     getIdentityPolicyAdvice: async ({ params }) => ({ data: await advise(deps, params.id, params.serviceId) }),
     disableIdentity: ({ params, body }) => model.identities.disable(params.id, body.durationMinutes),

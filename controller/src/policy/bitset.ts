@@ -36,6 +36,22 @@ export class Bitset {
     for (let at = 0; at < words.length; at++) this.#words[at] = (this.#words[at] ?? 0) | (words[at] ?? 0);
   }
 
+  /** Keeps only the members that `other` has, too. */
+  keep(other: Bitset): void {
+    for (let at = 0; at < this.#words.length; at++) this.#words[at] = (this.#words[at] ?? 0) & (other.#words[at] ?? 0);
+  }
+
+  /** How many members there are. */
+  get size(): number {
+    let size = 0;
+    for (const word of this.#words) {
+      let bits = word - ((word >>> 1) & 0x55555555);
+      bits = (bits & 0x33333333) + ((bits >>> 2) & 0x33333333);
+      size += Math.imul((bits + (bits >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
+    }
+    return size;
+  }
+
   *[Symbol.iterator](): Generator<number> {
     for (let at = 0; at < this.#words.length; at++) {
       for (let word = this.#words[at] ?? 0; word !== 0; word &= word - 1)

@@ -1,10 +1,13 @@
 import { Bitset } from "./bitset.ts";
+import { GrantedServices } from "./granted-services.ts";
 import type { PostureCheck } from "./posture.ts";
 import { RouterAccess, type RouterPolicy } from "./router-access.ts";
 import { SelectedBy, type Selecting } from "./selected-by.ts";
-import { type Attributed, matches, type RoleSelector } from "./selector.ts";
+import { type Attributed, matches, type RoleSelector, type Semantic } from "./selector.ts";
 
 export type Permission = "Dial" | "Bind";
+
+const NOTHING = new Bitset();
 
 export interface ServicePolicy extends Selecting {
   readonly type: Permission;
@@ -49,6 +52,10 @@ export class PolicyIndex {
   readonly #slots = new Map<string, Slot>();
   readonly #bySlot: (Attributed | undefined)[] = [];
   readonly #freeSlots: number[] = [];
+  /** Every service by id. */
+  readonly #ordered: Slot[] = [];
+  /** The services that have an attribute. */
+  readonly #byAttribute = new Map<string, Bitset>();
   readonly #policies = new Map<string, ServicePolicy>();
   readonly #members = new Map<string, Bitset>();
   readonly #identitySide = new SelectedBy<ServicePolicy>((policy) => policy.identities);
@@ -71,8 +78,12 @@ export class PolicyIndex {
   }
 
   putService(service: Attributed): void {
-    const slot = this.#slots.get(service.id) ?? { number: this.#freeSlots.pop() ?? this.#bySlot.length, service };
+    const known = this.#slots.get(service.id);
+    const slot = known ?? { number: this.#freeSlots.pop() ?? this.#bySlot.length, service };
+    if (known !== undefined) this.#setAttributes(known, false);
     slot.service = service;
+    this.#setAttributes(slot, true);
+    if (known === undefined) this.#ordered.splice(this.#placeOf(service.id), 0, slot);
     this.#slots.set(service.id, slot);
     this.#bySlot[slot.number] = service;
     for (const policy of this.#policies.values()) {
@@ -84,6 +95,8 @@ export class PolicyIndex {
     const slot = this.#slots.get(id);
     if (!slot) return;
     this.#slots.delete(id);
+    this.#setAttributes(slot, false);
+    this.#ordered.splice(this.#placeOf(id), 1);
     this.#bySlot[slot.number] = undefined;
     for (const members of this.#members.values()) members.set(slot.number, false);
     this.#freeSlots.push(slot.number);
@@ -115,11 +128,7 @@ export class PolicyIndex {
     this.removeServicePolicy(policy.id);
     this.#policies.set(policy.id, policy);
     this.#identitySide.add(policy);
-    const members = new Bitset(this.#bySlot.length);
-    for (const { number, service } of this.#slots.values()) {
-      if (matches(policy.services, policy.semantic, service)) members.set(number, true);
-    }
-    this.#members.set(policy.id, members);
+    this.#members.set(policy.id, this.#select(policy.services, policy.semantic));
   }
 
   removeServicePolicy(id: string): void {
@@ -165,12 +174,63 @@ export class PolicyIndex {
 
   /** Ids of the services that the identity may dial or bind, sorted. */
   servicesOf(identity: Attributed): string[] {
-    const granted = new Bitset(this.#bySlot.length);
-    for (const { id } of this.policiesOf(identity)) {
+    return this.grantedTo(identity).ids();
+  }
+
+  /** What the identity may dial and bind. */
+  grantedTo(identity: Attributed): GrantedServices {
+    const capacity = this.#bySlot.length;
+    const granted = { Dial: new Bitset(capacity), Bind: new Bitset(capacity) };
+    for (const { id, type } of this.policiesOf(identity)) {
       const members = this.#members.get(id);
-      if (members) granted.add(members);
+      if (members) granted[type].add(members);
     }
-    return [...granted].flatMap((slot) => this.#bySlot[slot]?.id ?? []).sort();
+    const either = new Bitset(capacity);
+    either.add(granted.Dial);
+    either.add(granted.Bind);
+    return new GrantedServices(this.#ordered, this.#slots, granted, either);
+  }
+
+  /** The services that a role list selects, put together from the sets of its attributes: what {@link matches} says of each of them. */
+  #select(selector: RoleSelector, semantic: Semantic): Bitset {
+    const members = new Bitset(this.#bySlot.length);
+    if (selector.all) {
+      for (const { number } of this.#ordered) members.set(number, true);
+      return members;
+    }
+    const having = (attr: string): Bitset => this.#byAttribute.get(attr) ?? NOTHING;
+    const [first, ...others] = selector.attrs;
+    if (first !== undefined) members.add(having(first));
+    for (const attr of others) {
+      if (semantic === "AllOf") members.keep(having(attr));
+      else members.add(having(attr));
+    }
+    for (const id of selector.ids) {
+      const slot = this.#slots.get(id);
+      if (slot !== undefined) members.set(slot.number, true);
+    }
+    return members;
+  }
+
+  #setAttributes({ number, service }: Slot, value: boolean): void {
+    for (const attr of service.attrs) {
+      const members = this.#byAttribute.get(attr) ?? new Bitset(this.#bySlot.length);
+      members.set(number, value);
+      if (value || members.size > 0) this.#byAttribute.set(attr, members);
+      else this.#byAttribute.delete(attr);
+    }
+  }
+
+  /** Where the id stands, or would stand, among the ordered services. */
+  #placeOf(id: string): number {
+    let low = 0;
+    let high = this.#ordered.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#ordered[middle]?.service.id ?? "") < id) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   /** What the identity may do with the service; undefined when nothing. */

@@ -6,6 +6,7 @@ import { configData, configsOfServices } from "../../model/network/service-confi
 import type { ServiceRow } from "../../model/network/services.ts";
 import type { TerminatorRow } from "../../model/network/terminators.ts";
 import { type Grant, permissionsOn } from "../../model/policy/access.ts";
+import type { DialBind } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { ref } from "../links.ts";
 import { baseOf } from "./base.ts";
@@ -17,6 +18,8 @@ export type ServiceDetail = z.input<typeof serviceDetail>;
 export interface Beholder {
   readonly identityId: string;
   readonly grants: readonly Grant[];
+  /** What the grants come to for a service, where it is known already. */
+  readonly permissionsOn?: (serviceId: string) => readonly DialBind[];
   /** Ids or names of config types whose configs are shown, or `all`. */
   readonly configTypes: readonly string[];
   /** What policies ask of the devices of the beholder before the service may be used; without it nothing is known to be asked. */
@@ -38,7 +41,7 @@ export async function renderServices(
   const byService = Map.groupBy(configs, (config) => config.service_id);
   return rows.map((row) => {
     const own = byService.get(row.id) ?? [];
-    const permissions = permissionsOn(beholder.grants, row);
+    const permissions = [...(beholder.permissionsOn?.(row.id) ?? permissionsOn(beholder.grants, row))];
     return {
       ...baseOf("services", row),
       config: configData(own),

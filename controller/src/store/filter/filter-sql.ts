@@ -24,6 +24,8 @@ export interface ScalarField {
   readonly sql: Expression<unknown>;
   /** Nulls sort before values. Said only where there can be some: an index on the column then serves no order. */
   readonly nullable: boolean;
+  /** No two rows have the same value: what comes after it in a sort changes nothing. */
+  readonly unique: boolean;
 }
 
 /** A `text[]` column, such as role attributes: equality goes through `@>` and so through a GIN index. */
@@ -61,22 +63,23 @@ export type EntityFields = Readonly<Record<string, Field>>;
 
 /** A column such as `identity.name`, or an expression. */
 type At = string | Expression<unknown>;
-type Nullable = { readonly nullable?: boolean };
+type ScalarOptions = { readonly nullable?: boolean; readonly unique?: boolean };
 
 const at = (where: At): Expression<unknown> => (typeof where === "string" ? sql.ref(where) : where);
-const scalar = (type: FieldType, where: At, o: Nullable): ScalarField => ({
+const scalar = (type: FieldType, where: At, o: ScalarOptions): ScalarField => ({
   kind: "scalar",
   type,
   sql: at(where),
   nullable: o.nullable ?? false,
+  unique: o.unique ?? false,
 });
 
 /** Makers of fields. */
 export const field = {
-  string: (where: At, o: Nullable = {}) => scalar("string", where, o),
-  number: (where: At, o: Nullable = {}) => scalar("number", where, o),
-  boolean: (where: At, o: Nullable = {}) => scalar("boolean", where, o),
-  datetime: (where: At, o: Nullable = {}) => scalar("datetime", where, o),
+  string: (where: At, o: ScalarOptions = {}) => scalar("string", where, o),
+  number: (where: At, o: ScalarOptions = {}) => scalar("number", where, o),
+  boolean: (where: At, o: ScalarOptions = {}) => scalar("boolean", where, o),
+  datetime: (where: At, o: ScalarOptions = {}) => scalar("datetime", where, o),
   array: (where: At): ArrayField => ({ kind: "array", sql: at(where) }),
   rows: (rows: Expression<unknown>, linked?: LinkedRows): RowsField =>
     linked === undefined ? { kind: "rows", rows } : { kind: "rows", rows, linked },
@@ -182,7 +185,7 @@ export async function fetchPage<DB, TB extends keyof DB, O>(
   return { rows, totalCount: Number((counted as { count: string } | undefined)?.count ?? 0) };
 }
 
-/** ORDER BY of a list: its sort fields, then the id. */
+/** ORDER BY of a list: its sort fields, then the id unless one of them decides alone. */
 export function orderSql(
   fields: EntityFields,
   list: Pick<ListQuery, "sort" | "sortIn">,
@@ -197,7 +200,11 @@ export function orderSql(
     const nulls = found.nullable ? sql.raw(descending ? " nulls last" : " nulls first") : sql.raw("");
     return sql`${found.sql} ${sql.raw(descending ? "desc" : "asc")}${nulls}`;
   });
-  return [...order, sql`${at(id)}`];
+  const isComplete = list.sort.some(({ name }) => {
+    const found = lookUp(fields, name);
+    return found?.kind === "scalar" && found.unique;
+  });
+  return isComplete ? order : [...order, sql`${at(id)}`];
 }
 
 // --- symbols and sets ---------------------------------------------------------------------------------------------
