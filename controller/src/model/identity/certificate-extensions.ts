@@ -80,9 +80,9 @@ export class CertificateExtensions {
           .where("unverified_fingerprint", "=", print)
           .executeTakeFirst();
         if (numUpdatedRows === 0n) throw notCurrent();
-        await sql`WITH using AS (UPDATE api_session SET cert_fingerprints = array_append(cert_fingerprints, ${print})
+        await sql`WITH holding AS (UPDATE api_session SET cert_fingerprints = array_append(cert_fingerprints, ${print})
             WHERE authenticator_id = ${id} RETURNING id)
-          INSERT INTO change_log (kind, key, op) SELECT 'api_session', id, 'update' FROM using`.execute(trx);
+          INSERT INTO change_log (kind, key, op) SELECT 'api_session', id, 'update' FROM holding`.execute(trx);
         await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
       }),
     );
