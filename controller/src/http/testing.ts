@@ -7,6 +7,7 @@ import { TestAuthority } from "@sallyport/wire/testing";
 import type { ApiHandlers, ApiSessionContext, Authenticate } from "./context.ts";
 import type { HttpLimits } from "./reply.ts";
 import { type HttpApi, startHttp } from "./server.ts";
+import type { Upgrade } from "./upgrade.ts";
 
 export interface TestHandlers {
   readonly client?: Partial<ApiHandlers<typeof clientOperations>>;
@@ -55,6 +56,7 @@ export async function startTestApi(o: {
   sessions?: readonly ApiSessionContext[];
   authenticate?: Authenticate;
   limits?: Partial<HttpLimits>;
+  upgrades?: readonly Upgrade[];
 }): Promise<TestApi> {
   const authority = await TestAuthority.create();
   const identity = await authority.identity("controller");
@@ -80,6 +82,7 @@ export async function startTestApi(o: {
     instanceId: "instance-1",
     validateResponses: true,
     ...(o.limits === undefined ? {} : { limits: o.limits }),
+    ...(o.upgrades === undefined ? {} : { upgrades: o.upgrades }),
   });
 
   const open = async (options: ConnectionOptions = {}): Promise<TLSSocket> => {

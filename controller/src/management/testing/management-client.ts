@@ -1,0 +1,77 @@
+import { once } from "node:events";
+import { BaseHeader, encodeMessage, FrameParser, type Message, messageOf, type Outgoing } from "@sallyport/wire";
+import { WebSocket } from "ws";
+
+const WAIT_MS = 10_000;
+
+/** An operator's tool: a WebSocket that speaks the management channel. Nothing it receives is lost. */
+export class ManagementClient {
+  readonly socket: WebSocket;
+  readonly #arrived: Message[] = [];
+  readonly #waiting = new Set<() => void>();
+  #sequence = 0;
+
+  private constructor(socket: WebSocket) {
+    this.socket = socket;
+    socket.on("message", (data) => {
+      const parser = new FrameParser({ maxHeaders: 65_536, maxBody: 16 << 20 }, (frame) =>
+        this.#arrived.push(messageOf(frame)),
+      );
+      parser.push(data as Buffer);
+      for (const look of this.#waiting) look();
+    });
+  }
+
+  /** Rejects with the status in its message when the upgrade is refused. */
+  static async connect(o: { port: number; ca: string; token?: string; path?: string }): Promise<ManagementClient> {
+    const socket = new WebSocket(`wss://127.0.0.1:${o.port}${o.path ?? "/fabric/v1/ws-api"}`, {
+      ca: o.ca,
+      servername: "localhost",
+      headers: o.token === undefined ? {} : { "zt-session": o.token },
+    });
+    const client = new ManagementClient(socket);
+    await once(socket, "open");
+    return client;
+  }
+
+  send(out: Outgoing): number {
+    this.#sequence += 1;
+    this.socket.send(encodeMessage(out, this.#sequence));
+    return this.#sequence;
+  }
+
+  async request(out: Outgoing): Promise<Message> {
+    const sequence = this.send(out);
+    return await this.next(`a reply to ${out.contentType}`, (message) => message.replyFor === sequence);
+  }
+
+  /** A request that is answered by a Result, as its success and text. */
+  async result(out: Outgoing): Promise<{ ok: boolean; text: string }> {
+    const { headers, body } = await this.request(out);
+    return { ok: headers.getBool(BaseHeader.ResultSuccess) === true, text: body.toString() };
+  }
+
+  async nextOf(contentType: number): Promise<Message> {
+    return await this.next(`a message of type ${contentType}`, (message) => message.contentType === contentType);
+  }
+
+  async next(what: string, matches: (message: Message) => boolean): Promise<Message> {
+    const { promise, resolve, reject } = Promise.withResolvers<Message>();
+    const look = () => {
+      const at = this.#arrived.findIndex(matches);
+      const [found] = at < 0 ? [] : this.#arrived.splice(at, 1);
+      if (found !== undefined) resolve(found);
+    };
+    const timer = setTimeout(() => reject(new Error(`${what} did not come`)), WAIT_MS);
+    this.#waiting.add(look);
+    look();
+    return await promise.finally(() => {
+      clearTimeout(timer);
+      this.#waiting.delete(look);
+    });
+  }
+
+  get count(): number {
+    return this.#arrived.length;
+  }
+}
