@@ -121,12 +121,20 @@ function withoutNulls(schema: z.ZodType, value: unknown): unknown {
   const shape = shapeFor(type, value);
   if (shape === undefined) return value;
   const kept: Record<string, unknown> = {};
+  const otherwise = otherSpellings(shape, value);
   for (const [name, field] of Object.entries(shape)) {
-    if (!Object.hasOwn(value, name)) continue;
-    const given = value[name];
+    const key = Object.hasOwn(value, name) ? name : otherwise.get(name.toLowerCase());
+    if (key === undefined) continue;
+    const given = value[key];
     if (given !== null || takesNull(field as z.ZodType)) kept[name] = withoutNulls(field as z.ZodType, given);
   }
   return kept;
+}
+
+/** Keys that are no field's name, by their lower-case spelling. The peer does not mind the case of keys, and its CLI relies on that in places. */
+function otherSpellings(shape: z.ZodRawShape, value: Readonly<Record<string, unknown>>): ReadonlyMap<string, string> {
+  const unknown = Object.keys(value).filter((key) => !Object.hasOwn(shape, key));
+  return new Map(unknown.map((key) => [key.toLowerCase(), key]));
 }
 
 function shapeFor(type: z.ZodType, value: Readonly<Record<string, unknown>>): z.ZodRawShape | undefined {

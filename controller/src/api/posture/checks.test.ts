@@ -179,6 +179,16 @@ describe.each(EACH)("a posture check of type %s", (type) => {
   });
 });
 
+it("keys of a body may be written in any case, as the peer's CLI does", async () => {
+  const id = await c.make("posture-checks", {
+    Name: "any case",
+    typeId: "OS",
+    operatingSystems: [{ Type: "Linux", Versions: [">=5.4.0"] }],
+  });
+  const system = { type: "Linux", versions: [">=5.4.0"] };
+  expect(await detail(id)).toMatchObject({ name: "any case", operatingSystems: [system] });
+});
+
 describe("posture checks are refused", () => {
   it.each([
     ["an empty list of domains", { typeId: "DOMAIN", domains: [] }, "domains"],
