@@ -87,7 +87,10 @@ describe("full synchronisation", () => {
     net = await TestFabric.start();
     const router = await net.connect("r1");
     const hello = await router.next(EdgeCtrlType.ServerHello);
-    expect(decodeControl(edgeCtrlPb.ServerHelloSchema, hello.body).data).toEqual({ instant: "true", routerModel: "true" });
+    expect(decodeControl(edgeCtrlPb.ServerHelloSchema, hello.body).data).toEqual({
+      instant: "true",
+      routerModel: "true",
+    });
     expect(hello.headers.getBool(EdgeCtrlHeader.DataModel)).toBe(true);
   });
 

@@ -5,6 +5,7 @@ import type { ModelContext } from "./context.ts";
 import { expiries } from "./expiry.ts";
 import type { Model } from "./model.ts";
 import { lostAccess } from "./policy/lost-access.ts";
+import { removeUnhosted } from "./session/unhosted-terminators.ts";
 
 const SWEEP_MS = 5_000;
 const FLUSH_MS = 90_000;
@@ -83,6 +84,8 @@ export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOpti
         const among = isEverything ? sql<SqlBool>`true` : lostAccess(rows);
         const ended = among === undefined ? 0 : await model.sessions.endUnauthorized(among);
         if (ended > 0) ctx.log.info({ ended }, "sessions ended that policy no longer allows");
+        const removed = among === undefined ? 0 : await removeUnhosted(ctx.store, among);
+        if (removed > 0) ctx.log.info({ removed }, "terminators removed whose host may not host any more");
       }
     } catch (error) {
       // What was to be checked is not known any more: the next sweep checks everything.

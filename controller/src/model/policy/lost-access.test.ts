@@ -102,6 +102,20 @@ describe("a session ends when", () => {
     expect(await c.model.sessions.endUnauthorized()).toBe(1);
   });
 
+  it("and its terminators with it, when its router does not see to that", async () => {
+    const router = await c.make("edge-routers", { name: `r${n}`, isTunnelerEnabled: false });
+    const host = { binding: "edge", hostId: identity, instanceId: "", cost: 0, precedence: "default" } as const;
+    const terminator = { ...host, routerId: router, serviceId: service, peerData: new Map() };
+    await c.admin("PATCH", `/service-policies/${policy}`, { type: "Bind" });
+    await c.fabricModel.createTerminator({ ...terminator, id: `hosted-${n}`, address: "a" });
+    await c.fabricModel.createTerminator({ ...terminator, id: `plain-${n}`, address: "b", hostId: "" });
+    await c.admin("PATCH", `/service-policies/${policy}`, { identityRoles: ["#nobody"] });
+    await vi.waitFor(async () => {
+      const left = await c.fabricModel.terminatorsOfService(service);
+      expect(left.map(({ id }) => id)).toEqual([`plain-${n}`]);
+    });
+  });
+
   it("and not before the last policy that allows it is gone", async () => {
     const second = await c.make("service-policies", {
       name: `second-${n}`,
