@@ -3,6 +3,7 @@ import { type Kysely, sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStore, type Store, StoreError } from "./database.ts";
 import { type Migration, MigrationError, migrate } from "./migrate.ts";
+import { urlOf } from "./postgres/oldest-server.ts";
 import { type TestStore, testDatabase, testStore } from "./testing.ts";
 
 describe("a store", () => {
@@ -15,8 +16,7 @@ describe("a store", () => {
   afterAll(() => test.drop());
 
   it("opens a database by URL", async () => {
-    const { host, user, database } = test.connection;
-    const url = `postgres://${user}@localhost/${database}?host=${encodeURIComponent(host)}`;
+    const url = urlOf(test.connection);
     const other = await openStore({ url, hold: false, log: silentLogger });
     expect(await other.db.selectFrom("setting").selectAll().execute()).toEqual([]);
     await other.close();

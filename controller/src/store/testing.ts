@@ -7,6 +7,7 @@ import { sql } from "kysely";
 import pg from "pg";
 import { openStore, type Store } from "./database.ts";
 import type { PostgresConnection } from "./postgres/embedded.ts";
+import { urlOf } from "./postgres/oldest-server.ts";
 import { TEMPLATE, TEST_SERVER_VARIABLE, TestServer } from "./postgres/test-server.ts";
 
 export interface TestStore {
@@ -30,7 +31,8 @@ export async function testStore(options: TestStoreOptions = {}): Promise<TestSto
   const { drop } = made;
   const connection = (await options.through?.(made.connection)) ?? made.connection;
   const store = await openStore({
-    connection,
+    // A server that asks for a password is reached as a user reaches theirs.
+    ...(connection.password === undefined ? { connection } : { url: urlOf(connection) }),
     hold: options.hold ?? false,
     poolSize: 10,
     log: options.log ?? silentLogger,

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
-import { connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type NetConnectOpts, type Socket } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { isAbsolute, join } from "node:path";
 import type { PostgresConnection } from "./embedded.ts";
 
 /** For tests: a socket that leads to a database server until it is cut, and again once it is mended. */
@@ -10,11 +10,11 @@ export class BreakableWay {
   readonly connection: PostgresConnection;
   readonly #folder: string;
   readonly #sockets = new Set<Socket>();
-  readonly #target: string;
+  readonly #target: NetConnectOpts;
   #server = createServer();
 
   private constructor(target: PostgresConnection, folder: string) {
-    this.#target = socketOf(target);
+    this.#target = isAbsolute(target.host) ? { path: socketOf(target) } : { host: target.host, port: target.port };
     this.#folder = folder;
     this.connection = { ...target, host: folder };
   }

@@ -41,6 +41,8 @@ export interface PostgresConnection {
   port: number;
   user: string;
   database: string;
+  /** Only for servers that ask for one, which the embedded one does not. */
+  password?: string;
 }
 
 const SUPERUSER = "sallyport";
@@ -70,7 +72,7 @@ const OF_ONE_SESSION = /^(connection to client lost|terminating connection)/;
 
 // PostgreSQL must end when we are killed, and must not see the Ctrl-C of our terminal: a small shell in a session of its own
 // holds our pipe, and stops the server when it closes.
-const GUARD = `exec 3<&0
+export const GUARD = `exec 3<&0
 "$@" 3<&- </dev/null &
 server=$!
 { read -r _ <&3; kill -INT "$server"; } 2>/dev/null &

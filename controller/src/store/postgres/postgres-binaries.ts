@@ -69,7 +69,7 @@ async function requirePrograms(folder: string, what: string): Promise<void> {
 }
 
 // npm packages cannot hold symbolic links: the package lists them, and its install script, which may have been switched off, makes them.
-async function restoreLinks(native: string): Promise<void> {
+export async function restoreLinks(native: string): Promise<void> {
   const list = await readFile(join(native, "pg-symlinks.json"), "utf8").catch(() => "[]");
   for (const { source, target } of JSON.parse(list) as { source: string; target: string }[]) {
     const link = join(dirname(native), target);
@@ -79,7 +79,8 @@ async function restoreLinks(native: string): Promise<void> {
   }
 }
 
-async function copyPrograms(native: string): Promise<string> {
+/** A copy of a package's programs where every user can reach them. @returns its folder; the programs are in `bin` below it */
+export async function copyPrograms(native: string): Promise<string> {
   const { version } = JSON.parse(await readFile(join(dirname(native), "package.json"), "utf8")) as { version: string };
   for (const parent of COPY_PARENTS) {
     const folder = join(parent, `postgresql-${version}`);

@@ -5,10 +5,14 @@ import { join } from "node:path";
 import { silentLogger } from "@sallyport/wire";
 import { openStore } from "../database.ts";
 import { EmbeddedPostgres, type PostgresConnection } from "./embedded.ts";
+import { OldestServer } from "./oldest-server.ts";
 import { isAlive, readPostmaster } from "./postmaster-file.ts";
 
 /** Environment variable with the path of the socket on which the test run's main process answers with its database server. */
 export const TEST_SERVER_VARIABLE = "SALLYPORT_TEST_SERVER";
+
+/** Environment variable: `oldest` runs the tests on a server of the user's kind, of the oldest supported version. */
+export const TEST_POSTGRES_VARIABLE = "SALLYPORT_TEST_POSTGRES";
 
 /** The database that every test's own one is cloned from. */
 export const TEMPLATE = "sallyport";
@@ -66,10 +70,10 @@ export class TestServer {
 export async function setup(): Promise<() => Promise<void>> {
   const dir = await mkdtemp(join(tmpdir(), "sallyport-run-"));
   const path = join(dir, "ask");
-  let started: Promise<TestServer> | undefined;
+  let started: Promise<TestServer | OldestServer> | undefined;
   const listener: Server = createServer((socket) => {
     socket.on("error", () => undefined);
-    started ??= TestServer.start();
+    started ??= process.env[TEST_POSTGRES_VARIABLE] === "oldest" ? OldestServer.start() : TestServer.start();
     started.then(
       (server) => socket.end(JSON.stringify({ connection: server.connection })),
       (error) => socket.end(JSON.stringify({ error: String(error?.stack ?? error) })),
