@@ -20,6 +20,9 @@ import { routerHandlers } from "./router-handlers.ts";
 import { sharedHandlers } from "./shared-handlers.ts";
 import { tracingHandlers } from "./tracing-handlers.ts";
 
+/** The paths of those who enroll; not those of the enrollments that administrators make. */
+const ENROLLING = /^\/enroll(\/|$)/;
+
 export interface Api {
   readonly handlers: AllHandlers;
   readonly authenticate: Authenticate;
@@ -58,7 +61,7 @@ export function createApi(parts: {
     },
     authenticate: async (request) => {
       // Whoever enrolls has no session yet: what is bounded is the address, before a byte of the body is read.
-      if (request.method === "POST" && request.path.startsWith("/enroll")) authentication.admit(request.remoteIp);
+      if (request.method === "POST" && ENROLLING.test(request.path)) authentication.admit(request.remoteIp);
       if (request.sessionToken === undefined) return undefined;
       const session = await authentication.sessionOf(request.sessionToken, request.bearerTokens);
       if (session === undefined) return undefined;

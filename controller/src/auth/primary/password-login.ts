@@ -1,4 +1,4 @@
-import { fieldError } from "@sallyport/api";
+import { ApiError, fieldError } from "@sallyport/api";
 import type { ModelContext } from "../../model/context.ts";
 import type { Model } from "../../model/model.ts";
 import { FailedAttempts } from "../failed-attempts.ts";
@@ -73,10 +73,17 @@ export class PasswordLogin {
     await this.#model.identities.lockOut(identity.id, policy.updb_lockout_minutes);
   }
 
-  /** A password that was hashed with parameters of an earlier time gets today's; what somebody else has set meanwhile stays. */
+  /**
+   * A password that was hashed with parameters of an earlier time gets today's, if there is time for it; what somebody else has set
+   * meanwhile stays.
+   */
   async #renewHash(authenticatorId: string, hash: string, password: string): Promise<void> {
     if (!isOutdated(hash)) return;
-    const renewed = await hashPassword(password);
+    const renewed = await hashPassword(password).catch((error: unknown) => {
+      if (error instanceof ApiError) return undefined;
+      throw error;
+    });
+    if (renewed === undefined) return;
     await this.#ctx.store.db
       .updateTable("authenticator")
       .set({ password_hash: renewed })
