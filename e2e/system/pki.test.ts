@@ -86,10 +86,7 @@ describe("pki rotate on a controller that runs", () => {
     const detail = await network.management.detailIdentity({ params: { id: data.id } });
     const handedOut = detail.data.enrollment.ott?.jwt ?? "";
     const rotated = await pki("rotate", configuration());
-    expect([rotated.code, rotated.output]).toEqual([
-      0,
-      expect.stringContaining("3 identities, 2 routers".replace("3", "2")),
-    ]);
+    expect([rotated.code, rotated.output]).toEqual([0, expect.stringContaining("2 identities, 2 routers")]);
     await eventually("both authorities are in the bundle", async () => (await anchorsServed()) === 4);
 
     // The server's key is the same, so the token still proves the server.

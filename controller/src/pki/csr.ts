@@ -40,7 +40,7 @@ export async function readCsr(pem: string | undefined, what = "the CSR"): Promis
   } catch (cause) {
     throw unusable(what, "expected the DER of a PKCS#10 request", cause);
   }
-  requireUsableKey(request.publicKey, what);
+  requireUsableKey(request, what);
   let proven = false;
   try {
     proven = await request.verify();
@@ -57,8 +57,8 @@ export async function readCsr(pem: string | undefined, what = "the CSR"): Promis
   };
 }
 
-function requireUsableKey(key: x509.PublicKey, what: string): void {
-  const algorithm = key.algorithm as { name: string; modulusLength?: number; namedCurve?: string };
+function requireUsableKey(request: x509.Pkcs10CertificateRequest, what: string): void {
+  const algorithm = keyAlgorithm(request, what);
   if (algorithm.namedCurve !== undefined) {
     if (CURVES.has(algorithm.namedCurve)) return;
     throw unusable(what, `expected an EC key on P-256, P-384 or P-521, found ${algorithm.namedCurve}`);
@@ -67,6 +67,17 @@ function requireUsableKey(key: x509.PublicKey, what: string): void {
   if (bits === undefined) throw unusable(what, `expected an EC or RSA key, found ${algorithm.name}`);
   if (bits < SMALLEST_RSA || bits > LARGEST_RSA) {
     throw unusable(what, `expected an RSA key of ${SMALLEST_RSA} to ${LARGEST_RSA} bits, found ${bits}`);
+  }
+}
+
+function keyAlgorithm(
+  request: x509.Pkcs10CertificateRequest,
+  what: string,
+): { name: string; modulusLength?: number; namedCurve?: string } {
+  try {
+    return request.publicKey.algorithm as { name: string };
+  } catch (cause) {
+    throw unusable(what, "its key cannot be read", cause);
   }
 }
 

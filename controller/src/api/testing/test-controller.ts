@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { request as httpsRequest } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { silentLogger, TlsPort } from "@sallyport/wire";
+import { type Identity, silentLogger, TlsPort } from "@sallyport/wire";
 import { hashPassword } from "../../auth/password.ts";
 import type { AuthSettings } from "../../auth/settings.ts";
 import { type HttpApi, startHttp } from "../../http/server.ts";
@@ -59,6 +59,8 @@ export interface TestController {
   readonly network: TestNetwork;
   /** Tokens of the sessions that were announced, in order. */
   readonly announced: string[];
+  /** Serves with another certificate from now on. */
+  serve(identity: Identity): void;
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
   /** Management API as the administrator. */
   admin(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer>;
@@ -197,6 +199,7 @@ export async function startTestController(
     pki,
     port: port.port,
     clock,
+    serve: (identity) => port.setIdentity(identity),
     online,
     network,
     announced,
