@@ -2,6 +2,7 @@ import type { Logger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import type { EngineTables } from "./engine-tables.ts";
 import { DatabaseUnavailableError } from "./outage.ts";
+import { Statement } from "./statement.ts";
 
 /** What a writer records: one row per changed entity, in the transaction (better: the statement) that changes it. */
 export interface Change {
@@ -49,14 +50,14 @@ export interface ChangeSubscriber {
 
 type Queryable = Pick<Kysely<EngineTables>, "getExecutor">;
 
+const APPEND = new Statement<never>(`INSERT INTO change_log (kind, key, op, before)
+  SELECT kind, key, op, before FROM jsonb_to_recordset($1::jsonb) AS c (kind text, key text, op text, before jsonb)`);
+
 /** Records changes in the transaction `db`, in one statement. */
 export async function appendChange(db: Queryable, ...changes: readonly Change[]): Promise<void> {
   if (changes.length === 0) return;
   const rows = JSON.stringify(changes.map(({ kind, key, op, before }) => ({ kind, key, op, before: before ?? null })));
-  await sql`
-    INSERT INTO change_log (kind, key, op, before)
-    SELECT kind, key, op, before FROM jsonb_to_recordset(${rows}::jsonb) AS c (kind text, key text, op text, before jsonb)
-  `.execute(db as Kysely<EngineTables>);
+  await APPEND.rows(db as Kysely<EngineTables>, [rows]);
 }
 
 /** Name of the setting that holds the newest transaction whose rows were pruned. */

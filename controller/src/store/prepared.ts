@@ -7,30 +7,34 @@ import { isForgotten } from "./request-signal.ts";
 const MOST_STATEMENTS = 1_000;
 const WRITES_LOG = /insert\s+into\s+"?change_log"?\b/i;
 const BEGINS = /^\s*(begin|start transaction)\b/i;
-const ONLY_LOGS = /^\s*insert\s+into\s+"?change_log"?\b(?![\s\S]*\breturning\b)/i;
+/** What only writes the log, and what its writer has marked by a comment: nobody looks at the answer, and a failure ends the transaction all the same. */
+const UNANSWERED = /^\s*(insert\s+into\s+"?change_log"?\b(?![\s\S]*\breturning\b)|\/\* unanswered \*\/)/i;
 const ENDS = /^\s*(commit|rollback)\b(?!\s+to\b)/i;
 
 /** What is known of a statement's text. */
 interface Statement {
   readonly name: string | undefined;
   readonly writesLog: boolean;
+  readonly isUnanswered: boolean;
 }
 
 /**
  * A pool for Kysely whose queries are prepared once per connection, under a name made from their text: PostgreSQL then parses each text once, which
  * saves a third to a half of its work for short queries. Past 1,000 distinct texts further ones go unprepared, so that generated texts cost no memory.
- * The beginning of a transaction goes out together with its first statement, and what only writes the change log with the next one, so that a small
- * transaction takes two round trips (the pool's connections are in pipeline mode). Every connect and query is reported to `outage`, which names what they fail with. `onLogged` is called when rows of the change log may have
- * become visible: after a statement that writes some, or after the end of the transaction with it.
+ *
+ * The beginning of a transaction goes out together with its first statement, and a statement whose answer nobody looks at together with the next one,
+ * so that a small transaction takes two round trips (the pool's connections are in pipeline mode). Every connect and query is reported to `outage`, which
+ * names what they fail with. `onLogged` is called when rows of the change log may have become visible: after a statement that writes some, or after the
+ * end of the transaction with it.
  */
 export function preparing(pool: pg.Pool, outage: Outage, onLogged: () => void): PostgresPool {
   const known = new Map<string, Statement>();
   const statementOf = (text: string): Statement => {
     const found = known.get(text);
     if (found !== undefined) return found;
-    const writesLog = WRITES_LOG.test(text);
-    if (known.size >= MOST_STATEMENTS) return { name: undefined, writesLog };
-    const made = { name: createHash("sha256").update(text).digest("base64url").slice(0, 22), writesLog };
+    const facts = { writesLog: WRITES_LOG.test(text), isUnanswered: UNANSWERED.test(text) };
+    if (known.size >= MOST_STATEMENTS) return { name: undefined, ...facts };
+    const made = { name: createHash("sha256").update(text).digest("base64url").slice(0, 22), ...facts };
     known.set(text, made);
     return made;
   };
@@ -57,7 +61,7 @@ export function preparing(pool: pg.Pool, outage: Outage, onLogged: () => void): 
       else if (isPlain && ENDS.test(text)) isInTransaction = false;
       if (statement?.writesLog) hasLogged = true;
       const name = isPlain && values.length > 0 ? statement?.name : undefined;
-      if (isBegin || (isPlain && isInTransaction && ONLY_LOGS.test(text))) return sendAhead(text, values, name);
+      if (isPlain && (isBegin || (isInTransaction && statement?.isUnanswered))) return sendAhead(text, values, name);
       const ahead = unanswered;
       unanswered = [];
       try {

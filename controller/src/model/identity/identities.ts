@@ -12,6 +12,7 @@ import { numberedName } from "../../auth/identity-name.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { IdentityTable } from "../../store/schema.ts";
+import { Statement } from "../../store/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
@@ -28,6 +29,10 @@ export interface ServiceConfigPair {
   readonly serviceId: string;
   readonly configId: string;
 }
+
+const FIND = new Statement<IdentityRow>("SELECT * FROM identity WHERE id = $1");
+const LOCK = new Statement<IdentityRow>("SELECT * FROM identity WHERE id = $1 FOR UPDATE");
+const REMOVE = new Statement<never>("/* unanswered */ DELETE FROM identity WHERE id = $1");
 
 /** Whoever may authenticate: people, devices, applications, and routers that tunnel. */
 export class Identities {
@@ -148,7 +153,7 @@ export class Identities {
   async remove(trx: Db, row: IdentityRow): Promise<void> {
     await endApiSessions(trx, sql`a.identity_id = ${row.id}`);
     await dropFromPolicies(trx, "identity", row.id);
-    await trx.deleteFrom("identity").where("id", "=", row.id).execute();
+    await REMOVE.rows(trx, [row.id]);
     await appendChange(trx, { kind: "identity", key: row.id, op: "delete", before: { attrs: row.attrs } });
   }
 
@@ -228,7 +233,7 @@ export class Identities {
   }
 
   async find(db: Db, id: string): Promise<IdentityRow | undefined> {
-    return db.selectFrom("identity").selectAll().where("id", "=", id).executeTakeFirst();
+    return FIND.first(db, [id]);
   }
 
   /** @throws ApiError 404 */
@@ -312,8 +317,7 @@ export class Identities {
   }
 
   async #locked(trx: Db, id: string): Promise<IdentityRow> {
-    const row = await trx.selectFrom("identity").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
-    return found(row, "identity", id);
+    return found(await LOCK.first(trx, [id]), "identity", id);
   }
 
   async #logUpdate(trx: Db, before: IdentityRow): Promise<void> {

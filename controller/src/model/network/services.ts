@@ -5,6 +5,7 @@ import { isTerminatorStrategy } from "../../fabric/ports.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { ServiceTable } from "../../store/schema.ts";
+import { Statement } from "../../store/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
@@ -14,6 +15,8 @@ import { translated } from "../store-errors.ts";
 export type ServiceRow = Selectable<ServiceTable>;
 export type NewService = z.output<typeof serviceCreate>;
 export type ServiceChange = z.output<typeof servicePatch>;
+
+const LOCK = new Statement<ServiceRow>("SELECT * FROM service WHERE id = $1 FOR UPDATE");
 
 /** What identities dial and bind. */
 export class Services {
@@ -40,7 +43,7 @@ export class Services {
             tags: json(service.tags),
           })
           .execute();
-        await this.#setConfigs(trx, id, service.configs);
+        await this.#addConfigs(trx, id, service.configs);
         await appendChange(trx, { kind: "service", key: id, op: "create" });
       }),
     );
@@ -104,6 +107,10 @@ export class Services {
 
   async #setConfigs(trx: Db, id: string, configIds: readonly string[]): Promise<void> {
     await trx.deleteFrom("service_config").where("service_id", "=", id).execute();
+    await this.#addConfigs(trx, id, configIds);
+  }
+
+  async #addConfigs(trx: Db, id: string, configIds: readonly string[]): Promise<void> {
     const wanted = [...new Set(configIds)];
     if (wanted.length === 0) return;
     const rows = await trx.selectFrom("config").select(["id", "config_type_id"]).where("id", "in", wanted).execute();
@@ -126,8 +133,7 @@ export class Services {
   }
 
   async #locked(trx: Db, id: string): Promise<ServiceRow> {
-    const row = await trx.selectFrom("service").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
-    return found(row, "service", id);
+    return found(await LOCK.first(trx, [id]), "service", id);
   }
 }
 

@@ -59,7 +59,7 @@ const POLICIES_BY_SIDE = {
  */
 export async function dropFromPolicies(db: Db, side: keyof typeof POLICIES_BY_SIDE, id: string): Promise<void> {
   for (const policy of POLICIES_BY_SIDE[side]) {
-    await sql`
+    await sql`/* unanswered */
       WITH gone AS (
         DELETE FROM ${sql.table(`${policy}_ref`)} WHERE ${sql.ref(`${side}_id`)} = ${id} RETURNING policy_id)
       INSERT INTO change_log (kind, key, op) SELECT ${policy}, policy_id, 'update' FROM gone`.execute(db);
