@@ -181,6 +181,7 @@ describe("terminators of routers", () => {
     expect(await create({})).toEqual([false, "access denied"]);
     net.model.denied.clear();
     expect((await create({ cost: 70_000 }))[0]).toBe(false);
+    expect((await create({ address: "x".repeat(5_000) }))[1]).toMatch(/address has a length of 5000; at most 4096/);
     net.model.storeFailure = new Error("secret detail");
     expect(await create({})).toEqual([false, "internal error"]);
   });

@@ -29,3 +29,9 @@ test("identities are online while any router says so", () => {
   connections.forget("r1");
   expect(connections.state("b")).toBe("offline");
 });
+
+test("texts that are too long for an id are no identities", () => {
+  const connections = new IdentityConnections();
+  connections.report("r1", true, [report("x".repeat(129))]);
+  expect([...connections.of("r1")]).toEqual([]);
+});

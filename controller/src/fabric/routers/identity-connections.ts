@@ -1,5 +1,7 @@
 /** Identities one router may report: memory that a router can claim has a bound. */
 const MAX_IDENTITIES_PER_ROUTER = 100_000;
+/** What is longer is no id of an identity. */
+const MAX_ID_LENGTH = 128;
 
 export interface IdentityReport {
   readonly identityId: string;
@@ -26,7 +28,7 @@ export class IdentityConnections {
     for (const { identityId, isConnected } of reports) {
       if (!isConnected) {
         if (identities.delete(identityId)) left.add(identityId);
-      } else if (identities.size < MAX_IDENTITIES_PER_ROUTER) {
+      } else if (identities.size < MAX_IDENTITIES_PER_ROUTER && identityId.length <= MAX_ID_LENGTH) {
         if (!identities.has(identityId) && !this.#isOnline(identityId)) online.push(identityId);
         identities.add(identityId);
         left.delete(identityId);

@@ -31,6 +31,9 @@ export interface RouterMessagesParts {
   readonly log: Logger;
 }
 
+/** Of a router's interfaces, and of each one's addresses, are kept. */
+const MAX_INTERFACES = 256;
+const MAX_INTERFACE_TEXT = 256;
 /** What the controller answers when a router inspects it. */
 const CAPABILITIES = ["ziti.fabric", "ziti.edge"] as const;
 
@@ -110,13 +113,13 @@ export class RouterMessages {
   async #interfaces(router: RouterConnection, body: ctrlPb.RouterInterfacesUpdate): Promise<string> {
     await this.#parts.model.saveRouterInterfaces(
       router.id,
-      body.interfaces.map((i) => ({
-        name: i.name,
-        hardwareAddress: i.hardwareAddress,
+      body.interfaces.slice(0, MAX_INTERFACES).map((i) => ({
+        name: short(i.name),
+        hardwareAddress: short(i.hardwareAddress),
         mtu: Number(i.mtu),
         index: Number(i.index),
         flags: Number(i.flags),
-        addresses: i.addresses,
+        addresses: i.addresses.slice(0, MAX_INTERFACES).map(short),
       })),
     );
     return "success";
@@ -175,6 +178,10 @@ export class RouterMessages {
       return { code: "VERIFY_ERROR", message: "the certificate could not be verified" };
     }
   }
+}
+
+function short(text: string): string {
+  return text.slice(0, MAX_INTERFACE_TEXT);
 }
 
 function fingerprintOf(router: RouterConnection): string {

@@ -29,6 +29,8 @@ import type { TerminatorValidation } from "./terminator-validation.ts";
 
 const { CreateTerminatorResult } = edgeCtrlPb;
 
+/** Longest text, in characters, and longest secret, in bytes, of a terminator. */
+const MAX_FIELD_LENGTH = 4_096;
 /** Binding of terminators that SDKs host through an edge router. */
 export const EDGE_BINDING = "edge";
 
@@ -183,7 +185,7 @@ export class TerminatorMessages {
     },
   ): Promise<TerminatorOutcome> {
     const peerData = byteMap(request.peerData);
-    const problem = peerDataProblem(peerData);
+    const problem = peerDataProblem(peerData) ?? lengthProblem(request);
     if (problem !== undefined) throw new EdgeRefusal(DenialCode.Internal, problem);
     const outcome = await this.#parts.model.createTerminator({
       ...(request.id === undefined ? {} : { id: request.id }),
@@ -287,6 +289,21 @@ export class TerminatorMessages {
     if (terminator === undefined) throw new FabricRefusal(`terminator ${id} does not exist`);
     if (terminator.routerId !== router.id) throw new FabricRefusal("terminator not owned by requesting router");
   }
+}
+
+/** What a router has stored is bounded, and goes into messages to other routers. */
+function lengthProblem(
+  request: Pick<BindRequest, "instanceId" | "instanceSecret"> & { address: string; binding: string },
+) {
+  const lengths = [
+    ["address", request.address.length],
+    ["binding", request.binding.length],
+    ["instance id", request.instanceId.length],
+    ["instance secret", request.instanceSecret.length],
+  ] as const;
+  const [tooLong] = lengths.filter(([, length]) => length > MAX_FIELD_LENGTH);
+  if (tooLong === undefined) return undefined;
+  return `the terminator's ${tooLong[0]} has a length of ${tooLong[1]}; at most ${MAX_FIELD_LENGTH} are stored`;
 }
 
 function validCost(cost: number): number {
