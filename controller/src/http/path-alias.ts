@@ -4,6 +4,9 @@ const CLIENT = "/edge/client/v1";
 /** First path parts that are never taken for the Client API's. */
 const OWN_ROOTS = ["edge", "fabric", ".well-known", "oidc", "health-checks", "metrics", "zac", "assets"];
 
+/** The specification has these under a name of their own, clients call them under that of the current identity. */
+const OWN_CERTIFICATE = /^(\/edge\/(?:client|management)\/v1)(\/authenticators\/[^/]+\/extend(?:-verify)?)$/;
+
 /**
  * Gives the URL under which a request is served: the root and the version are the Client API's, so is `/edge/v1`, and
  * so is everything that begins with no known part, as the oldest clients name paths without a prefix.
@@ -15,6 +18,8 @@ export function resolvePath(url: string): string {
   if (path === "" || path === "/" || path === "/version") return `${CLIENT}/version${rest}`;
   if (path === "/.well-known/est/cacerts") return CLIENT + path + rest;
   if (path === "/edge/v1" || path.startsWith("/edge/v1/")) return CLIENT + path.slice("/edge/v1".length) + rest;
+  const own = OWN_CERTIFICATE.exec(path);
+  if (own !== null) return `${own[1]}/current-identity${own[2]}${rest}`;
   const root = path.split("/", 2)[1] ?? "";
   return OWN_ROOTS.includes(root) ? url : CLIENT + path + rest;
 }
