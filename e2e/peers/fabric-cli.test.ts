@@ -13,6 +13,9 @@ import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
 
+/** Links that lost a contest of duplicates stay listed for a while. */
+const UP = 'state = "Connected"';
+
 /** Rows of a table that the CLI prints, by column. */
 function table(printed: string): Record<string, string>[] {
   const rows = printed
@@ -69,7 +72,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
       env: { ZITI_HOME: folder },
       logFile: join(folder, "p1.log"),
     });
-    await peerRouter.ready("its links to both of ours", async () => (await listed("links")).length === 3);
+    await peerRouter.ready("its links to both of ours", async () => (await listed("links", UP)).length === 3, 120_000);
     service = await startTunnelledService({
       ...{ cli, binary: peer.path, folder, name: "echo", targetPort: echo.port },
       ...{ clientRouter: "r1", hostRouter: "p1" },
@@ -101,7 +104,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
   });
 
   it("lists links with their latencies and costs", async () => {
-    const links = await listed("links", "sort by cost desc");
+    const links = await listed("links", `${UP} sort by cost desc`);
     expect(links).toHaveLength(3);
     for (const row of links) {
       expect(row).toMatchObject({ "STATIC COST": "1", STATE: "Connected", STATUS: "up" });
@@ -139,7 +142,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
   });
 
   it("changes a link's cost, takes it out of service, and has both ends close it", async () => {
-    const link = await one("links", "sort by id limit 1");
+    const link = await one("links", `${UP} sort by id limit 1`);
     const id = link.ID ?? "";
     await fabric("update", "link", id, "--static-cost", "500");
     expect(await one("links", `id = "${id}"`)).toMatchObject({ "STATIC COST": "500", STATUS: "up" });
@@ -150,7 +153,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
     await fabric("delete", "link", id);
     // Its dialer makes it anew, and what was set is gone with the old one.
     await eventually("a link in its place", async () => {
-      const links = await listed("links", 'state = "Connected"');
+      const links = await listed("links", UP);
       return links.length === 3 && links.every((row) => row["STATIC COST"] === "1");
     });
   });
@@ -236,8 +239,9 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
     expect(counts.get("services")).toBe("1");
     expect(await fabric("list", "controllers")).toContain("results: none");
     const cluster = (...args: string[]) => cli.run("ops", "cluster", ...args);
+    // All that the CLI tells of the error is its status.
     for (const args of [["list"], ["add", "tls:localhost:1"], ["remove", "other"], ["transfer-leadership"]]) {
-      await expect(cluster(...args), args[0]).rejects.toThrow(/SERVER_NOT_RUNNING_IN_HA_MODE|not running in HA mode/);
+      await expect(cluster(...args), args[0]).rejects.toThrow(/cluster\w+BadRequest|status 400/);
     }
   });
 });
