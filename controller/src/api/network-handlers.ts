@@ -12,6 +12,7 @@ import { listIdentities } from "./identity-list.ts";
 import { listed, only } from "./listing.ts";
 import { listPolicies } from "./policy-handlers.ts";
 import { renderEdgeRouterPolicies, renderServiceEdgeRouterPolicies, renderServicePolicies } from "./render/policy.ts";
+import { postureLens } from "./render/posture.ts";
 import { renderEdgeRouters } from "./render/router.ts";
 import { type Beholder, renderConfigs, renderConfigType, renderServices, renderTerminators } from "./render/service.ts";
 import { listRoleAttributes } from "./role-attributes.ts";
@@ -95,6 +96,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
         identityId: identity.id,
         grants,
         configTypes: splitAtCommas(query.configTypes),
+        postureQueries: await postureLens(deps, identity, ""),
       });
     },
     createService: async ({ body }) => ({ id: await model.services.create(body) }),

@@ -110,7 +110,7 @@ export function passes(check: PostureCheck, { device, session }: Posture, now: n
       return check.domains.some((each) => each.toLowerCase() === domain);
     }
     case "MAC": {
-      const allowed = new Set(check.macAddresses.map(hexDigits));
+      const allowed = addressesOf(check);
       return (device.mac?.addresses ?? []).some((each) => isKnownHex(allowed, each));
     }
     case "PROCESS":
@@ -207,6 +207,18 @@ function passesProcess(
   if (hashes.length > 0 && !isKnownHex(new Set(hashes.map(hexDigits)), report.hash)) return false;
   const known = new Set(signers.map(hexDigits));
   return signers.length === 0 || report.signerFingerprints.some((each) => isKnownHex(known, each));
+}
+
+const addresses = new WeakMap<MacCheck, ReadonlySet<string>>();
+
+/** A list of addresses may be long, and is asked for with each session. */
+function addressesOf(check: MacCheck): ReadonlySet<string> {
+  let known = addresses.get(check);
+  if (known === undefined) {
+    known = new Set(check.macAddresses.map(hexDigits));
+    addresses.set(check, known);
+  }
+  return known;
 }
 
 const MOST_RANGES = 1000;

@@ -105,8 +105,10 @@ describe.each(["client", "management"] as const)("one-time codes in the %s API",
     expect((await c.admin("GET", `/identities/${id}`)).json.data.isMfaEnabled).toBe(true);
   });
 
-  it("shows a PNG of 256 pixels with the provisioning URL", async () => {
-    const token = await (await user()).login();
+  it.each(["short", "😀".repeat(3000)])("shows a PNG of 256 pixels with the provisioning URL", async (name) => {
+    const { id, login } = await user();
+    await c.admin("PATCH", `/identities/${id}`, { name: `${name} ${id}` });
+    const token = await login();
     await start(token);
     const answer = await mfa("GET", token, "/qr-code", { headers: { accept: "*/*" } });
     expect([answer.status, answer.headers["content-type"]]).toEqual([200, "image/png"]);

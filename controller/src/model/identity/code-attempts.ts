@@ -19,16 +19,17 @@ export class CodeAttempts {
   readonly #failures = new Map<string, Failures>();
 
   /** @throws ApiError 429 with `retry-after` while the identity pauses */
+  require(identityId: string, now: Date): void {
+    const wait = (this.#failures.get(identityId)?.until ?? 0) - now.getTime();
+    if (wait <= 0) return;
+    const headers = { "retry-after": String(Math.ceil(wait / 1000)) };
+    throw apiError("SERVER_TOO_MANY_REQUESTS", undefined, { headers, detail: `identity ${identityId} guesses codes` });
+  }
+
+  /** Counts an attempt. @throws ApiError 429 as {@link require} */
   begin(identityId: string, now: Date): void {
+    this.require(identityId, now);
     const failures = this.#failures.get(identityId) ?? { count: 0, until: 0 };
-    const wait = failures.until - now.getTime();
-    if (wait > 0) {
-      const headers = { "retry-after": String(Math.ceil(wait / 1000)) };
-      throw apiError("SERVER_TOO_MANY_REQUESTS", undefined, {
-        headers,
-        detail: `identity ${identityId} guesses codes`,
-      });
-    }
     failures.count += 1;
     const pauses = failures.count - FREE;
     if (pauses > 0) {

@@ -90,7 +90,7 @@ export class Mfa {
    * @throws ApiError 404 `MFA_ENROLLMENT_NOT_STARTED` without a pending one, 400 `MFA_INVALID_TOKEN`, 429 after too many wrong codes
    */
   async verify(identityId: string, apiSessionId: string, code: string): Promise<void> {
-    await this.#ctx.store.transaction(async (trx) => {
+    await this.#changed(identityId, async (trx) => {
       const row = await this.#find(trx, identityId, "for update");
       if (row === undefined || row.is_verified) throw apiError("MFA_ENROLLMENT_NOT_STARTED");
       await this.#use(trx, row, code, { apiSessionId, allowRecovery: false });
@@ -109,7 +109,7 @@ export class Mfa {
    * @throws ApiError 409 `MFA_NOT_ENROLLED`, 400 `MFA_INVALID_TOKEN`, 429 after too many wrong codes
    */
   async pass(identityId: string, code: string, use: CodeUse): Promise<void> {
-    await this.#ctx.store.transaction(async (trx) => {
+    await this.#changed(identityId, async (trx) => {
       const row = await this.#find(trx, identityId, "for update");
       if (row?.is_verified !== true) throw apiError("MFA_NOT_ENROLLED");
       await this.#use(trx, row, code, use);
@@ -122,7 +122,7 @@ export class Mfa {
     apiSessionId: string,
     code: string,
   ): Promise<MfaStatus & { codes: string[] }> {
-    return this.#ctx.store.transaction(async (trx) => {
+    return this.#changed(identityId, async (trx) => {
       const row = await this.#verified(trx, identityId);
       await this.#use(trx, row, code, { apiSessionId, allowRecovery: false });
       return {
@@ -137,7 +137,7 @@ export class Mfa {
 
   /** New recovery codes in place of all old ones. @throws ApiError 404 unless verified, 400 `MFA_INVALID_TOKEN`, 429 */
   async renewRecoveryCodes(identityId: string, apiSessionId: string, code: string): Promise<void> {
-    await this.#ctx.store.transaction(async (trx) => {
+    await this.#changed(identityId, async (trx) => {
       const row = await this.#verified(trx, identityId);
       await this.#use(trx, row, code, { apiSessionId, allowRecovery: true });
       await this.#saveCodes(trx, identityId, newRecoveryCodes());
@@ -149,7 +149,7 @@ export class Mfa {
    * @throws ApiError 404 when there is none, 400 `MFA_INVALID_TOKEN`, 429
    */
   async disable(identityId: string, apiSessionId: string, code: string): Promise<void> {
-    await this.#ctx.store.transaction(async (trx) => {
+    await this.#changed(identityId, async (trx) => {
       const row = await this.#find(trx, identityId, "for update");
       if (row === undefined) throw notFound("mfa", identityId, "identity");
       if (row.is_verified) await this.#use(trx, row, code, { apiSessionId, allowRecovery: true });
@@ -170,6 +170,12 @@ export class Mfa {
       await removeEnrollment(trx, identityId);
     });
     this.#attempts.succeeded(identityId);
+  }
+
+  /** Whoever pauses is told so before a connection waits for the row. */
+  async #changed<T>(identityId: string, work: (trx: Db) => Promise<T>): Promise<T> {
+    this.#attempts.require(identityId, this.#ctx.now());
+    return this.#ctx.store.transaction(work);
   }
 
   async #find(db: Db, identityId: string, lock?: "for update"): Promise<MfaRow | undefined> {

@@ -40,6 +40,12 @@ describe("one-time codes", () => {
     }
   });
 
+  it("are announced with the beginning of a long name, so that it fits into a QR code", () => {
+    const url = provisioningUrl(SECRET, "net", "😀".repeat(5000));
+    expect(url).toContain(`net:${encodeURIComponent("😀".repeat(64))}?`);
+    expect(url.length).toBeLessThan(1000);
+  });
+
   it("are announced to apps with issuer and name escaped", () => {
     expect(provisioningUrl(SECRET, "my net", "a:b/c?d&e=ü")).toBe(
       `otpauth://totp/my%20net:a%3Ab%2Fc%3Fd%26e%3D%C3%BC?issuer=my%20net&secret=${SECRET}`,

@@ -27,9 +27,12 @@ export function matchTotp(secret: string, code: string, at: Date): number | unde
   return Math.floor(at.getTime() / 1000 / STEP_SECONDS) + result.delta;
 }
 
-/** What a QR code tells an authenticator app. */
+/** A QR code holds some two thousand characters, and apps show a few dozen of them. */
+const MOST_NAME_CHARACTERS = 64;
+
+/** What a QR code tells an authenticator app; of a long name it tells the beginning. */
 export function provisioningUrl(secret: string, issuer: string, name: string): string {
-  const label = `${encodeURIComponent(issuer)}:${encodeURIComponent(name)}`;
+  const label = `${encodeURIComponent(issuer)}:${encodeURIComponent([...name].slice(0, MOST_NAME_CHARACTERS).join(""))}`;
   return `otpauth://totp/${label}?issuer=${encodeURIComponent(issuer)}&secret=${secret}`;
 }
 

@@ -39,7 +39,7 @@ export function postureCheckType(given: string | undefined): PostureCheckType | 
 
 export const osType = z.enum(["Windows", "WindowsServer", "Android", "iOS", "Linux", "macOS"]);
 /** `versions` are ranges of semantic versions such as `>=10.0.0 <11.0.0`; none = any version. */
-export const operatingSystem = z.object({ type: osType, versions: names.default([]) });
+export const operatingSystem = z.object({ type: osType, versions: z.array(z.string().max(256)).default([]) });
 /** Hashes are SHA-512, the signer's fingerprint SHA-1, both in hex. */
 export const process = z.object({
   osType,
