@@ -6,7 +6,8 @@ import type { ApiDependencies } from "../dependencies.ts";
 import type { Links } from "../links.ts";
 
 const SELF = "./current-identity/mfa";
-const QR_PIXELS = 256;
+/** 256 pixels; the half is cut off, and keeps the division into modules from ending at 255.999…. */
+const QR_WIDTH = 256.5;
 
 /** One-time codes of the caller. */
 export function mfaHandlers(deps: ApiDependencies): ApiHandlers<typeof mfaOperations> {
@@ -57,7 +58,7 @@ export function mfaHandlers(deps: ApiDependencies): ApiHandlers<typeof mfaOperat
     detailMfaQrCode: async ({ session }) => {
       const { pending } = await status(session);
       if (pending === undefined) throw notFound("mfa", session.identityId, "unverified identity");
-      const options = { type: "png", width: QR_PIXELS, errorCorrectionLevel: "M" } as const;
+      const options = { type: "png", width: QR_WIDTH, errorCorrectionLevel: "M" } as const;
       return { body: await QRCode.toBuffer(pending.provisioningUrl, options) };
     },
     detailMfaRecoveryCodes: async ({ session, body, request }) => {
