@@ -8,17 +8,16 @@ const WAIT_MS = 10_000;
 export class ManagementClient {
   readonly socket: WebSocket;
   readonly #arrived: Message[] = [];
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Set<{ matches(message: Message): boolean; resolve(message: Message): void }>();
   #sequence = 0;
 
   private constructor(socket: WebSocket) {
     this.socket = socket;
     socket.on("message", (data) => {
       const parser = new FrameParser({ maxHeaders: 65_536, maxBody: 16 << 20 }, (frame) =>
-        this.#arrived.push(messageOf(frame)),
+        this.#arrive(messageOf(frame)),
       );
       parser.push(data as Buffer);
-      for (const look of this.#waiting) look();
     });
   }
 
@@ -56,22 +55,31 @@ export class ManagementClient {
   }
 
   async next(what: string, matches: (message: Message) => boolean): Promise<Message> {
+    const at = this.#arrived.findIndex(matches);
+    const [found] = at < 0 ? [] : this.#arrived.splice(at, 1);
+    if (found !== undefined) return found;
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
-    const look = () => {
-      const at = this.#arrived.findIndex(matches);
-      const [found] = at < 0 ? [] : this.#arrived.splice(at, 1);
-      if (found !== undefined) resolve(found);
-    };
     const timer = setTimeout(() => reject(new Error(`${what} did not come`)), WAIT_MS);
-    this.#waiting.add(look);
-    look();
+    const waiter = { matches, resolve };
+    this.#waiting.add(waiter);
     return await promise.finally(() => {
       clearTimeout(timer);
-      this.#waiting.delete(look);
+      this.#waiting.delete(waiter);
     });
   }
 
+  /** Messages nobody has asked for. */
   get count(): number {
     return this.#arrived.length;
+  }
+
+  #arrive(message: Message): void {
+    for (const waiter of this.#waiting) {
+      if (!waiter.matches(message)) continue;
+      this.#waiting.delete(waiter);
+      waiter.resolve(message);
+      return;
+    }
+    this.#arrived.push(message);
   }
 }

@@ -1,0 +1,144 @@
+import { silentLogger } from "@sallyport/wire";
+import { sql } from "kysely";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { summarize } from "../../api/summary.ts";
+import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
+import { Dispatcher } from "../dispatcher.ts";
+import { readSubscription } from "../subscription.ts";
+import { collector } from "../testing/collector.ts";
+import { ChangeSource } from "./change-source.ts";
+import { CountSource } from "./count-source.ts";
+import { withoutSecrets } from "./entity-state.ts";
+import { TerminatorSource } from "./terminator-source.ts";
+
+let c: TestController;
+let dispatcher: Dispatcher;
+let source: ChangeSource;
+let counts: CountSource;
+const online = new Set<string>();
+
+beforeAll(async () => {
+  c = await startTestController();
+  const { db, changes } = c.ctx.store;
+  dispatcher = new Dispatcher({ sourceId: "ctrl1", log: silentLogger });
+  const terminators = new TerminatorSource({
+    db,
+    sink: dispatcher,
+    isRouterOnline: (id) => online.has(id),
+    dynamicCost: () => 5,
+    log: silentLogger,
+  });
+  source = new ChangeSource({ db, changes, dispatcher, terminators, log: silentLogger });
+  counts = new CountSource(dispatcher, () => summarize(db));
+});
+afterAll(async () => {
+  counts.stop();
+  await source.stop();
+  await c.close();
+});
+
+/** What one subscription gets while `work` is done. */
+async function during(type: string, options: Record<string, unknown>, work: () => Promise<void>) {
+  const output = collector();
+  const end = dispatcher.subscribe(output, [readSubscription(type, options)]);
+  await work();
+  await c.ctx.store.changes.caughtUp();
+  await source.idle();
+  end();
+  return output.events;
+}
+
+describe("events of the store", () => {
+  it("tell of entities with their state, and of the commit", async () => {
+    const events = await during("entityChange", { include: ["services"] }, async () => {
+      const id = await c.make("services", { name: "one", encryptionRequired: true, roleAttributes: ["a"] });
+      await c.admin("PATCH", `/services/${id}`, { roleAttributes: ["b"] });
+      await c.admin("DELETE", `/services/${id}`);
+      await c.make("configs", { name: "cfg", configTypeId: "host.v1", data: {} }).catch(() => undefined);
+    });
+    expect(events.map((event) => event.eventType)).toEqual([
+      "created",
+      "committed",
+      "updated",
+      "committed",
+      "deleted",
+      "committed",
+    ]);
+    expect(events[0]?.eventId).toBe(events[1]?.eventId);
+    expect(events[0]).toMatchObject({ entityType: "services", initialState: null });
+    expect(events[2]).toMatchObject({ initialState: { roleAttributes: ["a"] } });
+    expect(events[4]).toMatchObject({ initialState: { roleAttributes: ["b"] }, finalState: null });
+  });
+
+  it("never show a secret", async () => {
+    const events = await during("entityChange", {}, async () => {
+      await c.make("identities", { name: "i", type: "Device", isAdmin: false, enrollment: { ott: true } });
+      const id = await c.make("identities", { name: "u", type: "Device", isAdmin: false });
+      await c.make("authenticators", { method: "updb", identityId: id, username: "user", password: "swordfish-99" });
+      await c.login("user", "swordfish-99");
+    });
+    const types = new Set(events.map((event) => event.entityType));
+    for (const type of ["identities", "enrollments", "authenticators", "apiSessions"]) expect(types).toContain(type);
+    const { rows } = await sql<{ secret: string }>`
+      SELECT token AS secret FROM enrollment UNION ALL SELECT jwt FROM enrollment UNION ALL SELECT token FROM api_session
+      UNION ALL SELECT password_hash FROM authenticator WHERE password_hash IS NOT NULL`.execute(c.ctx.store.db);
+    expect(rows.length).toBeGreaterThan(3);
+    const text = JSON.stringify(events);
+    for (const { secret } of rows) expect(text).not.toContain(secret);
+    expect(withoutSecrets({ instance_secret: "x", recoveryCodes: "x", token: "x", is_admin: true })).toEqual({
+      isAdmin: true,
+    });
+  });
+
+  it("tell of API sessions and sessions by id", async () => {
+    let identityId = "";
+    const events = await during("apiSession", {}, async () => {
+      const token = await c.login("user", "swordfish-99");
+      const row = await c.ctx.store.db
+        .selectFrom("api_session")
+        .selectAll()
+        .where("token", "=", token)
+        .executeTakeFirstOrThrow();
+      identityId = row.identity_id;
+      await c.admin("DELETE", `/api-sessions/${row.id}`);
+    });
+    expect(events.map((event) => event.event_type)).toEqual(["created", "deleted"]);
+    for (const event of events)
+      expect(event).toMatchObject({ type: "legacy", token: event.id, identity_id: identityId });
+  });
+
+  it("tell of terminators with the numbers of their service", async () => {
+    let router = "";
+    let service = "";
+    const events = await during("fabric.terminators", {}, async () => {
+      router = await c.make("edge-routers", { name: "r" });
+      service = await c.make("services", { name: "hosted", encryptionRequired: true });
+      online.add(router);
+      const body = { service, router, binding: "transport", address: "tcp:127.0.0.1:1" };
+      const id = await c.make("terminators", body);
+      await c.make("terminators", { ...body, precedence: "required" });
+      await c.ctx.store.changes.caughtUp();
+      await source.idle();
+      await c.admin("DELETE", `/terminators/${id}`);
+    });
+    expect(events.map((event) => event.event_type)).toEqual(["created", "created", "deleted"]);
+    expect(events[2]).toMatchObject({
+      namespace: "fabric.terminators",
+      service_id: service,
+      router_id: router,
+      router_online: true,
+      dynamic_cost: 5,
+      total_terminators: 1,
+      usable_default_terminators: 0,
+      usable_required_terminators: 1,
+    });
+  });
+
+  it("count entities at the interval asked for", async () => {
+    const output = collector();
+    const end = dispatcher.subscribe(output, [readSubscription("entityCount", { interval: "1s" })]);
+    await expect.poll(() => output.events.length, { timeout: 10_000 }).toBeGreaterThan(0);
+    end();
+    expect(output.events[0]).toMatchObject({ error: "", counts: { services: expect.any(Number) } });
+  });
+});
