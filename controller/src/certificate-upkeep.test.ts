@@ -22,7 +22,7 @@ beforeAll(async () => {
   await saveNetworkKeys(new KeyVault(c.ctx.store.db, secrets), c.pki.material);
   upkeep = new CertificateUpkeep({
     pki: c.pki,
-    store: c.ctx.store as ConstructorParameters<typeof CertificateUpkeep>[0]["store"],
+    store: c.ctx.store,
     secrets,
     lifetimes: DEFAULT_LIFETIMES,
     hosts: HOSTS,
@@ -40,7 +40,7 @@ afterAll(async () => {
 });
 
 const change = (work: (material: PkiMaterial) => Promise<PkiMaterial | undefined>) =>
-  changeNetworkKeys(c.ctx.store as Parameters<typeof changeNetworkKeys>[0], secrets, work);
+  changeNetworkKeys(c.ctx.store, secrets, work);
 const rotation = { hosts: HOSTS, lifetimes: DEFAULT_LIFETIMES, now: new Date(), newKeys: true };
 const kid = (jwt: string) => JSON.parse(Buffer.from(jwt.split(".")[0] ?? "", "base64url").toString()).kid;
 const claims = (jwt: string) => JSON.parse(Buffer.from(jwt.split(".")[1] ?? "", "base64url").toString());

@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Identity, Logger } from "@sallyport/wire";
 import { changeNetworkKeys, loadNetworkKeys, NETWORK_KEYS_KIND } from "./config/network-keys.ts";
+import type { ModelStore } from "./model/context.ts";
 import type { Enrollments } from "./model/identity/enrollments.ts";
 import { countFormerLeaves, isNone } from "./pki/former-leaves.ts";
 import type { Lifetimes } from "./pki/lifetimes.ts";
 import { type PkiMaterial, renew, retire } from "./pki/material.ts";
 import type { Pki } from "./pki/pki.ts";
-import type { Store } from "./store/database.ts";
 import { KeyVault } from "./store/key-vault.ts";
 import type { Secrets } from "./store/secrets.ts";
 
@@ -16,7 +16,9 @@ const STRAGGLERS_MS = 15_000;
 
 export interface CertificateUpkeepParts {
   readonly pki: Pki;
-  readonly store: Pick<Store, "db" | "changes" | "transaction">;
+  readonly store: Pick<ModelStore, "db" | "transaction"> & {
+    readonly changes: Pick<ModelStore["changes"], "subscribe">;
+  };
   readonly secrets: Secrets;
   readonly lifetimes: Lifetimes;
   readonly hosts: readonly string[];

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
+import type { ModelStore } from "../model/context.ts";
 import { PkiError } from "../pki/errors.ts";
 import { checkMaterial, type PkiMaterial } from "../pki/material.ts";
 import { appendChange } from "../store/change-log.ts";
-import type { Store } from "../store/database.ts";
 import { KeyVault } from "../store/key-vault.ts";
 import type { Secrets } from "../store/secrets.ts";
 
@@ -28,7 +28,7 @@ export async function saveNetworkKeys(vault: KeyVault, material: PkiMaterial): P
  * @throws PkiError when there is no network yet
  */
 export async function changeNetworkKeys(
-  store: Pick<Store, "transaction">,
+  store: Pick<ModelStore, "transaction">,
   secrets: Secrets,
   change: (material: PkiMaterial) => Promise<PkiMaterial | undefined>,
 ): Promise<PkiMaterial | undefined> {
