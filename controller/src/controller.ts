@@ -180,6 +180,13 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "http", stop: () => http.close() });
     const unmeasure = measureController({ metrics, store, model, fabric, http });
     stops.push({ name: "metrics", stop: unmeasure });
+    const carried = () => events.usage.byCounter();
+    metrics.gauge(
+      "sallyport_usage_bytes",
+      "Bytes of circuits, as routers reported them since the start",
+      carried,
+      "counter",
+    );
     const { bind: metricsBind } = config.metrics;
     if (metricsBind) {
       const listener = await listening("metrics.bind", metricsBind, file, () =>

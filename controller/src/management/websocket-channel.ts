@@ -30,7 +30,7 @@ const AT_ONCE = 16;
 /** Bytes that may wait for the peer before a sender that can wait does so. */
 const HIGH_WATER = 1024 * 1024;
 const PING_MS = 20_000;
-/** Somebody who answers no ping for this long reads nothing any more. */
+/** Somebody who answers no ping and takes nothing for this long reads nothing any more. */
 const SILENCE_MS = 60_000;
 const PROTOCOL_ERROR = 1002;
 const GOING_AWAY = 1001;
@@ -179,14 +179,15 @@ export class WebSocketChannel {
   }
 
   #written(): void {
+    this.#lastSign = performance.now();
     if (this.#waiting.length > 0 && (this.#isClosed || this.bufferedBytes <= HIGH_WATER)) {
       for (const resolve of this.#waiting.splice(0)) resolve();
     }
   }
 
   #checkPeer(): void {
-    // While this side reads nothing it sees no pong either.
-    if (this.#socket.isPaused) return;
+    // While this side reads nothing it sees no pong either; then only a peer that takes nothing is known to be gone.
+    if (this.#socket.isPaused && this.bufferedBytes === 0) return;
     if (performance.now() - this.#lastSign > SILENCE_MS) {
       this.#log.info(
         { channel: this.label, waiting: this.bufferedBytes },

@@ -153,6 +153,7 @@ describe("events of the fabric", () => {
       { metric_type: "meter", metric: "link.tx.bytesrate", source_entity_id: "l.1", metrics: { count: 9, m1_rate: 2 } },
       { metric_type: "histogram", metric: "link.latency", source_entity_id: "l.1", metrics: { mean: 5, p95: 6 } },
     ]);
+    expect(totals.byCounter()).toEqual({ "ingress.rx": 10, "egress.tx": 20 });
     expect([...totals.entries()]).toEqual([
       { routerId: "r1", counter: "ingress.rx", bytes: 10 },
       { routerId: "r1", counter: "egress.tx", bytes: 20 },

@@ -32,8 +32,11 @@ export class UsageTotals {
     }
   }
 
-  forget(routerId: string): void {
-    this.#byRouter.delete(routerId);
+  /** The sums over all routers by counter. */
+  byCounter(): Record<string, number> {
+    const sums: Record<string, number> = {};
+    for (const { counter, bytes } of this.entries()) sums[counter] = (sums[counter] ?? 0) + bytes;
+    return sums;
   }
 
   #add(routerId: string, counter: string, bytes: number): void {
