@@ -21,7 +21,9 @@ it("integrity runs answer 202, their results say what they found, in both APIs",
     const begun = await test.admin("POST", `/database/${operation}`);
     expect([begun.status, begun.json]).toEqual([202, { data: {}, meta: {} }]);
     await expect
-      .poll(async () => (await test.admin("GET", "/database/data-integrity-results")).json.data.inProgress)
+      .poll(async () => (await test.admin("GET", "/database/data-integrity-results")).json.data.inProgress, {
+        timeout: 20_000,
+      })
       .toBe(false);
     for (const answer of [
       await test.admin("GET", "/database/data-integrity-results"),

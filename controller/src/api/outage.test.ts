@@ -47,7 +47,7 @@ describe("a controller whose database goes away", () => {
     }
     expect(test.ctx.store.outage.since).toBeInstanceOf(Date);
     await way.mend();
-    await expect.poll(async () => (await test.admin("GET", "/services")).status).toBe(200);
+    await expect.poll(async () => (await test.admin("GET", "/services")).status, { timeout: 20_000 }).toBe(200);
     const { json } = await test.admin("GET", "/services");
     expect(json.data.map((service: { name: string }) => service.name)).toEqual([name]);
     expect(test.ctx.store.outage.since).toBeUndefined();

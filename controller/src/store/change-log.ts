@@ -68,6 +68,7 @@ const PRUNE_BATCH = 5_000;
 const SOON_MS = 5;
 /** Reads that wait for a slow reader. */
 const MOST_WAITING = 16;
+const RESET_AGAIN_MS = 250;
 
 /** The present snapshot of the database, from which {@link readChanges} can go on. */
 export async function currentSnapshot(db: Queryable): Promise<string> {
@@ -167,6 +168,8 @@ export interface ChangeLogOptions {
 export class ChangeLog {
   readonly #options: Required<Omit<ChangeLogOptions, "onLocalWrite">> & Pick<ChangeLogOptions, "onLocalWrite">;
   readonly #subscribers = new Set<ChangeSubscriber>();
+  /** Those that could not load anew yet. */
+  readonly #behind = new Map<ChangeSubscriber, NodeJS.Timeout>();
   #since = "";
   #position = "";
   /** The end of what is being handed out, and how many reads it still has to hand out. */
@@ -260,6 +263,7 @@ export class ChangeLog {
   async close(): Promise<void> {
     this.#closed = true;
     for (const timer of this.#timers) clearInterval(timer);
+    for (const timer of this.#behind.values()) clearTimeout(timer);
     clearTimeout(this.#soon);
     await this.#queued?.catch(() => undefined);
     await this.#running?.catch(() => undefined);
@@ -289,26 +293,36 @@ export class ChangeLog {
 
   /** Gives a reader what was read; never rejects. */
   async #hand(reader: ChangeSubscriber, read: ChangesRead): Promise<void> {
+    // It still has to load everything anew, and will find this then.
+    if (this.#behind.has(reader)) return;
     try {
       if (read.reset) await reader.onReset(read.snapshot);
       else await reader.onChanges(read.rows, read.snapshot);
     } catch (error) {
-      this.#options.log.error(
-        { subscriber: reader.name, error: String(error) },
-        "a reader of the change log failed; it loads anew",
-      );
+      // An outage is reported once, by whoever watches it.
+      if (!(error instanceof DatabaseUnavailableError))
+        this.#options.log.error(
+          { subscriber: reader.name, error: String(error) },
+          "a reader of the change log failed; it loads anew",
+        );
       await this.#reset(reader, read.snapshot);
     }
   }
 
+  /** Has a reader load anew; while it cannot, again and again: until then it knows less than was committed. */
   async #reset(subscriber: ChangeSubscriber, snapshot: string): Promise<void> {
     try {
       await subscriber.onReset(snapshot);
+      this.#behind.delete(subscriber);
     } catch (error) {
-      this.#options.log.error(
-        { subscriber: subscriber.name, error: String(error) },
-        "a reader of the change log could not load anew",
-      );
+      if (!(error instanceof DatabaseUnavailableError))
+        this.#options.log.error(
+          { subscriber: subscriber.name, error: String(error) },
+          "a reader of the change log could not load anew; trying again",
+        );
+      if (this.#closed || !this.#subscribers.has(subscriber)) return;
+      const timer = setTimeout(() => void this.#reset(subscriber, snapshot), RESET_AGAIN_MS).unref();
+      this.#behind.set(subscriber, timer);
     }
   }
 

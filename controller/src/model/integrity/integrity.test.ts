@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type RawBuilder, sql } from "kysely";
+import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type TestStore, testStore } from "../../store/testing.ts";
 import type { ModelContext } from "../context.ts";
@@ -69,10 +70,16 @@ const described = ({ results }: IntegrityReport) => results.map(({ description }
 
 /** Writes around what the database enforces. */
 async function corrupt(query: RawBuilder<unknown>): Promise<void> {
-  await test.store.db.transaction().execute(async (trx) => {
-    await sql`SET LOCAL session_replication_role = replica`.execute(trx);
-    await query.execute(trx);
-  });
+  const { administrator, ...connection } = test.connection;
+  const client = new pg.Client({ ...connection, ...administrator });
+  await client.connect();
+  try {
+    await client.query("SET session_replication_role = replica");
+    const { sql: text, parameters } = query.compile(test.store.db);
+    await client.query(text, [...parameters]);
+  } finally {
+    await client.end();
+  }
 }
 
 /** Each has a corruption, what the check says of it, and what is true after the fix. */
@@ -230,6 +237,11 @@ describe("a data integrity run", () => {
     if (!description.source.includes("in memory")) expect(stillThere).not.toEqual(expected);
 
     const fixed = await outcome(true);
+    if (test.connection.administrator && description.source.includes("session_api_session_id_fkey")) {
+      // Only a superuser may switch such triggers on again.
+      expect(fixed.results).toEqual([{ description: expect.stringMatching(description), fixed: false }]);
+      return;
+    }
     expect(described(fixed)).toEqual(expect.arrayContaining(described(checked).slice(0, 1)));
     expect(fixed.results.every((result) => result.fixed)).toBe(true);
     expect((await sql`${afterwards}`.execute(test.store.db)).rows).toEqual(expected);
@@ -280,7 +292,7 @@ describe("a data integrity run", () => {
     integrity.start({ fix: false });
     for (const fix of [true, false])
       expect(() => integrity.start({ fix })).toThrow(expect.objectContaining({ status: 429, code: "RATE_LIMITED" }));
-    await expect.poll(() => integrity.report().inProgress).toBe(false);
+    await expect.poll(() => integrity.report().inProgress, { timeout: 20_000 }).toBe(false);
     integrity.start({ fix: false });
   });
 

@@ -92,11 +92,19 @@ export class PolicyMirror {
         this.#updates.advance(snapshot);
       },
       onReset: async () => {
-        await this.#loaded;
+        await this.#loaded?.catch(() => undefined);
         // What was missed may concern anybody: everybody looks once.
         this.#startedAt = this.#ctx.now();
         this.#updates = new ServiceUpdates();
-        await this.#load();
+        // Whoever asks meanwhile waits for it, and loads anew when it fails: nobody is answered from what is old.
+        const loaded = this.#load();
+        this.#loaded = loaded;
+        try {
+          await loaded;
+        } catch (error) {
+          if (this.#loaded === loaded) this.#loaded = undefined;
+          throw error;
+        }
       },
     });
     this.#loaded ??= this.#load();

@@ -80,8 +80,7 @@ function containsSql(value: Expression<unknown>, text: string, ignoreCase: boole
   const isAscii = /^[\p{ASCII}]*$/u.test(text);
   const isShort = [...text].length < 3;
   if (ignoreCase && (!isAscii || isShort)) {
-    const folded = sql`upper(${text}::text collate "pg_c_utf8")`;
-    return sql<SqlBool>`strpos(upper(${value} collate "pg_c_utf8"), ${folded}) > 0`;
+    return sql<SqlBool>`strpos(fold_case(${value}), fold_case(${text}::text)) > 0`;
   }
   if (isShort) return sql<SqlBool>`strpos(${value}, ${text}::text) > 0`;
   const pattern = `%${text.replace(/[\\%_]/g, "\\$&")}%`;

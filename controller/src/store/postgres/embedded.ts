@@ -43,6 +43,8 @@ export interface PostgresConnection {
   database: string;
   /** Only for servers that ask for one, which the embedded one does not. */
   password?: string;
+  /** In tests on a server of the user's kind: who may do what the owner of a database may not. */
+  administrator?: { readonly user: string; readonly password: string };
 }
 
 const SUPERUSER = "sallyport";
@@ -67,8 +69,9 @@ const SETTINGS: Readonly<Record<string, string>> = {
   timezone: "UTC",
 };
 
-/** What PostgreSQL calls fatal when only a connection of ours has ended, in the middle of something or at our own request. */
-const OF_ONE_SESSION = /^(connection to client lost|terminating connection)/;
+/** What PostgreSQL calls fatal when only a connection of ours has ended, in the middle of something or at our own request, or came too early. */
+const OF_ONE_SESSION =
+  /^(connection to client lost|terminating connection|the database system is (starting up|not yet accepting|shutting down|in recovery))/;
 
 // PostgreSQL must end when we are killed, and must not see the Ctrl-C of our terminal: a small shell in a session of its own
 // holds our pipe, and stops the server when it closes.

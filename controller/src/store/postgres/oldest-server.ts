@@ -107,7 +107,8 @@ export class OldestServer {
         `CREATE ROLE ${USER} LOGIN CREATEDB PASSWORD '${password}'`,
         `CREATE DATABASE ${DATABASE} OWNER ${USER}`,
       ]);
-      const connection = { ...place, user: USER, password, database: DATABASE };
+      const administrator = { user: "postgres", password: superuserPassword };
+      const connection: PostgresConnection = { ...place, user: USER, password, database: DATABASE, administrator };
       const store = await openStore({ url: urlOf(connection), hold: false, log: silentLogger });
       await store.close();
       return new OldestServer(connection, stop);
