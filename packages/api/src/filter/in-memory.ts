@@ -60,7 +60,8 @@ function compile<T>(fields: MemoryFields<T>, node: FilterNode): Predicate<T> {
     case "contains":
       return containing(operand(fields, node.left), node);
     case "in": {
-      const left = operand(fields, node.left);
+      const given = operand(fields, node.left);
+      const left = given.type === "number" && node.values[0]?.type === "string" ? asText(given) : given;
       const each = node.values.map((value) => comparing(left, "=", value));
       const found: Predicate<T> = (record) => each.some((equals) => equals(record));
       return node.negated ? negated(found) : found;
@@ -104,6 +105,17 @@ function operand<T>(fields: MemoryFields<T>, left: FilterOperand): Operand<T> {
   };
 }
 
+/** A number as its decimal text. */
+function asText<T>({ read }: Operand<T>): Operand<T> {
+  return {
+    type: "string",
+    read: (record) => {
+      const found = read(record);
+      return found === null ? null : String(found);
+    },
+  };
+}
+
 function scalar(value: unknown): Scalar {
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? value : null;
 }
@@ -117,8 +129,9 @@ function comparing<T>(left: Operand<T>, operator: CompareOperator, right: Filter
   if (left.type !== "any" && left.type !== right.type && !isDecimal) throw mismatch(operator, left.type, right.type);
   return (record) => {
     const found = read(record);
-    // A tag of another type counts as missing.
-    if (found === null || typeof found !== typeof value) return operator === "!=";
+    // A tag of another type counts as missing; none is a datetime.
+    const isMissing = typeof found !== typeof value || (left.type === "any" && right.type === "datetime");
+    if (found === null || isMissing) return operator === "!=";
     const sign = order(found, value);
     switch (operator) {
       case "=":
@@ -148,8 +161,9 @@ function containing<T>(
   const part = fold(node.value);
   return (record) => {
     const found = left.read(record);
-    const has = found !== null && typeof found !== "boolean" && fold(String(found)).includes(part);
-    return has !== node.negated;
+    // A number is looked at as its decimal text, but a tag that is no text counts as missing.
+    const isText = typeof found === "string" || (left.type === "number" && found !== null);
+    return (isText && fold(String(found)).includes(part)) !== node.negated;
   };
 }
 
