@@ -9,6 +9,8 @@ import { processTree, sharedMiB, treeCpuSeconds } from "./processes.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PASSWORD = "correct-horse-battery";
+/** As in the first line of the program: it is run by its source file here. */
+const NODE_OPTIONS_OF_THE_PROGRAM = ["--max-semi-space-size=4"];
 /** Further options of Node for our controller, for example `--cpu-prof --cpu-prof-dir=/somewhere`. */
 const NODE_OPTIONS_OF_OURS = process.env.SALLYPORT_BENCH_NODE_OPTIONS?.split(" ") ?? [];
 
@@ -72,7 +74,7 @@ export async function startOwn(folder: string): Promise<OwnSide> {
     const began = performance.now();
     controller = start(
       "controller",
-      [...NODE_OPTIONS_OF_OURS, "--import", join(import.meta.dirname, "loop-probe.ts")],
+      [...NODE_OPTIONS_OF_THE_PROGRAM, ...NODE_OPTIONS_OF_OURS, "--import", join(import.meta.dirname, "loop-probe.ts")],
       "run",
       file,
     );

@@ -90,7 +90,10 @@ function mount(
     // In this order, all before a byte of the body is read.
     onRequest: async (request: FastifyRequest, reply: FastifyReply) => {
       const abort = new AbortController();
-      reply.raw.once("close", () => abort.abort());
+      // An answer that went out whole needs no signal any more, and making one for each request is dear.
+      reply.raw.once("close", () => {
+        if (!reply.raw.writableFinished) abort.abort();
+      });
       const path = request.url.split("?", 1)[0]?.slice(BASE_PATHS[api].length) ?? "";
       const info = requestInfo(request.raw, { id: request.id, api, operation, path, signal: abort.signal });
       const session = operation.issuesSession ? undefined : await context.authenticate(info);
