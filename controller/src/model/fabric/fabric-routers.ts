@@ -72,7 +72,7 @@ export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
           ? model.routers.setUnverifiedCertificate(trx, row.id, client)
           : model.routers.setCertificate(trx, row.id, client),
       );
-      return { clientCertPem: client.pem, serverCertPem: server.pem };
+      return { clientCertPem: client.pem, serverCertPem: server.pem, caCertsPem: ctx.pki.caBundlePem };
     },
     async verifyRouterCertificate({ fingerprint: print, clientCertPem }) {
       if (clientCertPem.trim() === "") return { code: "MISSING_CLIENT_PEM", message: "no client certificate was sent" };
