@@ -125,7 +125,7 @@ async function authorize(
   if (!row.is_admin && access?.permissions.includes(type) !== true) return { denied: DenialCode.InvalidSession };
   if (model.posture.failuresIn(index, identity, apiSession.id, row.service_id, type).length > 0) {
     // The client is told, and asks for a session anew: it learns from that answer which checks failed.
-    await model.posture.endFailing(sql`s.id = ${row.session_id}`);
+    await model.posture.end(row.session_id, identity.id);
     return { denied: DenialCode.InvalidSession };
   }
   if (!index.routersFor(identity, row.service_id).includes(claim.routerId)) {

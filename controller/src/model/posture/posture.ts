@@ -200,6 +200,14 @@ export class Posture {
     }
   }
 
+  /** Ends a session whose checks were found to fail when it was to be used. */
+  async end(sessionId: string, identityId: string): Promise<void> {
+    await this.#ctx.store.transaction(async (trx) => {
+      const gone = await endSessions(trx, sql`s.id = ${sessionId}`);
+      if (gone.length > 0) await this.#stamp(trx, [identityId]);
+    });
+  }
+
   /** Ends those of the sessions `s` that fulfil the condition and whose checks fail. Answers how many. */
   async endFailing(among: RawBuilder<SqlBool>): Promise<number> {
     const { store } = this.#ctx;
@@ -208,7 +216,7 @@ export class Posture {
       const index = await this.#policy.current();
       if (!index.hasChecks) return ended;
       const { rows } = await sql<StoredSession>`
-        SELECT s.id, s.type, s.api_session_id, s.service_id, i.id AS identity_id, i.attrs
+        SELECT s.id, s.type, s.api_session_id, s.service_id, s.created_at, i.id AS identity_id, i.attrs
         FROM session s JOIN identity i ON i.id = s.identity_id
         WHERE s.id > ${after} AND ${among} ORDER BY s.id LIMIT ${BATCH}`.execute(store.db);
       const failing = rows.filter((row) => this.#isOver(index, row));
@@ -249,7 +257,8 @@ export class Posture {
     const failures = this.failuresIn(index, identity, row.api_session_id, row.service_id, row.type);
     if (failures.length === 0) return false;
     const isEarly = this.#ctx.now().getTime() - this.#startedAt < RESTART_GRACE_MS;
-    if (!isEarly || this.reports.hasReported(identity.id)) return true;
+    const isOlder = row.created_at.getTime() < this.#startedAt;
+    if (!isEarly || !isOlder || this.reports.hasReported(identity.id)) return true;
     return failures.every(({ checks }) => checks.some((check) => check.typeId === "MFA"));
   }
 
@@ -312,6 +321,7 @@ interface StoredSession {
   type: Permission;
   api_session_id: string;
   service_id: string;
+  created_at: Date;
   identity_id: string;
   attrs: string[];
 }
