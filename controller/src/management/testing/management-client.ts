@@ -13,19 +13,18 @@ export class ManagementClient {
 
   private constructor(socket: WebSocket) {
     this.socket = socket;
-    socket.on("message", (data) => {
+    socket.on("message", (data: Buffer) => {
       const parser = new FrameParser({ maxHeaders: 65_536, maxBody: 16 << 20 }, (frame) =>
         this.#arrive(messageOf(frame)),
       );
-      parser.push(data as Buffer);
+      parser.push(data);
     });
   }
 
   /** Rejects with the status in its message when the upgrade is refused. */
   static async connect(o: { port: number; ca: string; token?: string; path?: string }): Promise<ManagementClient> {
-    const socket = new WebSocket(`wss://127.0.0.1:${o.port}${o.path ?? "/fabric/v1/ws-api"}`, {
+    const socket = new WebSocket(`wss://localhost:${o.port}${o.path ?? "/fabric/v1/ws-api"}`, {
       ca: o.ca,
-      servername: "localhost",
       headers: o.token === undefined ? {} : { "zt-session": o.token },
     });
     const client = new ManagementClient(socket);
