@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check generate test-peers bench clean
+.PHONY: help demo test test-oldest test-crash check generate test-peers bench clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -15,6 +15,12 @@ demo: $(INSTALLED) ## start a whole network, move 100 MiB through two routers, s
 
 test: $(INSTALLED) ## unit, protocol, store and system tests (needs nothing but npm)
 	@npm test --silent
+
+test-oldest: $(INSTALLED) ## the tests of store, model and API on PostgreSQL 15, reached by URL, with another collation
+	@npm run --silent test:oldest
+
+test-crash: $(INSTALLED) ## controller and database are killed in turns: no acknowledged write is lost
+	@npm run --silent test:crash
 
 check: $(INSTALLED) ## types, lint and format, dependency rules, generated files up to date, every program starts
 	@npm run --silent check

@@ -149,7 +149,7 @@ export class Metrics {
           if (typeof value === "number") gauge.set(value);
           else for (const [key, number] of Object.entries(value)) gauge.set({ [label]: key }, number);
         } catch {
-          gauge.remove();
+          gauge.reset();
         }
       },
     });
