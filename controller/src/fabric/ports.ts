@@ -139,6 +139,8 @@ export interface CertificateExtension {
   /** Leaf and intermediates, PEM. */
   readonly clientCertPem: string;
   readonly serverCertPem: string;
+  /** The network's trust anchors, PEM, for routers whose bundle is older than a rotation. */
+  readonly caCertsPem?: string;
 }
 
 /** The codes a verification of a renewed certificate is answered with. */

@@ -14,6 +14,14 @@ import {
 /** Files that belong together are written one after the other. */
 const SETTLE_MS = 1_000;
 
+/** Files that a renewal writes. */
+export interface IdentityFiles {
+  readonly cert: string;
+  readonly serverCert: string;
+  /** The trust anchors; absent when they are inline. */
+  readonly ca?: string;
+}
+
 /** The router's identity as it is now; a reload replaces it for everything that is made from then on. */
 export class RouterIdentity {
   readonly #config: IdentityConfig;
@@ -38,12 +46,13 @@ export class RouterIdentity {
     return this.#current;
   }
 
-  /** The files of both certificates; none when one of them is inline. */
-  get files(): { cert: string; serverCert: string } | undefined {
+  /** Where the certificates are; none when one of the two is inline. */
+  get files(): IdentityFiles | undefined {
     const cert = pemSource(this.#config.cert, this.#baseDir);
     const serverCert = pemSource(this.#config.server_cert ?? this.#config.cert, this.#baseDir);
     if (cert.kind !== "file" || serverCert.kind !== "file") return undefined;
-    return { cert: cert.path, serverCert: serverCert.path };
+    const ca = this.#config.ca ? pemSource(this.#config.ca, this.#baseDir) : undefined;
+    return { cert: cert.path, serverCert: serverCert.path, ...(ca?.kind === "file" ? { ca: ca.path } : {}) };
   }
 
   onChange(listener: (identity: Identity) => void): void {

@@ -10,6 +10,7 @@ import {
   type Logger,
   parseCertificates,
 } from "@sallyport/wire";
+import type { IdentityFiles } from "../config/router-identity.ts";
 import type { Controllers } from "./controllers.ts";
 import { ControlError } from "./errors.ts";
 import { certificateRequest } from "./router-csr.ts";
@@ -20,7 +21,7 @@ export interface RenewalOptions {
   /** Absent: the certificates cannot be renewed, because nothing says what names they should have. */
   readonly csr: CsrConfig | undefined;
   /** Files of `identity.cert` and `identity.server_cert`; absent when they are inline and so cannot be written. */
-  readonly files: { cert: string; serverCert: string } | undefined;
+  readonly files: IdentityFiles | undefined;
   /** Loads the identity again after the files were written. */
   readonly reload: () => Promise<void>;
   readonly log: Logger;
@@ -107,7 +108,7 @@ export class CertificateRenewal {
   }
 
   /** One renewal from beginning to end; nothing is written unless the controller confirmed it. */
-  async renew(csr: CsrConfig, files: { cert: string; serverCert: string }): Promise<void> {
+  async renew(csr: CsrConfig, files: IdentityFiles): Promise<void> {
     const { controllers, reload } = this.#o;
     const identity = this.#o.identity();
     if (Date.parse(identity.leaf.validTo) < Date.now()) {
@@ -141,6 +142,8 @@ export class CertificateRenewal {
         `the controller did not accept the new certificate: ${error.code} ${error.message}`,
       );
     }
+    const added = newAnchors(identity.caPem, issued.caCertsPem);
+    if (files.ca !== undefined && added !== "") await writeFile(files.ca, identity.caPem + added, { mode: 0o600 });
     await writeFile(files.cert, issued.clientCertPem, { mode: 0o600 });
     await writeFile(files.serverCert, issued.serverCertPem, { mode: 0o600 });
     await reload();
@@ -160,4 +163,16 @@ export class CertificateRenewal {
       send();
     });
   }
+}
+
+/**
+ * The authorities of the network that our bundle lacks, because it was rotated. What the bundle has stays: it may hold others for a reason.
+ * Exported for its test.
+ */
+export function newAnchors(caPem: string, offeredPem: string): string {
+  const known = caPem.trim() === "" ? [] : parseCertificates(caPem);
+  const offered = offeredPem.trim() === "" ? [] : parseCertificates(offeredPem);
+  const added = offered.filter((each) => each.ca && !known.some((one) => one.raw.equals(each.raw)));
+  const separator = caPem === "" || caPem.endsWith("\n") ? "" : "\n";
+  return added.length === 0 ? "" : separator + added.map(String).join("");
 }

@@ -151,14 +151,14 @@ export class RouterMessages {
   /** The certificates go out as a message of their own; a failure is only logged, the router then gives up after a while. */
   async #extend(router: RouterConnection, body: edgeCtrlPb.EnrollmentExtendRouterRequest): Promise<void> {
     const fingerprint = fingerprintOf(router);
-    const { clientCertPem, serverCertPem } = await this.#parts.model.extendRouterCertificates({
+    const extension = await this.#parts.model.extendRouterCertificates({
       fingerprint,
       clientCsrPem: body.clientCertCsr,
       serverCsrPem: body.serverCertCsr,
       requireVerification: body.requireVerification,
     });
     this.#parts.log.info({ routerId: router.id, isPending: body.requireVerification }, "router certificates renewed");
-    const answer = encodeControl(edgeCtrlPb.EnrollmentCertsResponseSchema, { clientCertPem, serverCertPem });
+    const answer = encodeControl(edgeCtrlPb.EnrollmentCertsResponseSchema, extension);
     router.send({ contentType: EdgeCtrlType.EnrollmentCertsResponse, body: answer });
   }
 
