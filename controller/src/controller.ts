@@ -27,6 +27,7 @@ import { measureController } from "./metrics/measure-controller.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { startMetricsListener } from "./metrics/metrics-listener.ts";
 import { metricsPage } from "./metrics/metrics-page.ts";
+import { boundedPki } from "./model/bounded-pki.ts";
 import { createFabricModel } from "./model/fabric/fabric-model.ts";
 import { policyInMemory } from "./model/integrity/policy-in-memory.ts";
 import { createModel } from "./model/model.ts";
@@ -107,7 +108,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "events", stop: () => events.close() });
     const ctx = {
       store,
-      pki,
+      pki: boundedPki(pki),
       secrets,
       settings: modelSettings(config, file),
       now: () => new Date(),
