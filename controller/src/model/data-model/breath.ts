@@ -16,6 +16,11 @@ export class Breath {
     return this.#steps % STEPS === 0 && performance.now() - this.#since > SLICE_MS;
   }
 
+  /** The same after a step that is long itself: the clock is asked now. */
+  get isOver(): boolean {
+    return performance.now() - this.#since > SLICE_MS;
+  }
+
   /** Lets the event loop turn. */
   async take(): Promise<void> {
     await setImmediate();

@@ -6,6 +6,9 @@ import type { EncodedEvent } from "./events.ts";
  * Source: docs/protocol/data-model.md, "Messages".
  */
 
+/** Events from this length on take as long to make as many others. */
+const LONG_EVENT = 1_024;
+const BATCH_BYTES = 64 * 1024;
 const STATE_EVENT = 0x0a;
 const STATE_END_INDEX = 0x10;
 const STATE_TIMELINE = 0x1a;
@@ -25,7 +28,8 @@ export async function encodeState(
   for await (const event of events) {
     batch.push(event);
     size += event.length;
-    if (size < 256 * 1024 && !breath.isDue) continue;
+    const isTime = event.length > LONG_EVENT ? breath.isOver : breath.isDue;
+    if (size < BATCH_BYTES && !isTime) continue;
     parts.push(fields(STATE_EVENT, batch));
     batch = [];
     size = 0;

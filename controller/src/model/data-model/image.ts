@@ -107,7 +107,7 @@ export class DataModelImage {
           if (breath.isDue) await breath.take();
           gone.delete(entity.id);
           const known = this.#entities[kind].get(entity.id);
-          members.add(kind, this.#put(kind, entity));
+          await members.add(kind, this.#put(kind, entity), breath);
           if (known === undefined) news.push(entity.event);
           else if (known !== entity.event) news.push(asUpdate(entity.event));
         }
@@ -116,7 +116,7 @@ export class DataModelImage {
       for (const id of gone) {
         const known = this.#entities[kind].get(id);
         if (known === undefined) continue;
-        members.add(kind, this.#remove(kind, id));
+        await members.add(kind, this.#remove(kind, id), breath);
         ended.push(asDelete(known));
       }
       ends.unshift(...ended);
@@ -127,7 +127,8 @@ export class DataModelImage {
     for (const policy of await this.#readPolicies(db, policyIds)) {
       gone.delete(policy.id);
       const known = this.#policies.get(policy.id);
-      for (const [kind, changes] of await this.#putPolicy(policy, breath)) members.add(SIDES[kind], changes);
+      for (const [kind, changes] of await this.#putPolicy(policy, breath))
+        await members.add(SIDES[kind], changes, breath);
       const now = this.#policies.get(policy.id) ?? "";
       if (known === undefined) news.push(now);
       else if (known !== now) news.push(asUpdate(now));
@@ -136,7 +137,7 @@ export class DataModelImage {
       const known = this.#policies.get(id);
       if (known === undefined) continue;
       this.#policies.delete(id);
-      for (const kind of RELATED_KINDS) members.add(SIDES[kind], this.#members[kind].removePolicy(id));
+      for (const kind of RELATED_KINDS) await members.add(SIDES[kind], this.#members[kind].removePolicy(id), breath);
       ends.unshift(asDelete(known));
     }
     const keyEvents = keys.ca.size > 0 ? await this.refreshKeys() : [];
@@ -243,10 +244,11 @@ export class DataModelImage {
 class MembershipChanges {
   readonly #net = new Map<string, MembershipChange & { readonly kind: RelatedKind }>();
 
-  add(kind: EntityKind, changes: readonly MembershipChange[]): void {
+  async add(kind: EntityKind, changes: readonly MembershipChange[], breath: Breath): Promise<void> {
     const related = RELATED_KINDS.find((each) => SIDES[each] === kind);
     if (related === undefined) return;
     for (const change of changes) {
+      if (breath.isDue) await breath.take();
       const key = `${related}/${change.policyId}/${change.entityId}`;
       const known = this.#net.get(key);
       // Each change is one of a state that was kept, so a second one undoes the first.
@@ -268,7 +270,7 @@ class MembershipChanges {
     for (const group of grouped.values()) {
       for (const event of policyChangeEvents(group)) {
         events.push(event);
-        await breath.take();
+        if (breath.isOver) await breath.take();
       }
     }
     return events;

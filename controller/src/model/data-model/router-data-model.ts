@@ -236,6 +236,8 @@ export class RouterDataModel implements DataModelSource {
     void this.#exclusively(async () => {
       const image = this.#image;
       if (image === undefined) return;
+      // Routers that come together share one state; it is not kept for those that come much later.
+      this.#state = undefined;
       const enabled = image.enabledAgain(this.#ctx.now()).map((key) => ({ kind: "identity", key }));
       const events = [...(enabled.length === 0 ? [] : await image.apply(enabled)), ...(await image.refreshKeys())];
       await this.#advance(events, "", 1n);
