@@ -83,7 +83,9 @@ describe("OS", () => {
     ["another type", [{ type: "Windows", versions: [] }], "Linux", "1.0.0", false],
     ["version in a range", [{ type: "Linux", versions: [">=5.0.0 <6.0.0", "7.0.0"] }], "Linux", "7.0.0", true],
     ["version in none", [{ type: "Linux", versions: [">=5.0.0 <6.0.0", "7.0.0"] }], "Linux", "6.5.0", false],
-    ["version that is none", [{ type: "Linux", versions: [] }], "Linux", "rolling", false],
+    ["version that is none, any version", [{ type: "Linux", versions: [] }], "Linux", "unknown", true],
+    ["version that is none, a range", [{ type: "Linux", versions: [">=0.0.0"] }], "Linux", "unknown", false],
+    ["macOS by its kernel", [{ type: "macOS", versions: [] }], "darwin", "14.1.0", true],
     ["a range that is none passes nothing", [{ type: "Linux", versions: ["?"] }], "Linux", "1.0.0", false],
     [
       "ranges of its own type only",

@@ -2,7 +2,7 @@
  * Does a device fulfil a posture check? Pure: a check, what is known of the device and of the API session, and a moment. What was never reported fails, and never
  * throws. Source: docs/protocol/posture.md.
  */
-import { isVersion, parseVersionRange } from "./version-range.ts";
+import { parseVersionRange } from "./version-range.ts";
 
 /** How long a device that woke up or was unlocked may go on before TOTP has to be passed again. */
 export const PROMPT_GRACE_MS = 5 * 60_000;
@@ -121,7 +121,8 @@ export function passes(check: PostureCheck, { device, session }: Posture, now: n
       );
     case "PROCESS_MULTI": {
       const isFulfilled = (match: ProcessMatch) =>
-        isSameText(device.os?.type, match.osType) &&
+        device.os !== undefined &&
+        isSameSystem(match.osType, device.os.type) &&
         passesProcess(processReport(device, check.id, match.path), match.hashes, match.signerFingerprints);
       return check.semantic === "AllOf" ? check.processes.every(isFulfilled) : check.processes.some(isFulfilled);
     }
@@ -190,12 +191,8 @@ function prompt(isWanted: boolean, event: number | undefined, passedAt: number |
 
 function passesOs(check: OsCheck, os: { readonly type: string; readonly version: string }): boolean {
   return check.operatingSystems
-    .filter((wanted) => isSameText(wanted.type, os.type))
-    .some(
-      ({ versions }) =>
-        isVersion(os.version) &&
-        (versions.length === 0 || versions.some((range) => rangeOf(range)?.includes(os.version))),
-    );
+    .filter((wanted) => isSameSystem(wanted.type, os.type))
+    .some(({ versions }) => versions.length === 0 || versions.some((range) => rangeOf(range)?.includes(os.version)));
 }
 
 function passesProcess(
@@ -243,6 +240,8 @@ function isKnownHex(known: ReadonlySet<string>, text: string): boolean {
   return digits !== "" && known.has(digits);
 }
 
-function isSameText(a: string | undefined, b: string): boolean {
-  return a?.toLowerCase() === b.toLowerCase();
+/** Clients written in Go report macOS by the name of its kernel. */
+function isSameSystem(wanted: string, reported: string): boolean {
+  const name = reported.toLowerCase();
+  return wanted.toLowerCase() === (name === "darwin" ? "macos" : name);
 }

@@ -37,8 +37,3 @@ export function parseVersionRange(text: string): VersionRange | undefined {
     },
   };
 }
-
-/** Is the text a version that ranges can be held against? */
-export function isVersion(text: string): boolean {
-  return semver.valid(text.trim()) !== null;
-}
