@@ -2,7 +2,7 @@
 import { checkPassword, hashPassword } from "../../controller/src/auth/password.ts";
 import { compare, type Emit, type Round, rounded } from "./compare.ts";
 import { type HttpRequest, type LoadResult, median } from "./http-client.ts";
-import type { OwnSide, Side } from "./sides.ts";
+import type { Side } from "./sides.ts";
 
 const API = "/edge/management/v1";
 const AT_A_TIME = 8;
@@ -190,10 +190,7 @@ async function warmUp(sides: readonly Side[]): Promise<void> {
   }
 }
 
-/**
- * Logins with logouts. What argon2id costs is the hash's doing and not ours, so ours is measured a second time with a user whose stored hash has
- * the least parameters there are: what is left is everything else.
- */
+/** Logins with logouts. What argon2id costs is the hash's doing and not ours: it is measured by itself, and taken off. */
 async function measureLogins(sides: readonly Side[], effort: TableEffort, emit: Emit): Promise<void> {
   const username = "somebody";
   const password = "quite-a-long-password";
@@ -221,48 +218,38 @@ async function measureLogins(sides: readonly Side[], effort: TableEffort, emit: 
     emit,
   );
 
+  // In turn with logins of ours, so that both have the same machine: what is left over is everything but the hash.
+  const own = sides.find((side) => side.label === "ours");
   const hash = await hashPassword(password);
   const rates: number[] = [];
-  const cpu: number[] = [];
+  const bare: number[] = [];
+  const others: number[] = [];
   for (let round = 0; round < effort.rounds; round++) {
-    const before = process.cpuUsage();
     const began = performance.now();
+    const before = process.cpuUsage();
     let left = count;
     await Promise.all(
       Array.from({ length: AT_A_TIME }, async () => {
         while (left-- > 0) await checkPassword(hash, password);
       }),
     );
-    rates.push((count / (performance.now() - began)) * 1_000);
     const { user, system } = process.cpuUsage(before);
-    cpu.push((user + system) / 1_000 / count);
+    const hashMs = (user + system) / 1_000 / count;
+    rates.push((count / (performance.now() - began)) * 1_000);
+    bare.push(hashMs);
+    if (own === undefined) continue;
+    const usedBefore = own.cpuSeconds();
+    await loginAndOut(own);
+    others.push(((own.cpuSeconds() - usedBefore) / count) * 1_000 - hashMs);
   }
   emit({
     figure: "argon2id alone, same parameters",
     unit: "per second",
     bare: rounded(median(rates)),
-    cpuMs: rounded(median(cpu)),
+    cpuMs: rounded(median(bare)),
   });
-
-  const own = sides.find((side): side is OwnSide => side.label === "ours");
   if (own === undefined) return;
-  const database = await own.database();
-  try {
-    // The least that argon2id takes; made for this password by the same library.
-    const { hash: weakest } = await import("@node-rs/argon2");
-    const cheap = await weakest(password, { algorithm: 2, memoryCost: 8, timeCost: 1, parallelism: 1 });
-    await database.query("UPDATE authenticator SET password_hash = $1 WHERE username = $2", [cheap, username]);
-  } finally {
-    await database.end();
-  }
-  const many = count * 5;
-  const costs: number[] = [];
-  for (let round = 0; round < effort.rounds; round++) {
-    const before = own.cpuSeconds();
-    for (let done = 0; done < many; done += count) await loginAndOut(own);
-    costs.push(((own.cpuSeconds() - before) / many) * 1_000);
-  }
-  const cpuMs = rounded(median(costs));
+  const cpuMs = rounded(median(others));
   emit({ figure: "login and logout, all but argon2id", unit: "ms of CPU", ours: cpuMs, target: 2, isMet: cpuMs <= 2 });
 }
 
