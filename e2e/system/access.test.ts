@@ -121,7 +121,7 @@ describe("a stream ends with the right to it, and others go on", () => {
       const { socket } = await connected(client, "guarded");
       const other = await connected(bystander, "open");
       // With an error or without: what ended it may have taken the connection to the router along.
-    const gone = new Promise((resolve) => socket.once("close", resolve));
+      const gone = new Promise((resolve) => socket.once("close", resolve));
       socket.once("end", () => socket.end());
       const giveBack = await takeAway();
       await gone;
