@@ -24,23 +24,19 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks after our controller's dat
     removeScratch(folder);
   });
 
-  const status = async (api: "edge" | "fabric") => {
-    const output = await cli.run(api, "db", "check-integrity-status", "-j");
-    return (JSON.parse(output.slice(output.indexOf("{"))) as { data: Readonly<Record<string, unknown>> }).data;
-  };
-
   it.each(["edge", "fabric"] as const)(
     "ziti %s db start-check-integrity, with and without a fix, and its status",
     async (api) => {
       for (const fix of [false, true]) {
         await cli.run(api, "db", "start-check-integrity", ...(fix ? ["-f"] : []));
         const report = await eventually("the run to end", async () => {
-          const data = await status(api);
-          return data.inProgress ? undefined : data;
+          const output = await cli.run(api, "db", "check-integrity-status");
+          return output.includes("In Progress: false") ? output : undefined;
         });
-        expect(report).toMatchObject({ fixingErrors: fix, tooManyErrors: false, results: [] });
+        expect(report).toContain(`Fixing Errors: ${fix}`);
+        expect(report).toContain("Too Many Errors: false");
+        expect(report).toContain("no data integrity errors found");
       }
-      expect(await cli.run(api, "db", "check-integrity-status")).toMatch(/in ?progress:?\s+false/i);
     },
   );
 
