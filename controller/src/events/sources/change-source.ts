@@ -114,6 +114,8 @@ export class ChangeSource {
       states.set(kind, await entityStates(db, kind, ids));
     }
     for (const { kind, key, op, before, at } of batch) {
+      // No entity: it only says that an identity's services look different now.
+      if (kind === "posture_state") continue;
       const common = {
         namespace: "entityChange",
         timestamp: at.toISOString(),
