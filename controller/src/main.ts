@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { ConfigError } from "@sallyport/controller-config";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
-import { type Command, parseCommandLine, USAGE, UsageError } from "./config/command-line.ts";
+import { type Command, parseCommandLine, USAGE, UsageError } from "./commands/command-line.ts";
 import { createLogger, withoutSecrets } from "./config/logging.ts";
 import { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
 
@@ -30,7 +30,7 @@ async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number
       process.stdout.write(`sallyport-controller ${await productVersion()} (protocol ${PROTOCOL_VERSION})\n`);
       return ExitStatus.Done;
     case "init": {
-      const { initNetwork } = await import("./init.ts");
+      const { initNetwork } = await import("./commands/init.ts");
       await initNetwork(command, {
         env,
         say: (line) => process.stdout.write(`${line}\n`),
@@ -40,14 +40,14 @@ async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number
     }
     case "backup":
     case "restore": {
-      const { backupNetwork, restoreNetwork } = await import("./backup-commands.ts");
+      const { backupNetwork, restoreNetwork } = await import("./commands/backup.ts");
       const surroundings = { env, say: (line: string) => process.stdout.write(`${line}\n`), log: createLogger("warn") };
       if (command.command === "backup") await backupNetwork(command, surroundings);
       else await restoreNetwork(command, surroundings);
       return ExitStatus.Done;
     }
     case "admin": {
-      const { adminCommand } = await import("./admin-commands.ts");
+      const { adminCommand } = await import("./commands/admin.ts");
       await adminCommand(command, {
         env,
         input: process.stdin,
@@ -58,13 +58,13 @@ async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number
       return ExitStatus.Done;
     }
     case "pki": {
-      const { pkiCommand } = await import("./pki-commands.ts");
+      const { pkiCommand } = await import("./commands/pki.ts");
       const say = (line: string) => process.stdout.write(`${line}\n`);
       await pkiCommand(command, { env, say, log: createLogger("warn") });
       return ExitStatus.Done;
     }
     case "run": {
-      const { runController } = await import("./run.ts");
+      const { runController } = await import("./commands/run.ts");
       return runController(command.file, { env, productVersion: await productVersion() });
     }
   }

@@ -13,13 +13,13 @@ import {
 import { withCsrErrors } from "../auth/csr-errors.ts";
 import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/context.ts";
 import type { ApiDependencies } from "./dependencies.ts";
-import { AUTHENTICATOR_FIELDS } from "./fields.ts";
-import { cut, listed, only } from "./listing.ts";
+import { AUTHENTICATOR_FIELDS } from "./lists/fields.ts";
+import { cut, listed, only } from "./lists/listing.ts";
 import { mfaHandlers } from "./mfa/mfa-handlers.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { showIdentity } from "./render/identity.ts";
 import { renderCurrentApiSession } from "./render/session.ts";
-import { specHandlers } from "./spec-handlers.ts";
+import { specHandlers } from "./system/spec-handlers.ts";
 
 /** What controllers of a cluster could be filtered by. */
 const CONTROLLER_FIELDS: MemoryFields<never> = {

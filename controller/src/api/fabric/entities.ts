@@ -12,8 +12,8 @@ import type { ServiceRow } from "../../model/network/services.ts";
 import type { TerminatorRow } from "../../model/network/terminators.ts";
 import type { Tags } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { SERVICE_FIELDS, TERMINATOR_FIELDS, transitRouterFields } from "../fields.ts";
-import { listed } from "../listing.ts";
+import { SERVICE_FIELDS, TERMINATOR_FIELDS, transitRouterFields } from "../lists/fields.ts";
+import { listed } from "../lists/listing.ts";
 import { interfaceOf } from "../render/router.ts";
 import { type FabricCollection, fabricLinks, fabricRef } from "./links.ts";
 

@@ -1,7 +1,7 @@
 import { apiError, type fabricOperations, notFound, openApiDocument } from "@sallyport/api";
 import type { ApiHandlers } from "../../http/context.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { only } from "../listing.ts";
+import { only } from "../lists/listing.ts";
 import { entityLists, renderRouter, renderService, renderTerminators } from "./entities.ts";
 import { inspectionResponse } from "./inspections.ts";
 import { listCircuits, listLinks, renderCircuits, renderLinks } from "./live.ts";

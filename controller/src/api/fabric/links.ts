@@ -1,5 +1,5 @@
 /** `_links` and references of the Fabric API: addresses relative to its base path. */
-import type { EntityRef, Links } from "../links.ts";
+import type { EntityRef, Links } from "../render/links.ts";
 
 const FURTHER = {
   services: ["terminators"],

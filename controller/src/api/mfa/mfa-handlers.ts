@@ -3,7 +3,7 @@ import QRCode from "qrcode";
 import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../../http/context.ts";
 import type { MfaStatus } from "../../model/identity/mfa.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import type { Links } from "../links.ts";
+import type { Links } from "../render/links.ts";
 
 const SELF = "./current-identity/mfa";
 /** 256 pixels; the half is cut off, and keeps the division into modules from ending at 255.999…. */

@@ -16,11 +16,11 @@ import { PROMPT_GRACE_MS } from "../../policy/posture.ts";
 import { type EntityFields, field, roleFilterSql } from "../../store/filter/filter-sql.ts";
 import type { Tags } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { POSTURE_CHECK_FIELDS } from "../fields.ts";
-import { listed } from "../listing.ts";
+import { POSTURE_CHECK_FIELDS } from "../lists/fields.ts";
+import { listed } from "../lists/listing.ts";
+import { listRoleAttributes } from "../lists/role-attributes.ts";
 import { baseOf } from "../render/base.ts";
 import { renderPostureCheck, renderPostureData } from "../render/posture.ts";
-import { listRoleAttributes } from "../role-attributes.ts";
 
 /** Posture checks, and what is known of identities, for administrators. */
 export function postureHandlers(deps: ApiDependencies): ApiHandlers<typeof postureOperations> {

@@ -1,6 +1,6 @@
 import { apiTime } from "@sallyport/api";
 import type { Tags } from "../../store/schema.ts";
-import { type Collection, type Links, links } from "../links.ts";
+import { type Collection, type Links, links } from "./links.ts";
 
 /** The fields that every record begins with. */
 export function baseOf(

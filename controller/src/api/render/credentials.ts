@@ -15,8 +15,8 @@ import type { AuthenticatorRow } from "../../model/identity/authenticators.ts";
 import type { EnrollmentRow } from "../../model/identity/enrollments.ts";
 import type { ExtJwtSignerTable } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { identityRef, links, ref } from "../links.ts";
 import { baseOf } from "./base.ts";
+import { identityRef, links, ref } from "./links.ts";
 
 export async function renderAuthenticators(
   deps: ApiDependencies,

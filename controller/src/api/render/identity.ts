@@ -4,8 +4,8 @@ import { type IdentityRow, isDisabled } from "../../model/identity/identities.ts
 import type { EnrollmentMethod } from "../../store/schema.ts";
 import { Statement } from "../../store/statement.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { identityLinks, ref } from "../links.ts";
 import { baseOf } from "./base.ts";
+import { identityLinks, ref } from "./links.ts";
 
 export type IdentityDetail = z.input<typeof identityDetail>;
 

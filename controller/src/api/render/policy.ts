@@ -9,7 +9,7 @@ import { namesOf } from "../../model/entity.ts";
 import { type PolicyRecord, type PolicySide, selectorOf } from "../../model/policy/policies.ts";
 import { displayRoles, formatRoles } from "../../model/policy/role-selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { type Collection, links } from "../links.ts";
+import { type Collection, links } from "./links.ts";
 
 type Names = ReadonlyMap<PolicySide, ReadonlyMap<string, string>>;
 

@@ -14,8 +14,8 @@ import {
 } from "../../policy/posture.ts";
 import type { Attributed } from "../../policy/selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { links } from "../links.ts";
 import { baseOf } from "./base.ts";
+import { links } from "./links.ts";
 
 type PostureQueries = z.input<typeof postureQueries>;
 type PostureQuery = PostureQueries["postureQueries"][number];

@@ -8,8 +8,8 @@ import type { TerminatorRow } from "../../model/network/terminators.ts";
 import { type Grant, permissionsOn } from "../../model/policy/access.ts";
 import type { DialBind } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { ref } from "../links.ts";
 import { baseOf } from "./base.ts";
+import { ref } from "./links.ts";
 import type { PostureLens } from "./posture.ts";
 
 export type ServiceDetail = z.input<typeof serviceDetail>;

@@ -12,9 +12,9 @@ import type { ApiSessionCertificateRow, ApiSessionRow } from "../../model/sessio
 import type { SessionRow } from "../../model/session/sessions.ts";
 import { matches } from "../../policy/selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { identityRef, ref } from "../links.ts";
-import { only } from "../listing.ts";
+import { only } from "../lists/listing.ts";
 import { baseOf } from "./base.ts";
+import { identityRef, ref } from "./links.ts";
 import { propertiesOf, usableState } from "./router.ts";
 
 /** A session names at most so many routers. */

@@ -1,7 +1,7 @@
 import { ApiError, fieldError } from "@sallyport/api";
 import type { ModelContext } from "../../model/context.ts";
 import type { Model } from "../../model/model.ts";
-import { FailedAttempts } from "../failed-attempts.ts";
+import { FailedAttempts } from "../limits/failed-attempts.ts";
 import { checkPassword, hashPassword, isOutdated } from "../password.ts";
 import { findPrincipal, type Principal, type Proof, refused, requireEnabled } from "./proof.ts";
 

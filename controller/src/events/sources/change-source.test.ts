@@ -1,7 +1,7 @@
 import { silentLogger } from "@sallyport/wire";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { summarize } from "../../api/summary.ts";
+import { summarize } from "../../api/system/summary.ts";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import { Dispatcher } from "../dispatcher.ts";
 import { readSubscription } from "../subscription.ts";

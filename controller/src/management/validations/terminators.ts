@@ -10,7 +10,7 @@ import {
   ProtocolError,
   RequestTimeoutError,
 } from "@sallyport/wire";
-import { TERMINATOR_FIELDS } from "../../api/fields.ts";
+import { TERMINATOR_FIELDS } from "../../api/lists/fields.ts";
 import { fetchPage } from "../../store/filter/filter-sql.ts";
 import type { ManagementParts } from "../dependencies.ts";
 import { eachOf, validation } from "./validation.ts";

@@ -1,7 +1,7 @@
 import { ApiError, parseListQuery } from "@sallyport/api";
 import { encodeControl, type Message, mgmtPb, ProtocolError, validationReply } from "@sallyport/wire";
 import type { Kysely } from "kysely";
-import { routerFields } from "../../api/fields.ts";
+import { routerFields } from "../../api/lists/fields.ts";
 import { fetchPage } from "../../store/filter/filter-sql.ts";
 import type { Database } from "../../store/schema.ts";
 import type { ManagementHandler, WebSocketChannel } from "../websocket-channel.ts";

@@ -1,0 +1,203 @@
+import {
+  apiTime,
+  type clientOperations,
+  type enrollmentOperations,
+  fieldError,
+  notFound,
+  type sharedOperations,
+} from "@sallyport/api";
+import { withCsrErrors } from "../../auth/csr-errors.ts";
+import type { ApiHandlers, ApiSessionContext } from "../../http/context.ts";
+import type { IdentityRow } from "../../model/identity/identities.ts";
+import type { ServiceRow } from "../../model/network/services.ts";
+import { permissionsOn } from "../../model/policy/access.ts";
+import { roleFilterSql } from "../../store/filter/filter-sql.ts";
+import type { ApiDependencies } from "../dependencies.ts";
+import {
+  CLIENT_EXT_JWT_SIGNER_FIELDS,
+  routerFields,
+  SERVICE_FIELDS,
+  SESSION_CERTIFICATE_FIELDS,
+  SESSION_FIELDS,
+  TERMINATOR_FIELDS,
+} from "../lists/fields.ts";
+import { listGrantedServices } from "../lists/granted-services.ts";
+import { listed, only } from "../lists/listing.ts";
+import { postureResponseHandlers } from "../posture/posture-handlers.ts";
+import { baseOf } from "../render/base.ts";
+import { renderClientSigner } from "../render/credentials.ts";
+import { links, ref } from "../render/links.ts";
+import { propertiesOf, usableState } from "../render/router.ts";
+import { type Beholder, renderServices } from "../render/service.ts";
+import { renderSessionCertificate, renderSessions, sessionRouters } from "../render/session.ts";
+import { caller } from "./beholder.ts";
+
+type OwnOperations = Omit<typeof clientOperations, keyof typeof sharedOperations | keyof typeof enrollmentOperations>;
+
+/** What applications call, besides the operations that both APIs have. */
+export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations> {
+  const { model } = deps;
+  const { db } = deps.ctx.store;
+
+  return {
+    listProtocols: async () => ({ data: { https: { address: deps.info.apiAddress } } }),
+
+    listCurrentApiSessionCertificates: ({ list, session }) =>
+      listed(
+        db
+          .selectFrom("api_session_certificate")
+          .selectAll()
+          .where("api_session_certificate.api_session_id", "=", session.apiSessionId),
+        "api_session_certificate",
+        SESSION_CERTIFICATE_FIELDS,
+        list,
+        (rows) => rows.map(renderSessionCertificate),
+      ),
+    createCurrentApiSessionCertificate: async ({ body, session }) => {
+      const row = await model.apiSessions.findByToken(db, session.token);
+      if (row === undefined) throw notFound("apiSession", session.apiSessionId);
+      const certificate = await withCsrErrors(() => model.apiSessions.addCertificate(row, body.csr));
+      return {
+        data: {
+          _links: { self: { href: `./current-api-session/certificates/${certificate.id}` } },
+          id: certificate.id,
+          certificate: certificate.cert_pem,
+          cas: deps.ctx.pki.caBundlePem,
+        },
+      };
+    },
+    detailCurrentApiSessionCertificate: async ({ params, session }) => {
+      const row = await db
+        .selectFrom("api_session_certificate")
+        .selectAll()
+        .where("id", "=", params.id)
+        .where("api_session_id", "=", session.apiSessionId)
+        .executeTakeFirst();
+      if (row === undefined) throw notFound("apiSessionCertificate", params.id);
+      return { data: renderSessionCertificate(row) };
+    },
+    deleteCurrentApiSessionCertificate: ({ params, session }) =>
+      model.apiSessions.removeCertificate(session.apiSessionId, params.id),
+    listServiceUpdates: async ({ session }) => {
+      const identity = await model.identities.get(db, session.identityId);
+      const row = await model.apiSessions.findByToken(db, session.token);
+      const since = row?.created_at ?? deps.ctx.now();
+      return { data: { lastChangeAt: apiTime(await model.policy.lastChange(identity, since)) } };
+    },
+    getCurrentIdentityEdgeRouters: async ({ list, session }) => {
+      const identity = await model.identities.get(db, session.identityId);
+      const index = await model.policy.current();
+      const usable = index.routersOfIdentity(identity).filter((id) => usableState(deps, id) !== undefined);
+      const query = db
+        .selectFrom("router")
+        .selectAll()
+        .where("router.id", "in", ["", ...usable]);
+      return listed(query, "router", routerFields(usable), list, (rows) =>
+        rows.flatMap((row) => {
+          const state = usableState(deps, row.id);
+          return state === undefined ? [] : [{ ...baseOf("edge-routers", row), ...propertiesOf(row, state) }];
+        }),
+      );
+    },
+
+    listExternalJwtSigners: ({ list }) =>
+      listed(
+        db.selectFrom("ext_jwt_signer").selectAll().where("ext_jwt_signer.enabled", "=", true),
+        "ext_jwt_signer",
+        CLIENT_EXT_JWT_SIGNER_FIELDS,
+        list,
+        (rows) => rows.map(renderClientSigner),
+      ),
+    ...postureResponseHandlers(deps),
+
+    listServices: async ({ list, query, session }) => {
+      const { identity, beholder } = await caller(deps, session, query.configTypes);
+      const condition = roleFilterSql(
+        { id: "service.id", attributes: "service.attrs" },
+        query.roleFilter,
+        query.roleSemantic,
+      );
+      if (!identity.is_admin) return listGrantedServices(deps, identity, beholder, list, { condition });
+      const all = db.selectFrom("service").selectAll();
+      const services = condition === undefined ? all : all.where(condition);
+      return listed(services, "service", SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, beholder));
+    },
+    detailService: async ({ params, session }) => {
+      const { service, beholder } = await visibleService(deps, session, params.id);
+      return { data: only(await renderServices(deps, [service], beholder)) };
+    },
+    listServiceEdgeRouters: async ({ params, session }) => {
+      const { identity, service } = await visibleService(deps, session, params.id);
+      const routers = await sessionRouters(deps, identity, service.id);
+      return { data: { edgeRouters: routers.map(({ urls: _, ...properties }) => properties) } };
+    },
+    updateService: ({ params, body }) => model.services.update(params.id, body),
+    patchService: ({ params, body }) => model.services.update(params.id, body),
+    deleteService: ({ params }) => model.services.delete(params.id),
+    listServiceTerminators: async ({ params, list, session }) => {
+      const { service } = await visibleService(deps, session, params.id);
+      const query = db.selectFrom("terminator").selectAll().where("terminator.service_id", "=", service.id);
+      return listed(query, "terminator", TERMINATOR_FIELDS, list, (rows) =>
+        rows.map((row) => ({
+          ...baseOf("terminators", row),
+          _links: links("terminators", row.id),
+          identity: row.instance_id,
+          routerId: row.router_id,
+          service: ref("services", service.id, service.name),
+          serviceId: service.id,
+        })),
+      );
+    },
+
+    listSessions: ({ list, session }) =>
+      listed(
+        db.selectFrom("session").selectAll().where("session.api_session_id", "=", session.apiSessionId),
+        "session",
+        SESSION_FIELDS,
+        list,
+        async (rows) => (await renderSessions(deps, rows)).map(forClient),
+      ),
+    createSession: async ({ body, session }) => {
+      if (body.serviceId === undefined || body.serviceId === "") {
+        throw fieldError("serviceId", "serviceId is required", body.serviceId);
+      }
+      const identity = await model.identities.get(db, session.identityId);
+      const row = await model.sessions.create({ id: session.apiSessionId }, identity, {
+        serviceId: body.serviceId,
+        type: body.type === "Bind" ? "Bind" : "Dial",
+        tags: body.tags,
+      });
+      return { data: forClient(only(await renderSessions(deps, [row]))) };
+    },
+    detailSession: async ({ params, session }) => {
+      const row = await db
+        .selectFrom("session")
+        .selectAll()
+        .where("id", "=", params.id)
+        .where("api_session_id", "=", session.apiSessionId)
+        .executeTakeFirst();
+      if (row === undefined) throw notFound("session", params.id);
+      return { data: forClient(only(await renderSessions(deps, [row]))) };
+    },
+    deleteSession: ({ params, session }) => model.sessions.delete(params.id, session.apiSessionId),
+  };
+}
+
+/** @throws ApiError 404 when the caller may not see the service */
+async function visibleService(
+  deps: ApiDependencies,
+  session: ApiSessionContext,
+  id: string,
+): Promise<{ identity: IdentityRow; service: ServiceRow; beholder: Beholder }> {
+  const { identity, beholder } = await caller(deps, session);
+  const service = await deps.model.services.get(deps.ctx.store.db, id);
+  if (!identity.is_admin && permissionsOn(beholder.grants, service).length === 0) throw notFound("service", id);
+  return { identity, service, beholder };
+}
+
+function forClient<T extends { servicePolicies: unknown }>({
+  servicePolicies: _,
+  ...rest
+}: T): Omit<T, "servicePolicies"> {
+  return rest;
+}

@@ -1,0 +1,143 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { settled } from "../../store/testing.ts";
+import { type CallOptions, startTestController, type TestController } from "../testing/test-controller.ts";
+
+let c: TestController;
+beforeAll(async () => {
+  c = await startTestController();
+});
+afterAll(() => c.close());
+
+const ONLINE = {
+  isOnline: true,
+  hostname: "er.example",
+  supportedProtocols: { tls: "tls://er.example:3022" },
+  syncStatus: "SYNC_DONE",
+} as const;
+
+const client = (method: string, path: string, options?: CallOptions) =>
+  c.call(method, `/edge/client/v1${path}`, options);
+
+/** An identity that has logged in with its password, and wants all configs. */
+async function user(name: string, roleAttributes: readonly string[]): Promise<{ id: string; token: string }> {
+  const id = await c.make("identities", { name, type: "User", isAdmin: false, roleAttributes });
+  await c.make("authenticators", { identityId: id, method: "updb", username: `user-${name}`, password: "password" });
+  const body = { username: `user-${name}`, password: "password", configTypes: ["all"] };
+  const { json } = await client("POST", "/authenticate?method=password", { body });
+  return { id, token: json.data.token };
+}
+
+describe("services and sessions of a client", () => {
+  it("shows granted services only, makes one session per service and type, and takes it away with the policy", async () => {
+    const eve = await user("eve", ["svc-users"]);
+    const { token } = eve;
+    const router = await c.make("edge-routers", { name: "svc-er" });
+    const config = await c.make("configs", {
+      name: "svc-config",
+      configTypeId: "NH5p4FpGR",
+      data: { protocol: "tcp", address: "a", port: 1 },
+    });
+    const service = await c.make("services", { name: "svc", encryptionRequired: true, configs: [config] });
+    const hidden = await c.make("services", { name: "hidden", encryptionRequired: true });
+    await settled(c.ctx.store);
+    const before = (await client("GET", "/current-api-session/service-updates", { token })).json.data.lastChangeAt;
+    const policy = await c.make("service-policies", {
+      name: "svc-dial",
+      type: "Dial",
+      semantic: "AnyOf",
+      identityRoles: ["#svc-users"],
+      serviceRoles: [`@${service}`],
+    });
+    await settled(c.ctx.store);
+    const after = (await client("GET", "/current-api-session/service-updates", { token })).json.data.lastChangeAt;
+    expect(after).not.toBe(before);
+    const services = await client("GET", "/services?limit=500", { token });
+    expect(services.json.meta.pagination.totalCount).toBe(1);
+    expect(services.json.data).toMatchObject([
+      {
+        id: service,
+        permissions: ["Dial"],
+        config: { "host.v1": { address: "a" } },
+        postureQueries: [{ isPassing: true, policyType: "Dial", postureQueries: [] }],
+      },
+    ]);
+    expect((await client("GET", `/services/${hidden}`, { token })).status).toBe(404);
+
+    const noRouter = await client("POST", "/sessions", { token, body: { serviceId: service, type: "Dial" } });
+    expect([noRouter.status, noRouter.json.error.code]).toEqual([400, "NO_EDGE_ROUTERS_AVAILABLE"]);
+    await c.make("edge-router-policies", {
+      name: "svc-erp",
+      semantic: "AnyOf",
+      identityRoles: ["#svc-users"],
+      edgeRouterRoles: [`@${router}`],
+    });
+    await c.make("service-edge-router-policies", {
+      name: "svc-serp",
+      semantic: "AnyOf",
+      serviceRoles: ["#all"],
+      edgeRouterRoles: ["#all"],
+    });
+    const offline = await client("POST", "/sessions", { token, body: { serviceId: service } });
+    expect([offline.status, offline.json.data.edgeRouters]).toEqual([201, []]);
+    c.online.set(router, ONLINE);
+    const again = await client("POST", "/sessions", { token, body: { serviceId: service, type: "Dial", tags: null } });
+    expect(again.status).toBe(201);
+    expect(again.json.data).toMatchObject({
+      id: offline.json.data.id,
+      token: offline.json.data.token,
+      type: "Dial",
+      serviceId: service,
+      service: { name: "svc" },
+      edgeRouters: [
+        {
+          name: "svc-er",
+          supportedProtocols: { tls: "tls://er.example:3022" },
+          urls: { tls: "tls://er.example:3022" },
+          isOnline: true,
+        },
+      ],
+    });
+    const edgeRouters = await client("GET", "/current-identity/edge-routers", { token });
+    expect(edgeRouters.json.data).toMatchObject([{ id: router, name: "svc-er" }]);
+    const ofService = await client("GET", `/services/${service}/edge-routers`, { token });
+    expect(ofService.json.data.edgeRouters).toMatchObject([{ name: "svc-er" }]);
+    const bind = await client("POST", "/sessions", { token, body: { serviceId: service, type: "Bind" } });
+    expect([bind.status, bind.json.error.cause]).toEqual([
+      400,
+      { field: "ServiceId", reason: "service not found", value: service },
+    ]);
+    expect((await client("POST", "/sessions", { token, body: { serviceId: hidden } })).status).toBe(404);
+    const managed = (await c.admin("GET", `/sessions/${offline.json.data.id}`)).json.data;
+    expect(managed.servicePolicies).toMatchObject([{ id: policy, name: "svc-dial" }]);
+
+    const claim = { sessionToken: again.json.data.token, apiSessionToken: token, routerId: router };
+    expect(await c.fabricModel.authorizeDial(claim)).toMatchObject({ identityId: eve.id, service: { id: service } });
+    expect(await c.fabricModel.authorizeBind(claim)).toEqual({ denied: 4 });
+    expect(await c.fabricModel.authorizeDial({ ...claim, sessionToken: "x" })).toEqual({ denied: 3 });
+    expect(await c.fabricModel.authorizeDial({ ...claim, apiSessionToken: "x" })).toEqual({ denied: 2 });
+    expect(await c.fabricModel.authorizeDial({ ...claim, routerId: "x" })).toEqual({ denied: 5 });
+
+    const removed = new Promise<string>((resolve) => {
+      c.fabricModel.onChange((change) => {
+        if (change.kind === "session-removed") resolve(change.token);
+      });
+    });
+    await c.admin("DELETE", `/service-policies/${policy}`);
+    expect(await removed).toBe(again.json.data.token);
+    expect((await client("GET", `/sessions/${offline.json.data.id}`, { token })).status).toBe(404);
+  });
+});
+
+describe("posture", () => {
+  const response = { id: "any", typeId: "OS", type: "linux", version: "6.1", build: "" };
+
+  it.each([
+    ["/posture-response", response],
+    ["/posture-response-bulk", [response]],
+    ["/posture-response-bulk", []],
+  ])("%s is answered 201 with the services that it affects", async (path, body) => {
+    const token = await c.login("admin", "admin");
+    const answer = await client("POST", path, { token, body });
+    expect([answer.status, answer.json]).toEqual([201, { data: { services: [] }, meta: {} }]);
+  });
+});

@@ -1,0 +1,91 @@
+import { apiError, type enrollmentOperations, fieldError } from "@sallyport/api";
+import type { Enrolling } from "../../auth/enrolling.ts";
+import type { Enrolled } from "../../auth/redemption.ts";
+import type { ApiHandlers, RequestInfo } from "../../http/context.ts";
+import { accepts, JSON_TYPE } from "../../http/media-type.ts";
+import type { ApiDependencies } from "../dependencies.ts";
+
+/** How invitations become credentials. */
+export function enrollmentHandlers({ enrolling }: ApiDependencies): ApiHandlers<typeof enrollmentOperations> {
+  const by = async (method: string, token: string | undefined, body: EnrollBody, request: RequestInfo) => ({
+    data: await enroll(enrolling, method, requiredToken(token ?? body.json?.token), body, request),
+  });
+  return {
+    enroll: async ({ query, body, request }) => {
+      const method = query.method ?? "ott";
+      const token = query.token ?? body.json?.token ?? "";
+      // Text is a certificate request and nothing but: whatever else its sender got wrong, the token is what does not fit.
+      if (method !== "ca" && token !== "" && body.text === undefined) requiredToken(token);
+      const data = await enroll(enrolling, method, token, body, request);
+      const { accept } = request.headers;
+      return { data, text: accepts(accept, JSON_TYPE) ? undefined : pemOf(data, "application/x-pem-file") };
+    },
+    enrollOtt: async ({ query, body, request }) => {
+      const { data } = await by("ott", query.token, body, request);
+      const type = "application/x-x509-user-cert";
+      return { data, text: names(request.headers.accept, type) ? pemOf(data, type) : undefined };
+    },
+    enrollOttCa: ({ query, body, request }) => by("ottca", query.token, body, request),
+    enrollCa: async ({ body, request }) => ({ data: await enroll(enrolling, "ca", "", body, request) }),
+    ernollUpdb: ({ query, body, request }) => by("updb", query.token, body, request),
+    enrollErOtt: ({ query, body, request }) => by("erott", query.token, body, request),
+    extendRouterEnrollment: async ({ body, request }) => ({
+      data: await enrolling.extendRouter(request.peerCertificates, body),
+    }),
+  };
+}
+
+interface EnrollBody {
+  readonly text?: string;
+  readonly json?: {
+    readonly token?: string | undefined;
+    readonly name?: string | undefined;
+    readonly clientCsr?: string | undefined;
+    readonly certCsr?: string | undefined;
+    readonly serverCertCsr?: string | undefined;
+    readonly serverCsr?: string | undefined;
+    readonly username?: string | undefined;
+    readonly password?: string | undefined;
+  };
+}
+
+/** The one request behind all forms: token in the query or the body, the CSR as text or in a field of the JSON. */
+function enroll(
+  enrolling: Enrolling,
+  method: string,
+  token: string,
+  { text, json }: EnrollBody,
+  request: RequestInfo,
+): Promise<Enrolled> {
+  return enrolling.enroll({
+    method,
+    token,
+    csr: text ?? json?.clientCsr ?? json?.certCsr,
+    certCsr: json?.certCsr ?? json?.clientCsr,
+    serverCertCsr: json?.serverCertCsr ?? json?.serverCsr,
+    username: json?.username,
+    password: json?.password,
+    name: json?.name,
+    peerCertificates: request.peerCertificates,
+  });
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** @throws ApiError 400 on field `token` unless there is one of the form of a UUID */
+function requiredToken(token: string | undefined): string {
+  if (token === undefined || token === "") throw fieldError("token", "token in query is required");
+  if (!UUID.test(token)) throw fieldError("token", "token in query must be of type uuid");
+  return token;
+}
+
+/** The certificate alone, for those who did not ask for JSON. @throws ApiError 415 when there is none */
+function pemOf(data: Enrolled, contentType: string): { body: string; contentType: string } {
+  if (data.cert === undefined || data.serverCert !== undefined) throw apiError("UNSUPPORTED_MEDIA");
+  return { body: data.cert, contentType };
+}
+
+/** Whether `Accept` asks for exactly this type, and does not just allow everything. */
+function names(accept: string | undefined, type: string): boolean {
+  return accept?.split(",").some((range) => range.split(";", 1)[0]?.trim().toLowerCase() === type) ?? false;
+}

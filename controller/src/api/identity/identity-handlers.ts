@@ -1,0 +1,196 @@
+import { type identityOperations, type ListQuery, notFound } from "@sallyport/api";
+import { sql } from "kysely";
+import type { ApiHandlers, ApiSessionContext } from "../../http/context.ts";
+import { namesOf } from "../../model/entity.ts";
+import type { IdentityRow } from "../../model/identity/identities.ts";
+import { permissionsOn, routersOfIdentity, routersOfService } from "../../model/policy/access.ts";
+import { roleFilterSql } from "../../store/filter/filter-sql.ts";
+import type { ApiDependencies } from "../dependencies.ts";
+import {
+  API_SESSION_FIELDS,
+  AUTHENTICATOR_FIELDS,
+  ENROLLMENT_FIELDS,
+  routerFields,
+  SESSION_FIELDS,
+} from "../lists/fields.ts";
+import { listGrantedServices } from "../lists/granted-services.ts";
+import { listIdentities } from "../lists/identities.ts";
+import { listed, only } from "../lists/listing.ts";
+import { listRoleAttributes } from "../lists/role-attributes.ts";
+import { listPolicies } from "../network/policy-handlers.ts";
+import { renderAuthenticators, renderEnrollments } from "../render/credentials.ts";
+import { showIdentity } from "../render/identity.ts";
+import { identityRef, ref } from "../render/links.ts";
+import { renderEdgeRouterPolicies, renderServicePolicies } from "../render/policy.ts";
+import { renderEdgeRouters } from "../render/router.ts";
+import { renderApiSessions, renderSessions } from "../render/session.ts";
+import { identityTypeHandlers } from "./identity-types.ts";
+
+const NOBODY = { id: "", attrs: [], is_admin: false };
+const IDENTITY_COLUMNS = { id: "identity.id", attributes: "identity.attrs" };
+
+export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof identityOperations> {
+  const { model, fabric } = deps;
+  const { db } = deps.ctx.store;
+
+  const authenticators = () => db.selectFrom("authenticator").selectAll();
+  const listAuthenticators = (query: ReturnType<typeof authenticators>, list: ListQuery) =>
+    listed(query, "authenticator", AUTHENTICATOR_FIELDS, list, (rows) => renderAuthenticators(deps, rows));
+  const enrollments = () => db.selectFrom("enrollment").selectAll();
+  const listEnrollments = (query: ReturnType<typeof enrollments>, list: ListQuery) =>
+    listed(query, "enrollment", ENROLLMENT_FIELDS, list, (rows) => renderEnrollments(deps, rows));
+
+  /** Sub-lists of something unknown are empty. */
+  const identity = async (id: string): Promise<Pick<IdentityRow, "id" | "attrs" | "is_admin">> =>
+    (await model.identities.find(db, id)) ?? NOBODY;
+
+  return {
+    ...identityTypeHandlers(deps),
+
+    listIdentities: ({ list, query }) => {
+      const condition = roleFilterSql(IDENTITY_COLUMNS, query.roleFilter, query.roleSemantic);
+      return listIdentities(deps, list, condition);
+    },
+    createIdentity: async ({ body }) => ({ id: await model.identities.create(body) }),
+    detailIdentity: async ({ params }) => ({
+      data: await showIdentity(deps, params.id),
+    }),
+    updateIdentity: ({ params, body }) => model.identities.replace(params.id, body),
+    patchIdentity: ({ params, body }) => model.identities.update(params.id, body),
+    deleteIdentity: ({ params }) => model.identities.delete(params.id),
+    getIdentityAuthenticators: ({ params, list }) =>
+      listAuthenticators(authenticators().where("authenticator.identity_id", "=", params.id), list),
+    getIdentityEnrollments: ({ params, list }) =>
+      listEnrollments(enrollments().where("enrollment.identity_id", "=", params.id), list),
+    listIdentitysEdgeRouterPolicies: async ({ params, list }) =>
+      listPolicies(deps, model.edgeRouterPolicies, list, renderEdgeRouterPolicies, {
+        side: "identity",
+        entity: await identity(params.id),
+      }),
+    listIdentityEdgeRouters: async ({ params, list }) => {
+      const usable = await routersOfIdentity(db, await identity(params.id), "router");
+      const query = db.selectFrom("router").selectAll().where("router.kind", "=", "edge").where(usable);
+      return listed(query, "router", routerFields(fabric.onlineRouterIds()), list, (rows) =>
+        renderEdgeRouters(deps, rows),
+      );
+    },
+    listIdentityServicePolicies: async ({ params, list }) =>
+      listPolicies(deps, model.servicePolicies, list, renderServicePolicies, {
+        side: "identity",
+        entity: await identity(params.id),
+      }),
+    listIdentityServices: async ({ params, list, query }) => {
+      const beheld = await identity(params.id);
+      const permission = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
+      const beholder = { identityId: beheld.id, grants: await model.policy.grantsOf(beheld), configTypes: [] };
+      return listGrantedServices(deps, beheld, beholder, list, { permission });
+    },
+    getIdentityPolicyAdvice: async ({ params }) => ({ data: await advise(deps, params.id, params.serviceId) }),
+    disableIdentity: ({ params, body }) => model.identities.disable(params.id, body.durationMinutes),
+    enableIdentity: ({ params }) => model.identities.enable(params.id),
+
+    listIdentitysServiceConfigs: async ({ params }) => {
+      const pairs = await model.identities.serviceConfigs(params.id);
+      const services = await namesOf(
+        db,
+        "service",
+        pairs.map((pair) => pair.serviceId),
+      );
+      const configs = await namesOf(
+        db,
+        "config",
+        pairs.map((pair) => pair.configId),
+      );
+      const data = pairs.map(({ serviceId, configId }) => ({
+        config: ref("configs", configId, configs.get(configId)),
+        configId,
+        service: ref("services", serviceId, services.get(serviceId)),
+        serviceId,
+      }));
+      return { data, totalCount: data.length };
+    },
+    associateIdentitysServiceConfigs: ({ params, body }) => model.identities.assignServiceConfigs(params.id, body),
+    disassociateIdentitysServiceConfigs: ({ params, body }) =>
+      model.identities.removeServiceConfigs(params.id, Array.isArray(body) ? body : []),
+    listIdentityRoleAttributes: ({ list }) => listRoleAttributes(db, "identity", list),
+
+    listAuthenticators: ({ list }) => listAuthenticators(authenticators(), list),
+    createAuthenticator: async ({ body }) => ({ id: await model.authenticators.create(body) }),
+    detailAuthenticator: async ({ params }) => ({
+      data: only(await renderAuthenticators(deps, [await model.authenticators.get(db, params.id)])),
+    }),
+    updateAuthenticator: ({ params, body }) => model.authenticators.update(params.id, body),
+    patchAuthenticator: ({ params, body }) => model.authenticators.update(params.id, body),
+    deleteAuthenticator: ({ params }) => model.authenticators.delete(params.id),
+    reEnrollAuthenticator: async ({ params, body }) => ({
+      id: await model.authenticators.reEnroll(params.id, body.expiresAt),
+    }),
+
+    listEnrollments: ({ list }) => listEnrollments(enrollments(), list),
+    createEnrollment: async ({ body }) => ({ id: await model.enrollments.create(body) }),
+    detailEnrollment: async ({ params }) => ({
+      data: only(await renderEnrollments(deps, [await model.enrollments.get(db, params.id)])),
+    }),
+    deleteEnrollment: ({ params }) => model.enrollments.delete(params.id),
+    refreshEnrollment: async ({ params, body }) => {
+      await model.enrollments.refresh(params.id, body.expiresAt);
+      return { id: params.id };
+    },
+
+    listAPISessions: ({ list }) =>
+      listed(db.selectFrom("api_session").selectAll(), "api_session", API_SESSION_FIELDS, list, (rows) =>
+        renderApiSessions(deps, rows),
+      ),
+    detailAPISessions: async ({ params }) => {
+      const row = await db.selectFrom("api_session").selectAll().where("id", "=", params.id).executeTakeFirst();
+      if (row === undefined) throw notFound("apiSession", params.id);
+      return { data: only(await renderApiSessions(deps, [row])) };
+    },
+    deleteAPISessions: ({ params }) => model.apiSessions.delete(params.id),
+
+    listSessions: ({ list, session }) =>
+      listed(visibleSessions(deps, session), "session", SESSION_FIELDS, list, (rows) => renderSessions(deps, rows)),
+    detailSession: async ({ params, session }) => {
+      const row = await visibleSessions(deps, session).where("session.id", "=", params.id).executeTakeFirst();
+      if (row === undefined) throw notFound("session", params.id);
+      return { data: only(await renderSessions(deps, [row])) };
+    },
+    deleteSession: ({ params, session }) =>
+      model.sessions.delete(params.id, session.isAdmin ? undefined : session.apiSessionId),
+  };
+}
+
+/** All sessions for an administrator, otherwise those of the caller's API session. */
+function visibleSessions(deps: ApiDependencies, session: ApiSessionContext) {
+  const all = deps.ctx.store.db.selectFrom("session").selectAll();
+  return session.isAdmin ? all : all.where("session.api_session_id", "=", session.apiSessionId);
+}
+
+/** Whether an identity reaches a service, and over which routers. @throws ApiError 404 when either is unknown */
+async function advise(deps: ApiDependencies, identityId: string, serviceId: string) {
+  const { model, fabric } = deps;
+  const { db } = deps.ctx.store;
+  const identity = await model.identities.get(db, identityId);
+  const service = await model.services.get(db, serviceId);
+  const permissions = permissionsOn(await model.policy.grantsOf(identity), service);
+  const common = await model.sessions.commonRouters(db, identity, service);
+  const counts = await sql<{ identity: string; service: string }>`SELECT
+    (SELECT count(*) FROM router r WHERE r.kind = 'edge' AND ${await routersOfIdentity(db, identity, "r")}) AS identity,
+    (SELECT count(*) FROM router r WHERE r.kind = 'edge' AND ${await routersOfService(db, service, "r")}) AS service`.execute(
+    db,
+  );
+  return {
+    commonRouters: common.map((router) => ({
+      ...ref("edge-routers", router.id, router.name),
+      isOnline: fabric.routerState(router.id)?.isOnline ?? false,
+    })),
+    identity: identityRef(identity.id, identity.name, identity.auth_policy_id),
+    identityId: identity.id,
+    identityRouterCount: Number(counts.rows[0]?.identity ?? 0),
+    isBindAllowed: permissions.includes("Bind"),
+    isDialAllowed: permissions.includes("Dial"),
+    service: ref("services", service.id, service.name),
+    serviceId: service.id,
+    serviceRouterCount: Number(counts.rows[0]?.service ?? 0),
+  };
+}

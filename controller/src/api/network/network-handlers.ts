@@ -1,0 +1,209 @@
+import { type ListQuery, type networkOperations, notFound } from "@sallyport/api";
+import { sql } from "kysely";
+import type { ApiHandlers } from "../../http/context.ts";
+import { grantedServices, routersOfService, type Selection, union } from "../../model/policy/access.ts";
+import { selectorOf } from "../../model/policy/policies.ts";
+import { selects } from "../../model/policy/role-selector.ts";
+import { roleFilterSql } from "../../store/filter/filter-sql.ts";
+import { caller, splitAtCommas } from "../client/beholder.ts";
+import type { ApiDependencies } from "../dependencies.ts";
+import { CONFIG_FIELDS, CONFIG_TYPE_FIELDS, routerFields, SERVICE_FIELDS, TERMINATOR_FIELDS } from "../lists/fields.ts";
+import { listIdentities } from "../lists/identities.ts";
+import { listed, only } from "../lists/listing.ts";
+import { listRoleAttributes } from "../lists/role-attributes.ts";
+import { renderEdgeRouterPolicies, renderServiceEdgeRouterPolicies, renderServicePolicies } from "../render/policy.ts";
+import { postureLens } from "../render/posture.ts";
+import { renderEdgeRouters } from "../render/router.ts";
+import {
+  type Beholder,
+  renderConfigs,
+  renderConfigType,
+  renderServices,
+  renderTerminators,
+} from "../render/service.ts";
+import { summarize } from "../system/summary.ts";
+import { listPolicies } from "./policy-handlers.ts";
+
+const NOWHERE = { id: "", attrs: [] };
+
+export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof networkOperations> {
+  const { model, fabric } = deps;
+  const { db } = deps.ctx.store;
+
+  const routers = () => db.selectFrom("router").selectAll().where("router.kind", "=", "edge");
+  const listRouters = (query: ReturnType<typeof routers>, list: ListQuery) =>
+    listed(query, "router", routerFields(fabric.onlineRouterIds()), list, (rows) => renderEdgeRouters(deps, rows));
+  const services = () => db.selectFrom("service").selectAll();
+  const listServices = (query: ReturnType<typeof services>, list: ListQuery, beholder: Beholder) =>
+    listed(query, "service", SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, beholder));
+  const configs = () => db.selectFrom("config").selectAll();
+  const listConfigs = (query: ReturnType<typeof configs>, list: ListQuery) =>
+    listed(query, "config", CONFIG_FIELDS, list, (rows) => renderConfigs(deps, rows));
+  const terminators = () => db.selectFrom("terminator").selectAll();
+  const listTerminators = (query: ReturnType<typeof terminators>, list: ListQuery) =>
+    listed(query, "terminator", TERMINATOR_FIELDS, list, (rows) => renderTerminators(deps, rows));
+
+  /** A sub-list of something unknown is empty, as clients of the peer expect. */
+  const router = async (id: string) => (await model.routers.find(db, id)) ?? NOWHERE;
+  const service = async (id: string) => (await model.services.find(db, id)) ?? NOWHERE;
+
+  return {
+    listSummary: async () => ({ data: await summarize(db) }),
+
+    listEdgeRouters: ({ list, query }) => {
+      const condition = roleFilterSql(ROUTER_COLUMNS, query.roleFilter, query.roleSemantic);
+      return listRouters(condition === undefined ? routers() : routers().where(condition), list);
+    },
+    createEdgeRouter: async ({ body }) => ({ id: await model.routers.create(body) }),
+    detailEdgeRouter: async ({ params }) => ({
+      data: only(await renderEdgeRouters(deps, [await model.routers.get(db, params.id, "edge")])),
+    }),
+    updateEdgeRouter: ({ params, body }) => model.routers.update(params.id, body),
+    patchEdgeRouter: ({ params, body }) => model.routers.update(params.id, body),
+    deleteEdgeRouter: ({ params }) => model.routers.delete(params.id, "edge"),
+    listEdgeRouterEdgeRouterPolicies: async ({ params, list }) =>
+      listPolicies(deps, model.edgeRouterPolicies, list, renderEdgeRouterPolicies, {
+        side: "router",
+        entity: await router(params.id),
+      }),
+    listEdgeRouterIdentities: async ({ params, list }) => {
+      const policies = await policiesSelecting(deps, "edgeRouterPolicies", "router", await router(params.id));
+      return listIdentities(deps, list, union(sideOf(policies, "identity"), "identity"));
+    },
+    listEdgeRouterServiceEdgeRouterPolicies: async ({ params, list }) =>
+      listPolicies(deps, model.serviceEdgeRouterPolicies, list, renderServiceEdgeRouterPolicies, {
+        side: "router",
+        entity: await router(params.id),
+      }),
+    listEdgeRouterServices: async ({ params, list, session }) => {
+      const policies = await policiesSelecting(deps, "serviceEdgeRouterPolicies", "router", await router(params.id));
+      const { beholder } = await caller(deps, session);
+      return listServices(services().where(union(sideOf(policies, "service"), "service")), list, beholder);
+    },
+    reEnrollEdgeRouter: ({ params }) => model.routers.reEnroll(params.id),
+    listEdgeRouterRoleAttributes: ({ list }) => listRoleAttributes(db, "router", list),
+
+    listServices: async ({ list, query, session }) => {
+      const condition = roleFilterSql(SERVICE_COLUMNS, query.roleFilter, query.roleSemantic);
+      const all = condition === undefined ? services() : services().where(condition);
+      const { beholder } = await caller(deps, session, query.configTypes);
+      if (query.asIdentity === undefined || query.asIdentity === "") return listServices(all, list, beholder);
+      const as = query.asIdentity;
+      const identity = await db
+        .selectFrom("identity")
+        .selectAll()
+        .where((eb) => eb.or([eb("id", "=", as), eb("name", "=", as)]))
+        .orderBy((eb) => eb("id", "=", as), "desc")
+        .executeTakeFirst();
+      if (identity === undefined) throw notFound("identity", as);
+      const grants = await model.policy.grantsOf(identity);
+      const seen = identity.is_admin ? all : all.where(grantedServices(grants, "service"));
+      return listServices(seen, list, {
+        identityId: identity.id,
+        grants,
+        configTypes: splitAtCommas(query.configTypes),
+        postureQueries: await postureLens(deps, identity, ""),
+      });
+    },
+    createService: async ({ body }) => ({ id: await model.services.create(body) }),
+    detailService: async ({ params, session }) => {
+      const { beholder } = await caller(deps, session);
+      return { data: only(await renderServices(deps, [await model.services.get(db, params.id)], beholder)) };
+    },
+    updateService: ({ params, body }) => model.services.update(params.id, body),
+    patchService: ({ params, body }) => model.services.update(params.id, body),
+    deleteService: ({ params }) => model.services.delete(params.id),
+    listServiceConfig: ({ params, list }) =>
+      listConfigs(
+        configs().where(
+          sql<boolean>`config.id IN (SELECT config_id FROM service_config WHERE service_id = ${params.id})`,
+        ),
+        list,
+      ),
+    listServiceEdgeRouters: async ({ params, list }) =>
+      listRouters(routers().where(await routersOfService(db, await service(params.id), "router")), list),
+    listServiceIdentities: async ({ params, list, query }) => {
+      const policies = await policiesSelecting(deps, "servicePolicies", "service", await service(params.id));
+      const type = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
+      const granting = policies.filter((policy) => type === undefined || policy.type === type);
+      return listIdentities(deps, list, union(sideOf(granting, "identity"), "identity"));
+    },
+    listServiceServiceEdgeRouterPolicies: async ({ params, list }) =>
+      listPolicies(deps, model.serviceEdgeRouterPolicies, list, renderServiceEdgeRouterPolicies, {
+        side: "service",
+        entity: await service(params.id),
+      }),
+    listServiceServicePolicies: async ({ params, list }) =>
+      listPolicies(deps, model.servicePolicies, list, renderServicePolicies, {
+        side: "service",
+        entity: await service(params.id),
+      }),
+    listServiceTerminators: ({ params, list }) =>
+      listTerminators(terminators().where("terminator.service_id", "=", params.id), list),
+    listServiceRoleAttributes: ({ list }) => listRoleAttributes(db, "service", list),
+
+    listConfigs: ({ list }) => listConfigs(configs(), list),
+    createConfig: async ({ body }) => ({ id: await model.configs.create(body) }),
+    detailConfig: async ({ params }) => ({
+      data: only(await renderConfigs(deps, [await model.configs.get(db, params.id)])),
+    }),
+    updateConfig: ({ params, body }) => model.configs.update(params.id, body),
+    patchConfig: ({ params, body }) => model.configs.update(params.id, body),
+    deleteConfig: ({ params }) => model.configs.delete(params.id),
+    listConfigServices: async ({ params, list, session }) => {
+      const { beholder } = await caller(deps, session);
+      const using = services().where(
+        sql<boolean>`service.id IN (SELECT service_id FROM service_config WHERE config_id = ${params.id})`,
+      );
+      return listServices(using, list, beholder);
+    },
+
+    listConfigTypes: ({ list }) =>
+      listed(db.selectFrom("config_type").selectAll(), "config_type", CONFIG_TYPE_FIELDS, list, (rows) =>
+        rows.map(renderConfigType),
+      ),
+    createConfigType: async ({ body }) => ({ id: await model.configs.createType(body) }),
+    detailConfigType: async ({ params }) => ({ data: renderConfigType(await model.configs.getType(db, params.id)) }),
+    updateConfigType: ({ params, body }) => model.configs.replaceType(params.id, body),
+    patchConfigType: ({ params, body }) => model.configs.updateType(params.id, body),
+    deleteConfigType: ({ params }) => model.configs.deleteType(params.id),
+    listConfigsForConfigType: ({ params, list }) =>
+      listConfigs(configs().where("config.config_type_id", "=", params.id), list),
+
+    listTerminators: ({ list }) => listTerminators(terminators(), list),
+    createTerminator: async ({ body }) => ({ id: await model.terminators.create(body) }),
+    detailTerminator: async ({ params }) => ({
+      data: only(await renderTerminators(deps, [await model.terminators.get(db, params.id)])),
+    }),
+    updateTerminator: ({ params, body }) => model.terminators.update(params.id, body),
+    patchTerminator: ({ params, body }) => model.terminators.update(params.id, body),
+    deleteTerminator: ({ params }) => model.terminators.delete(params.id),
+  };
+}
+
+const ROUTER_COLUMNS = { id: "router.id", attributes: "router.attrs" };
+const SERVICE_COLUMNS = { id: "service.id", attributes: "service.attrs" };
+
+type PolicyRecords = Awaited<ReturnType<ApiDependencies["model"]["servicePolicies"]["byIds"]>>;
+
+/** The policies of a kind that select an entity on one side. */
+async function policiesSelecting(
+  deps: ApiDependencies,
+  kind: "servicePolicies" | "edgeRouterPolicies" | "serviceEdgeRouterPolicies",
+  side: "service" | "router",
+  entity: { readonly id: string; readonly attrs: readonly string[] },
+): Promise<PolicyRecords> {
+  const { db } = deps.ctx.store;
+  const policies = deps.model[kind];
+  const { table } = policies.kind;
+  const { rows } = await sql<{ id: string }>`
+    SELECT p.id FROM ${sql.table(table)} p WHERE ${selects(table, side, entity, "p")}`.execute(db);
+  return policies.byIds(
+    db,
+    rows.map((row) => row.id),
+  );
+}
+
+function sideOf(policies: PolicyRecords, side: "identity" | "service"): Selection[] {
+  return policies.map((policy) => ({ semantic: policy.semantic, selector: selectorOf(policy, side) }));
+}

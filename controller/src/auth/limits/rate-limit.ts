@@ -1,0 +1,70 @@
+import { apiError } from "@sallyport/api";
+import type { Rate } from "../settings.ts";
+
+const MOST_KEYS = 100_000;
+
+interface Bucket {
+  tokens: number;
+  /** Milliseconds at which `tokens` was right. */
+  at: number;
+}
+
+/**
+ * A token bucket per key. Memory is bounded: a key whose bucket is full again needs none, and past a hundred thousand keys the one that was looked at
+ * longest ago is forgotten, which errs on the side of letting in.
+ */
+export class RateLimit {
+  readonly #rate: Rate;
+  readonly #now: () => number;
+  readonly #buckets = new Map<string, Bucket>();
+
+  /** @param now milliseconds of a clock that does not go back */
+  constructor(rate: Rate, now: () => number = () => performance.now()) {
+    this.#rate = rate;
+    this.#now = now;
+  }
+
+  get size(): number {
+    return this.#buckets.size;
+  }
+
+  /** Milliseconds until the key has a token; 0 when it has one. Takes none. */
+  wait(key: string): number {
+    const bucket = this.#buckets.get(key);
+    if (bucket === undefined) return 0;
+    const tokens = this.#refilled(bucket);
+    return tokens >= 1 ? 0 : Math.ceil(((1 - tokens) * 60_000) / this.#rate.perMinute);
+  }
+
+  /** Takes a token; with none left, answers the milliseconds until there is one, and takes none. */
+  take(key: string): number {
+    const wait = this.wait(key);
+    if (wait > 0) return wait;
+    const bucket = this.#buckets.get(key);
+    const tokens = (bucket === undefined ? this.#rate.burst : this.#refilled(bucket)) - 1;
+    this.#buckets.delete(key);
+    this.#buckets.set(key, { tokens, at: this.#now() });
+    if (this.#buckets.size > MOST_KEYS) this.#forget();
+    return 0;
+  }
+
+  #refilled({ tokens, at }: Bucket): number {
+    return Math.min(this.#rate.burst, tokens + ((this.#now() - at) * this.#rate.perMinute) / 60_000);
+  }
+
+  /** The oldest goes, and with it those next to it that are full. */
+  #forget(): void {
+    let first = true;
+    for (const [key, bucket] of this.#buckets) {
+      if (!first && this.#refilled(bucket) < this.#rate.burst) return;
+      this.#buckets.delete(key);
+      first = false;
+    }
+  }
+}
+
+/** 429 `SERVER_TOO_MANY_REQUESTS` with the seconds to wait; `detail` is for the log. */
+export function tooManyRequests(waitMs: number, detail: string): Error {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1_000));
+  return apiError("SERVER_TOO_MANY_REQUESTS", undefined, { headers: { "retry-after": String(seconds) }, detail });
+}

@@ -1,0 +1,144 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Identity, Logger } from "@sallyport/wire";
+import type { ModelStore } from "../model/context.ts";
+import type { Enrollments } from "../model/identity/enrollments.ts";
+import type { Lifetimes } from "../pki/lifetimes.ts";
+import { type PkiMaterial, renew, retire } from "../pki/material.ts";
+import type { Pki } from "../pki/pki.ts";
+import { KeyVault } from "../store/key-vault.ts";
+import type { Secrets } from "../store/secrets.ts";
+import { countFormerLeaves, isNone } from "./former-leaves.ts";
+import { changeNetworkKeys, loadNetworkKeys, NETWORK_KEYS_KIND } from "./network-keys.ts";
+
+const CHECK_MS = 3_600_000;
+/** Longer than any request takes: what was signed with the former key just before the change is stored by then. */
+const STRAGGLERS_MS = 15_000;
+
+export interface CertificateUpkeepParts {
+  readonly pki: Pki;
+  readonly store: Pick<ModelStore, "db" | "transaction"> & {
+    readonly changes: Pick<ModelStore["changes"], "subscribe">;
+  };
+  readonly secrets: Secrets;
+  readonly lifetimes: Lifetimes;
+  readonly hosts: readonly string[];
+  readonly now?: () => Date;
+  readonly log: Logger;
+}
+
+/**
+ * Keeps the controller's own certificates good while it runs: renews them in time, takes over what another process has changed
+ * (`pki rotate`), ends the trust in a former authority when nothing of it is in use, and signs enrollment tokens anew when the certificate that
+ * serves them is another one (docs/protocol/pki.md).
+ */
+export class CertificateUpkeep {
+  readonly #parts: CertificateUpkeepParts;
+  readonly #now: () => Date;
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #stopping = new AbortController();
+  #running: Promise<void> = Promise.resolve();
+  #unsubscribe: () => void = () => undefined;
+  #onIdentity: (identity: Identity) => void = () => undefined;
+  #enrollments: Pick<Enrollments, "reissue"> | undefined;
+
+  constructor(parts: CertificateUpkeepParts) {
+    this.#parts = parts;
+    this.#now = parts.now ?? (() => new Date());
+  }
+
+  /** Renews what is due, before anything is served. */
+  async renew(): Promise<void> {
+    const { store, secrets, lifetimes, hosts, log } = this.#parts;
+    const request = { lifetimes, hosts, now: this.#now() };
+    const renewed = await changeNetworkKeys(store, secrets, (material) => renew(material, request));
+    if (renewed === undefined) return;
+    this.#adopt(renewed);
+    const until = this.#parts.pki.serverIdentity.leaf.validTo;
+    log.info({ hosts, until }, "the controller's certificates were renewed");
+  }
+
+  /**
+   * Checks now, every hour, and whenever the keys in the store are changed.
+   * @param onIdentity gets the identity to serve with, each time it is another one
+   */
+  start(enrollments: Pick<Enrollments, "reissue">, onIdentity: (identity: Identity) => void): void {
+    this.#enrollments = enrollments;
+    this.#onIdentity = onIdentity;
+    this.#unsubscribe = this.#parts.store.changes.subscribe({
+      name: "certificates",
+      onChanges: (rows) => {
+        if (rows.some(({ kind }) => kind === NETWORK_KEYS_KIND)) this.#run("take over", () => this.#takeOver());
+      },
+      onReset: () => this.#run("take over", () => this.#takeOver()),
+    });
+    this.#timers.add(setInterval(() => void this.check(), CHECK_MS).unref());
+    void this.check();
+  }
+
+  /** Does all that is due; resolves when it is done. What fails is logged, and tried again at the next time. */
+  check(): Promise<void> {
+    this.#run("take over", () => this.#takeOver());
+    this.#run("renew", () => this.renew());
+    this.#run("retire", () => this.#retireUnused());
+    this.#run("reissue", () => this.#reissue());
+    return this.#running;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#unsubscribe();
+    for (const timer of this.#timers) clearTimeout(timer);
+    await this.#running;
+  }
+
+  #run(what: string, work: () => Promise<void>): void {
+    this.#running = this.#running.then(async () => {
+      if (this.#stopping.signal.aborted) return;
+      try {
+        await work();
+      } catch (error) {
+        this.#parts.log.error({ error, what }, "the upkeep of the certificates failed; it will be tried again");
+      }
+    });
+  }
+
+  async #takeOver(): Promise<void> {
+    const { store, secrets, log, pki } = this.#parts;
+    const material = await loadNetworkKeys(new KeyVault(store.db, secrets));
+    if (material === undefined || isDeepStrictEqual(material, pki.material)) return;
+    this.#adopt(material);
+    log.info({ anchors: pki.trustAnchors.map(({ subject }) => subject) }, "changed keys were taken over");
+    await this.#reissue();
+  }
+
+  async #retireUnused(): Promise<void> {
+    const { store, secrets, log, pki } = this.#parts;
+    const { former } = pki.material;
+    if (former === undefined || !isNone(await countFormerLeaves(store.db, former.intermediatePem))) return;
+    const retired = await changeNetworkKeys(store, secrets, async (material) =>
+      material.former?.rootPem === former.rootPem ? retire(material, true, this.#now()) : undefined,
+    );
+    if (retired === undefined) return;
+    this.#adopt(retired);
+    log.info({}, "nothing that the former authority issued is in use: it is trusted no more");
+  }
+
+  async #reissue(): Promise<void> {
+    const signed = await this.#enrollments?.reissue(this.#stopping.signal);
+    if (signed) this.#parts.log.info({ signed }, "enrollment tokens were signed with the key that is served now");
+  }
+
+  #adopt(material: PkiMaterial): void {
+    const { pki } = this.#parts;
+    const signer = pki.jwtSigner;
+    pki.adopt(material);
+    this.#onIdentity(pki.serverIdentity);
+    if (pki.jwtSigner === signer || this.#enrollments === undefined) return;
+    this.#run("reissue", () => this.#reissue());
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      this.#run("reissue", () => this.#reissue());
+    }, STRAGGLERS_MS).unref();
+    this.#timers.add(timer);
+  }
+}

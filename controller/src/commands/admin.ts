@@ -1,0 +1,54 @@
+import { readControllerConfigFile } from "@sallyport/controller-config";
+import type { Logger } from "@sallyport/wire";
+import { AdminResetError, resetAdministrator } from "../auth/admin-reset.ts";
+import type { AdminCommand } from "./admin-command-line.ts";
+import { askPassword } from "./ask-password.ts";
+import { generatedPassword } from "./generated-password.ts";
+import { openBeside } from "./open-beside.ts";
+
+export interface AdminEnvironment {
+  readonly env: NodeJS.ProcessEnv;
+  /** Where the password comes from. */
+  readonly input: NodeJS.ReadableStream;
+  /** Shows whoever types what to type. */
+  readonly prompt: (text: string) => void;
+  /** Takes what the user is told, one line at a time. */
+  readonly say: (line: string) => void;
+  readonly log: Logger;
+}
+
+/**
+ * `sallyport-controller admin reset`: lets an administrator in again. On a database that a controller works with it is in force at once; the controller's
+ * count of wrong passwords, which is in its memory, fades within a minute or two.
+ *
+ * @throws AdminResetError, NoPasswordError, ConfigError, StoreError
+ */
+export async function adminCommand(
+  command: AdminCommand,
+  { env, input, prompt, say, log }: AdminEnvironment,
+): Promise<void> {
+  const { config } = await readControllerConfigFile(command.file, env);
+  const password = command.isGenerated ? withAllKinds(generatedPassword()) : await askPassword(input, prompt);
+  const length = [...password].length;
+  if (length < 5 || length > 100) {
+    throw new AdminResetError(`a password must have 5 to 100 characters, this one has ${length}`);
+  }
+  const store = await openBeside(config, command.file, log);
+  try {
+    const { identity, username, hasOwnPolicy } = command;
+    const done = await resetAdministrator(store, { identity, username, password, hasOwnPolicy });
+    say(`${done.name}: user name ${done.username}, with the new password`);
+    if (command.isGenerated) say(`password: ${password}   (shown this once)`);
+    if (done.wasDisabled) say("it was disabled, and is enabled again");
+    if (done.hadMfa) say("its MFA enrollment was removed");
+    say(`API sessions ended: ${done.endedSessions}`);
+    for (const obstacle of done.obstacles) say(`ATTENTION: ${obstacle}: use --own-policy to lift that for it alone`);
+  } finally {
+    await store.close();
+  }
+}
+
+/** Whatever a policy asks for is in it. */
+function withAllKinds(password: string): string {
+  return `${password}-aA2`;
+}

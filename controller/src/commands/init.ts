@@ -1,0 +1,176 @@
+import { access, readFile, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import {
+  type ControllerConfig,
+  type NewControllerConfig,
+  readControllerConfig,
+  readControllerConfigFile,
+  writeControllerConfig,
+} from "@sallyport/controller-config";
+import type { Logger } from "@sallyport/wire";
+import { hashPassword } from "../auth/password.ts";
+import { loadNetworkKeys, saveNetworkKeys } from "../certificates/network-keys.ts";
+import { hostsOf, lifetimes, secretKeyFile, storeLocation } from "../config/settings.ts";
+import { seed, seedAdmin } from "../model/seeds.ts";
+import type { KeyedCertificate } from "../pki/issue.ts";
+import { createPkiMaterial } from "../pki/material.ts";
+import { openStore, type Store } from "../store/database.ts";
+import { KeyVault } from "../store/key-vault.ts";
+import { makeFolder } from "../store/make-folder.ts";
+import { createSecretKeyFile, loadSecrets, SECRET_KEY_VARIABLE } from "../store/secrets.ts";
+import type { InitCommand } from "./command-line.ts";
+import { chooseDataFolder } from "./data-folder.ts";
+import { generatedPassword } from "./generated-password.ts";
+
+const CONFIG_FILE = "controller.yml";
+const KEY_FILE = "secret.key";
+const CONTROLLER_ID = "controller";
+const DEFAULT_ADMIN = "admin";
+
+/** An administrator's name or password that the API would not accept either. */
+export class AdminError extends Error {
+  override name = "AdminError";
+}
+
+export interface InitEnvironment {
+  readonly env: NodeJS.ProcessEnv;
+  /** Takes what the user is told, one line at a time. */
+  readonly say: (line: string) => void;
+  readonly log: Logger;
+}
+
+/**
+ * Makes a network: folder, secret key, database with schema and seeds, keys and certificates, administrator, `controller.yml`. Each step looks first, and what
+ * exists stays: a second call changes nothing and says so, and a call after a failure goes on where that ended.
+ */
+export async function initNetwork(command: InitCommand, { env, say, log }: InitEnvironment): Promise<void> {
+  const dir = resolve(command.dir);
+  const admin = adminFrom(env);
+  await makeFolder(dir);
+  const file = join(dir, CONFIG_FILE);
+  const made: string[] = [];
+  const report = (was: boolean, what: string) => {
+    if (was) made.push(what);
+    say(`${was ? "made" : "kept"}  ${what}`);
+  };
+
+  const exists = await access(file).then(
+    () => true,
+    () => false,
+  );
+  const text = exists ? undefined : await newConfigText(command, dir);
+  const config =
+    text === undefined
+      ? (await readControllerConfigFile(file, env)).config
+      : readControllerConfig(text, file, env).config;
+  if (exists) say(`kept  ${file} (its settings hold; options of this command that differ are ignored)`);
+
+  const keyFile = secretKeyFile(config, file);
+  if (keyFile !== undefined && !env[SECRET_KEY_VARIABLE]) {
+    report(
+      await createSecretKeyFile(keyFile),
+      `${keyFile} (the secret key: keep a copy, without it the database is useless)`,
+    );
+  }
+  const secrets = await loadSecrets(keyFile, env);
+  const location = storeLocation(config, file);
+  const store = await openStore({ ...location, log });
+  try {
+    const vault = new KeyVault(store.db, secrets);
+    const known = await loadNetworkKeys(vault);
+    report(known === undefined, `${describeDatabase(location)}`);
+    if (known === undefined) await makeKeys(config, vault, await imported(command));
+    report(known === undefined, "certificate authority and the controller's certificates");
+    await seed(store);
+    await makeAdmin(store, admin, report, say);
+  } finally {
+    await store.close();
+  }
+  if (text !== undefined) {
+    await writeFile(file, text, { flag: "wx", mode: 0o600 });
+    report(true, file);
+  }
+  say(
+    made.length === 0
+      ? `Nothing had to be done: the network in ${dir} was complete, and nothing was changed.`
+      : `The network in ${dir} is ready.`,
+  );
+  say(`Start it with: sallyport-controller run ${file}`);
+}
+
+async function newConfigText(command: InitCommand, dir: string): Promise<string> {
+  const { host, apiPort, ctrlPort, databaseUrl } = command;
+  const place = (port: number) => ({ bind: { host: "", port }, advertise: { host, port } });
+  const config: NewControllerConfig = {
+    api: place(apiPort),
+    ctrl: place(ctrlPort),
+    database:
+      databaseUrl === undefined ? { dir: await chooseDataFolder(dir) } : { url: databaseUrl.replaceAll("$", "%24") },
+    secretKeyFile: KEY_FILE,
+  };
+  return writeControllerConfig(config);
+}
+
+/** The texts of the operator's own CA, if there is one. */
+async function imported(command: InitCommand): Promise<KeyedCertificate | undefined> {
+  if (command.imported === undefined) return undefined;
+  const { certFile, keyFile } = command.imported;
+  return { certPem: await readFile(certFile, "utf8"), keyPem: await readFile(keyFile, "utf8") };
+}
+
+async function makeKeys(
+  config: ControllerConfig,
+  vault: KeyVault,
+  imported: KeyedCertificate | undefined,
+): Promise<void> {
+  const material = await createPkiMaterial({
+    controllerId: CONTROLLER_ID,
+    hosts: hostsOf(config),
+    lifetimes: lifetimes(config),
+    ...(imported === undefined ? {} : { imported }),
+  });
+  await saveNetworkKeys(vault, material);
+}
+
+interface Admin {
+  readonly username: string;
+  readonly password: string;
+  readonly isGenerated: boolean;
+}
+
+async function makeAdmin(
+  store: Store,
+  admin: Admin,
+  report: (was: boolean, what: string) => void,
+  say: (line: string) => void,
+): Promise<void> {
+  const { username, password, isGenerated } = admin;
+  const passwordHash = await hashPassword(password);
+  const id = await seedAdmin(store, { name: "Default Admin", username, passwordHash });
+  report(
+    id !== undefined,
+    id === undefined ? "the administrator, with the password as it was" : `the administrator ${username}`,
+  );
+  if (id !== undefined && isGenerated)
+    say(`      password: ${password}   (shown this once; change it with the CLI or the Management API)`);
+}
+
+function adminFrom(env: NodeJS.ProcessEnv): Admin {
+  const username = env.SALLYPORT_ADMIN_USERNAME || DEFAULT_ADMIN;
+  const given = env.SALLYPORT_ADMIN_PASSWORD;
+  check("SALLYPORT_ADMIN_USERNAME", username, 4);
+  if (given) check("SALLYPORT_ADMIN_PASSWORD", given, 5);
+  return { username, password: given || generatedPassword(), isGenerated: !given };
+}
+
+function check(variable: string, value: string, least: number): void {
+  const length = [...value].length;
+  if (length < least || length > 100)
+    throw new AdminError(`${variable} must have ${least} to 100 characters, it has ${length}`);
+}
+
+function describeDatabase(location: ReturnType<typeof storeLocation>): string {
+  return location.embedded
+    ? `database in ${location.embedded.dir} (embedded PostgreSQL)`
+    : "database at the given URL: schema";
+}

@@ -1,0 +1,22 @@
+import type { ControllerConfig } from "@sallyport/controller-config";
+import type { Logger } from "@sallyport/wire";
+import { storeLocation } from "../config/settings.ts";
+import { openStore, type Store } from "../store/database.ts";
+import { connectionTo } from "../store/postgres/embedded.ts";
+import { isAlive, readPostmaster } from "../store/postgres/postmaster-file.ts";
+
+/**
+ * The store of a configuration for a command that works beside the controller: on the database that it runs with, or, when there is no controller, on one
+ * that is started for the command.
+ *
+ * @throws StoreError, EmbeddedPostgresError
+ */
+export async function openBeside(config: ControllerConfig, file: string, log: Logger): Promise<Store> {
+  const location = storeLocation(config, file);
+  if (location.embedded === undefined) return openStore({ ...location, hold: false, log });
+  const running = await readPostmaster(location.embedded.dir);
+  if (running !== undefined && running.socketDir !== "" && (await isAlive(running, location.embedded.dir))) {
+    return openStore({ connection: connectionTo(running.socketDir), poolSize: 2, hold: false, log });
+  }
+  return openStore({ ...location, log });
+}

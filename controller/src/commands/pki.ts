@@ -1,0 +1,125 @@
+import { readFile } from "node:fs/promises";
+import { type ControllerConfig, readControllerConfigFile } from "@sallyport/controller-config";
+import type { Logger } from "@sallyport/wire";
+import { sql } from "kysely";
+import { countFormerLeaves, type FormerLeaves, isNone } from "../certificates/former-leaves.ts";
+import { changeNetworkKeys, loadNetworkKeys } from "../certificates/network-keys.ts";
+import { hostsOf, lifetimes, secretKeyFile } from "../config/settings.ts";
+import { PkiError } from "../pki/errors.ts";
+import { anchorsOf, type PkiMaterial, retire, rotate } from "../pki/material.ts";
+import type { Store } from "../store/database.ts";
+import { KeyVault } from "../store/key-vault.ts";
+import { loadSecrets, type Secrets } from "../store/secrets.ts";
+import { openBeside } from "./open-beside.ts";
+import type { PkiCommand } from "./pki-command-line.ts";
+
+export interface PkiEnvironment {
+  readonly env: NodeJS.ProcessEnv;
+  /** Takes what the user is told, one line at a time. */
+  readonly say: (line: string) => void;
+  readonly log: Logger;
+}
+
+/**
+ * `sallyport-controller pki …`: shows, rotates or retires the network's authority. While the controller runs it takes the change over within
+ * a second; while it does not, at its next start.
+ *
+ * @throws PkiError, StoreError, DatabaseHeldError, ConfigError
+ */
+export async function pkiCommand(command: PkiCommand, { env, say, log }: PkiEnvironment): Promise<void> {
+  const { config } = await readControllerConfigFile(command.file, env);
+  const secrets = await loadSecrets(secretKeyFile(config, command.file), env);
+  const store = await openBeside(config, command.file, log);
+  try {
+    if (command.action === "rotate") await rotateAuthority(command, { config, store, secrets, say });
+    if (command.action === "retire") await retireFormer(command, { store, secrets, say });
+    await describe(store, secrets, say);
+  } finally {
+    await store.close();
+  }
+}
+
+interface Parts {
+  readonly store: Store;
+  readonly secrets: Secrets;
+  readonly say: (line: string) => void;
+}
+
+async function rotateAuthority(
+  command: Extract<PkiCommand, { action: "rotate" }>,
+  { config, store, secrets, say }: Parts & { config: ControllerConfig },
+): Promise<void> {
+  const imported =
+    command.imported === undefined
+      ? undefined
+      : {
+          certPem: await readFile(command.imported.certFile, "utf8"),
+          keyPem: await readFile(command.imported.keyFile, "utf8"),
+        };
+  const rotation = {
+    hosts: hostsOf(config),
+    lifetimes: lifetimes(config),
+    now: new Date(),
+    newKeys: command.newKeys,
+    ...(imported === undefined ? {} : { imported }),
+  };
+  await changeNetworkKeys(store, secrets, (material) => rotate(material, rotation));
+  await askForExtensions(store);
+  say("The network has a new root and a new signing CA; the former ones stay trusted until everything is renewed.");
+  if (command.newKeys) {
+    say(
+      "The controller's own keys are new, too: enrollment tokens are signed anew. Hand out those that you get from now on.",
+    );
+  }
+}
+
+/** Clients learn at their next authentication that they should get a certificate of the new authority. */
+async function askForExtensions(store: Store): Promise<void> {
+  await sql`UPDATE authenticator SET is_extend_requested = true, extend_requested_at = now()
+    WHERE is_issued_by_network AND NOT is_extend_requested`.execute(store.db);
+}
+
+async function retireFormer(
+  command: Extract<PkiCommand, { action: "retire" }>,
+  { store, secrets, say }: Parts,
+): Promise<void> {
+  const { former, bridgePem } = await keysOf(store, secrets);
+  if (former === undefined && bridgePem === undefined) {
+    say("There is no former authority: nothing to retire.");
+    return;
+  }
+  if (former !== undefined && !command.isForced) {
+    const leaves = await countFormerLeaves(store.db, former.intermediatePem);
+    if (!isNone(leaves)) {
+      throw new PkiError(
+        `the former authority has issued certificates that are in use (${inWords(leaves)}): their holders would be locked out. Wait until they are renewed, or give --force`,
+      );
+    }
+  }
+  await changeNetworkKeys(store, secrets, async (material) => retire(material, false, new Date()));
+  say("The former authority is trusted no more.");
+}
+
+async function describe(store: Store, secrets: Secrets, say: (line: string) => void): Promise<void> {
+  const material = await keysOf(store, secrets);
+  const { X509Certificate } = await import("node:crypto");
+  for (const [place, pem] of anchorsOf(material).entries()) {
+    const { subject, validTo } = new X509Certificate(pem);
+    say(`${place === 0 ? "trusted:" : "        "}  ${subject.replaceAll("\n", ", ")}, until ${validTo}`);
+  }
+  if (material.former === undefined) return;
+  const leaves = await countFormerLeaves(store.db, material.former.intermediatePem);
+  say(`in use of the former authority:  ${inWords(leaves)}`);
+}
+
+async function keysOf(store: Store, secrets: Secrets): Promise<PkiMaterial> {
+  const material = await loadNetworkKeys(new KeyVault(store.db, secrets));
+  if (material === undefined) {
+    throw new PkiError("the database holds no network yet: run sallyport-controller init first");
+  }
+  return material;
+}
+
+function inWords({ identities, routers, sessions }: FormerLeaves): string {
+  return `certificates of ${identities} identities, ${routers} routers, ${sessions} API sessions`;
+}

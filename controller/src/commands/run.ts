@@ -1,0 +1,81 @@
+import { describeProblem, readControllerConfigFile } from "@sallyport/controller-config";
+import type { Logger } from "@sallyport/wire";
+import { createLogger, logDestination } from "../config/logging.ts";
+import { type Controller, startController } from "../controller.ts";
+
+const STOP_LIMIT_MS = 20_000;
+
+export interface RunEnvironment {
+  readonly env: NodeJS.ProcessEnv;
+  readonly productVersion: string;
+}
+
+/**
+ * Runs a controller until SIGINT or SIGTERM, or until it loses its database to another. Everything is stopped in reverse order within 20 seconds; a second
+ * signal ends the process at once. SIGHUP has certificates looked at now. @returns the exit status.
+ */
+export async function runController(file: string, { env, productVersion }: RunEnvironment): Promise<number> {
+  const { config, warnings } = await readControllerConfigFile(file, env);
+  const log = createLogger(config.log.level, logDestination(config.log.format));
+  for (const warning of warnings) log.warn({ file }, describeProblem(file, warning));
+  let controller: Controller | undefined;
+  let status = 0;
+  let ask: () => void = () => undefined;
+  const asked = new Promise<void>((resolve) => {
+    ask = resolve;
+  });
+  const onSignal = (signal: NodeJS.Signals) => {
+    log.info({ signal }, "stopping");
+    for (const name of SIGNALS) process.off(name, onSignal).on(name, () => process.exit(1));
+    ask();
+  };
+  for (const name of SIGNALS) process.on(name, onSignal);
+  const onReload = () => {
+    log.info({}, "looking at certificates and keys again");
+    controller
+      ?.reload()
+      .catch((error: unknown) => log.error({ error }, "certificates and keys could not be read again"));
+  };
+  process.on("SIGHUP", onReload);
+  // What nobody handled leaves the process in an unknown state: stop in order, and let whoever watches us start us again.
+  const onFault = (error: unknown) => {
+    log.error({ error }, "an error that nothing handled: stopping");
+    status = 1;
+    ask();
+  };
+  for (const name of FAULTS) process.on(name, onFault);
+  try {
+    controller = await startController({
+      config,
+      file,
+      env,
+      productVersion,
+      log,
+      onLost: (error) => {
+        log.error({ holder: error.holder }, error.message);
+        status = 4;
+        ask();
+      },
+    });
+    await asked;
+  } finally {
+    if (controller) await stopInTime(controller, log);
+    for (const name of SIGNALS) process.removeAllListeners(name);
+    process.off("SIGHUP", onReload);
+    for (const name of FAULTS) process.off(name, onFault);
+  }
+  log.info({}, "controller stopped");
+  return status;
+}
+
+const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+const FAULTS = ["uncaughtException", "unhandledRejection"] as const;
+
+async function stopInTime(controller: Controller, log: Logger): Promise<void> {
+  const timer = setTimeout(() => {
+    log.error({ milliseconds: STOP_LIMIT_MS }, "the controller did not stop in time: ending it");
+    process.exit(1);
+  }, STOP_LIMIT_MS);
+  await controller.stop();
+  clearTimeout(timer);
+}
