@@ -2,7 +2,15 @@ import { createHash, createPrivateKey, generateKeyPairSync, X509Certificate } fr
 import { describe, expect, it } from "vitest";
 import { TestAuthority } from "../testing/authority.ts";
 import { createCsr, createKeyPair } from "./certificate-request.ts";
-import { CertificateError, commonName, fingerprint, parseCertificates, spiffeId, splitPem } from "./certificates.ts";
+import {
+  CertificateError,
+  commonName,
+  fingerprint,
+  parseCertificates,
+  pemBlocks,
+  spiffeId,
+  splitPem,
+} from "./certificates.ts";
 import { x509 } from "./x509.ts";
 
 describe("fingerprint", () => {
@@ -29,6 +37,25 @@ describe("PEM bundles", () => {
     expect(() => parseCertificates(broken)).toThrow(CertificateError);
     expect(() => parseCertificates("")).toThrow(CertificateError);
   });
+
+  it("takes a block up to the end mark of its own label", () => {
+    const all = (pem: string) => pemBlocks(pem, () => true);
+    const a = "-----BEGIN A-----\nx\n-----END A-----";
+    const b = "-----BEGIN B C-----\ny\n-----END B C-----";
+    expect(all(`${a}${b}\n ${a}`)).toEqual([`${a}\n`, `${b}\n`, `${a}\n`]);
+    expect(all(`-----BEGIN X-----${b}`)).toEqual([`${b}\n`]);
+    expect(all(`-----END A-----${a}-----BEGIN A-----`)).toEqual([`${a}\n`]);
+    expect(all("-----BEGIN a-----x-----END a-----")).toEqual([]);
+    expect(all("-----BEGIN A----- -----END B-----")).toEqual([]);
+    expect(pemBlocks(a + b, (label) => label === "B C")).toEqual([`${b}\n`]);
+  });
+
+  it.each(["-----BEGIN A-----", "-----BEGIN ", "-----BEGIN A----- -----END B-----", "-----END A-----", "-----BEGIN A"])(
+    "is read in time that grows with its length alone: %j again and again",
+    (part) => {
+      expect(pemBlocks(part.repeat(4_000_000 / part.length), () => true)).toEqual([]);
+    },
+  );
 });
 
 describe("spiffeId", () => {

@@ -4,13 +4,38 @@ import { WireError } from "../errors.ts";
 /** A certificate, key or request cannot be read, or does not prove what it should. */
 export class CertificateError extends WireError {}
 
-const pemBlock = /-----BEGIN ([A-Z0-9 ]+)-----[\s\S]*?-----END \1-----/g;
+const BEGIN = "-----BEGIN ";
+const END = "-----END ";
+const DASHES = "-----";
+const LABEL = /^[A-Z0-9 ]{1,64}$/;
 
-/** The PEM blocks whose label is accepted by `wanted`, in order, each ending in one line feed. */
+/**
+ * The PEM blocks whose label is accepted by `wanted`, in order, each ending in one line feed. Takes time in proportion to the text, which may come from anybody:
+ * a block ends at the first end mark behind its beginning, and what has another label there is no block.
+ */
 export function pemBlocks(pem: string, wanted: (label: string) => boolean): string[] {
-  return Array.from(pem.matchAll(pemBlock))
-    .filter((match) => wanted(match[1] ?? ""))
-    .map((match) => `${match[0]}\n`);
+  const blocks: string[] = [];
+  let end = pem.indexOf(END);
+  for (let begin = pem.indexOf(BEGIN); begin >= 0 && end >= 0; begin = pem.indexOf(BEGIN, begin)) {
+    if (end < begin) end = pem.indexOf(END, begin);
+    if (end < 0) break;
+    const label = labelAt(pem, begin + BEGIN.length);
+    if (label === undefined || !pem.startsWith(label + DASHES, end + END.length)) {
+      begin += BEGIN.length;
+      continue;
+    }
+    const after = end + END.length + label.length + DASHES.length;
+    if (wanted(label)) blocks.push(`${pem.slice(begin, after)}\n`);
+    begin = after;
+  }
+  return blocks;
+}
+
+function labelAt(pem: string, at: number): string | undefined {
+  const text = pem.slice(at, at + 64 + DASHES.length);
+  const end = text.indexOf(DASHES);
+  const label = end < 0 ? "" : text.slice(0, end);
+  return LABEL.test(label) ? label : undefined;
 }
 
 /** The CERTIFICATE blocks of a PEM text, in order. Text between blocks and blocks of other kinds are skipped. */
