@@ -1,4 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { readBody } from "./input.ts";
 import { get, json, send, split, startTestApi, type TestApi, type TestHandlers } from "./testing.ts";
 
 const started: TestApi[] = [];
@@ -108,6 +110,23 @@ describe("bad input", () => {
     expect([split(answer).status, json(answer).error.code]).toEqual([400, code]);
   });
 
+  test("of long lists and maps one wrong item is looked at, whoever sends thousands", () => {
+    let looks = 0;
+    const wrong = z.string().refine(() => {
+      looks += 1;
+      return false;
+    });
+    const shape = z.object({ list: z.array(wrong).optional(), map: z.record(z.string(), wrong).optional() });
+    const items = Array.from({ length: 100_000 }, (_, i) => `item ${i}`);
+    for (const body of [{ list: items }, { map: Object.fromEntries(items.map((item) => [item, item])) }]) {
+      expect(() => readBody(shape, body)).toThrow(/COULD_NOT_VALIDATE|invalid document/);
+    }
+    expect(looks).toBeLessThan(10);
+    const nothingWrong = z.object({ list: z.array(z.string()), map: z.record(z.string(), z.string()) });
+    const body = { list: items, map: Object.fromEntries(items.map((item) => [item, item])) };
+    expect(readBody(nothingWrong, body)).toEqual(body);
+  });
+
   test("media types: 415 for a body, 406 for an answer, neither for a GET that says JSON", async () => {
     const api = await start({ management: { listServices: async () => ({ data: [], totalCount: 0 }) } });
     const untyped = await api.exchange(send("POST", services, "{}", "zt-session: admin\r\n"));
@@ -131,7 +150,7 @@ describe("bad input", () => {
     expect(json(await api.exchange(csr)).error.code).toBe("UNSUPPORTED_MEDIA");
   });
 
-  test("a body over 1 MiB is 413 by its announced length, before authentication, and by what is read", async () => {
+  test("GHSA-q8g9-jc4c-jp6q: a body over 1 MiB is 413 by its announced length, before authentication, and by what is read", async () => {
     const api = await start({});
     const announced = await api.exchange(
       "POST /edge/management/v1/services HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1048577\r\n\r\n",

@@ -114,10 +114,9 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
 /** Drops the keys whose value is null where the schema has no use for one, following the schema, so maps keep theirs. */
 function withoutNulls(schema: z.ZodType, value: unknown): unknown {
   const type = unwrapped(schema);
-  if (type instanceof z.ZodArray && Array.isArray(value)) {
-    return value.map((each) => withoutNulls(type.element as z.ZodType, each));
-  }
+  if (type instanceof z.ZodArray && Array.isArray(value)) return withoutNullItems(type.element as z.ZodType, value);
   if (!isRecord(value)) return value;
+  if (type instanceof z.ZodRecord) return withFirstWrongValue(type.valueType as z.ZodType, value);
   const shape = shapeFor(type, value);
   if (shape === undefined) return value;
   const kept: Record<string, unknown> = {};
@@ -129,6 +128,26 @@ function withoutNulls(schema: z.ZodType, value: unknown): unknown {
     if (given !== null || takesNull(field as z.ZodType)) kept[name] = withoutNulls(field as z.ZodType, given);
   }
   return kept;
+}
+
+/** Of longer lists and maps only the first wrong item is looked at: one error is told, and finding thousands would hold up everybody. */
+const SHORT_LIST = 64;
+
+function withoutNullItems(item: z.ZodType, list: readonly unknown[]): unknown[] {
+  const isLong = list.length > SHORT_LIST;
+  const cleaned: unknown[] = [];
+  for (const each of list) {
+    cleaned.push(withoutNulls(item, each));
+    if (isLong && !item.safeParse(cleaned.at(-1)).success) break;
+  }
+  return cleaned;
+}
+
+function withFirstWrongValue(item: z.ZodType, map: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const entries = Object.entries(map);
+  if (entries.length <= SHORT_LIST) return map;
+  const wrong = entries.find(([, value]) => !item.safeParse(value).success);
+  return wrong === undefined ? map : Object.fromEntries([wrong]);
 }
 
 /** Keys that are no field's name, by their lower-case spelling. The peer does not mind the case of keys, and its CLI relies on that in places. */
