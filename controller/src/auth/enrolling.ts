@@ -86,7 +86,7 @@ export class Enrolling {
     const issued = await withCsrErrors(() => this.#ctx.pki.issueRouterCertificates({ routerId, ...request }));
     await this.#ctx.store.transaction(async (trx) => {
       await current(trx);
-      await this.#model.routers.setCertificate(trx, routerId, issued.client);
+      await this.#model.routers.setCertificate(trx, routerId, issued.client, print);
     });
     return { cert: issued.client.pem, serverCert: issued.server.pem };
   }

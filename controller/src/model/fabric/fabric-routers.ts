@@ -69,8 +69,8 @@ export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
       });
       await store.transaction((trx) =>
         requireVerification
-          ? model.routers.setUnverifiedCertificate(trx, row.id, client)
-          : model.routers.setCertificate(trx, row.id, client),
+          ? model.routers.setUnverifiedCertificate(trx, row.id, client, print)
+          : model.routers.setCertificate(trx, row.id, client, print),
       );
       return { clientCertPem: client.pem, serverCertPem: server.pem, caCertsPem: ctx.pki.caBundlePem };
     },
@@ -88,7 +88,7 @@ export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
       if (fingerprintOf(clientCertPem) !== pending) {
         return { code: "INVALID_CLIENT_PEM", message: "the certificate is not the one that was issued last" };
       }
-      await store.transaction((trx) => model.routers.setCertificate(trx, row.id, { pem, fingerprint: pending }));
+      await store.transaction((trx) => model.routers.setCertificate(trx, row.id, { pem, fingerprint: pending }, print));
       return undefined;
     },
   };
@@ -105,7 +105,11 @@ function recordOf(row: RouterRow): RouterRecord {
   };
 }
 
+/** Room for any chain that this network issues. */
+const LONGEST_PEM = 64 * 1024;
+
 function fingerprintOf(pem: string): string | undefined {
+  if (pem.length > LONGEST_PEM) return undefined;
   try {
     return fingerprint(pem);
   } catch (error) {

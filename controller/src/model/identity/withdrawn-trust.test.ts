@@ -1,7 +1,8 @@
 import { createCsr, createKeyPair } from "@sallyport/wire";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import { DenialCode } from "../../fabric/ports.ts";
+import { Pki } from "../../pki/pki.ts";
 
 let c: TestController;
 beforeAll(async () => {
@@ -62,6 +63,45 @@ describe("a router's certificate renews over HTTP", () => {
     }
     expect((await renew()).status).toBe(200);
   });
+});
+
+describe("a router that is invited anew while its renewed certificate is being made", () => {
+  it.each(["over HTTP", "over its control channel", "over its control channel, to be confirmed"])(
+    "does not get in by that one (%s)",
+    async (way) => {
+      const id = await c.make("edge-routers", { name: `withdrawn ${way}` });
+      const { enrollmentToken } = (await c.admin("GET", `/edge-routers/${id}`)).json.data;
+      const { keyPem: key } = await createKeyPair();
+      const csr = await createCsr({ commonName: id, keyPem: key });
+      const body = { certCsr: csr, serverCertCsr: csr };
+      const enrolled = await c.call("POST", `/edge/client/v1/enroll?method=erott&token=${enrollmentToken}`, { body });
+      const { cert } = enrolled.json.data;
+      const held = (await c.fabricModel.findRouter(id))?.fingerprint ?? "";
+      const original = Pki.prototype.issueRouterCertificates.bind(c.pki);
+      const issue = vi.spyOn(c.pki, "issueRouterCertificates");
+      issue.mockImplementation(async (request) => {
+        const issued = await original(request);
+        expect((await c.admin("POST", `/edge-routers/${id}/re-enroll`)).status).toBe(200);
+        return issued;
+      });
+      try {
+        if (way === "over HTTP") {
+          expect((await c.call("POST", "/edge/client/v1/enroll/extend/router", { body, cert, key })).status).toBe(401);
+        } else {
+          const requireVerification = way.endsWith("confirmed");
+          const request = { fingerprint: held, clientCsrPem: csr, serverCsrPem: csr, requireVerification };
+          await expect(c.fabricModel.extendRouterCertificates(request)).rejects.toMatchObject({ status: 401 });
+        }
+      } finally {
+        issue.mockRestore();
+      }
+      expect(await c.model.routers.get(c.ctx.store.db, id)).toMatchObject({
+        fingerprint: null,
+        unverified_fingerprint: null,
+        is_verified: false,
+      });
+    },
+  );
 });
 
 describe("an instance id of a service", () => {

@@ -1,4 +1,11 @@
-import { apiError, type edgeRouterCreate, type edgeRouterPatch, fieldError, unhandledCause } from "@sallyport/api";
+import {
+  apiError,
+  type edgeRouterCreate,
+  type edgeRouterPatch,
+  fieldError,
+  unauthorized,
+  unhandledCause,
+} from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { appendChange } from "../../store/change-log.ts";
@@ -173,9 +180,19 @@ export class Routers {
     });
   }
 
-  /** Makes a newly issued certificate the router's, in a transaction. */
-  async setCertificate(trx: Db, id: string, certificate: { pem: string; fingerprint: string }): Promise<void> {
+  /**
+   * Makes a newly issued certificate the router's, in a transaction.
+   * @param held the fingerprint by which the router asked for it; absent when a token of enrollment did
+   * @throws ApiError 401 when that one was withdrawn or replaced since
+   */
+  async setCertificate(
+    trx: Db,
+    id: string,
+    certificate: { pem: string; fingerprint: string },
+    held?: string,
+  ): Promise<void> {
     const before = await this.#locked(trx, id);
+    requireHeld(before, held);
     await trx
       .updateTable("router")
       .set({
@@ -191,12 +208,14 @@ export class Routers {
     await this.#logUpdate(trx, before);
   }
 
-  /** Keeps a renewed certificate until the router confirms it; the present one stays valid. */
+  /** Keeps a renewed certificate until the router confirms it; the present one stays valid. As {@link setCertificate}. */
   async setUnverifiedCertificate(
     trx: Db,
     id: string,
     certificate: { pem: string; fingerprint: string },
+    held: string,
   ): Promise<void> {
+    requireHeld(await this.#locked(trx, id), held);
     await trx
       .updateTable("router")
       .set({ unverified_cert_pem: certificate.pem, unverified_fingerprint: certificate.fingerprint })
@@ -278,4 +297,9 @@ export class Routers {
   async #logUpdate(trx: Db, before: RouterRow): Promise<void> {
     await appendChange(trx, { kind: "router", key: before.id, op: "update", before: { attrs: before.attrs } });
   }
+}
+
+function requireHeld(router: RouterRow, fingerprint: string | undefined): void {
+  if (fingerprint === undefined || router.fingerprint === fingerprint) return;
+  throw unauthorized(`the certificate ${fingerprint} of router ${router.id} was withdrawn or replaced`);
 }
