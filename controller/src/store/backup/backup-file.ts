@@ -91,6 +91,8 @@ export async function* readBackupFile(file: string): AsyncGenerator<BackupPart> 
   let held: Buffer = Buffer.alloc(0);
   let wanted = 0;
   let manifest: Manifest | undefined;
+  /** The table whose bytes come. */
+  let table: string | undefined;
   let isSealed = false;
   try {
     for await (const chunk of unzipped as AsyncIterable<Buffer>) {
@@ -122,14 +124,19 @@ export async function* readBackupFile(file: string): AsyncGenerator<BackupPart> 
         }
         const known = recordSchema.safeParse(value);
         if (!known.success) throw damaged("a record cannot be read");
+        if (!fits(known.data, table)) throw damaged("its records are not in order");
         if ("seal" in known.data) {
           if (known.data.seal !== hash.digest("hex")) throw damaged("its checksum does not match");
           isSealed = true;
           continue;
         }
         hash.update(record);
-        if ("bytes" in known.data) wanted = known.data.bytes;
-        else yield known.data;
+        if ("bytes" in known.data) {
+          wanted = known.data.bytes;
+          continue;
+        }
+        table = "table" in known.data ? known.data.table : undefined;
+        yield known.data;
       }
     }
   } catch (error) {
@@ -146,6 +153,12 @@ export async function* readBackupFile(file: string): AsyncGenerator<BackupPart> 
   }
   if (manifest === undefined) throw new BackupError(`${file} is not a backup of Sallyport`);
   if (!isSealed || held.length > 0) throw damaged("it ends too early");
+}
+
+/** A table begins, its bytes follow, it ends; then the next one, or the seal. */
+function fits(record: z.infer<typeof recordSchema>, table: string | undefined): boolean {
+  if ("table" in record || "seal" in record) return table === undefined;
+  return table !== undefined && (!("end" in record) || record.end === table);
 }
 
 function parsed(record: Buffer): unknown {

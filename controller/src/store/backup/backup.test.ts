@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -214,6 +215,24 @@ describe("a restore refuses", () => {
     await client.connect();
     expect((await client.query("SELECT 1 FROM identity")).rows).toEqual([]);
     await client.end();
+  });
+
+  it.each([
+    ["bytes of no table", [], [{ bytes: 1 }]],
+    ["a table within a table", [{ table: "setting" }], [{ table: "secret" }]],
+    ["the end of another table", [{ table: "setting" }], [{ end: "secret", rows: 0 }]],
+    ["an end without a table", [], [{ end: "setting", rows: 0 }]],
+    ["a seal within a table", [{ table: "setting" }], []],
+  ])("a file that was made with malice: %s", async (_what, before, after) => {
+    const lines = gunzipSync(await readFile(backup))
+      .toString("latin1")
+      .split("\n", 1);
+    const records = [...before, ...after].map((record) => JSON.stringify(record));
+    const text = `${[...lines, ...records].join("\n")}\n`;
+    const seal = createHash("sha256").update(text, "latin1").digest("hex");
+    const file = join(folder, "malicious");
+    await writeFile(file, gzipSync(Buffer.from(`${text}${JSON.stringify({ seal })}\n`, "latin1")));
+    await expect(verifyBackup(file)).rejects.toThrow("its records are not in order");
   });
 
   it("a file whose gzip is damaged, or that is not there", async () => {
