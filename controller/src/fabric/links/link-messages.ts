@@ -94,6 +94,7 @@ export class LinkMessages {
   #report(router: RouterConnection, body: ctrlPb.RouterLinks): void {
     const { mesh, log } = this.#parts;
     if (!mesh.isCurrent(router)) return;
+    let refused = 0;
     for (const link of body.links) {
       const outcome = mesh.links.report(
         router.id,
@@ -107,9 +108,7 @@ export class LinkMessages {
         },
         Date.now(),
       );
-      if (outcome === "refused") {
-        log.warn({ linkId: link.id, source: router.id }, "the router reports too many links; this one is ignored");
-      }
+      if (outcome === "refused") refused += 1;
       if (outcome === "kept") this.#tell("link-known", link.id);
       if (outcome === "kept" || outcome === "refused") continue;
       log.info(
@@ -118,6 +117,12 @@ export class LinkMessages {
       );
       this.#tell("link-connected", link.id);
     }
+    if (refused > 0) {
+      log.warn(
+        { source: router.id, refused },
+        "the router reports too many links, or such with too long texts; they are ignored",
+      );
+    }
   }
 
   async #verify(body: ctrlPb.VerifyRouter): Promise<string> {
@@ -125,7 +130,8 @@ export class LinkMessages {
     if (router === undefined) throw new FabricRefusal(`router ${body.routerId} is unknown`);
     if (router.fingerprint === undefined) throw new FabricRefusal(`router ${body.routerId} is not enrolled`);
     if (router.isDisabled) throw new FabricRefusal(`router ${body.routerId} is disabled`);
-    if (!body.fingerprints.includes(router.fingerprint)) {
+    // The first is that of the leaf, whose key was proved; whoever dialed could send any others along.
+    if (body.fingerprints[0] !== router.fingerprint) {
       throw new FabricRefusal(`the fingerprint given for router ${body.routerId} is not its own`);
     }
     return "router verified";
