@@ -78,6 +78,34 @@ export async function currentSnapshot(db: Queryable): Promise<string> {
   return rows[0]?.snapshot ?? "";
 }
 
+interface LogRead {
+  snapshot: string;
+  pruned: boolean;
+  rows: (Omit<ChangeRow, "at"> & { at: string })[] | null;
+}
+
+const logReads = new Map<number, Statement<LogRead>>();
+
+/**
+ * The read of at most so many rows. The newest transactions are found by the index of transactions: a plan that is made before the parameters are known,
+ * or before the table was analysed, goes there only because the range has two ends and asks for no order.
+ */
+function readLog(mostRows: number): Statement<LogRead> {
+  const known = logReads.get(mostRows);
+  if (known !== undefined) return known;
+  const made = new Statement<LogRead>(`
+    SELECT pg_current_snapshot()::text AS snapshot,
+      coalesce((SELECT (value #>> '{}')::xid8 >= pg_snapshot_xmin($1::text::pg_snapshot)
+        FROM setting WHERE name = $2), false) AS pruned,
+      (SELECT json_agg(r ORDER BY r.place) FROM (
+        SELECT seq::text AS seq, seq AS place, xid::text AS xid, at, kind, key, op, before FROM change_log
+        WHERE xid >= pg_snapshot_xmin($1::text::pg_snapshot) AND xid < pg_snapshot_xmax(pg_current_snapshot())
+          AND NOT pg_visible_in_snapshot(xid, $1::text::pg_snapshot)
+        LIMIT ${mostRows + 1}) r) AS rows`);
+  logReads.set(mostRows, made);
+  return made;
+}
+
 /**
  * Every change that became visible after the snapshot `since`, each exactly once, whatever order transactions commit in.
  *
@@ -85,19 +113,7 @@ export async function currentSnapshot(db: Queryable): Promise<string> {
  * asked by visibility: written by a transaction which `since` does not show, and this statement does.
  */
 export async function readChanges(db: Queryable, since: string, mostRows = MOST_ROWS): Promise<ChangesRead> {
-  const { rows } = await sql<{
-    snapshot: string;
-    pruned: boolean;
-    rows: (Omit<ChangeRow, "at"> & { at: string })[] | null;
-  }>`
-    SELECT pg_current_snapshot()::text AS snapshot,
-      coalesce((SELECT (value #>> '{}')::xid8 >= pg_snapshot_xmin(${since}::pg_snapshot)
-        FROM setting WHERE name = ${PRUNED}), false) AS pruned,
-      (SELECT json_agg(r ORDER BY r.place) FROM (
-        SELECT seq::text AS seq, seq AS place, xid::text AS xid, at, kind, key, op, before FROM change_log
-        WHERE xid >= pg_snapshot_xmin(${since}::pg_snapshot) AND NOT pg_visible_in_snapshot(xid, ${since}::pg_snapshot)
-        ORDER BY place LIMIT ${mostRows + 1}) r) AS rows
-  `.execute(db as Kysely<EngineTables>);
+  const rows = await readLog(mostRows).rows(db as Kysely<EngineTables>, [since, PRUNED]);
   const row = rows[0];
   if (!row) throw new Error("the change log could not be read: expected one row, found none");
   const found = row.rows ?? [];
