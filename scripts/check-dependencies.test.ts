@@ -15,6 +15,8 @@ describe("dependency rules", () => {
     ["router/src/forwarder/forwarder.ts", 'export { x } from "../config/load.ts";'],
     ["router/src/edge/listener.ts", 'const x = await import("../control/controllers.ts");'],
     ["controller/src/main.ts", 'import "@sallyport/router";'],
+    ["controller/src/pki/csr.ts", 'import { connect, isIP } from "node:net";'],
+    ["controller/src/pki/csr.ts", 'import net from "node:net";'],
   ])("refuses %s: %s", (file, source) => {
     expect(specifiers(file, `\n${source}`)).toHaveLength(1);
     expect(brokenRules(file, `\n${source}`)[0]?.line).toBe(2);
@@ -25,6 +27,7 @@ describe("dependency rules", () => {
     ["controller/src/model/fabric-model.ts", 'import type { FabricModel } from "../fabric/ports.ts";'],
     ["router/src/edge/listener.ts", 'import type { ControlPlane } from "../control/control-plane.ts";'],
     ["controller/src/store/database.ts", 'import pg from "pg";'],
+    ["controller/src/pki/csr.ts", 'import { isIP } from "node:net";'],
     ["e2e/network/network.ts", 'import { x } from "@sallyport/controller";'],
   ])("allows %s: %s", (file, source) => {
     expect(specifiers(file, source)).toEqual([]);

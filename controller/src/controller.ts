@@ -2,7 +2,7 @@ import { dirname, resolve } from "node:path";
 import { type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
 import { type Logger, parseVersionInfo, TlsPort, versionInfo } from "@sallyport/wire";
 import { createApi } from "./api/api.ts";
-import { summarize } from "./api/system/summary.ts";
+import { summarize } from "./model/summary.ts";
 import { CertificateUpkeep } from "./certificates/certificate-upkeep.ts";
 import { loadNetworkKeys } from "./certificates/network-keys.ts";
 import {

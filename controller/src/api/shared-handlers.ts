@@ -11,7 +11,7 @@ import {
   unauthorized,
 } from "@sallyport/api";
 import { withCsrErrors } from "../auth/csr-errors.ts";
-import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../http/context.ts";
+import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import { AUTHENTICATOR_FIELDS } from "./lists/fields.ts";
 import { cut, listed, only } from "./lists/listing.ts";

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Db, ModelStore } from "../model/context.ts";
 import { json } from "../model/entity.ts";
+import { removeMfa } from "../model/identity/mfa.ts";
 import { endApiSessions } from "../model/session/session-removal.ts";
 import { translated } from "../model/store-errors.ts";
 import { appendChange } from "../store/change-log.ts";
@@ -71,7 +72,7 @@ export async function resetAdministrator(
       if (problem !== undefined) throw new AdminResetError(`auth policy ${policy.name}: ${problem}`);
       const username = reset.username ?? admin.username ?? "admin";
       await setPassword(trx, admin, username, passwordHash);
-      const mfa = await trx.deleteFrom("mfa").where("identity_id", "=", admin.id).executeTakeFirst();
+      const hadMfa = await removeMfa(trx, admin.id);
       await trx
         .updateTable("identity")
         .set({ disabled_at: null, disabled_until: null, auth_policy_id: policyId, updated_at: new Date() })
@@ -83,7 +84,7 @@ export async function resetAdministrator(
         name: admin.name,
         username,
         wasDisabled: admin.disabled_at !== null,
-        hadMfa: mfa.numDeletedRows > 0n,
+        hadMfa,
         endedSessions: ended.length,
         obstacles: [
           ...(policy.updb_allowed ? [] : [`auth policy ${policy.name} does not allow passwords`]),

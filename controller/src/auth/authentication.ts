@@ -7,6 +7,7 @@ import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
 import { type IdentityRow, isDisabled } from "../model/identity/identities.ts";
 import type { Model } from "../model/model.ts";
 import type { ApiSessionRow } from "../model/session/api-sessions.ts";
+import { isMissingReference } from "../model/store-errors.ts";
 import { tellFailure, tellSuccess } from "./authentication-events.ts";
 import { type OpenFactors, openFactors } from "./factors.ts";
 import { JwksCache } from "./jwt/jwks-cache.ts";
@@ -15,7 +16,7 @@ import { TokenCheck } from "./jwt/token-check.ts";
 import { AttemptLimits } from "./limits/attempt-limits.ts";
 import { CertificateLogin } from "./primary/certificate-login.ts";
 import { PasswordLogin } from "./primary/password-login.ts";
-import type { Principal, Proof } from "./primary/proof.ts";
+import { type Principal, type Proof, refused } from "./primary/proof.ts";
 import { TokenLogin } from "./primary/token-login.ts";
 import { SessionRows } from "./session-rows.ts";
 import type { AuthSettings } from "./settings.ts";
@@ -135,29 +136,40 @@ export class Authentication {
       request.bearerTokens,
       this.#tokens,
     );
-    const session = await this.#ctx.store.transaction(async (trx) => {
+    const session = await this.#begin(request, proof, configTypes);
+    tellSuccess(this.#ctx.events, request, proof);
+    return { session, identity: principal.identity, open, isExtendRequested: proof.isExtendRequested };
+  }
+
+  /** @throws ApiError 401 when the identity was deleted while it proved itself */
+  async #begin(request: LoginRequest, proof: Proof, configTypes: readonly string[]): Promise<ApiSessionRow> {
+    const { identity } = proof.principal;
+    const work = this.#ctx.store.transaction(async (trx) => {
       const envInfo = textsOf(request.envInfo);
       const sdkInfo = textsOf(request.sdkInfo);
       if (envInfo !== undefined || sdkInfo !== undefined) {
-        await this.#model.identities.saveInfo(trx, principal.identity.id, {
+        await this.#model.identities.saveInfo(trx, identity.id, {
           envInfo: envInfo ?? {},
           sdkInfo: sdkInfo ?? {},
         });
       }
       const made = await this.#model.apiSessions.insert(trx, {
-        identityId: principal.identity.id,
+        identityId: identity.id,
         authenticatorId: proof.authenticatorId,
         ipAddress: request.remoteIp,
         configTypes,
         certFingerprints: proof.certFingerprints,
         improperClientCertChain: proof.improperClientCertChain,
-        isMfaRequired: open.totp,
       });
-      await this.#model.apiSessions.keepNewest(trx, principal.identity.id, this.#settings.maxApiSessions, made.id);
+      await this.#model.apiSessions.keepNewest(trx, identity.id, this.#settings.maxApiSessions, made.id);
       return made;
     });
-    tellSuccess(this.#ctx.events, request, proof);
-    return { session, identity: principal.identity, open, isExtendRequested: proof.isExtendRequested };
+    try {
+      return await work;
+    } catch (error) {
+      if (isMissingReference(error)) throw refused(`identity ${identity.id} is gone`);
+      throw error;
+    }
   }
 
   /**

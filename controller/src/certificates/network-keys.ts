@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { ModelStore } from "../model/context.ts";
+import type { Db, ModelStore } from "../model/context.ts";
 import { PkiError } from "../pki/errors.ts";
 import { checkMaterial, type PkiMaterial } from "../pki/material.ts";
 import { appendChange } from "../store/change-log.ts";
@@ -30,7 +30,7 @@ export async function saveNetworkKeys(vault: KeyVault, material: PkiMaterial): P
 export async function changeNetworkKeys(
   store: Pick<ModelStore, "transaction">,
   secrets: Secrets,
-  change: (material: PkiMaterial) => Promise<PkiMaterial | undefined>,
+  change: (material: PkiMaterial, trx: Db) => Promise<PkiMaterial | undefined>,
 ): Promise<PkiMaterial | undefined> {
   return store.transaction(async (trx) => {
     await sql`SELECT FROM secret WHERE name = ${NAME} FOR UPDATE`.execute(trx);
@@ -39,7 +39,7 @@ export async function changeNetworkKeys(
     if (material === undefined) {
       throw new PkiError("the database holds no network yet: run sallyport-controller init first");
     }
-    const changed = await change(material);
+    const changed = await change(material, trx);
     if (changed === undefined) return undefined;
     await saveNetworkKeys(vault, changed);
     await appendChange(trx, { kind: NETWORK_KEYS_KIND, key: NAME, op: "update" });

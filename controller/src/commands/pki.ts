@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { type ControllerConfig, readControllerConfigFile } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
@@ -5,6 +6,7 @@ import { sql } from "kysely";
 import { countFormerLeaves, type FormerLeaves, isNone } from "../certificates/former-leaves.ts";
 import { changeNetworkKeys, loadNetworkKeys } from "../certificates/network-keys.ts";
 import { hostsOf, lifetimes, secretKeyFile } from "../config/settings.ts";
+import type { Db } from "../model/context.ts";
 import { PkiError } from "../pki/errors.ts";
 import { anchorsOf, type PkiMaterial, retire, rotate } from "../pki/material.ts";
 import type { Store } from "../store/database.ts";
@@ -63,8 +65,10 @@ async function rotateAuthority(
     newKeys: command.newKeys,
     ...(imported === undefined ? {} : { imported }),
   };
-  await changeNetworkKeys(store, secrets, (material) => rotate(material, rotation));
-  await askForExtensions(store);
+  await changeNetworkKeys(store, secrets, async (material, trx) => {
+    await askForExtensions(trx);
+    return rotate(material, rotation);
+  });
   say("The network has a new root and a new signing CA; the former ones stay trusted until everything is renewed.");
   if (command.newKeys) {
     say(
@@ -74,9 +78,10 @@ async function rotateAuthority(
 }
 
 /** Clients learn at their next authentication that they should get a certificate of the new authority. */
-async function askForExtensions(store: Store): Promise<void> {
-  await sql`UPDATE authenticator SET is_extend_requested = true, extend_requested_at = now()
-    WHERE is_issued_by_network AND NOT is_extend_requested`.execute(store.db);
+async function askForExtensions(trx: Db): Promise<void> {
+  await sql`WITH asked AS (UPDATE authenticator SET is_extend_requested = true, extend_requested_at = now(), updated_at = now()
+      WHERE is_issued_by_network AND NOT is_extend_requested RETURNING id)
+    INSERT INTO change_log (kind, key, op) SELECT 'authenticator', id, 'update' FROM asked`.execute(trx);
 }
 
 async function retireFormer(
@@ -102,7 +107,6 @@ async function retireFormer(
 
 async function describe(store: Store, secrets: Secrets, say: (line: string) => void): Promise<void> {
   const material = await keysOf(store, secrets);
-  const { X509Certificate } = await import("node:crypto");
   for (const [place, pem] of anchorsOf(material).entries()) {
     const { subject, validTo } = new X509Certificate(pem);
     say(`${place === 0 ? "trusted:" : "        "}  ${subject.replaceAll("\n", ", ")}, until ${validTo}`);

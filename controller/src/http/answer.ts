@@ -12,6 +12,7 @@ import {
   type currentApiSessionDetail,
   type DetailResult,
   errorEnvelope,
+  JSON_TYPE,
   type ListQuery,
   type ListResult,
   meta,
@@ -19,7 +20,6 @@ import {
   type RawResult,
 } from "@sallyport/api";
 import { z } from "zod";
-import { JSON_TYPE } from "./media-type.ts";
 
 export interface Answer {
   readonly status: number;

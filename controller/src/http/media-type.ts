@@ -1,7 +1,6 @@
-/** Content types of requests and the `Accept` header. */
-import { API_ERRORS, type ApiError, type BodySpec, ApiError as Failure, fieldCause } from "@sallyport/api";
+/** Content types of requests. */
+import { API_ERRORS, type ApiError, type BodySpec, ApiError as Failure, fieldCause, JSON_TYPE } from "@sallyport/api";
 
-export const JSON_TYPE = "application/json";
 /** A body whose type is not said. */
 const UNTYPED = "application/octet-stream";
 
@@ -38,15 +37,4 @@ export function notAcceptable(accept: string, produces: readonly string[]): ApiE
   const reason = `unsupported media type requested, only [${produces.join(" ")}] are available`;
   const cause = fieldCause("Accept", reason, accept);
   return new Failure(406, "COULD_NOT_VALIDATE", API_ERRORS.COULD_NOT_VALIDATE.message, cause);
-}
-
-/** Whether an `Accept` header allows a type; without the header everything is allowed. */
-export function accepts(accept: string | undefined, type: string): boolean {
-  if (accept === undefined || accept.trim() === "") return true;
-  const [family] = type.split("/", 1);
-  return accept.split(",").some((range) => {
-    const [name = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
-    if (parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))) return false;
-    return name === "*/*" || name === type || name === `${family}/*`;
-  });
 }

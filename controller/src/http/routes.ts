@@ -2,9 +2,11 @@
 import type { IncomingMessage } from "node:http";
 import {
   type ApiName,
+  accepts,
   apiError,
   BASE_PATHS,
   fieldError,
+  JSON_TYPE,
   type ListQuery,
   type Method,
   type Operation,
@@ -18,7 +20,7 @@ import { z } from "zod";
 import { expiryHeaders, success } from "./answer.ts";
 import type { ApiSessionContext, RequestInfo } from "./context.ts";
 import { holdsNul, parseJson, readBody, readQuery, single } from "./input.ts";
-import { accepts, bodyFormat, JSON_TYPE, mediaType, notAcceptable, unsupportedType } from "./media-type.ts";
+import { bodyFormat, mediaType, notAcceptable, unsupportedType } from "./media-type.ts";
 import { type ServerContext, send } from "./reply.ts";
 import { requestInfo } from "./request.ts";
 

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { summarize } from "../api/system/summary.ts";
+import { summarize } from "../model/summary.ts";
 import type { Model } from "../model/model.ts";
 import type { Store } from "../store/database.ts";
 import type { Metrics } from "./metrics.ts";

@@ -54,6 +54,7 @@ export type ChangeKind =
   | "enrollment"
   | "ca"
   | "ext_jwt_signer"
+  | "mfa"
   | "api_session"
   | "api_session_certificate"
   | "session"

@@ -1,8 +1,7 @@
-import { apiError, type enrollmentOperations, fieldError } from "@sallyport/api";
+import { accepts, apiError, asksFor, type enrollmentOperations, fieldError, JSON_TYPE } from "@sallyport/api";
 import type { Enrolling } from "../../auth/enrolling.ts";
 import type { Enrolled } from "../../auth/redemption.ts";
 import type { ApiHandlers, RequestInfo } from "../../http/context.ts";
-import { accepts, JSON_TYPE } from "../../http/media-type.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 
 /** How invitations become credentials. */
@@ -23,7 +22,7 @@ export function enrollmentHandlers({ enrolling }: ApiDependencies): ApiHandlers<
     enrollOtt: async ({ query, body, request }) => {
       const { data } = await by("ott", query.token, body, request);
       const type = "application/x-x509-user-cert";
-      return { data, text: names(request.headers.accept, type) ? pemOf(data, type) : undefined };
+      return { data, text: asksFor(request.headers.accept, type) ? pemOf(data, type) : undefined };
     },
     enrollOttCa: ({ query, body, request }) => by("ottca", query.token, body, request),
     enrollCa: async ({ body, request }) => ({ data: await enroll(enrolling, "ca", "", body, request) }),
@@ -83,9 +82,4 @@ function requiredToken(token: string | undefined): string {
 function pemOf(data: Enrolled, contentType: string): { body: string; contentType: string } {
   if (data.cert === undefined || data.serverCert !== undefined) throw apiError("UNSUPPORTED_MEDIA");
   return { body: data.cert, contentType };
-}
-
-/** Whether `Accept` asks for exactly this type, and does not just allow everything. */
-function names(accept: string | undefined, type: string): boolean {
-  return accept?.split(",").some((range) => range.split(";", 1)[0]?.trim().toLowerCase() === type) ?? false;
 }

@@ -1,9 +1,8 @@
 import { type identityOperations, type ListQuery, notFound } from "@sallyport/api";
-import { sql } from "kysely";
 import type { ApiHandlers, ApiSessionContext } from "../../http/context.ts";
 import { namesOf } from "../../model/entity.ts";
 import type { IdentityRow } from "../../model/identity/identities.ts";
-import { permissionsOn, routersOfIdentity, routersOfService } from "../../model/policy/access.ts";
+import { countRouters, permissionsOn, routersOfIdentity } from "../../model/policy/access.ts";
 import { roleFilterSql } from "../../store/filter/filter-sql.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import {
@@ -174,11 +173,7 @@ async function advise(deps: ApiDependencies, identityId: string, serviceId: stri
   const service = await model.services.get(db, serviceId);
   const permissions = permissionsOn(await model.policy.grantsOf(identity), service);
   const common = await model.sessions.commonRouters(db, identity, service);
-  const counts = await sql<{ identity: string; service: string }>`SELECT
-    (SELECT count(*) FROM router r WHERE r.kind = 'edge' AND ${await routersOfIdentity(db, identity, "r")}) AS identity,
-    (SELECT count(*) FROM router r WHERE r.kind = 'edge' AND ${await routersOfService(db, service, "r")}) AS service`.execute(
-    db,
-  );
+  const counts = await countRouters(db, identity, service);
   return {
     commonRouters: common.map((router) => ({
       ...ref("edge-routers", router.id, router.name),
@@ -186,11 +181,11 @@ async function advise(deps: ApiDependencies, identityId: string, serviceId: stri
     })),
     identity: identityRef(identity.id, identity.name, identity.auth_policy_id),
     identityId: identity.id,
-    identityRouterCount: Number(counts.rows[0]?.identity ?? 0),
+    identityRouterCount: counts.ofIdentity,
     isBindAllowed: permissions.includes("Bind"),
     isDialAllowed: permissions.includes("Dial"),
     service: ref("services", service.id, service.name),
     serviceId: service.id,
-    serviceRouterCount: Number(counts.rows[0]?.service ?? 0),
+    serviceRouterCount: counts.ofService,
   };
 }

@@ -1,15 +1,11 @@
 import type { ListQuery, ListResult } from "@sallyport/api";
 import { NO_LIMIT } from "@sallyport/api";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
-import type { ServiceRow } from "../../model/network/services.ts";
 import { fieldNames } from "../../store/filter/filter-sql.ts";
-import { Statement } from "../../store/statement.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { type Beholder, renderServices, type ServiceDetail } from "../render/service.ts";
 import { SERVICE_FIELDS } from "./fields.ts";
 import { listed } from "./listing.ts";
-
-const BY_IDS = new Statement<ServiceRow>("SELECT * FROM service WHERE id = ANY ($1::text[]) ORDER BY id");
 
 /**
  * A page of the services that an identity may use, with one permission or with any. What clients ask for most, a page by id without a filter, comes from
@@ -28,7 +24,7 @@ export async function listGrantedServices(
     const ids = granted.ids(o.permission, list.offset, list.limit === NO_LIMIT ? undefined : list.limit);
     const totalCount = granted.count(o.permission);
     const permissions = new Map(ids.map((id) => [id, granted.permissionsOn(id)]));
-    const rows = ids.length === 0 ? [] : await BY_IDS.rows(db, [ids]);
+    const rows = await deps.model.services.byIds(db, ids);
     const data = await renderServices(deps, rows, { ...beholder, permissionsOn: (id) => permissions.get(id) ?? [] });
     return { data, totalCount, filterableFields: fieldNames(SERVICE_FIELDS) };
   }

@@ -2,8 +2,8 @@ import { type ListQuery, type networkOperations, notFound } from "@sallyport/api
 import { sql } from "kysely";
 import type { ApiHandlers } from "../../http/context.ts";
 import { grantedServices, routersOfService, type Selection, union } from "../../model/policy/access.ts";
-import { selectorOf } from "../../model/policy/policies.ts";
-import { selects } from "../../model/policy/role-selector.ts";
+import { type PolicyRecord, selectorOf } from "../../model/policy/policies.ts";
+import { summarize } from "../../model/summary.ts";
 import { roleFilterSql } from "../../store/filter/filter-sql.ts";
 import { caller, splitAtCommas } from "../client/beholder.ts";
 import type { ApiDependencies } from "../dependencies.ts";
@@ -21,7 +21,6 @@ import {
   renderServices,
   renderTerminators,
 } from "../render/service.ts";
-import { summarize } from "../system/summary.ts";
 import { listPolicies } from "./policy-handlers.ts";
 
 const NOWHERE = { id: "", attrs: [] };
@@ -67,7 +66,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
         entity: await router(params.id),
       }),
     listEdgeRouterIdentities: async ({ params, list }) => {
-      const policies = await policiesSelecting(deps, "edgeRouterPolicies", "router", await router(params.id));
+      const policies = await model.edgeRouterPolicies.selecting(db, "router", await router(params.id));
       return listIdentities(deps, list, union(sideOf(policies, "identity"), "identity"));
     },
     listEdgeRouterServiceEdgeRouterPolicies: async ({ params, list }) =>
@@ -76,7 +75,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
         entity: await router(params.id),
       }),
     listEdgeRouterServices: async ({ params, list, session }) => {
-      const policies = await policiesSelecting(deps, "serviceEdgeRouterPolicies", "router", await router(params.id));
+      const policies = await model.serviceEdgeRouterPolicies.selecting(db, "router", await router(params.id));
       const { beholder } = await caller(deps, session);
       return listServices(services().where(union(sideOf(policies, "service"), "service")), list, beholder);
     },
@@ -88,14 +87,8 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
       const all = condition === undefined ? services() : services().where(condition);
       const { beholder } = await caller(deps, session, query.configTypes);
       if (query.asIdentity === undefined || query.asIdentity === "") return listServices(all, list, beholder);
-      const as = query.asIdentity;
-      const identity = await db
-        .selectFrom("identity")
-        .selectAll()
-        .where((eb) => eb.or([eb("id", "=", as), eb("name", "=", as)]))
-        .orderBy((eb) => eb("id", "=", as), "desc")
-        .executeTakeFirst();
-      if (identity === undefined) throw notFound("identity", as);
+      const identity = await model.identities.findByIdOrName(db, query.asIdentity);
+      if (identity === undefined) throw notFound("identity", query.asIdentity);
       const grants = await model.policy.grantsOf(identity);
       const seen = identity.is_admin ? all : all.where(grantedServices(grants, "service"));
       return listServices(seen, list, {
@@ -123,7 +116,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     listServiceEdgeRouters: async ({ params, list }) =>
       listRouters(routers().where(await routersOfService(db, await service(params.id), "router")), list),
     listServiceIdentities: async ({ params, list, query }) => {
-      const policies = await policiesSelecting(deps, "servicePolicies", "service", await service(params.id));
+      const policies = await model.servicePolicies.selecting(db, "service", await service(params.id));
       const type = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
       const granting = policies.filter((policy) => type === undefined || policy.type === type);
       return listIdentities(deps, list, union(sideOf(granting, "identity"), "identity"));
@@ -184,26 +177,6 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
 const ROUTER_COLUMNS = { id: "router.id", attributes: "router.attrs" };
 const SERVICE_COLUMNS = { id: "service.id", attributes: "service.attrs" };
 
-type PolicyRecords = Awaited<ReturnType<ApiDependencies["model"]["servicePolicies"]["byIds"]>>;
-
-/** The policies of a kind that select an entity on one side. */
-async function policiesSelecting(
-  deps: ApiDependencies,
-  kind: "servicePolicies" | "edgeRouterPolicies" | "serviceEdgeRouterPolicies",
-  side: "service" | "router",
-  entity: { readonly id: string; readonly attrs: readonly string[] },
-): Promise<PolicyRecords> {
-  const { db } = deps.ctx.store;
-  const policies = deps.model[kind];
-  const { table } = policies.kind;
-  const { rows } = await sql<{ id: string }>`
-    SELECT p.id FROM ${sql.table(table)} p WHERE ${selects(table, side, entity, "p")}`.execute(db);
-  return policies.byIds(
-    db,
-    rows.map((row) => row.id),
-  );
-}
-
-function sideOf(policies: PolicyRecords, side: "identity" | "service"): Selection[] {
+function sideOf(policies: readonly PolicyRecord[], side: "identity" | "service"): Selection[] {
   return policies.map((policy) => ({ semantic: policy.semantic, selector: selectorOf(policy, side) }));
 }

@@ -46,5 +46,5 @@ function apiOf(name: string): ApiName {
 
 /** YAML unless JSON is named and YAML is not. */
 function wantsJson(accept: string | undefined): boolean {
-  return accept !== undefined && accept.includes("json") && !accept.includes("yaml");
+  return accept?.includes("json") === true && !accept.includes("yaml");
 }

@@ -1,5 +1,6 @@
 import type { X509Certificate } from "node:crypto";
 import { fingerprint } from "@sallyport/wire";
+import { sql } from "kysely";
 import type { ModelContext } from "../../model/context.ts";
 import { claimAuthenticatorId } from "../../model/identity/cas.ts";
 import { externalIdOf } from "../../pki/external-id-claim.ts";
@@ -35,11 +36,9 @@ export class CertificateLogin {
     if (principal === undefined) throw refused(`identity ${row.identity_id} is gone`);
     this.#requireAllowed(principal, leaf, print);
     if (row.last_auth_resolved_to_root !== trust.isProperChain) {
-      await db
-        .updateTable("authenticator")
-        .set({ last_auth_resolved_to_root: trust.isProperChain })
-        .where("id", "=", row.id)
-        .execute();
+      await sql`WITH noted AS (
+          UPDATE authenticator SET last_auth_resolved_to_root = ${trust.isProperChain} WHERE id = ${row.id} RETURNING id)
+        INSERT INTO change_log (kind, key, op) SELECT 'authenticator', id, 'update' FROM noted`.execute(db);
     }
     return {
       principal,

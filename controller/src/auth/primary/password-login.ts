@@ -1,4 +1,5 @@
 import { ApiError, fieldError } from "@sallyport/api";
+import { sql } from "kysely";
 import type { ModelContext } from "../../model/context.ts";
 import type { Model } from "../../model/model.ts";
 import { FailedAttempts } from "../limits/failed-attempts.ts";
@@ -84,11 +85,10 @@ export class PasswordLogin {
       throw error;
     });
     if (renewed === undefined) return;
-    await this.#ctx.store.db
-      .updateTable("authenticator")
-      .set({ password_hash: renewed })
-      .where("id", "=", authenticatorId)
-      .where("password_hash", "=", hash)
-      .execute();
+    await sql`WITH renewed AS (UPDATE authenticator SET password_hash = ${renewed}
+        WHERE id = ${authenticatorId} AND password_hash = ${hash} RETURNING id)
+      INSERT INTO change_log (kind, key, op) SELECT 'authenticator', id, 'update' FROM renewed`.execute(
+      this.#ctx.store.db,
+    );
   }
 }

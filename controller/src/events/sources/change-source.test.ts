@@ -1,8 +1,8 @@
 import { silentLogger } from "@sallyport/wire";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { summarize } from "../../api/system/summary.ts";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
+import { summarize } from "../../model/summary.ts";
 import { Dispatcher } from "../dispatcher.ts";
 import { readSubscription } from "../subscription.ts";
 import { collector } from "../testing/collector.ts";

@@ -17,6 +17,7 @@ const KINDS: Readonly<Record<string, { readonly entityType: string; readonly tab
   ext_jwt_signer: { entityType: "externalJwtSigners", table: "ext_jwt_signer" },
   identity: { entityType: "identities", table: "identity" },
   identity_service_config: { entityType: "identityServiceConfigs" },
+  mfa: { entityType: "mfas", table: "mfa" },
   posture_check: { entityType: "postureChecks", table: "posture_check" },
   router: { entityType: "routers", table: "router" },
   service: { entityType: "services", table: "service" },

@@ -93,7 +93,7 @@ export class Authenticators {
         : await this.#hash(this.#ctx.store.db, row.identity_id, change.password);
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
-        await trx
+        const { numUpdatedRows } = await trx
           .updateTable("authenticator")
           .set({
             username: change.username,
@@ -102,7 +102,8 @@ export class Authenticators {
             updated_at: this.#ctx.now(),
           })
           .where("id", "=", id)
-          .execute();
+          .executeTakeFirst();
+        found(numUpdatedRows > 0n ? true : undefined, "authenticator", id);
         await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
       }),
     );

@@ -74,7 +74,7 @@ export class Enrollments {
       this.#ctx.store.transaction(async (trx) => {
         const identity = await trx
           .selectFrom("identity")
-          .select("type_id")
+          .select("id")
           .where("id", "=", request.identityId)
           .executeTakeFirst();
         if (identity === undefined) throw unusable("identityId", "identity not found", request.identityId);

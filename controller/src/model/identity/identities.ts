@@ -32,6 +32,13 @@ export interface ServiceConfigPair {
 
 const FIND = new Statement<IdentityRow>("SELECT * FROM identity WHERE id = $1");
 const LOCK = new Statement<IdentityRow>("SELECT * FROM identity WHERE id = $1 FOR UPDATE");
+/** The tables would lose these rows with the identity's, too, but silently. */
+const REMOVE_CREDENTIALS = new Statement<never>(`/* unanswered */
+  WITH authenticators AS (DELETE FROM authenticator WHERE identity_id = $1 RETURNING id),
+    enrollments AS (DELETE FROM enrollment WHERE identity_id = $1 RETURNING id),
+    mfas AS (DELETE FROM mfa WHERE identity_id = $1 RETURNING id)
+  INSERT INTO change_log (kind, key, op) SELECT 'authenticator', id, 'delete' FROM authenticators
+    UNION ALL SELECT 'enrollment', id, 'delete' FROM enrollments UNION ALL SELECT 'mfa', id, 'delete' FROM mfas`);
 const REMOVE = new Statement<never>("/* unanswered */ DELETE FROM identity WHERE id = $1");
 
 /** Whoever may authenticate: people, devices, applications, and routers that tunnel. */
@@ -153,6 +160,7 @@ export class Identities {
   async remove(trx: Db, row: IdentityRow): Promise<void> {
     await endApiSessions(trx, sql`a.identity_id = ${row.id}`);
     await dropFromPolicies(trx, "identity", row.id);
+    await REMOVE_CREDENTIALS.rows(trx, [row.id]);
     await REMOVE.rows(trx, [row.id]);
     await appendChange(trx, { kind: "identity", key: row.id, op: "delete", before: { attrs: row.attrs } });
   }
@@ -234,6 +242,15 @@ export class Identities {
 
   async find(db: Db, id: string): Promise<IdentityRow | undefined> {
     return FIND.first(db, [id]);
+  }
+
+  async findByIdOrName(db: Db, idOrName: string): Promise<IdentityRow | undefined> {
+    return db
+      .selectFrom("identity")
+      .selectAll()
+      .where((eb) => eb.or([eb("id", "=", idOrName), eb("name", "=", idOrName)]))
+      .orderBy((eb) => eb("id", "=", idOrName), "desc")
+      .executeTakeFirst();
   }
 
   /** @throws ApiError 404 */

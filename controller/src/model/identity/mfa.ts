@@ -5,6 +5,7 @@ import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { MfaTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
+import { translated } from "../store-errors.ts";
 import { CodeAttempts } from "./code-attempts.ts";
 import { matchTotp, newTotpSecret, provisioningUrl } from "./totp.ts";
 
@@ -70,18 +71,23 @@ export class Mfa {
    */
   async start(identityId: string): Promise<string> {
     const id = randomEntityId();
-    const row = await this.#ctx.store.db
-      .insertInto("mfa")
-      .values({
-        id,
-        identity_id: identityId,
-        secret: this.#ctx.secrets.encrypt(newTotpSecret(), secretContext(identityId)),
-        recovery_codes: this.#sealed(identityId, newRecoveryCodes()),
-      })
-      .onConflict((conflict) => conflict.column("identity_id").doNothing())
-      .returning("id")
-      .executeTakeFirst();
-    if (row === undefined) throw apiError("MFA_EXISTS");
+    await translated(() =>
+      this.#ctx.store.transaction(async (trx) => {
+        const row = await trx
+          .insertInto("mfa")
+          .values({
+            id,
+            identity_id: identityId,
+            secret: this.#ctx.secrets.encrypt(newTotpSecret(), secretContext(identityId)),
+            recovery_codes: this.#sealed(identityId, newRecoveryCodes()),
+          })
+          .onConflict((conflict) => conflict.column("identity_id").doNothing())
+          .returning("id")
+          .executeTakeFirst();
+        if (row === undefined) throw apiError("MFA_EXISTS");
+        await appendChange(trx, { kind: "mfa", key: id, op: "create" });
+      }),
+    );
     return id;
   }
 
@@ -100,7 +106,11 @@ export class Mfa {
         .where("identity_id", "=", identityId)
         .execute();
       await requireInSessions(trx, identityId);
-      await appendChange(trx, { kind: "identity", key: identityId, op: "update" });
+      await appendChange(
+        trx,
+        { kind: "mfa", key: row.id, op: "update" },
+        { kind: "identity", key: identityId, op: "update" },
+      );
     });
   }
 
@@ -140,7 +150,7 @@ export class Mfa {
     await this.#changed(identityId, async (trx) => {
       const row = await this.#verified(trx, identityId);
       await this.#use(trx, row, code, { apiSessionId, allowRecovery: true });
-      await this.#saveCodes(trx, identityId, newRecoveryCodes());
+      await this.#saveCodes(trx, row, newRecoveryCodes());
     });
   }
 
@@ -153,7 +163,7 @@ export class Mfa {
       const row = await this.#find(trx, identityId, "for update");
       if (row === undefined) throw notFound("mfa", identityId, "identity");
       if (row.is_verified) await this.#use(trx, row, code, { apiSessionId, allowRecovery: true });
-      await removeEnrollment(trx, identityId);
+      await removeMfa(trx, identityId);
     });
   }
 
@@ -167,7 +177,7 @@ export class Mfa {
         .forKeyShare()
         .executeTakeFirst();
       if (identity === undefined) throw notFound("identity", identityId);
-      await removeEnrollment(trx, identityId);
+      await removeMfa(trx, identityId);
     });
     this.#attempts.succeeded(identityId);
   }
@@ -208,16 +218,17 @@ export class Mfa {
     const codes = use.allowRecovery ? this.#codesOf(row) : [];
     const left = codes.filter((each) => !isSame(each, code));
     if (left.length === codes.length) throw wrongCode(`identity ${row.identity_id} gave a wrong code`);
-    await this.#saveCodes(trx, row.identity_id, left);
+    await this.#saveCodes(trx, row, left);
     this.#attempts.succeeded(row.identity_id);
   }
 
-  async #saveCodes(trx: Db, identityId: string, codes: readonly string[]): Promise<void> {
+  async #saveCodes(trx: Db, row: MfaRow, codes: readonly string[]): Promise<void> {
     await trx
       .updateTable("mfa")
-      .set({ recovery_codes: this.#sealed(identityId, codes), updated_at: this.#ctx.now() })
-      .where("identity_id", "=", identityId)
+      .set({ recovery_codes: this.#sealed(row.identity_id, codes), updated_at: this.#ctx.now() })
+      .where("id", "=", row.id)
       .execute();
+    await appendChange(trx, { kind: "mfa", key: row.id, op: "update" });
   }
 
   #sealed(identityId: string, codes: readonly string[]): Buffer {
@@ -240,13 +251,19 @@ async function requireInSessions(trx: Db, identityId: string): Promise<void> {
   );
 }
 
-async function removeEnrollment(trx: Db, identityId: string): Promise<void> {
-  const { numDeletedRows } = await trx.deleteFrom("mfa").where("identity_id", "=", identityId).executeTakeFirst();
-  if (numDeletedRows === 0n) return;
+/** Ends an identity's enrollment, if there is one, and what its sessions owe to it. */
+export async function removeMfa(trx: Db, identityId: string): Promise<boolean> {
+  const gone = await trx.deleteFrom("mfa").where("identity_id", "=", identityId).returning("id").executeTakeFirst();
+  if (gone === undefined) return false;
   await sql`UPDATE api_session a SET is_mfa_complete = false, mfa_passed_at = NULL, is_mfa_required = p.require_totp
     FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id
     WHERE a.identity_id = ${identityId} AND i.id = a.identity_id`.execute(trx);
-  await appendChange(trx, { kind: "identity", key: identityId, op: "update" });
+  await appendChange(
+    trx,
+    { kind: "mfa", key: gone.id, op: "delete" },
+    { kind: "identity", key: identityId, op: "update" },
+  );
+  return true;
 }
 
 function newRecoveryCodes(): string[] {

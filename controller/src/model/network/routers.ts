@@ -137,7 +137,11 @@ export class Routers {
         if (tunneler && !before.is_tunneler_enabled) await this.#addTunneler(trx, id, change.name ?? before.name);
         if (!tunneler && before.is_tunneler_enabled) await this.#removeTunneler(trx, id);
         if (tunneler && before.is_tunneler_enabled && change.name !== undefined && change.name !== before.name) {
-          await trx.updateTable("identity").set({ name: change.name }).where("id", "=", id).execute();
+          await trx
+            .updateTable("identity")
+            .set({ name: change.name, updated_at: this.#ctx.now() })
+            .where("id", "=", id)
+            .execute();
           await appendChange(trx, { kind: "identity", key: id, op: "update" });
         }
         await this.#logUpdate(trx, before);

@@ -17,6 +17,7 @@ export type NewService = z.output<typeof serviceCreate>;
 export type ServiceChange = z.output<typeof servicePatch>;
 
 const LOCK = new Statement<ServiceRow>("SELECT * FROM service WHERE id = $1 FOR UPDATE");
+const BY_IDS = new Statement<ServiceRow>("SELECT * FROM service WHERE id = ANY ($1::text[]) ORDER BY id");
 
 /** What identities dial and bind. */
 export class Services {
@@ -89,6 +90,11 @@ export class Services {
 
   async find(db: Db, id: string): Promise<ServiceRow | undefined> {
     return db.selectFrom("service").selectAll().where("id", "=", id).executeTakeFirst();
+  }
+
+  /** Those of the ids that exist, by id. */
+  async byIds(db: Db, ids: readonly string[]): Promise<ServiceRow[]> {
+    return ids.length === 0 ? [] : BY_IDS.rows(db, [ids]);
   }
 
   async findByIdOrName(db: Db, idOrName: string): Promise<ServiceRow | undefined> {

@@ -70,6 +70,20 @@ export async function routersOfService(db: Db, service: Attributed, alias: strin
   return routerSide(db, "service_edge_router_policy", "service", service, alias);
 }
 
+/** How many edge routers an identity may use, and how many may carry a service. */
+export async function countRouters(
+  db: Db,
+  identity: Attributed,
+  service: Attributed,
+): Promise<{ readonly ofIdentity: number; readonly ofService: number }> {
+  const forIdentity = await routersOfIdentity(db, identity, "r");
+  const forService = await routersOfService(db, service, "r");
+  const { rows } = await sql<{ of_identity: number; of_service: number }>`
+    SELECT count(*) FILTER (WHERE ${forIdentity})::int AS of_identity, count(*) FILTER (WHERE ${forService})::int AS of_service
+    FROM router r WHERE r.kind = 'edge'`.execute(db);
+  return { ofIdentity: rows[0]?.of_identity ?? 0, ofService: rows[0]?.of_service ?? 0 };
+}
+
 /** May identity and service both use the router? */
 export async function mayUseRouter(
   db: Db,

@@ -1,6 +1,6 @@
 import { apiError, unhandledCause } from "@sallyport/api";
 import { sql } from "kysely";
-import type { RoleSelector } from "../../policy/selector.ts";
+import type { Attributed, RoleSelector } from "../../policy/selector.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { DialBind, PolicyBefore, Semantic, Tags } from "../../store/schema.ts";
@@ -8,7 +8,7 @@ import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
 import { translated } from "../store-errors.ts";
 import { refIds } from "./access.ts";
-import { type NamedEntity, NOTHING, parseRoles, resolveSelector } from "./role-selector.ts";
+import { type NamedEntity, NOTHING, parseRoles, resolveSelector, selects } from "./role-selector.ts";
 
 export type PolicySide = "identity" | "service" | "router" | "posture_check";
 
@@ -127,6 +127,17 @@ export class Policies {
   /** @throws ApiError 404 */
   async get(db: Db, id: string): Promise<PolicyRecord> {
     return found((await this.byIds(db, [id]))[0], this.kind.table, id);
+  }
+
+  /** The policies that select an entity on one side. */
+  async selecting(db: Db, side: PolicySide, entity: Attributed): Promise<PolicyRecord[]> {
+    const { table } = this.kind;
+    const { rows } = await sql<{ id: string }>`
+      SELECT p.id FROM ${sql.table(table)} p WHERE ${selects(table, side, entity, "p")}`.execute(db);
+    return this.byIds(
+      db,
+      rows.map((row) => row.id),
+    );
   }
 
   /** The policies with these ids, in their order. */

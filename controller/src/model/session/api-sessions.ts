@@ -5,6 +5,7 @@ import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId, timeOrderedId } from "../../store/ids.ts";
 import type { ApiSessionCertificateTable, ApiSessionTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
+import { translated } from "../store-errors.ts";
 import { endApiSessions } from "./session-removal.ts";
 
 export type ApiSessionRow = Selectable<ApiSessionTable>;
@@ -41,8 +42,6 @@ export class ApiSessions {
       readonly configTypes: readonly string[];
       readonly certFingerprints: readonly string[];
       readonly improperClientCertChain: boolean;
-      /** A one-time code is still to be given. */
-      readonly isMfaRequired?: boolean;
     },
   ): Promise<ApiSessionRow> {
     const now = this.#ctx.now();
@@ -183,6 +182,7 @@ export class ApiSessions {
   /**
    * A short-lived certificate for a session; routers accept it for the session's token from now on. A session keeps its
    * newest hundred: all of them are told to every router with each change.
+   * @throws ApiError 404 when the session ended meanwhile
    */
   async addCertificate(session: ApiSessionRow, csr: string): Promise<ApiSessionCertificateRow> {
     const id = randomEntityId();
@@ -192,24 +192,26 @@ export class ApiSessions {
       apiSessionId: session.id,
       certificateId: id,
     });
-    return store.transaction(async (trx) => {
-      const row = await trx
-        .insertInto("api_session_certificate")
-        .values({
-          id,
-          api_session_id: session.id,
-          subject: subjectOf(issued.leafPem),
-          fingerprint: issued.fingerprint,
-          cert_pem: issued.pem,
-          valid_from: issued.notBefore,
-          valid_to: issued.notAfter,
-        })
-        .returningAll()
-        .executeTakeFirstOrThrow();
-      await this.#dropOldCertificates(trx, session.id, id);
-      await this.#fingerprintsChanged(trx, session.id, id, "create");
-      return row;
-    });
+    return translated(() =>
+      store.transaction(async (trx) => {
+        const row = await trx
+          .insertInto("api_session_certificate")
+          .values({
+            id,
+            api_session_id: session.id,
+            subject: subjectOf(issued.leafPem),
+            fingerprint: issued.fingerprint,
+            cert_pem: issued.pem,
+            valid_from: issued.notBefore,
+            valid_to: issued.notAfter,
+          })
+          .returningAll()
+          .executeTakeFirstOrThrow();
+        await this.#dropOldCertificates(trx, session.id, id);
+        await this.#fingerprintsChanged(trx, session.id, id, "create");
+        return row;
+      }),
+    );
   }
 
   /** @throws ApiError 404, also for a certificate of another session */

@@ -9,6 +9,7 @@ import { json } from "../entity.ts";
 import type { IdentityRow } from "../identity/identities.ts";
 import { grantsOf, hasGrant, permissionsOn, routersOfIdentity, routersOfService } from "../policy/access.ts";
 import type { Posture } from "../posture/posture.ts";
+import { translated } from "../store-errors.ts";
 import type { ApiSessionRow } from "./api-sessions.ts";
 import { endSessions } from "./session-removal.ts";
 
@@ -34,7 +35,7 @@ export class Sessions {
    * The session of this API session, service and type: the existing one while policy allows it, or a new one if it does. Decided and made in one
    * transaction, which holds the identity, the service and a policy that grants it: whoever takes the access away waits for it, and then finds the session.
    *
-   * @throws ApiError 404 when the identity cannot see the service, 400 when it may not dial or bind it, 409 `INVALID_POSTURE` when posture
+   * @throws ApiError 404 when the identity cannot see the service or the API session ended meanwhile, 400 when it may not dial or bind it, 409 `INVALID_POSTURE` when posture
    * checks of every policy that allows it fail, 400 `NO_EDGE_ROUTERS_AVAILABLE`
    * when no edge router serves both (online or not)
    */
@@ -47,54 +48,56 @@ export class Sessions {
     const existing = await this.#existing(store.db, apiSession.id, request);
     if (existing !== undefined) return existing;
     const failures = await this.#posture.failures(identity, apiSession.id, request.serviceId, request.type);
-    return store.transaction(async (trx) => {
-      const caller = await trx
-        .selectFrom("identity")
-        .selectAll()
-        .where("id", "=", identity.id)
-        .forKeyShare()
-        .executeTakeFirst();
-      if (caller === undefined) throw notFound("identity", identity.id);
-      const service = await trx
-        .selectFrom("service")
-        .selectAll()
-        .where("id", "=", request.serviceId)
-        .forKeyShare()
-        .executeTakeFirst();
-      if (service === undefined) throw notFound("service", request.serviceId);
-      if (!(await hasGrant(trx, caller, service, request.type))) {
-        const visible = caller.is_admin || permissionsOn(await grantsOf(trx, caller), service).length > 0;
-        if (!visible) throw notFound("service", request.serviceId);
-        throw fieldError("ServiceId", "service not found", request.serviceId);
-      }
-      if (failures.length > 0) {
-        const refused = { identityId: caller.id, apiSessionId: apiSession.id, service, type: request.type };
-        throw await this.#posture.refuse(trx, failures, refused);
-      }
-      const routers = await this.commonRouters(trx, caller, service);
-      if (routers.length === 0) throw apiError("NO_EDGE_ROUTERS_AVAILABLE");
-      const row = await trx
-        .insertInto("session")
-        .values({
-          id: timeOrderedId(),
-          token: randomUUID(),
-          api_session_id: apiSession.id,
-          identity_id: caller.id,
-          service_id: service.id,
-          type: request.type,
-          tags: json(request.tags ?? {}),
-        })
-        .onConflict((conflict) => conflict.columns(["api_session_id", "service_id", "type"]).doNothing())
-        .returningAll()
-        .executeTakeFirst();
-      if (row === undefined) {
-        const made = await this.#existing(trx, apiSession.id, request);
-        if (made === undefined) throw notFound("service", request.serviceId);
-        return made;
-      }
-      await appendChange(trx, { kind: "session", key: row.id, op: "create" });
-      return row;
-    });
+    return translated(() =>
+      store.transaction(async (trx) => {
+        const caller = await trx
+          .selectFrom("identity")
+          .selectAll()
+          .where("id", "=", identity.id)
+          .forKeyShare()
+          .executeTakeFirst();
+        if (caller === undefined) throw notFound("identity", identity.id);
+        const service = await trx
+          .selectFrom("service")
+          .selectAll()
+          .where("id", "=", request.serviceId)
+          .forKeyShare()
+          .executeTakeFirst();
+        if (service === undefined) throw notFound("service", request.serviceId);
+        if (!(await hasGrant(trx, caller, service, request.type))) {
+          const visible = caller.is_admin || permissionsOn(await grantsOf(trx, caller), service).length > 0;
+          if (!visible) throw notFound("service", request.serviceId);
+          throw fieldError("ServiceId", "service not found", request.serviceId);
+        }
+        if (failures.length > 0) {
+          const refused = { identityId: caller.id, apiSessionId: apiSession.id, service, type: request.type };
+          throw await this.#posture.refuse(trx, failures, refused);
+        }
+        const routers = await this.commonRouters(trx, caller, service);
+        if (routers.length === 0) throw apiError("NO_EDGE_ROUTERS_AVAILABLE");
+        const row = await trx
+          .insertInto("session")
+          .values({
+            id: timeOrderedId(),
+            token: randomUUID(),
+            api_session_id: apiSession.id,
+            identity_id: caller.id,
+            service_id: service.id,
+            type: request.type,
+            tags: json(request.tags ?? {}),
+          })
+          .onConflict((conflict) => conflict.columns(["api_session_id", "service_id", "type"]).doNothing())
+          .returningAll()
+          .executeTakeFirst();
+        if (row === undefined) {
+          const made = await this.#existing(trx, apiSession.id, request);
+          if (made === undefined) throw notFound("service", request.serviceId);
+          return made;
+        }
+        await appendChange(trx, { kind: "session", key: row.id, op: "create" });
+        return row;
+      }),
+    );
   }
 
   /** @throws ApiError 404, also for a session of another API session than `owner` */
