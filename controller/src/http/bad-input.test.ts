@@ -171,6 +171,52 @@ describe("bad input", () => {
     ]);
   });
 
+  describe("GHSA-j952-6x8x-jmj6: the body of an enrollment is read once, and never beyond its limit:", () => {
+    const chunk = `10000\r\n${"x".repeat(0x10000)}\r\n`;
+    test.each([
+      ["enroll?method=ott&token=5d2a0ba5-5f0c-4b3b-8e51-0f35d0a1c6a1", "application/x-pem-file"],
+      ["enroll?method=ott&token=5d2a0ba5-5f0c-4b3b-8e51-0f35d0a1c6a1", "application/json"],
+      ["enroll?method=ca", "text/plain"],
+      ["enroll/ott", "application/json"],
+      ["enroll/ottca", "application/json"],
+      ["enroll/ca", "application/json"],
+      ["enroll/updb?token=5d2a0ba5-5f0c-4b3b-8e51-0f35d0a1c6a1", "application/json"],
+      ["enroll/erott", "application/json"],
+      ["enroll/extend/router", "application/json"],
+      ["authenticate?method=password", "application/json"],
+    ])("%s as %s", async (path, type) => {
+      const bodies: unknown[] = [];
+      const keep = async ({ body }: { body: unknown }) => {
+        bodies.push(body);
+        return { data: { cert: "c" } };
+      };
+      const api = await start({ client: { enroll: keep as never } });
+      const head = `POST /edge/client/v1/${path} HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\n`;
+      const announced = await api.exchange(`${head}Content-Length: 1048577\r\n\r\n`);
+      const streamed = await api.exchange(`${head}Transfer-Encoding: chunked\r\n\r\n${chunk.repeat(17)}0\r\n\r\n`);
+      expect([split(announced).status, split(streamed).status]).toEqual([413, 413]);
+      expect(bodies).toEqual([]);
+    });
+
+    test("what comes in pieces reaches the handler whole", async () => {
+      const bodies: unknown[] = [];
+      const api = await start({
+        client: {
+          enroll: async ({ body }) => {
+            bodies.push(body);
+            return { data: {} };
+          },
+        },
+      });
+      const text = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n".repeat(3_000);
+      const chunks = (text.match(/[\s\S]{1,7000}/g) ?? []).map((part) => `${part.length.toString(16)}\r\n${part}\r\n`);
+      const head =
+        "POST /edge/client/v1/enroll?method=ott HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-pem-file\r\n";
+      await api.exchange(`${head}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n${chunks.join("")}0\r\n\r\n`);
+      expect(bodies).toEqual([{ text }]);
+    });
+  });
+
   test("what is not HTTP, and headers without end, are answered and logged once", async () => {
     const api = await start({});
     expect(split(await api.exchange("\u0016\u0003garbage\r\n\r\n")).status).toBe(400);

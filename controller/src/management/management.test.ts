@@ -70,7 +70,7 @@ const routerEvent = (id: string) =>
   dispatcher.emit({ namespace: "router", event_type: "router-online", router_id: id, router_online: true });
 
 describe("the management channel's door", () => {
-  it.each([undefined, "full", "partial", "unknown"])("is closed to the session %s with 401", async (token) => {
+  it.each([undefined, "full", "partial", "unknown"])("0.23.0: is closed to the session %s with 401", async (token) => {
     await expect(connect(token)).rejects.toThrow("401");
   });
 

@@ -64,7 +64,7 @@ describe("a claim selects", () => {
   });
 });
 
-describe("an inconsistent externalIdClaim is refused", () => {
+describe("#3952: an inconsistent externalIdClaim is refused", () => {
   it.each<[string, RequestedClaim, string]>([
     ["no location, but a matcher", { matcher: "ALL" }, "location"],
     ["an unknown location", { location: "SAN_DNS" as "SAN_URI", matcher: "ALL", parser: "NONE" }, "location"],

@@ -68,7 +68,7 @@ describe("a check of what was never reported", () => {
     expect(passes(check, NOTHING_REPORTED, NOW)).toBe(false);
   });
 
-  it("absent wake and unlock times are no events (GHSA-354c-gpg9-j988)", () => {
+  it("GHSA-354c-gpg9-j988: absent wake and unlock times are no events", () => {
     for (const session of [{}, { mfaPassedAt: NOW }, { wokenAt: NOW }, { unlockedAt: NOW }] as SessionPosture[]) {
       expect(passes(mfa, { ...NOTHING_REPORTED, session }, NOW)).toBe(session.mfaPassedAt !== undefined);
       expect(mfaRemainingSeconds(mfa as MfaCheck, session, NOW)).toBe(session.mfaPassedAt === undefined ? 0 : 60);

@@ -25,7 +25,7 @@ test("a certificate whose fingerprint the session names is accepted, whoever iss
   checkCertificate({ ...session, fingerprints: [fingerprint(certificate)] }, [certificate], anchors());
 });
 
-test("only the leaf counts: a known certificate behind a stranger's is filler", async () => {
+test("GHSA-mrpr-756c-xm47: only the leaf counts: a known certificate behind a stranger's is filler", async () => {
   const known = await leaf(ours);
   const stranger = await leaf(ours);
   const record = { ...session, fingerprints: [fingerprint(known)] };

@@ -246,7 +246,7 @@ describe("no link comes about", () => {
     expect(alpha.forwarded.size).toBe(0);
   });
 
-  it("when a router answers with the id of the one meant, but another router's certificate", async () => {
+  it("0.23.0: when a router answers with the id of the one meant, but another router's certificate", async () => {
     const alpha = await startRouter("alpha", { dialers: [dialer] });
     const beta = await startRouter("beta", { routerId: "gamma" });
     alpha.links.peersChanged([{ ...healthy(beta), id: "gamma" }]);
@@ -254,7 +254,7 @@ describe("no link comes about", () => {
     expect(alpha.forwarded.size).toBe(0);
   });
 
-  it("under the id of a link to another router: that one stays in use", async () => {
+  it("0.23.0: under the id of a link to another router: that one stays in use", async () => {
     const alpha = await startRouter("alpha", { dialers: [dialer] });
     const beta = await startRouter("beta");
     alpha.links.peersChanged([healthy(beta)]);

@@ -18,7 +18,7 @@ describe("verifyLeaf", () => {
     expect(() => verifyLeaf({ leaf: below, intermediates: [], anchors })).toThrow(/not issued by a trusted/);
   });
 
-  it("does not trust a stranger's leaf because of a trusted certificate presented behind it", async () => {
+  it("GHSA-mrpr-756c-xm47: does not trust a stranger's leaf because of a trusted certificate presented behind it", async () => {
     const root = await TestAuthority.create("root");
     const victim = parse((await root.issue({ commonName: "victim" })).certPem);
     const strangerRoot = await TestAuthority.create("root");
