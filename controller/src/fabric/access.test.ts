@@ -109,6 +109,23 @@ describe("a circuit does not come about", () => {
     await eventually(() => expect(net.fabric.circuits()).toEqual([]));
   });
 
+  test("for long, when the right of its host ends while a tunneling router makes it", async () => {
+    const { net: started, a, b } = await startMesh();
+    net = started;
+    net.model.tunnelSession = { id: "a", token: "t", identityId: "a" } as never;
+    const answer = dialTunnel(a);
+    const atA = await a.nextRoute();
+    const atB = await b.nextRoute();
+    net.model.denied.add("host/svc");
+    net.model.emit({ kind: "access-changed" });
+    await a.roundTrip();
+    a.acceptRoute(atA.message);
+    b.acceptRoute(atB.message);
+    expect((await answer).contentType).toBe(EdgeCtrlType.CreateTunnelCircuitV2Response);
+    expect(await b.nextUnroute()).toMatchObject({ circuitId: atB.route.circuitId, now: true });
+    expect(net.fabric.circuits()).toEqual([]);
+  });
+
   test.each([
     ["the service is unknown", "absent", DenialCode.InvalidService],
     ["the identity may not dial it", "svc-name", DenialCode.AccessDenied],

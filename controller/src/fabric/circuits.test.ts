@@ -264,6 +264,21 @@ describe("attempts", () => {
     expect(net.model.terminators.has("t1")).toBe(true);
   });
 
+  test("a late answer to an earlier attempt leaves the circuit alone on a router that carries it", async () => {
+    const { a, b } = await mesh();
+    const answer = dial(a);
+    const first = [await a.nextRoute(), await b.nextRoute()];
+    a.refuseRoute(first[0]!.message, 0, "no such link");
+    const second = [await a.nextRoute(), await b.nextRoute()];
+    a.acceptRoute(second[0]!.message);
+    b.acceptRoute(second[1]!.message);
+    expect((await answer).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
+    b.acceptRoute(first[1]!.message);
+    await b.roundTrip();
+    expect(b.pending(ControlType.Unroute)).toEqual([]);
+    expect(net.fabric.circuits()).toHaveLength(1);
+  });
+
   test("a router that does not answer costs an attempt", async () => {
     const { a, b } = await mesh({ routeTimeoutMs: 1_000, createCircuitRetries: 1 });
     const answer = dial(a);
@@ -326,6 +341,24 @@ describe("the end of a circuit", () => {
     expect((await answer).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
     expect(await a.nextUnroute()).toMatchObject({ circuitId: atB.route.circuitId, now: false });
     expect(net.fabric.circuits()).toEqual([]);
+  });
+
+  test("a fault of a router that was not told of it does not end a circuit that is being made", async () => {
+    const { a, b } = await mesh();
+    const stranger = await net.connect("c");
+    const answer = dial(a);
+    const routes = [await a.nextRoute(), await b.nextRoute()];
+    const { circuitId } = routes[0]!.route;
+    stranger.send(ControlType.Fault, fault(ctrlPb.FaultSubject.EgressFault, circuitId));
+    await stranger.roundTrip();
+    a.acceptRoute(routes[0]!.message);
+    b.acceptRoute(routes[1]!.message);
+    await answer;
+    for (const router of [a, b]) {
+      await router.roundTrip();
+      expect(router.pending(ControlType.Unroute)).toEqual([]);
+    }
+    expect(net.fabric.circuit(circuitId)).toBeDefined();
   });
 
   test("a fault of a router that has nothing to do with the circuit changes nothing", async () => {

@@ -78,9 +78,9 @@ describe("a router that subscribes to the data model", () => {
       now.mockReturnValue(start + 9_000);
       subscribe(router, { renew: true, subscriptionDurationSeconds: 4_000_000_000 });
       await router.roundTrip();
-      net.fabric.tickDataModel(start + 9_000 + 359_000);
+      net.fabric.tick(start + 9_000 + 359_000);
       expect(net.model.dataModel.users).toBe(1);
-      net.fabric.tickDataModel(start + 9_000 + 361_000);
+      net.fabric.tick(start + 9_000 + 361_000);
       expect(net.model.dataModel.users).toBe(0);
       net.model.dataModel.change("two");
       await router.roundTrip();
@@ -97,7 +97,7 @@ describe("a router that subscribes to the data model", () => {
     await stateOf(router);
     for (let n = 0; n < 20; n++) subscribe(router);
     await router.roundTrip();
-    net.fabric.tickDataModel(Date.now());
+    net.fabric.tick(Date.now());
     await router.roundTrip();
     expect(router.pending(EdgeCtrlType.DataState)).toEqual([]);
   });
@@ -107,9 +107,9 @@ describe("a router that subscribes to the data model", () => {
     const router = await net.connect("r1");
     subscribe(router);
     await stateOf(router);
-    net.fabric.tickDataModel(Date.now() + 31_000);
+    net.fabric.tick(Date.now() + 31_000);
     net.model.dataModel.change("two");
-    net.fabric.tickDataModel(Date.now() + 62_000);
+    net.fabric.tick(Date.now() + 62_000);
     const index = await router.next(EdgeCtrlType.CurrentIndex);
     expect(index.headers.getU64(EdgeCtrlHeader.DataModelIndex)).toBe(2n);
     expect(router.pending(EdgeCtrlType.CurrentIndex)).toEqual([]);

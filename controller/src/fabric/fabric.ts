@@ -16,13 +16,13 @@ import { Inspection, type InspectionRequest, type InspectionResult } from "./ins
 import { LinkMessages } from "./links/link-messages.ts";
 import { type Link, linkCost } from "./links/link-table.ts";
 import { Mesh } from "./links/mesh.ts";
+import { followModel } from "./model-changes.ts";
 import { DEFAULT_FABRIC_OPTIONS, type FabricOptions } from "./options.ts";
-import type { ApiSessionRecord, FabricModel, ModelChange } from "./ports.ts";
+import type { ApiSessionRecord, FabricModel } from "./ports.ts";
 import { ControlListener } from "./routers/control-listener.ts";
 import { IdentityConnections } from "./routers/identity-connections.ts";
-import { PeerStates } from "./routers/peer-states.ts";
-import { Presence } from "./routers/presence.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
+import { RouterLife } from "./routers/router-life.ts";
 import { RouterMessages } from "./routers/router-messages.ts";
 import { RouterOperations } from "./routers/router-operations.ts";
 import { type RouterState, routerState } from "./routers/router-state.ts";
@@ -34,8 +34,7 @@ import { TunnelMessages } from "./tunnel-messages.ts";
 /** Longest wait for requests that are being worked on when the fabric closes. */
 const CLOSE_TIMEOUT_MS = 3_000;
 const CREDIT_MS = 60_000;
-const DATA_MODEL_TICK_MS = 5_000;
-const VALIDATION_TICK_MS = 5_000;
+const TICK_MS = 5_000;
 
 export interface FabricParts {
   /** Where routers connect; may be shared with the APIs. */
@@ -64,15 +63,13 @@ export class Fabric {
   readonly #model: FabricModel;
   readonly #options: FabricOptions;
   readonly #log: Logger;
-  readonly #emit: EmitEvent;
   readonly #costs = new DynamicCosts();
   readonly #identities = new IdentityConnections();
   readonly #mesh: Mesh;
   readonly #exchange: RouteExchange;
   readonly #circuits: CircuitRegistry;
   readonly #rerouter: Rerouter;
-  readonly #presence: Presence;
-  readonly #peers: PeerStates;
+  readonly #life: RouterLife;
   readonly #sessions: SessionFeed;
   readonly #access: CircuitAccess;
   readonly #dataModel: DataModelFeed;
@@ -97,23 +94,25 @@ export class Fabric {
       log.debug(eventFields(event), event.kind);
       for (const listener of this.#listeners) listener(event);
     };
-    this.#emit = emit;
     const costs = this.#costs;
     const mesh = new Mesh(options);
-    const exchange = new RouteExchange(mesh, log);
-    const circuits = new CircuitRegistry(exchange, costs, emit);
+    const exchange = new RouteExchange(mesh, (circuitId, routerId) => circuits.isCarriedBy(circuitId, routerId), log);
+    const circuits: CircuitRegistry = new CircuitRegistry(exchange, costs, emit);
     this.#mesh = mesh;
     this.#exchange = exchange;
     this.#circuits = circuits;
-    this.#presence = new Presence(options.reconnectGraceMs, (routerId) => this.#gone(routerId));
-    const isAwaited = (routerId: string) => this.#presence.isAwaited(routerId);
+    const isAwaited = (routerId: string) => this.#life.isAwaited(routerId);
     const rerouter = new Rerouter({ mesh, circuits, exchange, isAwaited, options, log });
     this.#rerouter = rerouter;
-    this.#peers = new PeerStates(mesh);
     this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
     this.#validation = new TerminatorValidation({ mesh, model, costs, log });
     const links = new LinkMessages({ mesh, rerouter, model, emit, log });
     this.#linkMessages = links;
+    this.#life = new RouterLife({
+      ...{ model, mesh, exchange, circuits, rerouter, links, emit, log },
+      ...{ sessions: this.#sessions, validation: this.#validation, identities: this.#identities },
+      reconnectGraceMs: options.reconnectGraceMs,
+    });
     const builder = new CircuitBuilder({ model, mesh, exchange, circuits, costs, options, emit, log });
     const access = new CircuitAccess({ model, circuits, log });
     this.#access = access;
@@ -253,9 +252,10 @@ export class Fabric {
     return router === undefined ? undefined : this.#dataModel.validate(router, fix);
   }
 
-  /** What is due by time about the data model; runs every few seconds. */
-  tickDataModel(now: number): void {
+  /** What is due by time about the data model and the validation of terminators; runs every few seconds. */
+  tick(now: number): void {
     this.#dataModel.tick(now);
+    this.#validation.tick(now);
   }
 
   /** Takes no more routers, ends their channels, and waits (not for ever) for what is being worked on. Circuits go on without a controller. */
@@ -267,7 +267,7 @@ export class Fabric {
     this.#exchange.close();
     const routers = this.#mesh.routers();
     for (const router of routers) router.channel.close(new Error("the controller is shutting down"));
-    this.#presence.close();
+    this.#life.close();
     this.#dataModel.close();
     this.#access.close();
     const timer = new AbortController();
@@ -289,8 +289,8 @@ export class Fabric {
         for (const handler of this.#handlers) handler.attach(router);
         this.operations.attach(router);
       },
-      onConnected: (router, isNewProcess) => this.#connected(router, isNewProcess),
-      onDisconnected: (router, reason) => this.#disconnected(router, reason),
+      onConnected: (router, isNewProcess) => this.#life.connected(router, isNewProcess),
+      onDisconnected: (router, reason) => this.#life.disconnected(router, reason),
       log: this.#log,
     });
     const every = (ms: number, work: () => void) => {
@@ -299,138 +299,18 @@ export class Fabric {
     };
     this.#stopping.push(
       listener.listen(port),
-      this.#model.onChange((change) => this.#changed(change)),
+      followModel({
+        ...{ model: this.#model, life: this.#life, sessions: this.#sessions, circuits: this.#circuits },
+        ...{ access: this.#access, costs: this.#costs, validation: this.#validation, log: this.#log },
+      }),
       every(this.#options.cycleMs, () => this.#cycle()),
       every(CREDIT_MS, () => this.#costs.credit(Date.now())),
-      every(DATA_MODEL_TICK_MS, () => this.tickDataModel(Date.now())),
-      every(VALIDATION_TICK_MS, () => this.#validation.tick(Date.now())),
+      every(TICK_MS, () => this.tick(Date.now())),
     );
-  }
-
-  #connected(router: RouterConnection, isNewProcess: boolean): void {
-    this.#presence.back(router.id);
-    if (isNewProcess) this.#forgetProcess(router.id);
-    this.#emit({
-      kind: "router-online",
-      routerId: router.id,
-      sourceAddress: router.channel.peer.address,
-      destinationAddress: router.channel.underlays[0]?.localAddress ?? "",
-    });
-    this.#sessions.connected(router);
-    this.#peers.connected(router);
-    this.#background(this.#validation.connected(router), "looking up the router's terminators");
-    this.#rerouter.routerSettled(router.id);
-    // The entity may have changed between admission and now, unseen.
-    this.#background(this.#refresh(router.id), "reading the router again");
-  }
-
-  #disconnected(router: RouterConnection, reason: Error | undefined): void {
-    const isCurrent = this.#mesh.disconnected(router);
-    this.#exchange.routerLost(router.id);
-    if (!isCurrent) return;
-    this.#log.info({ routerId: router.id, reason: reason?.message }, "router disconnected");
-    this.#emit({ kind: "router-offline", routerId: router.id });
-    if (this.#isClosed) return;
-    this.#peers.disconnected(router.id);
-    this.#presence.lost(router.id);
-  }
-
-  /** The router runs as a new process: circuits that begin or end there are gone, and so are the links it had dialed. */
-  #forgetProcess(routerId: string): void {
-    for (const circuit of this.#circuits.endingAt(routerId)) {
-      this.#circuits.end(circuit.id, true, "the router was started anew");
-    }
-    this.#linkMessages.forgetDialedBy(routerId);
-  }
-
-  /** A router did not come back in time. */
-  #gone(routerId: string): void {
-    const unknown = this.#identities.forget(routerId);
-    if (unknown.length > 0) this.#emit({ kind: "identities-changed", routerId, online: [], offline: [], unknown });
-    this.#linkMessages.forgetDialedBy(routerId);
-    for (const link of this.#mesh.links.of(routerId)) {
-      this.#rerouter.linkLost(link.id);
-    }
-    this.#rerouter.routerSettled(routerId);
-  }
-
-  #changed(change: ModelChange): void {
-    switch (change.kind) {
-      case "changes-lost":
-        this.#sessions.resync();
-        this.#access.changesLost();
-        for (const id of this.onlineRouterIds()) this.#background(this.#refresh(id), "reading a router again");
-        return;
-      case "api-session-added":
-        this.#background(this.#sessions.added(change.session), "announcing an API session");
-        return;
-      case "api-session-updated":
-        this.#sessions.updated(change.session);
-        return;
-      case "api-session-removed":
-        this.#sessions.removed(change.id, change.token);
-        return;
-      case "session-removed":
-        this.#sessions.sessionRemoved(change.id, change.token);
-        this.#access.sessionRemoved(change.id, change.token, change.session);
-        return;
-      case "access-changed":
-        this.#access.changed();
-        return;
-      case "router-changed":
-        this.#background(this.#refresh(change.routerId), "reading a changed router");
-        return;
-      case "router-removed":
-        this.#routerRemoved(change.routerId);
-        return;
-      case "service-removed":
-        for (const circuit of this.#circuits.ofService(change.serviceId)) {
-          this.#circuits.end(circuit.id, true, "the service was deleted");
-        }
-        return;
-      case "terminator-removed":
-        this.#costs.forget(change.terminatorId);
-        this.#validation.removed(change.terminatorId);
-        return;
-    }
-  }
-
-  /** Acts on what has become of a connected router's entity. */
-  async #refresh(routerId: string): Promise<void> {
-    const router = this.#mesh.router(routerId);
-    if (router === undefined) return;
-    const record = await this.#model.findRouter(routerId);
-    if (record === undefined) {
-      this.#routerRemoved(routerId);
-      return;
-    }
-    // A renewed certificate changes the fingerprint of a live router; only its absence (re-enrollment) ends the channel.
-    if (record.isDisabled || record.fingerprint === undefined) {
-      this.disconnectRouter(
-        routerId,
-        record.isDisabled ? "the router was disabled" : "the router is to be enrolled again",
-      );
-      return;
-    }
-    router.record = record;
-    this.#mesh.changed();
-  }
-
-  #routerRemoved(routerId: string): void {
-    this.disconnectRouter(routerId, "the router was deleted");
-    for (const circuit of this.#circuits.endingAt(routerId)) {
-      this.#circuits.end(circuit.id, true, "a router at its end was deleted");
-    }
-    this.#peers.removed(routerId);
-    this.#presence.givenUp(routerId);
   }
 
   #cycle(): void {
     this.#mesh.links.sweep(Date.now());
     this.#rerouter.improve();
-  }
-
-  #background(work: Promise<unknown>, what: string): void {
-    work.catch((err: unknown) => this.#log.error({ err }, `${what} failed`));
   }
 }

@@ -119,6 +119,52 @@ describe("rerouting", () => {
     expect(await a.nextUnroute()).toMatchObject({ circuitId, now: true });
   });
 
+  test("a cheaper path that does not work is given up for the old one", async () => {
+    const { a, b, c, circuitId } = await square({ cycleMs: 100 });
+    net.fabric.updateLink("ab", { staticCost: 10_000 });
+    a.acceptRoute((await a.nextRoute(circuitId)).message);
+    c.refuseRoute((await c.nextRoute(circuitId)).message, 0, "link unknown");
+    net.fabric.updateLink("ab", { staticCost: 1 });
+    b.acceptRoute((await b.nextRoute(circuitId)).message);
+    await movedOver([a, b], circuitId);
+    await eventually(() => expect(net.fabric.circuit(circuitId)?.route.links).toEqual(["ab"]));
+    for (const router of [a, b]) expect(router.pending(ControlType.Unroute)).toEqual([]);
+  });
+
+  test("several links lost together: each path that is left is tried", async () => {
+    const { a, b } = await mesh();
+    for (const [at, id] of ["ab2", "ab3", "ab4"].entries()) await link(a, b, id, 10 * (at + 1));
+    const { circuitId } = await established(a, b);
+    const { LinkFault } = ctrlPb.FaultSubject;
+    a.send(ControlType.Fault, fault(LinkFault, "ab", 1));
+    for (const gone of ["ab2", "ab3"]) {
+      const { message, route } = await a.nextRoute(circuitId);
+      expect(route.forwards[0]?.dstAddress).toBe(gone);
+      a.send(ControlType.Fault, fault(LinkFault, gone, 0));
+      a.refuseRoute(message, 0, "link unknown");
+      b.acceptRoute((await b.nextRoute(circuitId)).message);
+    }
+    await movedOver([a, b], circuitId);
+    await eventually(() => expect(net.fabric.circuit(circuitId)?.route.links).toEqual(["ab4"]));
+  });
+
+  test("a disabled router carries nothing any more: what went over it moves at once, what ends there is removed", async () => {
+    const { a, b, c, circuitId } = await square();
+    net.fabric.updateLink("ab", { isDown: true });
+    await movedOver([a, c, b], circuitId);
+    net.fabric.updateLink("ab", { isDown: false });
+    const { model } = net;
+    const disable = (id: string) => {
+      const record = model.routers.get(id);
+      if (record !== undefined) model.routers.set(id, { ...record, isDisabled: true });
+      model.emit({ kind: "router-changed", routerId: id });
+    };
+    disable("c");
+    await movedOver([a, b], circuitId);
+    disable("b");
+    expect(await a.nextUnroute()).toMatchObject({ circuitId, now: true });
+  });
+
   test("every cycle the dearest circuit moves to a clearly cheaper path", async () => {
     const { a, b, c, circuitId } = await square({ cycleMs: 100 });
     net.fabric.updateLink("ab", { staticCost: 10_000 });

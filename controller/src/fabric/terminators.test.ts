@@ -186,7 +186,7 @@ describe("terminators of routers", () => {
     expect(await create({})).toEqual([false, "internal error"]);
   });
 
-  test("update and removal are for the owner only", async () => {
+  test("#4237: update and removal are for the owner only", async () => {
     net.model.addTerminator("own", "svc", "r1");
     net.model.addTerminator("foreign", "svc", "r2");
     const update = (fields: object) =>
@@ -246,8 +246,23 @@ describe("validation", () => {
     await eventually(() =>
       expect([...net.model.terminators.keys()].sort()).toEqual(["elsewhere", "good", "wrong", "young"]),
     );
-    // What was not answered properly is asked for again.
-    expect((await asked(r2)).terminators.map((t) => t.id)).toEqual(["wrong"]);
+    // What was not answered properly is asked for again, but not at once.
+    net.fabric.tick(Date.now());
+    await r2.roundTrip();
+    expect(r2.pending(ControlType.ValidateTerminatorsV2Request)).toEqual([]);
+    net.fabric.tick(Date.now() + 6_000);
+    const again = await asked(r2);
+    expect(again.terminators.map((t) => t.id).sort()).toEqual(["wrong", "young"]);
+    // The router says that one is gone which it has created anew since.
+    await net.model.deleteTerminators("r2", ["wrong"]);
+    const create = encodeControl(edgeCtrlPb.CreateTerminatorV2RequestSchema, {
+      address: "wrong",
+      sessionToken: "bind",
+    });
+    await r2.request({ contentType: EdgeCtrlType.CreateTerminatorV2Request, body: create });
+    const gone = { valid: false, marker: 0n };
+    r2.send(ControlType.ValidateTerminatorsV2Response, states({ wrong: gone, young: gone }));
+    await eventually(() => expect([...net.model.terminators.keys()].sort()).toEqual(["elsewhere", "good", "wrong"]));
   });
 });
 

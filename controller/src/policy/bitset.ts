@@ -41,6 +41,19 @@ export class Bitset {
     for (let at = 0; at < this.#words.length; at++) this.#words[at] = (this.#words[at] ?? 0) & (other.#words[at] ?? 0);
   }
 
+  copy(): Bitset {
+    const copy = new Bitset();
+    copy.#words = this.#words.slice();
+    return copy;
+  }
+
+  /** The members that `other` does not have. */
+  *without(other: Bitset): Generator<number> {
+    for (let at = 0; at < this.#words.length; at++) {
+      yield* membersOf(at, (this.#words[at] ?? 0) & ~(other.#words[at] ?? 0));
+    }
+  }
+
   /** How many members there are. */
   get size(): number {
     let size = 0;
@@ -53,9 +66,10 @@ export class Bitset {
   }
 
   *[Symbol.iterator](): Generator<number> {
-    for (let at = 0; at < this.#words.length; at++) {
-      for (let word = this.#words[at] ?? 0; word !== 0; word &= word - 1)
-        yield at * BITS + (31 - Math.clz32(word & -word));
-    }
+    for (let at = 0; at < this.#words.length; at++) yield* membersOf(at, this.#words[at] ?? 0);
   }
+}
+
+function* membersOf(at: number, bits: number): Generator<number> {
+  for (let word = bits; word !== 0; word &= word - 1) yield at * BITS + (31 - Math.clz32(word & -word));
 }

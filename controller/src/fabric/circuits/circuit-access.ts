@@ -68,6 +68,8 @@ export class CircuitAccess {
     if (this.#epoch === epoch) return circuit;
     const { clientId: identityId, serviceId } = circuit;
     const denied = await this.#parts.model.deniedAccess([{ identityId, serviceId, type: "Dial" }]);
+    // The check for what changed meanwhile may have come before this circuit: its host is looked at once more.
+    this.#due();
     if (denied.length === 0) return circuit;
     this.#parts.circuits.end(circuit.id, true, "the right to it ended while it was made");
     throw new EdgeRefusal(DenialCode.AccessDenied, undefined, circuit.id);

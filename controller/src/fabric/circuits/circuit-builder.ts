@@ -48,6 +48,13 @@ export interface CircuitBuilderParts {
   readonly log: Logger;
 }
 
+interface Making {
+  /** Routers that were told of the circuit by some attempt. */
+  readonly told: Set<string>;
+  /** An end has closed already. */
+  hasEnded: boolean;
+}
+
 /** Bindings whose terminators live on their router only: when the router does not know one, it is gone for good. */
 const ROUTER_OWNED_BINDINGS: ReadonlySet<string> = new Set(["edge", "tunnel"]);
 
@@ -66,8 +73,8 @@ const CAUSE_OF_CODE: Readonly<Record<number, CircuitFailureCause>> = {
  */
 export class CircuitBuilder {
   readonly #parts: CircuitBuilderParts;
-  /** Circuits being made: true when an end has closed already. */
-  readonly #making = new Map<string, boolean>();
+  /** Circuits being made. */
+  readonly #making = new Map<string, Making>();
 
   constructor(parts: CircuitBuilderParts) {
     this.#parts = parts;
@@ -76,27 +83,26 @@ export class CircuitBuilder {
   /** @throws CircuitError */
   async create(request: CircuitRequest): Promise<Circuit> {
     const circuitId = randomBase62Id();
-    this.#making.set(circuitId, false);
+    const making: Making = { told: new Set(), hasEnded: false };
+    this.#making.set(circuitId, making);
     try {
-      return await this.#create(request, circuitId);
+      return await this.#create(request, circuitId, making);
     } finally {
       this.#making.delete(circuitId);
     }
   }
 
-  /** An end of a circuit closed before its routers' answers were worked off; true when such a circuit is being made. */
-  endedEarly(circuitId: string): boolean {
-    if (!this.#making.has(circuitId)) return false;
-    this.#making.set(circuitId, true);
-    return true;
+  /** A router that was told of a circuit says that an end of it closed, before all routers' answers were worked off. */
+  endedEarly(circuitId: string, routerId: string): void {
+    const making = this.#making.get(circuitId);
+    if (making?.told.has(routerId) === true) making.hasEnded = true;
   }
 
-  async #create(request: CircuitRequest, circuitId: string): Promise<Circuit> {
+  async #create(request: CircuitRequest, circuitId: string, making: Making): Promise<Circuit> {
     const { options, exchange, circuits, costs, mesh } = this.#parts;
     const startedAt = Date.now();
     const deadline = startedAt + options.routeTimeoutMs;
-    /** Routers that were told of this circuit by some attempt. */
-    const told = new Set<string>();
+    const { told } = making;
     let lastFailure: RouteFailure | undefined;
     let lastTerminatorId = "";
     const failed = (cause: CircuitFailureCause, message: string) =>
@@ -146,7 +152,7 @@ export class CircuitBuilder {
         const circuit = newCircuit(request, circuitId, route, terminator, outcome.peerData, tags, choice.stickyId);
         circuits.opened(circuit, Date.now() - startedAt);
         // The initiator still gets its answer; the close follows to it through the circuit.
-        if (this.#making.get(circuitId) === true) setImmediate(() => circuits.end(circuitId, false, "an end closed"));
+        if (making.hasEnded) setImmediate(() => circuits.end(circuitId, false, "an end closed"));
         return circuit;
       }
       lastFailure = outcome.failure;

@@ -190,7 +190,7 @@ export class CircuitMessages {
       case FaultSubject.IngressFault:
       case FaultSubject.EgressFault:
         if (this.#concerns(router, body.id)) circuits.end(body.id, false, "an end closed");
-        else builder.endedEarly(body.id);
+        else builder.endedEarly(body.id, router.id);
         return;
       case FaultSubject.LinkFault:
       case FaultSubject.LinkDuplicate:
@@ -252,7 +252,7 @@ export class CircuitMessages {
 
   /** Is the router on the circuit's path? What others say about it does not count. */
   #concerns(router: RouterConnection, circuitId: string): boolean {
-    return this.#parts.circuits.get(circuitId)?.route.routers.includes(router.id) ?? false;
+    return this.#parts.circuits.isCarriedBy(circuitId, router.id);
   }
 }
 

@@ -30,6 +30,11 @@ export class CircuitRegistry {
     return [...this.#circuits.values()];
   }
 
+  /** Is the circuit up, with the router on its path? */
+  isCarriedBy(id: string, routerId: string): boolean {
+    return this.#circuits.get(id)?.route.routers.includes(routerId) ?? false;
+  }
+
   overLink(linkId: string): Circuit[] {
     return this.all().filter((c) => c.route.links.includes(linkId));
   }

@@ -19,8 +19,9 @@ export interface RerouterParts {
   readonly log: Logger;
 }
 
-/** Paths tried before a circuit is given up. */
-const TRIES = 2;
+/** How often one path is tried, and how many are tried in all, before a circuit is given up. */
+const TRIES_OF_A_PATH = 2;
+const TRIES = 8;
 /** Circuits moved side by side: routers drop route messages that they cannot queue. */
 const MOVES_AT_ONCE = 200;
 
@@ -78,8 +79,9 @@ export class Rerouter {
       options,
     );
     for (const { circuit, path, gain } of plan) {
+      if (this.#moving.has(circuit.id)) continue;
       log.info({ circuitId: circuit.id, gain, path: path.routers }, "a circuit moves to a cheaper path");
-      this.#lane.offer(() => this.#moveOrEnd(circuit.id, path));
+      this.#lane.offer(() => this.#alone(circuit.id, () => this.#improve(circuit.id, path)));
     }
   }
 
@@ -87,7 +89,8 @@ export class Rerouter {
   #queue(circuitId: string, isNeeded: (circuit: Circuit) => boolean = () => true): void {
     this.#lane.offer(async () => {
       const circuit = this.#parts.circuits.get(circuitId);
-      if (circuit !== undefined && isNeeded(circuit)) await this.#moveOrEnd(circuitId);
+      if (circuit === undefined || !isNeeded(circuit)) return;
+      await this.#alone(circuitId, () => this.#moveOrEnd(circuitId));
     });
   }
 
@@ -96,19 +99,28 @@ export class Rerouter {
     this.#lane.close();
   }
 
-  async #moveOrEnd(circuitId: string, firstPath?: Path): Promise<void> {
-    const { mesh, circuits, isAwaited, log } = this.#parts;
+  /** One move of a circuit at a time; another reason to move it makes the one under way look for a path again. */
+  async #alone(circuitId: string, move: () => Promise<void>): Promise<void> {
     if (this.#moving.has(circuitId)) {
       this.#moving.set(circuitId, true);
       return;
     }
-    let preferred = firstPath;
+    this.#moving.set(circuitId, false);
+    try {
+      await move();
+    } finally {
+      this.#moving.delete(circuitId);
+    }
+  }
+
+  async #moveOrEnd(circuitId: string): Promise<void> {
+    const { mesh, circuits, isAwaited, log } = this.#parts;
+    const tried = new Map<string, number>();
     for (let left = TRIES; left > 0; left--) {
       const circuit = circuits.get(circuitId);
       if (circuit === undefined) return;
       const { first, last } = endsOf(circuit);
-      const path = preferred ?? mesh.paths().path(first, last);
-      preferred = undefined;
+      const path = mesh.paths().path(first, last);
       if (path === undefined) {
         if (isAwaited(first) || isAwaited(last)) {
           this.#postponed.add(circuitId);
@@ -116,14 +128,29 @@ export class Rerouter {
         }
         break;
       }
+      const way = path.links.join(" ");
+      const tries = tried.get(way) ?? 0;
+      if (tries === TRIES_OF_A_PATH) break;
+      tried.set(way, tries + 1);
       if (await this.#move(circuit, path)) return;
     }
     log.info({ circuitId }, "a circuit has no path left and is removed");
     circuits.end(circuitId, true, "no path");
   }
 
+  /** A path that is only cheaper must not cost the circuit: when it does not work, the old one is put back. */
+  async #improve(circuitId: string, path: Path): Promise<void> {
+    const { mesh, circuits } = this.#parts;
+    const before = circuits.get(circuitId);
+    if (before === undefined || (await this.#move(before, path))) return;
+    const after = circuits.get(circuitId);
+    const isUsable = Number.isFinite(mesh.costOf(before.route));
+    if (after !== undefined && isUsable && (await this.#move(after, before.route))) return;
+    await this.#moveOrEnd(circuitId);
+  }
+
   /** True when every router of the path has taken the circuit and none of its links was lost meanwhile. */
-  async #move(circuit: Circuit, path: Path): Promise<boolean> {
+  async #move(circuit: Circuit, path: Pick<Path, "routers" | "links">): Promise<boolean> {
     const { circuits, exchange, options } = this.#parts;
     const route: CircuitRoute = { ...circuit.route, routers: path.routers, links: path.links };
     this.#moving.set(circuit.id, false);
@@ -137,7 +164,6 @@ export class Rerouter {
       waitMs: options.routeTimeoutMs,
     });
     const isLostAgain = this.#moving.get(circuit.id) === true;
-    this.#moving.delete(circuit.id);
     if (circuits.get(circuit.id) === undefined) {
       // It ended meanwhile; the routers of the new path may have taken it since.
       for (const routerId of route.routers) exchange.unroute(routerId, circuit.id, true);

@@ -60,17 +60,20 @@ const NS_PER_MS = 1_000_000n;
 
 /**
  * Tells the routers of a path to carry a circuit and gathers their answers. An answer belongs to the attempt whose number it names; one that nobody waits
- * for is answered with an Unroute, so that a router never keeps a circuit the controller gave up.
+ * for is answered with an Unroute, so that a router never keeps a circuit the controller gave up, unless its router carries the circuit by another attempt.
  *
  * Source: docs/protocol/fabric.md, "Circuits".
  */
 export class RouteExchange {
   readonly #mesh: Mesh;
+  readonly #isCarriedBy: (circuitId: string, routerId: string) => boolean;
   readonly #log: Logger;
   readonly #pending = new Map<string, PendingAttempt>();
 
-  constructor(mesh: Mesh, log: Logger) {
+  /** `isCarriedBy`: is the circuit up, with the router on its path? */
+  constructor(mesh: Mesh, isCarriedBy: (circuitId: string, routerId: string) => boolean, log: Logger) {
     this.#mesh = mesh;
+    this.#isCarriedBy = isCarriedBy;
     this.#log = log;
   }
 
@@ -138,7 +141,9 @@ export class RouteExchange {
     }
     const pending = this.#pending.get(circuitId);
     if (pending === undefined) {
-      if (attempt !== REROUTE_ATTEMPT) this.unroute(from.id, circuitId, true);
+      // The answer to an attempt before the one that succeeded must not end the circuit on a router that carries it.
+      const isIdle = attempt !== REROUTE_ATTEMPT && !this.#isCarriedBy(circuitId, from.id);
+      if (isIdle) this.unroute(from.id, circuitId, true);
       return;
     }
     if (pending.attempt !== attempt || !pending.waitingFor.has(from.id)) return;

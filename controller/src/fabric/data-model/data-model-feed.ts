@@ -3,6 +3,7 @@ import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import { WorkLane } from "../routers/work-lane.ts";
 import type { DataModelSource } from "./data-model-source.ts";
+import { isOnTimeline } from "./timeline.ts";
 
 /** What a router may ask for, in seconds. */
 const SHORTEST_S = 10;
@@ -10,7 +11,10 @@ const LONGEST_S = 360;
 /** Whole states on their way at once: each is a copy of its own in its channel's output. */
 const STATES_AT_ONCE = 4;
 const STATES_WAITING = 10_000;
+/** A router that reads none of half a MiB for so long is disconnected. */
 const WRITE_TIMEOUT_MS = 10_000;
+/** One that takes longer for a whole state, too: others wait for their turn. */
+const STATE_TIMEOUT_MS = 5 * 60_000;
 /** A router gets no second whole state sooner: it cannot keep everybody busy by asking again and again. */
 const STATE_PAUSE_MS = 5_000;
 const INDEX_PERIOD_MS = 30_000;
@@ -87,6 +91,8 @@ export class DataModelFeed {
       }
       this.#send(router);
       const { index } = this.#parts.source;
+      // A router whose state is still on its way would take that for lost.
+      if (subscription.position === undefined) continue;
       if (index <= subscription.announced || now - subscription.announcedAt < INDEX_PERIOD_MS) continue;
       subscription.announced = index;
       subscription.announcedAt = now;
@@ -174,7 +180,8 @@ export class DataModelFeed {
   /** Where the router stands: what it says counts only on our timeline. */
   #place(router: RouterConnection, subscription: Subscription, body: edgeCtrlPb.SubscribeToDataModelRequest): void {
     const { source, log } = this.#parts;
-    if (body.currentIndex === 0n || body.timelineId !== source.timeline) return;
+    if (body.currentIndex === 0n) return;
+    if (!isOnTimeline(source.timeline, body.timelineId, body.currentIndex)) return;
     if (body.currentIndex <= source.index) {
       subscription.position = body.currentIndex;
       return;
@@ -235,16 +242,17 @@ export class DataModelFeed {
     const isTaken = this.#states.offer(async () => {
       try {
         if (!isCurrent()) return resolve(false);
-        const { index, body } = await this.#parts.source.state(subscription.timeline);
+        const { index, body, rest } = await this.#parts.source.state(subscription.timeline);
         if (!isCurrent() || !router.send({ contentType: EdgeCtrlType.DataState, body })) return resolve(false);
         this.#stateAt.set(router.id, performance.now());
+        if (!(await this.#sendRest(router, rest, isCurrent))) return resolve(false);
         subscription.position = index;
         subscription.announced = index;
+        const bytes = rest.reduce((sum, part) => sum + part.length, body.length);
         this.#parts.log.info(
-          { routerId: router.id, index: index.toString(), bytes: body.length },
+          { routerId: router.id, index: index.toString(), bytes },
           "the whole data model was sent to a router",
         );
-        await router.written(WRITE_TIMEOUT_MS);
         resolve(true);
       } catch (error) {
         reject(error);
@@ -252,5 +260,19 @@ export class DataModelFeed {
     });
     if (!isTaken) resolve(false);
     return promise;
+  }
+
+  /** The parts of a large state, as fast as the router reads; false when they did not all go out. */
+  async #sendRest(router: RouterConnection, rest: readonly Buffer[], isCurrent: () => boolean): Promise<boolean> {
+    const since = performance.now();
+    for (const body of rest) {
+      await router.written(WRITE_TIMEOUT_MS);
+      if (!isCurrent()) return false;
+      const isTooSlow = router.channel.isFull || performance.now() - since > STATE_TIMEOUT_MS;
+      if (isTooSlow) router.channel.close(new Error(`router ${router.id} does not read its data model`));
+      if (!router.send({ contentType: EdgeCtrlType.DataStateChangeSet, body })) return false;
+    }
+    await router.written(WRITE_TIMEOUT_MS);
+    return true;
   }
 }

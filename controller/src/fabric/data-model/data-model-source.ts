@@ -6,6 +6,16 @@ export interface DataModelChange {
   readonly body: Buffer;
 }
 
+/** The whole network. */
+export interface DataModelState {
+  /** The router's index after all of it. */
+  readonly index: bigint;
+  /** Body of the DataState. */
+  readonly body: Buffer;
+  /** Bodies of the ChangeSets that complete it: those of a large network, to be sent in this order as fast as the router reads. */
+  readonly rest: readonly Buffer[];
+}
+
 /** Everything routers are told about the network: identities, services, configs, policies and what they select, posture checks, certificates. */
 export interface DataModelSource {
   /** Somebody needs the model. What it takes in memory is given back some time after the last {@link release}. */
@@ -18,9 +28,12 @@ export interface DataModelSource {
   readonly timeline: string;
   /** The changes after an index, oldest first; undefined when they are not all kept: then the whole state is needed. */
   changesAfter(index: bigint): readonly DataModelChange[] | undefined;
-  /** The whole model, body of a DataState; the same buffer for everybody who asks before it changes. `timeline`: another one than the model's. */
-  state(timeline?: string): Promise<DataModelChange>;
-  /** Body of a request to compare a router's model with this one. `fix`: the router takes over what differs. */
+  /** The whole model; the same buffers for everybody who asks before it changes. `timeline`: another one than the model's. */
+  state(timeline?: string): Promise<DataModelState>;
+  /**
+   * Body of a request to compare a router's model with this one. `fix`: the router takes over what differs.
+   * @throws Error when the network is too large for one message
+   */
   validationRequest(fix: boolean): Promise<Buffer>;
   /** Calls `listener` whenever `index` has grown; returns how to stop. */
   onChange(listener: () => void): () => void;

@@ -32,6 +32,24 @@ describe("link table", () => {
     expect(changes).toBe(3);
   });
 
+  test("what a router can claim has bounds: links it dialed, connections, lengths", () => {
+    const long = "x".repeat(300);
+    expect(table.report("a", report(1, long), 0)).toBe("refused");
+    expect(table.report("a", { ...report(), dialAddress: long }, 0)).toBe("refused");
+    const connections = Array.from({ length: 65 }, () => ({ type: "link", localAddress: "", remoteAddress: "" }));
+    const connectionState = { stateIteration: 1, connections };
+    expect(table.report("a", { ...report(), connectionState }, 0)).toBe("refused");
+    for (let n = 0; n < 10_000; n++) table.report("a", report(1, `l${n}`), 0);
+    expect(table.report("a", report(1, "one more"), 0)).toBe("refused");
+    expect(table.report("b", report(1, "of another"), 0)).toBe("added");
+    expect(table.updateConnections("a", "l1", 1, connectionState)).toBe(false);
+    table.remove("l7");
+    expect(table.report("a", report(1, "one more"), 0)).toBe("added");
+    table.fault("a", "l8", 0, 0);
+    table.sweep(60_000);
+    expect(table.report("a", report(1, "and one"), 0)).toBe("added");
+  });
+
   test("only a higher iteration replaces a link; latencies are kept", () => {
     table.report("a", report(2), 0);
     table.setLatency("a", "l1", 1_000_000);

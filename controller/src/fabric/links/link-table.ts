@@ -60,8 +60,10 @@ const DEFAULT_STATIC_COST = 1;
 /** How long a failed link stays listed, so that an administrator sees it. */
 const FAILED_LINK_KEPT_MS = 30_000;
 
-/** Links one router may have dialed: memory that a router can claim has a bound. */
+/** Memory that a router can claim has a bound: links it has dialed, connections of one, characters of an id or an address. */
 const MAX_LINKS_PER_ROUTER = 10_000;
+const MAX_CONNECTIONS = 64;
+const MAX_TEXT = 256;
 
 /** Static cost plus the latencies of both ends in whole milliseconds. */
 export function linkCost(link: Pick<Link, "staticCost" | "sourceLatencyNs" | "destinationLatencyNs">): number {
@@ -72,6 +74,8 @@ export function linkCost(link: Pick<Link, "staticCost" | "sourceLatencyNs" | "de
 
 export class LinkTable {
   readonly #links = new Map<string, Link>();
+  /** Number of links by the router that dialed them. */
+  readonly #dialed = new Map<string, number>();
   readonly #initialLatencyNs: number;
   readonly #onTopologyChange: () => void;
 
@@ -109,7 +113,8 @@ export class LinkTable {
     const known = this.#links.get(report.id);
     if (known !== undefined && known.source !== source) return "kept";
     if (known !== undefined && known.iteration >= report.iteration) return "kept";
-    if (known === undefined && !this.#hasRoomFor(source)) return "refused";
+    if (known === undefined && (this.#dialed.get(source) ?? 0) >= MAX_LINKS_PER_ROUTER) return "refused";
+    if (!isOfUsualSize(report)) return "refused";
     this.#put({
       id: report.id,
       source,
@@ -133,6 +138,7 @@ export class LinkTable {
     const link = this.#links.get(id);
     if (link === undefined || link.source !== source || link.iteration !== iteration) return false;
     if (state.stateIteration <= link.connectionState.stateIteration) return false;
+    if (!areOfUsualSize(state.connections)) return false;
     this.#links.set(id, { ...link, connectionState: state });
     return true;
   }
@@ -172,7 +178,7 @@ export class LinkTable {
   remove(id: string): Link | undefined {
     const link = this.#links.get(id);
     if (link === undefined) return undefined;
-    this.#links.delete(id);
+    this.#delete(link);
     this.#onTopologyChange();
     return link;
   }
@@ -180,20 +186,32 @@ export class LinkTable {
   /** Drops links that failed a while ago. */
   sweep(now: number): void {
     for (const link of this.#links.values()) {
-      if (link.state === "failed" && now - link.stateSince >= FAILED_LINK_KEPT_MS) this.#links.delete(link.id);
+      if (link.state === "failed" && now - link.stateSince >= FAILED_LINK_KEPT_MS) this.#delete(link);
     }
   }
 
-  #hasRoomFor(source: string): boolean {
-    let count = 0;
-    for (const link of this.#links.values()) if (link.source === source) count += 1;
-    return count < MAX_LINKS_PER_ROUTER;
-  }
-
   #put(link: Link): void {
+    if (!this.#links.has(link.id)) this.#dialed.set(link.source, (this.#dialed.get(link.source) ?? 0) + 1);
     this.#links.set(link.id, link);
     this.#onTopologyChange();
   }
+
+  #delete(link: Link): void {
+    this.#links.delete(link.id);
+    const left = (this.#dialed.get(link.source) ?? 1) - 1;
+    if (left > 0) this.#dialed.set(link.source, left);
+    else this.#dialed.delete(link.source);
+  }
+}
+
+function isOfUsualSize({ id, destination, protocol, dialAddress, connectionState }: LinkReport): boolean {
+  if ([id, destination, protocol, dialAddress].some((text) => text.length > MAX_TEXT)) return false;
+  return connectionState === undefined || areOfUsualSize(connectionState.connections);
+}
+
+function areOfUsualSize(connections: readonly LinkConnection[]): boolean {
+  if (connections.length > MAX_CONNECTIONS) return false;
+  return connections.every((c) => [c.type, c.localAddress, c.remoteAddress].every((text) => text.length <= MAX_TEXT));
 }
 
 /** May carry circuits, as far as the link itself knows. */

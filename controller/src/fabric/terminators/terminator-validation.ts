@@ -15,6 +15,7 @@ const REQUEST_BATCH = 500;
 
 /** One router's terminators that are still to be checked, and the request under way. */
 interface Queue {
+  /** `since`: asked about only when this is some time ago. */
   readonly terminators: Map<string, { readonly terminator: TerminatorRecord; readonly since: number }>;
   asked?: { readonly at: number; readonly markers: Map<string, bigint> };
 }
@@ -96,7 +97,10 @@ export class TerminatorValidation {
   }
 
   #enqueue(router: RouterConnection, terminator: TerminatorRecord): void {
-    this.#queues.get(router)?.terminators.set(terminator.id, { terminator, since: terminator.createdAt.getTime() });
+    const queue = this.#queues.get(router);
+    // An answer under way is about one of the same id that is gone.
+    queue?.asked?.markers.delete(terminator.id);
+    queue?.terminators.set(terminator.id, { terminator, since: terminator.createdAt.getTime() });
   }
 
   #ask(router: RouterConnection, now: number): void {
@@ -127,15 +131,23 @@ export class TerminatorValidation {
   async #answered(router: RouterConnection, body: ctrlPb.ValidateTerminatorsV2Response): Promise<void> {
     const queue = this.#queues.get(router);
     if (queue?.asked === undefined) return;
+    const { markers } = queue.asked;
+    delete queue.asked;
     const invalid: string[] = [];
     for (const [id, state] of Object.entries(body.states)) {
-      const marker = queue.asked.markers.get(id);
+      const marker = markers.get(id);
       // Routers that know nothing of markers send 0.
       if (marker === undefined || (state.marker !== marker && state.marker !== 0n)) continue;
+      markers.delete(id);
       queue.terminators.delete(id);
       if (!state.valid) invalid.push(id);
     }
-    delete queue.asked;
+    // What the router left out is asked again as if it were new: a router that answers nothing must not be asked without end.
+    const now = Date.now();
+    for (const id of markers.keys()) {
+      const left = queue.terminators.get(id);
+      if (left !== undefined) queue.terminators.set(id, { ...left, since: now });
+    }
     for (let at = 0; at < invalid.length; at += DELETE_BATCH) {
       const ids = invalid.slice(at, at + DELETE_BATCH);
       const deleted = await this.#parts.model.deleteTerminators(router.id, ids);

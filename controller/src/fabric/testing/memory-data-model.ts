@@ -1,10 +1,12 @@
-import type { DataModelChange, DataModelSource } from "../data-model/data-model-source.ts";
+import type { DataModelChange, DataModelSource, DataModelState } from "../data-model/data-model-source.ts";
 
 /** A data model that a test fills with whole messages. */
 export class MemoryDataModel implements DataModelSource {
   index = 1n;
   timeline = "timeline";
   body = Buffer.from("state");
+  /** What completes a state. */
+  rest: readonly Buffer[] = [];
   users = 0;
   /** Changes after this index are kept. */
   keptFrom = 1n;
@@ -37,8 +39,8 @@ export class MemoryDataModel implements DataModelSource {
     return this.changes.filter((change) => change.index > index);
   }
 
-  async state(timeline = this.timeline): Promise<DataModelChange> {
-    return { index: this.index, body: Buffer.concat([this.body, Buffer.from(` ${timeline}`)]) };
+  async state(timeline = this.timeline): Promise<DataModelState> {
+    return { index: this.index, body: Buffer.concat([this.body, Buffer.from(` ${timeline}`)]), rest: this.rest };
   }
 
   async validationRequest(fix: boolean): Promise<Buffer> {

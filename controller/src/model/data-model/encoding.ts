@@ -1,3 +1,5 @@
+import type { DataModelState } from "../../fabric/data-model/data-model-source.ts";
+import { timelineOfParts } from "../../fabric/data-model/timeline.ts";
 import { Breath } from "./breath.ts";
 import type { EncodedEvent } from "./events.ts";
 
@@ -8,36 +10,72 @@ import type { EncodedEvent } from "./events.ts";
 
 /** Events from this length on take as long to make as many others. */
 const LONG_EVENT = 1_024;
+/** Beside a router's heartbeats, on a slow line, nothing must take longer than a few seconds: what exceeds this goes out in parts. */
+const MOST_OF_STATE = 4 * 1024 * 1024;
+const PART_BYTES = 512 * 1024;
 const BATCH_BYTES = 64 * 1024;
 const STATE_EVENT = 0x0a;
 const STATE_END_INDEX = 0x10;
 const STATE_TIMELINE = 0x1a;
 const SET_INDEX = 0x08;
+const SET_SYNTHETIC = 0x10;
 const SET_EVENT = 0x1a;
 
-/** DataState: all events, the index they lead to, and the timeline. */
+/**
+ * A state: all events, the index they lead to, and the timeline. What exceeds `mostBytes` follows in ChangeSets: synthetic ones, which leave a router's index
+ * as it is, and a last one that leads to the index.
+ */
 export async function encodeState(
-  events: AsyncIterable<EncodedEvent>,
+  events: Iterable<EncodedEvent>,
   index: bigint,
   timeline: string,
-): Promise<Buffer> {
-  const parts: Buffer[] = [];
+  mostBytes: number = MOST_OF_STATE,
+): Promise<DataModelState> {
+  const first: Buffer[] = [];
+  const parts: Buffer[][] = [];
   const breath = new Breath();
+  let left = mostBytes;
+  let room = 0;
+  const write = (batch: readonly EncodedEvent[], size: number): void => {
+    if (left > 0) {
+      first.push(fields(STATE_EVENT, batch));
+      left -= size;
+      return;
+    }
+    if (room <= 0) {
+      parts.push([]);
+      room = PART_BYTES;
+    }
+    parts.at(-1)?.push(fields(SET_EVENT, batch));
+    room -= size;
+  };
   let batch: EncodedEvent[] = [];
   let size = 0;
-  for await (const event of events) {
+  for (const event of events) {
     batch.push(event);
     size += event.length;
     const isTime = event.length > LONG_EVENT ? breath.isOver : breath.isDue;
     if (size < BATCH_BYTES && !isTime) continue;
-    parts.push(fields(STATE_EVENT, batch));
+    write(batch, size);
     batch = [];
     size = 0;
-    await breath.take();
+    if (breath.isOver) await breath.take();
   }
-  parts.push(fields(STATE_EVENT, batch));
-  parts.push(Buffer.of(STATE_END_INDEX), varint(index), fields(STATE_TIMELINE, [timeline]));
-  return Buffer.concat(parts);
+  if (batch.length > 0) write(batch, size);
+  const last = parts.length - 1;
+  const isWhole = last < 0;
+  const end = [
+    Buffer.of(STATE_END_INDEX),
+    varint(isWhole ? index : index - 1n),
+    fields(STATE_TIMELINE, [isWhole ? timeline : timelineOfParts(timeline, index)]),
+  ];
+  const rest: Buffer[] = [];
+  for (const [at, part] of parts.entries()) {
+    const mark = at === last ? [] : [Buffer.of(SET_SYNTHETIC, 1)];
+    rest.push(Buffer.concat([Buffer.of(SET_INDEX), varint(index), ...mark, ...part]));
+    if (breath.isOver) await breath.take();
+  }
+  return { index, body: Buffer.concat([...first, ...end]), rest };
 }
 
 /** ChangeSet: what changed, and the index after it. */

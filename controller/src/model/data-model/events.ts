@@ -125,13 +125,42 @@ const IDS_PER_EVENT = 1_000;
 export function* policyChangeEvents(change: {
   readonly policyId: string;
   readonly kind: RelatedKind;
-  readonly ids: readonly string[];
+  readonly ids: Iterable<string>;
   readonly isMember: boolean;
 }): Generator<EncodedEvent> {
-  const { policyId, kind, ids, isMember } = change;
-  for (let at = 0; at < ids.length; at += IDS_PER_EVENT) {
-    const relatedEntityIds = ids.slice(at, at + IDS_PER_EVENT);
-    const value = { policyId, relatedEntityIds, relatedEntityType: RELATED[kind], add: isMember };
-    yield encoded({ case: "servicePolicyChange", value });
+  let ids: string[] = [];
+  for (const id of change.ids) {
+    if (ids.push(id) < IDS_PER_EVENT) continue;
+    yield policyChangeEvent(change, ids);
+    ids = [];
   }
+  if (ids.length > 0) yield policyChangeEvent(change, ids);
+}
+
+/** Written by hand: a large network has millions of these ids, and the library takes twenty times as long for them. */
+function policyChangeEvent(
+  { policyId, kind, isMember }: { policyId: string; kind: RelatedKind; isMember: boolean },
+  ids: readonly string[],
+): EncodedEvent {
+  let body = field("\x0a", bytesOf(policyId));
+  for (const id of ids) body += field("\x12", bytesOf(id));
+  body += `\x18${String.fromCharCode(RELATED[kind])}${isMember ? "\x20\x01" : ""}`;
+  return field("\x82\x01", body);
+}
+
+/** A length-delimited field; `tag` and `value` are bytes, as is the answer. */
+function field(tag: string, value: string): string {
+  let length = "";
+  let rest = value.length;
+  for (; rest > 0x7f; rest >>>= 7) length += String.fromCharCode((rest & 0x7f) | 0x80);
+  return tag + length + String.fromCharCode(rest) + value;
+}
+
+function bytesOf(text: string): string {
+  return isAscii(text) ? text : Buffer.from(text, "utf8").toString("latin1");
+}
+
+function isAscii(text: string): boolean {
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0x7f) return false;
+  return true;
 }

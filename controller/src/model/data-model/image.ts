@@ -15,14 +15,15 @@ import {
   publicKeyEvent,
   type RelatedKind,
 } from "./events.ts";
-import { Membership, type MembershipChange } from "./membership.ts";
+import { Membership, type MembershipChange, type Selecting } from "./membership.ts";
 import { type EntityKind, foreignAuthorities, type ImageEntity, readEntities } from "./rows.ts";
 
 /** In the order in which routers get to know them: what is named comes before what names it. */
 const ENTITY_KINDS = ["config_type", "config", "identity", "service", "posture_check"] as const;
 const RELATED_KINDS = ["service", "postureCheck", "identity"] as const;
 const SIDES = { service: "service", postureCheck: "posture_check", identity: "identity" } as const;
-const PAGE = 2_000;
+/** Reading more rows at once would hold everything else up. */
+const PAGE = 500;
 
 /** The certificates that routers are given, besides those of foreign CAs. */
 export interface NetworkCertificates {
@@ -35,8 +36,8 @@ export interface NetworkCertificates {
 export const IMAGE_KINDS: readonly ChangeKind[] = [...ENTITY_KINDS, "service_policy", "identity_service_config", "ca"];
 
 /**
- * The whole network as routers are told of it, spelled out and encoded. {@link apply} brings it up to date and answers the events that say what changed. Calls
- * must not overlap.
+ * The whole network as routers are told of it, spelled out and encoded: {@link read} it from one snapshot, {@link select} what the policies select, and
+ * {@link apply} changes, which answers the events that say what is different. Calls must not overlap.
  */
 export class DataModelImage {
   readonly #ctx: ModelContext;
@@ -50,6 +51,8 @@ export class DataModelImage {
     posture_check: new Map(),
   };
   readonly #policies = new Map<string, EncodedEvent>();
+  /** Read, and not yet looked at. */
+  readonly #unselected: PolicyRecord[] = [];
   readonly #members: Record<RelatedKind, Membership> = {
     service: new Membership(),
     postureCheck: new Membership(),
@@ -67,8 +70,8 @@ export class DataModelImage {
     this.#log = ctx.log;
   }
 
-  /** Fills an empty image from one snapshot. */
-  async load(db: Db): Promise<void> {
+  /** Fills an empty image from one snapshot, but for what the policies select: that takes no database, and a transaction must not wait for it. */
+  async read(db: Db): Promise<void> {
     const breath = new Breath();
     for (const kind of ENTITY_KINDS) {
       for (let after = ""; ; ) {
@@ -83,9 +86,20 @@ export class DataModelImage {
     const { rows } = await sql<{ id: string }>`SELECT id FROM service_policy ORDER BY id`.execute(db);
     for (let at = 0; at < rows.length; at += PAGE) {
       const ids = rows.slice(at, at + PAGE).map((row) => row.id);
-      for (const policy of await this.#readPolicies(db, ids)) await this.#putPolicy(policy, breath);
+      for (const policy of await this.#readPolicies(db, ids)) this.#unselected.push(policy);
     }
     this.#keys = await this.#readKeys(db);
+  }
+
+  /** Finds what the policies select that were read. */
+  async select(): Promise<void> {
+    const breath = new Breath();
+    const policies = this.#unselected.splice(0);
+    for (const { id, name, type = "Dial" } of policies) this.#policies.set(id, policyEvent({ id, name, type }));
+    for (const kind of RELATED_KINDS) {
+      const selecting = policies.map((policy) => selectingBy(policy, kind));
+      await this.#members[kind].addPolicies(selecting, breath);
+    }
   }
 
   /** Reads what the rows name again and answers what is different now, in an order that routers can follow. */
@@ -137,7 +151,8 @@ export class DataModelImage {
       const known = this.#policies.get(id);
       if (known === undefined) continue;
       this.#policies.delete(id);
-      for (const kind of RELATED_KINDS) await members.add(SIDES[kind], this.#members[kind].removePolicy(id), breath);
+      for (const kind of RELATED_KINDS)
+        await members.add(SIDES[kind], await this.#members[kind].removePolicy(id, breath), breath);
       ends.unshift(asDelete(known));
     }
     const keyEvents = keys.ca.size > 0 ? await this.refreshKeys() : [];
@@ -163,17 +178,20 @@ export class DataModelImage {
     return [...this.#disabledUntil].flatMap(([id, until]) => (until <= now ? [id] : []));
   }
 
-  /** Everything, in an order that routers can follow. */
-  async *events(): AsyncGenerator<EncodedEvent> {
+  /** Everything, in an order that routers can follow. Who the policies select comes last: it is most of all, and of a large network it comes later than the rest. */
+  *events(): Generator<EncodedEvent> {
+    yield* this.#keys.values();
     for (const kind of ENTITY_KINDS) yield* this.#entities[kind].values();
     for (const [policyId, event] of this.#policies) {
       yield event;
-      for (const kind of RELATED_KINDS) {
-        const ids = this.#members[kind].membersOf(policyId);
-        yield* policyChangeEvents({ policyId, kind, ids, isMember: true });
-      }
+      yield* this.#selectionEvents(policyId, "service");
+      yield* this.#selectionEvents(policyId, "postureCheck");
     }
-    yield* this.#keys.values();
+    for (const policyId of this.#policies.keys()) yield* this.#selectionEvents(policyId, "identity");
+  }
+
+  #selectionEvents(policyId: string, kind: RelatedKind): Generator<EncodedEvent> {
+    return policyChangeEvents({ policyId, kind, ids: this.#members[kind].membersOf(policyId), isMember: true });
   }
 
   #put(kind: EntityKind, entity: ImageEntity): MembershipChange[] {
@@ -217,12 +235,11 @@ export class DataModelImage {
   }
 
   async #putPolicy(policy: PolicyRecord, breath: Breath): Promise<[RelatedKind, MembershipChange[]][]> {
-    const { id, name, type = "Dial", semantic } = policy;
+    const { id, name, type = "Dial" } = policy;
     this.#policies.set(id, policyEvent({ id, name, type }));
     const changes: [RelatedKind, MembershipChange[]][] = [];
     for (const kind of RELATED_KINDS) {
-      const selecting = { policyId: id, selector: selectorOf(policy, SIDES[kind]), semantic };
-      changes.push([kind, await this.#members[kind].putPolicy(selecting, breath)]);
+      changes.push([kind, await this.#members[kind].putPolicy(selectingBy(policy, kind), breath)]);
     }
     return changes;
   }
@@ -238,6 +255,10 @@ export class DataModelImage {
     this.#log.debug({ keys: keys.size + 1 }, "certificates for routers read");
     return keys.set(own.kid, own.event);
   }
+}
+
+function selectingBy(policy: PolicyRecord, kind: RelatedKind): Selecting {
+  return { policyId: policy.id, selector: selectorOf(policy, SIDES[kind]), semantic: policy.semantic };
 }
 
 /** Who came to be selected and who left, of several changes one after the other: only the difference between first and last counts. */

@@ -1,4 +1,4 @@
-import type { DataModelChange, DataModelSource } from "../../fabric/data-model/data-model-source.ts";
+import type { DataModelChange, DataModelSource, DataModelState } from "../../fabric/data-model/data-model-source.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
 import type { ModelContext } from "../context.ts";
 import { encodeChangeSet, encodeState, encodeValidation } from "./encoding.ts";
@@ -15,6 +15,8 @@ const MOST_ROWS = 50_000;
 /** How long the image outlives its last user: routers that reconnect find it. */
 const LINGER_MS = 10 * 60_000;
 const UPKEEP_MS = 5_000;
+/** Longest state that goes out in one message, to be compared with a router's. */
+const MOST_TO_COMPARE = 32 * 1024 * 1024;
 /** How often the position is stored although nothing of it has changed: so far back the log is read after a crash. */
 const CHECKPOINT_MS = 5 * 60_000;
 
@@ -36,7 +38,7 @@ export class RouterDataModel implements DataModelSource {
   #changeBytes = 0;
   /** The changes after this index are kept. */
   #changesFrom = 0n;
-  #state: { readonly index: bigint; readonly body: Promise<Buffer> } | undefined;
+  #state: { readonly index: bigint; readonly encoded: Promise<DataModelState> } | undefined;
   #rows: ChangeRow[] = [];
   #snapshot = "";
   /** One after the other: loading, applying, encoding. */
@@ -77,21 +79,26 @@ export class RouterDataModel implements DataModelSource {
     return this.#changes.slice(known + 1);
   }
 
-  async state(timeline?: string): Promise<DataModelChange> {
-    return this.#exclusively(async () => {
-      const image = this.#image;
-      if (image === undefined) throw new Error("the router data model was asked for its state and is not loaded");
+  async state(timeline?: string): Promise<DataModelState> {
+    return this.#exclusively(() => {
       const { index } = this;
-      if (timeline !== undefined) return { index, body: await encodeState(image.events(), index, timeline) };
+      if (timeline !== undefined) return encodeState(this.#loadedImage().events(), index, timeline);
       if (this.#state?.index !== index) {
-        this.#state = { index, body: encodeState(image.events(), index, this.timeline) };
+        this.#state = { index, encoded: encodeState(this.#loadedImage().events(), index, this.timeline) };
       }
-      return { index, body: await this.#state.body };
+      return this.#state.encoded;
     });
   }
 
   async validationRequest(fix: boolean): Promise<Buffer> {
-    return encodeValidation((await this.state()).body, fix);
+    const events = () => this.#loadedImage().events();
+    const { body, rest } = await this.#exclusively(() =>
+      encodeState(events(), this.index, this.timeline, MOST_TO_COMPARE),
+    );
+    if (rest.length === 0) return encodeValidation(body, fix);
+    throw new Error(
+      `the model of this network has more than ${MOST_TO_COMPARE} bytes; routers are sent no more to compare theirs with`,
+    );
   }
 
   onChange(listener: () => void): () => void {
@@ -131,6 +138,11 @@ export class RouterDataModel implements DataModelSource {
     }
   }
 
+  #loadedImage(): DataModelImage {
+    if (this.#image !== undefined) return this.#image;
+    throw new Error("the router data model was asked for its content and is not loaded");
+  }
+
   async #load(): Promise<void> {
     const image = new DataModelImage(this.#ctx, this.#certificates);
     const position = await this.#ctx.store.db
@@ -138,9 +150,10 @@ export class RouterDataModel implements DataModelSource {
       .setIsolationLevel("repeatable read")
       .execute(async (trx) => {
         const now = await advancePosition(trx);
-        await image.load(trx);
+        await image.read(trx);
         return now;
       });
+    await image.select();
     await storePosition(this.#ctx.store.db, position);
     this.#image = image;
     this.#position = position;

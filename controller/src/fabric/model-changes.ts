@@ -1,0 +1,69 @@
+import type { Logger } from "@sallyport/wire";
+import type { CircuitAccess } from "./circuits/circuit-access.ts";
+import type { CircuitRegistry } from "./circuits/circuit-registry.ts";
+import type { DynamicCosts } from "./circuits/costs.ts";
+import type { FabricModel, ModelChange } from "./ports.ts";
+import type { RouterLife } from "./routers/router-life.ts";
+import type { SessionFeed } from "./sessions/session-feed.ts";
+import type { TerminatorValidation } from "./terminators/terminator-validation.ts";
+
+/** Those that act on changes of the model. */
+export interface ModelFollowers {
+  readonly model: Pick<FabricModel, "onChange">;
+  readonly life: RouterLife;
+  readonly sessions: SessionFeed;
+  readonly circuits: CircuitRegistry;
+  readonly access: CircuitAccess;
+  readonly costs: DynamicCosts;
+  readonly validation: TerminatorValidation;
+  readonly log: Logger;
+}
+
+/** Hands each change of the model to those it concerns; returns how to stop. Source: docs/protocol/fabric.md, "Access". */
+export function followModel(followers: ModelFollowers): () => void {
+  return followers.model.onChange((change) => follow(followers, change));
+}
+
+function follow(followers: ModelFollowers, change: ModelChange): void {
+  const { life, sessions, circuits, access, costs, validation, log } = followers;
+  switch (change.kind) {
+    case "changes-lost":
+      sessions.resync();
+      access.changesLost();
+      life.allChanged();
+      return;
+    case "api-session-added":
+      sessions
+        .added(change.session)
+        .catch((err: unknown) => log.error({ err }, "an API session could not be announced to routers"));
+      return;
+    case "api-session-updated":
+      sessions.updated(change.session);
+      return;
+    case "api-session-removed":
+      sessions.removed(change.id, change.token);
+      return;
+    case "session-removed":
+      sessions.sessionRemoved(change.id, change.token);
+      access.sessionRemoved(change.id, change.token, change.session);
+      return;
+    case "access-changed":
+      access.changed();
+      return;
+    case "router-changed":
+      life.changed(change.routerId);
+      return;
+    case "router-removed":
+      life.removed(change.routerId);
+      return;
+    case "service-removed":
+      for (const circuit of circuits.ofService(change.serviceId)) {
+        circuits.end(circuit.id, true, "the service was deleted");
+      }
+      return;
+    case "terminator-removed":
+      costs.forget(change.terminatorId);
+      validation.removed(change.terminatorId);
+      return;
+  }
+}

@@ -1,0 +1,156 @@
+import type { Logger } from "@sallyport/wire";
+import type { CircuitRegistry } from "../circuits/circuit-registry.ts";
+import type { Rerouter } from "../circuits/rerouter.ts";
+import type { RouteExchange } from "../circuits/route-exchange.ts";
+import type { EmitEvent } from "../fabric-events.ts";
+import type { LinkMessages } from "../links/link-messages.ts";
+import type { Mesh } from "../links/mesh.ts";
+import type { FabricModel } from "../ports.ts";
+import type { SessionFeed } from "../sessions/session-feed.ts";
+import type { TerminatorValidation } from "../terminators/terminator-validation.ts";
+import type { IdentityConnections } from "./identity-connections.ts";
+import { PeerStates } from "./peer-states.ts";
+import { Presence } from "./presence.ts";
+import type { RouterConnection } from "./router-connection.ts";
+
+export interface RouterLifeParts {
+  readonly model: Pick<FabricModel, "findRouter">;
+  readonly mesh: Mesh;
+  readonly exchange: RouteExchange;
+  readonly circuits: CircuitRegistry;
+  readonly rerouter: Rerouter;
+  readonly links: LinkMessages;
+  readonly sessions: SessionFeed;
+  readonly validation: TerminatorValidation;
+  readonly identities: IdentityConnections;
+  /** How long a router without a channel is expected back. */
+  readonly reconnectGraceMs: number;
+  readonly emit: EmitEvent;
+  readonly log: Logger;
+}
+
+/**
+ * What follows for everything else when a router connects, loses its channel, comes back, stays away, is changed or deleted.
+ *
+ * Source: docs/protocol/fabric.md, "Peers" and "Rerouting".
+ */
+export class RouterLife {
+  readonly #parts: RouterLifeParts;
+  readonly #peers: PeerStates;
+  readonly #presence: Presence;
+  #isClosed = false;
+
+  constructor(parts: RouterLifeParts) {
+    this.#parts = parts;
+    this.#peers = new PeerStates(parts.mesh);
+    this.#presence = new Presence(parts.reconnectGraceMs, (routerId) => this.#gone(routerId));
+  }
+
+  /** True while a router that lost its control channel is expected back. */
+  isAwaited(routerId: string): boolean {
+    return this.#presence.isAwaited(routerId);
+  }
+
+  /** `isNewProcess`: nothing of what the router had before exists any more. */
+  connected(router: RouterConnection, isNewProcess: boolean): void {
+    const { emit, sessions, validation, rerouter } = this.#parts;
+    this.#presence.back(router.id);
+    if (isNewProcess) this.#forgetProcess(router.id);
+    emit({
+      kind: "router-online",
+      routerId: router.id,
+      sourceAddress: router.channel.peer.address,
+      destinationAddress: router.channel.underlays[0]?.localAddress ?? "",
+    });
+    sessions.connected(router);
+    this.#peers.connected(router);
+    this.#background(validation.connected(router), "looking up the router's terminators");
+    rerouter.routerSettled(router.id);
+    // The entity may have changed between admission and now, unseen.
+    this.changed(router.id);
+  }
+
+  disconnected(router: RouterConnection, reason: Error | undefined): void {
+    const { mesh, exchange, emit, log } = this.#parts;
+    const isCurrent = mesh.disconnected(router);
+    exchange.routerLost(router.id);
+    if (!isCurrent) return;
+    log.info({ routerId: router.id, reason: reason?.message }, "router disconnected");
+    emit({ kind: "router-offline", routerId: router.id });
+    if (this.#isClosed) return;
+    this.#peers.disconnected(router.id);
+    this.#presence.lost(router.id);
+  }
+
+  /** The router's entity may not be what it was. */
+  changed(routerId: string): void {
+    this.#background(this.#refresh(routerId), "reading a router again");
+  }
+
+  /** Any router's entity may not be what it was. */
+  allChanged(): void {
+    for (const { id } of this.#parts.mesh.routers()) this.changed(id);
+  }
+
+  /** The router's entity is gone. */
+  removed(routerId: string): void {
+    const { mesh, circuits } = this.#parts;
+    mesh.router(routerId)?.channel.close(new Error("the router was deleted"));
+    for (const circuit of circuits.endingAt(routerId)) {
+      circuits.end(circuit.id, true, "a router at its end was deleted");
+    }
+    this.#peers.removed(routerId);
+    this.#presence.givenUp(routerId);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#presence.close();
+  }
+
+  /** The router runs as a new process: circuits that begin or end there are gone, and so are the links it had dialed. */
+  #forgetProcess(routerId: string): void {
+    const { circuits, links } = this.#parts;
+    for (const circuit of circuits.endingAt(routerId)) {
+      circuits.end(circuit.id, true, "the router was started anew");
+    }
+    links.forgetDialedBy(routerId);
+  }
+
+  /** A router did not come back in time. */
+  #gone(routerId: string): void {
+    const { identities, links, mesh, rerouter, emit } = this.#parts;
+    const unknown = identities.forget(routerId);
+    if (unknown.length > 0) emit({ kind: "identities-changed", routerId, online: [], offline: [], unknown });
+    links.forgetDialedBy(routerId);
+    for (const link of mesh.links.of(routerId)) rerouter.linkLost(link.id);
+    rerouter.routerSettled(routerId);
+  }
+
+  /** Acts on what has become of a connected router's entity. */
+  async #refresh(routerId: string): Promise<void> {
+    const { model, mesh } = this.#parts;
+    if (mesh.router(routerId) === undefined) return;
+    const record = await model.findRouter(routerId);
+    const router = mesh.router(routerId);
+    if (router === undefined) return;
+    if (record === undefined) {
+      this.removed(routerId);
+      return;
+    }
+    // A renewed certificate changes the fingerprint of a live router; only its absence (re-enrollment) ends the channel.
+    if (record.isDisabled || record.fingerprint === undefined) {
+      const reason = record.isDisabled ? "the router was disabled" : "the router is to be enrolled again";
+      router.channel.close(new Error(reason));
+      // It is not to come back: its links carry nothing from now on.
+      this.#presence.givenUp(routerId);
+      return;
+    }
+    router.record = record;
+    mesh.changed();
+  }
+
+  #background(work: Promise<unknown>, what: string): void {
+    work.catch((err: unknown) => this.#parts.log.error({ err }, `${what} failed`));
+  }
+}
