@@ -67,6 +67,11 @@ test.each(all)("$api $id has its rule", ({ api, id, operation }) => {
   expect(operation.auth).toBe(special[0] ?? usual);
 });
 
+test("0.24.1: every operation of the Fabric API but its description is for administrators", () => {
+  const others = all.filter(({ api, operation }) => api === "fabric" && operation.auth !== "admin");
+  expect(others.map(({ id }) => id)).toEqual(["getFabricSpec"]);
+});
+
 let c: TestController;
 let agent: Agent;
 /** Tokens by who sends them, and how far each gets. */
