@@ -44,6 +44,27 @@ describe("a router that subscribes to the data model", () => {
     for (const router of [behind, level]) expect(router.pending(EdgeCtrlType.DataState)).toEqual([]);
   });
 
+  test("gets a large state in parts, then what changed meanwhile; without the last part it gets everything again", async () => {
+    net = await TestFabric.start();
+    const { dataModel } = net.model;
+    for (const text of ["two", "three"]) dataModel.change(text);
+    dataModel.rest = Array.from({ length: 40 }, (_, n) => Buffer.alloc(256 * 1024, n));
+    const router = await net.connect("r1");
+    subscribe(router);
+    await stateOf(router);
+    dataModel.change("four");
+    for (const part of dataModel.rest) {
+      expect((await router.next(EdgeCtrlType.DataStateChangeSet)).body.equals(part)).toBe(true);
+    }
+    expect(await changeOf(router)).toBe("four");
+    const complete = await net.connect("r2");
+    subscribe(complete, { currentIndex: 3n, timelineId: "timeline/parts/3" });
+    expect(await changeOf(complete)).toBe("four");
+    const incomplete = await net.connect("r3");
+    subscribe(incomplete, { currentIndex: 2n, timelineId: "timeline/parts/3" });
+    await stateOf(incomplete);
+  });
+
   test.each([
     ["is of another timeline", { currentIndex: 3n, timelineId: "older" }],
     ["lies before the changes that are kept", { currentIndex: 1n, timelineId: "timeline" }],

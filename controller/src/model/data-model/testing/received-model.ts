@@ -10,10 +10,13 @@ export class ReceivedModel {
   readonly #entities = new Map<string, object>();
   readonly #members = new Map<string, Set<string>>();
 
+  readonly timeline: string;
+
   constructor(state: Buffer) {
-    const { events, endIndex } = decodeControl(edgeCtrlPb.DataStateSchema, state);
+    const { events, endIndex, timelineId } = decodeControl(edgeCtrlPb.DataStateSchema, state);
     for (const event of events) this.#apply(event, true);
     this.index = endIndex;
+    this.timeline = timelineId;
   }
 
   get services(): string[] {
@@ -22,10 +25,10 @@ export class ReceivedModel {
 
   /** @throws Error for an index that does not grow, and for events that do not fit what was received before */
   change(body: Buffer): void {
-    const { index, changes } = decodeControl(edgeCtrlPb.DataState_ChangeSetSchema, body);
+    const { index, changes, isSynthetic } = decodeControl(edgeCtrlPb.DataState_ChangeSetSchema, body);
     if (index <= this.index) throw new Error(`change set ${index} after ${this.index}`);
     for (const event of changes) this.#apply(event, false);
-    this.index = index;
+    if (!isSynthetic) this.index = index;
   }
 
   /** Everything, comparable. */
