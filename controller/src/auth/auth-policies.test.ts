@@ -194,7 +194,7 @@ describe("auth policies over the Management API", () => {
     expect(answer.status).toBe(409);
     expect(answer.json.error).toMatchObject({
       code: "CAN_NOT_DELETE_REFERENCED_ENTITY",
-      cause: { reason: expect.stringContaining(user) },
+      cause: { field: "authPolicyId", reason: expect.stringContaining(user) },
     });
     await c.admin("PATCH", `/identities/${user}`, { authPolicyId: "default" });
     expect((await c.admin("DELETE", `/auth-policies/${id}`)).status).toBe(200);

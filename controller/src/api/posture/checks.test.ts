@@ -121,7 +121,7 @@ describe.each(EACH)("a posture check of type %s", (type) => {
       ...changed,
     });
     expect((await put({ name: `other ${type}`, ...body })).status).toBe(200);
-    expect(await detail(id)).toMatchObject({ version: 2, typeId: type, ...shown });
+    expect(await detail(id)).toMatchObject({ version: 3, typeId: type, ...shown });
     for (const field of required) {
       const { [field as string]: _, ...rest } = { ...body } as Record<string, unknown>;
       for (const typeId of [{ typeId: type }, {}]) {

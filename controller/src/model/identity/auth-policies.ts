@@ -108,7 +108,7 @@ export class AuthPolicies {
           .execute();
         if (users.length > 0) {
           const ids = users.map((user) => user.id).join(", ");
-          const cause = fieldCause("id", `auth policy ${id} is referenced by the identities ${ids}`, id);
+          const cause = fieldCause("authPolicyId", `auth policy ${id} is referenced by the identities ${ids}`, id);
           throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
         }
         if (id === "default") {

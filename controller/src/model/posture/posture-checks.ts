@@ -63,6 +63,7 @@ export class PostureChecks {
             attrs: roleAttributes(check.roleAttributes),
             data: json(data),
             tags: json(check.tags),
+            version: 1,
           })
           .execute();
         await appendChange(trx, { kind: "posture_check", key: id, op: "create" });
