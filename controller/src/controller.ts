@@ -2,9 +2,8 @@ import { dirname, resolve } from "node:path";
 import { type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
 import { type Logger, parseVersionInfo, TlsPort, versionInfo } from "@sallyport/wire";
 import { createApi } from "./api/api.ts";
-import { summarize } from "./model/summary.ts";
 import { CertificateUpkeep } from "./certificates/certificate-upkeep.ts";
-import { loadNetworkKeys } from "./certificates/network-keys.ts";
+import { requireNetworkKeys } from "./certificates/network-keys.ts";
 import {
   authSettings,
   fabricOptions,
@@ -33,8 +32,8 @@ import { policyInMemory } from "./model/integrity/policy-in-memory.ts";
 import { createModel } from "./model/model.ts";
 import { seed } from "./model/seeds.ts";
 import { databaseFailure } from "./model/store-errors.ts";
+import { summarize } from "./model/summary.ts";
 import { startUpkeep } from "./model/upkeep.ts";
-import { PkiError } from "./pki/errors.ts";
 import { Pki } from "./pki/pki.ts";
 import { openStore } from "./store/database.ts";
 import { KeyVault } from "./store/key-vault.ts";
@@ -89,9 +88,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     });
     stops.push({ name: "store", stop: () => store.close() });
     const vault = new KeyVault(store.db, secrets);
-    const material = await loadNetworkKeys(vault);
-    if (!material) throw new PkiError("the database holds no network yet: run sallyport-controller init first");
-    const pki = new Pki(material, { lifetimes: lifetimes(config) });
+    const pki = new Pki(await requireNetworkKeys(vault), { lifetimes: lifetimes(config) });
     const certificates = new CertificateUpkeep({
       ...{ pki, store, secrets, log },
       lifetimes: lifetimes(config),

@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { ConfigError } from "@sallyport/controller-config";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Command, parseCommandLine, USAGE, UsageError } from "./commands/command-line.ts";
+import type { Surroundings } from "./commands/surroundings.ts";
 import { createLogger, withoutSecrets } from "./config/logging.ts";
 import { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
 
@@ -31,36 +32,28 @@ async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number
       return ExitStatus.Done;
     case "init": {
       const { initNetwork } = await import("./commands/init.ts");
-      await initNetwork(command, {
-        env,
-        say: (line) => process.stdout.write(`${line}\n`),
-        log: createLogger("warn"),
-      });
+      await initNetwork(command, surroundings(env));
       return ExitStatus.Done;
     }
-    case "backup":
+    case "backup": {
+      const { backupNetwork } = await import("./commands/backup.ts");
+      await backupNetwork(command, surroundings(env));
+      return ExitStatus.Done;
+    }
     case "restore": {
-      const { backupNetwork, restoreNetwork } = await import("./commands/backup.ts");
-      const surroundings = { env, say: (line: string) => process.stdout.write(`${line}\n`), log: createLogger("warn") };
-      if (command.command === "backup") await backupNetwork(command, surroundings);
-      else await restoreNetwork(command, surroundings);
+      const { restoreNetwork } = await import("./commands/backup.ts");
+      await restoreNetwork(command, surroundings(env));
       return ExitStatus.Done;
     }
     case "admin": {
       const { adminCommand } = await import("./commands/admin.ts");
-      await adminCommand(command, {
-        env,
-        input: process.stdin,
-        prompt: (text) => process.stderr.write(text),
-        say: (line) => process.stdout.write(`${line}\n`),
-        log: createLogger("warn"),
-      });
+      const prompt = (text: string) => process.stderr.write(text);
+      await adminCommand(command, { ...surroundings(env), input: process.stdin, prompt });
       return ExitStatus.Done;
     }
     case "pki": {
       const { pkiCommand } = await import("./commands/pki.ts");
-      const say = (line: string) => process.stdout.write(`${line}\n`);
-      await pkiCommand(command, { env, say, log: createLogger("warn") });
+      await pkiCommand(command, surroundings(env));
       return ExitStatus.Done;
     }
     case "run": {
@@ -68,6 +61,10 @@ async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number
       return runController(command.file, { env, productVersion: await productVersion() });
     }
   }
+}
+
+function surroundings(env: NodeJS.ProcessEnv): Surroundings {
+  return { env, say: (line) => process.stdout.write(`${line}\n`), log: createLogger("warn") };
 }
 
 function statusOf(error: unknown): number {

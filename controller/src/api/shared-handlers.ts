@@ -8,10 +8,11 @@ import {
   type MemoryFields,
   selectPage,
   type sharedOperations,
-  unauthorized,
 } from "@sallyport/api";
 import { withCsrErrors } from "../auth/csr-errors.ts";
-import type { ApiHandlers, ApiSessionContext } from "../http/context.ts";
+import type { ApiHandlers } from "../http/context.ts";
+import { announce } from "./announcement.ts";
+import { ownSession } from "./client/beholder.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import { AUTHENTICATOR_FIELDS } from "./lists/fields.ts";
 import { cut, listed, only } from "./lists/listing.ts";
@@ -38,16 +39,11 @@ const CONTROLLER_FIELDS: MemoryFields<never> = {
 
 /** Operations that both APIs have. */
 export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof sharedOperations> {
-  const { model, authentication, fabric, info } = deps;
+  const { model, authentication, info } = deps;
   const { db } = deps.ctx.store;
   const { pki } = deps.ctx;
 
   const version = async () => ({ data: versionOf(deps) });
-  const session = async (context: ApiSessionContext) => {
-    const row = await model.apiSessions.findByToken(db, context.token);
-    if (row === undefined) throw unauthorized("the session ended while the request was under way");
-    return row;
-  };
 
   return {
     ...mfaHandlers(deps),
@@ -89,22 +85,15 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
         envInfo: body.envInfo,
         sdkInfo: body.sdkInfo,
       });
-      // Routers know the session before its owner does, so that no dial comes too early; and not before the one-time code, if there is one.
-      if (!open.totp) {
-        await fabric.announceApiSession({
-          id: row.id,
-          token: row.token,
-          identityId: row.identity_id,
-          certFingerprints: row.cert_fingerprints,
-        });
-      }
+      // Not before the one-time code, if there is one.
+      if (!open.totp) await announce(deps, row);
       return {
         data: await renderCurrentApiSession(deps, row, open.authQueries),
         headers: isExtendRequested ? { "ziti-authenticator-extend-requested": "true" } : {},
       };
     },
     getCurrentAPISession: async ({ session: context }) => ({
-      data: await renderCurrentApiSession(deps, await session(context), context.authQueries),
+      data: await renderCurrentApiSession(deps, await ownSession(deps, context), context.authQueries),
     }),
     deleteCurrentAPISession: ({ session: context }) => model.apiSessions.delete(context.apiSessionId),
 

@@ -17,6 +17,15 @@ export async function loadNetworkKeys(vault: KeyVault): Promise<PkiMaterial | un
   return material === undefined ? undefined : checkMaterial(material);
 }
 
+/** The same of a database that must hold a network. @throws PkiError when it does not */
+export async function requireNetworkKeys(vault: KeyVault): Promise<PkiMaterial> {
+  const material = await loadNetworkKeys(vault);
+  if (material === undefined) {
+    throw new PkiError("the database holds no network yet: run sallyport-controller init first");
+  }
+  return material;
+}
+
 export async function saveNetworkKeys(vault: KeyVault, material: PkiMaterial): Promise<void> {
   await vault.save(NAME, material);
 }
@@ -35,10 +44,7 @@ export async function changeNetworkKeys(
   return store.transaction(async (trx) => {
     await sql`SELECT FROM secret WHERE name = ${NAME} FOR UPDATE`.execute(trx);
     const vault = new KeyVault(trx, secrets);
-    const material = await loadNetworkKeys(vault);
-    if (material === undefined) {
-      throw new PkiError("the database holds no network yet: run sallyport-controller init first");
-    }
+    const material = await requireNetworkKeys(vault);
     const changed = await change(material, trx);
     if (changed === undefined) return undefined;
     await saveNetworkKeys(vault, changed);

@@ -1,20 +1,16 @@
 import { readControllerConfigFile } from "@sallyport/controller-config";
-import type { Logger } from "@sallyport/wire";
 import { AdminResetError, resetAdministrator } from "../auth/admin-reset.ts";
 import type { AdminCommand } from "./admin-command-line.ts";
 import { askPassword } from "./ask-password.ts";
 import { generatedPassword } from "./generated-password.ts";
 import { openBeside } from "./open-beside.ts";
+import type { Surroundings } from "./surroundings.ts";
 
-export interface AdminEnvironment {
-  readonly env: NodeJS.ProcessEnv;
+export interface AdminSurroundings extends Surroundings {
   /** Where the password comes from. */
   readonly input: NodeJS.ReadableStream;
   /** Shows whoever types what to type. */
   readonly prompt: (text: string) => void;
-  /** Takes what the user is told, one line at a time. */
-  readonly say: (line: string) => void;
-  readonly log: Logger;
 }
 
 /**
@@ -25,7 +21,7 @@ export interface AdminEnvironment {
  */
 export async function adminCommand(
   command: AdminCommand,
-  { env, input, prompt, say, log }: AdminEnvironment,
+  { env, input, prompt, say, log }: AdminSurroundings,
 ): Promise<void> {
   const { config } = await readControllerConfigFile(command.file, env);
   const password = command.isGenerated ? withAllKinds(generatedPassword()) : await askPassword(input, prompt);

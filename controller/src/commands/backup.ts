@@ -1,7 +1,6 @@
 import { access } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { readControllerConfigFile } from "@sallyport/controller-config";
-import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
 import { loadNetworkKeys } from "../certificates/network-keys.ts";
 import { secretKeyFile, storeLocation } from "../config/settings.ts";
@@ -10,22 +9,16 @@ import { restoreBackup, verifyBackup } from "../store/backup/restore-backup.ts";
 import { writeBackup } from "../store/backup/write-backup.ts";
 import { openStore } from "../store/database.ts";
 import { KeyVault } from "../store/key-vault.ts";
-import { connectionTo, EmbeddedPostgres } from "../store/postgres/embedded.ts";
+import { EmbeddedPostgres } from "../store/postgres/embedded.ts";
 import { HolderLock, requireUnheld } from "../store/postgres/holder-lock.ts";
-import { isAlive, readPostmaster } from "../store/postgres/postmaster-file.ts";
 import { loadSecrets } from "../store/secrets.ts";
-
-export interface BackupEnvironment {
-  readonly env: NodeJS.ProcessEnv;
-  /** Takes what the user is told, one line at a time. */
-  readonly say: (line: string) => void;
-  readonly log: Logger;
-}
+import { connectionToRunning } from "./open-beside.ts";
+import type { Surroundings } from "./surroundings.ts";
 
 /** `sallyport-controller backup`: while the controller runs or not. @throws BackupError, EmbeddedPostgresError, ConfigError */
 export async function backupNetwork(
   command: { readonly file: string; readonly target: string },
-  { env, say, log }: BackupEnvironment,
+  { env, say, log }: Surroundings,
 ): Promise<void> {
   const { config } = await readControllerConfigFile(command.file, env);
   const { url, embedded } = storeLocation(config, command.file);
@@ -42,10 +35,8 @@ export async function backupNetwork(
   await access(join(embedded.dir, "PG_VERSION")).catch(() => {
     throw new BackupError(`there is no database in ${embedded.dir}: nothing to back up`);
   });
-  const running = await readPostmaster(embedded.dir);
-  if (running && running.socketDir !== "" && (await isAlive(running, embedded.dir))) {
-    return write(connectionTo(running.socketDir));
-  }
+  const running = await connectionToRunning(embedded.dir);
+  if (running !== undefined) return write(running);
   const server = await EmbeddedPostgres.start({ ...embedded, log, onSurvivor: requireUnheld });
   try {
     await write(server.connection);
@@ -57,7 +48,7 @@ export async function backupNetwork(
 /** `sallyport-controller restore`: into a database that holds nothing. @throws BackupError, DatabaseHeldError, ConfigError */
 export async function restoreNetwork(
   command: { readonly file: string; readonly source: string },
-  { env, say, log }: BackupEnvironment,
+  { env, say, log }: Surroundings,
 ): Promise<void> {
   const { config } = await readControllerConfigFile(command.file, env);
   const { url, embedded } = storeLocation(config, command.file);
@@ -86,7 +77,7 @@ export async function restoreNetwork(
 async function checkKey(
   connection: pg.ClientConfig,
   keyFile: string | undefined,
-  { env, say, log }: BackupEnvironment,
+  { env, say, log }: Surroundings,
 ): Promise<void> {
   const store = await openStore({ connection, hold: false, log });
   try {

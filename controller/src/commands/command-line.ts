@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { ADMIN_USAGE, type AdminCommand, parseAdminCommand } from "./admin-command-line.ts";
-import { importedCa, PKI_USAGE, type PkiCommand, parsePkiCommand } from "./pki-command-line.ts";
+import { type CaFiles, caFiles } from "./imported-ca.ts";
+import { PKI_USAGE, type PkiCommand, parsePkiCommand } from "./pki-command-line.ts";
 import { UsageError } from "./usage-error.ts";
 
 export { UsageError };
@@ -13,7 +14,7 @@ export interface InitCommand {
   readonly ctrlPort: number;
   readonly databaseUrl?: string;
   /** Files of an authority of the operator's own. */
-  readonly imported?: { readonly certFile: string; readonly keyFile: string };
+  readonly imported?: CaFiles;
 }
 
 export interface RunCommand {
@@ -126,7 +127,7 @@ function init(args: readonly string[]): InitCommand {
   const { dir, host, "api-port": api, "ctrl-port": ctrl, "database-url": databaseUrl, ...ca } = options(args);
   if (!dir) throw new UsageError("init needs a folder: --dir DIR");
   const apiPort = port("--api-port", api, DEFAULT_PORT);
-  const imported = importedCa(ca["ca-cert"], ca["ca-key"]);
+  const imported = caFiles(ca["ca-cert"], ca["ca-key"]);
   return {
     command: "init",
     dir,

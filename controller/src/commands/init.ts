@@ -1,4 +1,4 @@
-import { access, readFile, writeFile } from "node:fs/promises";
+import { access, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
   type ControllerConfig,
@@ -7,7 +7,6 @@ import {
   readControllerConfigFile,
   writeControllerConfig,
 } from "@sallyport/controller-config";
-import type { Logger } from "@sallyport/wire";
 import { hashPassword } from "../auth/password.ts";
 import { loadNetworkKeys, saveNetworkKeys } from "../certificates/network-keys.ts";
 import { hostsOf, lifetimes, secretKeyFile, storeLocation } from "../config/settings.ts";
@@ -21,6 +20,8 @@ import { createSecretKeyFile, loadSecrets, SECRET_KEY_VARIABLE } from "../store/
 import type { InitCommand } from "./command-line.ts";
 import { chooseDataFolder } from "./data-folder.ts";
 import { generatedPassword } from "./generated-password.ts";
+import { readCa } from "./imported-ca.ts";
+import type { Surroundings } from "./surroundings.ts";
 
 const CONFIG_FILE = "controller.yml";
 const KEY_FILE = "secret.key";
@@ -32,18 +33,11 @@ export class AdminError extends Error {
   override name = "AdminError";
 }
 
-export interface InitEnvironment {
-  readonly env: NodeJS.ProcessEnv;
-  /** Takes what the user is told, one line at a time. */
-  readonly say: (line: string) => void;
-  readonly log: Logger;
-}
-
 /**
  * Makes a network: folder, secret key, database with schema and seeds, keys and certificates, administrator, `controller.yml`. Each step looks first, and what
  * exists stays: a second call changes nothing and says so, and a call after a failure goes on where that ended.
  */
-export async function initNetwork(command: InitCommand, { env, say, log }: InitEnvironment): Promise<void> {
+export async function initNetwork(command: InitCommand, { env, say, log }: Surroundings): Promise<void> {
   const dir = resolve(command.dir);
   const admin = adminFrom(env);
   await makeFolder(dir);
@@ -79,7 +73,7 @@ export async function initNetwork(command: InitCommand, { env, say, log }: InitE
     const vault = new KeyVault(store.db, secrets);
     const known = await loadNetworkKeys(vault);
     report(known === undefined, `${describeDatabase(location)}`);
-    if (known === undefined) await makeKeys(config, vault, await imported(command));
+    if (known === undefined) await makeKeys(config, vault, command.imported && (await readCa(command.imported)));
     report(known === undefined, "certificate authority and the controller's certificates");
     await seed(store);
     await makeAdmin(store, admin, report, say);
@@ -109,13 +103,6 @@ async function newConfigText(command: InitCommand, dir: string): Promise<string>
     secretKeyFile: KEY_FILE,
   };
   return writeControllerConfig(config);
-}
-
-/** The texts of the operator's own CA, if there is one. */
-async function imported(command: InitCommand): Promise<KeyedCertificate | undefined> {
-  if (command.imported === undefined) return undefined;
-  const { certFile, keyFile } = command.imported;
-  return { certPem: await readFile(certFile, "utf8"), keyPem: await readFile(keyFile, "utf8") };
 }
 
 async function makeKeys(

@@ -1,5 +1,6 @@
 import type { ControllerConfig } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
+import type { ClientConfig } from "pg";
 import { storeLocation } from "../config/settings.ts";
 import { openStore, type Store } from "../store/database.ts";
 import { connectionTo } from "../store/postgres/embedded.ts";
@@ -14,9 +15,14 @@ import { isAlive, readPostmaster } from "../store/postgres/postmaster-file.ts";
 export async function openBeside(config: ControllerConfig, file: string, log: Logger): Promise<Store> {
   const location = storeLocation(config, file);
   if (location.embedded === undefined) return openStore({ ...location, hold: false, log });
-  const running = await readPostmaster(location.embedded.dir);
-  if (running !== undefined && running.socketDir !== "" && (await isAlive(running, location.embedded.dir))) {
-    return openStore({ connection: connectionTo(running.socketDir), poolSize: 2, hold: false, log });
-  }
+  const connection = await connectionToRunning(location.embedded.dir);
+  if (connection !== undefined) return openStore({ connection, poolSize: 2, hold: false, log });
   return openStore({ ...location, log });
+}
+
+/** How to reach the embedded PostgreSQL that runs on a data folder; undefined when none does. */
+export async function connectionToRunning(dir: string): Promise<ClientConfig | undefined> {
+  const running = await readPostmaster(dir);
+  if (running === undefined || running.socketDir === "" || !(await isAlive(running, dir))) return undefined;
+  return connectionTo(running.socketDir);
 }

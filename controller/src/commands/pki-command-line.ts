@@ -1,15 +1,11 @@
 import { parseArgs } from "node:util";
+import { type CaFiles, caFiles } from "./imported-ca.ts";
 import { UsageError } from "./usage-error.ts";
-
-interface ImportedCa {
-  readonly certFile: string;
-  readonly keyFile: string;
-}
 
 /** `sallyport-controller pki …` */
 export type PkiCommand = { readonly command: "pki"; readonly file: string } & (
   | { readonly action: "status" }
-  | { readonly action: "rotate"; readonly newKeys: boolean; readonly imported?: ImportedCa }
+  | { readonly action: "rotate"; readonly newKeys: boolean; readonly imported?: CaFiles }
   | { readonly action: "retire"; readonly isForced: boolean }
 );
 
@@ -38,7 +34,7 @@ export function parsePkiCommand(args: readonly string[]): PkiCommand {
     );
   }
   const { "new-keys": newKeys = false, retire = false, force = false } = values;
-  const imported = importedCa(values["ca-cert"], values["ca-key"]);
+  const imported = caFiles(values["ca-cert"], values["ca-key"]);
   const forRotation = newKeys || imported !== undefined;
   if (action === "status") {
     if (forRotation || retire || force) throw new UsageError("pki status takes no options");
@@ -50,13 +46,6 @@ export function parsePkiCommand(args: readonly string[]): PkiCommand {
   }
   if (forRotation) throw new UsageError("--retire ends a rotation: it takes no other option but --force");
   return { command: "pki", action: "retire", file, isForced: force };
-}
-
-/** Both files of an authority, or none. @throws UsageError */
-export function importedCa(certFile: string | undefined, keyFile: string | undefined): ImportedCa | undefined {
-  if (certFile === undefined && keyFile === undefined) return undefined;
-  if (!certFile || !keyFile) throw new UsageError("--ca-cert and --ca-key belong together");
-  return { certFile, keyFile };
 }
 
 function optionsOf(args: readonly string[]) {

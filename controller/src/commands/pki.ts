@@ -1,26 +1,19 @@
 import { X509Certificate } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { type ControllerConfig, readControllerConfigFile } from "@sallyport/controller-config";
-import type { Logger } from "@sallyport/wire";
 import { sql } from "kysely";
 import { countFormerLeaves, type FormerLeaves, isNone } from "../certificates/former-leaves.ts";
-import { changeNetworkKeys, loadNetworkKeys } from "../certificates/network-keys.ts";
+import { changeNetworkKeys, requireNetworkKeys } from "../certificates/network-keys.ts";
 import { hostsOf, lifetimes, secretKeyFile } from "../config/settings.ts";
 import type { Db } from "../model/context.ts";
 import { PkiError } from "../pki/errors.ts";
-import { anchorsOf, type PkiMaterial, retire, rotate } from "../pki/material.ts";
+import { anchorsOf, retire, rotate } from "../pki/material.ts";
 import type { Store } from "../store/database.ts";
 import { KeyVault } from "../store/key-vault.ts";
 import { loadSecrets, type Secrets } from "../store/secrets.ts";
+import { readCa } from "./imported-ca.ts";
 import { openBeside } from "./open-beside.ts";
 import type { PkiCommand } from "./pki-command-line.ts";
-
-export interface PkiEnvironment {
-  readonly env: NodeJS.ProcessEnv;
-  /** Takes what the user is told, one line at a time. */
-  readonly say: (line: string) => void;
-  readonly log: Logger;
-}
+import type { Surroundings } from "./surroundings.ts";
 
 /**
  * `sallyport-controller pki …`: shows, rotates or retires the network's authority. While the controller runs it takes the change over within
@@ -28,7 +21,7 @@ export interface PkiEnvironment {
  *
  * @throws PkiError, StoreError, DatabaseHeldError, ConfigError
  */
-export async function pkiCommand(command: PkiCommand, { env, say, log }: PkiEnvironment): Promise<void> {
+export async function pkiCommand(command: PkiCommand, { env, say, log }: Surroundings): Promise<void> {
   const { config } = await readControllerConfigFile(command.file, env);
   const secrets = await loadSecrets(secretKeyFile(config, command.file), env);
   const store = await openBeside(config, command.file, log);
@@ -51,13 +44,7 @@ async function rotateAuthority(
   command: Extract<PkiCommand, { action: "rotate" }>,
   { config, store, secrets, say }: Parts & { config: ControllerConfig },
 ): Promise<void> {
-  const imported =
-    command.imported === undefined
-      ? undefined
-      : {
-          certPem: await readFile(command.imported.certFile, "utf8"),
-          keyPem: await readFile(command.imported.keyFile, "utf8"),
-        };
+  const imported = command.imported && (await readCa(command.imported));
   const rotation = {
     hosts: hostsOf(config),
     lifetimes: lifetimes(config),
@@ -88,7 +75,7 @@ async function retireFormer(
   command: Extract<PkiCommand, { action: "retire" }>,
   { store, secrets, say }: Parts,
 ): Promise<void> {
-  const { former, bridgePem } = await keysOf(store, secrets);
+  const { former, bridgePem } = await requireNetworkKeys(new KeyVault(store.db, secrets));
   if (former === undefined && bridgePem === undefined) {
     say("There is no former authority: nothing to retire.");
     return;
@@ -106,7 +93,7 @@ async function retireFormer(
 }
 
 async function describe(store: Store, secrets: Secrets, say: (line: string) => void): Promise<void> {
-  const material = await keysOf(store, secrets);
+  const material = await requireNetworkKeys(new KeyVault(store.db, secrets));
   for (const [place, pem] of anchorsOf(material).entries()) {
     const { subject, validTo } = new X509Certificate(pem);
     say(`${place === 0 ? "trusted:" : "        "}  ${subject.replaceAll("\n", ", ")}, until ${validTo}`);
@@ -114,14 +101,6 @@ async function describe(store: Store, secrets: Secrets, say: (line: string) => v
   if (material.former === undefined) return;
   const leaves = await countFormerLeaves(store.db, material.former.intermediatePem);
   say(`in use of the former authority:  ${inWords(leaves)}`);
-}
-
-async function keysOf(store: Store, secrets: Secrets): Promise<PkiMaterial> {
-  const material = await loadNetworkKeys(new KeyVault(store.db, secrets));
-  if (material === undefined) {
-    throw new PkiError("the database holds no network yet: run sallyport-controller init first");
-  }
-  return material;
 }
 
 function inWords({ identities, routers, sessions }: FormerLeaves): string {

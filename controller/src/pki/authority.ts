@@ -28,34 +28,36 @@ interface Making {
 /** Makes a new root and intermediate, EC P-256. Their names are unique: a verifier never takes one generation for another. */
 export async function createAuthority(making: Making): Promise<Authority> {
   const mark = randomBytes(4).toString("hex");
-  const { keyPem } = await createKeyPair();
-  const { pair } = await signingKeys(keyPem);
-  const issued = await issue(
-    {
-      subject: `CN=Sallyport root CA ${mark}, O=Sallyport`,
-      publicKey: pair.publicKey,
-      notBefore: beginning(making.now),
-      lifetimeMs: making.lifetimes.root,
-      extensions: authorityExtensions(making.trustDomain, 1),
-    },
-    { ownKeyPem: keyPem },
-  );
-  const root = { certPem: issued.leafPem, keyPem };
+  const root = await createCa(making, {
+    name: `Sallyport root CA ${mark}`,
+    lifetimeMs: making.lifetimes.root,
+    below: 1,
+  });
   return { root, intermediate: await createIntermediate(making, root, mark) };
 }
 
-async function createIntermediate(making: Making, root: KeyedCertificate, mark: string): Promise<KeyedCertificate> {
+function createIntermediate(making: Making, root: KeyedCertificate, mark: string): Promise<KeyedCertificate> {
+  const lifetimeMs = making.lifetimes.intermediate;
+  return createCa(making, { name: `Sallyport signing CA ${mark}`, lifetimeMs, below: 0 }, root);
+}
+
+/** A CA with a new key, of `issuer` or signed by itself; `below`: how many CAs there may be between it and a leaf. */
+async function createCa(
+  making: Making,
+  ca: { readonly name: string; readonly lifetimeMs: number; readonly below: number },
+  issuer?: KeyedCertificate,
+): Promise<KeyedCertificate> {
   const { keyPem } = await createKeyPair();
   const { pair } = await signingKeys(keyPem);
   const issued = await issue(
     {
-      subject: `CN=Sallyport signing CA ${mark}, O=Sallyport`,
+      subject: `CN=${ca.name}, O=Sallyport`,
       publicKey: pair.publicKey,
       notBefore: beginning(making.now),
-      lifetimeMs: making.lifetimes.intermediate,
-      extensions: authorityExtensions(making.trustDomain, 0),
+      lifetimeMs: ca.lifetimeMs,
+      extensions: authorityExtensions(making.trustDomain, ca.below),
     },
-    root,
+    issuer ?? { ownKeyPem: keyPem },
   );
   return { certPem: issued.leafPem, keyPem };
 }
@@ -101,7 +103,7 @@ export async function importAuthority(making: Making, imported: KeyedCertificate
   };
 }
 
-/** The intermediate's certificate anew, signed by another root: same name, key and key id. */
+/** The intermediate's certificate anew, signed by the root or by another one: same name, key and key id. */
 export async function crossSign(by: KeyedCertificate, intermediate: KeyedCertificate, making: Making): Promise<string> {
   const own = new x509.X509Certificate(leafOf(intermediate.certPem));
   const { pair } = await signingKeys(intermediate.keyPem);

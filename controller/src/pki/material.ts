@@ -3,7 +3,7 @@ import { randomBytes, X509Certificate } from "node:crypto";
 import { createKeyPair, identityFromPem, readPrivateKey, signingKeys, splitPem, x509 } from "@sallyport/wire";
 import { createAuthority, crossSign, importAuthority, type RootCertificate } from "./authority.ts";
 import { PkiError } from "./errors.ts";
-import { authorityExtensions, hostNames, isAddress, leafExtensions } from "./extensions.ts";
+import { hostNames, isAddress, leafExtensions } from "./extensions.ts";
 import {
   CLOCK_TOLERANCE_MS,
   describe,
@@ -128,7 +128,7 @@ export async function renew(
   let { intermediate, controller, server } = material;
   const making = { lifetimes, now, trustDomain: trustDomainOf(material) };
   if (due(intermediate) && root.keyPem !== undefined && !isOutlived(intermediate, root)) {
-    const certPem = await renewIntermediate(material, { certPem: root.certPem, keyPem: root.keyPem }, making);
+    const certPem = await crossSign({ certPem: root.certPem, keyPem: root.keyPem }, material.intermediate, making);
     intermediate = { certPem, keyPem: intermediate.keyPem };
   }
   const authorityChanged = intermediate !== material.intermediate;
@@ -150,28 +150,6 @@ export async function renew(
 function isOutlived(certificate: KeyedCertificate, issuer: { readonly certPem: string }): boolean {
   const end = (pem: string) => new X509Certificate(leafOf(pem)).validToDate.getTime();
   return end(certificate.certPem) >= end(issuer.certPem);
-}
-
-async function renewIntermediate(
-  { intermediate }: PkiMaterial,
-  root: KeyedCertificate,
-  making: { lifetimes: Lifetimes; now: Date; trustDomain: string },
-): Promise<string> {
-  const own = new x509.X509Certificate(leafOf(intermediate.certPem));
-  const { pair } = await signingKeys(intermediate.keyPem);
-  const keyId = own.getExtension(x509.SubjectKeyIdentifierExtension)?.keyId;
-  const issued = await issue(
-    {
-      subject: own.subjectName,
-      publicKey: pair.publicKey,
-      notBefore: new Date(making.now.getTime() - CLOCK_TOLERANCE_MS),
-      lifetimeMs: making.lifetimes.intermediate,
-      extensions: authorityExtensions(making.trustDomain, 0),
-      ...(keyId === undefined ? {} : { subjectKeyId: keyId }),
-    },
-    root,
-  );
-  return issued.leafPem;
 }
 
 /** Who signs, and the chain that is presented with what it signs. */

@@ -17,30 +17,19 @@ export class Pki {
   readonly #lifetimes: Lifetimes;
   readonly #now: () => Date;
   #material: PkiMaterial;
-  #jwt: JwtSigner;
-  #serverIdentity: Identity;
-  #trustAnchors: readonly X509Certificate[];
-  #caBundlePem: string;
+  #parts: ReturnType<typeof prepare>;
 
   constructor(material: PkiMaterial, options: { lifetimes?: Lifetimes; now?: () => Date } = {}) {
     this.#lifetimes = options.lifetimes ?? DEFAULT_LIFETIMES;
     this.#now = options.now ?? (() => new Date());
-    const parts = prepare(material);
+    this.#parts = prepare(material);
     this.#material = material;
-    this.#jwt = parts.jwt;
-    this.#serverIdentity = parts.serverIdentity;
-    this.#trustAnchors = parts.trustAnchors;
-    this.#caBundlePem = parts.caBundlePem;
   }
 
   /** Works with other material from now on: what a renewal or a rotation has made. */
   adopt(material: PkiMaterial): void {
-    const parts = prepare(material);
+    this.#parts = prepare(material);
     this.#material = material;
-    this.#jwt = parts.jwt;
-    this.#serverIdentity = parts.serverIdentity;
-    this.#trustAnchors = parts.trustAnchors;
-    this.#caBundlePem = parts.caBundlePem;
   }
 
   get material(): PkiMaterial {
@@ -49,22 +38,22 @@ export class Pki {
 
   /** Common name of the controller's certificate. */
   get controllerId(): string {
-    return this.#serverIdentity.id;
+    return this.#parts.serverIdentity.id;
   }
 
   /** What the controller listens and dials with. A renewal replaces it. */
   get serverIdentity(): Identity {
-    return this.#serverIdentity;
+    return this.#parts.serverIdentity;
   }
 
   /** Root and intermediate, and during a rotation the former ones: each alone is enough to trust a certificate of this network. */
   get trustAnchors(): readonly X509Certificate[] {
-    return this.#trustAnchors;
+    return this.#parts.trustAnchors;
   }
 
   /** The trust anchors, PEM. */
   get caBundlePem(): string {
-    return this.#caBundlePem;
+    return this.#parts.caBundlePem;
   }
 
   /** The bundle as a PKCS#7 SignedData that holds certificates only: base64, lines of 64 characters, no line feed at the end. */
@@ -126,12 +115,12 @@ export class Pki {
 
   /** Fingerprint of the certificate whose key signs tokens now. */
   get jwtSigner(): string {
-    return this.#jwt.kid;
+    return this.#parts.jwt.kid;
   }
 
   /** A compact JWT signed with the key of the certificate that the API is served with, so that who has that certificate can check it. */
   signJwt(claims: Readonly<Record<string, unknown>>): string {
-    return this.#jwt.sign(claims);
+    return this.#parts.jwt.sign(claims);
   }
 
   /**
@@ -177,6 +166,7 @@ export class Pki {
   }
 }
 
+/** What follows from the material, made once for all uses. */
 function prepare(material: PkiMaterial) {
   const { controller, server } = material;
   const anchors = anchorsOf(material);

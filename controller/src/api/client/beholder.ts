@@ -1,5 +1,7 @@
+import { unauthorized } from "@sallyport/api";
 import type { ApiSessionContext } from "../../http/context.ts";
 import type { IdentityRow } from "../../model/identity/identities.ts";
+import type { ApiSessionRow } from "../../model/session/api-sessions.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { postureLens } from "../render/posture.ts";
 import type { Beholder } from "../render/service.ts";
@@ -22,6 +24,13 @@ export async function caller(
       postureQueries: await postureLens(deps, identity, session.apiSessionId),
     },
   };
+}
+
+/** The row of the caller's session. @throws ApiError 401 when it ended while the request was under way */
+export async function ownSession(deps: ApiDependencies, session: ApiSessionContext): Promise<ApiSessionRow> {
+  const row = await deps.model.apiSessions.findByToken(deps.ctx.store.db, session.token);
+  if (row === undefined) throw unauthorized("the session ended while the request was under way");
+  return row;
 }
 
 /** Config types as repeated parameters, or as one with commas. */

@@ -30,7 +30,7 @@ import { links, ref } from "../render/links.ts";
 import { propertiesOf, usableState } from "../render/router.ts";
 import { type Beholder, renderServices } from "../render/service.ts";
 import { renderSessionCertificate, renderSessions, sessionRouters } from "../render/session.ts";
-import { caller } from "./beholder.ts";
+import { caller, ownSession } from "./beholder.ts";
 
 type OwnOperations = Omit<typeof clientOperations, keyof typeof sharedOperations | keyof typeof enrollmentOperations>;
 
@@ -54,8 +54,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
         (rows) => rows.map(renderSessionCertificate),
       ),
     createCurrentApiSessionCertificate: async ({ body, session }) => {
-      const row = await model.apiSessions.findByToken(db, session.token);
-      if (row === undefined) throw notFound("apiSession", session.apiSessionId);
+      const row = await ownSession(deps, session);
       const certificate = await withCsrErrors(() => model.apiSessions.addCertificate(row, body.csr));
       return {
         data: {
@@ -80,8 +79,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
       model.apiSessions.removeCertificate(session.apiSessionId, params.id),
     listServiceUpdates: async ({ session }) => {
       const identity = await model.identities.get(db, session.identityId);
-      const row = await model.apiSessions.findByToken(db, session.token);
-      const since = row?.created_at ?? deps.ctx.now();
+      const { created_at: since } = await ownSession(deps, session);
       return { data: { lastChangeAt: apiTime(await model.policy.lastChange(identity, since)) } };
     },
     getCurrentIdentityEdgeRouters: async ({ list, session }) => {

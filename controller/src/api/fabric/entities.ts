@@ -1,32 +1,18 @@
-import {
-  apiTime,
-  type fabricRouterDetail,
-  type fabricServiceDetail,
-  type fabricTerminatorDetail,
-  type ListQuery,
-} from "@sallyport/api";
+import type { fabricRouterDetail, fabricServiceDetail, fabricTerminatorDetail, ListQuery } from "@sallyport/api";
 import type { z } from "zod";
-import { namesOf } from "../../model/entity.ts";
 import type { RouterRow } from "../../model/network/routers.ts";
 import type { ServiceRow } from "../../model/network/services.ts";
 import type { TerminatorRow } from "../../model/network/terminators.ts";
-import type { Tags } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { SERVICE_FIELDS, TERMINATOR_FIELDS, transitRouterFields } from "../lists/fields.ts";
 import { listed } from "../lists/listing.ts";
+import { baseWith, type EntityRow } from "../render/base.ts";
 import { interfaceOf } from "../render/router.ts";
+import { namesOfEnds } from "../render/service.ts";
 import { type FabricCollection, fabricLinks, fabricRef } from "./links.ts";
 
-type TimedRow = { readonly id: string; readonly tags: Tags; readonly created_at: Date; readonly updated_at: Date };
-
-function baseOf(collection: FabricCollection, row: TimedRow) {
-  return {
-    _links: fabricLinks(collection, row.id),
-    createdAt: apiTime(row.created_at),
-    id: row.id,
-    tags: row.tags,
-    updatedAt: apiTime(row.updated_at),
-  };
+function baseOf(collection: FabricCollection, row: EntityRow) {
+  return baseWith(fabricLinks(collection, row.id), row);
 }
 
 export function renderService(row: ServiceRow): z.input<typeof fabricServiceDetail> {
@@ -59,19 +45,7 @@ export async function renderTerminators(
   deps: ApiDependencies,
   rows: readonly TerminatorRow[],
 ): Promise<z.input<typeof fabricTerminatorDetail>[]> {
-  const { db } = deps.ctx.store;
-  const [services, routers] = await Promise.all([
-    namesOf(
-      db,
-      "service",
-      rows.map((row) => row.service_id),
-    ),
-    namesOf(
-      db,
-      "router",
-      rows.map((row) => row.router_id),
-    ),
-  ]);
+  const { services, routers } = await namesOfEnds(deps.ctx.store.db, rows);
   return rows.map((row) => ({
     ...baseOf("terminators", row),
     address: row.address,

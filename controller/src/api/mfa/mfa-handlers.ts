@@ -2,6 +2,7 @@ import { apiTime, type mfaAdministration, type mfaOperations, notFound } from "@
 import QRCode from "qrcode";
 import type { ApiHandlers, ApiSessionContext, RequestInfo } from "../../http/context.ts";
 import type { MfaStatus } from "../../model/identity/mfa.ts";
+import { announce } from "../announcement.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import type { Links } from "../render/links.ts";
 
@@ -11,7 +12,7 @@ const QR_WIDTH = 256.5;
 
 /** One-time codes of the caller. */
 export function mfaHandlers(deps: ApiDependencies): ApiHandlers<typeof mfaOperations> {
-  const { model, fabric } = deps;
+  const { model } = deps;
   const { db } = deps.ctx.store;
 
   const status = async ({ identityId }: ApiSessionContext): Promise<MfaStatus> => {
@@ -20,16 +21,11 @@ export function mfaHandlers(deps: ApiDependencies): ApiHandlers<typeof mfaOperat
     return found;
   };
 
-  /** The session is whole now: routers know it before its owner does, as after a login. */
+  /** The session is whole now. */
   const complete = async ({ apiSessionId, identityId }: ApiSessionContext) => {
     const row = await model.apiSessions.completeMfa(apiSessionId);
     await model.posture.passedMfa(identityId, apiSessionId, row.mfa_passed_at ?? deps.ctx.now());
-    await fabric.announceApiSession({
-      id: row.id,
-      token: row.token,
-      identityId: row.identity_id,
-      certFingerprints: row.cert_fingerprints,
-    });
+    await announce(deps, row);
   };
 
   return {

@@ -45,8 +45,10 @@ export type Collection = keyof typeof FURTHER;
 
 export function links(collection: Collection, id: string): Links {
   const self = `./${collection}/${id}`;
-  const further = FURTHER[collection].map((key): [string, Link] => [key, { href: `${self}/${key}` }]);
-  return { self: { href: self }, ...Object.fromEntries(further) };
+  // A loop: lists have a dozen links in each record, and building entries first is what shows in profiles.
+  const made: Links = { self: { href: self } };
+  for (const key of FURTHER[collection]) made[key] = { href: `${self}/${key}` };
+  return made;
 }
 
 export interface EntityRef {
@@ -58,8 +60,9 @@ export interface EntityRef {
 
 /** A reference to an entity; an unknown or empty name is left out. */
 export function ref(collection: Collection, id: string, name?: string): EntityRef {
-  const known = name === undefined || name === "" ? {} : { name };
-  return { _links: links(collection, id), entity: collection, id, ...known };
+  const made: EntityRef = { _links: links(collection, id), entity: collection, id };
+  if (name !== undefined && name !== "") made.name = name;
+  return made;
 }
 
 /** A reference to an identity: its links include its auth policy. */
@@ -69,5 +72,7 @@ export function identityRef(id: string, name: string | undefined, authPolicyId =
 }
 
 export function identityLinks(id: string, authPolicyId: string): Links {
-  return { ...links("identities", id), "auth-policies": { href: `./auth-policies/${authPolicyId}` } };
+  const made = links("identities", id);
+  made["auth-policies"] = { href: `./auth-policies/${authPolicyId}` };
+  return made;
 }

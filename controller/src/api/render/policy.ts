@@ -1,15 +1,11 @@
-import {
-  apiTime,
-  type edgeRouterPolicyDetail,
-  type serviceEdgeRouterPolicyDetail,
-  type servicePolicyDetail,
-} from "@sallyport/api";
+import type { edgeRouterPolicyDetail, serviceEdgeRouterPolicyDetail, servicePolicyDetail } from "@sallyport/api";
 import type { z } from "zod";
 import { namesOf } from "../../model/entity.ts";
 import { type PolicyRecord, type PolicySide, selectorOf } from "../../model/policy/policies.ts";
 import { displayRoles, formatRoles } from "../../model/policy/role-selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { type Collection, links } from "./links.ts";
+import { baseOf } from "./base.ts";
+import type { Collection } from "./links.ts";
 
 type Names = ReadonlyMap<PolicySide, ReadonlyMap<string, string>>;
 
@@ -24,12 +20,9 @@ async function namesIn(deps: ApiDependencies, policies: readonly PolicyRecord[])
 }
 
 function common(collection: Collection, policy: PolicyRecord) {
+  const { id, tags, createdAt, updatedAt } = policy;
   return {
-    _links: links(collection, policy.id),
-    createdAt: apiTime(policy.createdAt),
-    id: policy.id,
-    tags: policy.tags,
-    updatedAt: apiTime(policy.updatedAt),
+    ...baseOf(collection, { id, tags, created_at: createdAt, updated_at: updatedAt }),
     name: policy.name,
     semantic: policy.semantic,
   };

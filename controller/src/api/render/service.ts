@@ -1,5 +1,6 @@
 import type { configDetail, configTypeDetail, serviceDetail, terminatorDetail } from "@sallyport/api";
 import type { z } from "zod";
+import type { Db } from "../../model/context.ts";
 import { namesOf } from "../../model/entity.ts";
 import type { ConfigRow, ConfigTypeRow } from "../../model/network/configs.ts";
 import { configData, configsOfServices } from "../../model/network/service-configs.ts";
@@ -86,21 +87,28 @@ export function renderConfigType(row: ConfigTypeRow): z.input<typeof configTypeD
   return { ...baseOf("config-types", row), name: row.name, schema: row.schema };
 }
 
+/** The names of the services and routers of terminators, by id. */
+export async function namesOfEnds(db: Db, rows: readonly TerminatorRow[]) {
+  const [services, routers] = await Promise.all([
+    namesOf(
+      db,
+      "service",
+      rows.map((row) => row.service_id),
+    ),
+    namesOf(
+      db,
+      "router",
+      rows.map((row) => row.router_id),
+    ),
+  ]);
+  return { services, routers };
+}
+
 export async function renderTerminators(
   deps: ApiDependencies,
   rows: readonly TerminatorRow[],
 ): Promise<z.input<typeof terminatorDetail>[]> {
-  const { db } = deps.ctx.store;
-  const services = await namesOf(
-    db,
-    "service",
-    rows.map((row) => row.service_id),
-  );
-  const routers = await namesOf(
-    db,
-    "router",
-    rows.map((row) => row.router_id),
-  );
+  const { services, routers } = await namesOfEnds(deps.ctx.store.db, rows);
   return rows.map((row) => ({
     ...baseOf("terminators", row),
     address: row.address,

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { interfaces, versionInfo } from "./edge-router.ts";
 import { base, entityRef } from "./entity.ts";
 import { cost, names, patchOf, precedence, tags } from "./scalars.ts";
+import { terminatorFields } from "./service.ts";
 
 const serviceFields = {
   name: z.string(),
@@ -47,15 +48,6 @@ export const fabricRouterDetail = z.strictObject({
   versionInfo: versionInfo.optional(),
 });
 
-const terminatorFields = {
-  address: z.string(),
-  binding: z.string(),
-  router: z.string(),
-  service: z.string(),
-  cost: cost.default(0),
-  precedence: precedence.default("default"),
-  tags: tags.default({}),
-};
 export const fabricTerminatorCreate = z.object({
   ...terminatorFields,
   hostId: z.string().default(""),

@@ -72,7 +72,8 @@ export const configTypeUpdate = z.object(configTypeFields);
 export const configTypePatch = patchOf(configTypeFields);
 export const configTypeDetail = z.strictObject({ ...base, name: z.string(), schema: jsonObject.nullable() });
 
-const terminatorFields = {
+/** What terminators of both APIs are made with. */
+export const terminatorFields = {
   address: z.string(),
   binding: z.string(),
   router: z.string(),
