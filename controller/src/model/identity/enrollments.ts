@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { apiError, fieldError, unhandledCause } from "@sallyport/api";
-import type { Selectable } from "kysely";
+import type { Insertable, Selectable } from "kysely";
 import { sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
@@ -12,6 +12,19 @@ import { translated } from "../store-errors.ts";
 const REISSUE_BATCH = 200;
 
 export type EnrollmentRow = Selectable<EnrollmentTable>;
+
+/** Of an enrollment that is stored together with its identity, in this order. */
+export const ENROLLMENT_COLUMNS = [
+  "id",
+  "method",
+  "ca_id",
+  "username",
+  "token",
+  "jwt",
+  "signer",
+  "issued_at",
+  "expires_at",
+] as const;
 
 /** Whom an enrollment is for, and how. */
 export interface NewEnrollment {
@@ -32,31 +45,32 @@ export class Enrollments {
     this.#ctx = ctx;
   }
 
-  /** Makes an enrollment in the transaction `trx`. */
-  async insert(trx: Db, enrollment: NewEnrollment): Promise<string> {
+  /** The row of a new enrollment, which is not stored yet. */
+  invite(enrollment: NewEnrollment): Insertable<EnrollmentTable> & { readonly id: string } {
     const { settings, now } = this.#ctx;
-    const id = randomEntityId();
     const issuedAt = now();
     const life = enrollment.routerId === undefined ? settings.identityEnrollmentMs : settings.routerEnrollmentMs;
     const expiresAt = enrollment.expiresAt ?? new Date(issuedAt.getTime() + life);
     const subject = enrollment.identityId ?? enrollment.routerId ?? "";
-    const invitation = this.#invitation(enrollment.method, subject, expiresAt);
-    await trx
-      .insertInto("enrollment")
-      .values({
-        id,
-        method: enrollment.method,
-        identity_id: enrollment.identityId ?? null,
-        router_id: enrollment.routerId ?? null,
-        ca_id: enrollment.caId ?? null,
-        username: enrollment.username ?? null,
-        ...invitation,
-        issued_at: issuedAt,
-        expires_at: expiresAt,
-      })
-      .execute();
-    await appendChange(trx, { kind: "enrollment", key: id, op: "create" });
-    return id;
+    return {
+      id: randomEntityId(),
+      method: enrollment.method,
+      identity_id: enrollment.identityId ?? null,
+      router_id: enrollment.routerId ?? null,
+      ca_id: enrollment.caId ?? null,
+      username: enrollment.username ?? null,
+      ...this.#invitation(enrollment.method, subject, expiresAt),
+      issued_at: issuedAt,
+      expires_at: expiresAt,
+    };
+  }
+
+  /** Makes an enrollment in the transaction `trx`. */
+  async insert(trx: Db, enrollment: NewEnrollment): Promise<string> {
+    const row = this.invite(enrollment);
+    await trx.insertInto("enrollment").values(row).execute();
+    await appendChange(trx, { kind: "enrollment", key: row.id, op: "create" });
+    return row.id;
   }
 
   /**

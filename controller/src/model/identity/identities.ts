@@ -15,10 +15,11 @@ import type { IdentityTable } from "../../store/schema.ts";
 import { Statement } from "../../store/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
+import { updateAttributed } from "../entity-update.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
-import { dropFromPolicies, endApiSessions } from "../session/session-removal.ts";
+import { endApiSessions } from "../session/session-removal.ts";
 import { translated } from "../store-errors.ts";
-import type { Enrollments } from "./enrollments.ts";
+import { ENROLLMENT_COLUMNS, type Enrollments } from "./enrollments.ts";
 
 export type IdentityRow = Selectable<IdentityTable>;
 export type NewIdentity = z.output<typeof identityCreate>;
@@ -32,14 +33,37 @@ export interface ServiceConfigPair {
 
 const FIND = new Statement<IdentityRow>("SELECT * FROM identity WHERE id = $1");
 const LOCK = new Statement<IdentityRow>("SELECT * FROM identity WHERE id = $1 FOR UPDATE");
-/** The tables would lose these rows with the identity's, too, but silently. */
-const REMOVE_CREDENTIALS = new Statement<never>(`/* unanswered */
-  WITH authenticators AS (DELETE FROM authenticator WHERE identity_id = $1 RETURNING id),
+const CREATE = new Statement<never>(`
+  WITH made AS (
+    INSERT INTO identity (id, name, type_id, is_admin, attrs, external_id, auth_policy_id, default_hosting_cost,
+      default_hosting_precedence, service_hosting_costs, service_hosting_precedences, permissions, app_data, tags)
+    VALUES ($1, $2, 'Default', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id),
+  invited AS (
+    INSERT INTO enrollment (id, method, identity_id, ca_id, username, token, jwt, signer, issued_at, expires_at)
+    SELECT $14::text, $15::text, made.id, $16::text, $17::text, $18::text, $19::text, $20::text, $21::timestamptz,
+      $22::timestamptz FROM made WHERE $14::text IS NOT NULL RETURNING id)
+  INSERT INTO change_log (kind, key, op)
+  SELECT 'enrollment', id, 'create' FROM invited UNION ALL SELECT 'identity', id, 'create' FROM made`);
+/** With all that the tables would lose with the row, too, but silently: every row that goes is in the log. */
+const REMOVE = new Statement<never>(`/* unanswered */
+  WITH ended AS (DELETE FROM api_session WHERE identity_id = $1 RETURNING id, token),
+    service_policies AS (DELETE FROM service_policy_ref WHERE identity_id = $1 RETURNING policy_id),
+    router_policies AS (DELETE FROM edge_router_policy_ref WHERE identity_id = $1 RETURNING policy_id),
+    authenticators AS (DELETE FROM authenticator WHERE identity_id = $1 RETURNING id),
     enrollments AS (DELETE FROM enrollment WHERE identity_id = $1 RETURNING id),
-    mfas AS (DELETE FROM mfa WHERE identity_id = $1 RETURNING id)
-  INSERT INTO change_log (kind, key, op) SELECT 'authenticator', id, 'delete' FROM authenticators
-    UNION ALL SELECT 'enrollment', id, 'delete' FROM enrollments UNION ALL SELECT 'mfa', id, 'delete' FROM mfas`);
-const REMOVE = new Statement<never>("/* unanswered */ DELETE FROM identity WHERE id = $1");
+    mfas AS (DELETE FROM mfa WHERE identity_id = $1 RETURNING id),
+    gone AS (DELETE FROM identity WHERE id = $1 RETURNING id, attrs)
+  INSERT INTO change_log (kind, key, op, before)
+  SELECT 'session', s.id, 'delete', jsonb_build_object('token', s.token, 'apiSessionId', s.api_session_id,
+      'identityId', s.identity_id, 'serviceId', s.service_id, 'type', s.type)
+    FROM session s JOIN ended ON ended.id = s.api_session_id
+  UNION ALL SELECT 'api_session', id, 'delete', jsonb_build_object('token', token, 'identityId', $1::text) FROM ended
+  UNION ALL SELECT 'service_policy', policy_id, 'update', NULL FROM service_policies
+  UNION ALL SELECT 'edge_router_policy', policy_id, 'update', NULL FROM router_policies
+  UNION ALL SELECT 'authenticator', id, 'delete', NULL FROM authenticators
+  UNION ALL SELECT 'enrollment', id, 'delete', NULL FROM enrollments
+  UNION ALL SELECT 'mfa', id, 'delete', NULL FROM mfas
+  UNION ALL SELECT 'identity', id, 'delete', jsonb_build_object('attrs', attrs) FROM gone`);
 
 /** Whoever may authenticate: people, devices, applications, and routers that tunnel. */
 export class Identities {
@@ -58,36 +82,24 @@ export class Identities {
       throw fieldError("type", "may not create identities with given typeId", identity.type);
     }
     const id = randomEntityId();
+    const enrollment = this.#invitation(id, identity.enrollment ?? {});
     await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        await trx
-          .insertInto("identity")
-          .values({
-            id,
-            name: identity.name,
-            type_id: "Default",
-            is_admin: identity.isAdmin,
-            attrs: roleAttributes(identity.roleAttributes),
-            external_id: blankAsNull(identity.externalId),
-            auth_policy_id: identity.authPolicyId || "default",
-            default_hosting_cost: identity.defaultHostingCost,
-            default_hosting_precedence: identity.defaultHostingPrecedence,
-            service_hosting_costs: json(identity.serviceHostingCosts),
-            service_hosting_precedences: json(identity.serviceHostingPrecedences),
-            permissions: identity.permissions,
-            app_data: json(identity.appData),
-            tags: json(identity.tags),
-          })
-          .execute();
-        const { ott, ottca, updb } = identity.enrollment ?? {};
-        if (ott === true) await this.#enrollments.insert(trx, { method: "ott", identityId: id });
-        else if (ottca !== undefined && ottca !== "") {
-          await this.#enrollments.insert(trx, { method: "ottca", identityId: id, caId: ottca });
-        } else if (updb !== undefined && updb !== "") {
-          await this.#enrollments.insert(trx, { method: "updb", identityId: id, username: updb });
-        }
-        await appendChange(trx, { kind: "identity", key: id, op: "create" });
-      }),
+      CREATE.rows(this.#ctx.store.db, [
+        id,
+        identity.name,
+        identity.isAdmin,
+        roleAttributes(identity.roleAttributes),
+        blankAsNull(identity.externalId),
+        identity.authPolicyId || "default",
+        identity.defaultHostingCost,
+        identity.defaultHostingPrecedence,
+        json(identity.serviceHostingCosts),
+        json(identity.serviceHostingPrecedences),
+        identity.permissions,
+        json(identity.appData),
+        json(identity.tags),
+        ...ENROLLMENT_COLUMNS.map((column) => enrollment?.[column] ?? null),
+      ]),
     );
     return id;
   }
@@ -95,38 +107,35 @@ export class Identities {
   /** Applies the fields that are present. */
   async update(id: string, change: IdentityChange): Promise<void> {
     if (change.name !== undefined) requireName(change.name);
+    const values = {
+      name: change.name,
+      is_admin: change.isAdmin,
+      attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
+      external_id: change.externalId === undefined ? undefined : blankAsNull(change.externalId),
+      auth_policy_id: change.authPolicyId === undefined ? undefined : change.authPolicyId || "default",
+      default_hosting_cost: change.defaultHostingCost,
+      default_hosting_precedence: change.defaultHostingPrecedence,
+      service_hosting_costs: json(change.serviceHostingCosts),
+      service_hosting_precedences: json(change.serviceHostingPrecedences),
+      permissions: change.permissions,
+      app_data: json(change.appData),
+      tags: json(change.tags),
+      updated_at: this.#ctx.now(),
+    };
     await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const before = await this.#locked(trx, id);
-        if (before.type_id === "Router") {
-          if (change.name !== undefined && change.name !== before.name) {
-            throw fieldError("name", "may not change the name of router identities", change.name);
-          }
-        } else if (change.type === "Router") {
-          throw fieldError("type", "may not change an identity into one of type Router", change.type);
-        }
-        const attrs = change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes);
-        await trx
-          .updateTable("identity")
-          .set({
-            name: change.name,
-            is_admin: change.isAdmin,
-            attrs,
-            external_id: change.externalId === undefined ? undefined : blankAsNull(change.externalId),
-            auth_policy_id: change.authPolicyId === undefined ? undefined : change.authPolicyId || "default",
-            default_hosting_cost: change.defaultHostingCost,
-            default_hosting_precedence: change.defaultHostingPrecedence,
-            service_hosting_costs: json(change.serviceHostingCosts),
-            service_hosting_precedences: json(change.serviceHostingPrecedences),
-            permissions: change.permissions,
-            app_data: json(change.appData),
-            tags: json(change.tags),
-            updated_at: this.#ctx.now(),
-          })
-          .where("id", "=", id)
-          .execute();
-        await this.#logUpdate(trx, before);
-      }),
+      change.name === undefined && change.type !== "Router"
+        ? this.#write(this.#ctx.store.db, id, values)
+        : this.#ctx.store.transaction(async (trx) => {
+            const before = await this.#locked(trx, id);
+            if (before.type_id === "Router") {
+              if (change.name !== undefined && change.name !== before.name) {
+                throw fieldError("name", "may not change the name of router identities", change.name);
+              }
+            } else if (change.type === "Router") {
+              throw fieldError("type", "may not change an identity into one of type Router", change.type);
+            }
+            await this.#write(trx, id, values);
+          }),
     );
   }
 
@@ -157,12 +166,8 @@ export class Identities {
   }
 
   /** The delete itself, in a transaction that holds the row. */
-  async remove(trx: Db, row: IdentityRow): Promise<void> {
-    await endApiSessions(trx, sql`a.identity_id = ${row.id}`);
-    await dropFromPolicies(trx, "identity", row.id);
-    await REMOVE_CREDENTIALS.rows(trx, [row.id]);
+  async remove(trx: Db, row: Pick<IdentityRow, "id">): Promise<void> {
     await REMOVE.rows(trx, [row.id]);
-    await appendChange(trx, { kind: "identity", key: row.id, op: "delete", before: { attrs: row.attrs } });
   }
 
   /** Forbids authentication for some minutes, or with 0 or less until {@link enable}; ends the identity's API sessions. */
@@ -331,6 +336,22 @@ export class Identities {
       .values({ identity_id: id, ...values })
       .onConflict((conflict) => conflict.column("identity_id").doUpdateSet(values))
       .execute();
+  }
+
+  /** What a new identity is to enroll with, if anything. */
+  #invitation(identityId: string, { ott, ottca, updb }: NonNullable<NewIdentity["enrollment"]>) {
+    if (ott === true) return this.#enrollments.invite({ method: "ott", identityId });
+    if (ottca !== undefined && ottca !== "") {
+      return this.#enrollments.invite({ method: "ottca", identityId, caId: ottca });
+    }
+    if (updb !== undefined && updb !== "") {
+      return this.#enrollments.invite({ method: "updb", identityId, username: updb });
+    }
+    return undefined;
+  }
+
+  async #write(db: Db, id: string, values: Readonly<Record<string, unknown>>): Promise<void> {
+    found((await updateAttributed(db, "identity", id, values)) || undefined, "identity", id);
   }
 
   async #locked(trx: Db, id: string): Promise<IdentityRow> {

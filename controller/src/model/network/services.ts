@@ -3,11 +3,13 @@ import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { isTerminatorStrategy } from "../../fabric/ports.ts";
 import { appendChange } from "../../store/change-log.ts";
+import { likely } from "../../store/id-array.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { ServiceTable } from "../../store/schema.ts";
 import { Statement } from "../../store/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
+import { updateAttributed } from "../entity-update.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { dropFromPolicies, endSessions, removeTerminators } from "../session/session-removal.ts";
 import { translated } from "../store-errors.ts";
@@ -16,6 +18,11 @@ export type ServiceRow = Selectable<ServiceTable>;
 export type NewService = z.output<typeof serviceCreate>;
 export type ServiceChange = z.output<typeof servicePatch>;
 
+const CREATE = new Statement<never>(`
+  WITH made AS (
+    INSERT INTO service (id, name, attrs, encryption_required, terminator_strategy, max_idle_time_millis, tags)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id)
+  INSERT INTO change_log (kind, key, op) SELECT 'service', id, 'create' FROM made`);
 const LOCK = new Statement<ServiceRow>("SELECT * FROM service WHERE id = $1 FOR UPDATE");
 const BY_IDS = new Statement<ServiceRow>("SELECT * FROM service WHERE id = ANY ($1::text[]) ORDER BY id");
 
@@ -30,49 +37,47 @@ export class Services {
   async create(service: NewService): Promise<string> {
     requireName(service.name);
     const id = randomEntityId();
-    await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        await trx
-          .insertInto("service")
-          .values({
-            id,
-            name: service.name,
-            attrs: roleAttributes(service.roleAttributes),
-            encryption_required: service.encryptionRequired,
-            terminator_strategy: strategy(service.terminatorStrategy),
-            max_idle_time_millis: service.maxIdleTimeMillis,
-            tags: json(service.tags),
-          })
-          .execute();
-        await this.#addConfigs(trx, id, service.configs);
-        await appendChange(trx, { kind: "service", key: id, op: "create" });
-      }),
-    );
+    const { db } = this.#ctx.store;
+    const row = [
+      id,
+      service.name,
+      roleAttributes(service.roleAttributes),
+      service.encryptionRequired,
+      strategy(service.terminatorStrategy),
+      service.maxIdleTimeMillis,
+      json(service.tags),
+    ];
+    await translated(async () => {
+      if (service.configs.length === 0) await CREATE.rows(db, row);
+      else {
+        await this.#ctx.store.transaction(async (trx) => {
+          await CREATE.rows(trx, row);
+          await this.#addConfigs(trx, id, service.configs);
+        });
+      }
+    });
     return id;
   }
 
   /** Applies the fields that are present; `encryptionRequired` is fixed at creation and not looked at. */
   async update(id: string, change: ServiceChange): Promise<void> {
     if (change.name !== undefined) requireName(change.name);
+    const { configs } = change;
+    const values = {
+      name: change.name,
+      attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
+      terminator_strategy: change.terminatorStrategy === undefined ? undefined : strategy(change.terminatorStrategy),
+      max_idle_time_millis: change.maxIdleTimeMillis,
+      tags: json(change.tags),
+      updated_at: this.#ctx.now(),
+    };
     await translated(() =>
-      this.#ctx.store.transaction(async (trx) => {
-        const before = await this.#locked(trx, id);
-        await trx
-          .updateTable("service")
-          .set({
-            name: change.name,
-            attrs: change.roleAttributes === undefined ? undefined : roleAttributes(change.roleAttributes),
-            terminator_strategy:
-              change.terminatorStrategy === undefined ? undefined : strategy(change.terminatorStrategy),
-            max_idle_time_millis: change.maxIdleTimeMillis,
-            tags: json(change.tags),
-            updated_at: this.#ctx.now(),
-          })
-          .where("id", "=", id)
-          .execute();
-        if (change.configs !== undefined) await this.#setConfigs(trx, id, change.configs);
-        await appendChange(trx, { kind: "service", key: id, op: "update", before: { attrs: before.attrs } });
-      }),
+      configs === undefined
+        ? this.#write(this.#ctx.store.db, id, values)
+        : this.#ctx.store.transaction(async (trx) => {
+            await this.#write(trx, id, values);
+            await this.#setConfigs(trx, id, configs);
+          }),
     );
   }
 
@@ -94,7 +99,7 @@ export class Services {
 
   /** Those of the ids that exist, by id. */
   async byIds(db: Db, ids: readonly string[]): Promise<ServiceRow[]> {
-    return ids.length === 0 ? [] : BY_IDS.rows(db, [ids]);
+    return ids.length === 0 ? [] : BY_IDS.rows(db, [likely(ids)]);
   }
 
   async findByIdOrName(db: Db, idOrName: string): Promise<ServiceRow | undefined> {
@@ -136,6 +141,10 @@ export class Services {
       .insertInto("service_config")
       .values([...taken].map(([config_type_id, config_id]) => ({ service_id: id, config_type_id, config_id })))
       .execute();
+  }
+
+  async #write(db: Db, id: string, values: Readonly<Record<string, unknown>>): Promise<void> {
+    found((await updateAttributed(db, "service", id, values)) || undefined, "service", id);
   }
 
   async #locked(trx: Db, id: string): Promise<ServiceRow> {
