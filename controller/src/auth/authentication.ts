@@ -17,6 +17,7 @@ import { AttemptLimits } from "./limits/attempt-limits.ts";
 import { CertificateLogin } from "./primary/certificate-login.ts";
 import { PasswordLogin } from "./primary/password-login.ts";
 import { type Principal, type Proof, refused } from "./primary/proof.ts";
+import { requireStanding } from "./primary/standing.ts";
 import { TokenLogin } from "./primary/token-login.ts";
 import { SessionRows } from "./session-rows.ts";
 import type { AuthSettings } from "./settings.ts";
@@ -145,6 +146,7 @@ export class Authentication {
   async #begin(request: LoginRequest, proof: Proof, configTypes: readonly string[]): Promise<ApiSessionRow> {
     const { identity } = proof.principal;
     const work = this.#ctx.store.transaction(async (trx) => {
+      await requireStanding(trx, proof, this.#ctx.now());
       const envInfo = textsOf(request.envInfo);
       const sdkInfo = textsOf(request.sdkInfo);
       if (envInfo !== undefined || sdkInfo !== undefined) {

@@ -43,6 +43,7 @@ export class CertificateLogin {
     return {
       principal,
       authenticatorId: row.id,
+      ...(trust.ca === undefined ? {} : { caId: trust.ca.id }),
       certFingerprints: [print],
       improperClientCertChain: !trust.isProperChain,
       isExtendRequested: row.is_extend_requested,
@@ -62,6 +63,8 @@ export class CertificateLogin {
     return {
       principal,
       authenticatorId: claimAuthenticatorId(caId),
+      caId,
+      isClaim: true,
       certFingerprints: [print],
       improperClientCertChain: false,
       isExtendRequested: false,

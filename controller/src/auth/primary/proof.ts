@@ -16,6 +16,11 @@ export interface Principal {
 export interface Proof {
   readonly principal: Principal;
   readonly authenticatorId: string;
+  /** The external signer whose token it was. */
+  readonly signerId?: string;
+  /** The registered authority that vouches for the certificate; `isClaim`: and for who holds it, so that there is no authenticator. */
+  readonly caId?: string;
+  readonly isClaim?: boolean;
   readonly certFingerprints: readonly string[];
   readonly improperClientCertChain: boolean;
   /** An administrator has asked for the certificate in use to be extended. */

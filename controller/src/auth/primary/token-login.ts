@@ -55,6 +55,7 @@ export class TokenLogin {
     return {
       principal,
       authenticatorId: tokenAuthenticatorId(signer.id),
+      signerId: signer.id,
       certFingerprints: [],
       improperClientCertChain: false,
       isExtendRequested: false,
