@@ -46,6 +46,23 @@ describe("connections", () => {
     expect(api.logged.filter(({ level }) => level === "error")).toEqual([]);
   });
 
+  test("have a limit, for all together and for those of one address; who goes makes room", async () => {
+    for (const limits of [{ maxConnections: 2 }, { maxConnectionsPerAddress: 2 }]) {
+      const api = await start({ client: { listVersion: async () => ({ data: version }) } }, { limits });
+      const first = await api.open();
+      await api.open();
+      await expect.poll(() => api.api.connections).toBe(2);
+      const third = await api.open();
+      third.on("error", () => {});
+      third.resume();
+      await once(third, "close");
+      expect(api.logged.map(({ msg }) => msg)).toEqual(["too many connections: further ones are closed"]);
+      first.destroy();
+      await expect.poll(() => api.api.connections).toBe(1);
+      expect(split(await api.exchange(get("/version"))).status).toBe(200);
+    }
+  });
+
   test("close waits for the request in hand and no longer than its limit", async () => {
     let release: () => void = () => {};
     let running = 0;

@@ -4,11 +4,12 @@ import { ApiError, type ApiName, apiError, BASE_PATHS, unhandledCause } from "@s
 import type { Logger } from "@sallyport/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Answer, bareFailure, failure } from "./answer.ts";
+import type { ConnectionLimits } from "./connection-limit.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
 import { unsupportedType } from "./media-type.ts";
 import { remoteAddressOf } from "./request.ts";
 
-export interface HttpLimits {
+export interface HttpLimits extends ConnectionLimits {
   /** Bytes of a request body. */
   readonly maxBodyBytes: number;
   /** For the headers of a request to arrive, and for the whole of it. */
@@ -34,6 +35,8 @@ export const HTTP_LIMITS: HttpLimits = {
   socketTimeoutMs: 30_000,
   maxHeaderBytes: 65_536,
   closeTimeoutMs: 5_000,
+  maxConnections: 10_000,
+  maxConnectionsPerAddress: 2_500,
 };
 
 /** What all parts of the server share. */

@@ -9,6 +9,7 @@ import { apiError, unhandledCause } from "@sallyport/api";
 import { type Logger, PROTOCOL_VERSION, remoteAddress } from "@sallyport/wire";
 import fastify, { type FastifyInstance } from "fastify";
 import { bareFailure, newRequestId } from "./answer.ts";
+import { OpenConnections } from "./connection-limit.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
 import { mountPages, type Page } from "./pages.ts";
 import { resolvePath } from "./path-alias.ts";
@@ -98,15 +99,13 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
   // Connections arrive through `connection` events, never by listening; this starts the watch over slow requests.
   server.emit("listening");
 
-  const sockets = new Set<Socket>();
+  const sockets = new OpenConnections(limits, options.log);
   const unregister = options.port.register({
     name: "http",
     protocols: ["http/1.1"],
     acceptsNoAlpn: true,
     onSocket(socket) {
-      sockets.add(socket);
-      socket.once("close", () => sockets.delete(socket));
-      server.emit("connection", socket);
+      if (sockets.admit(socket)) server.emit("connection", socket);
     },
   });
 
@@ -210,7 +209,7 @@ const CLIENT_ERRORS: Readonly<Record<string, { status: number; text: string }>> 
 async function closeServer(
   app: FastifyInstance,
   server: Server,
-  sockets: ReadonlySet<Socket>,
+  sockets: Iterable<Socket>,
   unregister: () => void,
   limitMs: number,
 ): Promise<void> {
