@@ -357,10 +357,13 @@ describe("external JWT signers over the Management API", () => {
     const allowing = await c.make("auth-policies", policy("allowing", { primary: { ...primary, extJwt } }));
     const secondary = { requireTotp: false, requireExtJwtSigner: id };
     const requiring = await c.make("auth-policies", policy("requiring", { secondary }));
-    for (const user of [allowing, requiring]) {
+    for (const [user, field] of [
+      [allowing, "primary.extJwt.allowedSigners"],
+      [requiring, "secondary.requireExtJwtSigner"],
+    ]) {
       const answer = await c.admin("DELETE", `/external-jwt-signers/${id}`);
       expect([answer.status, answer.json.error.code]).toEqual([409, "CAN_NOT_DELETE_REFERENCED_ENTITY"]);
-      expect(answer.json.error.cause.reason).toContain(user);
+      expect(answer.json.error.cause).toMatchObject({ field, reason: expect.stringContaining(user ?? "") });
       await c.admin("DELETE", `/auth-policies/${user}`);
     }
     expect((await c.admin("DELETE", `/external-jwt-signers/${id}`)).status).toBe(200);

@@ -126,8 +126,9 @@ export class Enrolling {
 
   async #withPassword(row: EnrollmentRow, request: EnrollRequest): Promise<Redemption> {
     if (request.password === undefined) throw fieldError("password", "password is required");
-    const username = request.username ?? row.username;
-    if (username === null || username === "") throw fieldError("username", "username is required");
+    // The administrator has chosen it; who holds the token does not choose another.
+    const username = row.username ?? request.username ?? "";
+    if (username === "") throw fieldError("username", "username is required");
     const identityId = identityOf(row);
     const { authenticators } = this.#model;
     const credential = await authenticators.passwordCredential(

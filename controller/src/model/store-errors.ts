@@ -1,5 +1,5 @@
 /** Turns what PostgreSQL's constraints refuse into the errors of the API (docs/api.md, "Errors"). */
-import { type ApiError, apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
+import { type ApiError, apiError, fieldCause, fieldError, notFound, unhandledCause } from "@sallyport/api";
 import { DatabaseUnavailableError, StatementTimeoutError } from "../store/outage.ts";
 import { ENTITY_NAMES } from "./entity.ts";
 
@@ -45,7 +45,10 @@ function translation(error: PgError): ApiError | undefined {
   if (error.code === UNIQUE_VIOLATION) {
     const value = /\)=\((.*)\) already exists/.exec(error.detail ?? "")?.[1] ?? "";
     if (constraint === "authenticator_identity_id_method_key") return apiError("MAX_AUTHENTICATOR_METHODS_REACHED");
-    if (constraint === "enrollment_identity_id_method_key") return apiError("ENROLLMENT_EXISTS");
+    if (constraint === "enrollment_identity_id_method_key") {
+      const method = value.split(", ").at(-1) ?? "";
+      return apiError("ENROLLMENT_EXISTS", fieldCause("method", "enrollment of same method exists", method));
+    }
     const known = UNIQUE_FIELDS[constraint];
     if (known !== undefined) {
       const reason = `duplicate value '${value}' in unique index on ${known.store} store`;

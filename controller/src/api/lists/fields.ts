@@ -84,6 +84,18 @@ function roles(table: string, side: string) {
       WHERE f.policy_id = ${sql.ref(`${table}.id`)} AND f.side = ${side}`);
 }
 
+/** Ids of what a service policy selects on a side. */
+function members(side: "identity" | "service") {
+  const policy = (column: string) => sql.ref(`service_policy.${column}`);
+  return field.rows(sql`SELECT member.id AS value FROM ${sql.table(side)} member
+    WHERE ${policy(`${side}_all`)}
+      OR (${policy("semantic")} = 'AnyOf' AND ${policy(`${side}_attrs`)} && member.attrs)
+      OR (${policy("semantic")} = 'AllOf' AND cardinality(${policy(`${side}_attrs`)}) > 0
+          AND ${policy(`${side}_attrs`)} <@ member.attrs)
+      OR EXISTS (SELECT FROM service_policy_ref f
+          WHERE f.policy_id = ${policy("id")} AND f.side = ${side} AND f.entity_id = member.id)`);
+}
+
 export const POLICY_FIELDS = {
   service_policy: {
     ...named("service_policy"),
@@ -92,6 +104,8 @@ export const POLICY_FIELDS = {
     identityRoles: roles("service_policy", "identity"),
     serviceRoles: roles("service_policy", "service"),
     postureCheckRoles: roles("service_policy", "posture_check"),
+    identities: members("identity"),
+    services: members("service"),
   },
   edge_router_policy: {
     ...named("edge_router_policy"),

@@ -102,13 +102,18 @@ export class ExtJwtSigners {
         .forUpdate()
         .executeTakeFirst();
       found(row, "ext_jwt_signer", id);
-      const { rows: users } = await sql<{ id: string }>`SELECT id FROM auth_policy
+      const { rows: users } = await sql<{
+        id: string;
+        is_primary: boolean;
+      }>`SELECT id, ext_jwt_signers @> ARRAY[${id}]::text[] AS is_primary FROM auth_policy
         WHERE require_ext_jwt_signer = ${id} OR ext_jwt_signers @> ARRAY[${id}]::text[] ORDER BY id LIMIT 10`.execute(
         trx,
       );
       if (users.length > 0) {
         const ids = users.map((user) => user.id).join(", ");
-        const cause = fieldCause("id", `external JWT signer ${id} is referenced by the auth policies ${ids}`, id);
+        const isPrimary = users.some((user) => user.is_primary);
+        const field = isPrimary ? "primary.extJwt.allowedSigners" : "secondary.requireExtJwtSigner";
+        const cause = fieldCause(field, `external JWT signer ${id} is referenced by the auth policies ${ids}`, id);
         throw apiError("CAN_NOT_DELETE_REFERENCED_ENTITY", cause);
       }
       await this.#endSessions(trx, id);
