@@ -127,16 +127,18 @@ export async function startController(options: ControllerOptions): Promise<Contr
 
     const fabricModel = createFabricModel(ctx, model);
     stops.push({ name: "fabric model", stop: () => fabricModel.close() });
+    const traceOf = (identityId: string) => model.traces.of(identityId);
     const fabric = startFabric({
       port: ctrlPort,
       controllerId: pki.controllerId,
       trustAnchors: () => pki.trustAnchors,
       model: fabricModel,
       options: fabricOptions(config),
+      traceOf,
       log,
     });
     stops.push({ name: "fabric", stop: () => fabric.close() });
-    fabric.onEvent(circuitTraces((identityId) => model.traces.of(identityId), log));
+    fabric.onEvent(circuitTraces(traceOf, log));
     events.connect({ db: store.db, changes: store.changes, fabric, counts: () => summarize(store.db) });
     const info = {
       version: parseVersionInfo(versionInfo()),

@@ -108,6 +108,17 @@ describe("a circuit over two routers", () => {
     expect(net.fabric.dynamicCost("t1")).toBe(2);
   });
 
+  test("of an identity that is traced names the trace to every router", async () => {
+    const { a, b } = await mesh();
+    net.traced.set("client", "T");
+    const { atA, atB, circuitId } = await established(a, b);
+    for (const { route } of [atA, atB]) {
+      expect(route.context).toMatchObject({ fields: { traceId: "T", circuitId }, channelMask: 0xffffffff });
+    }
+    net.traced.clear();
+    expect((await established(a, b)).atB.route.context).toBeUndefined();
+  });
+
   test("the first version of the request works too", async () => {
     const { a, b } = await mesh();
     const body = encodeControl(edgeCtrlPb.CreateCircuitRequestSchema, {

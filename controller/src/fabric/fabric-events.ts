@@ -67,6 +67,14 @@ export type FabricEvent =
       readonly cause: CircuitFailureCause;
     }
   | {
+      /** A host says how a check of what it hosts went. What follows from it (cost, precedence) it asks for by itself. */
+      readonly kind: "health-check";
+      readonly routerId: string;
+      readonly serviceId: string;
+      readonly terminatorId: string;
+      readonly hasPassed: boolean;
+    }
+  | {
       readonly kind: "link-connected" | "link-faulted" | "link-duplicate" | "link-known" | "link-connections-changed";
       readonly link: Link;
     }
@@ -108,6 +116,10 @@ export function eventFields(event: FabricEvent): object {
     case "dial-failed": {
       const { circuitId, serviceId, terminatorId, cause } = event;
       return { circuitId, serviceId, terminatorId, cause };
+    }
+    case "health-check": {
+      const { routerId, serviceId, terminatorId, hasPassed } = event;
+      return { routerId, serviceId, terminatorId, hasPassed };
     }
     case "circuit-created":
     case "circuit-rerouted":

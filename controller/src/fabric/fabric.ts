@@ -6,6 +6,7 @@ import { CircuitAccess } from "./circuits/circuit-access.ts";
 import { CircuitBuilder } from "./circuits/circuit-builder.ts";
 import { CircuitMessages } from "./circuits/circuit-messages.ts";
 import { CircuitRegistry } from "./circuits/circuit-registry.ts";
+import type { TraceOf } from "./circuits/circuit-traces.ts";
 import { DynamicCosts } from "./circuits/costs.ts";
 import { Rerouter } from "./circuits/rerouter.ts";
 import { RouteExchange } from "./circuits/route-exchange.ts";
@@ -45,6 +46,8 @@ export interface FabricParts {
   readonly trustAnchors: () => readonly X509Certificate[];
   readonly model: FabricModel;
   readonly options?: Partial<FabricOptions>;
+  /** Whose circuits are traced: routers are told the id of the trace. Default: nobody's. */
+  readonly traceOf?: TraceOf;
   readonly log: Logger;
 }
 
@@ -96,7 +99,11 @@ export class Fabric {
     };
     const costs = this.#costs;
     const mesh = new Mesh(options);
-    const exchange = new RouteExchange(mesh, (circuitId, routerId) => circuits.isCarriedBy(circuitId, routerId), log);
+    const exchange = new RouteExchange({
+      ...{ mesh, log },
+      isCarriedBy: (circuitId, routerId) => circuits.isCarriedBy(circuitId, routerId),
+      traceOf: parts.traceOf ?? (() => undefined),
+    });
     const circuits: CircuitRegistry = new CircuitRegistry(exchange, costs, emit);
     this.#mesh = mesh;
     this.#exchange = exchange;
@@ -118,7 +125,7 @@ export class Fabric {
     this.#access = access;
     this.#dataModel = new DataModelFeed({ source: model.dataModel, log });
     const circuitMessages = new CircuitMessages({ model, builder, circuits, access, exchange, rerouter, links, log });
-    const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, log });
+    const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, emit, log });
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, access, terminators, log });
     const routers = new RouterMessages({ model, identities: this.#identities, emit, log });
     this.#handlers = [

@@ -1,4 +1,12 @@
-import { byteMap, EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger, type Message } from "@sallyport/wire";
+import {
+  byteMap,
+  EdgeCtrlHeader,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  type Logger,
+  type Message,
+} from "@sallyport/wire";
 import type { CircuitAccess } from "./circuits/circuit-access.ts";
 import type { CircuitMessages } from "./circuits/circuit-messages.ts";
 import { EdgeRefusal } from "./edge-error.ts";
@@ -13,7 +21,7 @@ import {
   type TunnelSessionGrant,
 } from "./ports.ts";
 import { reply, serveEdgeRequest, serveNotice } from "./requests.ts";
-import { onMessage } from "./routers/inbound.ts";
+import { onMessage, read } from "./routers/inbound.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
 import { precedenceValue } from "./terminators/precedence.ts";
 import { type TerminatorMessages, terminatorResult } from "./terminators/terminator-messages.ts";
@@ -108,8 +116,15 @@ export class TunnelMessages {
       edgeCtrlPb.CreateTunnelTerminatorV2RequestSchema,
       (body, message) => this.#hostV2(router, body, message),
     );
-    // What follows from a health check arrives as an update of cost or precedence.
-    router.channel.handle(EdgeCtrlType.TunnelHealthEvent, () => {});
+    router.channel.handle(EdgeCtrlType.TunnelHealthEvent, (message) => {
+      const { headers } = message;
+      const check = read(router, message, () => ({
+        id: headers.getString(EdgeCtrlHeader.TerminatorId) ?? "",
+        binding: TUNNEL_BINDING,
+        hasPassed: headers.getBool(EdgeCtrlHeader.CheckPassed) === true,
+      }));
+      if (check !== undefined) terminators.checked(router, message, check);
+    });
   }
 
   async #openApiSession(router: RouterConnection, body: edgeCtrlPb.CreateApiSessionRequest) {

@@ -95,6 +95,7 @@ function tell(parts: FabricSourceParts, event: FabricEvent): void {
       if (sink.wants("usage")) emitUsage(sink, event.metrics);
       if (sink.wants("metrics")) emitMetrics(sink, event.metrics, fabric.links());
       return;
+    case "health-check":
     case "router-trace":
     case "control-message":
       return;

@@ -9,6 +9,7 @@ import {
 } from "@sallyport/wire";
 import type { Mesh } from "../links/mesh.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
+import type { TraceOf } from "./circuit-traces.ts";
 import { type PeerData, peerDataOf, peerDataProblem } from "./peer-data.ts";
 import { type CircuitRoute, type PlannedRoute, planRoutes, REROUTE_ATTEMPT } from "./route-plan.ts";
 
@@ -56,7 +57,17 @@ interface PendingAttempt {
   readonly settle: (outcome: RouteOutcome) => void;
 }
 
+export interface RouteExchangeParts {
+  readonly mesh: Mesh;
+  /** Is the circuit up, with the router on its path? */
+  readonly isCarriedBy: (circuitId: string, routerId: string) => boolean;
+  readonly traceOf: TraceOf;
+  readonly log: Logger;
+}
+
 const NS_PER_MS = 1_000_000n;
+/** A traced circuit: routers write everything they have to say about it into their logs. */
+const ALL_CHANNELS = 0xffffffff;
 
 /**
  * Tells the routers of a path to carry a circuit and gathers their answers. An answer belongs to the attempt whose number it names; one that nobody waits
@@ -65,16 +76,11 @@ const NS_PER_MS = 1_000_000n;
  * Source: docs/protocol/fabric.md, "Circuits".
  */
 export class RouteExchange {
-  readonly #mesh: Mesh;
-  readonly #isCarriedBy: (circuitId: string, routerId: string) => boolean;
-  readonly #log: Logger;
+  readonly #parts: RouteExchangeParts;
   readonly #pending = new Map<string, PendingAttempt>();
 
-  /** `isCarriedBy`: is the circuit up, with the router on its path? */
-  constructor(mesh: Mesh, isCarriedBy: (circuitId: string, routerId: string) => boolean, log: Logger) {
-    this.#mesh = mesh;
-    this.#isCarriedBy = isCarriedBy;
-    this.#log = log;
+  constructor(parts: RouteExchangeParts) {
+    this.#parts = parts;
   }
 
   /** Sends all Route messages of an attempt at once; settles with the first failure or the last success. Never rejects. */
@@ -116,14 +122,14 @@ export class RouteExchange {
   async moveAlong(order: Omit<RouteOrder, "attempt">): Promise<boolean> {
     let isComplete = true;
     for (const planned of planRoutes(order.route)) {
-      const connection = this.#mesh.router(planned.routerId);
+      const connection = this.#parts.mesh.router(planned.routerId);
       const failure =
         connection === undefined
           ? "the router is not connected"
           : await this.#moveOne(connection, { ...order, attempt: REROUTE_ATTEMPT }, planned);
       if (failure === undefined) continue;
       isComplete = false;
-      this.#log.warn(
+      this.#parts.log.warn(
         { circuitId: order.circuitId, routerId: planned.routerId, failure },
         "a router of the new path did not take the circuit",
       );
@@ -136,13 +142,13 @@ export class RouteExchange {
     const circuitId = message.body.toString("utf8");
     const attempt = message.headers.getU32(ControlHeader.RouteResultAttempt);
     if (attempt === undefined) {
-      this.#log.warn({ routerId: from.id, circuitId }, "a route result without an attempt number is ignored");
+      this.#parts.log.warn({ routerId: from.id, circuitId }, "a route result without an attempt number is ignored");
       return;
     }
     const pending = this.#pending.get(circuitId);
     if (pending === undefined) {
       // The answer to an attempt before the one that succeeded must not end the circuit on a router that carries it.
-      const isIdle = attempt !== REROUTE_ATTEMPT && !this.#isCarriedBy(circuitId, from.id);
+      const isIdle = attempt !== REROUTE_ATTEMPT && !this.#parts.isCarriedBy(circuitId, from.id);
       if (isIdle) this.unroute(from.id, circuitId, true);
       return;
     }
@@ -177,7 +183,7 @@ export class RouteExchange {
   /** Tells a router to forget a circuit: at once, or (`now` false) when its traffic has run dry. */
   unroute(routerId: string, circuitId: string, now: boolean): void {
     const body = encodeControl(ctrlPb.UnrouteSchema, { circuitId, now });
-    this.#mesh.router(routerId)?.send({ contentType: ControlType.Unroute, body });
+    this.#parts.mesh.router(routerId)?.send({ contentType: ControlType.Unroute, body });
   }
 
   /** Ends everything that waits. */
@@ -188,13 +194,18 @@ export class RouteExchange {
   }
 
   #send(order: RouteOrder, planned: PlannedRoute): boolean {
-    const connection = this.#mesh.router(planned.routerId);
-    return connection?.send(routeMessage(order, planned)) ?? false;
+    const connection = this.#parts.mesh.router(planned.routerId);
+    return connection?.send(this.#message(order, planned)) ?? false;
+  }
+
+  #message(order: RouteOrder, planned: PlannedRoute): Outgoing {
+    const trace = this.#parts.traceOf(order.tags.clientId ?? "");
+    return routeMessage({ ...order, ...(trace === undefined ? {} : { traceId: trace.traceId }) }, planned);
   }
 
   async #moveOne(connection: RouterConnection, order: RouteOrder, planned: PlannedRoute): Promise<string | undefined> {
     try {
-      const reply = await connection.channel.request(routeMessage(order, planned), { timeoutMs: order.waitMs });
+      const reply = await connection.channel.request(this.#message(order, planned), { timeoutMs: order.waitMs });
       if (reply.headers.has(ControlHeader.RouteResultSuccess)) return undefined;
       return refusalOf(connection.id, reply).message;
     } catch (error) {
@@ -210,10 +221,13 @@ function refusalOf(routerId: string, message: Message): RouteFailure {
 }
 
 /** What one router of a path is told. */
-export function routeMessage(order: Omit<RouteOrder, "waitMs">, planned: PlannedRoute): Outgoing {
-  const { route, egress } = order;
+export function routeMessage(
+  order: Omit<RouteOrder, "waitMs"> & { readonly traceId?: string },
+  planned: PlannedRoute,
+): Outgoing {
+  const { route, egress, traceId, circuitId } = order;
   const body = encodeControl(ctrlPb.RouteSchema, {
-    circuitId: order.circuitId,
+    circuitId,
     attempt: order.attempt,
     ...(planned.isTerminating && egress !== undefined
       ? {
@@ -226,6 +240,7 @@ export function routeMessage(order: Omit<RouteOrder, "waitMs">, planned: Planned
         }
       : {}),
     forwards: planned.forwards.map((f) => ({ srcAddress: f.source, dstAddress: f.destination, dstType: f.toward })),
+    ...(traceId === undefined ? {} : { context: { fields: { traceId, circuitId }, channelMask: ALL_CHANNELS } }),
     timeout: BigInt(Math.max(0, Math.floor(order.dialTimeoutMs))) * NS_PER_MS,
     tags: { ...order.tags },
   });

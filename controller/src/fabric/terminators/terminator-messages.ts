@@ -12,6 +12,7 @@ import {
 import { type DynamicCosts, MAX_STATIC_COST } from "../circuits/costs.ts";
 import { peerDataProblem } from "../circuits/peer-data.ts";
 import { EdgeRefusal } from "../edge-error.ts";
+import type { EmitEvent } from "../fabric-events.ts";
 import {
   DenialCode,
   type FabricModel,
@@ -21,7 +22,7 @@ import {
   type TerminatorOutcome,
   type TerminatorRecord,
 } from "../ports.ts";
-import { FabricRefusal, reply, serveEdgeRequest, serveFabricRequest } from "../requests.ts";
+import { FabricRefusal, reply, serveEdgeRequest, serveFabricRequest, serveNotice } from "../requests.ts";
 import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import { precedenceOf } from "./precedence.ts";
@@ -46,6 +47,7 @@ export interface TerminatorMessagesParts {
   >;
   readonly validation: TerminatorValidation;
   readonly costs: DynamicCosts;
+  readonly emit: EmitEvent;
   readonly log: Logger;
 }
 
@@ -110,8 +112,9 @@ export class TerminatorMessages {
         return { contentType: EdgeCtrlType.RemoveTerminatorResponse };
       }),
     );
-    // Results of health checks: what follows from one arrives as an update of cost or precedence.
-    router.channel.handle(EdgeCtrlType.HealthEvent, () => {});
+    onMessage(router, EdgeCtrlType.HealthEvent, edgeCtrlPb.HealthEventRequestSchema, (body, message) =>
+      this.checked(router, message, { id: body.terminatorId, binding: EDGE_BINDING, hasPassed: body.checkPassed }),
+    );
   }
 
   #attachFabric(router: RouterConnection): void {
@@ -171,6 +174,31 @@ export class TerminatorMessages {
       this.#parts.costs.forget(id);
       this.#parts.validation.removed(id);
     }
+  }
+
+  /**
+   * A host tells the result of a health check. It has no answer and changes nothing: what is to follow from it, the host asks for as a change of cost or
+   * precedence.
+   */
+  checked(
+    router: RouterConnection,
+    message: Message,
+    check: { readonly id: string; readonly binding: string; readonly hasPassed: boolean },
+  ): void {
+    const { log, emit } = this.#parts;
+    serveNotice(router, router.orderedLane, message, async () => {
+      const { id: terminatorId, binding, hasPassed } = check;
+      try {
+        const { serviceId } = await this.ownedBy(router, terminatorId, binding);
+        emit({ kind: "health-check", routerId: router.id, serviceId, terminatorId, hasPassed });
+      } catch (error) {
+        if (!(error instanceof EdgeRefusal)) throw error;
+        log.debug(
+          { routerId: router.id, terminatorId },
+          "a health check of a terminator that the router does not have",
+        );
+      }
+    });
   }
 
   /** Stores a terminator of `router` and has it validated later. @throws EdgeRefusal for a cost or precedence out of range */

@@ -19,6 +19,8 @@ export class TestFabric {
   readonly authority: TestAuthority;
   /** What the fabric trusts; tests change it while it runs. */
   readonly anchors: X509Certificate[];
+  /** Identities whose circuits are traced, and the ids of the traces. */
+  readonly traced: Map<string, string>;
   readonly #tlsPort: TlsPort;
   readonly #identities = new Map<string, Identity>();
   readonly #routers: ScriptedRouter[] = [];
@@ -29,7 +31,9 @@ export class TestFabric {
     tlsPort: TlsPort,
     authority: TestAuthority,
     anchors: X509Certificate[],
+    traced: Map<string, string>,
   ) {
+    this.traced = traced;
     this.fabric = fabric;
     this.model = model;
     this.#tlsPort = tlsPort;
@@ -44,7 +48,13 @@ export class TestFabric {
     const tlsPort = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
     const model = new MemoryModel();
     const anchors = [...identity.anchors];
+    const traced = new Map<string, string>();
+    const traceOf = (identityId: string) => {
+      const traceId = traced.get(identityId);
+      return traceId === undefined ? undefined : { traceId };
+    };
     const fabric = startFabric({
+      traceOf,
       port: tlsPort,
       controllerId: identity.id,
       trustAnchors: () => anchors,
@@ -52,7 +62,7 @@ export class TestFabric {
       options,
       log,
     });
-    return new TestFabric(fabric, model, tlsPort, authority, anchors);
+    return new TestFabric(fabric, model, tlsPort, authority, anchors, traced);
   }
 
   /** The enrolled router's identity; made and stored in the model at the first call. */
