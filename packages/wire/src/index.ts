@@ -63,12 +63,14 @@ export {
   IdentityError,
   type IdentityPem,
   identityFromPem,
+  type KeyedPem,
   loadIdentity,
   type PemSource,
   pemSource,
   readPemValue,
   type ServerCertificatePem,
   tlsParameters,
+  withServerCertificates,
 } from "./identity/identity.ts";
 export { covers } from "./identity/server-certificates.ts";
 export { type LeafTrust, verifyLeaf } from "./identity/trust.ts";

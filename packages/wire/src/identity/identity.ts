@@ -113,6 +113,33 @@ export function identityFromPem(parts: IdentityPem): Identity {
   };
 }
 
+/** A certificate with its chain, leaf first, and its key. */
+export interface KeyedPem {
+  readonly certPem: string;
+  readonly keyPem: string;
+}
+
+/**
+ * The same identity with further server certificates, which go before its own wherever they cover the name that a client asks for.
+ *
+ * @param unnamed for clients that name no server; the identity's own when left out
+ * @throws IdentityError `IDENTITY_INVALID` when one cannot be read, or its key does not fit
+ */
+export function withServerCertificates(
+  identity: Identity,
+  certificates: readonly KeyedPem[],
+  unnamed: KeyedPem = identity.defaultServerCertificate,
+): Identity {
+  const preferred = wrap("server certificates", () => new ServerCertificates(certificates, tlsParameters));
+  return {
+    ...identity,
+    serverContext: (servername) =>
+      (servername === undefined ? undefined : preferred.contextCovering(servername)) ??
+      identity.serverContext(servername),
+    defaultServerCertificate: unnamed,
+  };
+}
+
 function serverEntries(parts: IdentityPem, keyPem: string): { certPem: string; keyPem: string }[] {
   const own =
     parts.serverCertPem === undefined

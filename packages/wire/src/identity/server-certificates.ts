@@ -34,12 +34,21 @@ export class ServerCertificates {
 
   /** @param servername what the client asked for by SNI; left out when it named nothing */
   contextFor(servername?: string): SecureContext {
-    const fitting =
-      servername === undefined || servername === ""
-        ? undefined
-        : this.#candidates.find((candidate) => covers(candidate.leaf, servername));
-    const chosen = fitting ?? this.#candidates[0];
-    if (chosen === undefined) throw new CertificateError("CERTIFICATE_MISSING", "expected a server certificate");
+    const [first] = this.#candidates;
+    const fitting = servername === undefined ? undefined : this.contextCovering(servername);
+    if (fitting !== undefined) return fitting;
+    if (first === undefined) throw new CertificateError("CERTIFICATE_MISSING", "expected a server certificate");
+    return this.#contextOf(first);
+  }
+
+  /** As {@link contextFor}, but `undefined` when no certificate covers the name. */
+  contextCovering(servername: string): SecureContext | undefined {
+    if (servername === "") return undefined;
+    const fitting = this.#candidates.find((candidate) => covers(candidate.leaf, servername));
+    return fitting && this.#contextOf(fitting);
+  }
+
+  #contextOf(chosen: Candidate): SecureContext {
     // No `ca` here: it would be announced to clients as the list of issuers they may choose a certificate from.
     chosen.context ??= createSecureContext({ ...this.#parameters, cert: chosen.chainPem, key: chosen.keyPem });
     return chosen.context;

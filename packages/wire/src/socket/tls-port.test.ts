@@ -1,9 +1,9 @@
 import { once } from "node:events";
-import { connect as connectTcp } from "node:net";
+import { connect as connectTcp, createServer as createTcpServer } from "node:net";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { peerOf } from "../channel/peer.ts";
-import { type Identity, identityFromPem } from "../identity/identity.ts";
+import { type Identity, identityFromPem, withServerCertificates } from "../identity/identity.ts";
 import { TestAuthority } from "../testing/authority.ts";
 import { RecordingLogger } from "../testing/recording-logger.ts";
 import { TlsPort } from "./tls-port.ts";
@@ -223,6 +223,103 @@ describe("TLS", () => {
     socket.resume();
     await once(socket, "close");
     expect(log.entries.map((entry) => entry.fields.peer)).toEqual([expect.stringMatching(/^127\.0\.0\.1:\d+$/)]);
+  });
+});
+
+describe("a user with server certificates of its own", () => {
+  let abroad: TestAuthority;
+  const shown = async (options: ConnectionOptions): Promise<string> => {
+    const socket = dial({ rejectUnauthorized: false, ...options });
+    let text = "";
+    socket.on("data", (chunk: Buffer) => {
+      text += chunk.toString();
+    });
+    await once(socket, "secureConnect");
+    const name = String(socket.getPeerCertificate().subject.CN);
+    await once(socket, "close");
+    return `${text} ${name}`;
+  };
+
+  beforeAll(async () => {
+    abroad = await TestAuthority.create("Public");
+  });
+
+  test.each(["TLSv1.2", "TLSv1.3"] as const)("shows them to its clients only, by name (%s)", async (version) => {
+    port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
+    greet("ctrl", ["ziti-ctrl"], false);
+    greet("web", ["http/1.1"], true);
+    const one = await abroad.issue({ commonName: "one", dns: ["localhost", "*.one.example"] });
+    const two = await abroad.issue({ commonName: "two", dns: ["two.example"] });
+    port.setUserIdentity("web", withServerCertificates(identity, [one, two]));
+    const at = (servername: string, ...protocols: string[]) =>
+      shown({
+        minVersion: version,
+        maxVersion: version,
+        ...(servername === "" ? {} : { servername }),
+        ...(protocols.length === 0 ? {} : { ALPNProtocols: protocols }),
+      });
+    expect(await at("localhost", "http/1.1")).toBe("web one");
+    expect(await at("localhost")).toBe("web one");
+    expect(await at("a.one.example", "h2", "http/1.1")).toBe("web one");
+    expect(await at("two.example", "http/1.1")).toBe("web two");
+    expect(await at("other.example", "http/1.1")).toBe("web rtr");
+    expect(await at("", "http/1.1")).toBe("web rtr");
+    expect(await at("localhost", "ziti-ctrl")).toBe("ctrl rtr");
+    expect(await at("two.example", "ziti-ctrl")).toBe("ctrl rtr");
+
+    port.setUserIdentity("web", withServerCertificates(identity, [two], two));
+    expect(await at("localhost", "http/1.1")).toBe("web rtr");
+    expect(await at("", "http/1.1")).toBe("web two");
+    expect(await at("", "ziti-ctrl")).toBe("ctrl rtr");
+  });
+
+  test("takes a ClientHello in pieces, refuses what is none, and waits for neither for ever", async () => {
+    const log = new RecordingLogger();
+    port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity, handshakeTimeoutMs: 2_000, log });
+    greet("web", ["http/1.1"], true);
+    port.setUserIdentity("web", withServerCertificates(identity, []));
+    // A relay that passes on the first bytes one by one.
+    const relay = createTcpServer((from) => {
+      const to = connectTcp({ port: port.port, host: "127.0.0.1", noDelay: true });
+      to.pipe(from);
+      from.on("error", () => to.destroy());
+      let sent = 0;
+      from.on("data", (chunk: Buffer) => {
+        for (; sent < 12 && chunk.length > 0; sent++) {
+          to.write(chunk.subarray(0, 1));
+          chunk = chunk.subarray(1);
+        }
+        to.write(chunk);
+      });
+    }).listen(0, "127.0.0.1");
+    await once(relay, "listening");
+    expect(await told({ port: (relay.address() as { port: number }).port })).toBe("web false");
+    relay.close();
+
+    const plain = connectTcp(port.port, "127.0.0.1").resume();
+    plain.end("GET / HTTP/1.1\r\n\r\n");
+    await once(plain, "close");
+    expect(log.entries.at(-1)).toMatchObject({ msg: "TLS handshake failed", fields: { reason: "http request" } });
+    const gone = connectTcp(port.port, "127.0.0.1");
+    gone.end(Buffer.from([22, 3, 1]));
+    gone.resume();
+    await once(gone, "close");
+    const silent = connectTcp(port.port, "127.0.0.1").resume();
+    await once(silent, "close");
+    expect(log.entries.at(-1)).toMatchObject({ fields: { reason: "no ClientHello in time" } });
+    expect(await told()).toBe("web false");
+  });
+
+  test("goes with the port, also before its clients have said anything", async () => {
+    port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity });
+    greet("web", ["http/1.1"], true);
+    port.setUserIdentity("web", withServerCertificates(identity, []));
+    const silent = connectTcp(port.port, "127.0.0.1").resume();
+    await once(silent, "connect");
+    const closed = once(silent, "close");
+    await told();
+    await port.close();
+    await closed;
   });
 });
 

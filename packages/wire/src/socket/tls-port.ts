@@ -1,11 +1,12 @@
 import { constants } from "node:crypto";
-import type { Socket } from "node:net";
+import { createServer as createTcpServer, type Socket, type Server as TcpServer } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
 import { remoteAddress } from "../channel/peer.ts";
 import { HandshakeError } from "../errors.ts";
 import { type Identity, tlsParameters } from "../identity/identity.ts";
 import { type Logger, silentLogger } from "../log.ts";
 import { type AlpnEntry, selectAlpn } from "./alpn.ts";
+import { peekClientHello } from "./client-hello.ts";
 
 const HANDSHAKE_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 15_000;
@@ -30,6 +31,12 @@ export interface TlsPortUser extends AlpnEntry {
   onSocket(socket: TLSSocket): void;
 }
 
+/** TLS with one identity. It does not listen: connections are handed to it. */
+interface Terminator {
+  identity: Identity;
+  readonly server: Server;
+}
+
 /**
  * One TLS socket shared by everything that listens on the same address; ALPN says whose a connection is
  * (docs/protocol/channel.md, "Shared ports"). Client certificates are asked for and not verified: who they belong to is
@@ -37,53 +44,41 @@ export interface TlsPortUser extends AlpnEntry {
  */
 export class TlsPort {
   readonly port: number;
-  readonly #server: Server;
+  readonly #listener: TcpServer;
+  readonly #handshakeTimeoutMs: number;
   readonly #log: Logger;
   readonly #users: TlsPortUser[] = [];
   /** Connections, also those whose handshake is not done yet. */
   readonly #sockets = new Set<Socket>();
-  #identity: Identity;
+  readonly #common: Terminator;
+  /** By name of the user. */
+  readonly #own = new Map<string, Terminator>();
 
-  private constructor(server: Server, port: number, identity: Identity, log: Logger) {
-    this.#server = server;
+  private constructor(listener: TcpServer, port: number, options: TlsPortOptions) {
+    this.#listener = listener;
     this.port = port;
-    this.#identity = identity;
-    this.#log = log;
+    this.#handshakeTimeoutMs = options.handshakeTimeoutMs ?? HANDSHAKE_TIMEOUT_MS;
+    this.#log = options.log ?? silentLogger;
+    this.#common = this.#terminator(options.identity);
+    listener.on("connection", (socket) => this.#connected(socket));
+    listener.on("error", (error) => this.#log.error({ port, err: error }, "listening failed"));
   }
 
   /** @throws Error as `net.Server.listen` gives it, for example `EADDRINUSE` */
   static async listen(options: TlsPortOptions): Promise<TlsPort> {
-    const log = options.log ?? silentLogger;
-    let port: TlsPort | undefined;
-    const tlsOptions: TlsOptions = {
-      ...contextOptions(options.identity),
-      requestCert: true,
-      rejectUnauthorized: false,
-      handshakeTimeout: options.handshakeTimeoutMs ?? HANDSHAKE_TIMEOUT_MS,
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: KEEP_ALIVE_MS,
-      ALPNCallback: ({ protocols }) => (port === undefined ? undefined : selectAlpn(protocols, port.#users)?.protocol),
-      SNICallback: (servername, done) => {
-        const identity = port === undefined ? options.identity : port.#identity;
-        done(null, identity.serverContext(servername));
-      },
-    };
-    const server = createServer(tlsOptions);
+    const listener = createTcpServer({ noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
     await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen({ host: options.host, port: options.port, reusePort: options.reusePort ?? false }, () => {
-        server.off("error", reject);
+      listener.once("error", reject);
+      listener.listen({ host: options.host, port: options.port, reusePort: options.reusePort ?? false }, () => {
+        listener.off("error", reject);
         resolve();
       });
     });
-    const address = server.address();
+    const address = listener.address();
     if (address === null || typeof address === "string") {
       throw new HandshakeError("NOT_A_TCP_PORT", `expected a TCP port, got ${String(address)}`);
     }
-    port = new TlsPort(server, address.port, options.identity, log);
-    port.#start();
-    return port;
+    return new TlsPort(listener, address.port, options);
   }
 
   /**
@@ -109,37 +104,73 @@ export class TlsPort {
     };
   }
 
-  /** New handshakes use `identity`; connections that exist stay as they are. */
+  /** New handshakes use `identity`; connections that exist stay as they are. Users with one of their own keep that. */
   setIdentity(identity: Identity): void {
-    this.#identity = identity;
-    this.#server.setSecureContext(contextOptions(identity));
+    replaceIdentity(this.#common, identity);
+  }
+
+  /** Has connections of the user with this name served with another identity than those of the others; again, to replace it. */
+  setUserIdentity(user: string, identity: Identity): void {
+    const own = this.#own.get(user);
+    if (own === undefined) this.#own.set(user, this.#terminator(identity));
+    else replaceIdentity(own, identity);
   }
 
   /** Stops listening and ends every connection that was accepted here. */
   async close(): Promise<void> {
     this.#users.length = 0;
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    const closed = new Promise<void>((resolve) => this.#listener.close(() => resolve()));
     for (const socket of this.#sockets) {
       socket.destroy();
     }
     await closed;
   }
 
-  #start(): void {
-    this.#server.on("secureConnection", (socket) => this.#accepted(socket));
-    this.#server.on("connection", (socket) => {
-      // Asked for while it can be told; Node remembers it.
-      remoteAddress(socket);
-      this.#track(socket);
+  #terminator(identity: Identity): Terminator {
+    const server = createServer({
+      ...contextOptions(identity),
+      requestCert: true,
+      rejectUnauthorized: false,
+      handshakeTimeout: this.#handshakeTimeoutMs,
+      ALPNCallback: ({ protocols }) => selectAlpn(protocols, this.#users)?.protocol,
+      SNICallback: (servername, done) => done(null, terminator.identity.serverContext(servername)),
     });
-    this.#server.on("tlsClientError", (error, socket) => {
+    server.on("secureConnection", (socket) => this.#accepted(socket));
+    server.on("tlsClientError", (error, socket) => {
       // A client that just hangs up probes the port, or came to look at the certificate: nothing for an operator to do.
       const level = (error as NodeJS.ErrnoException).code === "ECONNRESET" ? "debug" : "info";
       this.#log[level]({ peer: peerAddress(socket), port: this.port, ...wordsOf(error) }, "TLS handshake failed");
       // Node leaves the connection open after a handshake that took too long.
       socket.destroy();
     });
-    this.#server.on("error", (error) => this.#log.error({ port: this.port, err: error }, "listening failed"));
+    const terminator = { identity, server };
+    return terminator;
+  }
+
+  #connected(socket: Socket): void {
+    // Asked for while it can be told; Node remembers it.
+    const peer = remoteAddress(socket);
+    this.#track(socket);
+    if (this.#own.size === 0) {
+      this.#common.server.emit("connection", socket);
+      return;
+    }
+    // Certificates are chosen before ALPN is looked at, so that whose the connection is must be known before the handshake.
+    const timer = setTimeout(() => {
+      this.#log.info({ peer, port: this.port, reason: "no ClientHello in time" }, "TLS handshake failed");
+      socket.destroy();
+    }, this.#handshakeTimeoutMs);
+    const onEarlyEnd = () => clearTimeout(timer);
+    const onError = (error: Error) =>
+      this.#log.debug({ peer, port: this.port, reason: error.message }, "TLS handshake failed");
+    socket.once("close", onEarlyEnd).on("error", onError);
+    peekClientHello(socket, (hello) => {
+      clearTimeout(timer);
+      socket.off("close", onEarlyEnd).off("error", onError);
+      const user = hello && selectAlpn(hello.protocols, this.#users)?.entry;
+      const { server } = (user && this.#own.get(user.name)) ?? this.#common;
+      server.emit("connection", socket);
+    });
   }
 
   #track(socket: Socket): void {
@@ -166,6 +197,11 @@ export class TlsPort {
       socket.destroy();
     }
   }
+}
+
+function replaceIdentity(terminator: Terminator, identity: Identity): void {
+  terminator.identity = identity;
+  terminator.server.setSecureContext(contextOptions(identity));
 }
 
 /** A TLS socket whose handshake failed may have forgotten its peer; the connection below it, which Node keeps there, has not. */

@@ -1,0 +1,67 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { type ConnectionOptions, connect } from "node:tls";
+import { describe, expect, test } from "vitest";
+import { parseClientHello } from "./client-hello.ts";
+
+/** The first bytes that a real client sends. */
+async function helloOf(options: ConnectionOptions): Promise<Buffer> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  const accepted = once(server, "connection");
+  const client = connect({ host: "127.0.0.1", port, ...options });
+  client.on("error", () => undefined);
+  const [socket] = await accepted;
+  const [bytes] = (await once(socket, "data")) as [Buffer];
+  socket.destroy();
+  client.destroy();
+  server.close();
+  return bytes;
+}
+
+/** The same message in records of at most `size` bytes. */
+function inRecords(bytes: Buffer, size: number): Buffer {
+  const message = bytes.subarray(5);
+  const records: Buffer[] = [];
+  for (let at = 0; at < message.length; at += size) {
+    const part = message.subarray(at, at + size);
+    records.push(Buffer.from([22, 3, 1, part.length >> 8, part.length & 0xff]), part);
+  }
+  return Buffer.concat(records);
+}
+
+describe("a ClientHello", () => {
+  test.each(["TLSv1.2", "TLSv1.3"] as const)("tells its ALPN names in order (%s)", async (version) => {
+    const protocols = ["ziti-ctrl", "h2", "http/1.1"];
+    const bytes = await helloOf({ servername: "ctrl.example", ALPNProtocols: protocols, maxVersion: version });
+    expect(parseClientHello(bytes)).toEqual({ protocols });
+    for (const size of [1, 7, 300]) expect(parseClientHello(inRecords(bytes, size))).toEqual({ protocols });
+    expect(parseClientHello(await helloOf({ maxVersion: version }))).toEqual({ protocols: [] });
+  });
+
+  test("is waited for as long as it is a beginning of one", async () => {
+    const bytes = await helloOf({ ALPNProtocols: ["h2"] });
+    for (let length = 0; length < bytes.length; length++) {
+      expect(parseClientHello(bytes.subarray(0, length))).toBeUndefined();
+    }
+  });
+
+  test("is not what something else sends, nor has lengths that lie or no end", async () => {
+    const bytes = await helloOf({ ALPNProtocols: ["h2"] });
+    expect(() => parseClientHello(Buffer.from("GET / HTTP/1.1\r\n\r\n"))).toThrow(RangeError);
+    expect(() => parseClientHello(Buffer.from([22, 3, 1, 0, 4, 2, 0, 0, 0]))).toThrow(RangeError);
+    expect(() => parseClientHello(Buffer.from([22, 3, 1, 0, 4, 1, 0, 0, 0]))).toThrow(RangeError);
+    const endless = Buffer.concat([Buffer.from([22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff]), Buffer.alloc(16_380)]);
+    expect(() => parseClientHello(endless)).toThrow(/less than 16384 bytes/);
+    for (let at = 9; at < bytes.length; at++) {
+      const broken = Buffer.from(bytes);
+      broken[at] = 0xff;
+      try {
+        expect(parseClientHello(broken)?.protocols).toBeInstanceOf(Array);
+      } catch (error) {
+        expect(error).toBeInstanceOf(RangeError);
+      }
+    }
+  });
+});

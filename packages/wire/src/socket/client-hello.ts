@@ -1,0 +1,102 @@
+import type { Socket } from "node:net";
+
+/** What a client asks for in the first message of a TLS handshake, as far as it is of interest before the handshake. */
+export interface ClientHello {
+  /** ALPN names, in the client's order; empty when it offers none. */
+  readonly protocols: readonly string[];
+}
+
+const RECORD_HEADER = 5;
+const HANDSHAKE_RECORD = 22;
+const CLIENT_HELLO = 1;
+const RANDOM_AND_VERSION = 34;
+const ALPN_EXTENSION = 16;
+/** Real ones have 300 to 2,000 bytes. */
+const MOST_BYTES = 16_384;
+
+/**
+ * Reads the ClientHello at the start of a connection (RFC 8446, sections 4.1.2 and 5.1; RFC 7301, section 3.1).
+ *
+ * @returns `undefined` when the bytes end before it does
+ * @throws RangeError when they are something else, or it is unusually long: no server would go on with it
+ */
+export function parseClientHello(bytes: Buffer): ClientHello | undefined {
+  const message = handshakeBytes(bytes);
+  if (message.length > 0 && message[0] !== CLIENT_HELLO) throw new RangeError("expected a ClientHello");
+  if (message.length < 4) return tooLong(bytes);
+  const end = 4 + message.readUIntBE(1, 3);
+  if (message.length < end) return tooLong(bytes);
+  const body = message.subarray(0, end);
+  let at = 4 + RANDOM_AND_VERSION;
+  at += 1 + body.readUInt8(at);
+  at += 2 + body.readUInt16BE(at);
+  at += 1 + body.readUInt8(at);
+  // No extensions at all, as the oldest clients send it.
+  if (at === end) return { protocols: [] };
+  at += 2;
+  while (at < end) {
+    const type = body.readUInt16BE(at);
+    const length = body.readUInt16BE(at + 2);
+    if (type === ALPN_EXTENSION) return { protocols: namesOf(body.subarray(at + 4, at + 4 + length)) };
+    at += 4 + length;
+  }
+  return { protocols: [] };
+}
+
+/** The handshake messages in the records that are there; one message may be spread over several records. */
+function handshakeBytes(bytes: Buffer): Buffer {
+  const parts: Buffer[] = [];
+  let at = 0;
+  while (at < bytes.length) {
+    if (bytes[at] !== HANDSHAKE_RECORD) throw new RangeError("expected a TLS handshake");
+    if (at + RECORD_HEADER > bytes.length) break;
+    const start = at + RECORD_HEADER;
+    at = start + bytes.readUInt16BE(at + 3);
+    parts.push(bytes.subarray(start, at));
+  }
+  return Buffer.concat(parts);
+}
+
+function tooLong(bytes: Buffer): undefined {
+  if (bytes.length >= MOST_BYTES) throw new RangeError(`expected a ClientHello of less than ${MOST_BYTES} bytes`);
+  return undefined;
+}
+
+function namesOf(extension: Buffer): string[] {
+  const names: string[] = [];
+  for (let at = 2; at < extension.length; ) {
+    const length = extension.readUInt8(at);
+    names.push(extension.toString("latin1", at + 1, at + 1 + length));
+    at += 1 + length;
+  }
+  return names;
+}
+
+/**
+ * Waits for the ClientHello of a connection that nobody has read from, and puts it back: whoever takes the connection then reads it from its first byte.
+ *
+ * @param done gets `undefined` when what arrived is no ClientHello; is not called when the connection ended or was destroyed before
+ */
+export function peekClientHello(socket: Socket, done: (hello: ClientHello | undefined) => void): void {
+  let bytes: Buffer = Buffer.alloc(0);
+  const finish = (hello: ClientHello | undefined) => {
+    socket.off("readable", onReadable);
+    socket.unshift(bytes);
+    done(hello);
+  };
+  const onReadable = () => {
+    for (let chunk: Buffer | null = socket.read(); chunk !== null; chunk = socket.read()) {
+      bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk]);
+    }
+    if (bytes.length === 0) return;
+    let hello: ClientHello | undefined;
+    try {
+      hello = parseClientHello(bytes);
+      if (hello === undefined) return;
+    } catch {
+      hello = undefined;
+    }
+    finish(hello);
+  };
+  socket.on("readable", onReadable);
+}
