@@ -260,7 +260,20 @@ async function pairsBySql() {
     ON ${inPolicy("posture_check", "k")} ORDER BY 1, 2`.execute(test.store.db);
   const { rows: sizes } = await sql`SELECT p.id AS policy, count(s.id)::int AS services FROM service_policy p
     LEFT JOIN service s ON ${inPolicy("service", "s")} GROUP BY p.id ORDER BY p.id`.execute(test.store.db);
-  return { access, routers, posture, sizes };
+  const { rows: people } = await sql`
+    SELECT i.id AS identity,
+      ARRAY(SELECT p.id FROM service_policy p WHERE ${inPolicy("identity", "i")} ORDER BY p.id) AS policies,
+      ARRAY(SELECT r.id FROM router r WHERE EXISTS (SELECT 1 FROM edge_router_policy p
+        WHERE ${selected("p", "identity", "edge_router_policy_ref", "i")}
+          AND ${selected("p", "router", "edge_router_policy_ref", "r")}) ORDER BY r.id) AS routers,
+      (SELECT jsonb_build_object('Dial', count(DISTINCT s.id) FILTER (WHERE p.type = 'Dial'),
+          'Bind', count(DISTINCT s.id) FILTER (WHERE p.type = 'Bind'), 'either', count(DISTINCT s.id))
+        FROM service_policy p JOIN service s ON ${inPolicy("service", "s")} WHERE ${inPolicy("identity", "i")}) AS services
+    FROM identity i ORDER BY i.id`.execute(test.store.db);
+  const { rows: hosted } = await sql`
+    SELECT s.id AS service, ARRAY(SELECT p.id FROM service_policy p WHERE ${inPolicy("service", "s")} ORDER BY p.id) AS policies
+    FROM service s ORDER BY s.id`.execute(test.store.db);
+  return { access, routers, posture, sizes, people, hosted };
 }
 
 async function pairsByIndex() {
@@ -288,6 +301,16 @@ async function pairsByIndex() {
         .map((policy) => ({ check, policy })),
     ),
     sizes: policyIds.map((policy) => ({ policy, services: index.servicesOfPolicy(policy).length })),
+    people: people.map((who) => {
+      const granted = index.grantedTo(who);
+      const services = { Dial: granted.count("Dial"), Bind: granted.count("Bind"), either: granted.count() };
+      const ofThem = index.policiesOf(who).map(({ id }) => id);
+      return { identity: who.id, policies: ofThem.sort(), routers: index.routersOfIdentity(who), services };
+    }),
+    hosted: serviceIds.map((service) => {
+      const ofThem = index.policiesOfService(service).map(({ id }) => id);
+      return { service, policies: ofThem.sort() };
+    }),
   };
 }
 
