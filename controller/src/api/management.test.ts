@@ -49,7 +49,8 @@ describe("edge routers", () => {
     const kept = await c.admin("DELETE", `/identities/${id}`);
     expect([kept.status, kept.json.error.code]).toEqual([400, "ENTITY_CAN_NOT_BE_DELETED"]);
     await c.admin("PATCH", `/edge-routers/${id}`, { name: "tun-2" });
-    expect((await c.admin("GET", `/identities/${id}`)).json.data.name).toBe("tun-2");
+    await c.admin("PUT", `/identities/${id}`, { name: "tun-2", type: "Device", isAdmin: false });
+    expect((await c.admin("GET", `/identities/${id}`)).json.data).toMatchObject({ name: "tun-2", typeId: "Router" });
     const turnedOff = await c.admin("PATCH", `/edge-routers/${id}`, { isTunnelerEnabled: false });
     expect(turnedOff.status).toBe(200);
     expect((await c.admin("GET", `/identities/${id}`)).status).toBe(404);

@@ -39,7 +39,7 @@ export async function summarize(db: Db): Promise<Record<string, number>> {
     "services.edge": numbers.services ?? 0,
     controllers: 0,
     eventualEvents: 0,
-    identityTypes: 2,
+    identityTypes: 5,
     postureCheckTypes: 6,
     revocations: 0,
   };

@@ -20,7 +20,7 @@ export type Tags = Record<string, string | number | boolean | null>;
 export type Semantic = "AllOf" | "AnyOf";
 export type DialBind = "Dial" | "Bind";
 export type Precedence = "default" | "required" | "failed";
-export type IdentityType = "Default" | "Router";
+export type IdentityType = "Default" | "Device" | "Router" | "Service" | "User";
 export type AuthenticatorMethod = "cert" | "updb";
 export type EnrollmentMethod = "ott" | "ottca" | "updb" | "erott" | "trott";
 

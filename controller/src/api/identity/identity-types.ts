@@ -22,7 +22,7 @@ const FIELDS: EntityFields = {
   updatedAt: field.datetime("identity_type.updated_at"),
 };
 
-/** The two types that identities are of, as old as the network. Ids and names are the same. */
+/** The types that identities are of, as old as the network. Ids and names are the same. */
 export function identityTypeHandlers(
   deps: ApiDependencies,
 ): Pick<ApiHandlers<typeof identityOperations>, "listIdentityTypes" | "detailIdentityType"> {
@@ -31,7 +31,7 @@ export function identityTypeHandlers(
       .selectFrom(
         sql<IdentityTypeRow>`(SELECT t.id COLLATE "C" AS id, t.id COLLATE "C" AS name, '{}'::jsonb AS tags,
           p.created_at, p.created_at AS updated_at
-          FROM (VALUES ('Default'), ('Router')) AS t (id) CROSS JOIN auth_policy p WHERE p.id = 'default')`.as(
+          FROM (VALUES ('Default'), ('Device'), ('Router'), ('Service'), ('User')) AS t (id) CROSS JOIN auth_policy p WHERE p.id = 'default')`.as(
           "identity_type",
         ),
       )

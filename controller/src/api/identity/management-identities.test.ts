@@ -33,8 +33,8 @@ describe("identities over the Management API", () => {
     const { data } = (await c.admin("GET", `/identities/${id}`)).json;
     expect(data).toMatchObject({
       name: "alice",
-      typeId: "Default",
-      type: { entity: "identity-types", id: "Default", name: "Default" },
+      typeId: "Device",
+      type: { entity: "identity-types", id: "Device", name: "Device" },
       isAdmin: false,
       isDefaultAdmin: false,
       appData: { team: "x" },
@@ -102,6 +102,9 @@ describe("identities over the Management API", () => {
       identity("patched", { roleAttributes: ["a"], tags: { t: "1" }, externalId: "px" }),
     );
     await c.admin("PATCH", `/identities/${id}`, { name: null, isAdmin: null, roleAttributes: ["z"] });
+    expect((await c.admin("GET", `/identities/${id}`)).json.data).toMatchObject({ typeId: "User", isAdmin: false });
+    await c.admin("PATCH", `/identities/${id}`, { type: "Service" });
+    expect((await c.admin("GET", `/identities/${id}`)).json.data.typeId).toBe("Service");
     let data = (await c.admin("GET", `/identities/${id}`)).json.data;
     expect(data).toMatchObject({ name: "patched", roleAttributes: ["z"], tags: { t: "1" }, externalId: "px" });
     const put = await c.admin("PUT", `/identities/${id}`, identity("put"));

@@ -103,6 +103,7 @@ describe.each(["client", "management"] as const)("one-time codes in the %s API",
       code: "MFA_ENROLLMENT_NOT_STARTED",
     });
     expect((await c.admin("GET", `/identities/${id}`)).json.data.isMfaEnabled).toBe(true);
+    expect((await c.admin("GET", "/summary")).json.data.mfas).toBeGreaterThan(0);
   });
 
   it.each(["short", "😀".repeat(3000)])("shows a PNG of 256 pixels with the provisioning URL", async (name) => {

@@ -37,7 +37,7 @@ const CREATE = new Statement<never>(`
   WITH made AS (
     INSERT INTO identity (id, name, type_id, is_admin, attrs, external_id, auth_policy_id, default_hosting_cost,
       default_hosting_precedence, service_hosting_costs, service_hosting_precedences, permissions, app_data, tags)
-    VALUES ($1, $2, 'Default', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id),
+    VALUES ($1, $2, $23, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id),
   invited AS (
     INSERT INTO enrollment (id, method, identity_id, ca_id, username, token, jwt, signer, issued_at, expires_at)
     SELECT $14::text, $15::text, made.id, $16::text, $17::text, $18::text, $19::text, $20::text, $21::timestamptz,
@@ -99,6 +99,7 @@ export class Identities {
         json(identity.appData),
         json(identity.tags),
         ...ENROLLMENT_COLUMNS.map((column) => enrollment?.[column] ?? null),
+        identity.type,
       ]),
     );
     return id;
@@ -123,7 +124,7 @@ export class Identities {
       updated_at: this.#ctx.now(),
     };
     await translated(() =>
-      change.name === undefined && change.type !== "Router"
+      change.name === undefined && change.type === undefined
         ? this.#write(this.#ctx.store.db, id, values)
         : this.#ctx.store.transaction(async (trx) => {
             const before = await this.#locked(trx, id);
@@ -134,7 +135,8 @@ export class Identities {
             } else if (change.type === "Router") {
               throw fieldError("type", "may not change an identity into one of type Router", change.type);
             }
-            await this.#write(trx, id, values);
+            // A router's identity keeps its type, whatever a PUT has to name.
+            await this.#write(trx, id, before.type_id === "Router" ? values : { ...values, type_id: change.type });
           }),
     );
   }

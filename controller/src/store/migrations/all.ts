@@ -5,6 +5,7 @@ import { mfa } from "./0003_mfa.ts";
 import { enrollment } from "./0005_enrollment.ts";
 import { upkeep } from "./0007_upkeep.ts";
 import { speed } from "./0009_speed.ts";
+import { identityTypes } from "./0010_identity_types.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
-export const migrations: readonly Migration[] = [engine, entities, mfa, enrollment, upkeep, speed];
+export const migrations: readonly Migration[] = [engine, entities, mfa, enrollment, upkeep, speed, identityTypes];

@@ -1,0 +1,12 @@
+import { sql } from "kysely";
+import type { Migration } from "../migrate.ts";
+
+/** Identities keep the type that they were made with. */
+export const identityTypes: Migration = {
+  id: "0010_identity_types",
+  async up(db) {
+    await sql`ALTER TABLE identity DROP CONSTRAINT identity_type_id_check,
+      ADD CONSTRAINT identity_type_id_check
+        CHECK (type_id IN ('Default', 'Device', 'Router', 'Service', 'User'))`.execute(db);
+  },
+};
