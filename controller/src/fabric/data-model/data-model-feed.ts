@@ -3,7 +3,6 @@ import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import { WorkLane } from "../routers/work-lane.ts";
 import type { DataModelSource } from "./data-model-source.ts";
-import { isOnTimeline } from "./timeline.ts";
 
 /** What a router may ask for, in seconds. */
 const SHORTEST_S = 10;
@@ -181,7 +180,7 @@ export class DataModelFeed {
   #place(router: RouterConnection, subscription: Subscription, body: edgeCtrlPb.SubscribeToDataModelRequest): void {
     const { source, log } = this.#parts;
     if (body.currentIndex === 0n) return;
-    if (!isOnTimeline(source.timeline, body.timelineId, body.currentIndex)) return;
+    if (!source.continues(body.timelineId, body.currentIndex)) return;
     if (body.currentIndex <= source.index) {
       subscription.position = body.currentIndex;
       return;

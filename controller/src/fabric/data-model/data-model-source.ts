@@ -26,6 +26,8 @@ export interface DataModelSource {
   /** Where the newest change leads to. Only when it is ready, as all that follows. */
   readonly index: bigint;
   readonly timeline: string;
+  /** Does a router have everything up to `index` when it says that it is there, on `timeline`? */
+  continues(timeline: string, index: bigint): boolean;
   /** The changes after an index, oldest first; undefined when they are not all kept: then the whole state is needed. */
   changesAfter(index: bigint): readonly DataModelChange[] | undefined;
   /** The whole model; the same buffers for everybody who asks before it changes. `timeline`: another one than the model's. */

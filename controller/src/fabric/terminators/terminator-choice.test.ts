@@ -76,13 +76,55 @@ test.each([
     [terminator("t", "b")],
     'INVALID_STRATEGY: service s1 asks for the unknown terminator strategy "ha"',
   ],
+  [
+    "dynamic cost against distance",
+    service,
+    "",
+    [terminator("loaded", "b"), terminator("far", "c"), terminator("loaded too", "b")],
+    "far",
+  ],
+  [
+    "a required one, however loaded",
+    service,
+    "",
+    [terminator("loaded", "c", { precedence: "required", cost: 65_535 }), terminator("near", "b")],
+    "loaded",
+  ],
+  [
+    "a failed one when there is no other",
+    service,
+    "",
+    [terminator("bad", "c", { precedence: "failed" }), terminator("away", "gone", { precedence: "required" })],
+    "bad",
+  ],
+  [
+    "sticky: the asked one of the instance",
+    { ...service, terminatorStrategy: "sticky" },
+    "i1",
+    [terminator("i", "b", { instanceId: "i1" }), terminator("asked", "c", { instanceId: "i1" })],
+    "asked",
+  ],
+  [
+    "sticky: not the asked one of another instance",
+    { ...service, terminatorStrategy: "sticky" },
+    "i1",
+    [terminator("asked", "b"), terminator("i", "c", { instanceId: "i1" })],
+    "i",
+  ],
+  [
+    "sticky: not the asked one that is offline",
+    { ...service, terminatorStrategy: "sticky" },
+    "",
+    [terminator("asked", "away"), terminator("t", "c")],
+    "t",
+  ],
 ])("%s", (_name, of, instanceId, terminators, expected) => {
   const choice = chooseTerminator(
-    { service: of, instanceId, from: "a" },
+    { service: of, instanceId, from: "a", stickyId: "asked" },
     terminators,
     paths,
     (id) => connected.has(id),
-    { of: () => 0 },
+    { of: (id) => (id.startsWith("loaded") ? 20 : 0) },
   );
   expect(choice.ok ? choice.terminator.id : `${choice.cause}: ${choice.message}`).toBe(expected);
 });

@@ -34,6 +34,10 @@ export class MemoryDataModel implements DataModelSource {
     for (const listener of this.#listeners) listener();
   }
 
+  continues(timeline: string, index: bigint): boolean {
+    return timeline === this.timeline || (timeline === `${this.timeline}/parts` && index >= 3n);
+  }
+
   changesAfter(index: bigint): readonly DataModelChange[] | undefined {
     if (index < this.keptFrom || index > this.index) return undefined;
     return this.changes.filter((change) => change.index > index);

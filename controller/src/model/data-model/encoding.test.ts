@@ -1,10 +1,10 @@
 import { edgeCtrlPb, encodeControl } from "@sallyport/wire";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isOnTimeline } from "../../fabric/data-model/timeline.ts";
 import { encodeState } from "./encoding.ts";
 import { type EncodedEvent, policyChangeEvents, policyEvent, serviceEvent } from "./events.ts";
 import { ReceivedModel } from "./testing/received-model.ts";
+import { isOnTimeline } from "./timeline.ts";
 
 const POLICY = { id: "p1", name: "everything", type: "Dial" } as const;
 

@@ -1,7 +1,7 @@
 import type { DataModelState } from "../../fabric/data-model/data-model-source.ts";
-import { timelineOfParts } from "../../fabric/data-model/timeline.ts";
 import { Breath } from "./breath.ts";
 import type { EncodedEvent } from "./events.ts";
+import { timelineOfParts } from "./timeline.ts";
 
 /**
  * Puts encoded events together to the bodies of messages, without encoding any of them again.

@@ -5,6 +5,7 @@ import { encodeChangeSet, encodeState, encodeValidation } from "./encoding.ts";
 import type { EncodedEvent } from "./events.ts";
 import { DataModelImage, IMAGE_KINDS, type NetworkCertificates } from "./image.ts";
 import { advancePosition, type Position, storePosition } from "./position.ts";
+import { isOnTimeline } from "./timeline.ts";
 
 const KINDS: ReadonlySet<string> = new Set(IMAGE_KINDS);
 /** Changes that are kept for routers that come back. */
@@ -71,6 +72,10 @@ export class RouterDataModel implements DataModelSource {
     if (this.#users > 0) return;
     clearTimeout(this.#linger);
     this.#linger = setTimeout(() => void this.close(), LINGER_MS).unref();
+  }
+
+  continues(timeline: string, index: bigint): boolean {
+    return isOnTimeline(this.timeline, timeline, index);
   }
 
   changesAfter(index: bigint): readonly DataModelChange[] | undefined {

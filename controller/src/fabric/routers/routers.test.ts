@@ -1,7 +1,7 @@
 import { ControlType, ctrlPb, decodeControl, EdgeCtrlType, edgeCtrlPb, encodeControl } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { eventually, TestFabric } from "./testing/test-fabric.ts";
+import type { ScriptedRouter } from "../testing/scripted-router.ts";
+import { eventually, TestFabric } from "../testing/test-fabric.ts";
 
 let net: TestFabric;
 let router: ScriptedRouter;

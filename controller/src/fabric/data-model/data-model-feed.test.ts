@@ -1,8 +1,8 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, encodeControl } from "@sallyport/wire";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { eventually, TestFabric } from "./testing/test-fabric.ts";
+import type { ScriptedRouter } from "../testing/scripted-router.ts";
+import { eventually, TestFabric } from "../testing/test-fabric.ts";
 
 let net: TestFabric;
 afterEach(() => net.stop());
@@ -58,10 +58,10 @@ describe("a router that subscribes to the data model", () => {
     }
     expect(await changeOf(router)).toBe("four");
     const complete = await net.connect("r2");
-    subscribe(complete, { currentIndex: 3n, timelineId: "timeline/parts/3" });
+    subscribe(complete, { currentIndex: 3n, timelineId: "timeline/parts" });
     expect(await changeOf(complete)).toBe("four");
     const incomplete = await net.connect("r3");
-    subscribe(incomplete, { currentIndex: 2n, timelineId: "timeline/parts/3" });
+    subscribe(incomplete, { currentIndex: 2n, timelineId: "timeline/parts" });
     await stateOf(incomplete);
   });
 

@@ -10,8 +10,8 @@ import {
   type Message,
 } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { eventually, TestFabric } from "./testing/test-fabric.ts";
+import type { ScriptedRouter } from "../testing/scripted-router.ts";
+import { eventually, TestFabric } from "../testing/test-fabric.ts";
 
 const { Success, FailedIdConflict, FailedOther, FailedBusy, FailedInvalidSession } = edgeCtrlPb.CreateTerminatorResult;
 const { Required, Failed } = ctrlPb.TerminatorPrecedence;

@@ -10,8 +10,8 @@ import {
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, describe, expect, test } from "vitest";
-import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { eventually, TestFabric } from "./testing/test-fabric.ts";
+import type { ScriptedRouter } from "../testing/scripted-router.ts";
+import { eventually, TestFabric } from "../testing/test-fabric.ts";
 
 let net: TestFabric;
 afterEach(() => net.stop());

@@ -1,7 +1,7 @@
 import { ControlType, ctrlPb, decodeControl, encodeControl, metricsPb } from "@sallyport/wire";
 import { afterEach, describe, expect, test } from "vitest";
-import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { eventually, TestFabric } from "./testing/test-fabric.ts";
+import type { ScriptedRouter } from "../testing/scripted-router.ts";
+import { eventually, TestFabric } from "../testing/test-fabric.ts";
 
 let net: TestFabric;
 afterEach(() => net.stop());

@@ -1,8 +1,8 @@
 import { ControlType, ctrlPb, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, encodeControl, Headers } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { dial, startMesh } from "./testing/circuit-mesh.ts";
-import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { eventually, type TestFabric } from "./testing/test-fabric.ts";
+import { dial, startMesh } from "../testing/circuit-mesh.ts";
+import type { ScriptedRouter } from "../testing/scripted-router.ts";
+import { eventually, type TestFabric } from "../testing/test-fabric.ts";
 
 const { Default, Failed, Required } = ctrlPb.TerminatorPrecedence;
 
