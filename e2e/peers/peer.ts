@@ -4,6 +4,8 @@ export interface PeerProgram {
   readonly path: string;
   /** The same program built without a version: it announces v0.0.0, which counts as newer than everything. */
   readonly unversionedPath: string;
+  /** A program on the newest SDK of the peer that its module registry serves: `posture-client/main.go`. */
+  readonly postureClient: string;
   readonly isMissing: boolean;
 }
 
@@ -11,5 +13,6 @@ export interface PeerProgram {
 export const peer: PeerProgram = {
   path: process.env.SALLYPORT_PEER ?? "",
   unversionedPath: process.env.SALLYPORT_PEER_UNVERSIONED ?? "",
+  postureClient: process.env.SALLYPORT_PEER_POSTURE_CLIENT ?? "",
   isMissing: process.env.SALLYPORT_PEER === undefined,
 };

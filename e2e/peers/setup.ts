@@ -4,11 +4,12 @@ import { join } from "node:path";
 
 const SCRIPT = join(import.meta.dirname, "..", "..", "scripts", "install-tools.sh");
 
-/** Builds the peer's program (or finds it in the cache) and hands its path to the suites; without it they are skipped. */
+/** Builds the peer's programs (or finds them in the cache) and hands their paths to the suites; without them those are skipped. */
 export function setup(): void {
   for (const [tool, variable] of [
     ["ziti", "SALLYPORT_PEER"],
     ["ziti-unversioned", "SALLYPORT_PEER_UNVERSIONED"],
+    ["posture-client", "SALLYPORT_PEER_POSTURE_CLIENT"],
   ] as const) {
     const build = spawnSync(SCRIPT, [tool], {
       encoding: "utf8",
