@@ -227,7 +227,8 @@ export class Authentication {
     if (row.method !== "updb") throw apiError("CAN_NOT_UPDATE_AUTHENTICATOR");
     const subject = userSubject(row.username ?? id);
     this.#limits.requireFewFailures(subject, remoteIp);
-    if (!(await this.#byPassword.confirm(row, currentPassword))) {
+    const confirm = () => this.#byPassword.confirm(row, currentPassword);
+    if (!(await this.#limits.withinShare(remoteIp, confirm))) {
       this.#limits.countFailure(subject, remoteIp);
       throw apiError("UNAUTHORIZED", fieldCause("currentPassword", "currentPassword is not the current password"));
     }
@@ -255,7 +256,7 @@ export class Authentication {
     if (subject === undefined) return this.#prove(request);
     this.#limits.requireFewFailures(subject, remoteIp);
     try {
-      return await this.#prove(request);
+      return await this.#limits.withinShare(remoteIp, () => this.#prove(request));
     } catch (error) {
       if (error instanceof ApiError && error.code === "INVALID_AUTH") this.#limits.countFailure(subject, remoteIp);
       throw error;

@@ -1,6 +1,6 @@
 /** Answers as bytes: envelopes around results and errors, and the check of both against the contract. */
 import { Buffer } from "node:buffer";
-import { randomBytes } from "node:crypto";
+import { randomFillSync } from "node:crypto";
 import {
   API_ERRORS,
   API_VERSIONS,
@@ -24,6 +24,11 @@ import { z } from "zod";
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
+  /** JSON as text: a copy of it as bytes beside the heap is what memory grows by under load. */
+  readonly body: Uint8Array | string;
+}
+
+export interface FailureAnswer extends Answer {
   readonly body: Uint8Array;
 }
 
@@ -48,7 +53,7 @@ export function success(operation: Operation, result: unknown, list: ListQuery |
     const { data, headers } = result as DetailResult<unknown>;
     const body = JSON.stringify(data);
     if (validate) checkShape(operation, response.data, JSON.parse(body));
-    return { status: 200, headers: { "content-type": JSON_TYPE, ...headers }, body: Buffer.from(body) };
+    return { status: 200, headers: { "content-type": JSON_TYPE, ...headers }, body };
   }
   const { text } = result === undefined ? {} : (result as Partial<DetailResult<unknown>>);
   if (response.kind === "detail" && text !== undefined) {
@@ -62,7 +67,7 @@ export function success(operation: Operation, result: unknown, list: ListQuery |
   return {
     status: response.status,
     headers: { "content-type": JSON_TYPE, ...sessionHeaders(operation, data), ...headers },
-    body: Buffer.from(JSON.stringify({ data, meta: metadata })),
+    body: JSON.stringify({ data, meta: metadata }),
   };
 }
 
@@ -137,7 +142,7 @@ function checkShape({ path }: Operation, schema: z.ZodType, sent: unknown): void
 }
 
 /** The answer to a call that failed. `api` decides on the versions that the envelope names. */
-export function failure(error: ApiError, requestId: string, api: ApiName, validate = false): Answer {
+export function failure(error: ApiError, requestId: string, api: ApiName, validate = false): FailureAnswer {
   const version = API_VERSIONS[api].meta;
   const cause: ApiErrorCause | undefined = error.cause;
   const body = {
@@ -153,7 +158,7 @@ export function failure(error: ApiError, requestId: string, api: ApiName, valida
 }
 
 /** A failure before the request is understood: the bare error, and the connection ends. */
-export function bareFailure(code: keyof typeof API_ERRORS, status: number = API_ERRORS[code].status): Answer {
+export function bareFailure(code: keyof typeof API_ERRORS, status: number = API_ERRORS[code].status): FailureAnswer {
   const body = { code, message: API_ERRORS[code].message };
   return {
     status,
@@ -164,9 +169,19 @@ export function bareFailure(code: keyof typeof API_ERRORS, status: number = API_
 
 const ID_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-";
 
+const ID_LENGTH = 9;
+const POOL = Buffer.alloc(ID_LENGTH * 128);
+let taken = POOL.length;
+
 /** A short random id: it ties a caller's error to the line in the log. */
 export function newRequestId(): string {
-  return Array.from(randomBytes(9), (byte) => ID_ALPHABET[byte % 64]).join("");
+  if (taken === POOL.length) {
+    randomFillSync(POOL);
+    taken = 0;
+  }
+  let id = "";
+  for (const end = taken + ID_LENGTH; taken < end; taken++) id += ID_ALPHABET[(POOL[taken] ?? 0) % 64];
+  return id;
 }
 
 /** A time as the `expires-at` header writes it, for example `2026-01-02 15:04:05.123 +0000 UTC`. */

@@ -4,12 +4,13 @@ import { ApiError, type ApiName, apiError, BASE_PATHS, unhandledCause } from "@s
 import type { Logger } from "@sallyport/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Answer, bareFailure, failure } from "./answer.ts";
+import type { BodyLimits } from "./body-budget.ts";
 import type { ConnectionLimits } from "./connection-limit.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
 import { unsupportedType } from "./media-type.ts";
 import { remoteAddressOf } from "./request.ts";
 
-export interface HttpLimits extends ConnectionLimits {
+export interface HttpLimits extends ConnectionLimits, BodyLimits {
   /** Bytes of a request body. */
   readonly maxBodyBytes: number;
   /** For the headers of a request to arrive, and for the whole of it. */
@@ -35,6 +36,8 @@ export const HTTP_LIMITS: HttpLimits = {
   socketTimeoutMs: 30_000,
   maxHeaderBytes: 65_536,
   closeTimeoutMs: 5_000,
+  maxBytesUnderWay: 268_435_456,
+  maxBytesUnderWayPerAddress: 33_554_432,
   maxConnections: 10_000,
   maxConnectionsPerAddress: 2_500,
 };
@@ -59,10 +62,14 @@ export type Within = <T>(signal: AbortSignal, work: () => Promise<T>) => Promise
 
 /** Sends an answer with the headers that every one has. Bytes go out as they are: fastify would add a charset to text. */
 export async function send(context: ServerContext, reply: FastifyReply, answer: Answer): Promise<void> {
-  await reply
-    .code(answer.status)
-    .headers({ ...context.commonHeaders, ...answer.headers })
-    .send(answer.body);
+  reply.code(answer.status).headers(context.commonHeaders).headers(answer.headers);
+  // With a serializer, text goes out as bytes do: as it is, and without a charset.
+  if (typeof answer.body === "string") reply.serializer(asItIs);
+  await reply.send(answer.body);
+}
+
+function asItIs(payload: string): string {
+  return payload;
 }
 
 /** Answers a failure of any origin, and logs it: this is the one place where it is. */

@@ -18,6 +18,7 @@ import {
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { expiryHeaders, success } from "./answer.ts";
+import { announcedBytes } from "./body-budget.ts";
 import type { ApiSessionContext, RequestInfo } from "./context.ts";
 import { holdsNul, parseJson, readBody, readQuery, single } from "./input.ts";
 import { bodyFormat, mediaType, notAcceptable, unsupportedType } from "./media-type.ts";
@@ -149,8 +150,7 @@ function checkMedia(operation: Operation, request: FastifyRequest, produces: rea
     if (operation.body.kind === "json-or-text" && isText) throw apiError("UNSUPPORTED_MEDIA");
     throw notAcceptable(accept ?? "", produces);
   }
-  const hasBody = request.headers["transfer-encoding"] !== undefined || Number(request.headers["content-length"]) > 0;
-  if (!hasBody || operation.body.kind === "none") return;
+  if (announcedBytes(request.headers, 1) === 0 || operation.body.kind === "none") return;
   const type = mediaType(request.headers["content-type"]);
   if (bodyFormat(operation.body, type) === undefined) throw unsupportedType(operation.body, type);
 }

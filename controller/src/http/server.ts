@@ -9,6 +9,7 @@ import { apiError, unhandledCause } from "@sallyport/api";
 import { type Logger, PROTOCOL_VERSION, remoteAddress } from "@sallyport/wire";
 import fastify, { type FastifyInstance } from "fastify";
 import { bareFailure, newRequestId } from "./answer.ts";
+import { announcedBytes, BodyBudget } from "./body-budget.ts";
 import { OpenConnections } from "./connection-limit.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
 import { mountPages, type Page } from "./pages.ts";
@@ -24,6 +25,9 @@ import {
 } from "./reply.ts";
 import { mountOperations } from "./routes.ts";
 import { type Upgrade, upgrade, upgradeFor } from "./upgrade.ts";
+
+/** What the server is called on the TLS port. */
+export const HTTP_USER = "http";
 
 /** The part of a TLS port that the server needs. */
 export interface HttpPort {
@@ -101,7 +105,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
 
   const sockets = new OpenConnections(limits, options.log);
   const unregister = options.port.register({
-    name: "http",
+    name: HTTP_USER,
     protocols: ["http/1.1"],
     acceptsNoAlpn: true,
     onSocket(socket) {
@@ -159,11 +163,12 @@ function application(context: ServerContext, options: HttpOptions): { app: Fasti
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-  app.addHook("onRequest", async (request) => {
-    const length = Number(request.headers["content-length"] ?? 0);
-    if (length > limits.maxBodyBytes) {
-      throw apiError("REQUEST_ENTITY_TOO_LARGE");
-    }
+  const bodies = new BodyBudget(limits);
+  // Of every request, also those that no operation takes: the framework reads their bodies, too.
+  app.addHook("onRequest", async ({ headers, raw }, reply) => {
+    const length = announcedBytes(headers, limits.maxBodyBytes);
+    if (length > limits.maxBodyBytes) throw apiError("REQUEST_ENTITY_TOO_LARGE");
+    if (length > 0) reply.raw.once("close", bodies.reserve(raw.socket.remoteAddress ?? "", length));
   });
   app.setErrorHandler((error, request, reply) => answerError(context, request, reply, error));
   app.setNotFoundHandler((request, reply) =>
