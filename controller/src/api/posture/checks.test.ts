@@ -81,7 +81,7 @@ describe.each(EACH)("a posture check of type %s", (type) => {
       typeId: type,
       roleAttributes,
       tags: {},
-      version: 0,
+      version: 1,
       _links: { self: { href: `./posture-checks/${id}` } },
       ...shown,
     });
@@ -117,7 +117,7 @@ describe.each(EACH)("a posture check of type %s", (type) => {
       name: `other ${type}`,
       roleAttributes: [],
       tags: {},
-      version: 1,
+      version: 2,
       ...changed,
     });
     expect((await put({ name: `other ${type}`, ...body })).status).toBe(200);

@@ -1,85 +1,21 @@
-import { EventEmitter, once } from "node:events";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { DenialCode, isDenial } from "../../fabric/ports.ts";
-import { totpCode } from "../../model/identity/totp.ts";
-import { startTestController, type TestController } from "../testing/test-controller.ts";
+import { startGatedController } from "../testing/gated-controller.ts";
+import type { TestController } from "../testing/test-controller.ts";
+
+type Gated = Awaited<ReturnType<typeof startGatedController>>;
 
 let c: TestController;
 let routerId: string;
-const gone = new Set<string>();
-const removals = new EventEmitter();
+let removed: Gated["removed"];
+let gated: Gated["gated"];
 beforeAll(async () => {
-  c = await startTestController();
-  c.fabricModel.onChange((change) => {
-    if (change.kind !== "session-removed") return;
-    gone.add(change.token);
-    removals.emit("session");
-  });
-  routerId = await c.make("edge-routers", { name: "router" });
-  const all = { semantic: "AnyOf", edgeRouterRoles: ["#all"] };
-  await c.make("edge-router-policies", { name: "all", identityRoles: ["#all"], ...all });
-  await c.make("service-edge-router-policies", { name: "all", serviceRoles: ["#all"], ...all });
+  ({ c, routerId, removed, gated } = await startGatedController());
 });
 afterAll(() => c.close());
 afterEach(() => {
   c.clock.offsetMs = 0;
 });
-
-/** Resolves once the routers were told that the session is gone. */
-async function removed(token: string): Promise<void> {
-  while (!gone.has(token)) await once(removals, "session");
-}
-
-let count = 0;
-/** An identity, a service, and a policy between them that asks for the checks; the identity's session. */
-async function gated(...checks: object[]) {
-  count += 1;
-  const n = `n${count}`;
-  const checkIds: string[] = [];
-  for (const [i, check] of checks.entries()) {
-    checkIds.push(await c.make("posture-checks", { name: `${n} ${i}`, roleAttributes: [n], ...check }));
-  }
-  const identityId = await c.make("identities", { name: n, type: "User", isAdmin: false, roleAttributes: [n] });
-  await c.make("authenticators", { identityId, method: "updb", username: `user ${n}`, password: "password" });
-  const serviceId = await c.make("services", { name: n, encryptionRequired: false, roleAttributes: [n] });
-  const policyId = await c.make("service-policies", {
-    name: `policy ${n}`,
-    type: "Dial",
-    semantic: "AnyOf",
-    identityRoles: [`#${n}`],
-    serviceRoles: [`#${n}`],
-    postureCheckRoles: [`#${n}`],
-  });
-  const login = () => c.login(`user ${n}`, "password");
-  const token = await login();
-  const client = (method: string, path: string, body?: unknown) =>
-    c.call(method, `/edge/client/v1${path}`, { token, body });
-  return {
-    n,
-    identityId,
-    serviceId,
-    policyId,
-    checkIds,
-    token,
-    login,
-    client,
-    session: () => client("POST", "/sessions", { serviceId, type: "Dial" }),
-    report: (...responses: object[]) => client("POST", "/posture-response-bulk", responses),
-    queries: async () => (await client("GET", `/services/${serviceId}`)).json.data.postureQueries,
-    stamp: async () => (await client("GET", "/current-api-session/service-updates")).json.data.lastChangeAt,
-    dial: (sessionToken: string) => c.fabricModel.authorizeDial({ sessionToken, apiSessionToken: token, routerId }),
-    /** Turns TOTP on and passes it; answers the secret. */
-    async useTotp() {
-      await client("POST", "/current-identity/mfa");
-      const { provisioningUrl } = (await client("GET", "/current-identity/mfa")).json.data;
-      const secret = new URL(provisioningUrl).searchParams.get("secret") ?? "";
-      const verified = await client("POST", "/current-identity/mfa/verify", { code: codeOf(secret) });
-      expect(verified.status).toBe(200);
-      return secret;
-    },
-  };
-}
-const codeOf = (secret: string) => totpCode(secret, new Date(Date.now() + c.clock.offsetMs));
 
 const LINUX = { typeId: "OS", operatingSystems: [{ type: "Linux", versions: [">=5.0.0"] }] };
 const os = (id: string, version: string) => ({ id, typeId: "OS", type: "linux", version, build: "" });
@@ -231,123 +167,6 @@ describe("a policy with a check", () => {
     await g.report(os(g.checkIds[0] ?? "", "1.0.0"));
     await removed(session.token);
     expect(await c.fabricModel.authorizeBind(claim)).toEqual({ denied: DenialCode.InvalidSession });
-  });
-});
-
-describe("a check for one-time codes", () => {
-  const MFA = { typeId: "MFA", timeoutSeconds: 60, promptOnWake: true, promptOnUnlock: true };
-
-  it("passes for a while after a code was given in the session, and then ends its sessions", async () => {
-    const g = await gated(MFA);
-    expect((await g.session()).json.error.code).toBe("INVALID_POSTURE");
-    expect(await g.queries()).toMatchObject([
-      { isPassing: false, postureQueries: [{ queryType: "MFA", timeout: 60, timeoutRemaining: 0, processes: null }] },
-    ]);
-    const before = await g.stamp();
-    const secret = await g.useTotp();
-    expect(await g.stamp()).not.toBe(before);
-    const [{ isPassing, postureQueries }] = await g.queries();
-    expect([isPassing, postureQueries[0].timeout]).toEqual([true, 60]);
-    expect(postureQueries[0].timeoutRemaining).toBeGreaterThan(50);
-    const session = (await g.session()).json.data;
-    expect(isDenial(await g.dial(session.token))).toBe(false);
-
-    c.clock.offsetMs += 61_000;
-    await removed(session.token);
-    expect((await g.session()).json.error.code).toBe("INVALID_POSTURE");
-    expect((await g.queries())[0].postureQueries[0]).toMatchObject({ isPassing: false, timeoutRemaining: 0 });
-    expect((await g.client("POST", "/authenticate/mfa", { code: codeOf(secret) })).status).toBe(200);
-    expect((await g.session()).status).toBe(201);
-  });
-
-  it("wants a code anew within five minutes after the device woke up or was unlocked", async () => {
-    const g = await gated({ ...MFA, timeoutSeconds: 0 });
-    const secret = await g.useTotp();
-    const session = (await g.session()).json.data;
-    expect((await g.queries())[0].postureQueries[0]).toMatchObject({ timeout: -1, timeoutRemaining: -1 });
-    const asked = (await g.queries())[0].postureQueries[0].updatedAt;
-    const nothing = await g.report({ id: "0", typeId: "ENDPOINT_STATE", woken: false, unlocked: false });
-    expect(nothing.json.data.services).toEqual([]);
-
-    c.clock.offsetMs += 1000;
-    const before = await g.stamp();
-    const woken = await g.report({ id: "0", typeId: "ENDPOINT_STATE", woken: true });
-    expect(woken.json.data.services).toEqual([
-      { id: g.serviceId, name: g.n, postureQueryType: "MFA", timeout: -1, timeoutRemaining: 300 },
-    ]);
-    expect(await g.stamp()).not.toBe(before);
-    const [query] = (await g.queries())[0].postureQueries;
-    expect(query.isPassing).toBe(true);
-    expect(query.timeoutRemaining).toBeGreaterThan(290);
-    expect(query.updatedAt > asked).toBe(true);
-    const posture = (await c.admin("GET", `/identities/${g.identityId}/posture-data`)).json.data;
-    const [mine] = Object.values(posture.apiSessionPostureData) as [{ endpointState: object; mfa: object }];
-    expect(mine).toMatchObject({
-      endpointState: { unlockedAt: null, wokenAt: expect.any(String) },
-      mfa: { passedMfa: true, passedOnWake: true, passedOnUnlock: true },
-    });
-    expect(isDenial(await g.dial(session.token))).toBe(false);
-
-    c.clock.offsetMs += 301_000;
-    await removed(session.token);
-    expect((await g.session()).json.error.code).toBe("INVALID_POSTURE");
-    await g.client("POST", "/authenticate/mfa", { code: codeOf(secret) });
-    expect((await g.session()).status).toBe(201);
-  });
-
-  it("is answered per API session: another one of the identity has its own", async () => {
-    const g = await gated({ ...MFA, timeoutSeconds: -1 });
-    await g.useTotp();
-    const other = await g.login();
-    expect((await g.session()).status).toBe(201);
-    const request = { token: other, body: { serviceId: g.serviceId, type: "Dial" } };
-    expect((await c.call("POST", "/edge/client/v1/sessions", request)).status).toBe(401);
-  });
-
-  it("fails when the identity stops to use codes, or an administrator removes them", async () => {
-    for (const end of ["own", "admin"]) {
-      const g = await gated({ ...MFA, timeoutSeconds: -1 });
-      const secret = await g.useTotp();
-      const session = (await g.session()).json.data;
-      if (end === "admin") await c.admin("DELETE", `/identities/${g.identityId}/mfa`);
-      else {
-        await c.call("DELETE", "/edge/client/v1/current-identity/mfa", {
-          token: g.token,
-          headers: { "mfa-validation-code": codeOf(secret) },
-        });
-      }
-      await removed(session.token);
-      expect((await g.session()).json.error.code).toBe("INVALID_POSTURE");
-    }
-  });
-
-  it("reports no timeout to clients that do not know it, when it is told so", async () => {
-    const g = await gated({ ...MFA, ignoreLegacyEndpoints: true });
-    await g.useTotp();
-    const remaining = async () => (await g.queries())[0].postureQueries[0].timeoutRemaining;
-    expect(await remaining()).toBe(-1);
-    for (const [version, knows] of [
-      ["0.24.9", false],
-      ["0.25.0", true],
-      ["v1.9.10", true],
-      ["dev", false],
-    ] as const) {
-      await c.call("POST", "/edge/client/v1/authenticate?method=password", {
-        body: { username: `user ${g.n}`, password: "password", sdkInfo: { type: "ziti-sdk-c", version } },
-      });
-      expect([version, (await remaining()) >= 0]).toEqual([version, knows]);
-    }
-  });
-
-  it("knows after a restart when codes were given", async () => {
-    const g = await gated({ ...MFA, timeoutSeconds: 3600 });
-    await g.useTotp();
-    const { Posture } = await import("../../model/posture/posture.ts");
-    const restarted = new Posture(c.ctx, c.model.policy);
-    const identity = { id: g.identityId, attrs: [g.n] };
-    const { id } = (await g.client("GET", "/current-api-session")).json.data;
-    expect(await restarted.failures(identity, id, g.serviceId, "Dial")).toEqual([]);
-    expect(await restarted.failures(identity, "another", g.serviceId, "Dial")).toHaveLength(1);
   });
 });
 
