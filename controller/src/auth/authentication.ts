@@ -7,7 +7,6 @@ import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
 import { type IdentityRow, isDisabled } from "../model/identity/identities.ts";
 import type { Model } from "../model/model.ts";
 import type { ApiSessionRow } from "../model/session/api-sessions.ts";
-import { isMissingReference } from "../model/store-errors.ts";
 import { tellFailure, tellSuccess } from "./authentication-events.ts";
 import { type OpenFactors, openFactors } from "./factors.ts";
 import { JwksCache } from "./jwt/jwks-cache.ts";
@@ -16,7 +15,7 @@ import { TokenCheck } from "./jwt/token-check.ts";
 import { AttemptLimits } from "./limits/attempt-limits.ts";
 import { CertificateLogin } from "./primary/certificate-login.ts";
 import { PasswordLogin } from "./primary/password-login.ts";
-import { type Principal, type Proof, refused } from "./primary/proof.ts";
+import type { Principal, Proof } from "./primary/proof.ts";
 import { requireStanding } from "./primary/standing.ts";
 import { TokenLogin } from "./primary/token-login.ts";
 import { SessionRows } from "./session-rows.ts";
@@ -142,10 +141,10 @@ export class Authentication {
     return { session, identity: principal.identity, open, isExtendRequested: proof.isExtendRequested };
   }
 
-  /** @throws ApiError 401 when the identity was deleted while it proved itself */
+  /** @throws ApiError 401 when identity or credential were withdrawn meanwhile */
   async #begin(request: LoginRequest, proof: Proof, configTypes: readonly string[]): Promise<ApiSessionRow> {
     const { identity } = proof.principal;
-    const work = this.#ctx.store.transaction(async (trx) => {
+    return this.#ctx.store.transaction(async (trx) => {
       await requireStanding(trx, proof, this.#ctx.now());
       const envInfo = textsOf(request.envInfo);
       const sdkInfo = textsOf(request.sdkInfo);
@@ -166,12 +165,6 @@ export class Authentication {
       await this.#model.apiSessions.keepNewest(trx, identity.id, this.#settings.maxApiSessions, made.id);
       return made;
     });
-    try {
-      return await work;
-    } catch (error) {
-      if (isMissingReference(error)) throw refused(`identity ${identity.id} is gone`);
-      throw error;
-    }
   }
 
   /**

@@ -70,13 +70,6 @@ function translation(error: PgError): ApiError | undefined {
   return undefined;
 }
 
-/** Did a write refer to something that is not there any more? */
-export function isMissingReference(error: unknown): boolean {
-  return (
-    isPgError(error) && error.code === FOREIGN_KEY_VIOLATION && / is not present in table /.test(error.detail ?? "")
-  );
-}
-
 const TRY_LATER = { headers: { "retry-after": "2" } };
 
 /**
