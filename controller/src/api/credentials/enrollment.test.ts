@@ -168,12 +168,23 @@ describe("enrollment by user name and password", () => {
     expect(code(await attempt({ password: "long enough" }))).toEqual([400, "INVALID_ENROLLMENT_TOKEN"]);
   });
 
-  it("refuses a name that is taken, and leaves the token usable", async () => {
+  it("sets the name that the administrator chose, whatever the request says", async () => {
+    const { token } = await invite("chosen", { updb: "chosen-name" });
+    const body = { username: "another-name", password: "long enough" };
+    const done = await c.call("POST", `${ENROLL}/updb?token=${token}`, { body });
+    expect(done.json.data).toEqual({ username: "chosen-name" });
+  });
+
+  it("refuses a name that was taken meanwhile, and leaves the token usable", async () => {
     const { token } = await invite("taken", { updb: "taken-name" });
-    const attempt = (username: string) =>
-      c.call("POST", `${ENROLL}/updb?token=${token}`, { body: { username, password: "long enough" } });
-    expect((await attempt("admin")).json.error.cause.field).toBe("username");
-    expect((await attempt("free-name")).json.data).toEqual({ username: "free-name" });
+    const identityId = await c.make("identities", { name: "faster", type: "Device", isAdmin: false });
+    const method = "updb";
+    const body = { identityId, method, username: "taken-name", password: "long enough" };
+    const taking = (await c.admin("POST", "/authenticators", body)).json.data.id;
+    const attempt = () => c.call("POST", `${ENROLL}/updb?token=${token}`, { body: { password: "long enough" } });
+    expect((await attempt()).json.error.cause.field).toBe("username");
+    expect((await c.admin("DELETE", `/authenticators/${taking}`)).status).toBe(200);
+    expect((await attempt()).json.data).toEqual({ username: "taken-name" });
   });
 });
 

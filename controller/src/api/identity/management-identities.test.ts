@@ -11,6 +11,7 @@ const identity = (name: string, more: object = {}) => ({ name, type: "User", isA
 
 describe("identities over the Management API", () => {
   it("are created with every field, shown with every field, and deleted", async () => {
+    const service = await c.make("services", { name: "hosted by alice", encryptionRequired: true });
     const created = await c.admin("POST", "/identities", {
       name: "alice",
       type: "Device",
@@ -20,8 +21,8 @@ describe("identities over the Management API", () => {
       defaultHostingPrecedence: "required",
       externalId: "ext-1",
       roleAttributes: ["b", "a", "b"],
-      serviceHostingCosts: { s1: 5 },
-      serviceHostingPrecedences: { s1: "failed" },
+      serviceHostingCosts: { [service]: 5 },
+      serviceHostingPrecedences: { [service]: "failed" },
       tags: { k: "v", n: 1, z: null },
       enrollment: { ott: true },
       unknownField: 1,
@@ -44,8 +45,8 @@ describe("identities over the Management API", () => {
       defaultHostingPrecedence: "required",
       externalId: "ext-1",
       roleAttributes: ["a", "b"],
-      serviceHostingCosts: { s1: 5 },
-      serviceHostingPrecedences: { s1: "failed" },
+      serviceHostingCosts: { [service]: 5 },
+      serviceHostingPrecedences: { [service]: "failed" },
       tags: { k: "v", n: 1, z: null },
       authenticators: {},
       hasApiSession: false,

@@ -82,6 +82,7 @@ export class Identities {
       throw fieldError("type", "may not create identities with given typeId", identity.type);
     }
     const id = randomEntityId();
+    await this.#requireHosted(id, identity);
     const enrollment = this.#invitation(id, identity.enrollment ?? {});
     await translated(() =>
       CREATE.rows(this.#ctx.store.db, [
@@ -108,6 +109,7 @@ export class Identities {
   /** Applies the fields that are present. */
   async update(id: string, change: IdentityChange): Promise<void> {
     if (change.name !== undefined) requireName(change.name);
+    await this.#requireHosted(id, change);
     const values = {
       name: change.name,
       is_admin: change.isAdmin,
@@ -139,6 +141,19 @@ export class Identities {
             await this.#write(trx, id, before.type_id === "Router" ? values : { ...values, type_id: change.type });
           }),
     );
+  }
+
+  /** Services with a cost or a precedence exist, or existed when they were given one. @throws ApiError 404 naming one that does not */
+  async #requireHosted(id: string, { serviceHostingCosts, serviceHostingPrecedences }: IdentityChange): Promise<void> {
+    const services = Object.keys({ ...serviceHostingCosts, ...serviceHostingPrecedences });
+    if (services.length === 0) return;
+    const { rows } = await sql<{ id: string }>`SELECT asked.id FROM unnest(${services}::text[]) asked(id)
+      WHERE NOT EXISTS (SELECT FROM service s WHERE s.id = asked.id)
+        AND NOT EXISTS (SELECT FROM identity i WHERE i.id = ${id}
+          AND jsonb_exists(i.service_hosting_costs || i.service_hosting_precedences, asked.id))
+      LIMIT 1`.execute(this.#ctx.store.db);
+    const [missing] = rows;
+    if (missing !== undefined) throw notFound("service", missing.id);
   }
 
   /** Replaces all fields: what a PUT leaves out goes back to its default, the references to auth policy and external id too. */

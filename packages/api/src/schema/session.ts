@@ -88,7 +88,7 @@ export const serviceUpdates = z.strictObject({ lastChangeAt: time });
 
 export const sessionCreate = z.object({
   serviceId: z.string().optional(),
-  type: z.union([dialBind, z.literal("")]).optional(),
+  type: z.enum([...dialBind.options, ""]).optional(),
   tags: tags.default({}),
 });
 const sessionFields = {
