@@ -64,6 +64,15 @@ describe("the log", () => {
     expect(text).toContain("Key (token, kind)=([redacted]) already exists.");
   });
 
+  it("shows nothing of a row that violated a constraint", () => {
+    const detail = "Failing row contains (id, geheim, -----BEGIN\nGeheim, $argon2id$v=19$geheim).";
+    const error = Object.assign(new Error('null value in column "name" violates not-null constraint'), { detail });
+    const text = logged((log) => log.error({ error, text: `failed: ${detail}` }, "x"));
+    expect(text).not.toMatch(/geheim|Geheim/);
+    expect(text).toContain("Failing row contains ([redacted])");
+    expect(text).toContain("null value in column");
+  });
+
   it("shows bytes as their number, and does not follow circles", () => {
     const circle: Record<string, unknown> = { key: Buffer.from("geheim") };
     circle.self = circle;

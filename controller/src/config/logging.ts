@@ -15,6 +15,8 @@ const SECRET_TEXTS: readonly (readonly [RegExp, string])[] = [
   [/\b([a-z][a-z0-9+.-]{0,30}:\/\/[^\s:@/]*):[^\s@/]+@/gi, `$1:${CENSORED}@`],
   // What PostgreSQL says of a violated constraint: names of columns, then their values.
   [/\bKey \(([^)]{0,200})\)=\([^\n]*\)/g, `Key ($1)=(${CENSORED})`],
+  // And of a row that may not be: all its values, which may hold lines, to the end of the text.
+  [/\bFailing row contains \([\s\S]*/, `Failing row contains (${CENSORED})`],
   [/\b((?:Bearer|zt-session:|svc-session:)\s+)\S+/gi, `$1${CENSORED}`],
 ];
 /** Text that may hold a JWT; matched whole, so that no part of it is looked at twice. */
