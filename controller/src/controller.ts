@@ -1,9 +1,10 @@
 import { dirname, resolve } from "node:path";
-import { type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
-import { type Logger, parseVersionInfo, TlsPort, versionInfo } from "@sallyport/wire";
+import { type ConfigRead, type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
+import { type Identity, type Logger, parseVersionInfo, TlsPort, versionInfo } from "@sallyport/wire";
 import { createApi } from "./api/api.ts";
 import { CertificateUpkeep } from "./certificates/certificate-upkeep.ts";
 import { requireNetworkKeys } from "./certificates/network-keys.ts";
+import { OperatorCertificates } from "./certificates/operator-certificates.ts";
 import {
   authSettings,
   fabricOptions,
@@ -12,6 +13,7 @@ import {
   modelSettings,
   scrapeCertificate,
   secretKeyFile,
+  serverCertificateFiles,
   storeLocation,
 } from "./config/settings.ts";
 import { Events } from "./events/events.ts";
@@ -19,7 +21,7 @@ import { circuitTraces } from "./fabric/circuits/circuit-traces.ts";
 import { startFabric } from "./fabric/fabric.ts";
 import { HealthChecks } from "./health/health-checks.ts";
 import { healthPages } from "./health/health-pages.ts";
-import { startHttp } from "./http/server.ts";
+import { HTTP_USER, startHttp } from "./http/server.ts";
 import { listening } from "./listening.ts";
 import { Management } from "./management/management.ts";
 import { measureController } from "./metrics/measure-controller.ts";
@@ -47,6 +49,8 @@ export interface ControllerOptions {
   readonly config: ControllerConfig;
   /** The configuration file: relative paths in it start from its folder. */
   readonly file: string;
+  /** Where in it a value stands. */
+  readonly placeOf: ConfigRead["placeOf"];
   readonly env: NodeJS.ProcessEnv;
   readonly productVersion: string;
   readonly onLost: (error: DatabaseHeldError) => void;
@@ -77,6 +81,11 @@ export async function startController(options: ControllerOptions): Promise<Contr
   };
   try {
     let scraper = await scrapeCertificate(config, file);
+    const operatorCertificates = await OperatorCertificates.load({
+      files: serverCertificateFiles(config, file),
+      apiHost: config.api.advertise.host,
+      ...{ configFile: file, placeOf: options.placeOf, log },
+    });
     const secrets = await loadSecrets(secretKeyFile(config, file), env);
     const metrics = new Metrics();
     const store = await openStore({
@@ -94,6 +103,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       lifetimes: lifetimes(config),
       hosts: hostsOf(config),
     });
+    certificates.serveApiWith(operatorCertificates.forPki);
     await certificates.renew();
     await seed(store);
     const events = new Events({
@@ -117,6 +127,11 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "upkeep", stop: () => upkeep.stop() });
 
     const identity = pki.serverIdentity;
+    const serveWith = (own: Identity) => {
+      for (const port of new Set([apiPort, ctrlPort])) port.setIdentity(own);
+      // Routers, who may share the port, go on seeing the network's own.
+      if (operatorCertificates.isUsed) apiPort.setUserIdentity(HTTP_USER, operatorCertificates.identityBeside(own));
+    };
     const listen = (name: "api" | "ctrl") =>
       listening(`${name}.bind`, config[name].bind, file, () => TlsPort.listen({ ...config[name].bind, identity, log }));
     const shared = formatHostPort(config.api.bind) === formatHostPort(config.ctrl.bind);
@@ -124,6 +139,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "api port", stop: () => apiPort.close() });
     const ctrlPort = shared ? apiPort : await listen("ctrl");
     if (!shared) stops.push({ name: "ctrl port", stop: () => ctrlPort.close() });
+    serveWith(identity);
 
     const fabricModel = createFabricModel(ctx, model);
     stops.push({ name: "fabric model", stop: () => fabricModel.close() });
@@ -196,12 +212,13 @@ export async function startController(options: ControllerOptions): Promise<Contr
     }
     stops.push({ name: "management", stop: () => management.close() });
 
-    certificates.start(model.enrollments, (identity) => {
-      for (const port of new Set([apiPort, ctrlPort])) port.setIdentity(identity);
-    });
+    certificates.start(model.enrollments, serveWith);
     stops.push({ name: "certificates", stop: () => certificates.stop() });
+    operatorCertificates.watch(() => certificates.serveApiWith(operatorCertificates.forPki));
+    stops.push({ name: "certificates of the operator", stop: () => operatorCertificates.stop() });
     const reload = async () => {
       scraper = await scrapeCertificate(config, file);
+      await operatorCertificates.reload();
       await certificates.check();
     };
     log.info(

@@ -122,7 +122,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
       const { certPem } = await withCsrErrors(() =>
         model.certificateExtensions.extend(params.id, context.identityId, request.peerCertificates, body.clientCertCsr),
       );
-      return { data: { clientCert: certPem, ca: pki.caBundlePem } };
+      return { data: { clientCert: certPem, ca: pki.clientBundlePem } };
     },
     extendVerifyCurrentIdentityAuthenticator: ({ params, body, session: context }) => {
       if (body.clientCert === "") throw fieldError("clientCert", "clientCert is required");

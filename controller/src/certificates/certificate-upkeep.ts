@@ -4,7 +4,7 @@ import type { ModelStore } from "../model/context.ts";
 import type { Enrollments } from "../model/identity/enrollments.ts";
 import type { Lifetimes } from "../pki/lifetimes.ts";
 import { type PkiMaterial, renew, retire } from "../pki/material.ts";
-import type { Pki } from "../pki/pki.ts";
+import type { ApiCertificates, Pki } from "../pki/pki.ts";
 import { KeyVault } from "../store/key-vault.ts";
 import type { Secrets } from "../store/secrets.ts";
 import { countFormerLeaves, isNone } from "./former-leaves.ts";
@@ -75,6 +75,11 @@ export class CertificateUpkeep {
     void this.check();
   }
 
+  /** The API is served with other certificates of the operator's from now on. */
+  serveApiWith(certificates: ApiCertificates): void {
+    this.#change(() => this.#parts.pki.serveApiWith(certificates));
+  }
+
   /** Does all that is due; resolves when it is done. What fails is logged, and tried again at the next time. */
   check(): Promise<void> {
     this.#run("take over", () => this.#takeOver());
@@ -129,9 +134,13 @@ export class CertificateUpkeep {
   }
 
   #adopt(material: PkiMaterial): void {
+    this.#change(() => this.#parts.pki.adopt(material));
+  }
+
+  #change(change: () => void): void {
     const { pki } = this.#parts;
     const signer = pki.jwtSigner;
-    pki.adopt(material);
+    change();
     this.#onIdentity(pki.serverIdentity);
     if (pki.jwtSigner === signer || this.#enrollments === undefined) return;
     this.#run("reissue", () => this.#reissue());

@@ -15,7 +15,7 @@ export interface RunEnvironment {
  * signal ends the process at once. SIGHUP has certificates looked at now. @returns the exit status.
  */
 export async function runController(file: string, { env, productVersion }: RunEnvironment): Promise<number> {
-  const { config, warnings } = await readControllerConfigFile(file, env);
+  const { config, warnings, placeOf } = await readControllerConfigFile(file, env);
   const log = createLogger(config.log.level, logDestination(config.log.format));
   for (const warning of warnings) log.warn({ file }, describeProblem(file, warning));
   let controller: Controller | undefined;
@@ -48,6 +48,7 @@ export async function runController(file: string, { env, productVersion }: RunEn
     controller = await startController({
       config,
       file,
+      placeOf,
       env,
       productVersion,
       log,

@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { ConfigError, type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
 import type { AuthSettings } from "../auth/settings.ts";
+import type { CertificateFiles } from "../certificates/operator-certificate.ts";
 import type { FabricSettings } from "../fabric/options.ts";
 import type { ModelSettings } from "../model/context.ts";
 import { DEFAULT_LIFETIMES, type Lifetimes } from "../pki/lifetimes.ts";
@@ -82,6 +83,14 @@ export function storeLocation(
 export async function scrapeCertificate(config: ControllerConfig, file: string): Promise<X509Certificate | undefined> {
   const { scrapeCertificate: path } = config.metrics;
   return path === undefined ? undefined : new X509Certificate(await readFile(fromFolderOf(file, path)));
+}
+
+/** The pairs of files of the operator's own certificates. */
+export function serverCertificateFiles({ api }: ControllerConfig, file: string): CertificateFiles[] {
+  return api.serverCertificates.map(({ cert, key }) => ({
+    cert: fromFolderOf(file, cert),
+    key: fromFolderOf(file, key),
+  }));
 }
 
 export function secretKeyFile(config: ControllerConfig, file: string): string | undefined {

@@ -16,6 +16,9 @@ export function boundedPki(pki: ModelPki): ModelPki {
     get caBundlePem() {
       return pki.caBundlePem;
     },
+    get clientBundlePem() {
+      return pki.clientBundlePem;
+    },
     get trustAnchors() {
       return pki.trustAnchors;
     },

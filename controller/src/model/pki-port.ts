@@ -8,6 +8,7 @@ export type ModelPki = Pick<
   | "issueSessionCertificate"
   | "caBundlePem"
   | "caBundlePkcs7Base64"
+  | "clientBundlePem"
   | "trustAnchors"
   | "serverIdentity"
   | "signJwt"

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { type Identity, identityFromPem, splitPem, x509 } from "@sallyport/wire";
+import { type Identity, identityFromPem, type KeyedPem, splitPem, x509 } from "@sallyport/wire";
 import { type Csr, readCsr } from "./csr.ts";
 import { CsrError, PkiError } from "./errors.ts";
 import { leafExtensions } from "./extensions.ts";
@@ -7,6 +7,14 @@ import { CLOCK_TOLERANCE_MS, type IssuedCertificate, issue } from "./issue.ts";
 import { JwtSigner } from "./jwt.ts";
 import { DEFAULT_LIFETIMES, type Lifetimes } from "./lifetimes.ts";
 import { alternativeNames, anchorsOf, issuerOf, type PkiMaterial, renew, trustDomainOf } from "./material.ts";
+
+/** What the API is served with besides the network's own certificate. */
+export interface ApiCertificates {
+  /** The certificate that is served under the name in enrollment tokens, if that is not the network's own. */
+  readonly signer?: KeyedPem;
+  /** CAs that clients of the API have to trust for them, PEM. */
+  readonly authorities: readonly string[];
+}
 
 /**
  * The network's certificate authority, and the controller's own identity.
@@ -17,19 +25,26 @@ export class Pki {
   readonly #lifetimes: Lifetimes;
   readonly #now: () => Date;
   #material: PkiMaterial;
+  #api: ApiCertificates = { authorities: [] };
   #parts: ReturnType<typeof prepare>;
 
   constructor(material: PkiMaterial, options: { lifetimes?: Lifetimes; now?: () => Date } = {}) {
     this.#lifetimes = options.lifetimes ?? DEFAULT_LIFETIMES;
     this.#now = options.now ?? (() => new Date());
-    this.#parts = prepare(material);
+    this.#parts = prepare(material, this.#api);
     this.#material = material;
   }
 
   /** Works with other material from now on: what a renewal or a rotation has made. */
   adopt(material: PkiMaterial): void {
-    this.#parts = prepare(material);
+    this.#parts = prepare(material, this.#api);
     this.#material = material;
+  }
+
+  /** Tokens and what clients are told to trust go by these certificates from now on. Nobody gets in by their authorities. */
+  serveApiWith(certificates: ApiCertificates): void {
+    this.#parts = prepare(this.#material, certificates);
+    this.#api = certificates;
   }
 
   get material(): PkiMaterial {
@@ -56,9 +71,14 @@ export class Pki {
     return this.#parts.caBundlePem;
   }
 
-  /** The bundle as a PKCS#7 SignedData that holds certificates only: base64, lines of 64 characters, no line feed at the end. */
+  /** What clients of the API have to trust: the trust anchors, and the authorities of the certificates that the API is served with. */
+  get clientBundlePem(): string {
+    return this.#parts.clientBundlePem;
+  }
+
+  /** The clients' bundle as a PKCS#7 SignedData that holds certificates only: base64, lines of 64 characters, no line feed at the end. */
   caBundlePkcs7Base64(): string {
-    const certificates = splitPem(this.caBundlePem).map((pem) => new x509.X509Certificate(pem));
+    const certificates = splitPem(this.clientBundlePem).map((pem) => new x509.X509Certificate(pem));
     return Buffer.from(new x509.X509Certificates(certificates).export("raw"))
       .toString("base64")
       .replace(/.{64}(?=.)/g, "$&\n");
@@ -167,13 +187,14 @@ export class Pki {
 }
 
 /** What follows from the material, made once for all uses. */
-function prepare(material: PkiMaterial) {
+function prepare(material: PkiMaterial, api: ApiCertificates) {
   const { controller, server } = material;
   const anchors = anchorsOf(material);
   const caBundlePem = anchors.join("");
   return {
-    jwt: new JwtSigner(server),
+    jwt: new JwtSigner(api.signer ?? server),
     caBundlePem,
+    clientBundlePem: [...new Set([...anchors, ...api.authorities])].join(""),
     trustAnchors: anchors.map((pem) => new X509Certificate(pem)),
     serverIdentity: identityFromPem({
       certPem: controller.certPem,

@@ -32,7 +32,11 @@ describe("controller.yml", () => {
     expect(warnings).toEqual([]);
     expect(config).toEqual({
       v: 1,
-      api: { bind: { host: "0.0.0.0", port: 1280 }, advertise: { host: "ctrl.example", port: 1280 } },
+      api: {
+        bind: { host: "0.0.0.0", port: 1280 },
+        advertise: { host: "ctrl.example", port: 1280 },
+        serverCertificates: [],
+      },
       ctrl: { bind: { host: "0.0.0.0", port: 1280 }, advertise: { host: "ctrl.example", port: 1280 } },
       database: { dir: "database", poolSize: 16, snapshots: "snapshots" },
       edge: {
@@ -135,6 +139,37 @@ log: { level: loud }
     ]);
   });
 
+  it("takes certificates of the operator's own, and knows where each of them stands", () => {
+    const text = `api:
+  bind: ":1280"
+  advertise: "ctrl.example:1280"
+  serverCertificates:
+    - { cert: a.pem, key: a.key }
+    - cert: $DIR/b.pem
+      key: b.key
+      kay: c.key
+ctrl: { bind: ":1280", advertise: "ctrl.example:1280" }
+database: { dir: database }
+`;
+    const { config, warnings, placeOf } = readControllerConfig(text, "c.yml", { DIR: "/etc/tls" });
+    expect(config.api.serverCertificates).toEqual([
+      { cert: "a.pem", key: "a.key" },
+      { cert: "/etc/tls/b.pem", key: "b.key" },
+    ]);
+    expect(warnings).toMatchObject([
+      { path: "api.serverCertificates.1.kay", line: 8, column: 7, expected: "a known key, perhaps key" },
+    ]);
+    expect(placeOf("api.serverCertificates.0.key")).toEqual({ line: 5, column: 27 });
+    expect(placeOf("api.serverCertificates.1.cert")).toEqual({ line: 6, column: 13 });
+    expect(problems(text.replace("cert: $DIR/b.pem", "cert: ").replace("key: a.key", 'key: ""'))).toEqual([
+      'c.yml:5:27: api.serverCertificates.0.key: expected at least 1 characters, found ""',
+      "c.yml:6:13: api.serverCertificates.1.cert: expected a file, found nothing",
+    ]);
+    expect(problems(text.replace(/serverCertificates:\n(?: {4}.*\n)+/, "serverCertificates: a.pem\n"))).toEqual([
+      'c.yml:4:23: api.serverCertificates: expected a list of certificates, each with cert and key, found "a.pem"',
+    ]);
+  });
+
   it("puts environment variables in, and says which are missing", () => {
     const text = `
 api: { bind: "\${HOST}:$PORT", advertise: "\${HOST}:1280" }
@@ -163,7 +198,7 @@ secretKeyFile: key\${NO_SUCH}
     });
     const { config, warnings } = readControllerConfig(text, "c.yml", {});
     expect(warnings).toEqual([]);
-    expect(config.api).toEqual({ bind: { host: "", port: 1280 }, advertise: place });
+    expect(config.api).toEqual({ bind: { host: "", port: 1280 }, advertise: place, serverCertificates: [] });
     expect(config.database.dir).toBe("yes");
     const active = readControllerConfig(text.replace(/^( *)# (?=[a-zA-Z]+: )(?!url: |dir: )/gm, "$1"), "c.yml", {});
     const jwks = { ...config.auth.jwks, caFile: "idp-ca.pem" };

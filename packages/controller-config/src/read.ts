@@ -11,6 +11,8 @@ export interface ConfigRead {
   readonly config: ControllerConfig;
   /** Unknown keys and unset variables. */
   readonly warnings: readonly ConfigProblem[];
+  /** Where a value stands, for what turns out later: `placeOf("api.serverCertificates.0.cert")`. What is not there: the deepest key above it. */
+  placeOf(path: string): Pick<ConfigProblem, "line" | "column">;
 }
 
 /** Values that are never shown. */
@@ -80,7 +82,7 @@ export function readControllerConfig(
       found: "none, so empty text is used",
     })),
   ];
-  return { config: result.data, warnings };
+  return { config: result.data, warnings, placeOf: (path) => at(placeOf(root, path.split("."))) };
 }
 
 function toProblem(

@@ -67,7 +67,19 @@ const LEVELS = ["debug", "info", "warn", "error"] as const;
 /** The whole of `controller.yml`. Durations become milliseconds, addresses {@link HostPort}. */
 export const controllerConfigSchema = z.object({
   v: z.literal(1, "1, the version of this file's format").default(1),
-  api: z.object({ bind: listenAddress, advertise: publicAddress }),
+  api: z.object({
+    bind: listenAddress,
+    advertise: publicAddress,
+    serverCertificates: z
+      .array(
+        z.object({
+          cert: z.string("a file").min(1, "a file"),
+          key: z.string("a file").min(1, "a file"),
+        }),
+        "a list of certificates, each with cert and key",
+      )
+      .default([]),
+  }),
   ctrl: z.object({ bind: listenAddress, advertise: publicAddress }),
   database: z
     .object({

@@ -1,4 +1,4 @@
-import { isMap, isScalar, type Node } from "yaml";
+import { isMap, isScalar, isSeq, type Node } from "yaml";
 import { z } from "zod";
 
 /** A key that the schema does not have. */
@@ -13,6 +13,10 @@ export interface UnknownKey {
 
 /** Finds the keys of a YAML document that `schema` does not know, at any depth. */
 export function findUnknownKeys(node: Node | null, schema: z.ZodType, path: readonly string[] = []): UnknownKey[] {
+  const entry = entryOf(schema);
+  if (entry && isSeq(node)) {
+    return node.items.flatMap((item, i) => findUnknownKeys(item as Node | null, entry, [...path, String(i)]));
+  }
   const shape = shapeOf(schema);
   if (!shape || !isMap(node)) return [];
   const known = Object.keys(shape);
@@ -23,6 +27,11 @@ export function findUnknownKeys(node: Node | null, schema: z.ZodType, path: read
     if (inner) return findUnknownKeys(pair.value as Node | null, inner, [...path, key]);
     return [{ path: [...path, key], offset: pair.key.range?.[0] ?? 0, nearest: nearestName(key, known), known }];
   });
+}
+
+function entryOf(schema: z.ZodType): z.ZodType | undefined {
+  if (schema instanceof z.ZodArray) return schema.element as z.ZodType;
+  return schema instanceof z.ZodDefault ? entryOf(schema.unwrap() as z.ZodType) : undefined;
 }
 
 function shapeOf(schema: z.ZodType): Record<string, z.ZodType> | undefined {

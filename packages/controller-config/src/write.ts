@@ -33,6 +33,8 @@ api:
   bind: ${place(api.bind)}
   # How clients reach it; stands in enrollment tokens, and the server certificate covers it.
   advertise: ${place(api.advertise)}
+  # Certificates of yours, for example from a public authority, for the names in them: files in PEM, the certificate followed by its chain.
+  # serverCertificates: []
 
 # The control channel for routers. The same bind address as the API means one shared port.
 ctrl:

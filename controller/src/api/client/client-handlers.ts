@@ -61,7 +61,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
           _links: { self: { href: `./current-api-session/certificates/${certificate.id}` } },
           id: certificate.id,
           certificate: certificate.cert_pem,
-          cas: deps.ctx.pki.caBundlePem,
+          cas: deps.ctx.pki.clientBundlePem,
         },
       };
     },

@@ -8,6 +8,8 @@ export interface Leaf {
   readonly commonName: string;
   readonly emails?: readonly string[];
   readonly uris?: readonly string[];
+  readonly dns?: readonly string[];
+  readonly ips?: readonly string[];
   /** Extended key usages by OID; none at all when absent. */
   readonly usages?: readonly string[];
   readonly key?: KeyKind;
@@ -42,6 +44,8 @@ export class ThirdParty implements Keyed {
     const names: x509.JsonGeneralNames = [
       ...(leaf.emails ?? []).map((value) => ({ type: "email" as const, value })),
       ...(leaf.uris ?? []).map((value) => ({ type: "url" as const, value })),
+      ...(leaf.dns ?? []).map((value) => ({ type: "dns" as const, value })),
+      ...(leaf.ips ?? []).map((value) => ({ type: "ip" as const, value })),
     ];
     const extensions = [
       new x509.BasicConstraintsExtension(false, undefined, true),
