@@ -148,6 +148,26 @@ describe("rerouting", () => {
     await eventually(() => expect(net.fabric.circuit(circuitId)?.route.links).toEqual(["ab4"]));
   });
 
+  test("a circuit that its routers complain about again and again while it moves is moved again, and lives", async () => {
+    const { a, b, circuitId } = await square();
+    const { ForwardFault } = ctrlPb.FaultSubject;
+    a.send(ControlType.Fault, fault(ForwardFault, circuitId));
+    for (let n = 0; n < 8; n++) {
+      const atA = await a.nextRoute(circuitId);
+      a.send(ControlType.Fault, fault(ForwardFault, circuitId));
+      a.acceptRoute(atA.message);
+      b.acceptRoute((await b.nextRoute(circuitId)).message);
+    }
+    await b.roundTrip();
+    a.send(ControlType.Fault, fault(ForwardFault, circuitId));
+    await movedOver([a, b], circuitId);
+    for (const router of [a, b]) {
+      await router.roundTrip();
+      expect(router.pending(ControlType.Unroute)).toEqual([]);
+    }
+    expect(net.fabric.circuit(circuitId)).toBeDefined();
+  });
+
   test("a disabled router carries nothing any more: what went over it moves at once, what ends there is removed", async () => {
     const { a, b, c, circuitId } = await square();
     net.fabric.updateLink("ab", { isDown: true });

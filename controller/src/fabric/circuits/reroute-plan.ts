@@ -36,20 +36,29 @@ export function planSmartReroutes<C extends ReroutableCircuit>(
   policy: ReroutePolicy,
 ): RerouteCandidate<C>[] {
   const limit = Math.min(policy.rerouteCap, Math.max(1, Math.floor(policy.rerouteFraction * circuits.length)));
-  const byCost = circuits
-    .filter((circuit) => circuit.links.length > 0)
-    .map((circuit) => ({ circuit, cost: costOf(circuit) }))
-    .sort((a, b) => b.cost - a.cost || (a.circuit.id < b.circuit.id ? -1 : 1));
+  // Many circuits go the same way: each way is looked at once.
+  const ways = new Map<string, { readonly circuits: C[]; readonly way: C }>();
+  for (const circuit of circuits) {
+    if (circuit.links.length === 0) continue;
+    const key = `${circuit.routers[0]} ${circuit.links.join(" ")}`;
+    const known = ways.get(key);
+    if (known === undefined) ways.set(key, { circuits: [circuit], way: circuit });
+    else known.circuits.push(circuit);
+  }
+  const byCost = [...ways.values()]
+    .map((group) => ({ ...group, cost: costOf(group.way) }))
+    .sort((a, b) => b.cost - a.cost || (a.way.id < b.way.id ? -1 : 1));
   const candidates: RerouteCandidate<C>[] = [];
-  for (const { circuit, cost } of byCost) {
+  for (const { circuits: alike, way, cost } of byCost) {
     if (candidates.length >= limit) break;
-    const first = circuit.routers[0];
-    const last = circuit.routers.at(-1);
+    const first = way.routers[0];
+    const last = way.routers.at(-1);
     if (first === undefined || last === undefined) continue;
     const path = cheapest(first, last);
-    if (path === undefined || isSameWay(path, circuit)) continue;
+    if (path === undefined || isSameWay(path, way)) continue;
     const gain = cost - costOf(path);
-    if (gain >= policy.minCostDelta) candidates.push({ circuit, path, gain });
+    if (gain < policy.minCostDelta) continue;
+    for (const circuit of alike.slice(0, limit - candidates.length)) candidates.push({ circuit, path, gain });
   }
   return candidates;
 }

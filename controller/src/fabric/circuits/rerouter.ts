@@ -115,7 +115,7 @@ export class Rerouter {
 
   async #moveOrEnd(circuitId: string): Promise<void> {
     const { mesh, circuits, isAwaited, log } = this.#parts;
-    const tried = new Map<string, number>();
+    const failures = new Map<string, number>();
     for (let left = TRIES; left > 0; left--) {
       const circuit = circuits.get(circuitId);
       if (circuit === undefined) return;
@@ -128,11 +128,13 @@ export class Rerouter {
         }
         break;
       }
+      const outcome = await this.#move(circuit, path);
+      if (outcome === "moved" || (outcome === "due again" && left === 1)) return;
+      if (outcome === "due again") continue;
       const way = path.links.join(" ");
-      const tries = tried.get(way) ?? 0;
-      if (tries === TRIES_OF_A_PATH) break;
-      tried.set(way, tries + 1);
-      if (await this.#move(circuit, path)) return;
+      const failed = (failures.get(way) ?? 0) + 1;
+      if (failed === TRIES_OF_A_PATH) break;
+      failures.set(way, failed);
     }
     log.info({ circuitId }, "a circuit has no path left and is removed");
     circuits.end(circuitId, true, "no path");
@@ -142,15 +144,15 @@ export class Rerouter {
   async #improve(circuitId: string, path: Path): Promise<void> {
     const { mesh, circuits } = this.#parts;
     const before = circuits.get(circuitId);
-    if (before === undefined || (await this.#move(before, path))) return;
+    if (before === undefined || (await this.#move(before, path)) === "moved") return;
     const after = circuits.get(circuitId);
     const isUsable = Number.isFinite(mesh.costOf(before.route));
-    if (after !== undefined && isUsable && (await this.#move(after, before.route))) return;
+    if (after !== undefined && isUsable && (await this.#move(after, before.route)) === "moved") return;
     await this.#moveOrEnd(circuitId);
   }
 
-  /** True when every router of the path has taken the circuit and none of its links was lost meanwhile. */
-  async #move(circuit: Circuit, path: Pick<Path, "routers" | "links">): Promise<boolean> {
+  /** `failed`: not every router of the path has taken the circuit; `due again`: they have, and there was another reason to move it meanwhile. */
+  async #move(circuit: Circuit, path: Pick<Path, "routers" | "links">): Promise<"moved" | "failed" | "due again"> {
     const { circuits, exchange, options } = this.#parts;
     const route: CircuitRoute = { ...circuit.route, routers: path.routers, links: path.links };
     this.#moving.set(circuit.id, false);
@@ -163,12 +165,13 @@ export class Rerouter {
       dialTimeoutMs: options.routeTimeoutMs,
       waitMs: options.routeTimeoutMs,
     });
-    const isLostAgain = this.#moving.get(circuit.id) === true;
+    const isDueAgain = this.#moving.get(circuit.id) === true;
     if (circuits.get(circuit.id) === undefined) {
       // It ended meanwhile; the routers of the new path may have taken it since.
       for (const routerId of route.routers) exchange.unroute(routerId, circuit.id, true);
     }
-    return isComplete && !isLostAgain;
+    if (!isComplete) return "failed";
+    return isDueAgain ? "due again" : "moved";
   }
 }
 

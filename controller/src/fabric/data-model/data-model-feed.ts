@@ -60,6 +60,8 @@ export class DataModelFeed {
   readonly #states: WorkLane;
   /** When each router got its last whole state, while it subscribes. */
   readonly #stateAt = new Map<string, number>();
+  /** Routers whose whole state is wanted or on its way: each waits once, however often it subscribes. */
+  readonly #queued = new Set<string>();
   readonly #stop: () => void;
 
   constructor(parts: DataModelFeedParts) {
@@ -237,6 +239,8 @@ export class DataModelFeed {
     const last = this.#stateAt.get(router.id);
     // The next tick comes to it.
     if (last !== undefined && performance.now() - last < STATE_PAUSE_MS) return false;
+    if (this.#queued.has(router.id)) return false;
+    this.#queued.add(router.id);
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const isTaken = this.#states.offer(async () => {
       try {
@@ -258,7 +262,7 @@ export class DataModelFeed {
       }
     });
     if (!isTaken) resolve(false);
-    return promise;
+    return promise.finally(() => this.#queued.delete(router.id));
   }
 
   /** The parts of a large state, as fast as the router reads; false when they did not all go out. */

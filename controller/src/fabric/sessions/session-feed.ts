@@ -6,6 +6,7 @@ import {
   encodeControl,
   Headers,
   type Logger,
+  type Message,
   type Outgoing,
   PROTOCOL_VERSION,
 } from "@sallyport/wire";
@@ -48,6 +49,8 @@ export class SessionFeed {
   readonly #parts: SessionFeedParts;
   readonly #ids = new SyncIds();
   readonly #syncs = new Map<RouterConnection, Sync>();
+  /** The synchronisation of each router that was started last; cancelled ones before it have come to their end when it has. */
+  readonly #running = new WeakMap<RouterConnection, Promise<void>>();
   /** Ids of sessions that were announced here; the change about them need not be passed on. */
   readonly #announced = new Set<string>();
 
@@ -57,7 +60,9 @@ export class SessionFeed {
 
   attach(router: RouterConnection): void {
     if (router.record.kind !== "edge") return;
-    onMessage(router, EdgeCtrlType.ClientHello, edgeCtrlPb.ClientHelloSchema, (body) => this.#hello(router, body));
+    onMessage(router, EdgeCtrlType.ClientHello, edgeCtrlPb.ClientHelloSchema, (body, message) =>
+      this.#hello(router, body, message),
+    );
     onMessage(router, EdgeCtrlType.RequestClientReSync, edgeCtrlPb.RequestClientReSyncSchema, (body) => {
       this.#parts.log.warn({ routerId: router.id, reason: body.reason }, "the router asks for all API sessions again");
       this.#startSync(router);
@@ -143,15 +148,13 @@ export class SessionFeed {
     return this.#parts.mesh.routers().filter((router) => router.record.kind === "edge");
   }
 
-  #hello(router: RouterConnection, body: edgeCtrlPb.ClientHello): void {
-    const { model, log } = this.#parts;
+  #hello(router: RouterConnection, body: edgeCtrlPb.ClientHello, message: Message): void {
+    const { model } = this.#parts;
     router.supportedProtocols = protocolUrls(body);
     router.hostname = body.hostname;
     router.syncStatus = "SYNC_HELLO";
     const { version, id: routerId, hostname } = router;
-    model
-      .saveRouterReport({ routerId, version, hostname })
-      .catch((err: unknown) => log.error({ routerId, err }, "what the router said about itself could not be stored"));
+    serveNotice(router, router.orderedLane, message, () => model.saveRouterReport({ routerId, version, hostname }));
     this.#startSync(router);
   }
 
@@ -166,7 +169,12 @@ export class SessionFeed {
     const sync: Sync = { overlay: new SyncOverlay(), isCancelled: false };
     this.#syncs.set(router, sync);
     router.syncStatus = "SYNC_IN_PROGRESS";
-    this.#sync(router, sync).catch((err: unknown) => {
+    // A router that asks again and again has no more than one of them working for it.
+    const before = this.#running.get(router);
+    const running = Promise.resolve(before).then(async () => {
+      if (!sync.isCancelled) await this.#sync(router, sync);
+    });
+    const ended = running.catch((err: unknown) => {
       if (sync.isCancelled) return;
       this.#cancel(router);
       router.syncStatus = "SYNC_ERROR";
@@ -175,6 +183,7 @@ export class SessionFeed {
         "the API sessions could not be sent; the router will ask again",
       );
     });
+    this.#running.set(router, ended);
   }
 
   async #sync(router: RouterConnection, sync: Sync): Promise<void> {
@@ -196,8 +205,10 @@ export class SessionFeed {
   }
 
   async #touch(router: RouterConnection, tokens: readonly string[]): Promise<void> {
-    const unknown = await this.#parts.model.touchApiSessions(tokens);
-    if (unknown.length > 0) router.send(apiSessionsRemoved(unknown, []));
+    for (let at = 0; at < tokens.length; at += TOKENS_PER_MESSAGE) {
+      const unknown = await this.#parts.model.touchApiSessions(tokens.slice(at, at + TOKENS_PER_MESSAGE));
+      if (unknown.length > 0) router.send(apiSessionsRemoved(unknown, []));
+    }
   }
 
   async #validate(router: RouterConnection, tokens: readonly string[]): Promise<void> {

@@ -210,3 +210,26 @@ describe("changes", () => {
     expect(router.pending(EdgeCtrlType.SessionRemoved)).toEqual([]);
   });
 });
+
+test("a router that asks for all sessions again and again has one synchronisation at a time, and gets the last one whole", async () => {
+  net = await TestFabric.start();
+  const { model } = net;
+  let running = 0;
+  let most = 0;
+  const page = model.apiSessionsAfter.bind(model);
+  model.apiSessionsAfter = async (...args) => {
+    running += 1;
+    most = Math.max(most, running);
+    await new Promise((resolve) => setImmediate(resolve));
+    running -= 1;
+    return page(...args);
+  };
+  const router = await net.connect("insistent");
+  await router.hello();
+  for (let n = 0; n < 200; n++) {
+    router.send(EdgeCtrlType.RequestClientReSync, encodeControl(edgeCtrlPb.RequestClientReSyncSchema, { reason: "x" }));
+  }
+  await router.roundTrip();
+  await eventually(() => expect(net.fabric.routerState("insistent")?.syncStatus).toBe("SYNC_DONE"));
+  expect(most).toBe(1);
+});
