@@ -362,6 +362,11 @@ describe("with small limits", () => {
       last = (await small.call("POST", `${CLIENT}/enroll?method=ott&token=x`, { body: {} })).status;
     }
     expect(last).toBe(429);
+    // However the path is written.
+    for (const path of ["%65nroll", "enroll/", "enroll%2Fott", "enroll/%6ftt", "enroll/ca/"]) {
+      const { status } = await small.call("POST", `${CLIENT}/${path}?method=ott&token=x`, { body: {} });
+      expect([404, 429], path).toContain(status);
+    }
     const refused = await tryLogin("many", "many-1");
     expect([refused.status, refused.json.error.code]).toEqual([429, "SERVER_TOO_MANY_REQUESTS"]);
     expect(Number(refused.headers["retry-after"])).toBeGreaterThan(0);

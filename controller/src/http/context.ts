@@ -26,7 +26,7 @@ export interface RequestInfo {
   readonly id: string;
   readonly api: ApiName;
   readonly method: string;
-  /** The path under the API's base path, without the query. */
+  /** The operation's path under the API's base path, as the contract has it: callers write one and the same path in many ways. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string | undefined>>;
   /** `ip:port`, and the ip alone. */

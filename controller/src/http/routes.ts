@@ -97,7 +97,7 @@ function mount(
       reply.raw.once("close", () => {
         if (!reply.raw.writableFinished) abort.abort();
       });
-      const path = request.url.split("?", 1)[0]?.slice(BASE_PATHS[api].length) ?? "";
+      const { path } = operation;
       const info = requestInfo(request.raw, { id: request.id, api, operation, path, signal: abort.signal });
       const session = operation.issuesSession ? undefined : await context.authenticate(info);
       if (session !== undefined) reply.headers(expiryHeaders(session));
