@@ -7,6 +7,7 @@ import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
 import { type IdentityRow, isDisabled } from "../model/identity/identities.ts";
 import type { Model } from "../model/model.ts";
 import type { ApiSessionRow } from "../model/session/api-sessions.ts";
+import { Statement } from "../store/statement.ts";
 import { tellFailure, tellSuccess } from "./authentication-events.ts";
 import { type OpenFactors, openFactors } from "./factors.ts";
 import { JwksCache } from "./jwt/jwks-cache.ts";
@@ -74,6 +75,17 @@ interface SessionOfToken {
   is_mfa_verified: boolean;
   required_signer: ExtJwtSignerRow | null;
 }
+
+const SESSION_OF_TOKEN = new Statement<SessionOfToken>(`
+      SELECT a.id, a.token, a.config_types, a.last_activity_at, a.is_mfa_complete,
+        i.id AS identity_id, i.external_id, i.is_admin OR i.is_default_admin AS is_admin, i.disabled_at, i.disabled_until,
+        p.require_totp, coalesce(m.is_verified, false) AS is_mfa_verified, row_to_json(s) AS required_signer
+      FROM api_session a
+        JOIN identity i ON i.id = a.identity_id
+        JOIN auth_policy p ON p.id = i.auth_policy_id
+        LEFT JOIN mfa m ON m.identity_id = i.id
+        LEFT JOIN ext_jwt_signer s ON s.id = p.require_ext_jwt_signer
+      WHERE a.token = $1`);
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -162,7 +174,7 @@ export class Authentication {
         certFingerprints: proof.certFingerprints,
         improperClientCertChain: proof.improperClientCertChain,
       });
-      await this.#model.apiSessions.keepNewest(trx, identity.id, this.#settings.maxApiSessions, made.id);
+      await this.#model.apiSessions.keepNewest(trx, made, this.#settings.maxApiSessions);
       return made;
     });
   }
@@ -229,17 +241,7 @@ export class Authentication {
   }
 
   async #sessionRow(token: string): Promise<SessionOfToken | undefined> {
-    const { rows } = await sql<SessionOfToken>`
-      SELECT a.id, a.token, a.config_types, a.last_activity_at, a.is_mfa_complete,
-        i.id AS identity_id, i.external_id, i.is_admin OR i.is_default_admin AS is_admin, i.disabled_at, i.disabled_until,
-        p.require_totp, coalesce(m.is_verified, false) AS is_mfa_verified, row_to_json(s) AS required_signer
-      FROM api_session a
-        JOIN identity i ON i.id = a.identity_id
-        JOIN auth_policy p ON p.id = i.auth_policy_id
-        LEFT JOIN mfa m ON m.identity_id = i.id
-        LEFT JOIN ext_jwt_signer s ON s.id = p.require_ext_jwt_signer
-      WHERE a.token = ${token}`.execute(this.#ctx.store.db);
-    return rows[0];
+    return SESSION_OF_TOKEN.first(this.#ctx.store.db, [token]);
   }
 
   async #proveWithinLimits(request: LoginRequest): Promise<Proof> {

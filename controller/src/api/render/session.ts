@@ -11,6 +11,8 @@ import { namesOf } from "../../model/entity.ts";
 import type { ApiSessionCertificateRow, ApiSessionRow } from "../../model/session/api-sessions.ts";
 import type { SessionRow } from "../../model/session/sessions.ts";
 import { matches } from "../../policy/selector.ts";
+import { likely } from "../../store/id-array.ts";
+import { Statement } from "../../store/statement.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { only } from "../lists/listing.ts";
 import { baseOf } from "./base.ts";
@@ -22,37 +24,39 @@ const MOST_ROUTERS = 25;
 
 type ApiSessionDetail = z.input<typeof apiSessionDetail>;
 
+/** What is shown with an API session of its identity and its authenticator, which may be gone. */
+const FURTHER = new Statement<{
+  id: string;
+  identity_name: string;
+  is_issued_by_network: boolean | null;
+  is_extend_requested: boolean | null;
+  is_key_roll_requested: boolean | null;
+}>(`SELECT a.id, i.name AS identity_name, c.is_issued_by_network, c.is_extend_requested, c.is_key_roll_requested
+  FROM api_session a JOIN identity i ON i.id = a.identity_id LEFT JOIN authenticator c ON c.id = a.authenticator_id
+  WHERE a.id = ANY ($1::text[])`);
+
 export async function renderApiSessions(
   deps: ApiDependencies,
   rows: readonly ApiSessionRow[],
 ): Promise<ApiSessionDetail[]> {
-  const { db } = deps.ctx.store;
-  const names = await namesOf(
-    db,
-    "identity",
-    rows.map((row) => row.identity_id),
-  );
-  const authenticators = await db
-    .selectFrom("authenticator")
-    .select(["id", "is_issued_by_network", "is_extend_requested", "is_key_roll_requested"])
-    .where("id", "in", [...new Set(["", ...rows.map((row) => row.authenticator_id)])])
-    .execute();
-  const byId = new Map(authenticators.map((each) => [each.id, each]));
+  if (rows.length === 0) return [];
+  const further = await FURTHER.rows(deps.ctx.store.db, [likely(rows.map((row) => row.id))]);
+  const byId = new Map(further.map((each) => [each.id, each]));
   return rows.map((row) => {
-    const authenticator = byId.get(row.authenticator_id);
+    const shown = byId.get(row.id);
     return {
       ...baseOf("api-sessions", row),
       authQueries: [],
       authenticatorId: row.authenticator_id,
       cachedLastActivityAt: apiTime(deps.model.apiSessions.lastActivity(row)),
       configTypes: row.config_types,
-      identity: identityRef(row.identity_id, names.get(row.identity_id)),
+      identity: identityRef(row.identity_id, shown?.identity_name),
       identityId: row.identity_id,
       improperClientCertChain: row.improper_client_cert_chain,
       ipAddress: row.ip_address,
-      isCertExtendRequested: authenticator?.is_extend_requested ?? false,
-      isCertExtendable: authenticator?.is_issued_by_network ?? false,
-      isCertKeyRollRequested: authenticator?.is_key_roll_requested ?? false,
+      isCertExtendRequested: shown?.is_extend_requested ?? false,
+      isCertExtendable: shown?.is_issued_by_network ?? false,
+      isCertKeyRollRequested: shown?.is_key_roll_requested ?? false,
       isMfaComplete: row.is_mfa_complete,
       isMfaRequired: row.is_mfa_required,
       lastActivityAt: apiTime(row.last_activity_at),

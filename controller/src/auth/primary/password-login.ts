@@ -2,9 +2,14 @@ import { ApiError, fieldError } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ModelContext } from "../../model/context.ts";
 import type { Model } from "../../model/model.ts";
+import { Statement } from "../../store/statement.ts";
 import { FailedAttempts } from "../limits/failed-attempts.ts";
 import { checkPassword, hashPassword, isOutdated } from "../password.ts";
 import { findPrincipal, type Principal, type Proof, refused, requireEnabled } from "./proof.ts";
+
+const BY_USERNAME = new Statement<{ id: string; identity_id: string; password_hash: string | null }>(
+  "SELECT id, identity_id, password_hash FROM authenticator WHERE username = $1",
+);
 
 /** Authentication by user name and password (docs/protocol/authentication.md, "Password"). */
 export class PasswordLogin {
@@ -22,11 +27,7 @@ export class PasswordLogin {
     if (username === undefined) throw fieldError("username", "username is required");
     if (password === undefined) throw fieldError("password", "password is required");
     const { db } = this.#ctx.store;
-    const row = await db
-      .selectFrom("authenticator")
-      .select(["id", "identity_id", "password_hash"])
-      .where("username", "=", username)
-      .executeTakeFirst();
+    const row = await BY_USERNAME.first(db, [username]);
     const isRight = await checkPassword(row?.password_hash ?? undefined, password);
     if (row === undefined) throw refused("unknown user name");
     const principal = await findPrincipal(db, "id", row.identity_id);

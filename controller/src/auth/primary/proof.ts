@@ -1,8 +1,8 @@
 import { apiError } from "@sallyport/api";
-import { sql } from "kysely";
 import type { Db } from "../../model/context.ts";
 import type { AuthPolicyRow } from "../../model/identity/auth-policies.ts";
 import { type IdentityRow, isDisabled } from "../../model/identity/identities.ts";
+import { Statement } from "../../store/statement.ts";
 
 /** An identity with everything that decides how it may authenticate. */
 export interface Principal {
@@ -32,17 +32,20 @@ export function refused(detail: string): Error {
   return apiError("INVALID_AUTH", undefined, { detail });
 }
 
+const principalBy = (column: string) =>
+  new Statement<{ identity: IdentityRow; policy: AuthPolicyRow; is_mfa_verified: boolean }>(`
+    SELECT row_to_json(i) AS identity, row_to_json(p) AS policy, coalesce(m.is_verified, false) AS is_mfa_verified
+    FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id LEFT JOIN mfa m ON m.identity_id = i.id
+    WHERE i.${column} = $1`);
+const PRINCIPALS = { id: principalBy("id"), external_id: principalBy("external_id") } as const;
+
 /** The identity with this id, or with this external id; undefined when there is none. */
 export async function findPrincipal(
   db: Db,
   column: "id" | "external_id",
   value: string,
 ): Promise<Principal | undefined> {
-  const { rows } = await sql<{ identity: IdentityRow; policy: AuthPolicyRow; is_mfa_verified: boolean }>`
-    SELECT row_to_json(i) AS identity, row_to_json(p) AS policy, coalesce(m.is_verified, false) AS is_mfa_verified
-    FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id LEFT JOIN mfa m ON m.identity_id = i.id
-    WHERE ${sql.ref(`i.${column}`)} = ${value}`.execute(db);
-  const row = rows[0];
+  const row = await PRINCIPALS[column].first(db, [value]);
   if (row === undefined) return undefined;
   return { identity: withDates(row.identity), policy: row.policy, isMfaVerified: row.is_mfa_verified };
 }

@@ -10,6 +10,7 @@ import {
   type SessionClaim,
   type SessionGrant,
 } from "../../fabric/ports.ts";
+import { likely } from "../../store/id-array.ts";
 import type { DialBind } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import type { Model } from "../model.ts";
@@ -58,7 +59,7 @@ export function fabricSessions(ctx: ModelContext, model: Model, facts: CircuitFa
 /** The sessions with these ids as routers are told of them, in id order. */
 export async function sessionRecords(ctx: ModelContext, ids: readonly string[]): Promise<ApiSessionRecord[]> {
   if (ids.length === 0) return [];
-  return recordsOf(ctx.store.db, sql`${KNOWN_TO_ROUTERS} AND a.id = ANY (${ids}::text[])`);
+  return recordsOf(ctx.store.db, sql`${KNOWN_TO_ROUTERS} AND a.id = ANY (${likely(ids)}::text[])`);
 }
 
 /** One statement: a session that ends between two would make a full page look like the last one, and routers would drop all that follow. */

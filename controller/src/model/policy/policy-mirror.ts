@@ -4,6 +4,7 @@ import type { RouterPolicy } from "../../policy/router-access.ts";
 import type { Attributed, RoleSelector, Semantic } from "../../policy/selector.ts";
 import { ServiceUpdates, type Stamp } from "../../policy/service-updates.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
+import { likely } from "../../store/id-array.ts";
 import type { ChangeKind, PolicyBefore } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { selectedChecks } from "../posture/stored-check.ts";
@@ -240,7 +241,7 @@ async function loadRows(ctx: ModelContext, db: Db): Promise<PolicyRows> {
 async function attributed(db: Db, table: "service" | "router", ids?: readonly string[]): Promise<Attributed[]> {
   if (ids?.length === 0) return [];
   const usable = table === "router" ? sql`kind = 'edge' AND NOT disabled` : sql`true`;
-  const wanted = ids === undefined ? sql`true` : sql`id = ANY (${ids}::text[])`;
+  const wanted = ids === undefined ? sql`true` : sql`id = ANY (${likely(ids)}::text[])`;
   const { rows } = await sql<Attributed>`
     SELECT id, attrs FROM ${sql.table(table)} WHERE ${usable} AND ${wanted}`.execute(db);
   return rows;

@@ -4,12 +4,33 @@ import { type Selectable, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId, timeOrderedId } from "../../store/ids.ts";
 import type { ApiSessionCertificateTable, ApiSessionTable } from "../../store/schema.ts";
+import { Statement } from "../../store/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { translated } from "../store-errors.ts";
-import { endApiSessions } from "./session-removal.ts";
+import { endApiSessions, endingApiSessions } from "./session-removal.ts";
 
 export type ApiSessionRow = Selectable<ApiSessionTable>;
 export type ApiSessionCertificateRow = Selectable<ApiSessionCertificateTable>;
+
+/** A session as it was made. */
+export interface NewApiSession extends ApiSessionRow {
+  /** How many the identity had before. */
+  readonly others: number;
+}
+
+/** With its change. TOTP is to be passed when the identity has it, or its policy asks for it. */
+const INSERT = new Statement<NewApiSession>(`
+  WITH made AS (
+    INSERT INTO api_session (id, token, identity_id, authenticator_id, ip_address, config_types, cert_fingerprints,
+      improper_client_cert_chain, created_at, updated_at, last_activity_at, is_mfa_required)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $9,
+      EXISTS (SELECT 1 FROM mfa WHERE identity_id = $3 AND is_verified)
+      OR EXISTS (SELECT 1 FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id WHERE i.id = $3 AND p.require_totp))
+    RETURNING *),
+  logged AS (INSERT INTO change_log (kind, key, op) SELECT 'api_session', id, 'create' FROM made)
+  SELECT made.*, (SELECT count(*)::int FROM api_session WHERE identity_id = $3) AS others FROM made`);
+const BY_TOKEN = new Statement<ApiSessionRow>("SELECT * FROM api_session WHERE token = $1");
+const END = new Statement<{ id: string }>(endingApiSessions("a.id = $1"));
 
 const FLUSH_BATCH = 250;
 const SWEEP_BATCH = 500;
@@ -43,41 +64,32 @@ export class ApiSessions {
       readonly certFingerprints: readonly string[];
       readonly improperClientCertChain: boolean;
     },
-  ): Promise<ApiSessionRow> {
-    const now = this.#ctx.now();
-    const row = await trx
-      .insertInto("api_session")
-      .values({
-        id: timeOrderedId(),
-        token: randomUUID(),
-        identity_id: session.identityId,
-        authenticator_id: session.authenticatorId,
-        ip_address: session.ipAddress,
-        config_types: [...session.configTypes],
-        cert_fingerprints: [...session.certFingerprints],
-        improper_client_cert_chain: session.improperClientCertChain,
-        is_mfa_required: requiresTotp(session.identityId),
-        created_at: now,
-        updated_at: now,
-        last_activity_at: now,
-      })
-      .returningAll()
-      .executeTakeFirstOrThrow();
-    await appendChange(trx, { kind: "api_session", key: row.id, op: "create" });
+  ): Promise<NewApiSession> {
+    const row = await INSERT.first(trx, [
+      timeOrderedId(),
+      randomUUID(),
+      session.identityId,
+      session.authenticatorId,
+      session.ipAddress,
+      session.configTypes,
+      session.certFingerprints,
+      session.improperClientCertChain,
+      this.#ctx.now(),
+    ]);
+    if (row === undefined) throw new Error("an API session was stored, and the database answered no row");
     return row;
   }
 
-  /** Ends the sessions of an identity that are too many: those that are idle for longest, and never the new one. */
-  async keepNewest(trx: Db, identityId: string, most: number, newest: string): Promise<void> {
-    const { rows: counted } = await sql<{ total: number }>`
-      SELECT count(*)::int AS total FROM api_session WHERE identity_id = ${identityId}`.execute(trx);
-    const surplus = (counted[0]?.total ?? 0) - most;
+  /** Ends the sessions of an identity that are too many beside the new one: those that are idle for longest. */
+  async keepNewest(trx: Db, made: NewApiSession, most: number): Promise<void> {
+    const identityId = made.identity_id;
+    const surplus = made.others + 1 - most;
     if (surplus <= 0) return;
     const rows = await trx
       .selectFrom("api_session")
       .select(["id", "last_activity_at"])
       .where("identity_id", "=", identityId)
-      .where("id", "<>", newest)
+      .where("id", "<>", made.id)
       .execute();
     const idlest = rows
       .map((row) => ({ id: row.id, at: this.lastActivity(row).getTime() }))
@@ -92,7 +104,7 @@ export class ApiSessions {
   }
 
   async findByToken(db: Db, token: string): Promise<ApiSessionRow | undefined> {
-    return db.selectFrom("api_session").selectAll().where("token", "=", token).executeTakeFirst();
+    return BY_TOKEN.first(db, [token]);
   }
 
   /**
@@ -116,7 +128,7 @@ export class ApiSessions {
 
   /** @throws ApiError 404 */
   async delete(id: string): Promise<void> {
-    const gone = await this.#ctx.store.transaction((trx) => endApiSessions(trx, sql`a.id = ${id}`));
+    const gone = await END.rows(this.#ctx.store.db, [id]);
     this.#activity.delete(id);
     if (gone.length === 0) throw notFound("apiSession", id);
   }
@@ -243,13 +255,6 @@ export class ApiSessions {
       { kind: "api_session", key: sessionId, op: "update" },
     );
   }
-}
-
-/** Has a session of this identity to pass TOTP, by its own enrollment or by its policy? */
-function requiresTotp(identityId: string) {
-  return sql<boolean>`(EXISTS (SELECT 1 FROM mfa WHERE identity_id = ${identityId} AND is_verified)
-    OR EXISTS (SELECT 1 FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id
-      WHERE i.id = ${identityId} AND p.require_totp))`;
 }
 
 /** The distinguished name on one line, most specific part first. */

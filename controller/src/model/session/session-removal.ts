@@ -5,10 +5,9 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { Db } from "../context.ts";
 
-/** Deletes the API sessions (`a`) that fulfil the condition, with their sessions. Answers the ids. */
-export async function endApiSessions(db: Db, condition: RawBuilder<SqlBool>): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`
-    WITH gone AS (DELETE FROM api_session a WHERE ${condition} RETURNING a.id, a.token, a.identity_id),
+const [BEFORE_CONDITION, AFTER_CONDITION] = [
+  "WITH gone AS (DELETE FROM api_session a WHERE ",
+  ` RETURNING a.id, a.token, a.identity_id),
     sessions AS (
       INSERT INTO change_log (kind, key, op, before)
       SELECT 'session', s.id, 'delete', jsonb_build_object('token', s.token, 'apiSessionId', s.api_session_id,
@@ -17,7 +16,19 @@ export async function endApiSessions(db: Db, condition: RawBuilder<SqlBool>): Pr
     logged AS (
       INSERT INTO change_log (kind, key, op, before)
       SELECT 'api_session', id, 'delete', jsonb_build_object('token', token, 'identityId', identity_id) FROM gone)
-    SELECT id FROM gone`.execute(db);
+    SELECT id FROM gone`,
+] as const;
+
+/** The statement that deletes the API sessions (`a`) which fulfil a condition of fixed text, with their sessions; answers the ids. */
+export function endingApiSessions(condition: string): string {
+  return `${BEFORE_CONDITION}${condition}${AFTER_CONDITION}`;
+}
+
+/** Deletes the API sessions (`a`) that fulfil the condition, with their sessions. Answers the ids. */
+export async function endApiSessions(db: Db, condition: RawBuilder<SqlBool>): Promise<string[]> {
+  const { rows } = await sql<{
+    id: string;
+  }>`${sql.raw(BEFORE_CONDITION)}${condition}${sql.raw(AFTER_CONDITION)}`.execute(db);
   return rows.map((row) => row.id);
 }
 
