@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { x509 } from "@sallyport/wire";
 
 const { KeyUsageFlags, ExtendedKeyUsage } = x509;
@@ -32,10 +33,7 @@ export function authorityExtensions(spiffeId: string, below: number): x509.Exten
 
 /** Host names and addresses as alternative names, each once. */
 export function hostNames(hosts: readonly string[]): x509.JsonGeneralName[] {
-  return [...new Set(hosts)].map((value) => ({ type: isAddress(value) ? "ip" : "dns", value }) as x509.JsonGeneralName);
-}
-
-/** Is it an IP address (and no host name)? */
-export function isAddress(host: string): boolean {
-  return host.includes(":") || /^\d{1,3}(\.\d{1,3}){3}$/.test(host);
+  return [...new Set(hosts)].map(
+    (value) => ({ type: isIP(value) === 0 ? "dns" : "ip", value }) as x509.JsonGeneralName,
+  );
 }

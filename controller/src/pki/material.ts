@@ -1,9 +1,10 @@
 /** Everything of a network's PKI that is kept, and how it changes: functions from material to material. */
 import { randomBytes, X509Certificate } from "node:crypto";
+import { isIP } from "node:net";
 import { createKeyPair, identityFromPem, readPrivateKey, signingKeys, splitPem, x509 } from "@sallyport/wire";
 import { createAuthority, crossSign, importAuthority, type RootCertificate } from "./authority.ts";
 import { PkiError } from "./errors.ts";
-import { hostNames, isAddress, leafExtensions } from "./extensions.ts";
+import { hostNames, leafExtensions } from "./extensions.ts";
 import {
   CLOCK_TOLERANCE_MS,
   describe,
@@ -226,7 +227,7 @@ async function issueOwn(
 }
 
 function covers(certificate: X509Certificate, host: string): boolean {
-  return (isAddress(host) ? certificate.checkIP(host) : certificate.checkHost(host)) !== undefined;
+  return (isIP(host) === 0 ? certificate.checkHost(host) : certificate.checkIP(host)) !== undefined;
 }
 
 function hostsOf(server: KeyedCertificate): string[] {

@@ -1,5 +1,4 @@
 import { apiTime, type edgeRouterDetail, type routerDetail } from "@sallyport/api";
-import { sql } from "kysely";
 import type { z } from "zod";
 import type { RouterRow } from "../../model/network/routers.ts";
 import type { RouterInterface } from "../../store/schema.ts";
@@ -10,24 +9,11 @@ export type EdgeRouterDetail = z.input<typeof edgeRouterDetail>;
 
 const UNKNOWN_VERSION = { arch: "", buildDate: "", os: "", revision: "", version: "" };
 
-interface EnrollmentOfRouter {
-  router_id: string;
-  jwt: string;
-  token: string;
-  issued_at: Date;
-  expires_at: Date;
-}
-
 /** What is shown of enrollments that are outstanding, by router. */
 async function outstanding(deps: ApiDependencies, rows: readonly RouterRow[]) {
   const unverified = rows.filter((row) => !row.is_verified).map((row) => row.id);
-  const enrollments = new Map<string, EnrollmentOfRouter>();
-  if (unverified.length > 0) {
-    const found = await sql<EnrollmentOfRouter>`
-      SELECT router_id, jwt, token, issued_at, expires_at FROM enrollment
-      WHERE router_id = ANY (${unverified}::text[])`.execute(deps.ctx.store.db);
-    for (const enrollment of found.rows) enrollments.set(enrollment.router_id, enrollment);
-  }
+  const found = await deps.model.enrollments.ofRouters(deps.ctx.store.db, unverified);
+  const enrollments = new Map(found.map((enrollment) => [enrollment.router_id, enrollment]));
   return (routerId: string) => {
     const enrollment = enrollments.get(routerId);
     if (enrollment === undefined) return {};

@@ -139,6 +139,12 @@ export class Enrollments {
     });
   }
 
+  /** What is outstanding for the routers. */
+  async ofRouters(db: Db, routerIds: readonly string[]): Promise<EnrollmentRow[]> {
+    if (routerIds.length === 0) return [];
+    return db.selectFrom("enrollment").selectAll().where("router_id", "in", routerIds).execute();
+  }
+
   /** @throws ApiError 404 */
   async get(db: Db, id: string): Promise<EnrollmentRow> {
     const row = await db.selectFrom("enrollment").selectAll().where("id", "=", id).executeTakeFirst();
