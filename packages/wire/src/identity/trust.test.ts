@@ -1,7 +1,10 @@
 import { X509Certificate } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { TestAuthority } from "../testing/authority.ts";
+import { createKeyPair, signingKeys } from "./certificate-request.ts";
+import { CertificateError } from "./certificates.ts";
 import { verifyLeaf } from "./trust.ts";
+import { x509 } from "./x509.ts";
 
 const parse = (pem: string) => new X509Certificate(pem);
 
@@ -62,6 +65,28 @@ describe("verifyLeaf", () => {
       /not issued/,
     );
     verifyLeaf({ leaf, intermediates: [], anchors, ignoreDates: true, at: tomorrow });
+  });
+
+  it("takes an authority with extensions that cannot be read for none, and nothing else happens", async () => {
+    const [middle, leaf] = [
+      await signingKeys((await createKeyPair()).keyPem),
+      await signingKeys((await createKeyPair()).keyPem),
+    ];
+    const made = (subject: string, keys: typeof leaf, extensions: x509.Extension[]) =>
+      x509.X509CertificateGenerator.create({
+        ...{ serialNumber: "01", subject, issuer: "CN=middle", publicKey: keys.pair.publicKey },
+        ...{ notBefore: new Date(Date.now() - 60_000), notAfter: new Date(Date.now() + 60_000) },
+        ...{ signingKey: middle.pair.privateKey, signingAlgorithm: middle.algorithm, extensions },
+      });
+    const unreadable = await made("CN=middle", middle, [
+      new x509.BasicConstraintsExtension(true, undefined, true),
+      new x509.Extension("2.5.29.32", false, Buffer.of(1, 2, 3)),
+    ]);
+    const below = await made("CN=leaf", leaf, []);
+    const request = { leaf: parse(below.toString("pem")), intermediates: [parse(unreadable.toString("pem"))] };
+    expect(request.intermediates[0]?.ca).toBe(true);
+    expect(() => verifyLeaf({ ...request, anchors: [] })).toThrow(CertificateError);
+    expect(() => verifyLeaf({ ...request, anchors: request.intermediates })).toThrow(CertificateError);
   });
 
   it("gives up on chains built to be followed for ever", async () => {

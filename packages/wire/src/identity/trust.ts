@@ -91,10 +91,18 @@ function verifies(child: X509Certificate, issuer: X509Certificate): boolean {
 const understood = new Set(["2.5.29.14", "2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.32", "2.5.29.35", "2.5.29.37"]);
 
 function mayIssue(issuer: X509Certificate, casBelow: number): boolean {
-  const parsed = new x509.X509Certificate(issuer.raw);
-  if (parsed.extensions.some((extension) => extension.critical && !understood.has(extension.type))) return false;
-  const usage = parsed.getExtension(x509.KeyUsagesExtension);
+  try {
+    return allowsIssuing(new x509.X509Certificate(issuer.raw), casBelow);
+  } catch {
+    // Node reads less of a certificate than is looked at here. What cannot be read allows nothing.
+    return false;
+  }
+}
+
+function allowsIssuing(issuer: x509.X509Certificate, casBelow: number): boolean {
+  if (issuer.extensions.some((extension) => extension.critical && !understood.has(extension.type))) return false;
+  const usage = issuer.getExtension(x509.KeyUsagesExtension);
   if (usage !== null && (usage.usages & x509.KeyUsageFlags.keyCertSign) === 0) return false;
-  const constraint = parsed.getExtension(x509.BasicConstraintsExtension)?.pathLength;
+  const constraint = issuer.getExtension(x509.BasicConstraintsExtension)?.pathLength;
   return constraint === undefined || casBelow <= constraint;
 }
