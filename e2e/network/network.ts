@@ -47,6 +47,8 @@ export interface NetworkOptions {
   /** More lines for each router's file, at its top level. */
   readonly routerLines?: string;
   readonly controllerArgs?: readonly string[];
+  /** Makes the controller's file from what `init` wrote. */
+  readonly controllerSettings?: (text: string) => string;
   /** How much the programs log; `info` when absent. */
   readonly logLevel?: "debug" | "info";
 }
@@ -108,7 +110,8 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
       ),
     );
     const settings = readFileSync(controllerFile, "utf8");
-    writeFileSync(controllerFile, settings.replace(/^( {2}level:) info$/m, `$1 ${logLevel}`));
+    const changed = options.controllerSettings?.(settings) ?? settings;
+    writeFileSync(controllerFile, changed.replace(/^( {2}level:) info$/m, `$1 ${logLevel}`));
     step("a controller was set up: keys, certificates, database, administrator");
     const runController = async (): Promise<Program> => {
       const controller = start("controller", "controller", "run", controllerFile);
@@ -205,7 +208,7 @@ export async function administrator(port: number, password: string): Promise<Api
   stranger.close();
   const bundle = new x509.X509Certificates(Buffer.from(data.toString("latin1"), "base64"));
   const ca = bundle.map((certificate) => certificate.toString("pem")).join("\n");
-  const client = createClient("management", { baseUrl, ca });
+  const client = createClient("management", { baseUrl, ca, tls: { allowPartialTrustChain: true } });
   const session = await client.authenticate({ query: { method: "password" }, body: { username: "admin", password } });
   client.setToken(session.data.token);
   return client;

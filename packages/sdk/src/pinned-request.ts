@@ -95,7 +95,8 @@ function openTls(url: URL, ca: string | undefined, signal: AbortSignal): Promise
       host,
       port: Number(url.port || 443),
       ...(isIP(host) === 0 ? { servername: host } : {}),
-      ...(ca === undefined ? { rejectUnauthorized: false } : { ca }),
+      // Every CA of the bundle is an anchor, also one that did not sign itself.
+      ...(ca === undefined ? { rejectUnauthorized: false } : { ca, allowPartialTrustChain: true }),
       ALPNProtocols: ["http/1.1"],
     });
     const failed = (error: unknown): void => {
