@@ -10,9 +10,8 @@ import type { ApiSessionContext } from "../../http/context.ts";
 import { namesOf } from "../../model/entity.ts";
 import type { ApiSessionCertificateRow, ApiSessionRow } from "../../model/session/api-sessions.ts";
 import type { SessionRow } from "../../model/session/sessions.ts";
+import { shownWithApiSessions } from "../../model/session/shown-api-sessions.ts";
 import { matches } from "../../policy/selector.ts";
-import { likely } from "../../store/id-array.ts";
-import { Statement } from "../../store/statement.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { only } from "../lists/listing.ts";
 import { baseOf } from "./base.ts";
@@ -24,26 +23,16 @@ const MOST_ROUTERS = 25;
 
 type ApiSessionDetail = z.input<typeof apiSessionDetail>;
 
-/** What is shown with an API session of its identity and its authenticator, which may be gone. */
-const FURTHER = new Statement<{
-  id: string;
-  identity_name: string;
-  is_issued_by_network: boolean | null;
-  is_extend_requested: boolean | null;
-  is_key_roll_requested: boolean | null;
-}>(`SELECT a.id, i.name AS identity_name, c.is_issued_by_network, c.is_extend_requested, c.is_key_roll_requested
-  FROM api_session a JOIN identity i ON i.id = a.identity_id LEFT JOIN authenticator c ON c.id = a.authenticator_id
-  WHERE a.id = ANY ($1::text[])`);
-
 export async function renderApiSessions(
   deps: ApiDependencies,
   rows: readonly ApiSessionRow[],
 ): Promise<ApiSessionDetail[]> {
-  if (rows.length === 0) return [];
-  const further = await FURTHER.rows(deps.ctx.store.db, [likely(rows.map((row) => row.id))]);
-  const byId = new Map(further.map((each) => [each.id, each]));
+  const further = await shownWithApiSessions(
+    deps.ctx.store.db,
+    rows.map((row) => row.id),
+  );
   return rows.map((row) => {
-    const shown = byId.get(row.id);
+    const shown = further.get(row.id);
     return {
       ...baseOf("api-sessions", row),
       authQueries: [],
