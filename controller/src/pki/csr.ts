@@ -99,7 +99,8 @@ function requestedNames(request: x509.Pkcs10CertificateRequest, what: string): x
   }
 }
 
-function isSpiffe(name: x509.GeneralName): boolean {
+/** SPIFFE ids say whose a certificate is: nobody else's word for them is taken. */
+export function isSpiffe(name: x509.GeneralName): boolean {
   return name.type === "url" && name.value.trimStart().toLowerCase().startsWith("spiffe:");
 }
 

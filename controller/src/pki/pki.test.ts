@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, createServer } from "node:tls";
 import { createCsr, createKeyPair, signingKeys, spiffeId, splitPem, verifyLeaf, x509 } from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DEFAULT_LIFETIMES } from "./lifetimes.ts";
 import { createPkiMaterial, type PkiMaterial } from "./material.ts";
@@ -90,6 +91,17 @@ describe("the network's PKI", () => {
       );
       expect(spiffeId(leaf)).toBeUndefined();
     }
+  });
+
+  it("lets a certificate keep the names of the one it follows, but no SPIFFE id: an imported root may have signed any", async () => {
+    const { certPem } = await (await TestAuthority.create()).issue({
+      commonName: "old",
+      dns: ["kept.example"],
+      uri: ["https://kept.example/", "spiffe://net/identity/other/apiSession/s/apiSessionCertificate/c"],
+    });
+    const issued = await pki.issueIdentityCertificate(csr, new X509Certificate(certPem));
+    const leaf = new X509Certificate(issued.leafPem);
+    expect(leaf.subjectAltName).toBe("DNS:kept.example, URI:https://kept.example/");
   });
 
   it("gives an API session its SPIFFE id and half a day", async () => {

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { type Identity, identityFromPem, type KeyedPem, splitPem, x509 } from "@sallyport/wire";
-import { type Csr, readCsr } from "./csr.ts";
+import { type Csr, isSpiffe, readCsr } from "./csr.ts";
 import { CsrError, PkiError } from "./errors.ts";
 import { leafExtensions } from "./extensions.ts";
 import { CLOCK_TOLERANCE_MS, type IssuedCertificate, issue } from "./issue.ts";
@@ -84,9 +84,9 @@ export class Pki {
       .replace(/.{64}(?=.)/g, "$&\n");
   }
 
-  /** For an identity: subject and key of the request; of alternative names none, or those of the certificate that it follows. */
+  /** For an identity: subject and key of the request; of alternative names none, or those of the certificate that it follows but SPIFFE ids. */
   async issueIdentityCertificate(csrPem: string, predecessor?: X509Certificate): Promise<IssuedCertificate> {
-    const names = predecessor === undefined ? [] : alternativeNames(predecessor);
+    const names = predecessor === undefined ? [] : alternativeNames(predecessor).filter((name) => !isSpiffe(name));
     return this.#issue(await readCsr(csrPem), ["client"], names, this.#lifetimes.identity);
   }
 
