@@ -9,6 +9,7 @@ import {
   metricsPb,
   silentLogger,
 } from "@sallyport/wire";
+import { afterEach } from "vitest";
 import type { FabricOptions } from "../options.ts";
 import type { TerminatorRecord } from "../ports.ts";
 import type { ScriptedRouter } from "./scripted-router.ts";
@@ -61,6 +62,20 @@ export async function startMesh(options: Partial<FabricOptions> = {}, terminator
   const b = await net.connect("b");
   await link(a, b, "ab", 1);
   return { net, a, b, events };
+}
+
+/** {@link startMesh} for the tests of a file; `onStart` gets the fabric, which is stopped after the test. */
+export function meshPerTest(onStart: (net: TestFabric) => void): typeof startMesh {
+  const running: TestFabric[] = [];
+  afterEach(async () => {
+    for (const net of running.splice(0)) await net.stop();
+  });
+  return async (...args) => {
+    const started = await startMesh(...args);
+    running.push(started.net);
+    onStart(started.net);
+    return started;
+  };
 }
 
 export async function established(a: ScriptedRouter, b: ScriptedRouter) {

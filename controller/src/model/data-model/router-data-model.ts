@@ -16,8 +16,8 @@ const MOST_ROWS = 50_000;
 /** How long the image outlives its last user: routers that reconnect find it. */
 const LINGER_MS = 10 * 60_000;
 const UPKEEP_MS = 5_000;
-/** Longest state that goes out in one message, to be compared with a router's. */
-const MOST_TO_COMPARE = 32 * 1024 * 1024;
+/** Longest state that goes out in one message, to be compared with a router's: half of what may wait for a router. */
+const MOST_TO_COMPARE = 16 * 1024 * 1024;
 /** How often the position is stored although nothing of it has changed: so far back the log is read after a crash. */
 const CHECKPOINT_MS = 5 * 60_000;
 

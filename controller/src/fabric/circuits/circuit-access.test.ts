@@ -1,12 +1,14 @@
 import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, encodeControl, type Message } from "@sallyport/wire";
-import { afterEach, describe, expect, test } from "vitest";
-import { DenialCode } from "./ports.ts";
-import { dial, established, startMesh } from "./testing/circuit-mesh.ts";
-import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { eventually, type TestFabric } from "./testing/test-fabric.ts";
+import { describe, expect, test } from "vitest";
+import { DenialCode } from "../ports.ts";
+import { dial, established, meshPerTest } from "../testing/circuit-mesh.ts";
+import type { ScriptedRouter } from "../testing/scripted-router.ts";
+import { eventually, type TestFabric } from "../testing/test-fabric.ts";
 
 let net: TestFabric;
-afterEach(() => net.stop());
+const mesh = meshPerTest((started) => {
+  net = started;
+});
 
 const dialTunnel = (router: ScriptedRouter, serviceName = "svc-name"): Promise<Message> => {
   const body = encodeControl(edgeCtrlPb.CreateTunnelCircuitV2RequestSchema, { serviceName });
@@ -29,8 +31,7 @@ async function tunnelled(a: ScriptedRouter, b: ScriptedRouter): Promise<string> 
 
 describe("a circuit ends at once on every router", () => {
   test("with its session, and only with its own", async () => {
-    const { net: started, a, b } = await startMesh();
-    net = started;
+    const { a, b } = await mesh();
     const first = await established(a, b);
     net.model.sessions.set("other", { id: "s2", type: "Dial", serviceId: "svc", identityId: "client" });
     net.model.emit({ kind: "session-removed", id: "s2", token: "other" });
@@ -42,8 +43,7 @@ describe("a circuit ends at once on every router", () => {
   });
 
   test("when the identity of a tunneling router may not dial any more", async () => {
-    const { net: started, a, b } = await startMesh();
-    net = started;
+    const { a, b } = await mesh();
     const circuitId = await tunnelled(a, b);
     net.model.emit({ kind: "access-changed" });
     await a.roundTrip();
@@ -55,8 +55,7 @@ describe("a circuit ends at once on every router", () => {
   });
 
   test("when its host may not host any more", async () => {
-    const { net: started, a, b } = await startMesh();
-    net = started;
+    const { a, b } = await mesh();
     const { circuitId } = await established(a, b);
     net.model.denied.add("host/svc");
     const session = { identityId: "host", serviceId: "svc", type: "Bind" } as const;
@@ -65,8 +64,7 @@ describe("a circuit ends at once on every router", () => {
   });
 
   test("when changes were lost and its session is gone", async () => {
-    const { net: started, a, b } = await startMesh();
-    net = started;
+    const { a, b } = await mesh();
     const { circuitId } = await established(a, b);
     net.model.emit({ kind: "changes-lost" });
     await a.roundTrip();
@@ -79,8 +77,7 @@ describe("a circuit ends at once on every router", () => {
 
 describe("a circuit does not come about", () => {
   test("when its session ends while it is made", async () => {
-    const { net: started, a, b } = await startMesh();
-    net = started;
+    const { a, b } = await mesh();
     const answer = dial(a);
     const atA = await a.nextRoute();
     const atB = await b.nextRoute();
@@ -95,8 +92,7 @@ describe("a circuit does not come about", () => {
   });
 
   test("when the right of a tunneling router ends while it is made", async () => {
-    const { net: started, a, b } = await startMesh();
-    net = started;
+    const { a, b } = await mesh();
     net.model.tunnelSession = { id: "a", token: "t", identityId: "a" } as never;
     const answer = dialTunnel(a);
     const atA = await a.nextRoute();
@@ -110,8 +106,7 @@ describe("a circuit does not come about", () => {
   });
 
   test("for long, when the right of its host ends while a tunneling router makes it", async () => {
-    const { net: started, a, b } = await startMesh();
-    net = started;
+    const { a, b } = await mesh();
     net.model.tunnelSession = { id: "a", token: "t", identityId: "a" } as never;
     const answer = dialTunnel(a);
     const atA = await a.nextRoute();
@@ -130,8 +125,7 @@ describe("a circuit does not come about", () => {
     ["the service is unknown", "absent", DenialCode.InvalidService],
     ["the identity may not dial it", "svc-name", DenialCode.AccessDenied],
   ])("for a tunneling router when %s", async (_, name, code) => {
-    const { net: started, a } = await startMesh();
-    net = started;
+    const { a } = await mesh();
     net.model.tunnelSession = { id: "a", token: "t", identityId: "a" } as never;
     net.model.denied.add("a/svc");
     expect((await dialTunnel(a, name)).headers.getU32(EdgeCtrlHeader.ErrorCode)).toBe(code);
@@ -139,8 +133,7 @@ describe("a circuit does not come about", () => {
 });
 
 test("a check that the store could not answer is made again", async () => {
-  const { net: started, a, b } = await startMesh();
-  net = started;
+  const { a, b } = await mesh();
   const { circuitId } = await established(a, b);
   net.model.denied.add("host/svc");
   let failures = 0;

@@ -1,19 +1,14 @@
 import { ControlType, ctrlPb } from "@sallyport/wire";
-import { afterEach, describe, expect, test } from "vitest";
-import type { FabricOptions } from "./options.ts";
-import { established, fault, link, startMesh } from "./testing/circuit-mesh.ts";
-import type { ScriptedRouter } from "./testing/scripted-router.ts";
-import { eventually, type TestFabric } from "./testing/test-fabric.ts";
+import { describe, expect, test } from "vitest";
+import type { FabricOptions } from "../options.ts";
+import { established, fault, link, meshPerTest } from "../testing/circuit-mesh.ts";
+import type { ScriptedRouter } from "../testing/scripted-router.ts";
+import { eventually, type TestFabric } from "../testing/test-fabric.ts";
 
 let net: TestFabric;
-afterEach(() => net.stop());
-
-/** See {@link startMesh}; stopped after the test. */
-async function mesh(...args: Parameters<typeof startMesh>) {
-  const started = await startMesh(...args);
-  net = started.net;
-  return started;
-}
+const mesh = meshPerTest((started) => {
+  net = started;
+});
 
 describe("rerouting", () => {
   /** a and b with the link `ab`, and a detour over c that costs more. */
