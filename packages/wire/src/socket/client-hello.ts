@@ -11,21 +11,24 @@ const HANDSHAKE_RECORD = 22;
 const CLIENT_HELLO = 1;
 const RANDOM_AND_VERSION = 34;
 const ALPN_EXTENSION = 16;
-/** Real ones have 300 to 2,000 bytes. */
+/** Real ones have 300 to 2,000 bytes, in one record or a few. */
 const MOST_BYTES = 16_384;
+const MOST_RECORDS = 16;
 
 /**
  * Reads the ClientHello at the start of a connection (RFC 8446, sections 4.1.2 and 5.1; RFC 7301, section 3.1).
  *
- * @returns `undefined` when the bytes end before it does
- * @throws RangeError when they are something else, or it is unusually long: no server would go on with it
+ * @returns a number when the bytes end before it does: how many there must be before it is worth to try again
+ * @throws RangeError when they are something else, or it is unusually long or cut up: hardly a server would go on with it
  */
-export function parseClientHello(bytes: Buffer): ClientHello | undefined {
-  const message = handshakeBytes(bytes);
+export function parseClientHello(bytes: Buffer): ClientHello | number {
+  const { message, end: recordEnd } = handshakeBytes(bytes);
   if (message.length > 0 && message[0] !== CLIENT_HELLO) throw new RangeError("expected a ClientHello");
-  if (message.length < 4) return tooLong(bytes);
-  const end = 4 + message.readUIntBE(1, 3);
-  if (message.length < end) return tooLong(bytes);
+  const end = message.length < 4 ? Number.POSITIVE_INFINITY : 4 + message.readUIntBE(1, 3);
+  if (message.length < end) {
+    if (bytes.length < MOST_BYTES) return recordEnd > bytes.length ? recordEnd : bytes.length + RECORD_HEADER;
+    throw new RangeError(`expected a ClientHello of less than ${MOST_BYTES} bytes`);
+  }
   const body = message.subarray(0, end);
   let at = 4 + RANDOM_AND_VERSION;
   at += 1 + body.readUInt8(at);
@@ -43,23 +46,20 @@ export function parseClientHello(bytes: Buffer): ClientHello | undefined {
   return { protocols: [] };
 }
 
-/** The handshake messages in the records that are there; one message may be spread over several records. */
-function handshakeBytes(bytes: Buffer): Buffer {
+/** The handshake message in the records that are there, as far as they go, and where the last of them ends; one message may be spread over several. */
+function handshakeBytes(bytes: Buffer): { message: Buffer; end: number } {
   const parts: Buffer[] = [];
-  let at = 0;
-  while (at < bytes.length) {
-    if (bytes[at] !== HANDSHAKE_RECORD) throw new RangeError("expected a TLS handshake");
-    if (at + RECORD_HEADER > bytes.length) break;
-    const start = at + RECORD_HEADER;
-    at = start + bytes.readUInt16BE(at + 3);
-    parts.push(bytes.subarray(start, at));
+  let end = 0;
+  while (end < bytes.length) {
+    if (bytes[end] !== HANDSHAKE_RECORD) throw new RangeError("expected a TLS handshake");
+    if (parts.length === MOST_RECORDS)
+      throw new RangeError(`expected a ClientHello in at most ${MOST_RECORDS} records`);
+    const start = end + RECORD_HEADER;
+    if (start > bytes.length) return { message: Buffer.concat(parts), end: start };
+    end = start + bytes.readUInt16BE(end + 3);
+    parts.push(bytes.subarray(start, end));
   }
-  return Buffer.concat(parts);
-}
-
-function tooLong(bytes: Buffer): undefined {
-  if (bytes.length >= MOST_BYTES) throw new RangeError(`expected a ClientHello of less than ${MOST_BYTES} bytes`);
-  return undefined;
+  return { message: Buffer.concat(parts), end };
 }
 
 function namesOf(extension: Buffer): string[] {
@@ -79,6 +79,7 @@ function namesOf(extension: Buffer): string[] {
  */
 export function peekClientHello(socket: Socket, done: (hello: ClientHello | undefined) => void): void {
   let bytes: Buffer = Buffer.alloc(0);
+  let needed = RECORD_HEADER;
   const finish = (hello: ClientHello | undefined) => {
     socket.off("readable", onReadable);
     socket.unshift(bytes);
@@ -88,15 +89,18 @@ export function peekClientHello(socket: Socket, done: (hello: ClientHello | unde
     for (let chunk: Buffer | null = socket.read(); chunk !== null; chunk = socket.read()) {
       bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk]);
     }
-    if (bytes.length === 0) return;
-    let hello: ClientHello | undefined;
-    try {
-      hello = parseClientHello(bytes);
-      if (hello === undefined) return;
-    } catch {
-      hello = undefined;
-    }
-    finish(hello);
+    if (bytes.length < needed) return;
+    const hello = parsed(bytes);
+    if (typeof hello === "number") needed = hello;
+    else finish(hello);
   };
   socket.on("readable", onReadable);
+}
+
+function parsed(bytes: Buffer): ClientHello | number | undefined {
+  try {
+    return parseClientHello(bytes);
+  } catch {
+    return undefined;
+  }
 }
