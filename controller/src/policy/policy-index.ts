@@ -39,6 +39,12 @@ export interface ServiceAccess {
   readonly policyIds: readonly string[];
 }
 
+/** When long work is to pause, asked in every step of it, and the pause. */
+interface Pauses {
+  readonly isDue: boolean;
+  take(): Promise<void>;
+}
+
 interface Slot {
   readonly number: number;
   service: Attributed;
@@ -68,13 +74,24 @@ export class PolicyIndex {
 
   static build(rows: PolicyRows): PolicyIndex {
     const index = new PolicyIndex();
-    for (const router of rows.routers) index.#routers.set(router.id, router);
-    for (const check of rows.postureChecks) index.putPostureCheck(check);
-    for (const service of rows.services) index.putService(service);
-    for (const policy of rows.servicePolicies) index.putServicePolicy(policy);
-    for (const policy of rows.edgeRouterPolicies) index.putEdgeRouterPolicy(policy);
-    for (const policy of rows.serviceEdgeRouterPolicies) index.putServiceEdgeRouterPolicy(policy);
+    for (const _ of index.#fill(rows));
     return index;
+  }
+
+  /** Like {@link build}, with pauses: ten thousand services with a thousand policies take longer than others should wait. */
+  static async buildInTurns(rows: PolicyRows, pauses: Pauses): Promise<PolicyIndex> {
+    const index = new PolicyIndex();
+    for (const _ of index.#fill(rows)) if (pauses.isDue) await pauses.take();
+    return index;
+  }
+
+  *#fill(rows: PolicyRows): Generator<void> {
+    for (const router of rows.routers) this.#routers.set(router.id, router);
+    for (const check of rows.postureChecks) this.putPostureCheck(check);
+    for (const service of rows.services) yield this.putService(service);
+    for (const policy of rows.servicePolicies) yield this.putServicePolicy(policy);
+    for (const policy of rows.edgeRouterPolicies) yield this.putEdgeRouterPolicy(policy);
+    for (const policy of rows.serviceEdgeRouterPolicies) yield this.putServiceEdgeRouterPolicy(policy);
   }
 
   putService(service: Attributed): void {

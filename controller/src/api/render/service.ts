@@ -7,6 +7,7 @@ import { configData, configsOfServices } from "../../model/network/service-confi
 import type { ServiceRow } from "../../model/network/services.ts";
 import type { TerminatorRow } from "../../model/network/terminators.ts";
 import { type Grant, permissionsOn } from "../../model/policy/access.ts";
+import { turn } from "../../model/turns.ts";
 import type { DialBind } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { baseOf } from "./base.ts";
@@ -27,6 +28,9 @@ export interface Beholder {
   readonly postureQueries?: PostureLens | undefined;
 }
 
+/** A page of so many rows is written out without waiting for a turn of its own. */
+const SHORT_PAGE = 20;
+
 /** Services with their configs and what the beholder may do with them. */
 export async function renderServices(
   deps: ApiDependencies,
@@ -39,6 +43,7 @@ export async function renderServices(
     identityId: beholder.identityId,
     types: beholder.configTypes,
   });
+  if (rows.length > SHORT_PAGE) await turn();
   const byService = Map.groupBy(configs, (config) => config.service_id);
   return rows.map((row) => {
     const own = byService.get(row.id) ?? [];
@@ -104,6 +109,19 @@ export async function namesOfEnds(db: Db, rows: readonly TerminatorRow[]) {
   return { services, routers };
 }
 
+/** What both APIs show of a terminator, but for references in the way of each. */
+export function commonOfTerminator(deps: ApiDependencies, row: TerminatorRow) {
+  return {
+    address: row.address,
+    binding: row.binding,
+    cost: row.cost,
+    dynamicCost: deps.fabric.dynamicCost(row.id),
+    precedence: row.precedence,
+    routerId: row.router_id,
+    serviceId: row.service_id,
+  };
+}
+
 export async function renderTerminators(
   deps: ApiDependencies,
   rows: readonly TerminatorRow[],
@@ -111,15 +129,9 @@ export async function renderTerminators(
   const { services, routers } = await namesOfEnds(deps.ctx.store.db, rows);
   return rows.map((row) => ({
     ...baseOf("terminators", row),
-    address: row.address,
-    binding: row.binding,
-    cost: row.cost,
-    dynamicCost: deps.fabric.dynamicCost(row.id),
+    ...commonOfTerminator(deps, row),
     identity: row.instance_id,
-    precedence: row.precedence,
     router: ref("transit-routers", row.router_id, routers.get(row.router_id)),
-    routerId: row.router_id,
     service: ref("services", row.service_id, services.get(row.service_id)),
-    serviceId: row.service_id,
   }));
 }

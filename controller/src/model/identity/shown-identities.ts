@@ -2,6 +2,7 @@ import { likely } from "../../store/id-array.ts";
 import type { EnrollmentMethod } from "../../store/schema.ts";
 import { Statement } from "../../store/statement.ts";
 import type { Db } from "../context.ts";
+import { turn } from "../turns.ts";
 import type { IdentityRow } from "./identities.ts";
 
 interface ShownAuthenticator {
@@ -57,6 +58,9 @@ const ENROLLMENTS = new Statement<ShownEnrollment & { identity_id: string }>(`
   SELECT e.identity_id, e.id, e.method, e.token, e.jwt, e.expires_at, e.ca_id, c.name AS ca_name
   FROM enrollment e LEFT JOIN ca c ON c.id = e.ca_id WHERE e.identity_id = ANY ($1::text[]) ORDER BY e.id`);
 
+/** A page of so many rows is written out without waiting for a turn of its own. */
+const SHORT_PAGE = 20;
+
 /** In the order of the ids; those that are gone are left out. */
 export async function shownIdentities(db: Db, ids: readonly string[]): Promise<ShownIdentity[]> {
   if (ids.length <= 1) return ids.length === 0 ? [] : ONE.rows(db, ids);
@@ -66,6 +70,7 @@ export async function shownIdentities(db: Db, ids: readonly string[]): Promise<S
     AUTHENTICATORS.rows(db, wanted),
     ENROLLMENTS.rows(db, wanted),
   ]);
+  if (ids.length > SHORT_PAGE) await turn();
   const byId = new Map(rows.map((row) => [row.id, row]));
   const authenticatorsOf = byIdentity(authenticators);
   const enrollmentsOf = byIdentity(enrollments);

@@ -7,6 +7,7 @@ import type { ChangeRow } from "../../store/change-log.ts";
 import { likely } from "../../store/id-array.ts";
 import type { ChangeKind, PolicyBefore } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
+import { Breath } from "../data-model/breath.ts";
 import { selectedChecks } from "../posture/stored-check.ts";
 import type { Grant } from "./access.ts";
 import {
@@ -122,7 +123,7 @@ export class PolicyMirror {
       .transaction()
       .setIsolationLevel("repeatable read")
       .execute((trx) => loadRows(this.#ctx, trx));
-    this.#index = PolicyIndex.build(rows);
+    this.#index = await PolicyIndex.buildInTurns(rows, new Breath());
   }
 
   async #apply(rows: readonly ChangeRow[]): Promise<void> {
