@@ -3,6 +3,8 @@ import {
   ControlType,
   ctrlPb,
   decodeControl,
+  EdgeCtrlType,
+  edgeCtrlPb,
   encodeControl,
   Headers,
   ManagementHeader,
@@ -12,6 +14,7 @@ import {
 } from "@sallyport/wire";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { Dispatcher } from "../events/dispatcher.ts";
+import { DataModelTooLargeError } from "../fabric/data-model/data-model-source.ts";
 import { TestFabric } from "../fabric/testing/test-fabric.ts";
 import { get, split, startTestApi, type TestApi } from "../http/testing.ts";
 import { testStore } from "../store/testing.ts";
@@ -334,6 +337,22 @@ describe("validations", () => {
       componentId: "ctrl1",
       validateSuccess: false,
       errors: ["service s is stale"],
+    });
+  });
+
+  it("says of a router's model that it is too large to be compared", async () => {
+    const r1 = await router("r1");
+    const subscription = encodeControl(edgeCtrlPb.SubscribeToDataModelRequestSchema, {});
+    r1.send(EdgeCtrlType.SubscribeToDataModel, subscription);
+    await r1.next(EdgeCtrlType.DataState);
+    fabric.model.dataModel.validationRequest = async () => {
+      throw new DataModelTooLargeError("too large");
+    };
+    const body = encodeControl(mgmtPb.ValidateRouterDataModelRequestSchema, { routerFilter: 'id = "r1"' });
+    await admin.request({ contentType: ManagementType.ValidateRouterDataModel, body });
+    const answer = await admin.nextOf(ManagementType.ValidateRouterDataModel + 2);
+    expect(decodeControl(mgmtPb.ComponentDetailsSchema, answer.body)).toMatchObject({
+      ...{ componentId: "r1", validateSuccess: false, errors: ["too large"] },
     });
   });
 

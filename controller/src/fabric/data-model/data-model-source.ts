@@ -16,6 +16,11 @@ export interface DataModelState {
   readonly rest: readonly Buffer[];
 }
 
+/** The model does not fit into one message. */
+export class DataModelTooLargeError extends Error {
+  override name = "DataModelTooLargeError";
+}
+
 /** Everything routers are told about the network: identities, services, configs, policies and what they select, posture checks, certificates. */
 export interface DataModelSource {
   /** Somebody needs the model. What it takes in memory is given back some time after the last {@link release}. */
@@ -34,7 +39,7 @@ export interface DataModelSource {
   state(timeline?: string): Promise<DataModelState>;
   /**
    * Body of a request to compare a router's model with this one. `fix`: the router takes over what differs.
-   * @throws Error when the network is too large for one message
+   * @throws DataModelTooLargeError
    */
   validationRequest(fix: boolean): Promise<Buffer>;
   /** Calls `listener` whenever `index` has grown; returns how to stop. */

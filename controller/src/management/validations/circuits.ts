@@ -1,8 +1,8 @@
-import { decodeControl, encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
+import { encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
 import { z } from "zod";
 import type { ManagementParts } from "../dependencies.ts";
 import { askRouter } from "./router-question.ts";
-import { eachOf, type NamedRouter, routersBy, validation } from "./validation.ts";
+import { type NamedRouter, routerValidation } from "./validation.ts";
 
 const answerSchema = z.object({
   circuits: z.record(z.string(), z.looseObject({ ctrlId: z.string().optional() })).nullable(),
@@ -10,17 +10,9 @@ const answerSchema = z.object({
 
 /** Compares the circuits that routers forward with those that the controller has. */
 export function circuits(parts: ManagementParts) {
-  return validation(ManagementType.ValidateCircuits, async (message) => {
-    const { filter } = decodeControl(mgmtPb.ValidateRoutersRequestSchema, message.body);
-    const routers = await routersBy(parts.db, filter, parts.fabric.onlineRouterIds());
-    return {
-      count: routers.length,
-      run: (tell, isStopped) =>
-        eachOf(routers, isStopped, async (router) =>
-          tell(encodeControl(mgmtPb.RouterCircuitDetailsSchema, await circuitsOf(parts, router))),
-        ),
-    };
-  });
+  return routerValidation(ManagementType.ValidateCircuits, parts, async (router) =>
+    encodeControl(mgmtPb.RouterCircuitDetailsSchema, await circuitsOf(parts, router)),
+  );
 }
 
 async function circuitsOf(parts: ManagementParts, router: NamedRouter) {

@@ -7,6 +7,7 @@ import {
   ProtocolError,
   RequestTimeoutError,
 } from "@sallyport/wire";
+import { DataModelTooLargeError } from "../../fabric/data-model/data-model-source.ts";
 import type { ManagementParts } from "../dependencies.ts";
 import { eachOf, type NamedRouter, routersBy, validation } from "./validation.ts";
 
@@ -54,6 +55,7 @@ async function modelOf({ fabric }: ManagementParts, router: NamedRouter, fix: bo
       );
     return { ...about, validateSuccess: errors.length === 0, errors };
   } catch (error) {
+    if (error instanceof DataModelTooLargeError) return failed(error.message);
     if (error instanceof RequestTimeoutError) return failed("router does not answer; it may keep no model");
     if (error instanceof ChannelClosedError) return failed("router disconnected");
     if (error instanceof ProtocolError) return failed(`router's answer cannot be read: ${error.message}`);

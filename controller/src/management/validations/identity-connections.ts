@@ -1,8 +1,8 @@
-import { decodeControl, encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
+import { encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
 import { z } from "zod";
 import type { ManagementParts } from "../dependencies.ts";
 import { askRouter } from "./router-question.ts";
-import { eachOf, type NamedRouter, routersBy, validation } from "./validation.ts";
+import { type NamedRouter, routerValidation } from "./validation.ts";
 
 const statusSchema = z.object({
   unreported_count: z.number().default(0),
@@ -16,17 +16,9 @@ type Statuses = z.infer<typeof answerSchema>;
 
 /** Compares which identities routers have connected with what the controller believes. */
 export function identityConnections(parts: ManagementParts) {
-  return validation(ManagementType.ValidateIdentityConnections, async (message) => {
-    const { filter } = decodeControl(mgmtPb.ValidateRoutersRequestSchema, message.body);
-    const routers = await routersBy(parts.db, filter, parts.fabric.onlineRouterIds());
-    return {
-      count: routers.length,
-      run: (tell, isStopped) =>
-        eachOf(routers, isStopped, async (router) =>
-          tell(encodeControl(mgmtPb.ComponentDetailsSchema, await connectionsOf(parts, router))),
-        ),
-    };
-  });
+  return routerValidation(ManagementType.ValidateIdentityConnections, parts, async (router) =>
+    encodeControl(mgmtPb.ComponentDetailsSchema, await connectionsOf(parts, router)),
+  );
 }
 
 async function connectionsOf(parts: ManagementParts, router: NamedRouter) {

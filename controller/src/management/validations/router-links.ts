@@ -1,8 +1,8 @@
-import { decodeControl, encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
+import { encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
 import { z } from "zod";
 import type { ManagementParts } from "../dependencies.ts";
 import { askRouter } from "./router-question.ts";
-import { eachOf, type NamedRouter, routersBy, validation } from "./validation.ts";
+import { type NamedRouter, routerValidation } from "./validation.ts";
 
 const { LinkState } = mgmtPb;
 
@@ -14,17 +14,9 @@ type LinkDetail = Omit<mgmtPb.RouterLinkDetails_Link, "$typeName" | "$unknown">;
 
 /** Compares the links that routers have with those that the controller knows. */
 export function routerLinks(parts: ManagementParts) {
-  return validation(ManagementType.ValidateRouterLinks, async (message) => {
-    const { filter } = decodeControl(mgmtPb.ValidateRoutersRequestSchema, message.body);
-    const routers = await routersBy(parts.db, filter, parts.fabric.onlineRouterIds());
-    return {
-      count: routers.length,
-      run: (tell, isStopped) =>
-        eachOf(routers, isStopped, async (router) =>
-          tell(encodeControl(mgmtPb.RouterLinkDetailsSchema, await linksOf(parts, router))),
-        ),
-    };
-  });
+  return routerValidation(ManagementType.ValidateRouterLinks, parts, async (router) =>
+    encodeControl(mgmtPb.RouterLinkDetailsSchema, await linksOf(parts, router)),
+  );
 }
 
 async function linksOf(parts: ManagementParts, router: NamedRouter) {

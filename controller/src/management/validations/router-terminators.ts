@@ -1,8 +1,8 @@
-import { decodeControl, encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
+import { encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
 import { z } from "zod";
 import type { ManagementParts } from "../dependencies.ts";
 import { askRouter } from "./router-question.ts";
-import { eachOf, type NamedRouter, routersBy, validation } from "./validation.ts";
+import { type NamedRouter, routerValidation } from "./validation.ts";
 
 const { TerminatorState } = mgmtPb;
 const ESTABLISHED = "established";
@@ -32,17 +32,9 @@ export function ertTerminators(parts: ManagementParts) {
 }
 
 function routerTerminators(parts: ManagementParts, type: number, key: string, binding: string) {
-  return validation(type, async (message) => {
-    const { filter } = decodeControl(mgmtPb.ValidateRoutersRequestSchema, message.body);
-    const routers = await routersBy(parts.db, filter, parts.fabric.onlineRouterIds());
-    return {
-      count: routers.length,
-      run: (tell, isStopped) =>
-        eachOf(routers, isStopped, async (router) =>
-          tell(encodeControl(mgmtPb.RouterTerminatorsDetailsSchema, await terminatorsOf(parts, router, key, binding))),
-        ),
-    };
-  });
+  return routerValidation(type, parts, async (router) =>
+    encodeControl(mgmtPb.RouterTerminatorsDetailsSchema, await terminatorsOf(parts, router, key, binding)),
+  );
 }
 
 async function terminatorsOf(parts: ManagementParts, router: NamedRouter, key: string, binding: string) {

@@ -1,9 +1,10 @@
 import { ApiError, parseListQuery } from "@sallyport/api";
-import { encodeControl, type Message, mgmtPb, ProtocolError, validationReply } from "@sallyport/wire";
+import { decodeControl, encodeControl, type Message, mgmtPb, ProtocolError, validationReply } from "@sallyport/wire";
 import type { Kysely } from "kysely";
 import { routerFields } from "../../api/lists/fields.ts";
 import { fetchPage } from "../../store/filter/filter-sql.ts";
 import type { Database } from "../../store/schema.ts";
+import type { ManagementParts } from "../dependencies.ts";
 import type { ManagementHandler, WebSocketChannel } from "../websocket-channel.ts";
 
 /** Routers asked at once. */
@@ -77,6 +78,22 @@ export async function routersBy(
   const query = db.selectFrom("router").select(["router.id", "router.name"]);
   const { rows } = await fetchPage(query, { fields: routerFields(onlineIds), list, id: "router.id" });
   return rows;
+}
+
+/** A validation of the routers that a request picks: one result for each, which `about` works out and encodes. */
+export function routerValidation(
+  type: number,
+  { db, fabric }: Pick<ManagementParts, "db" | "fabric">,
+  about: (router: NamedRouter) => Promise<Buffer>,
+): readonly [number, ManagementHandler] {
+  return validation(type, async (message) => {
+    const { filter } = decodeControl(mgmtPb.ValidateRoutersRequestSchema, message.body);
+    const routers = await routersBy(db, filter, fabric.onlineRouterIds());
+    return {
+      count: routers.length,
+      run: (tell, isStopped) => eachOf(routers, isStopped, async (router) => tell(await about(router))),
+    };
+  });
 }
 
 /** Does `work` for everything, some at once; what it throws ends the whole. */

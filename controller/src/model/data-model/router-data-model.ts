@@ -1,4 +1,9 @@
-import type { DataModelChange, DataModelSource, DataModelState } from "../../fabric/data-model/data-model-source.ts";
+import {
+  type DataModelChange,
+  type DataModelSource,
+  type DataModelState,
+  DataModelTooLargeError,
+} from "../../fabric/data-model/data-model-source.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
 import type { ModelContext } from "../context.ts";
 import { encodeChangeSet, encodeState, encodeValidation } from "./encoding.ts";
@@ -101,7 +106,7 @@ export class RouterDataModel implements DataModelSource {
       encodeState(events(), this.index, this.timeline, MOST_TO_COMPARE),
     );
     if (rest.length === 0) return encodeValidation(body, fix);
-    throw new Error(
+    throw new DataModelTooLargeError(
       `the model of this network has more than ${MOST_TO_COMPARE} bytes; routers are sent no more to compare theirs with`,
     );
   }
