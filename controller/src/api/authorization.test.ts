@@ -5,6 +5,7 @@ import { json } from "node:stream/consumers";
 import { type ApiName, BASE_PATHS, type Operation, operations } from "@sallyport/api";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { authPolicy } from "./testing/auth-policy.ts";
 import { startTestController, type TestController } from "./testing/test-controller.ts";
 
 type Rule = Operation["auth"];
@@ -80,7 +81,7 @@ const callers: { who: string; token: string | undefined; level: number }[] = [];
 beforeAll(async () => {
   c = await startTestController();
   agent = new Agent({ keepAlive: true, maxSockets: 1, ca: c.pki.caBundlePem });
-  const policy = (name: string, secondary: object) => c.make("auth-policies", { ...POLICY, name, secondary });
+  const policy = (name: string, secondary: object) => c.make("auth-policies", authPolicy(name, { secondary }));
   const totp = await policy("totp", { requireTotp: true });
   const signer = await c.make("external-jwt-signers", {
     name: "signer",
@@ -130,22 +131,6 @@ afterAll(async () => {
   agent.destroy();
   await c.close();
 });
-
-const POLICY = {
-  primary: {
-    cert: { allowed: true, allowExpiredCerts: false },
-    updb: {
-      allowed: true,
-      minPasswordLength: 5,
-      requireSpecialChar: false,
-      requireNumberChar: false,
-      requireMixedCase: false,
-      maxAttempts: 0,
-      lockoutDurationMinutes: 0,
-    },
-    extJwt: { allowed: true, allowedSigners: [] },
-  },
-};
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape
 async function ask(method: string, path: string, token: string | undefined): Promise<{ status: number; body: any }> {

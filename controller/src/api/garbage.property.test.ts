@@ -6,6 +6,7 @@ import { type ApiName, BASE_PATHS, errorEnvelope, type Operation, operations } f
 import fc from "fast-check";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { authPolicy } from "./testing/auth-policy.ts";
 import { anyBody, anyQuery, pathSegment } from "./testing/garbage.ts";
 import { startTestController, type TestController } from "./testing/test-controller.ts";
 
@@ -58,7 +59,7 @@ async function furnish(): Promise<void> {
   await put("service-policies", { ...roles, name: "p", type: "Dial", serviceRoles: ["#all"] });
   await put("edge-router-policies", { ...roles, name: "p" });
   await put("service-edge-router-policies", { ...roles, name: "p", serviceRoles: ["#all"] });
-  await put("auth-policies", AUTH_POLICY);
+  await put("auth-policies", authPolicy("policy"));
   await put("posture-checks", { name: "check", typeId: "DOMAIN", domains: ["acme.example"] });
   await put("cas", {
     name: "ca",
@@ -78,24 +79,6 @@ async function furnish(): Promise<void> {
   await controller.login("admin", "admin");
   known.splice(7, known.length, service, identity, router, type);
 }
-
-const AUTH_POLICY = {
-  name: "policy",
-  primary: {
-    cert: { allowed: true, allowExpiredCerts: false },
-    updb: {
-      allowed: true,
-      minPasswordLength: 5,
-      requireSpecialChar: false,
-      requireNumberChar: false,
-      requireMixedCase: false,
-      maxAttempts: 0,
-      lockoutDurationMinutes: 0,
-    },
-    extJwt: { allowed: true, allowedSigners: [] },
-  },
-  secondary: { requireTotp: false },
-};
 
 /** Where the entities of a collection are; the default administrator's own are left out, he is needed. */
 const TABLES: Readonly<Record<string, string>> = {

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { type ConnectionOptions, connect } from "node:tls";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { authPolicy } from "../api/testing/auth-policy.ts";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
 
 let c: TestController;
@@ -31,23 +32,8 @@ beforeAll(async () => {
 afterAll(() => c.close());
 
 let made = 0;
-const policy = (more: object) => ({
-  name: `certificates ${++made}`,
-  primary: {
-    cert: { allowed: true, allowExpiredCerts: false, ...more },
-    extJwt: { allowed: false, allowedSigners: [] },
-    updb: {
-      allowed: false,
-      lockoutDurationMinutes: 0,
-      maxAttempts: 0,
-      minPasswordLength: 5,
-      requireMixedCase: false,
-      requireNumberChar: false,
-      requireSpecialChar: false,
-    },
-  },
-  secondary: { requireTotp: false, requireExtJwtSigner: null },
-});
+const policy = (cert: object) =>
+  authPolicy(`certificates ${++made}`, { cert, updb: { allowed: false }, extJwt: { allowed: false } });
 
 /** An identity with a certificate of the three-tier authority, enrolled by presenting it. */
 const holder = async (more: object = {}, validity: { notBefore?: Date; notAfter?: Date } = {}) => {

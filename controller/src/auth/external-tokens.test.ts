@@ -2,6 +2,7 @@ import { createHmac, createPrivateKey, generateKeyPairSync } from "node:crypto";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { exportJWK, SignJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { authPolicy } from "../api/testing/auth-policy.ts";
 import { type Answer, startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { AUTH_DEFAULTS } from "./settings.ts";
 import { startTokenIssuer, type TokenIssuer } from "./testing/token-issuer.ts";
@@ -230,23 +231,7 @@ describe("GHSA-4h58-w989-xgg4: a hint only chooses the issuer, every check of th
 });
 
 describe("the auth policy decides about tokens", () => {
-  const policy = (name: string, extJwt: object, secondary: object = {}) => ({
-    name,
-    primary: {
-      cert: { allowed: true, allowExpiredCerts: false },
-      extJwt: { allowed: true, allowedSigners: [], ...extJwt },
-      updb: {
-        allowed: true,
-        minPasswordLength: 5,
-        maxAttempts: 0,
-        lockoutDurationMinutes: 0,
-        requireMixedCase: false,
-        requireNumberChar: false,
-        requireSpecialChar: false,
-      },
-    },
-    secondary: { requireTotp: false, requireExtJwtSigner: null, ...secondary },
-  });
+  const policy = (name: string, extJwt: object, secondary: object = {}) => authPolicy(name, { extJwt, secondary });
 
   test("allowed, and allowedSigners of which none means any", async () => {
     const other = await c.make("external-jwt-signers", signer("allowed-other"));

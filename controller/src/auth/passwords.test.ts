@@ -1,5 +1,6 @@
 import { hash } from "@node-rs/argon2";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { authPolicy } from "../api/testing/auth-policy.ts";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { AUTH_DEFAULTS } from "./settings.ts";
 
@@ -15,24 +16,7 @@ afterAll(() => c.close());
 
 let made = 0;
 const policyOf = async (updb: object): Promise<string> =>
-  c.make("auth-policies", {
-    name: `policy ${++made}`,
-    primary: {
-      cert: { allowed: true, allowExpiredCerts: false },
-      extJwt: { allowed: false, allowedSigners: [] },
-      updb: {
-        allowed: true,
-        lockoutDurationMinutes: 0,
-        maxAttempts: 0,
-        minPasswordLength: 5,
-        requireMixedCase: false,
-        requireNumberChar: false,
-        requireSpecialChar: false,
-        ...updb,
-      },
-    },
-    secondary: { requireTotp: false, requireExtJwtSigner: null },
-  });
+  c.make("auth-policies", authPolicy(`policy ${++made}`, { updb, extJwt: { allowed: false } }));
 /** An identity with a user name equal to its name, and the password `Start-1`. */
 const user = async (updb: object = {}) => {
   const name = `user ${++made}`;

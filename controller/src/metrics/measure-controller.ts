@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import { summarize } from "../model/summary.ts";
 import type { Model } from "../model/model.ts";
+import { summarize } from "../model/summary.ts";
 import type { Store } from "../store/database.ts";
 import type { Metrics } from "./metrics.ts";
 import { connectMetrics, type MetricSources } from "./sources.ts";

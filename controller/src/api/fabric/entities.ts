@@ -8,7 +8,7 @@ import { SERVICE_FIELDS, TERMINATOR_FIELDS, transitRouterFields } from "../lists
 import { listed } from "../lists/listing.ts";
 import { baseWith, type EntityRow } from "../render/base.ts";
 import { interfaceOf } from "../render/router.ts";
-import { namesOfEnds } from "../render/service.ts";
+import { commonOfTerminator, namesOfEnds } from "../render/service.ts";
 import { type FabricCollection, fabricLinks, fabricRef } from "./links.ts";
 
 function baseOf(collection: FabricCollection, row: EntityRow) {
@@ -48,17 +48,11 @@ export async function renderTerminators(
   const { services, routers } = await namesOfEnds(deps.ctx.store.db, rows);
   return rows.map((row) => ({
     ...baseOf("terminators", row),
-    address: row.address,
-    binding: row.binding,
-    cost: row.cost,
-    dynamicCost: deps.fabric.dynamicCost(row.id),
+    ...commonOfTerminator(deps, row),
     hostId: row.host_id,
     instanceId: row.instance_id,
-    precedence: row.precedence,
     router: fabricRef("routers", row.router_id, routers.get(row.router_id)),
-    routerId: row.router_id,
     service: fabricRef("services", row.service_id, services.get(row.service_id)),
-    serviceId: row.service_id,
   }));
 }
 

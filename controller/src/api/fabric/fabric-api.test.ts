@@ -1,23 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Answer, startTestController, type TestController } from "../testing/test-controller.ts";
+import { startFabricClient } from "../testing/fabric-client.ts";
 
 const FINGERPRINT = "aa".repeat(20);
 
-let controller: TestController;
-let token: string;
+type FabricClient = Awaited<ReturnType<typeof startFabricClient>>;
+
+let controller: FabricClient["controller"];
+let call: FabricClient["call"];
+let listed: FabricClient["listed"];
 beforeAll(async () => {
-  controller = await startTestController();
-  token = await controller.login("admin", "admin");
+  ({ controller, call, listed } = await startFabricClient());
 });
 afterAll(() => controller.close());
-
-const call = (method: string, path: string, body?: unknown): Promise<Answer> =>
-  controller.call(method, `/fabric/v1${path}`, { token, body });
-const listed = async (path: string, filter: string): Promise<string[]> => {
-  const answer = await call("GET", `${path}?filter=${encodeURIComponent(filter)}`);
-  expect(answer.status, answer.text).toBe(200);
-  return answer.json.data.map((each: { id: string }) => each.id);
-};
 
 describe("the Fabric API", () => {
   test("describes itself, and stands in the version", async () => {

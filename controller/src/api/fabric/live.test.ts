@@ -2,23 +2,18 @@ import { createClient } from "@sallyport/api";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Circuit } from "../../fabric/circuits/circuit.ts";
 import type { LinkState } from "../../fabric/fabric.ts";
-import { type Answer, startTestController, type TestController } from "../testing/test-controller.ts";
+import { startFabricClient } from "../testing/fabric-client.ts";
 
-let controller: TestController;
+type FabricClient = Awaited<ReturnType<typeof startFabricClient>>;
+
+let controller: FabricClient["controller"];
 let token: string;
+let call: FabricClient["call"];
+let listed: FabricClient["listed"];
 beforeAll(async () => {
-  controller = await startTestController();
-  token = await controller.login("admin", "admin");
+  ({ controller, token, call, listed } = await startFabricClient());
 });
 afterAll(() => controller.close());
-
-const call = (method: string, path: string, body?: unknown): Promise<Answer> =>
-  controller.call(method, `/fabric/v1${path}`, { token, body });
-const listed = async (path: string, filter: string): Promise<string[]> => {
-  const answer = await call("GET", `${path}?filter=${encodeURIComponent(filter)}`);
-  expect(answer.status, answer.text).toBe(200);
-  return answer.json.data.map((each: { id: string }) => each.id);
-};
 
 describe("links and circuits", () => {
   const link = (id: string, change: Partial<LinkState> = {}): LinkState => ({

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { totpCode } from "../../model/identity/totp.ts";
+import { authPolicy } from "../testing/auth-policy.ts";
 import { type CallOptions, startTestController, type TestController } from "../testing/test-controller.ts";
 
 let c: TestController;
@@ -245,23 +246,8 @@ describe.each(["client", "management"] as const)("one-time codes in the %s API",
   });
 
   it("may be required by the auth policy before anybody has enrolled", async () => {
-    const authPolicyId = await c.make("auth-policies", {
-      name: `totp for ${api}`,
-      primary: {
-        cert: { allowed: true, allowExpiredCerts: false },
-        extJwt: { allowed: false, allowedSigners: [] },
-        updb: {
-          allowed: true,
-          minPasswordLength: 5,
-          requireSpecialChar: false,
-          requireNumberChar: false,
-          requireMixedCase: false,
-          maxAttempts: 0,
-          lockoutDurationMinutes: 0,
-        },
-      },
-      secondary: { requireTotp: true },
-    });
+    const policy = authPolicy(`totp for ${api}`, { extJwt: { allowed: false }, secondary: { requireTotp: true } });
+    const authPolicyId = await c.make("auth-policies", policy);
     const { login } = await user({ authPolicyId });
     const token = await login();
     expect((await call("GET", "/current-api-session", { token })).json.data).toMatchObject({

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import type { ModelChange, NewTerminator } from "../../fabric/ports.ts";
 import { settled } from "../../store/testing.ts";
+import { TUNNELER } from "../testing/client-info.ts";
 
 let c: TestController;
 const changes = new EventEmitter();
@@ -160,8 +161,7 @@ describe("routers", () => {
 
   it("with a tunneler act as their identity", async () => {
     const plain = await c.make("edge-routers", { name: "plain" });
-    const client = { envInfo: info, sdkInfo: info, configTypes: ["all"], remoteAddress: "10.0.0.1:5" };
-    expect(await c.fabricModel.openTunnelApiSession(plain, client)).toEqual({ denied: 7 });
+    expect(await c.fabricModel.openTunnelApiSession(plain, TUNNELER)).toEqual({ denied: 7 });
     const routerId = await c.make("edge-routers", { name: "tunneler", isTunnelerEnabled: true });
     await c.make("services", { name: "tunneled", encryptionRequired: false });
     await c.make("service-policies", {
@@ -177,7 +177,7 @@ describe("routers", () => {
       serviceRoles: ["#all"],
       edgeRouterRoles: ["#all"],
     });
-    const opened = await c.fabricModel.openTunnelApiSession(routerId, client);
+    const opened = await c.fabricModel.openTunnelApiSession(routerId, TUNNELER);
     expect(opened).toMatchObject({ identityId: routerId, identityName: "tunneler", refreshIntervalSeconds: 1790 });
     await settled(c.ctx.store);
     const listed = await c.fabricModel.tunnelServices(routerId, "");
@@ -194,21 +194,6 @@ describe("routers", () => {
     expect(sessions.json.data).toHaveLength(1);
   });
 });
-
-const info = {
-  arch: "",
-  os: "linux",
-  osRelease: "",
-  osVersion: "",
-  hostname: "",
-  domain: "",
-  appId: "",
-  appVersion: "",
-  branch: "",
-  revision: "",
-  type: "router",
-  version: "",
-};
 
 const defaults = {
   name: "",

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import { DenialCode } from "../../fabric/ports.ts";
 import { Pki } from "../../pki/pki.ts";
+import { TUNNELER } from "../testing/client-info.ts";
 
 let c: TestController;
 beforeAll(async () => {
@@ -19,8 +20,7 @@ describe("a router's identity that is disabled", () => {
     const roles = { semantic: "AnyOf", serviceRoles: [`@${service}`] };
     await c.make("service-policies", { name: "p", type: "Dial", ...roles, identityRoles: [`@${id}`] });
     await c.make("service-edge-router-policies", { name: "p", ...roles, edgeRouterRoles: ["#all"] });
-    const client = { envInfo: info, sdkInfo: info, configTypes: ["all"], remoteAddress: "10.0.0.1:5" };
-    const opened = await c.fabricModel.openTunnelApiSession(id, client);
+    const opened = await c.fabricModel.openTunnelApiSession(id, TUNNELER);
     const dial = {
       routerId: id,
       apiSessionId: (opened as { id: string }).id,
@@ -32,7 +32,7 @@ describe("a router's identity that is disabled", () => {
 
     await c.model.identities.disable(id, 0);
     const denied = { denied: DenialCode.AccessDenied };
-    expect(await c.fabricModel.openTunnelApiSession(id, client)).toMatchObject({ identityId: id });
+    expect(await c.fabricModel.openTunnelApiSession(id, TUNNELER)).toMatchObject({ identityId: id });
     expect(await c.fabricModel.tunnelServices(id, "")).toMatchObject(denied);
     expect(await c.fabricModel.openTunnelSession(dial)).toMatchObject(denied);
 
@@ -128,18 +128,3 @@ describe("an instance id of a service", () => {
     expect(outcomes.filter(({ outcome }) => outcome === "rejected")).toHaveLength(7);
   });
 });
-
-const info = {
-  arch: "",
-  os: "linux",
-  osRelease: "",
-  osVersion: "",
-  hostname: "",
-  domain: "",
-  appId: "",
-  appVersion: "",
-  branch: "",
-  revision: "",
-  type: "router",
-  version: "",
-};
