@@ -120,7 +120,7 @@ export class LinkMessages {
     if (refused > 0) {
       log.warn(
         { source: router.id, refused },
-        "the router reports too many links, or such with too long texts; they are ignored",
+        "the router reports links of others, too many, or such with too long texts; they are ignored",
       );
     }
   }

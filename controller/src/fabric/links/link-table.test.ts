@@ -63,7 +63,7 @@ describe("link table", () => {
 
   test("a link belongs to the router that dialed it", () => {
     table.report("a", report(1), 0);
-    expect(table.report("c", report(9), 0)).toBe("kept");
+    expect(table.report("c", report(9), 0)).toBe("refused");
     expect(table.fault("c", "l1", 0, 0)).toEqual({ kind: "unknown" });
     expect(table.updateConnections("b", "l1", 1, { stateIteration: 5, connections: [] })).toBe(false);
     expect(table.get("l1")?.state).toBe("connected");

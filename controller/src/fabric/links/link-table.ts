@@ -107,11 +107,11 @@ export class LinkTable {
 
   /**
    * Records a report of `source`. An unknown link is added as connected. A known one is replaced only by a higher iteration: a report that crossed a fault of
-   * the same iteration must not bring the link back. A report of another router than the one that dialed changes nothing.
+   * the same iteration must not bring the link back. A report of another router than the one that dialed is refused, as is one beyond the bounds.
    */
   report(source: string, report: LinkReport, now: number): "added" | "replaced" | "kept" | "refused" {
     const known = this.#links.get(report.id);
-    if (known !== undefined && known.source !== source) return "kept";
+    if (known !== undefined && known.source !== source) return "refused";
     if (known !== undefined && known.iteration >= report.iteration) return "kept";
     if (known === undefined && (this.#dialed.get(source) ?? 0) >= MAX_LINKS_PER_ROUTER) return "refused";
     if (!isOfUsualSize(report)) return "refused";
