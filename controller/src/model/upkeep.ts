@@ -9,6 +9,8 @@ import { removeUnhosted } from "./session/unhosted-terminators.ts";
 
 const SWEEP_MS = 5_000;
 const FLUSH_MS = 90_000;
+/** A controller that is killed loses the posture reports of so long at most. */
+const POSTURE_FLUSH_MS = 1_000;
 /** Changes that can take access away. */
 const ACCESS_KINDS: ReadonlySet<string> = new Set(["service_policy", "service", "identity"]);
 
@@ -18,12 +20,12 @@ export interface UpkeepOptions {
 }
 
 export interface Upkeep {
-  /** Stops the timers, waits for what runs, and writes the activity that is only noted. */
+  /** Stops the timers, waits for what runs, and writes the activity and posture reports that are only noted. */
   stop(): Promise<void>;
 }
 
 /**
- * What the model does by time and after changes: ends expired API sessions, writes noted activity, and ends sessions that policy
+ * What the model does by time and after changes: ends expired API sessions, writes noted activity and posture reports, and ends sessions that policy
  * no longer allows. A failure is logged and the work tried again at its next time.
  */
 export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOptions = {}): Upkeep {
@@ -103,7 +105,7 @@ export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOpti
   }, SWEEP_MS).unref();
   const stopping = new AbortController();
   const expire = async () => {
-    for (const { what, sweep: remove } of expiries(ctx)) {
+    for (const { what, sweep: remove } of [...expiries(ctx), model.posture.stored.expiry]) {
       const removed = await remove(stopping.signal);
       if (removed > 0) ctx.log.info({ removed, what }, "removed what had expired");
       if (removed > 0) options.onSwept?.(what, removed);
@@ -120,6 +122,9 @@ export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOpti
     );
   }, ctx.settings.upkeepMs).unref();
   const flusher = setInterval(() => run("flush", () => model.apiSessions.flush()), FLUSH_MS).unref();
+  const postureFlusher = setInterval(() => {
+    if (model.posture.reports.hasUnwritten) run("posture reports", () => model.posture.stored.flush());
+  }, POSTURE_FLUSH_MS).unref();
   const unsubscribe = ctx.store.changes.subscribe({
     name: "upkeep",
     onChanges: (rows) => {
@@ -139,12 +144,13 @@ export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOpti
       clearInterval(expirer);
       stopping.abort();
       clearInterval(flusher);
+      clearInterval(postureFlusher);
       unsubscribe();
       await Promise.all([model.integrity.stop(), model.snapshots.stop()]);
       model.policy.close();
       stopped = true;
       await Promise.all(running);
-      await model.apiSessions.flush();
+      await Promise.all([model.apiSessions.flush(), model.posture.stored.flush()]);
     },
   };
 }

@@ -289,6 +289,13 @@ export interface ServicePolicyTable extends NamedTable {
   posture_check_attrs: Generated<string[]>;
 }
 
+/** What the devices of an identity reported last; see the migration `0011_posture_reports`. */
+export interface PostureReportTable {
+  identity_id: string;
+  report: Record<string, unknown>;
+  seen_at: Time;
+}
+
 export interface EdgeRouterPolicyTable extends NamedTable {
   semantic: Semantic;
   identity_all: Generated<boolean>;
@@ -361,6 +368,7 @@ export interface Database extends EngineTables {
   service_config: ServiceConfigTable;
   identity_service_config: IdentityServiceConfigTable;
   posture_check: PostureCheckTable;
+  posture_report: PostureReportTable;
   terminator: TerminatorTable;
   service_policy: ServicePolicyTable;
   service_policy_ref: PolicyRefTable<"identity" | "service" | "posture_check">;

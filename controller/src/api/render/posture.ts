@@ -35,7 +35,7 @@ export async function postureLens(
   apiSessionId: string,
 ): Promise<PostureLens | undefined> {
   const { model } = deps;
-  await model.posture.ready();
+  await model.posture.ready([identity.id]);
   const index = await model.policy.current();
   if (!index.hasChecks) return undefined;
   const policies = index.policiesOf(identity);
@@ -161,7 +161,7 @@ export async function renderPostureData(
 ): Promise<z.input<typeof postureData>> {
   const { db } = deps.ctx.store;
   const { reports } = deps.model.posture;
-  await deps.model.posture.ready();
+  await deps.model.posture.ready([identityId]);
   const sessions = await db.selectFrom("api_session").select("id").where("identity_id", "=", identityId).execute();
   const info = await db
     .selectFrom("identity_info")

@@ -120,7 +120,7 @@ async function authorize(
   if (isForeign || model.apiSessions.isExpired(apiSession)) return { denied: DenialCode.InvalidApiSession };
   if (row.type !== type) return { denied: DenialCode.WrongSessionType };
   const identity = { id: row.identity_id, attrs: row.identity_attrs };
-  await model.posture.ready();
+  await model.posture.ready([identity.id]);
   // Access that was just taken away counts at once, though the session's own removal is still under way.
   const access = index.accessTo(identity, row.service_id);
   if (!row.is_admin && access?.permissions.includes(type) !== true) return { denied: DenialCode.InvalidSession };

@@ -48,6 +48,49 @@ describe("reports", () => {
     expect(tight.hasReported("i99")).toBe(true);
   });
 
+  it("in the store only count as well, and go first", () => {
+    const reports = new PostureReports({ ...REPORT_LIMITS, mostIdentities: 3, mostCharacters: 1000 });
+    for (const id of ["a", "b", "c", "d"]) reports.noteStored(id, 100);
+    expect(["a", "b", "c", "d"].filter((id) => reports.isUnread(id))).toEqual(["b", "c", "d"]);
+    expect(reports.size).toEqual({ identities: 3, sessions: 0, characters: 300 });
+    expect(reports.takeUnwritten(10)).toEqual([{ identityId: "a" }]);
+
+    const device = { domain: { at: 1, checkId: "check", domain: "stored" }, processes: [] };
+    reports.takeStored("b", device);
+    reports.takeStored("c", undefined);
+    expect(reports.of("b", "s").device).toEqual(device);
+    expect(["b", "c", "d"].map((id) => [reports.isUnread(id), reports.hasReported(id)])).toEqual([
+      [false, true],
+      [false, false],
+      [true, true],
+    ]);
+    expect(reports.hasUnwritten).toBe(false);
+
+    reports.add("e", "s", domain("x".repeat(900)), 2);
+    expect(["b", "d", "e"].filter((id) => reports.hasReported(id))).toEqual(["e"]);
+    expect(reports.takeUnwritten(10).map((each) => [each.identityId, each.device !== undefined])).toEqual([
+      ["e", true],
+      ["d", false],
+      ["b", false],
+    ]);
+  });
+
+  it("are to be written once each, again when that failed, and never take the place of newer ones", () => {
+    const reports = new PostureReports();
+    for (const id of ["a", "b", "a"]) reports.add(id, "s", domain(id), 1);
+    const first = reports.takeUnwritten(1);
+    expect(first.map((each) => each.identityId)).toEqual(["a"]);
+    expect(reports.takeUnwritten(5).map((each) => each.identityId)).toEqual(["b"]);
+    expect(reports.hasUnwritten).toBe(false);
+    reports.notWritten(first);
+    expect(reports.takeUnwritten(5)).toEqual(first);
+    reports.takeStored("a", { processes: [] });
+    expect(reports.of("a", "s").device.domain?.domain).toBe("a");
+    reports.add("a", "s", domain("newer"), 2);
+    reports.removedFromStore(["a", "b"]);
+    expect(["a", "b"].map((id) => reports.hasReported(id))).toEqual([true, false]);
+  });
+
   it("are counted down to nothing when all are forgotten", () => {
     const reports = new PostureReports();
     reports.add("i", "s", domain("d"), 1);

@@ -54,15 +54,26 @@ interface Session extends SessionPosture {
   readonly identityId: string;
 }
 
+/** What the store is to hold of an identity; without a device: nothing. */
+export interface Unwritten {
+  readonly identityId: string;
+  readonly device?: DevicePosture;
+}
+
 /**
- * What devices reported, by identity, and what belongs to single API sessions. In memory, as the peer keeps it: clients report again when they see that the
- * controller was started anew. Bounded in every direction, because everything in it comes from clients.
+ * What devices reported, by identity, and what belongs to single API sessions. Everything is decided by what is in memory; of the devices, the store has a copy
+ * (`stored-reports.ts`), whose reports are read when they are asked for first. Bounded in every direction, because everything in it comes from clients:
+ * what is stored and was not read yet counts, too.
  */
 export class PostureReports {
   readonly #limits: ReportLimits;
   /** In the order of their last report. */
   readonly #devices = new Map<string, Device>();
   readonly #sessions = new Map<string, Session>();
+  /** Identities whose reports are in the store only, with the length of these; who was silent longest first. */
+  readonly #unread = new Map<string, number>();
+  /** Identities of which the store does not hold what is here. */
+  readonly #unwritten = new Set<string>();
   #characters = 0;
 
   constructor(limits: ReportLimits = REPORT_LIMITS) {
@@ -80,7 +91,50 @@ export class PostureReports {
 
   /** Has the identity reported anything of its device? */
   hasReported(identityId: string): boolean {
-    return this.#devices.has(identityId);
+    return this.#devices.has(identityId) || this.#unread.has(identityId);
+  }
+
+  /** The store holds a report that is not in memory. */
+  isUnread(identityId: string): boolean {
+    return this.#unread.has(identityId);
+  }
+
+  /** Notes a report that the store holds. Of whom something is here, nothing has to be read. */
+  noteStored(identityId: string, characters: number): void {
+    if (this.hasReported(identityId)) return;
+    this.#unread.set(identityId, characters);
+    this.#characters += characters;
+    this.#keepBounds();
+  }
+
+  /** Takes what the store holds, where it is still wanted; undefined = it holds nothing any more. */
+  takeStored(identityId: string, device: DevicePosture | undefined): void {
+    if (!this.#unread.has(identityId)) return;
+    if (device === undefined) this.#drop(identityId);
+    else this.#setDevice(identityId, device);
+  }
+
+  /** Up to so many identities of which the store is to hold something else. They are taken for written from now on. */
+  takeUnwritten(most: number): Unwritten[] {
+    return [...this.#unwritten.keys().take(most)].map((identityId) => {
+      this.#unwritten.delete(identityId);
+      const device = this.#devices.get(identityId)?.posture;
+      return device === undefined ? { identityId } : { identityId, device };
+    });
+  }
+
+  /** They could not be written. */
+  notWritten(unwritten: readonly Unwritten[]): void {
+    for (const { identityId } of unwritten) this.#unwritten.add(identityId);
+  }
+
+  get hasUnwritten(): boolean {
+    return this.#unwritten.size > 0;
+  }
+
+  /** The store holds these no longer. What was reported since is kept. */
+  removedFromStore(identityIds: Iterable<string>): void {
+    for (const id of identityIds) if (!this.#unwritten.has(id)) this.#drop(id);
   }
 
   /** Takes one report; the last of a kind counts. @param at milliseconds since 1970 */
@@ -93,6 +147,7 @@ export class PostureReports {
       return;
     }
     const before = this.#devices.get(identityId)?.posture ?? NOTHING_REPORTED.device;
+    this.#unwritten.add(identityId);
     this.#setDevice(identityId, { ...before, ...this.#reported(before, report, at) });
   }
 
@@ -116,15 +171,16 @@ export class PostureReports {
   }
 
   forgetIdentity(identityId: string): void {
-    const device = this.#devices.get(identityId);
-    if (device === undefined) return;
-    this.#characters -= device.characters;
-    this.#devices.delete(identityId);
+    if (this.#drop(identityId)) this.#unwritten.add(identityId);
   }
 
-  /** How much is kept. */
+  /** How much is kept, here or in the store only. */
   get size(): { readonly identities: number; readonly sessions: number; readonly characters: number } {
-    return { identities: this.#devices.size, sessions: this.#sessions.size, characters: this.#characters };
+    return {
+      identities: this.#devices.size + this.#unread.size,
+      sessions: this.#sessions.size,
+      characters: this.#characters,
+    };
   }
 
   #reported(
@@ -154,7 +210,7 @@ export class PostureReports {
   }
 
   #setDevice(identityId: string, reported: DevicePosture): void {
-    this.forgetIdentity(identityId);
+    this.#drop(identityId);
     let posture = reported;
     let characters = JSON.stringify(posture).length;
     // The other reports are short by contract: without processes everything fits.
@@ -164,8 +220,21 @@ export class PostureReports {
     }
     this.#devices.set(identityId, { posture, characters });
     this.#characters += characters;
-    while (this.#devices.size > this.#limits.mostIdentities || this.#characters > this.#limits.mostCharacters) {
-      const oldest = this.#devices.keys().next().value;
+    this.#keepBounds();
+  }
+
+  /** @returns whether there was anything */
+  #drop(identityId: string): boolean {
+    this.#characters -= this.#devices.get(identityId)?.characters ?? this.#unread.get(identityId) ?? 0;
+    const wasHere = this.#devices.delete(identityId);
+    return this.#unread.delete(identityId) || wasHere;
+  }
+
+  /** Whoever has neither reported nor been asked for since the start was silent longest. */
+  #keepBounds(): void {
+    const { mostIdentities, mostCharacters } = this.#limits;
+    while (this.#devices.size + this.#unread.size > mostIdentities || this.#characters > mostCharacters) {
+      const oldest = this.#unread.keys().next().value ?? this.#devices.keys().next().value;
       if (oldest === undefined) return;
       this.forgetIdentity(oldest);
     }

@@ -10,6 +10,7 @@ import type { PolicyMirror } from "../policy/policy-mirror.ts";
 import { endSessions } from "../session/session-removal.ts";
 import { describeFailure, FailedRequests } from "./failed-requests.ts";
 import { type PostureReport, PostureReports } from "./posture-reports.ts";
+import { StoredReports } from "./stored-reports.ts";
 
 /** A service policy that does not let through, and the checks of it that fail. */
 export interface PolicyFailure {
@@ -25,7 +26,7 @@ export interface PromptedService {
 }
 
 const BATCH = 500;
-/** After a start clients need this long to see it and to report again; until then nobody loses a session for want of reports. */
+/** Whoever's reports were not stored loses no session for want of them so soon after a start: clients need this long to see it and to report again. */
 const RESTART_GRACE_MS = 120_000;
 /** Every so many sweeps look at all sessions, the others at those whose checks time out. */
 const SWEEPS_PER_FULL = 12;
@@ -40,6 +41,8 @@ const RECHECK_KINDS: ReadonlySet<string> = new Set(["posture_check", "service_po
  */
 export class Posture {
   readonly reports = new PostureReports();
+  /** What of the reports is in the store. */
+  readonly stored: StoredReports;
   readonly failedRequests = new FailedRequests();
   readonly #ctx: ModelContext;
   readonly #policy: PolicyMirror;
@@ -51,6 +54,7 @@ export class Posture {
   constructor(ctx: ModelContext, policy: PolicyMirror) {
     this.#ctx = ctx;
     this.#policy = policy;
+    this.stored = new StoredReports(ctx, this.reports);
     this.#startedAt = ctx.now().getTime();
   }
 
@@ -61,11 +65,11 @@ export class Posture {
     serviceId: string,
     type: Permission,
   ): Promise<readonly PolicyFailure[]> {
-    await this.ready();
+    await this.ready([identity.id]);
     return this.failuresIn(await this.#policy.current(), identity, apiSessionId, serviceId, type);
   }
 
-  /** As {@link failures} with an index at hand, once {@link ready}. */
+  /** As {@link failures} with an index at hand, once {@link ready} for the identity. */
   failuresIn(
     index: PolicyIndex,
     identity: Attributed,
@@ -136,7 +140,7 @@ export class Posture {
     apiSessionId: string,
     reports: readonly PostureReport[],
   ): Promise<PromptedService[]> {
-    await this.ready();
+    await this.ready([identity.id]);
     const index = await this.#policy.current();
     const before = this.#outcome(index, identity, apiSessionId);
     const at = this.#ctx.now().getTime();
@@ -219,6 +223,7 @@ export class Posture {
         SELECT s.id, s.type, s.api_session_id, s.service_id, s.created_at, i.id AS identity_id, i.attrs
         FROM session s JOIN identity i ON i.id = s.identity_id
         WHERE s.id > ${after} AND ${among} ORDER BY s.id LIMIT ${BATCH}`.execute(store.db);
+      await this.ready(rows.map((row) => row.identity_id));
       const failing = rows.filter((row) => this.#isOver(index, row));
       if (failing.length > 0) {
         const ids = failing.map((row) => row.id);
@@ -233,8 +238,8 @@ export class Posture {
     }
   }
 
-  /** What has to be known before anything is decided: when TOTP was passed in the sessions of an earlier run. */
-  async ready(): Promise<void> {
+  /** What has to be known before anything is decided: when TOTP was passed in the sessions of an earlier run, and what the devices of these identities reported then. */
+  async ready(identityIds: readonly string[] = []): Promise<void> {
     this.#loaded ??= this.#load();
     try {
       await this.#loaded;
@@ -242,6 +247,7 @@ export class Posture {
       this.#loaded = undefined;
       throw error;
     }
+    await this.stored.read(identityIds);
   }
 
   async #load(): Promise<void> {
@@ -250,6 +256,7 @@ export class Posture {
       this.#ctx.store.db,
     );
     for (const row of rows) this.reports.passedMfa(row.identity_id, row.id, row.mfa_passed_at.getTime());
+    await this.stored.find();
   }
 
   #isOver(index: PolicyIndex, row: StoredSession): boolean {

@@ -6,6 +6,16 @@ import { enrollment } from "./0005_enrollment.ts";
 import { upkeep } from "./0007_upkeep.ts";
 import { speed } from "./0009_speed.ts";
 import { identityTypes } from "./0010_identity_types.ts";
+import { postureReports } from "./0011_posture_reports.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
-export const migrations: readonly Migration[] = [engine, entities, mfa, enrollment, upkeep, speed, identityTypes];
+export const migrations: readonly Migration[] = [
+  engine,
+  entities,
+  mfa,
+  enrollment,
+  upkeep,
+  speed,
+  identityTypes,
+  postureReports,
+];
