@@ -3,12 +3,10 @@ import { readFile } from "node:fs/promises";
 import { ConfigError } from "@sallyport/controller-config";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Command, parseCommandLine, USAGE, UsageError } from "./commands/command-line.ts";
+import { ExitStatus } from "./commands/exit-status.ts";
 import type { Surroundings } from "./commands/surroundings.ts";
 import { createLogger, withoutSecrets } from "./config/logging.ts";
 import { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
-
-/** Exit statuses, as `--help` lists them. */
-export const ExitStatus = { Done: 0, Failed: 1, Usage: 2, Configuration: 3, Held: 4 } as const;
 
 /** Runs one command line to its end and answers the exit status. Everything that goes wrong is said on standard error in one message. */
 export async function main(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {

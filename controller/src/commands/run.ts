@@ -2,6 +2,7 @@ import { describeProblem, readControllerConfigFile } from "@sallyport/controller
 import type { Logger } from "@sallyport/wire";
 import { createLogger, logDestination } from "../config/logging.ts";
 import { type Controller, startController } from "../controller.ts";
+import { ExitStatus } from "./exit-status.ts";
 
 const STOP_LIMIT_MS = 20_000;
 
@@ -19,14 +20,14 @@ export async function runController(file: string, { env, productVersion }: RunEn
   const log = createLogger(config.log.level, logDestination(config.log.format));
   for (const warning of warnings) log.warn({ file }, describeProblem(file, warning));
   let controller: Controller | undefined;
-  let status = 0;
+  let status: number = ExitStatus.Done;
   let ask: () => void = () => undefined;
   const asked = new Promise<void>((resolve) => {
     ask = resolve;
   });
   const onSignal = (signal: NodeJS.Signals) => {
     log.info({ signal }, "stopping");
-    for (const name of SIGNALS) process.off(name, onSignal).on(name, () => process.exit(1));
+    for (const name of SIGNALS) process.off(name, onSignal).on(name, () => process.exit(ExitStatus.Failed));
     ask();
   };
   for (const name of SIGNALS) process.on(name, onSignal);
@@ -40,7 +41,7 @@ export async function runController(file: string, { env, productVersion }: RunEn
   // What nobody handled leaves the process in an unknown state: stop in order, and let whoever watches us start us again.
   const onFault = (error: unknown) => {
     log.error({ error }, "an error that nothing handled: stopping");
-    status = 1;
+    status = ExitStatus.Failed;
     ask();
   };
   for (const name of FAULTS) process.on(name, onFault);
@@ -54,7 +55,7 @@ export async function runController(file: string, { env, productVersion }: RunEn
       log,
       onLost: (error) => {
         log.error({ holder: error.holder }, error.message);
-        status = 4;
+        status = ExitStatus.Held;
         ask();
       },
     });
@@ -75,7 +76,7 @@ const FAULTS = ["uncaughtException", "unhandledRejection"] as const;
 async function stopInTime(controller: Controller, log: Logger): Promise<void> {
   const timer = setTimeout(() => {
     log.error({ milliseconds: STOP_LIMIT_MS }, "the controller did not stop in time: ending it");
-    process.exit(1);
+    process.exit(ExitStatus.Failed);
   }, STOP_LIMIT_MS);
   await controller.stop();
   clearTimeout(timer);
