@@ -217,8 +217,8 @@ export async function startController(options: ControllerOptions): Promise<Contr
     operatorCertificates.watch(() => certificates.serveApiWith(operatorCertificates.forPki));
     stops.push({ name: "certificates of the operator", stop: () => operatorCertificates.stop() });
     const reload = async () => {
-      scraper = await scrapeCertificate(config, file);
       await operatorCertificates.reload();
+      scraper = await scrapeCertificate(config, file);
       await certificates.check();
     };
     log.info(

@@ -112,10 +112,11 @@ describe.skipIf(peer.isMissing)(
       await expect(cli.edge("enroll", path("late.jwt"), "-o", path("late.json"))).rejects.toThrow(/JWT|signature/i);
       // Whoever has logged in or enrolled trusts the issuer and goes on.
       const { data } = await network.management.listIdentities({ query: { filter: 'name = "late"' } });
-      const token = await eventually("the token is signed anew", async () => {
+      let token = before;
+      await eventually("the token is signed anew", async () => {
         const detail = await network.management.detailIdentity({ params: { id: data[0]?.id ?? "" } });
-        const now = detail.data.enrollment.ott?.jwt ?? before;
-        return now !== before && now;
+        token = detail.data.enrollment.ott?.jwt ?? before;
+        return token !== before;
       });
       save("late.jwt", token);
       await cli.edge("enroll", path("late.jwt"), "-o", path("late.json"));

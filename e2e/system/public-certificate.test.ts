@@ -112,9 +112,10 @@ describe("a network whose API has a certificate of a public authority", () => {
     expect(await shown("ziti-ctrl")).toBe("controller");
 
     await expect(enroll(before)).rejects.toMatchObject({ code: "TOKEN_FORGED" });
-    const after = await eventually("the token is signed anew", async () => {
-      const now = await token();
-      return now !== before && now;
+    let after = before;
+    await eventually("the token is signed anew", async () => {
+      after = await token();
+      return after !== before;
     });
     const file = join(folder, "outstanding.json");
     writeFileSync(file, JSON.stringify(await enroll(after)), { mode: 0o600 });

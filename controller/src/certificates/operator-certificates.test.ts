@@ -1,4 +1,4 @@
-import { generateKeyPairSync } from "node:crypto";
+import { generateKeyPairSync, X509Certificate } from "node:crypto";
 import { mkdtemp, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +6,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { ConfigError } from "@sallyport/controller-config";
 import { commonName, parseCertificates } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { TestAuthority } from "../../../packages/wire/src/testing/authority.ts";
 import { RecordingLogger } from "../../../packages/wire/src/testing/recording-logger.ts";
 import { type Leaf, ThirdParty } from "../auth/testing/third-party.ts";
 import { readOperatorCertificate } from "./operator-certificate.ts";
@@ -170,6 +171,21 @@ describe("the certificates of the API", () => {
     expect(elsewhere.forPki.signer).toBeUndefined();
     expect(elsewhere.forPki.authorities).toHaveLength(2);
     expect((await load({})).loaded.forPki).toEqual({ authorities: [] });
+  });
+
+  it("are shown to who names no server only where the advertised host is an address of theirs", async () => {
+    const own = await (await TestAuthority.create()).identity("controller");
+    const files = [(await pair({})).files, (await pair({ ips: ["192.0.2.1", "2001:db8::1"] })).files];
+    const shownAt = async (apiHost: string) => {
+      const { loaded } = await load({ files, apiHost });
+      return new X509Certificate(loaded.identityBeside(own).defaultServerCertificate.certPem).serialNumber;
+    };
+    const { loaded } = await load({ files });
+    const withAddress = loaded.current[1]?.leaf.serialNumber;
+    expect(await shownAt("192.0.2.1")).toBe(withAddress);
+    expect(await shownAt("2001:db8::1")).toBe(withAddress);
+    expect(await shownAt("192.0.2.2")).toBe(own.leaf.serialNumber);
+    expect(await shownAt("api.example")).toBe(own.leaf.serialNumber);
   });
 
   it("are read again when their files were replaced, both of them, and once they are at rest", async () => {

@@ -129,8 +129,12 @@ export class OperatorCertificates {
   #run(work: (entry: Entry) => Promise<boolean>): Promise<void> {
     this.#running = this.#running.then(async () => {
       let isChanged = false;
-      for (const entry of this.#entries) isChanged = (await work(entry)) || isChanged;
-      if (isChanged) this.#onChange();
+      try {
+        for (const entry of this.#entries) isChanged = (await work(entry)) || isChanged;
+        if (isChanged) this.#onChange();
+      } catch (error) {
+        this.#options.log.error({ error }, "looking after the API's certificates failed; it will be tried again");
+      }
     });
     return this.#running;
   }
@@ -160,8 +164,8 @@ export class OperatorCertificates {
       );
       return true;
     } catch (error) {
-      if (!(error instanceof OperatorCertificateError)) throw error;
-      log.warn({ cert, key, reason: error.message }, "the API's new certificate cannot be used: the former one stays");
+      const reason = (error as Error).message;
+      log.warn({ cert, key, reason }, "the API's new certificate cannot be used: the former one stays");
       return false;
     }
   }
