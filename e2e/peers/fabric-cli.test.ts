@@ -141,6 +141,56 @@ describe.skipIf(peer.isMissing)("the peer's CLI looks into our fabric: two route
     expect(await fabric("inspect", "links", "^nobody$")).toContain("Results: (0)");
   });
 
+  it.each([
+    ...["config", "connected-routers", "ert-terminators", "links", "metrics"],
+    ...["identity-connection-statuses", "router-circuits", "router-controllers", "router-data-model", "stackdump"],
+    ...["router-data-model-index", "router-edge-circuits", "router-messaging", "router-sdk-circuits"],
+    ...["sdk-terminators", "terminator-costs"],
+  ])("inspects %s", async (kind) => {
+    expect(await fabric("inspect", kind)).toMatch(/Results: \([1-9]\d*\)/);
+  });
+
+  it.each(["cluster-config", "connected-peers", "data-model-index"])(
+    "asks nobody for %s: there is no cluster",
+    async (kind) => {
+      expect(await fabric("inspect", kind)).toContain("Results: (0)");
+    },
+  );
+
+  it("follows the way of a service, hop by hop", async () => {
+    const file = join(folder, "echo-client.json");
+    const hops = await cli.edge("traceroute", "echo", "-c", file);
+    expect(hops).toMatch(/^ *1 .*xgress\/edge/m);
+    expect(await cli.edge("traceroute", "echo", "-c", file, "-n")).toMatch(/r1|p1/);
+    await expect(cli.edge("traceroute", "nowhere", "-c", file)).rejects.toThrow();
+  });
+
+  it("finds services that nobody hosts", async () => {
+    await cli.edge("create", "service", "unhosted");
+    const report = await cli.edge("validate", "service-hosting");
+    expect(report).toMatch(/unhosted/);
+    expect(report).toMatch(/echo/);
+    expect(await cli.edge("validate", "service-hosting", "--filter", 'name = "echo"')).not.toContain("unhosted");
+    await cli.edge("delete", "service", "unhosted");
+  });
+
+  it("deletes what a filter selects", async () => {
+    for (const name of ["where-1", "where-2"]) await fabric("create", "service", name);
+    await fabric("create", "terminator", "where-1", "r2", "tcp:127.0.0.1:1", "--binding", "transport");
+    await fabric("delete", "terminator", "where", 'service.name = "where-1"');
+    expect(await listed("terminators", 'service.name = "where-1"')).toEqual([]);
+    await fabric("delete", "service", "where", 'name contains "where-"');
+    expect(await listed("services", 'name contains "where-"')).toEqual([]);
+    const circuit = await one("circuits", "true");
+    await fabric("delete", "circuit", "where", `id = "${circuit.ID}"`);
+    expect(await listed("circuits", `id = "${circuit.ID}"`)).toEqual([]);
+    connection.destroy();
+    connection = await connect();
+    await expect(fabric("list", "services", "bogus = 1")).rejects.toThrow(/400|INVALID_FILTER/);
+    await expect(fabric("update", "service", "nowhere", "-n", "x")).rejects.toThrow();
+    await expect(fabric("create", "service", "echo")).rejects.toThrow(/400|unique/);
+  });
+
   it("changes a link's cost, takes it out of service, and has both ends close it", async () => {
     const link = await one("links", `${UP} sort by id limit 1`);
     const id = link.ID ?? "";

@@ -18,6 +18,8 @@ interface Side {
   readonly cli: PeerCli;
   readonly management: ApiClient<"management">;
   readonly port: number;
+  /** Starts the controller anew; absent where reports do not outlive that. */
+  restart?(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -26,7 +28,7 @@ async function startOurs(folder: string): Promise<Side> {
   const { port, management } = network;
   const cli = new PeerCli(peer.path, folder);
   await cli.edge("login", `localhost:${port}`, "-u", "admin", "-p", network.adminPassword, "-y");
-  return { cli, management, port, stop: () => network.stop() };
+  return { cli, management, port, restart: () => network.restartController(), stop: () => network.stop() };
 }
 
 async function startPeers(folder: string): Promise<Side> {
@@ -139,6 +141,14 @@ describe.skipIf(peer.postureClient === "").each(SIDES)(
         os: { type: process.platform, version: VERSION },
         domain: { domain: DOMAIN },
       });
+
+      if (side.restart !== undefined) {
+        // It has sent these values once, and does not send them again.
+        const { os } = await reported("echo-client");
+        await side.restart();
+        await client.ready("a dial after the restart", () => answers(port));
+        expect((await reported("echo-client")).os?.lastUpdatedAt).toBe(os?.lastUpdatedAt);
+      }
 
       const stream = await openEcho(port);
       await side.cli.edge("update", "posture-check", "os", "system", "-o", "Windows");

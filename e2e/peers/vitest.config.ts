@@ -7,8 +7,8 @@ export default defineConfig({
     include: ["**/*.test.ts"],
     globalSetup: ["./setup.ts"],
     pool: "forks",
-    // Every file starts whole networks of processes: one at a time on two cores.
-    maxWorkers: 1,
+    // Every file starts whole networks of processes: no more of them at a time than cores that every machine has.
+    maxWorkers: 2,
     testTimeout: 120_000,
     hookTimeout: 180_000,
     reporters: process.env.SALLYPORT_REPORT

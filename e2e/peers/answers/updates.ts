@@ -46,6 +46,8 @@ export function updateAnswers(both: () => Both): void {
         get("/services/{one}"),
         patch("/services/{one}", { tags: { l: 1, m: true, n: null } }),
         get("/services/{one}"),
+        patch("/services/{one}", { tags: {} }),
+        get("/services/{one}"),
         patch("/services/{one}", { name: "u-2" }, { ours: BAD_NAME }),
         patch("/services/{one}", { name: "" }, { ours: BAD_NAME }),
         patch("/services/{one}", { encryptionRequired: "no" }),
@@ -60,7 +62,6 @@ export function updateAnswers(both: () => Both): void {
         patch("/services/{one}", { terminatorStrategy: "bogus" }),
         put("/services/{one}", { name: "u-1", encryptionRequired: true }),
         get("/services/{one}"),
-        put("/services/{one}", { name: "u-1" }),
         put("/services/nowhere", { name: "u-1", encryptionRequired: true }),
         post("/configs", config, { keep: { config: "id" } }),
         post(

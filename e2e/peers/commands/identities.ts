@@ -147,7 +147,7 @@ export function identityCommands(same: () => Same): void {
       await cli.edge("create", "enrollment", "ott", "person", "-d", "5", "-o", cli.file("person.jwt", ""));
       expect(await cli.edge("list", "enrollments", "identity != null")).toMatch(/ott/);
       expect(readFileSync(cli.path("person.jwt"), "utf8")).toMatch(/^ey/);
-      await cli.edge("create", "enrollment", "updb", "person", "third-name", "-j");
+      await cli.edge("create", "enrollment", "updb", "person", "third-name");
       await cli.refused("create", "enrollment", "ott", "nowhere");
       await cli.edge("delete", "authenticator", "where", 'updbUsername = "person-name"');
       await cli.edge("delete", "enrollment", "where", "identity != null");

@@ -57,11 +57,13 @@ export function loginCommands(same: () => Same): void {
       await login(reader, "-u", "reader-name", "-p", "reader-password");
       await expect(reader.edge("list", "identities")).rejects.toThrow(/401|UNAUTHORIZED/);
       const ours = cli.sides.ours.cli;
-      expect(await ours.edge("list", "api-sessions", 'identity.name = "reader"')).toMatch(/│ reader +│/);
-      const sessions = await cli.listed("api-sessions", 'identity.name = "reader"');
+      const [identity] = await cli.listed("identities", 'name="reader"');
+      const own = `identity = "${identity?.id}"`;
+      expect(await ours.edge("list", "api-sessions", own)).toMatch(/│ reader +│/);
+      const sessions = await cli.listed("api-sessions", own);
       expect(sessions).toHaveLength(1);
-      await ours.edge("delete", "api-session", "where", 'identity.name = "reader"');
-      expect(await ours.edge("list", "api-sessions", 'identity.name = "reader"')).toContain("results: none");
+      await ours.edge("delete", "api-session", "where", own);
+      expect(await ours.edge("list", "api-sessions", own)).toContain("results: none");
       expect(await cli.edge("list", "sessions")).toContain("results: none");
       await cli.edge("delete", "session", "where", "true");
       await cli.edge("delete", "identity", "reader");

@@ -12,7 +12,7 @@ export function securityCommands(same: () => Same): void {
       const cli = same();
       const { certPem } = await ThirdParty.create("Token signer");
       const create = ["create", "ext-jwt-signer"];
-      const more = ["--client-id", "client", "--scopes", "openid,email", "--external-auth-url", "https://a.example"];
+      const more = ["--client-id", "client", "--scopes", "email,openid", "--external-auth-url", "https://a.example"];
       const jwks = ["-u", "https://a.example/jwks", "-a", "aud", "-c", "email", "-x", ...more];
       await cli.edge(...create, "by-jwks", "https://a.example", ...jwks);
       await cli.edge(
@@ -34,14 +34,15 @@ export function securityCommands(same: () => Same): void {
       await cli.edge("update", "ext-jwt-signer", "by-jwks", "-n", "renamed", "-a", "aud-2");
       await cli.refused("update", "ext-jwt-signer", "nowhere", "-a", "aud-2");
 
+      const renamed = { of: "ext-jwt-signers", id: "renamed" };
       const password = ["--primary-updb-allowed", "--primary-updb-min-length", "9", "--primary-updb-req-special"];
-      const tokens = ["--primary-ext-jwt-allowed", "--primary-ext-jwt-allowed-signers", "renamed"];
-      await cli.edge("create", "auth-policy", "strict", ...password, ...tokens, "--secondary-req-totp", "-t", "k=v");
+      const tokens = ["--primary-ext-jwt-allowed", "--primary-ext-jwt-allowed-signers", renamed];
+      await cli.edge("create", "auth-policy", "strict", ...password, ...tokens, "--secondary-req-totp");
       await cli.edge("list", "auth-policies", 'name="strict"', "-j");
       await cli.edge("list", "auth-policies", 'name="strict"');
       await cli.refused("create", "auth-policy", "strict");
       await cli.refused("create", "auth-policy", "bad", "--secondary-req-ext-jwt-signer", "nowhere");
-      await cli.edge("update", "auth-policy", "strict", "--secondary-req-ext-jwt-signer", "renamed", "-n", "stricter");
+      await cli.edge("update", "auth-policy", "strict", "--secondary-req-ext-jwt-signer", renamed, "-n", "stricter");
       await cli.edge("list", "auth-policies", 'name="stricter"', "-j");
       await cli.refused("delete", "ext-jwt-signer", "renamed");
       await cli.edge("delete", "auth-policy", "where", 'name = "stricter"');
@@ -60,11 +61,14 @@ export function securityCommands(same: () => Same): void {
       await cli.edge("create", "ca", "acme", cert, ...flags);
       await cli.edge("list", "cas", 'name="acme"', "-j");
       await cli.edge("list", "cas");
-      await cli.refused("create", "ca", "acme", cert);
-      await cli.refused("create", "ca", "other", cert);
+      // This command prints the reason, which each side words for itself.
+      expect(await cli.refusedDifferently("create", "ca", "acme", cert)).toMatch(/name must be unique/);
+      expect(await cli.refusedDifferently("create", "ca", "other", cert)).toMatch(/COULD_NOT_VALIDATE.*certPem/);
       const leaf = await authority.issue({ commonName: "not the token" });
-      await cli.refused("create", "ca", "other", cli.file("leaf.pem", leaf.certPem));
-      await cli.refused("verify", "ca", "acme", "--cert", { file: "leaf.pem" });
+      const noAuthority = cli.refusedDifferently("create", "ca", "other", cli.file("leaf.pem", leaf.certPem));
+      expect(await noAuthority).toMatch(/CERTIFICATE_IS_NOT_CA/);
+      const otherName = cli.refusedDifferently("verify", "ca", "acme", "--cert", { file: "leaf.pem" });
+      expect(await otherName).toMatch(/INVALID_COMMON_NAME/);
       await cli.edge("verify", "ca", "acme", "--cacert", cert, "--cakey", key);
       await cli.refused("verify", "ca", "nowhere", "--cacert", cert, "--cakey", key);
       const claim = ["-l", "SAN_EMAIL", "-m", "SUFFIX", "-x", "@example.org", "-p", "NONE"];
