@@ -9,7 +9,7 @@ import { removeUnhosted } from "./session/unhosted-terminators.ts";
 
 const SWEEP_MS = 5_000;
 const FLUSH_MS = 90_000;
-/** A controller that is killed loses the posture reports of so long at most. */
+/** A controller that is killed loses the posture reports of so long at most, of those that changed nothing. */
 const POSTURE_FLUSH_MS = 1_000;
 /** Changes that can take access away. */
 const ACCESS_KINDS: ReadonlySet<string> = new Set(["service_policy", "service", "identity"]);

@@ -132,7 +132,8 @@ export class Posture {
   }
 
   /**
-   * Takes reports of a client. What they change for its services shows in its service-update stamp; sessions that no longer pass end.
+   * Takes reports of a client. What they change for its services shows in its service-update stamp; sessions that no longer pass end. Reports that change what passes
+   * are in the store when this resolves: a controller that is killed must not go back to what let through.
    * @returns the services that want TOTP anew because the device woke up or was unlocked
    */
   async report(
@@ -151,6 +152,7 @@ export class Posture {
     if (prompted.length > 0 || this.#outcome(index, identity, apiSessionId) !== before) {
       await this.#stampNow(identity.id);
       await this.endFailing(sql<SqlBool>`s.identity_id = ${identity.id}`);
+      await this.stored.flush();
     }
     return this.#servicesOf(index, prompted);
   }
