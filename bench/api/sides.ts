@@ -10,7 +10,7 @@ import { processTree, sharedMiB, treeCpuSeconds } from "./processes.ts";
 const ROOT = join(import.meta.dirname, "..", "..");
 const PASSWORD = "correct-horse-battery";
 /** As in the first line of the program: it is run by its source file here. */
-const NODE_OPTIONS_OF_THE_PROGRAM = ["--max-semi-space-size=4"];
+const NODE_OPTIONS_OF_THE_PROGRAM = ["--max-semi-space-size=16", "--heap-growing-percent=50"];
 /** Further options of Node for our controller, for example `--cpu-prof --cpu-prof-dir=/somewhere`. */
 const NODE_OPTIONS_OF_OURS = process.env.SALLYPORT_BENCH_NODE_OPTIONS?.split(" ") ?? [];
 
@@ -30,6 +30,8 @@ export interface LoopProbe {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
+  /** CPU time of the main thread between two turns. */
+  readonly cpuP99Ms: number;
   readonly heapUsed: number;
   readonly external: number;
   readonly rss: number;

@@ -100,6 +100,17 @@ export async function measureTable(sides: readonly Side[], effort: TableEffort, 
       emit,
     );
 
+  await compare(
+    sides,
+    {
+      figure: "version: what every request costs",
+      unit: "per second",
+      rounds,
+      round: async (side) =>
+        rate(await side.client.load(effort.requests, AT_A_TIME, () => get("/version")), effort.requests),
+    },
+    emit,
+  );
   await reads("get identity by id", 1.5, effort.requests, (side, index) => get(`/identities/${some(side, index)}`));
   await reads("list 100 of 2,000 identities", 5, Math.ceil(effort.requests / 10), (_, index) =>
     get(`/identities?limit=100&offset=${(index * 100) % 1_900}`),

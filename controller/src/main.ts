@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=4
+#!/usr/bin/env -S node --max-semi-space-size=16 --heap-growing-percent=50
 import { readFile } from "node:fs/promises";
 import { ConfigError } from "@sallyport/controller-config";
 import { PROTOCOL_VERSION } from "@sallyport/wire";

@@ -22,8 +22,8 @@ interface Statement {
  * A pool for Kysely whose queries are prepared once per connection, under a name made from their text: PostgreSQL then parses each text once, which
  * saves a third to a half of its work for short queries. Past 1,000 distinct texts further ones go unprepared, so that generated texts cost no memory.
  *
- * The beginning of a transaction goes out together with its first statement, and a statement whose answer nobody looks at together with the next one,
- * so that a small transaction takes two round trips (the pool's connections are in pipeline mode). Every connect and query is reported to `outage`, which
+ * Within a transaction, a statement whose answer nobody looks at goes out together with the next one (the pool's connections are in pipeline mode): when
+ * it fails, the server refuses what follows. A transaction's beginning is waited for: were it to fail, what follows would take effect by itself. Every connect and query is reported to `outage`, which
  * names what they fail with. `onLogged` is called when rows of the change log may have become visible: after a statement that writes some, or after the
  * end of the transaction with it.
  */
@@ -61,7 +61,7 @@ export function preparing(pool: pg.Pool, outage: Outage, onLogged: () => void): 
       else if (isPlain && ENDS.test(text)) isInTransaction = false;
       if (statement?.writesLog) hasLogged = true;
       const name = isPlain && values.length > 0 ? statement?.name : undefined;
-      if (isPlain && (isBegin || (isInTransaction && statement?.isUnanswered))) return sendAhead(text, values, name);
+      if (isPlain && isInTransaction && !isBegin && statement?.isUnanswered) return sendAhead(text, values, name);
       const ahead = unanswered;
       unanswered = [];
       try {
