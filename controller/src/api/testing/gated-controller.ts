@@ -1,6 +1,7 @@
 import { EventEmitter, once } from "node:events";
 import { expect } from "vitest";
 import { totpCode } from "../../model/identity/totp.ts";
+import { settled } from "../../store/testing.ts";
 import { startTestController, type TestController } from "./test-controller.ts";
 
 /** A controller with an edge router for all, where services are gated by posture checks. */
@@ -67,7 +68,10 @@ async function gated(c: TestController, routerId: string, n: string, checks: rea
     session: () => client("POST", "/sessions", { serviceId, type: "Dial" }),
     report: (...responses: object[]) => client("POST", "/posture-response-bulk", responses),
     queries: async () => (await client("GET", `/services/${serviceId}`)).json.data.postureQueries,
-    stamp: async () => (await client("GET", "/current-api-session/service-updates")).json.data.lastChangeAt,
+    async stamp() {
+      await settled(c.ctx.store);
+      return (await client("GET", "/current-api-session/service-updates")).json.data.lastChangeAt;
+    },
     dial: (sessionToken: string) => c.fabricModel.authorizeDial({ sessionToken, apiSessionToken: token, routerId }),
     /** Turns TOTP on and passes it; answers the secret. */
     async useTotp() {

@@ -35,6 +35,7 @@ export class StoredReports {
 
   /** Reads the reports of those of the identities of which the store alone has some. */
   async read(identityIds: readonly string[]): Promise<void> {
+    if (!identityIds.some((id) => this.#reports.isUnread(id))) return;
     const unread = [...new Set(identityIds.filter((id) => this.#reports.isUnread(id)))];
     for (let start = 0; start < unread.length; start += BATCH) {
       const ids = unread.slice(start, start + BATCH);

@@ -48,7 +48,7 @@ export const postureOperations = {
     "/identities/{id}/posture-data",
     "admin",
     postureData,
-    "What the devices of an identity last reported; kept in memory",
+    "What the devices of an identity last reported",
   ),
   getIdentityFailedServiceRequests: wholeList(
     "/identities/{id}/failed-service-requests",
