@@ -37,7 +37,7 @@ export function securityCommands(same: () => Same): void {
       const renamed = { of: "ext-jwt-signers", id: "renamed" };
       const password = ["--primary-updb-allowed", "--primary-updb-min-length", "9", "--primary-updb-req-special"];
       const tokens = ["--primary-ext-jwt-allowed", "--primary-ext-jwt-allowed-signers", renamed];
-      await cli.edge("create", "auth-policy", "strict", ...password, ...tokens, "--secondary-req-totp");
+      await cli.edge("create", "auth-policy", "strict", "-t", "k=v", ...password, ...tokens, "--secondary-req-totp");
       await cli.edge("list", "auth-policies", 'name="strict"', "-j");
       await cli.edge("list", "auth-policies", 'name="strict"');
       await cli.refused("create", "auth-policy", "strict");

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base } from "./entity.ts";
-import { names, tags } from "./scalars.ts";
+import { names, tags, tagsUnlessEmpty } from "./scalars.ts";
 
 const certificates = { allowExpiredCerts: z.boolean(), allowed: z.boolean() };
 /** `allowedSigners` holds ids of signers; none means any that is enabled. */
@@ -38,7 +38,7 @@ export const authPolicyPatch = z.object({
     })
     .optional(),
   secondary: z.object({ requireExtJwtSigner: z.string().optional(), requireTotp: z.boolean().optional() }).optional(),
-  tags: tags.optional(),
+  tags: tagsUnlessEmpty,
 });
 export const authPolicyDetail = z.strictObject({
   ...base,

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base } from "./entity.ts";
-import { names, patchOf, pem, tags } from "./scalars.ts";
+import { names, patchOf, pem, tags, tagsUnlessEmpty } from "./scalars.ts";
 
 /** Which part of a certificate is the identity's `externalId` (docs/protocol/certificate-login.md, "Claims"). */
 export const externalIdClaim = z.strictObject({
@@ -37,6 +37,7 @@ export const caCreate = z.object({ ...caUpdate.shape, certPem: pem, identityName
 export const caPatch = z.object({
   ...patchOf(caUpdate.shape).shape,
   externalIdClaim: claimPatch.optional(),
+  tags: tagsUnlessEmpty,
 });
 export const caDetail = z.strictObject({
   ...base,

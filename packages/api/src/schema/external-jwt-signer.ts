@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base } from "./entity.ts";
-import { names, patchOf, pem, tags, time } from "./scalars.ts";
+import { names, patchOf, pem, tags, tagsUnlessEmpty, time } from "./scalars.ts";
 
 const targetToken = z.enum(["ACCESS", "ID"]);
 
@@ -23,7 +23,7 @@ const fields = {
 };
 export const externalJwtSignerCreate = z.object(fields);
 export const externalJwtSignerUpdate = externalJwtSignerCreate;
-export const externalJwtSignerPatch = patchOf(fields);
+export const externalJwtSignerPatch = patchOf(fields).extend({ tags: tagsUnlessEmpty });
 export const externalJwtSignerDetail = z.strictObject({
   ...base,
   audience: z.string(),

@@ -40,6 +40,13 @@ export const timeInput = z.string().transform((text, context): Date => {
 
 /** User-defined map. Values are null, text, boolean or, as the peer's clients also send them, numbers. */
 export const tags = z.record(z.string(), z.union([z.null(), z.string(), z.boolean(), z.number()]));
+/**
+ * Tags in a patch of what the peer's CLI always sends `{}` with, whether tags were given or not: an empty map changes nothing. Who wants none
+ * replaces the entity.
+ */
+export const tagsUnlessEmpty = tags
+  .transform((given) => (Object.keys(given).length === 0 ? undefined : given))
+  .optional();
 /** A JSON object of any content. */
 export const jsonObject = z.record(z.string(), z.unknown());
 export const names = z.array(z.string());
