@@ -1,0 +1,28 @@
+import { Kysely, PostgresDialect, sql } from "kysely";
+import type pg from "pg";
+import { expect, test } from "vitest";
+import type { Outage } from "./outage.ts";
+import { preparing } from "./prepared.ts";
+
+test("after a beginning that fails on a connection which lives, nothing of the transaction is sent", async () => {
+  const sent: string[] = [];
+  // No server does this on demand: a connection that refuses to begin, and would take everything else.
+  const client = {
+    query: async (query: string | { text: string }) => {
+      const text = typeof query === "string" ? query : query.text;
+      sent.push(text);
+      if (/^begin/i.test(text)) throw new Error("out of memory");
+      return { command: "", rowCount: 0, rows: [] };
+    },
+    release: () => undefined,
+  };
+  const pool = { options: {}, connect: async () => client, end: async () => undefined } as unknown as pg.Pool;
+  const outage = { failed: (error: unknown) => error, answered: () => undefined } as unknown as Outage;
+  const db = new Kysely<never>({ dialect: new PostgresDialect({ pool: preparing(pool, outage, () => undefined) }) });
+  const work = db.transaction().execute(async (trx) => {
+    await sql`INSERT INTO change_log (kind, key, op) VALUES ('service', 'x', 'create')`.execute(trx);
+  });
+  await expect(work).rejects.toThrow("out of memory");
+  expect(sent.filter((text) => !/^(begin|rollback)/i.test(text))).toEqual([]);
+  await db.destroy();
+});
