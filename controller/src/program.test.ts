@@ -257,7 +257,10 @@ describe("sallyport-controller", { timeout: 120_000 }, () => {
   it("says when its port is taken, and when the secret key is another one", async () => {
     const taken = createServer().listen(port);
     await once(taken, "listening");
-    expect(await run(["run", file])).toMatchObject({ status: 1, err: expect.stringMatching(/cannot listen on .*api\.bind in .*another program listens there/) });
+    expect(await run(["run", file])).toMatchObject({
+      status: 1,
+      err: expect.stringMatching(/cannot listen on .*api\.bind in .*another program listens there/),
+    });
     taken.close();
     const wrong = await run(["run", file], { SALLYPORT_SECRET_KEY: Buffer.alloc(32).toString("base64") });
     expect(wrong).toMatchObject({ status: 1, err: expect.stringContaining("made under another secret key") });

@@ -145,7 +145,8 @@ it("of two hosts one is killed: every dial goes on succeeding", async () => {
     return host;
   };
   // Each open stream makes its host dearer, so the next one goes to the other.
-  const held = await Promise.all(Array.from({ length: 6 }, () => connected(client, "guarded")));
+  const held: Awaited<ReturnType<typeof connected>>[] = [];
+  for (let n = 0; n < 6; n++) held.push(await connected(client, "guarded"));
   expect(new Set(held.map(({ host }) => host))).toEqual(new Set(["one", "two"]));
   doomed.signal("SIGKILL");
   const answered = [];

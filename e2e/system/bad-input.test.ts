@@ -654,8 +654,8 @@ describe("configuration that cannot be used", () => {
     );
     expect(made.code).toBe(0);
     const controller = await network.runToEnd("controller", "run", join(dir, "controller.yml"));
-    expect(controller.output).toContain("EADDRINUSE");
-    expect(controller.output).toContain(String(network.port));
+    expect(controller.output).toContain(`:${network.port} (api.bind in ${join(dir, "controller.yml")})`);
+    expect(controller.output).toContain("another program listens there");
     expect(controller.code).toBe(1);
   }, 60_000);
 
