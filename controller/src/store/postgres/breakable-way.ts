@@ -16,7 +16,8 @@ export class BreakableWay {
   private constructor(target: PostgresConnection, folder: string) {
     this.#target = isAbsolute(target.host) ? { path: socketOf(target) } : { host: target.host, port: target.port };
     this.#folder = folder;
-    this.connection = { ...target, host: folder };
+    // In a URL, which names a socket by its folder alone, the port is the usual one.
+    this.connection = { ...target, host: folder, port: 5432 };
   }
 
   static async to(target: PostgresConnection): Promise<BreakableWay> {
