@@ -126,7 +126,7 @@ export class OldestServer {
 /** A connection as a URL. */
 export function urlOf({ host, port, user, password = "", database }: PostgresConnection): string {
   if (!host.startsWith("/")) return `postgres://${user}:${password}@${host}:${port}/${database}`;
-  return `postgres://${user}@localhost/${database}?host=${encodeURIComponent(host)}`;
+  return `postgres://${user}:${password}@localhost/${database}?host=${encodeURIComponent(host)}`;
 }
 
 async function programsFor(user: PostgresUser | undefined): Promise<string> {
