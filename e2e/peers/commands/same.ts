@@ -101,13 +101,27 @@ function shown(argument: Argument): string {
 async function print(side: Side, args: readonly Argument[]): Promise<Printed> {
   const given: string[] = [];
   for (const argument of args) given.push(await resolved(side, argument));
+  const at = args.findIndex(
+    (argument, index) => isPositionalId(argument, args[index - 1]) && given[index]?.startsWith("-"),
+  );
   try {
-    return { ok: true, text: await side.cli.run(...given) };
+    return { ok: true, text: await side.cli.run(...(at === -1 ? given : endingOptionsBefore(at, given))) };
   } catch (error) {
     const { message } = error as Error;
     // The first line quotes the command, with what differs by side.
     return { ok: false, text: message.slice(message.indexOf("\n") + 1) };
   }
+}
+
+function isPositionalId(argument: Argument, before: Argument | undefined): boolean {
+  return typeof argument === "object" && "of" in argument && !(typeof before === "string" && before.startsWith("-"));
+}
+
+/** Ids of the peer may begin with a dash: everything that is an option stands before them, and `--` between. */
+function endingOptionsBefore(at: number, given: readonly string[]): string[] {
+  const [id = "", ...rest] = given.slice(at);
+  const areOptions = rest[0]?.startsWith("-") === true;
+  return [...given.slice(0, at), ...(areOptions ? rest : []), "--", id, ...(areOptions ? [] : rest)];
 }
 
 async function resolved(side: Side, argument: Argument): Promise<string> {
