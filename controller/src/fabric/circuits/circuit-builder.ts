@@ -57,6 +57,8 @@ interface Making {
 
 /** Bindings whose terminators live on their router only: when the router does not know one, it is gone for good. */
 const ROUTER_OWNED_BINDINGS: ReadonlySet<string> = new Set(["edge", "tunnel"]);
+/** So many dead terminators are found out by one request without counting as its attempts; a bound against a router that knows none. */
+const MOST_GONE_TERMINATORS = 16;
 
 const CAUSE_OF_CODE: Readonly<Record<number, CircuitFailureCause>> = {
   [RouteErrorCode.Generic]: CircuitFailureCause.RouterGeneric,
@@ -108,7 +110,8 @@ export class CircuitBuilder {
     const failed = (cause: CircuitFailureCause, message: string) =>
       this.#failed(request, { circuitId, told, startedAt, terminatorId: lastTerminatorId }, cause, message);
 
-    for (let attempt = 0; attempt < options.createCircuitRetries; attempt++) {
+    let failures = 0;
+    for (let attempt = 0; failures < options.createCircuitRetries; attempt++) {
       const terminators = await this.#parts.model.terminatorsOfService(request.service.id);
       const choice = chooseTerminator(
         {
@@ -163,7 +166,9 @@ export class CircuitBuilder {
         terminatorId: terminator.id,
         cause: causeOf(lastFailure),
       });
-      await this.#punish(terminator, outcome.failure);
+      const isGone = await this.#punish(terminator, outcome.failure);
+      // A host that died leaves a terminator on each of its routers: finding them out must not use up the attempts for the living ones.
+      if (!isGone || attempt >= MOST_GONE_TERMINATORS) failures++;
     }
     const message = `exceeded maximum [${options.createCircuitRetries}] retries creating circuit [c/${circuitId}] (${lastFailure?.message ?? "no attempt was made"})`;
     throw failed(causeOf(lastFailure), message);
@@ -196,11 +201,13 @@ export class CircuitBuilder {
     return new CircuitError(circuitId, cause, message);
   }
 
-  /** What a failed attempt means for its terminator. */
-  async #punish(terminator: TerminatorRecord, failure: RouteFailure): Promise<void> {
+  /** What a failed attempt means for its terminator. @returns whether it was one that is gone, and is deleted now */
+  async #punish(terminator: TerminatorRecord, failure: RouteFailure): Promise<boolean> {
     const isItsRouter = failure.routerId === terminator.routerId;
     if (isItsRouter || failure.kind === "timeout") this.#parts.costs.dialFailed(terminator.id, Date.now());
-    if (!isItsRouter || failure.kind !== "refused" || failure.code !== RouteErrorCode.InvalidTerminator) return;
+    if (!isItsRouter || failure.kind !== "refused" || failure.code !== RouteErrorCode.InvalidTerminator) {
+      return false;
+    }
     const { model, log, costs } = this.#parts;
     try {
       if (ROUTER_OWNED_BINDINGS.has(terminator.binding)) {
@@ -210,6 +217,7 @@ export class CircuitBuilder {
         );
         await model.deleteTerminators(terminator.routerId, [terminator.id]);
         costs.forget(terminator.id);
+        return true;
       } else {
         log.warn(
           { terminatorId: terminator.id, routerId: terminator.routerId },
@@ -220,6 +228,7 @@ export class CircuitBuilder {
     } catch (err) {
       log.error({ terminatorId: terminator.id, err }, "a terminator its router refused could not be taken out of use");
     }
+    return false;
   }
 }
 

@@ -235,6 +235,23 @@ describe("attempts", () => {
     expect((await answer).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
   });
 
+  test("terminators of a host that died, one per router, do not use up the attempts for one that lives", async () => {
+    const { a, b } = await mesh();
+    for (const [n, id] of ["t2", "t3", "alive"].entries())
+      net.model.addTerminator(id, "svc", "b", { cost: 50 * (n + 1) });
+    const answer = dial(a);
+    for (const id of ["t1", "t2", "t3"]) {
+      a.acceptRoute((await a.nextRoute()).message);
+      const { route, message } = await b.nextRoute();
+      expect(route.egress?.destination).toBe(id);
+      b.refuseRoute(message, 1, "no such terminator");
+    }
+    a.acceptRoute((await a.nextRoute()).message);
+    b.acceptRoute((await b.nextRoute()).message);
+    expect((await answer).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
+    expect([...net.model.terminators.keys()]).toEqual(["alive"]);
+  });
+
   test("a terminator of another binding is only marked failed", async () => {
     const { a, b } = await mesh({ createCircuitRetries: 1 }, { binding: "transport", address: "tcp:localhost:1" });
     const answer = dial(a);
