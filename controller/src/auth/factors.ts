@@ -3,7 +3,7 @@ import type { authQuery } from "@sallyport/api";
 import { type SqlBool, sql } from "kysely";
 import type { z } from "zod";
 import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
-import { hintOf, type TokenCheck, TokenRefusedError } from "./jwt/token-check.ts";
+import { hintOf, MOST_TOKENS, type TokenCheck, TokenRefusedError } from "./jwt/token-check.ts";
 
 export type AuthQuery = z.input<typeof authQuery>;
 
@@ -34,7 +34,6 @@ export const TOTP_OPEN = sql<SqlBool>`(NOT a.is_mfa_complete AND i.type_id <> 'R
   OR EXISTS (SELECT 1 FROM auth_policy p WHERE p.id = i.auth_policy_id AND p.require_totp)))`;
 
 const NONE: OpenFactors = { totp: false, token: false, authQueries: [] };
-const MOST_TOKENS = 4;
 
 /** @param bearerTokens of the request: a token factor is looked at anew with each */
 export async function openFactors(

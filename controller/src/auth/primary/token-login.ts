@@ -1,10 +1,7 @@
 import type { ModelContext } from "../../model/context.ts";
 import { tokenAuthenticatorId } from "../../model/identity/ext-jwt-signers.ts";
-import { hintOf, type TokenCheck, TokenRefusedError } from "../jwt/token-check.ts";
+import { hintOf, MOST_TOKENS, type TokenCheck, TokenRefusedError } from "../jwt/token-check.ts";
 import { findPrincipal, type Proof, refused, requireEnabled } from "./proof.ts";
-
-/** A caller may send a token of each of several issuers; who sends more is not looking for a login. */
-const MOST_TOKENS = 4;
 
 /** Authentication by a token of an external signer (docs/protocol/authentication.md, "External tokens"). */
 export class TokenLogin {
