@@ -36,4 +36,13 @@ export class PeerCli {
   async edge(...args: readonly string[]): Promise<string> {
     return await this.run("edge", ...args);
   }
+
+  /** `ziti edge list KIND FILTER -j`: the entities. */
+  async listed(kind: string, filter = "true"): Promise<readonly Readonly<Record<string, unknown>>[]> {
+    const output = await this.edge("list", kind, filter, "-j");
+    const { data } = JSON.parse(output.slice(output.indexOf("{"))) as {
+      data?: readonly Readonly<Record<string, unknown>>[];
+    };
+    return data ?? [];
+  }
 }

@@ -8,21 +8,13 @@ import { PeerCli } from "../network/peer-cli.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { peer } from "./peer.ts";
 
-interface Listed {
-  readonly data: readonly Readonly<Record<string, unknown>>[];
-}
-
 describe.skipIf(peer.isMissing)("the peer's CLI administers authentication", () => {
   let folder = "";
   let network: Network;
   let cli: PeerCli;
   let keyPem = "";
 
-  const one = async (kind: string, name: string) => {
-    const output = await cli.edge("list", kind, `name="${name}"`, "-j");
-    const { data } = JSON.parse(output.slice(output.indexOf("{"))) as Listed;
-    return data?.[0];
-  };
+  const one = async (kind: string, name: string) => (await cli.listed(kind, `name="${name}"`))[0];
   const token = (claims: object): string => {
     const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
     const signed = `${part({ alg: "ES256", kid: "cli-key", typ: "JWT" })}.${part(claims)}`;

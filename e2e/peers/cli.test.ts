@@ -6,21 +6,16 @@ import { PeerCli } from "../network/peer-cli.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { peer } from "./peer.ts";
 
-interface Listed {
-  readonly data: readonly Readonly<Record<string, unknown>>[];
-}
-
 describe.skipIf(peer.isMissing)("the peer's CLI administers our controller", () => {
   let folder = "";
   let network: Network;
   let cli: PeerCli;
 
   /** What the CLI lists as JSON, by name. */
-  const listed = async (kind: string, filter = "true"): Promise<Map<unknown, Readonly<Record<string, unknown>>>> => {
-    const output = await cli.edge("list", kind, filter, "-j");
-    const { data } = JSON.parse(output.slice(output.indexOf("{"))) as Listed;
-    return new Map((data ?? []).map((entity) => [entity.name ?? entity.id, entity]));
-  };
+  const listed = async (kind: string, filter?: string) =>
+    new Map<unknown, Readonly<Record<string, unknown>>>(
+      (await cli.listed(kind, filter)).map((entity) => [entity.name ?? entity.id, entity]),
+    );
 
   beforeAll(async () => {
     folder = makeScratch("cli");

@@ -5,10 +5,6 @@ import { PeerCli } from "../network/peer-cli.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { peer } from "./peer.ts";
 
-interface Listed {
-  readonly data: readonly Readonly<Record<string, unknown>>[];
-}
-
 const HASH = "ab".repeat(64);
 const SIGNER = "cd".repeat(20);
 
@@ -17,11 +13,10 @@ describe.skipIf(peer.isMissing)("the peer's CLI administers posture", () => {
   let network: Network;
   let cli: PeerCli;
 
-  const listed = async (kind: string, filter = "true"): Promise<Map<unknown, Readonly<Record<string, unknown>>>> => {
-    const output = await cli.edge("list", kind, filter, "-j");
-    const { data } = JSON.parse(output.slice(output.indexOf("{"))) as Listed;
-    return new Map((data ?? []).map((entity) => [entity.name ?? entity.id, entity]));
-  };
+  const listed = async (kind: string, filter?: string) =>
+    new Map<unknown, Readonly<Record<string, unknown>>>(
+      (await cli.listed(kind, filter)).map((entity) => [entity.name ?? entity.id, entity]),
+    );
   const check = async (name: string) => (await listed("posture-checks", `name="${name}"`)).get(name);
 
   beforeAll(async () => {

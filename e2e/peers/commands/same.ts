@@ -58,7 +58,7 @@ export class Same {
 
   /** A list of ours as the CLI's JSON. */
   async listed(kind: string, filter = "true"): Promise<readonly Readonly<Record<string, unknown>>[]> {
-    return await listOf(this.sides.ours, kind, filter);
+    return await this.sides.ours.cli.listed(kind, filter);
   }
 
   /** Writes a file into the folder of each side. */
@@ -127,17 +127,9 @@ function endingOptionsBefore(at: number, given: readonly string[]): string[] {
 async function resolved(side: Side, argument: Argument): Promise<string> {
   if (typeof argument === "string") return argument;
   if ("file" in argument) return join(side.folder, argument.file);
-  const [entity] = await listOf(side, argument.of, `name = "${argument.id}"`);
+  const [entity] = await side.cli.listed(argument.of, `name = "${argument.id}"`);
   if (typeof entity?.id !== "string") throw new Error(`${side.name} has no ${argument.of} named ${argument.id}`);
   return entity.id;
-}
-
-async function listOf(side: Side, kind: string, filter: string): Promise<readonly Readonly<Record<string, unknown>>[]> {
-  const output = await side.cli.edge("list", kind, filter, "-j");
-  const { data } = JSON.parse(output.slice(output.indexOf("{"))) as {
-    data?: readonly Readonly<Record<string, unknown>>[];
-  };
-  return data ?? [];
 }
 
 const MASKED =
