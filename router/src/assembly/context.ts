@@ -1,0 +1,34 @@
+import type { RouterConfig } from "@sallyport/router-config";
+import type { Logger } from "@sallyport/wire";
+import type { RouterIdentity } from "../config/router-identity.ts";
+import { ListeningPorts } from "./listening-ports.ts";
+
+export type Stop = () => void | Promise<void>;
+
+/** What every part of the router is made from. A part that starts something pushes how it is stopped at once. */
+export interface Assembly {
+  readonly config: RouterConfig;
+  readonly identity: RouterIdentity;
+  readonly routerId: string;
+  /** The configuration file; the endpoints file stands beside it unless configured. */
+  readonly configFile: string;
+  /** Where file names in the configuration are relative to: the working directory. */
+  readonly baseDir: string;
+  readonly log: Logger;
+  /** TLS ports by address: links and SDKs may share one. */
+  readonly ports: ListeningPorts;
+  /** Called in reverse order when the router stops, and when its start fails. */
+  readonly stops: Stop[];
+}
+
+export function assembly(o: Omit<Assembly, "routerId" | "ports">): Assembly {
+  const { config, identity, log, stops } = o;
+  const ports = new ListeningPorts({ identity, handshakeTimeoutMs: config.tls.handshakeTimeout, log, stops });
+  return { ...o, routerId: identity.current.id, ports };
+}
+
+/** The bound on how long a peer may take nothing of what waits for it, as channels want it; 0 and none: no bound. */
+export function writeTimeoutOf(options: { writeTimeout?: number | undefined }): { writeTimeoutMs?: number } {
+  const { writeTimeout } = options;
+  return writeTimeout === undefined || writeTimeout === 0 ? {} : { writeTimeoutMs: writeTimeout };
+}

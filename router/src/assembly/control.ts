@@ -1,0 +1,65 @@
+import { resolveBind } from "../config/network-interfaces.ts";
+import { Control } from "../control/control.ts";
+import { Controllers } from "../control/controllers.ts";
+import { helloHeaders } from "../control/router-hello.ts";
+import { handleRoutes } from "../control/routes.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import { type Assembly, writeTimeoutOf } from "./context.ts";
+import { edgeListeners, linkListeners } from "./listeners.ts";
+
+/** The control channels and what is asked over them. No controller is dialled yet: see `membership.ts`. */
+export function control(context: Assembly, forwarder: Forwarder): { controllers: Controllers; control: Control } {
+  const { config, identity, routerId, log, stops } = context;
+  const { ctrl } = config;
+  const links = linkListeners(config);
+  const edges = edgeListeners(config);
+  const controllers = new Controllers({
+    identity: () => identity.current,
+    hello: () => ({ idToken: routerId, headers: helloHeaders(links) }),
+    connectTimeoutMs: ctrl.options.connectTimeoutMs,
+    requestTimeoutMs: ctrl.defaultRequestTimeout,
+    heartbeats: {
+      sendIntervalMs: ctrl.heartbeats.sendInterval,
+      checkIntervalMs: ctrl.heartbeats.checkInterval,
+      unresponsiveAfterMs: ctrl.heartbeats.unresponsiveAfter,
+      closeUnresponsiveMs: ctrl.heartbeats.closeUnresponsiveTimeout,
+    },
+    ...writeTimeoutOf(ctrl.options),
+    ...(ctrl.bind === undefined ? {} : { localAddress: resolveBind(ctrl.bind, "ctrl.bind") }),
+    log,
+  });
+  const control = new Control({
+    routerId,
+    controllers,
+    log,
+    edgeAddresses: () =>
+      edges.map((l) => ({
+        protocol: l.address.protocol,
+        listenHost: l.address.host,
+        listenPort: l.address.port,
+        advertiseHost: l.advertise.host,
+        advertisePort: l.advertise.port,
+      })),
+    heartbeatIntervalMs: (config.edge?.heartbeatIntervalSeconds ?? 60) * 1000,
+    validate: {
+      chunkSize: config.edge?.sessionValidateChunkSize ?? 1000,
+      minPauseMs: config.edge?.sessionValidateMinInterval ?? 250,
+      maxPauseMs: config.edge?.sessionValidateMaxInterval ?? 1500,
+    },
+    connectEvents: {
+      enabled: config.connectEvents.enabled,
+      batchIntervalMs: config.connectEvents.batchInterval,
+      fullSyncIntervalMs: config.connectEvents.fullSyncInterval,
+    },
+    rateLimited: {
+      workers: config.forwarder.rateLimitedWorkerCount,
+      queueLength: config.forwarder.rateLimitedQueueLength,
+    },
+  });
+  stops.push(() => control.close());
+  handleRoutes(controllers, forwarder, log);
+  forwarder.onFault((fault) => control.sendFault(fault));
+  forwarder.onIdle(({ controllerId, idle }) => control.confirmCircuits(controllerId, idle));
+  forwarder.startScans();
+  return { controllers, control };
+}

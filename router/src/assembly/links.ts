@@ -1,0 +1,76 @@
+import type { RouterConfig } from "@sallyport/router-config";
+import { resolveBind } from "../config/network-interfaces.ts";
+import type { Controllers } from "../control/controllers.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import { acceptLinks } from "../link/link-accept.ts";
+import { LinkControl } from "../link/link-control.ts";
+import { LinkManager, type ResolvedDialer } from "../link/link-manager.ts";
+import { type Assembly, writeTimeoutOf } from "./context.ts";
+import { linkListeners } from "./listeners.ts";
+
+export interface Links {
+  readonly manager: LinkManager;
+  /** Opens the link listeners. */
+  listen(): Promise<void>;
+}
+
+/** Links to other routers. `measured` is called when the first latency of a link is known. */
+export function links(
+  context: Assembly,
+  o: { controllers: Controllers; forwarder: Forwarder; measured: () => void },
+): Links {
+  const { config, identity, routerId, log, ports, stops } = context;
+  const listeners = linkListeners(config);
+  const reports = new LinkControl(o.controllers, log, o.measured);
+  const manager = new LinkManager({
+    routerId,
+    identity: () => identity.current,
+    dialers: resolveDialers(
+      config,
+      listeners.map((l) => l.localBinding),
+    ),
+    heartbeats: config.link?.heartbeats ?? {
+      sendInterval: 10_000,
+      checkInterval: 1000,
+      closeUnresponsiveTimeout: 60_000,
+    },
+    dialWorkers: config.forwarder.linkDialWorkerCount,
+    dialQueueLength: config.forwarder.linkDialQueueLength,
+    forwarder: o.forwarder,
+    reports,
+    log,
+  });
+  stops.push(() => manager.close());
+  reports.attach(manager);
+  const listen = async (): Promise<void> => {
+    for (const listener of listeners) {
+      const stop = acceptLinks({
+        port: await ports.at(listener.bind),
+        routerId,
+        identity: () => identity.current,
+        protocol: listener.bind.protocol,
+        localBinding: listener.localBinding,
+        advertise: listener.advertiseText,
+        helloTimeoutMs: listener.options.connectTimeoutMs,
+        ...writeTimeoutOf(listener.options),
+        verify: (id, fingerprint) => reports.verify(id, fingerprint),
+        onLink: (link) => manager.accepted(link),
+        log,
+      });
+      stops.push(stop);
+    }
+  };
+  return { manager, listen };
+}
+
+function resolveDialers(config: RouterConfig, listenerBindings: readonly string[]): ResolvedDialer[] {
+  const dialers = config.link?.dialers ?? [];
+  return dialers.map((dialer, i) => {
+    const { bind, ...rest } = dialer;
+    if (bind !== undefined) {
+      return { ...rest, bindingName: bind, localAddress: resolveBind(bind, `link.dialers[${i}].bind`) };
+    }
+    const only = dialers.length === 1 && listenerBindings.length === 1;
+    return { ...rest, bindingName: only ? (listenerBindings[0] ?? "") : "" };
+  });
+}

@@ -1,0 +1,65 @@
+import { dirname, join, resolve } from "node:path";
+import type { RouterConfig } from "@sallyport/router-config";
+import { formatAddress } from "@sallyport/wire";
+import { CertificateRenewal } from "../control/certificate-renewal.ts";
+import { ControllerAddresses } from "../control/controller-addresses.ts";
+import type { Controllers } from "../control/controllers.ts";
+import { readEndpointsFile } from "../control/endpoints-file.ts";
+import { firstController } from "../control/first-controller.ts";
+import type { Assembly } from "./context.ts";
+import { RouterStartError } from "./start-error.ts";
+
+/** The file that remembers the controllers' addresses. */
+export function endpointsFileOf(config: RouterConfig, configFile: string, baseDir: string): string {
+  const { endpointsFile } = config.ctrl;
+  return endpointsFile === undefined
+    ? join(dirname(resolve(baseDir, configFile)), "endpoints.yml")
+    : resolve(baseDir, endpointsFile);
+}
+
+/**
+ * Joins the network: dials the controllers, follows their addresses, keeps the certificates valid. The last part to be
+ * started, so that whoever is told of this router can reach it.
+ *
+ * @returns `online` resolves when the first controller is connected, and rejects after `ctrl.startupTimeout`
+ * @throws RouterStartError when no controller is known
+ */
+export async function joinNetwork(
+  { config, configFile, baseDir, identity, log, stops }: Assembly,
+  o: { controllers: Controllers; extend: boolean },
+): Promise<{ online: Promise<void> }> {
+  const { controllers } = o;
+  const endpointsFile = endpointsFileOf(config, configFile, baseDir);
+  const saved = await readEndpointsFile(endpointsFile, log);
+  const endpoints = saved.length > 0 ? saved : config.ctrl.endpoints;
+  if (endpoints.length === 0) {
+    throw new RouterStartError(
+      `no controller is known: ctrl.endpoint is missing and ${endpointsFile} names none; set one of them`,
+    );
+  }
+  log.info(
+    { endpoints: endpoints.map(formatAddress), from: saved.length > 0 ? endpointsFile : "ctrl" },
+    "dialling controllers",
+  );
+  new ControllerAddresses({ controllers, endpointsFile, log });
+  const renewal = new CertificateRenewal({
+    controllers,
+    identity: () => identity.current,
+    csr: config.csr,
+    files: identity.files,
+    reload: () => identity.reload(),
+    log,
+    extendNow: o.extend,
+  });
+  stops.push(() => renewal.close());
+  const waiting = new AbortController();
+  stops.push(() => waiting.abort());
+  const online = firstController(controllers, config.ctrl.startupTimeout, waiting.signal);
+  online.then(
+    () => renewal.start(),
+    () => {},
+  );
+  stops.push(() => controllers.stop());
+  controllers.setEndpoints(endpoints);
+  return { online };
+}
