@@ -40,6 +40,11 @@ export const RULES: readonly DependencyRule[] = [
   { from: "packages/api/", may: [], packages: ["zod"], why: "the contract imports only zod" },
   { from: "packages/wire/", may: [], why: "packages import no program, and the wire knows no policy" },
   { from: "packages/sdk/", may: ["packages/api/", "packages/wire/"], why: "packages import no program" },
+  {
+    from: "packages/tunnel/",
+    may: ["packages/api/", "packages/wire/", "packages/sdk/"],
+    why: "the tunneler reaches the network by the SDK or by an overlay that it is given",
+  },
   { from: "packages/", may: [], why: "packages import no program" },
   {
     from: "controller/src/policy/",

@@ -1,0 +1,29 @@
+/**
+ * A way onto the overlay for applications that know nothing of it: connections to intercepted addresses or ports become
+ * circuits, and circuits to hosted services become connections to applications.
+ */
+export {
+  type ClientAddresses,
+  InterceptError,
+  type InterceptedClients,
+  type Interception,
+  type Interceptor,
+  type InterceptTarget,
+  type PortRange,
+  type Protocol,
+  type TcpClient,
+  type UdpFlow,
+} from "./interceptor.ts";
+export type {
+  ConnectionKind,
+  HostedTerminator,
+  IncomingDial,
+  Overlay,
+  OverlayConnection,
+  OverlayDial,
+  OverlayHandler,
+  OverlayHosting,
+  OverlayIdentity,
+  OverlayService,
+  Precedence,
+} from "./overlay.ts";
