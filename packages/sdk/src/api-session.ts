@@ -21,6 +21,18 @@ export interface Login {
   readonly identity: Identity;
 }
 
+/** What the controller knows of an identity; hosting values by service id count more than the defaults. */
+export interface IdentityInfo {
+  readonly id: string;
+  readonly name: string;
+  readonly appData: Readonly<Record<string, unknown>>;
+  /** Cost and precedence of terminators that say nothing else. */
+  readonly defaultHostingCost: number;
+  readonly defaultHostingPrecedence: "default" | "required" | "failed";
+  readonly serviceHostingCosts: Readonly<Record<string, number>>;
+  readonly serviceHostingPrecedences: Readonly<Record<string, "default" | "required" | "failed">>;
+}
+
 /** What the API's client throws, as an error of the SDK; other errors stay what they are. */
 export function fromController(error: unknown): unknown {
   if (error instanceof ApiError) {
@@ -109,6 +121,20 @@ export class ApiSession {
       await this.login();
       return await work(this.#api);
     }
+  }
+
+  /** Who we are, as the controller knows it now. @throws as `call` */
+  async identity(): Promise<IdentityInfo> {
+    const { data } = await this.call((api) => api.getCurrentIdentity());
+    return {
+      id: data.id,
+      name: data.name,
+      appData: data.appData ?? {},
+      defaultHostingCost: data.defaultHostingCost ?? 0,
+      defaultHostingPrecedence: data.defaultHostingPrecedence ?? "default",
+      serviceHostingCosts: data.serviceHostingCosts ?? {},
+      serviceHostingPrecedences: data.serviceHostingPrecedences ?? {},
+    };
   }
 
   /** Asks the controller whether the session still exists, and starts over when it does not. */

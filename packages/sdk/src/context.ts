@@ -1,6 +1,6 @@
 import type { AgentOptions } from "node:http";
 import { type Logger, silentLogger } from "@sallyport/wire";
-import { ApiSession, type Credentials, fromController } from "./api-session.ts";
+import { ApiSession, type Credentials, fromController, type IdentityInfo } from "./api-session.ts";
 import type { EdgeConnection } from "./connection.ts";
 import { loadSodium } from "./crypto/load-sodium.ts";
 import { dialThrough, RouterDialError } from "./dial.ts";
@@ -142,6 +142,33 @@ export class Context {
     options.signal?.throwIfAborted();
     try {
       return await orAborted(this.#services.list(), options.signal);
+    } catch (error) {
+      throw fromController(error);
+    }
+  }
+
+  /**
+   * Follows the services that this identity may dial or host: `listener` is called with all of them when they are known,
+   * and again after each change that the controller tells of (see `refreshIntervalMs`). What keeps them from being
+   * loaded is logged, and tried again.
+   *
+   * @returns ends following
+   */
+  onServices(listener: (services: readonly Service[]) => void): () => void {
+    this.#mustBeOpen();
+    return this.#services.follow(listener);
+  }
+
+  /**
+   * What the controller knows of this identity.
+   *
+   * @throws AuthenticationError, ControllerError, or the signal's reason
+   */
+  async identity(options: { readonly signal?: AbortSignal } = {}): Promise<IdentityInfo> {
+    this.#mustBeOpen();
+    options.signal?.throwIfAborted();
+    try {
+      return await orAborted(this.#session.identity(), options.signal);
     } catch (error) {
       throw fromController(error);
     }

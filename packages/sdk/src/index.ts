@@ -16,6 +16,7 @@
  *
  * Identity files are interchangeable with those of OpenZiti. Every error is an `SdkError` with a `code`.
  */
+export type { IdentityInfo } from "./api-session.ts";
 export { type CaBundle, fetchCaBundle } from "./ca-bundle.ts";
 export { EdgeConnection } from "./connection.ts";
 export { Context, type ContextOptions, type DialOptions } from "./context.ts";

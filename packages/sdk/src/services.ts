@@ -32,6 +32,7 @@ export class Services {
   #isLoaded = false;
   #lastChangeAt: string | undefined;
   readonly #dialSessions = new Map<string, Promise<ServiceSession>>();
+  readonly #followers = new Set<(services: readonly Service[]) => void>();
 
   constructor(o: { session: ApiSession; log: Logger }) {
     this.#session = o.session;
@@ -42,6 +43,14 @@ export class Services {
   async list(): Promise<Service[]> {
     if (!this.#isLoaded) await this.#load();
     return [...this.#known.values()];
+  }
+
+  /** Calls `follower` with all of them: now, if they are known, and whenever they were loaded. @returns ends that */
+  follow(follower: (services: readonly Service[]) => void): () => void {
+    this.#followers.add(follower);
+    if (this.#isLoaded) follower([...this.#known.values()]);
+    else void this.poll();
+    return () => this.#followers.delete(follower);
   }
 
   /**
@@ -129,6 +138,7 @@ export class Services {
     this.#known.clear();
     this.#isLoaded = false;
     this.#lastChangeAt = undefined;
+    if (this.#followers.size > 0) void this.poll();
   }
 
   /** Looks whether services changed, and loads them when they did. */
@@ -155,5 +165,6 @@ export class Services {
     this.#isLoaded = true;
     const ids = new Set(services.map((service) => service.id));
     for (const id of this.#dialSessions.keys()) if (!ids.has(id)) this.#dialSessions.delete(id);
+    for (const follower of this.#followers) follower(services);
   }
 }
