@@ -78,10 +78,13 @@ export { x509 } from "./identity/x509.ts";
 export { randomBase62Id } from "./ids.ts";
 export { type Logger, silentLogger } from "./log.ts";
 export { type AlpnChoice, type AlpnEntry, selectAlpn } from "./socket/alpn.ts";
+export { FairOutput, type Waiter } from "./socket/fair-output.ts";
 export type { Output } from "./socket/output.ts";
 export { Slab } from "./socket/slab.ts";
 export { TlsPort, type TlsPortOptions, type TlsPortUser } from "./socket/tls-port.ts";
+export { writeFrame } from "./socket/write-frame.ts";
 export { PROTOCOL_VERSION, parseVersionInfo, type VersionInfo, versionInfo } from "./version.ts";
+export { AckScheduler, type AckSource } from "./xgress/ack-scheduler.ts";
 export {
   AckBatch,
   type AckBatchOptions,
@@ -90,7 +93,20 @@ export {
   ackBatchDefaults,
   readAck,
 } from "./xgress/acknowledgement.ts";
+export {
+  answerTraceRoute,
+  type ControlMessage,
+  type ControlReply,
+  controlFrame,
+  readControl,
+} from "./xgress/control-message.ts";
+export { type XgressCounters, xgressCounters } from "./xgress/counters.ts";
 export { type FlowOptions, flowDefaults } from "./xgress/flow-options.ts";
+export { FramePool, KeptFrame } from "./xgress/frame-pool.ts";
+export { FrameQueue } from "./xgress/frame-queue.ts";
+export type { Delivery, LocalPort } from "./xgress/local-port.ts";
+export { type XgressOptions, xgressDefaults } from "./xgress/options.ts";
+export type { Side, XgressEnd, XgressFabric, XgressPath } from "./xgress/path.ts";
 export {
   alignedPayloadSize,
   ms16,
@@ -100,4 +116,6 @@ export {
   readPayload,
 } from "./xgress/payload.ts";
 export { Arrival, ReceiveBuffer, type ReceiveBufferDetail } from "./xgress/receive-buffer.ts";
+export { type Scanned, ScanTimer } from "./xgress/scan-timer.ts";
 export { SendBuffer, type SendBufferDetail } from "./xgress/send-buffer.ts";
+export { Xgress, type XgressParts } from "./xgress/xgress.ts";

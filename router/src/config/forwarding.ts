@@ -1,7 +1,7 @@
 import type { EdgeListenerConfig, ForwarderConfig } from "@sallyport/router-config";
+import { type XgressOptions, xgressDefaults } from "@sallyport/wire";
 import type { EdgeOptions } from "../edge/options.ts";
 import { type ForwarderOptions, forwarderDefaults } from "../forwarder/options.ts";
-import { type XgressOptions, xgressDefaults } from "../xgress/options.ts";
 
 /** The `forwarder` section in the words of the forwarder. */
 export function forwarderOptions(config: ForwarderConfig): ForwarderOptions {

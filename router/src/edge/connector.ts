@@ -7,12 +7,12 @@ import {
   type Message,
   PeerData,
   RequestTimeoutError,
+  Xgress,
 } from "@sallyport/wire";
 import type { CircuitCreated, ControlPlane } from "../control/control-plane.ts";
 import { EdgeCtrlError, NoControllerError } from "../control/errors.ts";
 import { FaultKind } from "../forwarder/fault-reports.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import { Xgress } from "../xgress/xgress.ts";
 import { EdgeConnection } from "./edge-connection.ts";
 import { INVALID_SESSION, MAX_SESSION_TOKEN, NO_CONTROLLER_FOR_CIRCUIT, stateClosedFor } from "./edge-messages.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
@@ -100,7 +100,7 @@ export class Connector {
     const connection = new EdgeConnection(sdk, connId, sessionToken);
     try {
       connection.xgress = new Xgress({
-        forwarder: this.#forwarder,
+        fabric: this.#forwarder,
         circuitId: circuit.circuitId,
         address: circuit.address,
         side: "initiator",

@@ -1,5 +1,4 @@
-import { type Channel, EdgeType, type FrameView, type Underlay } from "@sallyport/wire";
-import { KeptFrame } from "../forwarder/frame-pool.ts";
+import { type Channel, EdgeType, type FrameView, KeptFrame, type Underlay } from "@sallyport/wire";
 
 /** An SDK that sends more than this before it is admitted is not one. */
 const MAX_BYTES = 256 * 1024;

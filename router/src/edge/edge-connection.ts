@@ -1,8 +1,17 @@
-import { ChannelClosedError, EdgeFlag, EdgeHeader, EdgeType, type FrameView, writeFramePrefix } from "@sallyport/wire";
-import type { ControlMessage } from "../forwarder/control-message.ts";
-import type { FairOutput, Waiter } from "../forwarder/fair-output.ts";
-import type { Delivery, LocalPort } from "../xgress/local-port.ts";
-import type { Xgress } from "../xgress/xgress.ts";
+import {
+  ChannelClosedError,
+  type ControlMessage,
+  type Delivery,
+  EdgeFlag,
+  EdgeHeader,
+  EdgeType,
+  type FairOutput,
+  type FrameView,
+  type LocalPort,
+  type Waiter,
+  writeFramePrefix,
+  type Xgress,
+} from "@sallyport/wire";
 import { stateClosed } from "./edge-messages.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
 import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "./trace-route.ts";

@@ -7,10 +7,10 @@ import {
   PeerData,
   RequestTimeoutError,
   RouteErrorCode,
+  Xgress,
 } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import { Xgress } from "../xgress/xgress.ts";
 import type { Binding } from "./binding.ts";
 import { EdgeConnection } from "./edge-connection.ts";
 import { type Hosting, isTerminatorId } from "./hosting.ts";
@@ -58,7 +58,7 @@ export class EdgeEgress implements EgressBinding {
   #open(binding: Binding, connId: number, request: EgressRequest): EdgeConnection {
     const connection = new EdgeConnection(binding.sdk, connId, binding.sessionToken);
     connection.xgress = new Xgress({
-      forwarder: this.#forwarder,
+      fabric: this.#forwarder,
       circuitId: request.circuitId,
       address: request.address,
       side: "terminator",

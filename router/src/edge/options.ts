@@ -1,4 +1,4 @@
-import { type XgressOptions, xgressDefaults } from "../xgress/options.ts";
+import { type XgressOptions, xgressDefaults } from "@sallyport/wire";
 
 /** Settings of an edge listener; times in milliseconds. */
 export interface EdgeOptions {

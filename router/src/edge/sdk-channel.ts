@@ -5,6 +5,7 @@ import {
   ConnType,
   EdgeHeader,
   EdgeType,
+  FairOutput,
   type FrameView,
   firstRouterConnId,
   Headers,
@@ -15,7 +16,6 @@ import {
   type Underlay,
 } from "@sallyport/wire";
 import type { ApiSessionRecord } from "../control/control-plane.ts";
-import { FairOutput } from "../forwarder/fair-output.ts";
 import type { Binding } from "./binding.ts";
 import type { EdgeConnection } from "./edge-connection.ts";
 import { connIdOf, stateClosedFor } from "./edge-messages.ts";

@@ -1,5 +1,6 @@
 import {
   BaseHeader,
+  type ControlMessage,
   EdgeHeader,
   EdgeType,
   Headers,
@@ -8,7 +9,6 @@ import {
   TraceHeader,
   XgressControl,
 } from "@sallyport/wire";
-import type { ControlMessage } from "../forwarder/control-message.ts";
 
 /** What this kind of hop calls itself in an answer. */
 const HOP_TYPE = "xgress/edge";

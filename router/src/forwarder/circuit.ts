@@ -1,5 +1,5 @@
-import type { FrameView, Underlay } from "@sallyport/wire";
-import type { FairOutput, Waiter } from "./fair-output.ts";
+import type { FrameView, Underlay, Waiter } from "@sallyport/wire";
+import type { CountedOutput } from "./counted-output.ts";
 
 /** Where the frames of a circuit can go: a link to another router, or an xgress of this one. */
 export interface Destination {
@@ -16,7 +16,7 @@ export interface Destination {
   /** A control message (1102). */
   control(frame: FrameView, forward: Forward): void;
   /** The output a payload of this circuit would go to; `undefined` when it can always take one. */
-  outputFor(forward: Forward): FairOutput | undefined;
+  outputFor(forward: Forward): CountedOutput | undefined;
 }
 
 /** Payloads of one direction of a transit circuit that wait for room (see transit-queue.ts). */
@@ -33,7 +33,7 @@ export class Forward {
   /** Cache of the destination table's entry for `target`. */
   destination: Destination | undefined;
   /** Cache of the destination's choice of a connection. */
-  output: FairOutput | undefined;
+  output: CountedOutput | undefined;
   held: HeldPayloads | undefined;
 
   constructor(circuit: Circuit, source: string, target: string) {

@@ -1,12 +1,20 @@
-import { type FrameView, type Logger, type Underlay, XgressFlag, XgressType } from "@sallyport/wire";
-import { AckScheduler } from "../xgress/ack-scheduler.ts";
-import { xgressCounters } from "../xgress/counters.ts";
-import { ScanTimer } from "../xgress/scan-timer.ts";
+import {
+  AckScheduler,
+  answerTraceRoute,
+  type ControlReply,
+  FramePool,
+  type FrameView,
+  type Logger,
+  ScanTimer,
+  type Underlay,
+  type XgressFabric,
+  XgressFlag,
+  XgressType,
+  xgressCounters,
+} from "@sallyport/wire";
 import { Circuit, type Destination, type Forward } from "./circuit.ts";
-import { answerTraceRoute, type ControlReply } from "./control-message.ts";
 import type { EgressBinding } from "./egress.ts";
 import { type Fault, FaultKind, FaultReports } from "./fault-reports.ts";
-import { FramePool } from "./frame-pool.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
 import { type LocalEnd, Path, type PathTables } from "./local-end.ts";
 import { type ForwarderOptions, forwarderDefaults } from "./options.ts";
@@ -29,7 +37,7 @@ export interface IdleCircuits {
  * the circuit table, executes Route and Unroute, and reports what it cannot forward. Nothing is allocated per payload
  * that finds room (docs/protocol/data-path.md).
  */
-export class Forwarder {
+export class Forwarder implements XgressFabric {
   readonly options: ForwarderOptions;
   readonly pool = new FramePool();
   readonly budget: TransitBudget;

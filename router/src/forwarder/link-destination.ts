@@ -1,10 +1,8 @@
-import { type Channel, type FrameView, type Underlay, XgressFlag } from "@sallyport/wire";
+import { type Channel, type FramePool, type FrameView, type Underlay, writeFrame, XgressFlag } from "@sallyport/wire";
 import type { Destination, Forward } from "./circuit.ts";
-import { FairOutput } from "./fair-output.ts";
-import type { FramePool } from "./frame-pool.ts";
+import { CountedOutput } from "./counted-output.ts";
 import { type LinkCounters, linkCounters } from "./link-counters.ts";
 import { type TransitBudget, TransitQueue } from "./transit-queue.ts";
-import { writeFrame } from "./write-frame.ts";
 
 /** A link as the forwarder sees it: established, verified, and owned by the link registry. */
 export interface LinkPort {
@@ -28,7 +26,7 @@ export class LinkDestination implements Destination {
   gone = false;
   readonly #pool: FramePool;
   readonly #budget: TransitBudget;
-  #outputs: FairOutput[] = [];
+  #outputs: CountedOutput[] = [];
 
   constructor(port: LinkPort, pool: FramePool, budget: TransitBudget) {
     this.port = port;
@@ -40,7 +38,7 @@ export class LinkDestination implements Destination {
     return this.port.id;
   }
 
-  outputFor(forward: Forward): FairOutput | undefined {
+  outputFor(forward: Forward): CountedOutput | undefined {
     const known = forward.output;
     if (known !== undefined && !known.underlay.isClosed && this.#outputs.includes(known)) return known;
     const channel = this.port.channel;
@@ -94,9 +92,9 @@ export class LinkDestination implements Destination {
     return made;
   }
 
-  #fair(underlay: Underlay): FairOutput {
+  #fair(underlay: Underlay): CountedOutput {
     for (const output of this.#outputs) if (output.underlay === underlay) return output;
-    const made = new FairOutput(underlay, this.counters);
+    const made = new CountedOutput(underlay, this.counters);
     this.#outputs = this.#outputs.filter((output) => !output.underlay.isClosed);
     this.#outputs.push(made);
     return made;

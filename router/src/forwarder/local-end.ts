@@ -1,24 +1,8 @@
-import type { FrameView } from "@sallyport/wire";
+import type { FrameView, Waiter, XgressEnd, XgressPath } from "@sallyport/wire";
 import type { Circuit, Destination, Forward } from "./circuit.ts";
-import type { Waiter } from "./fair-output.ts";
 
-/** Which end of the circuit an xgress is. */
-export type Side = "initiator" | "terminator";
-
-/** An xgress of this router, as the forwarder sees it. */
-export interface LocalEnd extends Destination {
-  readonly kind: "xgress";
-  readonly circuitId: string;
-  readonly side: Side;
-  /** `Date.now()` of the last payload that arrived from the fabric. */
-  readonly lastReceived: number;
-  /** The circuit was unrouted: close without a word to the other end. */
-  unrouted(): void;
-  /** The circuit's way changed: what waited for a destination may try again. */
-  rerouted(): void;
-  /** For inspection: what the wire's inspection calls the details of an xgress. */
-  inspect(): Record<string, unknown>;
-}
+/** An xgress of this router, as the forwarder sees it: the end of a circuit, and a destination like a link. */
+export type LocalEnd = XgressEnd & Destination;
 
 /** What a path needs of the forwarder. */
 export interface PathTables {
@@ -29,8 +13,8 @@ export interface PathTables {
   now(): number;
 }
 
-/** The way from a local xgress into the fabric. */
-export class Path {
+/** The way from a local xgress into the fabric: wherever the circuit's forward leads at the moment. */
+export class Path implements XgressPath {
   readonly #tables: PathTables;
   readonly #end: LocalEnd;
   #circuit: Circuit | undefined;
@@ -41,7 +25,6 @@ export class Path {
     this.#end = end;
   }
 
-  /** True when a payload can be sent now; otherwise call {@link wait}. */
   get isOpen(): boolean {
     const destination = this.#destination();
     if (destination === undefined) return false;
@@ -50,7 +33,6 @@ export class Path {
     return output !== undefined && !output.isFull;
   }
 
-  /** Asks for a turn when there is room. Without a destination nothing is promised but `rerouted` when one comes. */
   wait(waiter: Waiter): void {
     const destination = this.#destination();
     if (destination === undefined) return;
@@ -69,7 +51,6 @@ export class Path {
     destination.payload(frame, forward, flags);
   }
 
-  /** Reports that there is no way for the circuit, when that is why the path is not open. Always false. */
   report(): false {
     if (this.#destination() === undefined) this.#tables.fault(this.#end.circuitId);
     return false;
@@ -92,7 +73,6 @@ export class Path {
     this.#destination()?.control(frame, this.#forward as Forward);
   }
 
-  /** Takes the end out of the forwarder: the circuit has ended here, and with `report` its owner is told. */
   close(report: boolean): void {
     this.#tables.closed(this.#end, report);
   }

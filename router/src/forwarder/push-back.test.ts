@@ -1,9 +1,16 @@
-import type { FrameView, Output, Underlay } from "@sallyport/wire";
+import {
+  FairOutput,
+  FramePool,
+  FrameQueue,
+  type FrameView,
+  type Output,
+  type Underlay,
+  type Waiter,
+} from "@sallyport/wire";
 import { expect, test, vi } from "vitest";
 import { Circuit } from "./circuit.ts";
-import { FairOutput, type Waiter } from "./fair-output.ts";
-import { FramePool } from "./frame-pool.ts";
-import { FrameQueue } from "./frame-queue.ts";
+import { CountedOutput } from "./counted-output.ts";
+import { linkCounters } from "./link-counters.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
 import { TransitBudget, TransitQueue } from "./transit-queue.ts";
 
@@ -148,7 +155,7 @@ test("waiting payloads leave in order, and the source is stopped when all togeth
   const budget = new TransitBudget(3_000);
   const circuit = new Circuit("c1", "ctrl", 0);
   const queue = new TransitQueue(circuit.route("a", "b"), new FramePool(), budget);
-  const fair = new FairOutput(connection.asUnderlay);
+  const fair = new CountedOutput(connection.asUnderlay, linkCounters());
   for (const size of [1_001, 1_002, 1_003]) queue.hold(frame(size), fair, source.asUnderlay);
   expect(source.paused).toBe(1);
   expect(budget.bytes).toBe(3_006);
@@ -167,7 +174,7 @@ test("a source that waits too long is read again and its payloads are dropped un
     const source = new ScriptedUnderlay();
     const budget = new TransitBudget(1_000, 100);
     const queue = new TransitQueue(new Circuit("c1", "ctrl", 0).route("a", "b"), new FramePool(), budget);
-    const fair = new FairOutput(connection.asUnderlay);
+    const fair = new CountedOutput(connection.asUnderlay, linkCounters());
     queue.hold(frame(900), fair, source.asUnderlay);
     queue.hold(frame(901), fair, source.asUnderlay);
     expect(source.paused).toBe(1);

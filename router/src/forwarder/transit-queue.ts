@@ -1,9 +1,6 @@
-import type { FrameView, Underlay } from "@sallyport/wire";
+import { type FramePool, FrameQueue, type FrameView, type Underlay, writeFrame } from "@sallyport/wire";
 import type { Forward, HeldPayloads } from "./circuit.ts";
-import type { FairOutput } from "./fair-output.ts";
-import type { FramePool } from "./frame-pool.ts";
-import { FrameQueue } from "./frame-queue.ts";
-import { writeFrame } from "./write-frame.ts";
+import type { CountedOutput } from "./counted-output.ts";
 
 /** How much one direction of a circuit may have waiting: twice the largest send window, headers of small payloads included. */
 const MAX_HELD_PER_CIRCUIT = 8 * 1024 * 1024;
@@ -90,7 +87,7 @@ export class TransitQueue implements HeldPayloads {
   readonly #pool: FramePool;
   readonly #budget: TransitBudget;
   readonly #frames = new FrameQueue();
-  #output: FairOutput | undefined;
+  #output: CountedOutput | undefined;
 
   constructor(forward: Forward, pool: FramePool, budget: TransitBudget) {
     this.#forward = forward;
@@ -107,7 +104,7 @@ export class TransitQueue implements HeldPayloads {
   }
 
   /** Keeps a copy of `frame` until `output` has room. False when it was dropped: this circuit, or all together, hold too much. */
-  hold(frame: FrameView, output: FairOutput, from: Underlay | undefined): boolean {
+  hold(frame: FrameView, output: CountedOutput, from: Underlay | undefined): boolean {
     const length = frame.end - frame.start;
     if (this.#frames.bytes + length > MAX_HELD_PER_CIRCUIT) {
       return false;

@@ -1,6 +1,6 @@
+import { xgressCounters } from "@sallyport/wire";
 import { expect, test } from "vitest";
 import { linkCounters } from "../forwarder/link-counters.ts";
-import { xgressCounters } from "../xgress/counters.ts";
 import { DataPathMeters } from "./data-path-meters.ts";
 import { Meter } from "./meter.ts";
 

@@ -1,5 +1,5 @@
+import type { XgressCounters } from "@sallyport/wire";
 import type { LinkCounters } from "../forwarder/link-counters.ts";
-import type { XgressCounters } from "../xgress/counters.ts";
 import { METER_TICK_MS, Meter } from "./meter.ts";
 
 /** The counters of the data path. */

@@ -1,10 +1,8 @@
 import { once } from "node:events";
-import { AddressError, PeerData, parseAddress, RouteErrorCode } from "@sallyport/wire";
+import { AddressError, PeerData, parseAddress, RouteErrorCode, Xgress, type XgressOptions } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import type { XgressOptions } from "./options.ts";
 import { TransportPort } from "./transport-port.ts";
-import { Xgress } from "./xgress.ts";
 
 /** The egress binding `transport`: connects circuits to TCP addresses, `tcp:host:port` (docs/protocol/data-path.md, "Transport"). */
 export class TransportEgress implements EgressBinding {
@@ -34,7 +32,7 @@ export class TransportEgress implements EgressBinding {
     }
     port.attach(
       new Xgress({
-        forwarder: this.#forwarder,
+        fabric: this.#forwarder,
         circuitId: request.circuitId,
         address: request.address,
         side: "terminator",

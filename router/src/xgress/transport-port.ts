@@ -1,9 +1,15 @@
 import { Socket, type SocketConnectOpts } from "node:net";
-import { alignedPayloadSize, EdgeFlag, TraceHeader, XgressControl } from "@sallyport/wire";
-import type { ControlMessage } from "../forwarder/control-message.ts";
-import type { Delivery, LocalPort } from "./local-port.ts";
+import {
+  alignedPayloadSize,
+  type ControlMessage,
+  type Delivery,
+  EdgeFlag,
+  type LocalPort,
+  TraceHeader,
+  type Xgress,
+  XgressControl,
+} from "@sallyport/wire";
 import { SocketOutput } from "./socket-output.ts";
-import type { Xgress } from "./xgress.ts";
 
 /** One read fills four payloads exactly, so no short one trails each read. Shared: its bytes are consumed at once. */
 const READ_BUFFER = Buffer.allocUnsafeSlow(4 * alignedPayloadSize);

@@ -1,11 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
-import { EdgeType, RouteErrorCode } from "@sallyport/wire";
+import { EdgeType, RouteErrorCode, xgressDefaults } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { TestSdk } from "../testing/test-sdk.ts";
-import { xgressDefaults } from "./options.ts";
 import { TransportEgress } from "./transport-egress.ts";
 
 const MiB = 1024 * 1024;

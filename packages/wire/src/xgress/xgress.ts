@@ -1,18 +1,11 @@
-import {
-  EdgeFlag,
-  type FrameView,
-  PayloadView,
-  readPayload,
-  XgressControl,
-  XgressFlag,
-  xgressCapability,
-} from "@sallyport/wire";
-import { type ControlMessage, controlFrame, readControl } from "../forwarder/control-message.ts";
-import type { FairOutput } from "../forwarder/fair-output.ts";
-import type { Forwarder } from "../forwarder/forwarder.ts";
-import type { LocalEnd, Path, Side } from "../forwarder/local-end.ts";
+import { EdgeFlag } from "../catalogue/edge.ts";
+import { XgressControl, XgressFlag, xgressCapability } from "../catalogue/xgress.ts";
+import type { FrameView } from "../frame/frame.ts";
+import { type ControlMessage, controlFrame, readControl } from "./control-message.ts";
 import type { Delivery, LocalPort } from "./local-port.ts";
 import type { XgressOptions } from "./options.ts";
+import type { Side, XgressEnd, XgressFabric, XgressPath } from "./path.ts";
+import { PayloadView, readPayload } from "./payload.ts";
 import { PayloadReceiver } from "./payload-receiver.ts";
 import { PayloadSender } from "./payload-sender.ts";
 import type { Scanned, ScanTimer } from "./scan-timer.ts";
@@ -22,9 +15,9 @@ const MARK_FLAGS = END_FLAGS | XgressFlag.CircuitStart | XgressFlag.WriteFailed;
 const NOTHING = Buffer.alloc(0);
 
 export interface XgressParts {
-  readonly forwarder: Forwarder;
+  readonly fabric: XgressFabric;
   readonly circuitId: string;
-  /** Given by the controller; unique. */
+  /** Given by the controller; unique in the fabric. */
   readonly address: string;
   readonly side: Side;
   readonly port: LocalPort;
@@ -34,9 +27,9 @@ export interface XgressParts {
 /**
  * One end of a circuit: a local connection on one side, payloads with flow control on the other. The sending and the
  * receiving half know nothing of each other; how the circuit starts and how its two directions end is decided here
- * (docs/protocol/data-path.md, "Xgress"). It registers itself with the forwarder when it is made.
+ * (docs/protocol/data-path.md, "Xgress"). It registers itself with the fabric when it is made.
  */
-export class Xgress implements LocalEnd, Scanned {
+export class Xgress implements XgressEnd, Scanned {
   readonly kind = "xgress" as const;
   readonly circuitId: string;
   readonly address: string;
@@ -45,7 +38,7 @@ export class Xgress implements LocalEnd, Scanned {
   lastReceived = Date.now();
   readonly #port: LocalPort;
   readonly #options: XgressOptions;
-  readonly #path: Path;
+  readonly #path: XgressPath;
   readonly #scans: ScanTimer;
   readonly #sender: PayloadSender;
   readonly #receiver: PayloadReceiver;
@@ -74,19 +67,19 @@ export class Xgress implements LocalEnd, Scanned {
     this.side = parts.side;
     this.#port = parts.port;
     this.#options = parts.options;
-    this.#path = parts.forwarder.register(this);
+    this.#path = parts.fabric.register(this);
     const half = {
       circuitId: parts.circuitId,
       isTerminator: parts.side === "terminator",
       path: this.#path,
-      pool: parts.forwarder.pool,
+      pool: parts.fabric.pool,
       options: parts.options,
-      counters: parts.forwarder.counters,
-      acks: parts.forwarder.acks,
+      counters: parts.fabric.counters,
+      acks: parts.fabric.acks,
     };
     this.#sender = new PayloadSender({ ...half, onRoom: () => this.#port.resume() });
     this.#receiver = new PayloadReceiver({ ...half, handOut: (view) => this.#handOut(view) });
-    this.#scans = parts.forwarder.scans;
+    this.#scans = parts.fabric.scans;
     this.#scans.add(this);
   }
 
@@ -190,8 +183,7 @@ export class Xgress implements LocalEnd, Scanned {
     }
   }
 
-  /** An xgress always takes a payload; its window is the sender's limit. */
-  outputFor(): FairOutput | undefined {
+  outputFor(): undefined {
     return undefined;
   }
 

@@ -1,18 +1,14 @@
-import {
-  AckView,
-  type FlowOptions,
-  type FrameView,
-  readAck,
-  SendBuffer,
-  type SendBufferDetail,
-  XgressFlag,
-} from "@sallyport/wire";
-import type { Waiter } from "../forwarder/fair-output.ts";
-import type { FramePool, KeptFrame } from "../forwarder/frame-pool.ts";
-import { FrameQueue } from "../forwarder/frame-queue.ts";
-import type { Path } from "../forwarder/local-end.ts";
+import { XgressFlag } from "../catalogue/xgress.ts";
+import type { FrameView } from "../frame/frame.ts";
+import type { Waiter } from "../socket/fair-output.ts";
+import { AckView, readAck } from "./acknowledgement.ts";
 import type { XgressCounters } from "./counters.ts";
+import type { FlowOptions } from "./flow-options.ts";
+import type { FramePool, KeptFrame } from "./frame-pool.ts";
+import { FrameQueue } from "./frame-queue.ts";
+import type { XgressPath } from "./path.ts";
 import { PayloadWriter } from "./payload-writer.ts";
+import { SendBuffer, type SendBufferDetail } from "./send-buffer.ts";
 
 /** What one circuit may have waiting to be sent before its source is stopped, and where it may go on. */
 const INPUT_FULL = 1024 * 1024;
@@ -22,7 +18,7 @@ const END_FLAGS = XgressFlag.CircuitEnd | XgressFlag.Eof;
 export interface SenderParts {
   readonly circuitId: string;
   readonly isTerminator: boolean;
-  readonly path: Path;
+  readonly path: XgressPath;
   readonly pool: FramePool;
   readonly options: FlowOptions;
   readonly counters: XgressCounters;
@@ -35,7 +31,7 @@ export interface SenderParts {
  * until they are acknowledged (docs/protocol/data-path.md, "Xgress").
  */
 export class PayloadSender implements Waiter {
-  readonly #path: Path;
+  readonly #path: XgressPath;
   readonly #pool: FramePool;
   readonly #options: FlowOptions;
   readonly #counters: XgressCounters;

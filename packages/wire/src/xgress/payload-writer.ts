@@ -1,14 +1,7 @@
-import {
-  FRAME_PREFIX_LENGTH,
-  ms16,
-  PayloadHeader,
-  PayloadTemplate,
-  payloadHeaders,
-  XgressFlag,
-  XgressHeader,
-  XgressType,
-} from "@sallyport/wire";
-import type { FramePool, KeptFrame } from "../forwarder/frame-pool.ts";
+import { PayloadHeader, XgressFlag, XgressHeader, XgressType } from "../catalogue/xgress.ts";
+import { FRAME_PREFIX_LENGTH } from "../frame/frame.ts";
+import type { FramePool, KeptFrame } from "./frame-pool.ts";
+import { ms16, PayloadTemplate, payloadHeaders } from "./payload.ts";
 
 const ENTRY_PREFIX = 8;
 const EDGE_FLAGS_KEY = XgressHeader.FirstPayloadHeader + PayloadHeader.EdgeFlags;

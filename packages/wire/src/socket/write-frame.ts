@@ -1,4 +1,5 @@
-import type { FrameView, Underlay } from "@sallyport/wire";
+import type { Underlay } from "../channel/channel.ts";
+import type { FrameView } from "../frame/frame.ts";
 
 /** Copies a frame into a connection's output and gives it the channel's next sequence; nothing else of it changes. */
 export function writeFrame(frame: FrameView, underlay: Underlay): void {

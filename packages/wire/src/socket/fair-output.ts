@@ -1,5 +1,5 @@
-import type { Output, Underlay } from "@sallyport/wire";
-import { type LinkCounters, linkCounters } from "./link-counters.ts";
+import type { Underlay } from "../channel/channel.ts";
+import type { Output } from "./output.ts";
 
 /** A circuit with something to write to an output that was full. */
 export interface Waiter {
@@ -20,15 +20,12 @@ export interface Waiter {
 export class FairOutput {
   readonly underlay: Underlay;
   readonly output: Output;
-  /** Where what is written is counted. */
-  readonly counters: LinkCounters;
   readonly #waiters: Waiter[] = [];
   readonly #waiting = new Set<Waiter>();
   #armed = false;
   #sharing = false;
 
-  constructor(underlay: Underlay, counters: LinkCounters = linkCounters()) {
-    this.counters = counters;
+  constructor(underlay: Underlay) {
     this.underlay = underlay;
     this.output = underlay.output;
   }

@@ -1,21 +1,14 @@
-import {
-  AckBatch,
-  AckTemplate,
-  Arrival,
-  type FlowOptions,
-  type FrameView,
-  type PayloadView,
-  ReceiveBuffer,
-  type ReceiveBufferDetail,
-  readPayload,
-  XgressFlag,
-  XgressType,
-} from "@sallyport/wire";
-import type { FramePool, KeptFrame } from "../forwarder/frame-pool.ts";
-import { FrameQueue } from "../forwarder/frame-queue.ts";
-import type { Path } from "../forwarder/local-end.ts";
+import { XgressFlag, XgressType } from "../catalogue/xgress.ts";
+import type { FrameView } from "../frame/frame.ts";
 import type { AckScheduler, AckSource } from "./ack-scheduler.ts";
+import { AckBatch, AckTemplate } from "./acknowledgement.ts";
 import type { XgressCounters } from "./counters.ts";
+import type { FlowOptions } from "./flow-options.ts";
+import type { FramePool, KeptFrame } from "./frame-pool.ts";
+import { FrameQueue } from "./frame-queue.ts";
+import type { XgressPath } from "./path.ts";
+import { type PayloadView, readPayload } from "./payload.ts";
+import { Arrival, ReceiveBuffer, type ReceiveBufferDetail } from "./receive-buffer.ts";
 
 /** The receive buffer counts data; payloads with little or none of it take memory all the same, up to so many times as much. */
 const FRAMES_PER_DATA = 2;
@@ -23,7 +16,7 @@ const FRAMES_PER_DATA = 2;
 export interface ReceiverParts {
   readonly circuitId: string;
   readonly isTerminator: boolean;
-  readonly path: Path;
+  readonly path: XgressPath;
   readonly pool: FramePool;
   readonly options: FlowOptions;
   readonly counters: XgressCounters;
@@ -37,7 +30,7 @@ export interface ReceiverParts {
  * batches (docs/protocol/data-path.md, "Acknowledgements").
  */
 export class PayloadReceiver implements AckSource {
-  readonly #path: Path;
+  readonly #path: XgressPath;
   readonly #pool: FramePool;
   readonly #counters: XgressCounters;
   readonly #scheduler: AckScheduler;

@@ -1,25 +1,14 @@
-import {
-  AckView,
-  EdgeFlag,
-  FrameParser,
-  type FrameView,
-  ms16,
-  PayloadTemplate,
-  PayloadView,
-  payloadHeaders,
-  readAck,
-  readPayload,
-  silentLogger,
-  XgressFlag,
-  XgressType,
-  xgressCapability,
-} from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { ControlMessage } from "../forwarder/control-message.ts";
-import { Forwarder } from "../forwarder/forwarder.ts";
-import type { LocalEnd, Path } from "../forwarder/local-end.ts";
+import { EdgeFlag } from "../catalogue/edge.ts";
+import { XgressFlag, XgressType, xgressCapability } from "../catalogue/xgress.ts";
+import { FrameParser, type FrameView } from "../frame/frame.ts";
+import { JoinedFabric } from "../testing/joined-fabric.ts";
+import { AckView, readAck } from "./acknowledgement.ts";
+import type { ControlMessage } from "./control-message.ts";
 import type { Delivery, LocalPort } from "./local-port.ts";
 import { xgressDefaults } from "./options.ts";
+import type { XgressEnd, XgressPath } from "./path.ts";
+import { ms16, PayloadTemplate, PayloadView, payloadHeaders, readPayload } from "./payload.ts";
 import { Xgress } from "./xgress.ts";
 
 const CIRCUIT = "5esv560XXd312KZWHbukBN";
@@ -34,7 +23,7 @@ interface Seen {
 }
 
 /** The other end of the circuit, by hand: what it got, and payloads of its choice. */
-class ScriptedEnd implements LocalEnd {
+class ScriptedEnd implements XgressEnd {
   readonly kind = "xgress" as const;
   readonly circuitId = CIRCUIT;
   readonly address = "far";
@@ -43,7 +32,7 @@ class ScriptedEnd implements LocalEnd {
   gone = false;
   readonly payloads: Seen[] = [];
   readonly acks: { sequences: number[]; rtt: number; held: number }[] = [];
-  path: Path | undefined;
+  path: XgressPath | undefined;
   readonly #template = new PayloadTemplate(CIRCUIT);
   #next = 0;
 
@@ -140,45 +129,29 @@ class ScriptedPort implements LocalPort {
   traceAnswered(): void {}
 }
 
-let forwarder: Forwarder;
+let fabric: JoinedFabric;
 let far: ScriptedEnd;
 let port: ScriptedPort;
 let near: Xgress;
-let faults: number[];
 
-beforeEach(async () => {
+beforeEach(() => {
   vi.useFakeTimers();
-  forwarder = new Forwarder({ routerId: "r1", log: silentLogger });
-  faults = [];
-  forwarder.onFault((fault) => faults.push(fault.subject));
+  fabric = new JoinedFabric();
   far = new ScriptedEnd();
   port = new ScriptedPort();
-  far.path = forwarder.register(far);
+  far.path = fabric.register(far);
   near = new Xgress({
-    forwarder,
+    fabric,
     circuitId: CIRCUIT,
     address: "near",
     side: "terminator",
     port,
     options: xgressDefaults,
   });
-  await forwarder.route(
-    {
-      circuitId: CIRCUIT,
-      attempt: 0,
-      forwards: [
-        { srcAddress: "far", dstAddress: "near", dstType: 1 },
-        { srcAddress: "near", dstAddress: "far", dstType: 0 },
-      ],
-      timeout: 1n,
-      tags: {},
-    },
-    "ctrl",
-  );
 });
 
 afterEach(() => {
-  forwarder.close();
+  fabric.close();
   vi.useRealTimers();
 });
 
@@ -216,11 +189,11 @@ test("a peer that knows it gets EOF; when both have ended and all is acknowledge
   far.send({ edgeFlags: EdgeFlag.Fin });
   far.send({ flags: Eof });
   expect(port.log).toEqual(["end of data"]);
-  expect(faults).toEqual([]);
+  expect(fabric.reported).toEqual([]);
   far.acknowledgeAll();
   expect(port.log.at(-1)).toContain("closed: both ends");
   expect(far.payloads.at(-1)?.flags).toBe(Terminator | CircuitEnd);
-  expect(faults).toEqual([1]);
+  expect(fabric.reported).toEqual(["terminator"]);
 });
 
 test("CircuitEnd behind a FIN is an old peer's half close; a second one is the end", () => {
@@ -318,21 +291,21 @@ test("closing delivers what was given, then two marks, and ends when they are ac
     ["", Terminator | CircuitEnd],
     ["", Terminator | CircuitEnd],
   ]);
-  expect(faults).toEqual([]);
+  expect(fabric.reported).toEqual([]);
   far.acknowledgeAll();
-  expect(faults).toEqual([1]);
+  expect(fabric.reported).toEqual(["terminator"]);
 });
 
 test("a host that says its piece and hangs up before the circuit starts is heard when it starts", () => {
   write("bye");
   near.close("test");
-  expect(faults).toEqual([]);
+  expect(fabric.reported).toEqual([]);
   expect(far.payloads).toEqual([]);
   far.start();
   expect(far.payloads.map((p) => p.body).join("")).toBe("bye");
   expect(far.payloads.slice(-2).map((p) => p.flags)).toEqual([Terminator | CircuitEnd, Terminator | CircuitEnd]);
   far.acknowledgeAll();
-  expect(faults).toEqual([1]);
+  expect(fabric.reported).toEqual(["terminator"]);
 });
 
 test("a closing end whose other end is silent gives up after its time", () => {
@@ -340,7 +313,7 @@ test("a closing end whose other end is silent gives up after its time", () => {
   write("x");
   near.close("test");
   vi.advanceTimersByTime(xgressDefaults.maxCloseWaitMs + 1_000);
-  expect(faults).toEqual([1]);
+  expect(fabric.reported).toEqual(["terminator"]);
 });
 
 test("a circuit that is never started ends, and payloads of the own side are loops", () => {

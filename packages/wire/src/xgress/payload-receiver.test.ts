@@ -1,31 +1,22 @@
-import {
-  type FrameView,
-  flowDefaults,
-  PayloadTemplate,
-  PayloadView,
-  payloadHeaders,
-  readPayload,
-} from "@sallyport/wire";
 import { expect, test } from "vitest";
-import { FramePool } from "../forwarder/frame-pool.ts";
-import { type LocalEnd, Path } from "../forwarder/local-end.ts";
-import { AckScheduler } from "./ack-scheduler.ts";
-import { xgressCounters } from "./counters.ts";
+import type { FrameView } from "../frame/frame.ts";
+import { JoinedFabric } from "../testing/joined-fabric.ts";
+import { flowDefaults } from "./flow-options.ts";
+import { PayloadTemplate, PayloadView, payloadHeaders, readPayload } from "./payload.ts";
 import { PayloadReceiver } from "./payload-receiver.ts";
 
 const KIB = 1024;
 
 /** A receiver whose local side takes nothing. */
 function stuckReceiver() {
-  const end = { circuitId: "c", address: "a" } as unknown as LocalEnd;
-  const nowhere = { circuit: () => undefined, resolve: () => undefined, fault() {}, closed() {}, now: () => 0 };
-  const acks = new AckScheduler();
-  const counters = xgressCounters();
+  const fabric = new JoinedFabric();
+  const { pool, counters, acks } = fabric;
+  const nowhere = { wait() {}, payload() {}, retransmit() {}, report: () => false as const, ack() {}, control() {} };
   const receiver = new PayloadReceiver({
     circuitId: "c",
     isTerminator: false,
-    path: new Path(nowhere, end),
-    pool: new FramePool(),
+    path: { ...nowhere, isOpen: false, close() {} },
+    pool,
     options: { ...flowDefaults, rxBufferSize: 64 * KIB, txPortalMaxSize: 64 * KIB },
     counters,
     acks,

@@ -1,4 +1,4 @@
-import { type FlowOptions, flowDefaults } from "@sallyport/wire";
+import { type FlowOptions, flowDefaults } from "./flow-options.ts";
 
 /** Settings of an xgress: those of flow control, and the patience of a terminating end. Times in milliseconds. */
 export interface XgressOptions extends FlowOptions {
