@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-crash check generate test-peers bench clean
+.PHONY: help demo test test-oldest test-crash test-namespaces check generate test-peers bench clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -21,6 +21,9 @@ test-oldest: $(INSTALLED) ## the tests of store, model and API on PostgreSQL 15,
 
 test-crash: $(INSTALLED) ## controller and database are killed in turns: no acknowledged write is lost
 	@npm run --silent test:crash
+
+test-namespaces: $(INSTALLED) ## interception and faults of the network, in network namespaces (needs root on Linux; skipped loudly without)
+	@npm run --silent test:namespaces
 
 check: $(INSTALLED) ## types, lint and format, dependency rules, generated files up to date, every program starts
 	@npm run --silent check

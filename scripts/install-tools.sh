@@ -3,6 +3,7 @@
 #   scripts/install-tools.sh ziti               the peer's program (CLI, controller, router, tunneler), built from its Go module
 #   scripts/install-tools.sh ziti-unversioned   the same as a development build, which announces v0.0.0
 #   scripts/install-tools.sh posture-client     e2e/peers/posture-client: a program on the newest SDK of the peer that can be built from its module
+#   scripts/install-tools.sh nft                the folder with the program nft: the system's, else the one of Debian's packages
 # Exit code 3: the tool cannot be had on this machine (the reason is on standard error); the suite that asked is skipped.
 set -euo pipefail
 
@@ -45,9 +46,41 @@ posture_client() {
   build "$binary" "$folder" "-s -w" .
 }
 
+# Debian's packages (those that are missing) are unpacked into the cache; nothing is installed on the machine.
+nft() {
+  local found folder="$cache/nft"
+  found=$(PATH="$PATH:/usr/sbin:/sbin" type -P nft || true)
+  if [ -n "$found" ]; then
+    dirname "$found"
+    return
+  fi
+  exec 9>"$cache/lock"
+  if command -v flock >/dev/null; then flock 9; fi
+  if [ ! -x "$folder/bin/nft" ]; then
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "nft is not installed, and there is no apt-get to fetch it with" >&2; exit 3; }
+    rm -rf "$folder"
+    mkdir -p "$folder/archives/partial" "$folder/root" "$folder/bin"
+    fetch_nft "$folder/archives" || { apt-get update >&2 && fetch_nft "$folder/archives"; } ||
+      { echo "nft is not installed, and its Debian packages could not be fetched (see above)" >&2; exit 3; }
+    local package
+    for package in "$folder/archives"/*.deb; do dpkg -x "$package" "$folder/root"; done
+    local libraries
+    libraries=$(find "$folder/root" -name 'libnftables.so*' -printf '%h\n' | head -n 1)
+    printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$libraries" "$folder/root/usr/sbin/nft" >"$folder/bin/nft"
+    chmod +x "$folder/bin/nft"
+    "$folder/bin/nft" --version >&2 || { rm -rf "$folder"; echo "nft of the Debian packages does not start here" >&2; exit 3; }
+  fi
+  echo "$folder/bin"
+}
+
+fetch_nft() {
+  apt-get -qq -y --download-only --no-install-recommends -o Dir::Cache::archives="$1" install nftables >&2
+}
+
 case "${1:-}" in
   ziti) ziti v1.6.0 ;;
   ziti-unversioned) ziti v0.0.0 ;;
   posture-client) posture_client ;;
-  *) echo "usage: $0 ziti|ziti-unversioned|posture-client" >&2; exit 2 ;;
+  nft) nft ;;
+  *) echo "usage: $0 nft|ziti|ziti-unversioned|posture-client" >&2; exit 2 ;;
 esac
