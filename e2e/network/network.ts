@@ -46,6 +46,8 @@ export interface NetworkOptions {
   readonly onStep?: (what: string) => void;
   /** More lines for each router's file, at its top level. */
   readonly routerLines?: string;
+  /** Makes each router's file from what it would be. */
+  readonly routerSettings?: (name: string, text: string) => string;
   readonly controllerArgs?: readonly string[];
   /** Makes the controller's file from what `init` wrote. */
   readonly controllerSettings?: (text: string) => string;
@@ -136,10 +138,9 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
       const token = join(folder, `${name}.jwt`);
       writeFileSync(token, detail.data.enrollmentJwt ?? "", { mode: 0o600 });
       const file = join(folder, `${name}.yml`);
-      writeFileSync(
-        file,
-        routerFile({ folder, name, controllerPort: port, port: routerPort }) + (options.routerLines ?? ""),
-      );
+      const settings =
+        routerFile({ folder, name, controllerPort: port, port: routerPort }) + (options.routerLines ?? "");
+      writeFileSync(file, options.routerSettings?.(name, settings) ?? settings);
       await finish("enroll", start("enroll", "router", "enroll", file, "--jwt", token));
       return file;
     };

@@ -1,0 +1,106 @@
+import { once } from "node:events";
+import { connect, createServer, type Server, type Socket } from "node:net";
+
+/** What a way does with what comes. */
+type Mode = "open" | "refusing" | "swallowing";
+
+interface Pair {
+  readonly near: Socket;
+  readonly far: Socket;
+  swallowed: boolean;
+}
+
+/**
+ * A TCP way to a port of this machine which a test can cut: by reset, or silently, so that both ends keep their connection and
+ * hear nothing more. What was swallowed is gone: such a connection stays dead when the way is healed, new ones work.
+ */
+export class TcpWay {
+  readonly port: number;
+  /** Milliseconds that each chunk is held up, in each direction; order is kept. */
+  delayMs = 0;
+  readonly #server: Server;
+  readonly #target: { readonly host: string; readonly port: number };
+  readonly #pairs = new Set<Pair>();
+  #mode: Mode = "open";
+
+  private constructor(server: Server, target: { host: string; port: number }) {
+    this.#server = server;
+    this.#target = target;
+    this.port = (server.address() as { port: number }).port;
+    server.on("connection", (near) => this.#accept(near));
+  }
+
+  static async start(targetPort: number, host = "127.0.0.1"): Promise<TcpWay> {
+    const server = createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: true }).listen(0, host);
+    await once(server, "listening");
+    return new TcpWay(server, { host, port: targetPort });
+  }
+
+  /** Connections that carry something. */
+  get open(): number {
+    return [...this.#pairs].filter((pair) => !pair.swallowed).length;
+  }
+
+  /** Ends every connection by reset; further ones are reset, too, until `heal`. */
+  reset(): void {
+    this.#mode = "refusing";
+    for (const { near, far } of this.#pairs) {
+      near.resetAndDestroy();
+      far.resetAndDestroy();
+    }
+  }
+
+  /** From now on every byte, of these connections and of new ones, is taken and goes nowhere. */
+  swallow(): void {
+    this.#mode = "swallowing";
+    for (const pair of this.#pairs) pair.swallowed = true;
+  }
+
+  /** New connections work again. */
+  heal(): void {
+    this.#mode = "open";
+  }
+
+  async close(): Promise<void> {
+    this.reset();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #accept(near: Socket): void {
+    near.on("error", () => {});
+    if (this.#mode === "refusing") {
+      near.resetAndDestroy();
+      return;
+    }
+    const far = connect({ ...this.#target, allowHalfOpen: true, noDelay: true });
+    far.on("error", () => {});
+    const pair: Pair = { near, far, swallowed: this.#mode === "swallowing" };
+    this.#pairs.add(pair);
+    far.once("connect", () => near.resume());
+    this.#carry(pair, near, far);
+    this.#carry(pair, far, near);
+  }
+
+  #carry(pair: Pair, from: Socket, to: Socket): void {
+    // What was delayed is never overtaken, not even when the delay shrinks.
+    let due = 0;
+    const after = (act: () => void): void => {
+      const now = performance.now();
+      due = Math.max(due, now + this.delayMs);
+      if (due <= now) act();
+      else setTimeout(act, due - now);
+    };
+    from.on("data", (chunk) =>
+      after(() => {
+        if (pair.swallowed || to.destroyed || to.write(chunk)) return;
+        from.pause();
+        to.once("drain", () => from.resume());
+      }),
+    );
+    from.once("end", () => after(() => !pair.swallowed && to.end()));
+    from.once("close", () => {
+      this.#pairs.delete(pair);
+      if (!pair.swallowed || this.#mode === "refusing") to.destroySoon();
+    });
+  }
+}
