@@ -1,13 +1,22 @@
-/** Starts every program once, the way a user does (its name in `node_modules/.bin`), and expects its version. */
+/**
+ * Starts every program once, the way a user does, and expects its version: by its name in `node_modules/.bin`, and packed
+ * as JavaScript.
+ */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
+import { pack } from "./pack.ts";
 
 const bin = join(import.meta.dirname, "..", "node_modules", ".bin");
 
-for (const program of ["sallyport-controller", "sallyport-router"]) {
+function expectVersion(program: string, command: string, ...args: string[]): void {
   const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
-  const version = execFileSync(join(bin, program), ["--version"], { encoding: "utf8", env, timeout: 60_000 }).trim();
+  const version = execFileSync(command, [...args, "--version"], { encoding: "utf8", env, timeout: 60_000 }).trim();
   if (!/\d+\.\d+\.\d+/.test(version))
     throw new Error(`${program} --version printed ${JSON.stringify(version)}, expected a version`);
   console.log(`${program}: ${version}`);
+}
+
+for (const program of ["controller", "router"]) {
+  expectVersion(`sallyport-${program}`, join(bin, `sallyport-${program}`));
+  expectVersion(`sallyport-${program}, packed`, join(bin, "node"), await pack(program));
 }

