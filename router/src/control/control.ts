@@ -20,11 +20,14 @@ import type { Controllers } from "./controllers.ts";
 import { expectReply } from "./edge-error.ts";
 import { type EdgeAddress, EdgeSync } from "./edge-sync.ts";
 import { Inspection } from "./inspection.ts";
+import { createPlainCircuit, type PlainCircuitRequest } from "./plain-circuits.ts";
 import { RemovedSessions } from "./removed-sessions.ts";
+import { sdkTerminatorMessages } from "./sdk-terminators.ts";
 import { SessionHeartbeats, type TokenSource } from "./session-heartbeats.ts";
 import { TerminatorRemovals } from "./terminator-removals.ts";
 import { TerminatorValidation } from "./terminator-validation.ts";
 import { Terminators, wirePrecedence } from "./terminators.ts";
+import { TunnelControl } from "./tunnel/tunnel-control.ts";
 
 export interface ControlOptions {
   readonly routerId: string;
@@ -50,16 +53,19 @@ export class Control implements ControlPlane {
   readonly #lostListeners = new Set<(id: string, outcome: TerminatorOutcome) => void>();
   readonly #heartbeats: SessionHeartbeats;
   readonly #sync: EdgeSync;
-  readonly #terminators: Terminators;
+  readonly #terminators: Terminators<TerminatorRequest>;
   readonly #removals: TerminatorRemovals;
   readonly #validation: TerminatorValidation;
   readonly #connectEvents: ConnectEvents;
+  readonly #rateLimited: ControlOptions["rateLimited"];
+  #tunnel: TunnelControl | undefined;
 
   constructor(o: ControlOptions) {
     const { controllers, log } = o;
     this.routerId = o.routerId;
     this.#controllers = controllers;
     this.#log = log;
+    this.#rateLimited = o.rateLimited;
     this.#heartbeats = new SessionHeartbeats({
       controllers,
       log,
@@ -79,6 +85,7 @@ export class Control implements ControlPlane {
     this.#terminators = new Terminators({
       controllers,
       log,
+      messages: sdkTerminatorMessages,
       workers: o.rateLimited.workers,
       queueLength: o.rateLimited.queueLength,
       onLost: (id, outcome) => {
@@ -88,7 +95,10 @@ export class Control implements ControlPlane {
     this.#validation = new TerminatorValidation({
       controllers,
       log,
-      onConfirmed: (id) => this.#terminators.confirm(id),
+      onConfirmed: (id) => {
+        this.#terminators.confirm(id);
+        this.#tunnel?.confirm(id);
+      },
       onUnknown: (ids) => this.#removals.add(ids),
     });
     this.#connectEvents = new ConnectEvents({ controllers, ...o.connectEvents });
@@ -103,8 +113,7 @@ export class Control implements ControlPlane {
       })),
     }));
     this.inspection.register("sdk-terminators", () => this.#terminators.inspect());
-    // This router hosts nothing by itself.
-    this.inspection.register("ert-terminators", () => ({ entries: [], errors: null }));
+    this.inspection.register("ert-terminators", () => this.#tunnel?.inspect() ?? { entries: [], errors: null });
     this.inspection.register("identity-connection-statuses", () => this.#connectEvents.statuses());
   }
 
@@ -141,6 +150,20 @@ export class Control implements ControlPlane {
     return createCircuit(this.#controllers, request);
   }
 
+  /** A circuit for a listener of this router that is nobody's in particular. Throws as {@link createPlainCircuit}. */
+  createPlainCircuit(request: PlainCircuitRequest): Promise<CircuitCreated> {
+    return createPlainCircuit(this.#controllers, request);
+  }
+
+  /** The side of the router's own tunneler, which from now on follows its services. To be called once. */
+  startTunnel(o: { servicePollMs: number }): TunnelControl {
+    this.#tunnel = new TunnelControl({
+      ...{ routerId: this.routerId, controllers: this.#controllers, removals: this.#removals, log: this.#log },
+      ...{ ...this.#rateLimited, servicePollMs: o.servicePollMs },
+    });
+    return this.#tunnel;
+  }
+
   createTerminator(request: TerminatorRequest, o: { signal?: AbortSignal } = {}): Promise<TerminatorOutcome> {
     this.#removals.cancel(request.address);
     return this.#terminators.create(request, o.signal);
@@ -157,6 +180,7 @@ export class Control implements ControlPlane {
   }
 
   async updateTerminator(update: TerminatorUpdate): Promise<void> {
+    this.#terminators.revise(update.terminatorId, update);
     const body = encodeControl(edgeCtrlPb.UpdateTerminatorRequestSchema, {
       sessionToken: update.sessionToken,
       apiSessionToken: update.apiSessionToken,
@@ -219,6 +243,7 @@ export class Control implements ControlPlane {
     this.#sync.close();
     this.#heartbeats.close();
     this.#terminators.close();
+    this.#tunnel?.close();
     this.#removals.close();
     this.#connectEvents.close();
   }

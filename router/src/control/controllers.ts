@@ -2,6 +2,7 @@ import {
   type Address,
   type Channel,
   ChannelClosedError,
+  type ChannelLimits,
   ControlHello,
   controlAlpn,
   formatAddress,
@@ -26,8 +27,8 @@ export interface ControllersOptions {
   readonly hello: () => Hello;
   readonly localAddress?: string;
   readonly connectTimeoutMs: number;
-  /** Longest time a controller may take nothing of what waits for it. */
-  readonly writeTimeoutMs?: number;
+  /** What may wait for a controller that does not read, and for how long. */
+  readonly limits?: ChannelLimits;
   readonly requestTimeoutMs: number;
   /** `unresponsiveAfterMs`: others are asked first. `closeUnresponsiveMs`: the channel is closed and dialled again. */
   readonly heartbeats: {
@@ -53,6 +54,8 @@ export class Controllers {
   readonly #options: ControllersOptions;
   readonly #log: Logger;
   readonly #dialers = new Map<string, ReconnectingDialer>();
+  /** Addresses that are announced and not dialled, because an operator said so. */
+  readonly #suspended = new Set<string>();
   readonly #live = new Map<string, Controller>();
   readonly #seen = new Set<string>();
   readonly #handlers = new Map<number, ControlHandler>();
@@ -88,8 +91,21 @@ export class Controllers {
       this.#stopDialer(dialer, new Error("the controller's address is no longer announced"));
     }
     for (const text of wanted.keys()) {
-      if (!this.#dialers.has(text)) this.#dial(text);
+      if (!this.#dialers.has(text) && !this.#suspended.has(text)) this.#dial(text);
     }
+  }
+
+  /** Closes the channel to the controller at `address` and dials it no more until {@link resume}. */
+  suspend(address: string): void {
+    this.#suspended.add(address);
+    const dialer = this.#dialers.get(address);
+    this.#dialers.delete(address);
+    if (dialer !== undefined)
+      this.#stopDialer(dialer, new Error("an operator of this router disconnected the controller"));
+  }
+
+  resume(address: string): void {
+    if (this.#suspended.delete(address) && !this.#stopped) this.#dial(address);
   }
 
   get endpoints(): string[] {
@@ -160,7 +176,7 @@ export class Controllers {
   }
 
   #dial(address: string): void {
-    const { identity, hello, localAddress, connectTimeoutMs, writeTimeoutMs } = this.#options;
+    const { identity, hello, localAddress, connectTimeoutMs, limits } = this.#options;
     const dialer = new ReconnectingDialer({
       address,
       // Getters, because every attempt reads them anew: a certificate may have been renewed since.
@@ -173,7 +189,7 @@ export class Controllers {
       alpn: controlAlpn,
       timeoutMs: connectTimeoutMs,
       ...(localAddress === undefined ? {} : { localAddress }),
-      ...(writeTimeoutMs === undefined ? {} : { writeTimeoutMs }),
+      ...limits,
       initialDelayMs: FIRST_RETRY_MS,
       maxDelayMs: MAX_RETRY_MS,
       retryMs: this.#options.retryMs ?? RECONNECT_MS,

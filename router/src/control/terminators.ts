@@ -1,25 +1,34 @@
-import {
-  ControllerCapability,
-  decodeControl,
-  EdgeCtrlType,
-  edgeCtrlPb,
-  encodeControl,
-  type Logger,
-  type Message,
-} from "@sallyport/wire";
-import {
-  type TerminatorOutcome,
-  TerminatorPrecedence,
-  type TerminatorRequest,
-  TerminatorResult,
-} from "./control-plane.ts";
+import { edgeCtrlPb, type Logger, type Message } from "@sallyport/wire";
+import { type TerminatorOutcome, TerminatorPrecedence, TerminatorResult } from "./control-plane.ts";
 import type { Controller } from "./controller.ts";
 import type { Controllers } from "./controllers.ts";
 import { ControlError, NoControllerError } from "./errors.ts";
 import { WorkQueue } from "./work-queue.ts";
 
-export interface TerminatorsOptions {
+/** What is kept of a terminator whoever hosts it. `address` is also its id. */
+export interface KeptTerminator {
+  readonly address: string;
+  readonly cost: number;
+  readonly precedence: number;
+  readonly instanceId?: string | undefined;
+}
+
+/** How terminators of one kind of host are created at a controller. */
+export interface TerminatorMessages<R> {
+  /** Content type of the answer: one that comes after its request was given up still counts. */
+  readonly responseType: number;
+  /** Asks the controller. What it throws is no answer: the request is repeated. */
+  request(request: R, controller: Controller, timeoutMs: number): Promise<TerminatorOutcome>;
+  read(message: Message): TerminatorOutcome;
+  /** Whether a failure ends the matter; others are tried again. */
+  isFinal(outcome: TerminatorOutcome): boolean;
+  /** Do both rest on the same right to host? */
+  isSameClaim(a: R, b: R): boolean;
+}
+
+export interface TerminatorsOptions<R> {
   readonly controllers: Controllers;
+  readonly messages: TerminatorMessages<R>;
   /** `forwarder.rateLimitedWorkerCount` and `.rateLimitedQueueLength`. */
   readonly workers: number;
   readonly queueLength: number;
@@ -43,8 +52,8 @@ const times = {
   confirmMs: 10_000,
 };
 
-interface Entry {
-  readonly request: TerminatorRequest;
+interface Entry<R> {
+  request: R;
   readonly first: PromiseWithResolvers<TerminatorOutcome>;
   state: "waiting" | "sending" | "established";
   sentAt: number;
@@ -55,24 +64,24 @@ interface Entry {
 }
 
 /**
- * The terminators SDKs host here, by id. Each is sent until a controller has it: again when busy, when the answer got
+ * The terminators hosted here, by id. Each is sent until a controller has it: again when busy, when the answer got
  * lost, and after a reconnect unless the controller's validation named it. The id is chosen here and never changes, so
  * that repeating does no harm.
  */
-export class Terminators {
-  readonly #o: TerminatorsOptions;
+export class Terminators<R extends KeptTerminator> {
+  readonly #o: TerminatorsOptions<R>;
   readonly #times: typeof times;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, Entry<R>>();
   readonly #queue: WorkQueue;
   readonly #timers = new Set<NodeJS.Timeout>();
 
-  constructor(options: TerminatorsOptions) {
+  constructor(options: TerminatorsOptions<R>) {
     this.#o = options;
     this.#times = { ...times, ...options.times };
     this.#queue = new WorkQueue(options.workers, options.queueLength);
     options.controllers.onConnected(() => this.#connected());
     // An answer after its request was given up still counts.
-    options.controllers.handle(EdgeCtrlType.CreateTerminatorV2Response, (message) => this.#answered(message));
+    options.controllers.handle(options.messages.responseType, (message) => this.#answered(message));
     const scan = setInterval(() => this.#scan(), this.#times.scanMs);
     scan.unref();
     this.#timers.add(scan);
@@ -103,13 +112,18 @@ export class Terminators {
     return this.#entries.has(id);
   }
 
+  /** Whether a controller has said that it has it. */
+  isEstablished(id: string): boolean {
+    return this.#entries.get(id)?.state === "established";
+  }
+
   /** See ControlPlane.createTerminator. */
-  create(request: TerminatorRequest, signal?: AbortSignal): Promise<TerminatorOutcome> {
+  create(request: R, signal?: AbortSignal): Promise<TerminatorOutcome> {
     signal?.throwIfAborted();
     const present = this.#entries.get(request.address);
-    const known = present !== undefined && isSameClaim(present.request, request) ? present : undefined;
+    const known = present !== undefined && this.#o.messages.isSameClaim(present.request, request) ? present : undefined;
     if (known === undefined) this.#supersede(present);
-    const entry: Entry = known ?? {
+    const entry: Entry<R> = known ?? {
       request,
       first: Promise.withResolvers<TerminatorOutcome>(),
       state: "waiting",
@@ -135,12 +149,20 @@ export class Terminators {
    * A listener goes on under another session. Whether that one may host the service is for a controller to say, and what
    * was said of the old session does not count any more.
    */
-  #supersede(entry: Entry | undefined): void {
+  #supersede(entry: Entry<R> | undefined): void {
     if (entry === undefined) return;
     clearTimeout(entry.retry);
     entry.first.reject(
       new ControlError("TERMINATOR_REPLACED", `terminator ${entry.request.address} goes on under another session`),
     );
+  }
+
+  /** What was changed at the controllers is what is created when it has to be created again. */
+  revise(id: string, o: { cost?: number | undefined; precedence?: number | undefined }): void {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return;
+    const { cost = entry.request.cost, precedence = entry.request.precedence } = o;
+    entry.request = { ...entry.request, cost, precedence };
   }
 
   /** Stops caring for these terminators; the removal at the controllers is another matter. */
@@ -193,7 +215,7 @@ export class Terminators {
     }
   }
 
-  #send(entry: Entry): void {
+  #send(entry: Entry<R>): void {
     if (entry.state === "sending") return;
     entry.state = "sending";
     entry.sentAt = Date.now();
@@ -202,7 +224,7 @@ export class Terminators {
       try {
         const controller = this.#o.controllers.best();
         if (controller === undefined) throw new NoControllerError("creating a terminator");
-        this.#finish(entry, await this.#request(entry.request, controller));
+        this.#finish(entry, await this.#o.messages.request(entry.request, controller, this.#times.answerMs));
       } catch (error) {
         // No controller, no answer, or an answer that is none: the next connect or scan sends it again.
         if (entry.state === "sending") entry.state = "waiting";
@@ -213,42 +235,13 @@ export class Terminators {
     if (!accepted) this.#retryLater(entry);
   }
 
-  async #request(request: TerminatorRequest, controller: Controller): Promise<TerminatorOutcome> {
-    if (!controller.has(ControllerCapability.CreateTerminatorV2)) {
-      return {
-        terminatorId: request.address,
-        result: TerminatorResult.FailedOther,
-        message: `controller ${controller.id} is too old to host terminators of this router`,
-      };
-    }
-    const body = encodeControl(edgeCtrlPb.CreateTerminatorV2RequestSchema, {
-      address: request.address,
-      sessionToken: request.sessionToken,
-      apiSessionToken: request.apiSessionToken,
-      fingerprints: [...request.fingerprints],
-      peerData: Object.fromEntries(request.peerData),
-      cost: request.cost,
-      precedence: wirePrecedence(request.precedence),
-      instanceId: request.instanceId ?? "",
-      instanceSecret: request.instanceSecret ?? new Uint8Array(),
-    });
-    const reply = await controller.channel.request(
-      { contentType: EdgeCtrlType.CreateTerminatorV2Request, body },
-      { timeoutMs: this.#times.answerMs },
-    );
-    if (reply.contentType !== EdgeCtrlType.CreateTerminatorV2Response) {
-      throw new ControlError("UNEXPECTED_REPLY", `the controller answered with content type ${reply.contentType}`);
-    }
-    return outcomeOf(reply);
-  }
-
   #answered(message: Message): void {
-    const outcome = outcomeOf(message);
+    const outcome = this.#o.messages.read(message);
     const entry = this.#entries.get(outcome.terminatorId);
     if (entry !== undefined) this.#finish(entry, outcome);
   }
 
-  #finish(entry: Entry, outcome: TerminatorOutcome): void {
+  #finish(entry: Entry<R>, outcome: TerminatorOutcome): void {
     if (this.#entries.get(entry.request.address) !== entry) return;
     if (outcome.result === TerminatorResult.FailedBusy) {
       entry.state = "waiting";
@@ -258,6 +251,14 @@ export class Terminators {
     clearTimeout(entry.retry);
     entry.retry = undefined;
     entry.busyMs = 0;
+    if (outcome.result !== TerminatorResult.Success && !this.#o.messages.isFinal(outcome)) {
+      entry.state = "waiting";
+      this.#o.log.warn(
+        { terminatorId: entry.request.address, result: outcome.result, reason: outcome.message },
+        "the controller does not take a terminator yet; it is asked again",
+      );
+      return;
+    }
     if (outcome.result === TerminatorResult.Success) {
       entry.state = "established";
       entry.confirmed = true;
@@ -274,7 +275,7 @@ export class Terminators {
     this.#o.onLost(entry.request.address, outcome);
   }
 
-  #retryLater(entry: Entry): void {
+  #retryLater(entry: Entry<R>): void {
     entry.state = "waiting";
     entry.busyMs = Math.min(Math.max(entry.busyMs * 2, this.#times.busyMs), this.#times.busyMaxMs);
     clearTimeout(entry.retry);
@@ -284,16 +285,6 @@ export class Terminators {
     }, entry.busyMs);
     entry.retry.unref();
   }
-}
-
-/** Do both rest on the same session? */
-function isSameClaim(a: TerminatorRequest, b: TerminatorRequest): boolean {
-  return a.sessionToken === b.sessionToken && a.apiSessionToken === b.apiSessionToken;
-}
-
-function outcomeOf(message: Message): TerminatorOutcome {
-  const response = decodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, message.body);
-  return { terminatorId: response.terminatorId, result: response.result, message: response.msg };
 }
 
 /** Anything but required and failed is default, as the other end would read it. */

@@ -1,0 +1,56 @@
+import {
+  ControllerCapability,
+  decodeControl,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  type Message,
+} from "@sallyport/wire";
+import { type TerminatorOutcome, type TerminatorRequest, TerminatorResult } from "./control-plane.ts";
+import type { Controller } from "./controller.ts";
+import { ControlError } from "./errors.ts";
+import { type TerminatorMessages, wirePrecedence } from "./terminators.ts";
+
+/** How terminators of applications are created: 20216, by the tokens of their sessions (docs/protocol/control.md, "Terminators"). */
+export const sdkTerminatorMessages: TerminatorMessages<TerminatorRequest> = {
+  responseType: EdgeCtrlType.CreateTerminatorV2Response,
+
+  async request(request: TerminatorRequest, controller: Controller, timeoutMs: number): Promise<TerminatorOutcome> {
+    if (!controller.has(ControllerCapability.CreateTerminatorV2)) {
+      return {
+        terminatorId: request.address,
+        result: TerminatorResult.FailedOther,
+        message: `controller ${controller.id} is too old to host terminators of this router`,
+      };
+    }
+    const body = encodeControl(edgeCtrlPb.CreateTerminatorV2RequestSchema, {
+      address: request.address,
+      sessionToken: request.sessionToken,
+      apiSessionToken: request.apiSessionToken,
+      fingerprints: [...request.fingerprints],
+      peerData: Object.fromEntries(request.peerData),
+      cost: request.cost,
+      precedence: wirePrecedence(request.precedence),
+      instanceId: request.instanceId ?? "",
+      instanceSecret: request.instanceSecret ?? new Uint8Array(),
+    });
+    const reply = await controller.channel.request(
+      { contentType: EdgeCtrlType.CreateTerminatorV2Request, body },
+      { timeoutMs },
+    );
+    if (reply.contentType !== EdgeCtrlType.CreateTerminatorV2Response) {
+      throw new ControlError("UNEXPECTED_REPLY", `the controller answered with content type ${reply.contentType}`);
+    }
+    return this.read(reply);
+  },
+
+  read(message: Message): TerminatorOutcome {
+    const response = decodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, message.body);
+    return { terminatorId: response.terminatorId, result: response.result, message: response.msg };
+  },
+
+  /** The application is told of every failure but busy, and asks again itself. */
+  isFinal: () => true,
+
+  isSameClaim: (a, b) => a.sessionToken === b.sessionToken && a.apiSessionToken === b.apiSessionToken,
+};

@@ -1,0 +1,185 @@
+import { isDeepStrictEqual } from "node:util";
+import {
+  ControllerCapability,
+  EdgeCtrlHeader,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  Headers,
+  type Logger,
+} from "@sallyport/wire";
+import type { CircuitCreated, TerminatorOutcome, Unsubscribe } from "../control-plane.ts";
+import type { Controllers } from "../controllers.ts";
+import { DataModelSubscription } from "../data-model/data-model-subscription.ts";
+import { expectReply } from "../edge-error.ts";
+import { NoControllerError } from "../errors.ts";
+import type { TerminatorRemovals } from "../terminator-removals.ts";
+import { Terminators, type TerminatorsOptions, wirePrecedence } from "../terminators.ts";
+import { LegacyServices } from "./legacy-services.ts";
+import { createTunnelCircuit, type TunnelCircuitRequest } from "./tunnel-circuits.ts";
+import type { TunnelIdentity } from "./tunnel-identity.ts";
+import { TunnelTerminatorMessages, type TunnelTerminatorRequest } from "./tunnel-terminators.ts";
+
+export interface TunnelControlOptions {
+  readonly routerId: string;
+  readonly controllers: Controllers;
+  readonly removals: TerminatorRemovals;
+  /** `listeners[tunnel].options.svcPollRate`. */
+  readonly servicePollMs: number;
+  readonly workers: number;
+  readonly queueLength: number;
+  readonly log: Logger;
+  /** For tests. */
+  readonly times?: TerminatorsOptions<TunnelTerminatorRequest>["times"];
+}
+
+/** What did not work is looked for this often, and tried again when it is older than that. */
+const RETRY = { scanMs: 15_000, staleMs: 30_000 } as const;
+
+export interface TunnelTerminatorUpdate {
+  readonly cost?: number | undefined;
+  /** 0 default, 1 required, 2 failed */
+  readonly precedence?: number | undefined;
+}
+
+/**
+ * What the router's own tunneler needs of the controllers: who it is and which services it has, circuits, terminators.
+ * With the data model where a controller has it, by sessions at others; networks may change from one to the other while
+ * the router runs (docs/protocol/control.md, "Tunneling").
+ */
+export class TunnelControl {
+  readonly #o: TunnelControlOptions;
+  readonly #model: DataModelSubscription;
+  readonly #legacy: LegacyServices;
+  readonly #terminators: Terminators<TunnelTerminatorRequest>;
+  readonly #listeners = new Set<(identity: TunnelIdentity | undefined) => void>();
+  readonly #lost = new Set<(id: string, outcome: TerminatorOutcome) => void>();
+  #known = false;
+  #identity: TunnelIdentity | undefined;
+
+  constructor(options: TunnelControlOptions) {
+    this.#o = options;
+    const { controllers, routerId, log } = options;
+    this.#legacy = new LegacyServices({
+      controllers,
+      pollMs: options.servicePollMs,
+      onChange: (identity) => {
+        if (this.#model.controller === undefined) this.#changed(identity);
+      },
+      log,
+    });
+    this.#model = new DataModelSubscription({
+      controllers,
+      routerId,
+      onChange: (model) => this.#changed(model.own()),
+      log,
+    });
+    this.#terminators = new Terminators({
+      controllers,
+      messages: new TunnelTerminatorMessages(this.#legacy),
+      workers: options.workers,
+      queueLength: options.queueLength,
+      onLost: (id, outcome) => {
+        for (const listener of this.#lost) listener(id, outcome);
+      },
+      log,
+      times: { ...RETRY, ...options.times },
+    });
+    controllers.onConnected(() => this.#choose());
+    controllers.onDisconnected(() => this.#choose());
+    this.#choose();
+  }
+
+  /**
+   * Follows the identity and its services: at once when they are known, then at every change. `undefined`: the router
+   * has no identity to tunnel as at the moment, or a disabled one.
+   */
+  onIdentity(listener: (identity: TunnelIdentity | undefined) => void): Unsubscribe {
+    this.#listeners.add(listener);
+    if (this.#known) listener(this.#identity);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** @throws NoControllerError, EdgeCtrlError with the controller's reason, and as `Channel.request` */
+  createCircuit(request: TunnelCircuitRequest): Promise<CircuitCreated> {
+    const controller = this.#o.controllers.best();
+    if (controller === undefined) return Promise.reject(new NoControllerError("creating a circuit"));
+    return createTunnelCircuit(controller, this.#legacy, request);
+  }
+
+  /** Creates the terminator and keeps it until it is removed, see `ControlPlane.createTerminator`. */
+  createTerminator(request: TunnelTerminatorRequest): Promise<TerminatorOutcome> {
+    this.#o.removals.cancel(request.address);
+    return this.#terminators.create(request);
+  }
+
+  /** A controller says that the id belongs to somebody else; it is not kept any more. */
+  onTerminatorLost(listener: (id: string, outcome: TerminatorOutcome) => void): Unsubscribe {
+    this.#lost.add(listener);
+    return () => this.#lost.delete(listener);
+  }
+
+  /** Changes cost and precedence, now and whenever the terminator has to be created again. @throws EdgeCtrlError */
+  async updateTerminator(terminatorId: string, update: TunnelTerminatorUpdate): Promise<void> {
+    this.#terminators.revise(terminatorId, update);
+    if (!this.#terminators.isEstablished(terminatorId)) return;
+    const body = encodeControl(edgeCtrlPb.UpdateTunnelTerminatorRequestSchema, {
+      terminatorId,
+      cost: update.cost ?? 0,
+      updateCost: update.cost !== undefined,
+      precedence: wirePrecedence(update.precedence ?? 0),
+      updatePrecedence: update.precedence !== undefined,
+    });
+    const contentType = EdgeCtrlType.UpdateTunnelTerminatorRequest;
+    const { reply } = await this.#o.controllers.request("updating a terminator", { contentType, body });
+    expectReply(reply, EdgeCtrlType.UpdateTunnelTerminatorResponse);
+  }
+
+  removeTerminators(ids: readonly string[]): void {
+    this.#terminators.forget(ids);
+    this.#o.removals.add(ids);
+  }
+
+  /** Tells of a health check; not repeated. */
+  healthEvent(terminatorId: string, checkPassed: boolean): void {
+    const controller = this.#o.controllers.best();
+    if (controller === undefined) return;
+    const headers = new Headers()
+      .setString(EdgeCtrlHeader.TerminatorId, terminatorId)
+      .setBool(EdgeCtrlHeader.CheckPassed, checkPassed);
+    this.#o.controllers.sendTo(controller.id, { contentType: EdgeCtrlType.TunnelHealthEvent, headers });
+  }
+
+  /** A controller asked for this terminator: it has it. */
+  confirm(id: string): void {
+    this.#terminators.confirm(id);
+  }
+
+  /** For inspection. */
+  inspect(): object {
+    return this.#terminators.inspect();
+  }
+
+  close(): void {
+    this.#model.close();
+    this.#legacy.stop();
+    this.#terminators.close();
+    this.#listeners.clear();
+  }
+
+  /** Services come from the data model as long as any controller has it, else from the controller to ask. */
+  #choose(): void {
+    const { controllers } = this.#o;
+    const hasModel = controllers.all().some((each) => each.has(ControllerCapability.RouterDataModel));
+    const best = controllers.best();
+    if (hasModel || best === undefined) this.#legacy.stop();
+    else this.#legacy.follow(best);
+  }
+
+  #changed(identity: TunnelIdentity | undefined): void {
+    if (this.#known && isDeepStrictEqual(identity, this.#identity)) return;
+    this.#known = true;
+    this.#identity = identity;
+    for (const listener of this.#listeners) listener(identity);
+  }
+}

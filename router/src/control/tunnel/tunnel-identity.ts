@@ -1,0 +1,45 @@
+import { TerminatorPrecedence } from "../control-plane.ts";
+
+/** A precedence as the wire names it: 0 default, 1 required, 2 failed. */
+export type WirePrecedence = (typeof TerminatorPrecedence)[keyof typeof TerminatorPrecedence];
+
+/** A service that the router's own identity may dial or host. */
+export interface TunnelService {
+  readonly id: string;
+  readonly name: string;
+  readonly canDial: boolean;
+  readonly canBind: boolean;
+  readonly isEncrypted: boolean;
+  /** Data by the name of the config type. */
+  readonly configs: ReadonlyMap<string, unknown>;
+  /** What the identity hosts this very service with. */
+  readonly cost: number | undefined;
+  readonly precedence: WirePrecedence | undefined;
+}
+
+/** The identity a router tunnels as: that with its own id. */
+export interface TunnelIdentity {
+  readonly id: string;
+  readonly name: string;
+  readonly appData: Readonly<Record<string, unknown>>;
+  /** What it hosts every service with. */
+  readonly defaultCost: number;
+  readonly defaultPrecedence: WirePrecedence;
+  readonly services: ReadonlyMap<string, TunnelService>;
+}
+
+/** The JSON object in `text`; empty when it is none. */
+export function jsonObject(text: string | Uint8Array): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(typeof text === "string" ? text : Buffer.from(text).toString("utf8"));
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}
+
+/** A precedence that is none of the known ones counts as default. */
+export function precedenceOf(value: number): WirePrecedence {
+  if (value === TerminatorPrecedence.Required) return TerminatorPrecedence.Required;
+  return value === TerminatorPrecedence.Failed ? TerminatorPrecedence.Failed : TerminatorPrecedence.Default;
+}

@@ -1,0 +1,84 @@
+import {
+  ControllerCapability,
+  decodeControl,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  type Message,
+} from "@sallyport/wire";
+import { type TerminatorOutcome, TerminatorResult } from "../control-plane.ts";
+import type { Controller } from "../controller.ts";
+import { expectReply } from "../edge-error.ts";
+import { type TerminatorMessages, wirePrecedence } from "../terminators.ts";
+import type { LegacyServices } from "./legacy-services.ts";
+
+/** A terminator that the router's own tunneler hosts. `address` is also its id. */
+export interface TunnelTerminatorRequest {
+  readonly address: string;
+  readonly serviceId: string;
+  readonly serviceName: string;
+  readonly cost: number;
+  /** 0 default, 1 required, 2 failed */
+  readonly precedence: number;
+  readonly instanceId?: string | undefined;
+}
+
+/**
+ * How terminators of a tunneling router are created: 20413 by service id where the controller has the data model, else
+ * 20406 by service name and API session (docs/protocol/control.md, "Tunneling").
+ */
+export class TunnelTerminatorMessages implements TerminatorMessages<TunnelTerminatorRequest> {
+  readonly responseType = EdgeCtrlType.CreateTunnelTerminatorV2Response;
+  readonly #legacy: LegacyServices;
+
+  constructor(legacy: LegacyServices) {
+    this.#legacy = legacy;
+  }
+
+  async request(
+    request: TunnelTerminatorRequest,
+    controller: Controller,
+    timeoutMs: number,
+  ): Promise<TerminatorOutcome> {
+    const { address, cost } = request;
+    const fields = {
+      ...{ address, cost, precedence: wirePrecedence(request.precedence), instanceId: request.instanceId ?? "" },
+      startTime: BigInt(Date.now()),
+    };
+    if (controller.has(ControllerCapability.RouterDataModel)) {
+      const body = encodeControl(edgeCtrlPb.CreateTunnelTerminatorV2RequestSchema, {
+        ...fields,
+        serviceId: request.serviceId,
+      });
+      const contentType = EdgeCtrlType.CreateTunnelTerminatorV2Request;
+      const reply = await controller.channel.request({ contentType, body }, { timeoutMs });
+      return this.read(expectReply(reply, this.responseType));
+    }
+    return this.#legacy.withSession(controller, async (sessionId) => {
+      const { serviceName } = request;
+      const body = encodeControl(edgeCtrlPb.CreateTunnelTerminatorRequestSchema, { ...fields, serviceName, sessionId });
+      const contentType = EdgeCtrlType.CreateTunnelTerminatorRequest;
+      const reply = await controller.channel.request({ contentType, body }, { timeoutMs });
+      const answer = decodeControl(
+        edgeCtrlPb.CreateTunnelTerminatorResponseSchema,
+        expectReply(reply, EdgeCtrlType.CreateTunnelTerminatorResponse).body,
+      );
+      this.#legacy.renewed(controller, answer.apiSession);
+      return { terminatorId: answer.terminatorId, result: TerminatorResult.Success, message: "" };
+    });
+  }
+
+  read(message: Message): TerminatorOutcome {
+    const response = decodeControl(edgeCtrlPb.CreateTunnelTerminatorV2ResponseSchema, message.body);
+    return { terminatorId: response.terminatorId, result: response.result, message: response.msg };
+  }
+
+  /** The id belongs to somebody else: another one has to be chosen. Everything else may be allowed later. */
+  isFinal(outcome: TerminatorOutcome): boolean {
+    return outcome.result === TerminatorResult.FailedIdConflict;
+  }
+
+  isSameClaim(a: TunnelTerminatorRequest, b: TunnelTerminatorRequest): boolean {
+    return a.serviceId === b.serviceId && a.instanceId === b.instanceId;
+  }
+}
