@@ -1,12 +1,12 @@
 import type { FrameView, Underlay, Waiter } from "@sallyport/wire";
 import type { CountedOutput } from "./counted-output.ts";
 
-/** Where the frames of a circuit can go: a link to another router, or an xgress of this one. */
+/** Where the frames of a circuit can go: a link to another router, an xgress of this one, or an SDK that has its xgress itself. */
 export interface Destination {
   /** Link id or xgress address. */
   readonly address: string;
   /** What it is, for inspection. */
-  readonly kind: "link" | "xgress";
+  readonly kind: "link" | "xgress" | "sdk";
   /** Set when it was removed; cached references look it up again by address. */
   gone: boolean;
   /** A payload (1100). `frame` is valid during the call only. `from`: the underlay it was read from. */
@@ -17,6 +17,8 @@ export interface Destination {
   control(frame: FrameView, forward: Forward): void;
   /** The output a payload of this circuit would go to; `undefined` when it can always take one. */
   outputFor(forward: Forward): CountedOutput | undefined;
+  /** Writes a payload that was held, to the connection it was held for. Only of destinations that have an output. */
+  write?(frame: FrameView, underlay: Underlay): void;
 }
 
 /** Payloads of one direction of a transit circuit that wait for room (see transit-queue.ts). */
@@ -35,6 +37,11 @@ export class Forward {
   /** Cache of the destination's choice of a connection. */
   output: CountedOutput | undefined;
   held: HeldPayloads | undefined;
+  /** Payloads that went this way for the first time, and their bytes of data. */
+  payloads = 0;
+  bytes = 0;
+  /** What `target` is, as the route said (`DestinationType`). */
+  leadsTo = -1;
 
   constructor(circuit: Circuit, source: string, target: string) {
     this.circuit = circuit;
@@ -64,11 +71,14 @@ export class Circuit {
   /** A local end has closed: stray frames are expected and no fault. */
   ended = false;
   readonly forwards: Forward[] = [];
+  /** What the controller wants to see again in reports of its usage. */
+  readonly tags: Readonly<Record<string, string>>;
 
-  constructor(id: string, controllerId: string, now: number) {
+  constructor(id: string, controllerId: string, now: number, tags: Readonly<Record<string, string>> = {}) {
     this.id = id;
     this.controllerId = controllerId;
     this.lastActivity = now;
+    this.tags = tags;
     this.key = keyOf(id);
   }
 

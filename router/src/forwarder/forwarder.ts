@@ -13,6 +13,7 @@ import {
   xgressCounters,
 } from "@sallyport/wire";
 import { Circuit, type Destination, type Forward } from "./circuit.ts";
+import { circuitDetail } from "./circuit-inspection.ts";
 import type { EgressBinding } from "./egress.ts";
 import { type Fault, FaultKind, FaultReports } from "./fault-reports.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
@@ -57,6 +58,7 @@ export class Forwarder implements XgressFabric {
   readonly #faults = new FaultReports((fault) => this.#emitFault(fault));
   readonly #faultListeners = new Set<(fault: Fault) => void>();
   readonly #idleListeners = new Set<(idle: IdleCircuits) => void>();
+  readonly #removalListeners = new Set<(circuit: Circuit) => void>();
   /** Circuits that were unrouted with now = false: their end is looked for every close check. */
   readonly #closing = new Map<string, number>();
   readonly #routes: RouteProcessor;
@@ -93,9 +95,9 @@ export class Forwarder implements XgressFabric {
   /** Makes a link a destination and takes its payload, acknowledgement and control frames. Replaces one of the same id. */
   addLink(port: LinkPort): void {
     this.#gone(port.id);
-    const link = new LinkDestination(port, this.pool, this.budget);
+    const link = new LinkDestination(port, this);
     this.#destinations.set(port.id, link);
-    port.channel.onFrame = (frame, underlay) => this.#fromLink(port.id, frame, underlay);
+    port.channel.onFrame = (frame, underlay) => this.#fromLink(link, frame, underlay);
     this.#wakeEnds();
   }
 
@@ -160,19 +162,24 @@ export class Forwarder implements XgressFabric {
     return [...this.#circuits.keys()];
   }
 
+  circuits(): Iterable<Circuit> {
+    return this.#circuits.values();
+  }
+
+  /** Links and local ends, by link id or address. */
+  destinations(): ReadonlyMap<string, Destination> {
+    return this.#destinations;
+  }
+
+  /** Local ends of all circuits. */
+  *ends(): Iterable<LocalEnd> {
+    for (const ends of this.#ends.values()) yield* ends;
+  }
+
   /** Details of a circuit for the controller's inspection; `undefined` when it is not known here. */
   inspectCircuit(circuitId: string): Record<string, unknown> | undefined {
     const circuit = this.#circuits.get(circuitId);
-    if (circuit === undefined) return undefined;
-    const xgressDetails: Record<string, unknown> = {};
-    for (const end of this.#ends.get(circuitId) ?? []) xgressDetails[end.address] = end.inspect();
-    return {
-      circuitId,
-      ctrlId: circuit.controllerId,
-      timeSinceActivity: `${Date.now() - circuit.lastActivity}ms`,
-      forwards: Object.fromEntries(circuit.forwards.map((f) => [f.source, f.target])),
-      xgressDetails,
-    };
+    return circuit && circuitDetail(circuit, this.#ends.get(circuitId) ?? []);
   }
 
   // Reports -----------------------------------------------------------------------------------------------------------
@@ -185,6 +192,11 @@ export class Forwarder implements XgressFabric {
   onIdle(listener: (idle: IdleCircuits) => void): () => void {
     this.#idleListeners.add(listener);
     return () => this.#idleListeners.delete(listener);
+  }
+
+  /** Calls `listener` with every circuit that leaves the table. */
+  onRemoved(listener: (circuit: Circuit) => void): void {
+    this.#removalListeners.add(listener);
   }
 
   /** Starts the periodic reports and close checks. */
@@ -239,8 +251,9 @@ export class Forwarder implements XgressFabric {
 
   // Hot path ----------------------------------------------------------------------------------------------------------
 
-  #fromLink(linkId: string, frame: FrameView, underlay: Underlay): boolean {
+  #fromLink(link: LinkDestination, frame: FrameView, underlay: Underlay): boolean {
     const type = frame.contentType;
+    const linkId = link.port.id;
     if (type < XgressType.Payload || type > XgressType.Control) return false;
     if (type === XgressType.Control) {
       this.#controlFromLink(linkId, frame);
@@ -260,8 +273,17 @@ export class Forwarder implements XgressFabric {
       if (type === XgressType.Payload && circuit?.ended !== true) this.#faults.add(id, circuit?.controllerId);
       return true;
     }
-    if ((flags & XgressFlag.Retransmit) === 0 || type !== XgressType.Payload) circuit.lastActivity = Date.now();
-    if (frame.carriesHeartbeat && destination.kind === "link")
+    if (type === XgressType.Payload) {
+      const size = frame.end - frame.bodyStart;
+      link.counters.payloadsIn++;
+      link.counters.payloadBytesIn += size;
+      if ((flags & XgressFlag.Retransmit) === 0) {
+        circuit.lastActivity = Date.now();
+        forward.payloads++;
+        forward.bytes += size;
+      }
+    } else circuit.lastActivity = Date.now();
+    if (frame.carriesHeartbeat && destination.kind !== "xgress")
       this.#forwardStripped(frame, forward, destination, flags, underlay);
     else if (type === XgressType.Payload) destination.payload(frame, forward, flags, underlay);
     else destination.ack(frame, forward);
@@ -311,13 +333,14 @@ export class Forwarder implements XgressFabric {
   #apply(route: RouteRequest, controllerId: string): void {
     let circuit = this.#circuits.get(route.circuitId);
     if (circuit === undefined) {
-      circuit = new Circuit(route.circuitId, controllerId, Date.now());
+      circuit = new Circuit(route.circuitId, controllerId, Date.now(), route.tags);
       this.#circuits.set(circuit.id, circuit);
     }
     circuit.controllerId = controllerId;
     circuit.lastActivity = Date.now();
     this.#closing.delete(route.circuitId);
-    for (const forward of route.forwards) circuit.route(forward.srcAddress, forward.dstAddress);
+    for (const { srcAddress, dstAddress, dstType } of route.forwards)
+      circuit.route(srcAddress, dstAddress).leadsTo = dstType;
     for (const end of this.#ends.get(circuit.id) ?? []) end.rerouted();
   }
 
@@ -325,6 +348,7 @@ export class Forwarder implements XgressFabric {
     this.#closing.delete(circuitId);
     const circuit = this.#circuits.get(circuitId);
     this.#circuits.delete(circuitId);
+    if (circuit !== undefined) for (const listener of this.#removalListeners) listener(circuit);
     for (const forward of circuit?.forwards ?? []) forward.held?.clear();
     const ends = this.#ends.get(circuitId);
     this.#ends.delete(circuitId);
@@ -389,5 +413,5 @@ export class Forwarder implements XgressFabric {
 }
 
 function isLocalEnd(destination: Destination): destination is LocalEnd {
-  return destination.kind === "xgress";
+  return destination.kind !== "link";
 }

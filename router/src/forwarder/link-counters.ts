@@ -3,6 +3,9 @@ export interface LinkCounters {
   /** Payloads written to it, and their bytes of data. */
   payloadsOut: number;
   payloadBytesOut: number;
+  /** Payloads read from it for a circuit of this router, and their bytes of data. */
+  payloadsIn: number;
+  payloadBytesIn: number;
   /** Payloads that had to wait for room. */
   held: number;
   /** Payloads dropped because too much was held already. */
@@ -12,5 +15,13 @@ export interface LinkCounters {
 }
 
 export function linkCounters(): LinkCounters {
-  return { payloadsOut: 0, payloadBytesOut: 0, held: 0, dropped: 0, droppedRetransmits: 0 };
+  return {
+    payloadsOut: 0,
+    payloadBytesOut: 0,
+    payloadsIn: 0,
+    payloadBytesIn: 0,
+    held: 0,
+    dropped: 0,
+    droppedRetransmits: 0,
+  };
 }

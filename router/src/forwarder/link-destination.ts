@@ -1,8 +1,8 @@
-import { type Channel, type FramePool, type FrameView, type Underlay, writeFrame, XgressFlag } from "@sallyport/wire";
-import type { Destination, Forward } from "./circuit.ts";
+import { type Channel, type FrameView, type Underlay, writeFrame } from "@sallyport/wire";
+import type { Forward } from "./circuit.ts";
 import { CountedOutput } from "./counted-output.ts";
 import { type LinkCounters, linkCounters } from "./link-counters.ts";
-import { type TransitBudget, TransitQueue } from "./transit-queue.ts";
+import { OutputDestination, type TransitMemory } from "./output-destination.ts";
 
 /** A link as the forwarder sees it: established, verified, and owned by the link registry. */
 export interface LinkPort {
@@ -19,19 +19,15 @@ const MAX_ACK_BACKLOG = 8 * 1024 * 1024;
  * its connections with the channel's next sequence number; everything else stays as the sender wrote it, the time of
  * sending (2260) included (docs/protocol/data-path.md, "Forwarding").
  */
-export class LinkDestination implements Destination {
+export class LinkDestination extends OutputDestination {
   readonly kind = "link" as const;
   readonly port: LinkPort;
   readonly counters: LinkCounters = linkCounters();
-  gone = false;
-  readonly #pool: FramePool;
-  readonly #budget: TransitBudget;
   #outputs: CountedOutput[] = [];
 
-  constructor(port: LinkPort, pool: FramePool, budget: TransitBudget) {
+  constructor(port: LinkPort, memory: TransitMemory) {
+    super(memory);
     this.port = port;
-    this.#pool = pool;
-    this.#budget = budget;
   }
 
   get address(): string {
@@ -47,30 +43,16 @@ export class LinkDestination implements Destination {
     return forward.output;
   }
 
-  payload(frame: FrameView, forward: Forward, flags: number, from?: Underlay): void {
-    const output = this.outputFor(forward);
-    if (output === undefined) return;
-    const held = forward.held;
-    if ((held !== undefined && held.count > 0) || (output.isFull && from !== undefined)) {
-      if ((flags & XgressFlag.Retransmit) !== 0) {
-        this.counters.droppedRetransmits++;
-        return;
-      }
-      if (this.#queueOf(forward).hold(frame, output, from)) this.counters.held++;
-      else this.counters.dropped++;
-      return;
-    }
-    this.counters.payloadsOut++;
-    this.counters.payloadBytesOut += frame.end - frame.bodyStart;
-    writeFrame(frame, output.underlay);
-  }
-
   ack(frame: FrameView, forward: Forward): void {
     this.#writeNow(frame, forward);
   }
 
   control(frame: FrameView, forward: Forward): void {
     this.#writeNow(frame, forward);
+  }
+
+  write(frame: FrameView, underlay: Underlay): void {
+    writeFrame(frame, underlay);
   }
 
   #writeNow(frame: FrameView, forward: Forward): void {
@@ -82,14 +64,6 @@ export class LinkDestination implements Destination {
     if (underlay === undefined) return;
     if (underlay.output.pending > MAX_ACK_BACKLOG) return;
     writeFrame(frame, underlay);
-  }
-
-  #queueOf(forward: Forward): TransitQueue {
-    const known = forward.held;
-    if (known instanceof TransitQueue) return known;
-    const made = new TransitQueue(forward, this.#pool, this.#budget);
-    forward.held = made;
-    return made;
   }
 
   #fair(underlay: Underlay): CountedOutput {

@@ -1,8 +1,10 @@
-import type { FrameView, Waiter, XgressEnd, XgressPath } from "@sallyport/wire";
+import { type FrameView, type Waiter, type XgressEnd, XgressFlag, type XgressPath } from "@sallyport/wire";
 import type { Circuit, Destination, Forward } from "./circuit.ts";
 
-/** An xgress of this router, as the forwarder sees it: the end of a circuit, and a destination like a link. */
-export type LocalEnd = XgressEnd & Destination;
+/** Where a circuit leaves the fabric on this router: an xgress, or an SDK that has its xgress itself. */
+export interface LocalEnd extends Omit<XgressEnd, "kind" | keyof Destination>, Destination {
+  readonly kind: "xgress" | "sdk";
+}
 
 /** What a path needs of the forwarder. */
 export interface PathTables {
@@ -40,7 +42,8 @@ export class Path implements XgressPath {
   }
 
   /** Sends a payload; without a destination it is reported as a forwarding fault and left to retransmission. */
-  payload(frame: FrameView, flags: number): void {
+  /** @param from the connection it was read from, when it may have to wait for room */
+  payload(frame: FrameView, flags: number, from?: Underlay): void {
     const destination = this.#destination();
     if (destination === undefined) {
       this.#tables.fault(this.#end.circuitId);
@@ -48,7 +51,11 @@ export class Path implements XgressPath {
     }
     const forward = this.#forward as Forward;
     forward.circuit.lastActivity = this.#tables.now();
-    destination.payload(frame, forward, flags);
+    if ((flags & XgressFlag.Retransmit) === 0) {
+      forward.payloads++;
+      forward.bytes += frame.end - frame.bodyStart;
+    }
+    destination.payload(frame, forward, flags, from);
   }
 
   report(): false {
@@ -57,8 +64,8 @@ export class Path implements XgressPath {
   }
 
   /** Sends a retransmission, which is no sign of activity; the caller has looked at {@link isOpen}. */
-  retransmit(frame: FrameView, flags: number): void {
-    this.#destination()?.payload(frame, this.#forward as Forward, flags);
+  retransmit(frame: FrameView, flags: number, from?: Underlay): void {
+    this.#destination()?.payload(frame, this.#forward as Forward, flags, from);
   }
 
   ack(frame: FrameView): void {

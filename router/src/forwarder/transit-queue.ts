@@ -1,4 +1,4 @@
-import { type FramePool, FrameQueue, type FrameView, type Underlay, writeFrame } from "@sallyport/wire";
+import { type FramePool, FrameQueue, type FrameView, type Underlay } from "@sallyport/wire";
 import type { Forward, HeldPayloads } from "./circuit.ts";
 import type { CountedOutput } from "./counted-output.ts";
 
@@ -122,7 +122,7 @@ export class TransitQueue implements HeldPayloads {
     const length = frame.end - frame.start;
     this.#output.counters.payloadsOut++;
     this.#output.counters.payloadBytesOut += frame.end - frame.bodyStart;
-    writeFrame(frame, this.#output.underlay);
+    this.#forward.destination?.write?.(frame, this.#output.underlay);
     this.#pool.give(frame);
     this.#budget.release(length);
     return this.#frames.count > 0;
