@@ -12,8 +12,9 @@ import { configReference } from "../packages/router-config/src/reference.ts";
 
 interface Generator {
   readonly name: string;
-  /** Folder of the repository that holds nothing but this generator's files. */
+  /** Folder of the repository that holds nothing but this generator's files, unless `only` names one of several. */
   readonly folder: string;
+  readonly only?: string;
   /** Fills `outDir` with what belongs into `folder`. */
   generate(outDir: string): void;
 }
@@ -37,6 +38,13 @@ const generators: readonly Generator[] = [
     folder: "docs/reference",
     generate(outDir) {
       writeFileSync(join(outDir, "api-operations.md"), referencePage());
+    },
+  },
+  {
+    name: "keys of the router's file",
+    folder: "docs",
+    only: "router-config.md",
+    generate(outDir) {
       writeFileSync(join(outDir, "router-config.md"), configReference());
     },
   },
@@ -49,13 +57,13 @@ for (const generator of generators) {
   try {
     generator.generate(outDir);
     const folder = join(root, generator.folder);
-    const differing = differences(outDir, folder);
+    const differing = differences(outDir, folder).filter((name) => name === (generator.only ?? name));
     if (differing.length === 0) continue;
     if (check) {
       stale += differing.length;
       console.error(`${generator.name}: ${generator.folder} is not up to date: ${differing.join(", ")}`);
     } else {
-      rmSync(folder, { recursive: true, force: true });
+      if (generator.only === undefined) rmSync(folder, { recursive: true, force: true });
       cpSync(outDir, folder, { recursive: true });
       // The temporary folder was closed to others, and its copy is, too.
       chmodSync(folder, 0o755);

@@ -49,9 +49,15 @@ export function readDocument(source: string, env: Environment, file?: string): C
       file,
     );
   }
+  // Each alias is looked up once: the library walks the document for it.
+  const targets = new Map<Node, Node | null>();
   const reader = new TreeReader(env, lines, file, (node) => {
-    const target = isAlias(node) ? node.resolve(document) : node;
-    return target ?? null;
+    if (!isAlias(node)) return node;
+    const known = targets.get(node);
+    if (known !== undefined) return known;
+    const target = node.resolve(document) ?? null;
+    targets.set(node, target);
+    return target;
   });
   const root = isMap(document.contents) ? reader.map(document.contents, []) : undefined;
   if (root === undefined) {

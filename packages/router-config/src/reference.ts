@@ -37,8 +37,8 @@ export function configReference(): string {
   const parts = [...sections].map(([name, list]) => `## ${name}\n\n${table(list)}`);
   return `# Keys of the router's configuration file
 
-Generated from the schema in \`packages/router-config\` by \`node packages/router-config/src/reference.ts\`; do not edit.
-What they are for is in [router.md](../router.md). A key without a default may be left out unless it is *required* where its section is
+Generated from the schema in \`packages/router-config\` by \`npm run generate\`; do not edit.
+What they are for is in [router.md](router.md). A key without a default may be left out unless it is *required* where its section is
 present. \`[]\` stands for each entry of a list, \`listeners[edge]\` for each of that binding.
 
 ${parts.join("\n\n")}

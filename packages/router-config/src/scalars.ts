@@ -60,8 +60,15 @@ export const integer = (o: { min?: number; max?: number; unit?: string } = {}) =
     return o.unit === "ms" ? waitable(value) : value;
   });
 
-export const decimal = (o: { min?: number; max?: number } = {}) =>
-  scalar<number, number>(`a number${bounds(o.min, o.max)}`, (input) => within(numberOf(input), o.min, o.max));
+/** `above` and `below` are bounds that the number itself must not reach. */
+export const decimal = (o: { min?: number; max?: number; above?: number; below?: number } = {}) => {
+  const { min, max, above = Number.NEGATIVE_INFINITY, below = Number.POSITIVE_INFINITY } = o;
+  const between = o.above === undefined ? "" : ` between ${above} and ${below}`;
+  return scalar<number, number>(`a number${bounds(min, max)}${between}`, (input) => {
+    const value = within(numberOf(input), min, max);
+    return value !== undefined && value > above && value < below ? value : undefined;
+  });
+};
 
 /** YAML 1.1 booleans: `true`, `yes`, `on` and their opposites, unquoted. */
 export const boolean = () =>

@@ -9,6 +9,7 @@ import { csr, identity } from "./sections/identity.ts";
 import { link } from "./sections/link.ts";
 import { dialers, listeners } from "./sections/listeners.ts";
 import { healthChecks, metrics, profile, trace, web } from "./sections/observe.ts";
+import { transport } from "./sections/transport.ts";
 
 const version = scalar<3, 3>("3, the only version of this file", (input) =>
   (input instanceof PlainScalar ? input.value : input) === 3 ? 3 : undefined,
@@ -64,7 +65,7 @@ export const routerConfigSchema = section({
   web: web.default([]),
   trace: trace.optional(),
   profile: profile.optional(),
-  transport: z.record(z.string(), z.unknown(), "a mapping").optional(),
+  transport: transport.prefault({}),
   tls: section({ handshakeTimeout: duration({ min: 1 }).default(5000) }).prefault({}),
   connectEvents: connectEvents.prefault({}),
   interfaceDiscovery: section({

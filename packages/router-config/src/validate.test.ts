@@ -127,6 +127,67 @@ forwarder: { linkDialQueueLength: 1_000, linkDialWorkerCount: 0x10, linkDialWork
     expect(warnings.map((w) => w.path)).toEqual(["forwarder.linkDialWorkerCount"]);
   });
 
+  it.each([
+    ["y", true],
+    ["Yes", true],
+    ["ON", true],
+    ["TRUE", true],
+    ["n", false],
+    ["No", false],
+    ["OFF", false],
+    ["False", false],
+  ])("the boolean %s is %s", (written, value) => {
+    expect(read(`link: { dialers: [{ binding: transport, split: ${written} }] }`).config.link?.dialers[0]?.split).toBe(
+      value,
+    );
+  });
+
+  it.each([
+    ["0x1F", 31],
+    ["0o17", 15],
+    ["0b101", 5],
+    ["017", 15],
+    ["1_0", 10],
+    ["+7", 7],
+  ])("the integer %s is %d", (written, value) => {
+    expect(read(`forwarder: { linkDialWorkerCount: ${written} }`).config.forwarder.linkDialWorkerCount).toBe(value);
+  });
+
+  it.each(["edge:", "edge: ~", "edge: null"])("%s leaves the edge disabled, and says so", (line) => {
+    const { config, warnings } = read(line);
+    expect(config.edge).toBeUndefined();
+    expect(warnings.map((w) => w.path)).toEqual(["edge"]);
+  });
+
+  it("reads the first document only", () => {
+    const { config, warnings } = read("metrics: { reportInterval: 3s }\n---\nmetrics: { reportInterval: 9s }\n");
+    expect(config.metrics.reportInterval).toBe(3000);
+    expect(warnings.map((w) => w.found)).toEqual(["several; only the first is read"]);
+  });
+
+  it("takes the 4 that generated files give links and SDKs as output queue for their standard", () => {
+    const listener = (size: string) =>
+      `link: { listeners: [{ binding: transport, bind: "tls:a:1", options: { outQueueSize: ${size} } }] }`;
+    const sizeOf = (size: string) => read(listener(size)).config.link?.listeners[0]?.options.outQueueSize;
+    expect([sizeOf("4"), sizeOf("4.0"), sizeOf("16.0"), sizeOf("128")]).toEqual([64, 64, 16, 128]);
+  });
+
+  it("takes transport.ws for transport.wss, and both with their defaults", () => {
+    expect(read("transport: { ws: { pingInterval: 20 } }").config.transport.wss).toMatchObject({
+      pingInterval: 20,
+      pongTimeout: 60,
+      handshakeTimeout: 10,
+    });
+    expect(read().config.transport.wss.pingInterval).toBe(54);
+  });
+
+  it("raises times of the tunnel's UDP flows that are too short to the standard", () => {
+    const { config } = read(
+      "listeners: [{ binding: tunnel, options: { udpIdleTimeout: 4s, udpCheckInterval: 900ms } }]",
+    );
+    expect(config.listeners[0]?.options).toMatchObject({ udpIdleTimeout: 300_000, udpCheckInterval: 30_000 });
+  });
+
   it("keeps texts that look like booleans or numbers where text is meant", () => {
     const { config } = read("csr: { country: NO, province: y, locality: 007, organization: N, sans: { dns: [on] } }");
     expect(config.csr).toMatchObject({ country: "NO", province: "y", locality: "007", organization: "N" });
@@ -231,6 +292,16 @@ listeners:
     ["a list that holds itself", `${base}link: &a [*a]`, "levels deep"],
     ["a mapping that merges itself", `${base}link: &a { <<: *a }`, "merges"],
     ["aliases that multiply", bomb(), "at most 100000 values"],
+    [
+      "a factor that never shrinks",
+      base.replace('6262" }', '6262", rateLimiter: {decreaseFactor: 1} }'),
+      "between 0 and 1",
+    ],
+    ["an unknown proxy", `${base}proxy: {type: socks}`, "one of http, none"],
+    ["a proxy without an address", `${base}proxy: {type: http}`, "of the proxy"],
+    ["an unknown web API", `${base}web: [{name: a, apis: [{binding: x}], bindPoints: []}]`, "one of health-checks"],
+    ["an old westworld", `${base}transport: {westworld3: {profile_version: 2}}`, "an integer from 1 to 1"],
+    ["a fraction", `${base}forwarder: {linkDialWorkerCount: 1.5}`, "an integer"],
     ["a wrong SAN", `${base}csr: {sans: {ip: [nowhere]}}`, "an IP address"],
     ["a mapping that is text", `${base}forwarder: fast`, "a mapping"],
   ])("names what is wrong with %s", (_what, text, part) => {

@@ -26,9 +26,3 @@ export function assembly(o: Omit<Assembly, "routerId" | "ports">): Assembly {
   const ports = new ListeningPorts({ identity, handshakeTimeoutMs: config.tls.handshakeTimeout, log, stops });
   return { ...o, routerId: identity.current.id, ports };
 }
-
-/** The bound on how long a peer may take nothing of what waits for it, as channels want it; 0 and none: no bound. */
-export function writeTimeoutOf(options: { writeTimeout?: number | undefined }): { writeTimeoutMs?: number } {
-  const { writeTimeout } = options;
-  return writeTimeout === undefined || writeTimeout === 0 ? {} : { writeTimeoutMs: writeTimeout };
-}

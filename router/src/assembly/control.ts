@@ -1,10 +1,11 @@
+import { CONTROL_QUEUE, channelLimits } from "../config/channel-limits.ts";
 import { resolveBind } from "../config/network-interfaces.ts";
 import { Control } from "../control/control.ts";
 import { Controllers } from "../control/controllers.ts";
 import { helloHeaders } from "../control/router-hello.ts";
 import { handleRoutes } from "../control/routes.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import { type Assembly, writeTimeoutOf } from "./context.ts";
+import type { Assembly } from "./context.ts";
 import { edgeListeners, linkListeners } from "./listeners.ts";
 
 /** The control channels and what is asked over them. No controller is dialled yet: see `membership.ts`. */
@@ -24,7 +25,7 @@ export function control(context: Assembly, forwarder: Forwarder): { controllers:
       unresponsiveAfterMs: ctrl.heartbeats.unresponsiveAfter,
       closeUnresponsiveMs: ctrl.heartbeats.closeUnresponsiveTimeout,
     },
-    ...writeTimeoutOf(ctrl.options),
+    limits: channelLimits(ctrl.options, CONTROL_QUEUE),
     ...(ctrl.bind === undefined ? {} : { localAddress: resolveBind(ctrl.bind, "ctrl.bind") }),
     log,
   });

@@ -1,11 +1,12 @@
 import type { RouterConfig } from "@sallyport/router-config";
+import { listenerLimits } from "../config/channel-limits.ts";
 import { resolveBind } from "../config/network-interfaces.ts";
 import type { Controllers } from "../control/controllers.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { acceptLinks } from "../link/link-accept.ts";
 import { LinkControl } from "../link/link-control.ts";
 import { LinkManager, type ResolvedDialer } from "../link/link-manager.ts";
-import { type Assembly, writeTimeoutOf } from "./context.ts";
+import type { Assembly } from "./context.ts";
 import { linkListeners } from "./listeners.ts";
 
 export interface Links {
@@ -52,7 +53,7 @@ export function links(
         localBinding: listener.localBinding,
         advertise: listener.advertiseText,
         helloTimeoutMs: listener.options.connectTimeoutMs,
-        ...writeTimeoutOf(listener.options),
+        limits: listenerLimits(listener.options),
         verify: (id, fingerprint) => reports.verify(id, fingerprint),
         onLink: (link) => manager.accepted(link),
         log,

@@ -4,9 +4,10 @@ import { describe, expect, it } from "vitest";
 import { renewalTime } from "../control/certificate-renewal.ts";
 import { Histogram } from "../metrics/histogram.ts";
 import { uncoveredHosts } from "./advertise.ts";
+import { CONTROL_QUEUE, channelLimits, listenerLimits } from "./channel-limits.ts";
 import { parseCommand } from "./command-line.ts";
 import { createConfig } from "./create-config.ts";
-import { edgeOptions, forwarderOptions } from "./forwarding.ts";
+import { edgeOptions, forwarderOptions, xgressOptions } from "./forwarding.ts";
 import { inactiveSettings } from "./inactive.ts";
 import { interfaceOf, resolveBind } from "./network-interfaces.ts";
 import { redacted } from "./redacted.ts";
@@ -63,14 +64,15 @@ describe("settings", () => {
 
   it("without effect are told one by one", () => {
     const config = read(`trace: { path: t }
-transport: { westworld3: { profile_version: 1 } }
+transport: { westworld3: { profile_version: 1 }, wss: { readTimeout: 9 } }
 listeners: [{ binding: tunnel, options: { mode: host } }, { binding: transport, address: "tcp:127.0.0.1:1" }]
 dialers: [{ binding: transport }, { binding: transport_udp }]
 web: [{ name: h, apis: [{ binding: health-checks }], bindPoints: [{ interface: "127.0.0.1:1", address: "127.0.0.1:1" }] }]
 `);
     expect(inactiveSettings(config).map((line) => line.split(":")[0])).toEqual([
       "trace",
-      "transport",
+      "transport.westworld3",
+      "transport.wss.readTimeout",
       "web",
       "listeners[tunnel]",
       "listeners[transport]",
@@ -79,7 +81,8 @@ web: [{ name: h, apis: [{ binding: health-checks }], bindPoints: [{ interface: "
   });
 
   it("of channels, circuits and metrics that change nothing are told when they are changed", () => {
-    const config = read(`ctrl: { endpoint: "tls:localhost:1", options: { outQueueSize: 8, writeTimeout: 1s } }
+    const config =
+      read(`ctrl: { endpoint: "tls:localhost:1", options: { outQueueSize: 8, writeTimeout: 1s, maxQueuedConnects: 2 } }
 forwarder: { unresponsiveLinkTimeout: 10s }
 metrics: { messageQueueSize: 3, intervalAgeThreshold: 1s, reportInterval: 15s }
 link: { dialers: [{ binding: transport, options: { maxOutstandingConnects: 5 } }] }
@@ -87,7 +90,7 @@ listeners: [{ binding: edge, address: "wss:0.0.0.0:1", options: { advertise: "a:
 dialers: [{ binding: transport, options: { txQueueSize: 4, connectTimeout: 2s } }]
 `);
     expect(inactiveSettings(config).map((line) => line.split(":")[0])).toEqual([
-      "ctrl.options.outQueueSize",
+      "ctrl.options.maxQueuedConnects",
       "link.dialers[0].options.maxOutstandingConnects",
       "forwarder.unresponsiveLinkTimeout",
       "metrics.messageQueueSize",
@@ -111,6 +114,25 @@ listeners: [{ binding: edge, address: "tls:0.0.0.0:1", options: { advertise: "[:
       getCircuitTimeoutMs: 30_000,
       xgress: { retxStartMs: 7, circuitStartTimeoutMs: 9000 },
     });
+  });
+
+  it("of a channel bound what waits for its peer, and the connections in their hello", () => {
+    const options = { outQueueSize: 64 };
+    const mib = 1024 * 1024;
+    expect(listenerLimits(options)).toEqual({ maxPending: 64 * mib });
+    expect(listenerLimits({ ...options, maxOutstandingConnects: 5, maxQueuedConnects: 2 })).toMatchObject({
+      maxHellos: 7,
+    });
+    expect(channelLimits({ outQueueSize: 8, writeTimeout: 3000 }, CONTROL_QUEUE)).toEqual({
+      maxPending: 128 * mib,
+      writeTimeoutMs: 3000,
+    });
+    expect(channelLimits({ outQueueSize: 1, writeTimeout: 0 }, CONTROL_QUEUE)).toEqual({ maxPending: 17 * mib });
+  });
+
+  it("that let a circuit wait for a second or less to start let it wait for ever", () => {
+    expect(xgressOptions({ circuitStartTimeout: 1000 }).circuitStartTimeoutMs).toBe(Number.POSITIVE_INFINITY);
+    expect(xgressOptions({ circuitStartTimeout: 1001 }).circuitStartTimeoutMs).toBe(1001);
   });
 
   it("are shown to operators without secrets", () => {

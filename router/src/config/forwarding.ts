@@ -2,6 +2,7 @@ import type { EdgeListenerConfig, ForwarderConfig } from "@sallyport/router-conf
 import { type XgressOptions, xgressDefaults } from "@sallyport/wire";
 import type { EdgeOptions } from "../edge/options.ts";
 import { type ForwarderOptions, forwarderDefaults } from "../forwarder/options.ts";
+import { listenerLimits } from "./channel-limits.ts";
 
 /** The `forwarder` section in the words of the forwarder. */
 export function forwarderOptions(config: ForwarderConfig): ForwarderOptions {
@@ -25,7 +26,10 @@ export function xgressOptions(options: Readonly<Record<string, unknown>>): Xgres
   return {
     ...xgressDefaults,
     ...given,
-    ...(typeof circuitStartTimeout === "number" ? { circuitStartTimeoutMs: circuitStartTimeout } : {}),
+    // A second and less means never.
+    ...(typeof circuitStartTimeout === "number"
+      ? { circuitStartTimeoutMs: circuitStartTimeout <= 1000 ? Number.POSITIVE_INFINITY : circuitStartTimeout }
+      : {}),
   };
 }
 
@@ -36,7 +40,7 @@ export function edgeOptions(listener: EdgeListenerConfig): Partial<EdgeOptions> 
     lookupApiSessionTimeoutMs: options.lookupApiSessionTimeout,
     getCircuitTimeoutMs: options.getCircuitTimeout,
     connectTimeoutMs: options.connectTimeoutMs,
-    ...(options.writeTimeout ? { writeTimeoutMs: options.writeTimeout } : {}),
+    limits: listenerLimits(options),
     xgress: xgressOptions(options),
   };
 }

@@ -1,10 +1,18 @@
 import { isDeepStrictEqual } from "node:util";
 import type { RouterConfig } from "@sallyport/router-config";
 
-/** Keys that are read and change nothing, by section, with their defaults. */
-const CHANNEL_KEYS = {
-  maxQueuedConnects: [1, "connections in their hello are limited to 1000, the others are refused"],
-  maxOutstandingConnects: [16, "connections in their hello are limited to 1000, the others are refused"],
+/** Keys that are read and change nothing, by section, with their defaults. Of what only dials, nobody connects to it. */
+const DIALLING_KEYS = {
+  maxQueuedConnects: [undefined, "only what listens limits the connections in their hello"],
+  maxOutstandingConnects: [undefined, "only what listens limits the connections in their hello"],
+} as const;
+const WSS_KEYS = {
+  readTimeout: [5, "a silent SDK is found by pingInterval and pongTimeout"],
+  writeTimeout: [10, "use writeTimeout of the listener's options"],
+  idleTimeout: [120, "a silent SDK is found by pingInterval and pongTimeout"],
+  readBufferSize: [4096, "buffers are those of TLS"],
+  writeBufferSize: [4096, "buffers are those of TLS"],
+  enableCompression: [true, "what is encrypted does not compress"],
 } as const;
 const XGRESS_KEYS = {
   mtu: [0, "payloads are as long as what was read"],
@@ -39,32 +47,29 @@ export function inactiveSettings(config: RouterConfig): string[] {
       say(given.has(key) && !isDeepStrictEqual(given.get(key), standard), `${path}.${key}: ${why}`);
     }
   };
-  const outQueue = (standard: number): Keys => ({
-    ...CHANNEL_KEYS,
-    outQueueSize: [standard, "what waits for a peer is bounded in bytes, not in messages"],
-  });
   say(config.trace !== undefined, "trace: control messages are not written to a file");
   say(config.profile !== undefined, "profile: use the profiler of Node.js");
-  say(config.transport !== undefined, "transport: transports have no settings here");
+  const { westworld3, dtls, handshakeTimeout, wss } = config.transport;
+  say(westworld3 !== undefined, "transport.westworld3: that transport is gone from every router, its settings too");
+  say(dtls !== undefined || handshakeTimeout !== undefined, "transport.dtls: links and SDKs are not served over DTLS");
+  sayChanged("transport.wss", wss, WSS_KEYS);
   say(config.web.length > 0, "web: the health-checks API is not served");
   say(config.plugins.length > 0, "plugins: Go plug-ins cannot be loaded");
   say(config.proxy?.type === "http", "proxy: controllers and routers are dialled directly");
   say(config.enableDebugOps, "enableDebugOps: there is no agent");
   const { enabled, maxSize } = config.ctrl.rateLimiter;
   say(!enabled || maxSize !== 250, "ctrl.rateLimiter: forwarder.rateLimitedWorkerCount bounds what is asked at a time");
-  sayChanged("ctrl.options", config.ctrl.options, outQueue(4));
+  sayChanged("ctrl.options", config.ctrl.options, DIALLING_KEYS);
   say(config.edge?.apiProxy !== undefined, "edge.apiProxy: the controller's API is not proxied");
   say(config.edge?.db !== undefined, "edge.db: sessions are not kept over a restart, the controller sends them");
-  for (const [i, listener] of (config.link?.listeners ?? []).entries())
-    sayChanged(`link.listeners[${i}].options`, listener.options, outQueue(64));
   for (const [i, dialer] of (config.link?.dialers ?? []).entries())
-    sayChanged(`link.dialers[${i}].options`, dialer.options, outQueue(64));
+    sayChanged(`link.dialers[${i}].options`, dialer.options, DIALLING_KEYS);
   sayChanged("forwarder", config.forwarder, FORWARDER_KEYS);
   sayChanged("metrics", config.metrics, METRICS_KEYS);
   const kinds = new Set<string>();
   for (const [i, listener] of config.listeners.entries()) {
     if (listener.binding === "edge") {
-      sayChanged(`listeners[${i}].options`, listener.options, { ...outQueue(64), ...XGRESS_KEYS, ...EDGE_KEYS });
+      sayChanged(`listeners[${i}].options`, listener.options, { ...XGRESS_KEYS, ...EDGE_KEYS });
       if (listener.address.protocol !== "tls") lines.push(`listeners[${i}]: SDKs are served on tls only`);
     } else kinds.add(listener.binding);
   }

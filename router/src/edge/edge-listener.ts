@@ -105,7 +105,6 @@ class EdgeListener implements Edge {
   }
 
   #listen(port: TlsPort, options: EdgeOptions): void {
-    const { writeTimeoutMs } = options;
     this.#stops.push(
       acceptChannels(port, {
         name: "edge",
@@ -114,7 +113,7 @@ class EdgeListener implements Edge {
         id: this.#control.routerId,
         grouped: true,
         helloTimeoutMs: options.connectTimeoutMs,
-        ...(writeTimeoutMs === undefined ? {} : { writeTimeoutMs }),
+        ...options.limits,
         log: this.#log,
         resultHeaders: () =>
           new Headers().setString(BaseHeader.HelloVersion, versionInfo()).setBool(EdgeHeader.SupportsBindSuccess, true),

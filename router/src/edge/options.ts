@@ -1,4 +1,4 @@
-import { type XgressOptions, xgressDefaults } from "@sallyport/wire";
+import { type AcceptOptions, type XgressOptions, xgressDefaults } from "@sallyport/wire";
 
 /** Settings of an edge listener; times in milliseconds. */
 export interface EdgeOptions {
@@ -10,8 +10,8 @@ export interface EdgeOptions {
   getCircuitTimeoutMs: number;
   /** How long a connection may take for its hello. */
   connectTimeoutMs: number;
-  /** Longest time an SDK may take nothing of what waits for it; any time if absent. */
-  writeTimeoutMs?: number;
+  /** What may wait for an SDK that does not read, and how many connections may be in their hello. */
+  limits?: Pick<AcceptOptions, "maxPending" | "writeTimeoutMs" | "maxHellos">;
   /** How often an SDK whose channel is not read, because a circuit of it is stuck, gets a sign of life. */
   stoppedHeartbeatMs: number;
   /** Listeners one SDK channel may have: each costs memory and a request to the controller, whatever its token is. */

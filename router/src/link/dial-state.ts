@@ -33,7 +33,7 @@ export class DialState {
   iteration = 0;
   connectedCount = 0;
   retryDelay = 0;
-  /** Milliseconds of `Date.now()`. */
+  /** Milliseconds of `performance.now()`, like every time here: retries do not depend on the system's clock. */
   nextDial: number;
   #establishedAt = 0;
 

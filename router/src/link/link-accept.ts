@@ -1,4 +1,5 @@
 import {
+  type AcceptOptions,
   acceptChannels,
   type Channel,
   HandshakeError,
@@ -24,8 +25,8 @@ export interface LinkAcceptOptions {
   readonly localBinding: string;
   readonly advertise: string;
   readonly helloTimeoutMs: number;
-  /** Longest time a router may take nothing of what waits for it. */
-  readonly writeTimeoutMs?: number;
+  /** What may wait for a router that does not read, and how many connections may be in their hello. */
+  readonly limits?: Pick<AcceptOptions, "maxPending" | "writeTimeoutMs" | "maxHellos">;
   /** Asks a controller whether the certificate is that of the router; rejects when it is not, or none can be asked. */
   readonly verify: (routerId: string, fingerprint: string) => Promise<void>;
   readonly onLink: (link: Link) => void;
@@ -55,7 +56,7 @@ export function acceptLinks(options: LinkAcceptOptions): () => void {
     id: options.routerId,
     grouped: true,
     helloTimeoutMs: options.helloTimeoutMs + VERIFY_MS,
-    ...(options.writeTimeoutMs === undefined ? {} : { writeTimeoutMs: options.writeTimeoutMs }),
+    ...options.limits,
     log: options.log,
     authorize: (hello, peer) => authorize(hello, peer, options),
     onChannel: (channel) => {

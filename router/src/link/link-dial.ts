@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import {
   type Channel,
+  type ChannelLimits,
   commonName,
   dialChannel,
   HandshakeError,
@@ -26,8 +27,8 @@ export interface LinkDialRequest {
   readonly dialerBinding: string;
   readonly localAddress?: string;
   readonly timeoutMs: number;
-  /** Longest time the router may take nothing of what waits for it. */
-  readonly writeTimeoutMs?: number;
+  /** What may wait for the router when it does not read, and for how long. */
+  readonly limits?: ChannelLimits;
 }
 
 export interface LinkDialed {
@@ -90,7 +91,7 @@ async function dialPart(
     timeoutMs: request.timeoutMs || 15_000,
     signal: own.signal,
     ...(request.localAddress === undefined ? {} : { localAddress: request.localAddress }),
-    ...(request.writeTimeoutMs === undefined ? {} : { writeTimeoutMs: request.writeTimeoutMs }),
+    ...request.limits,
     log: own.log,
   });
   // What the listener calls itself is only a claim; its certificate proves who it is.

@@ -1,5 +1,6 @@
 import type { LinkDialerConfig } from "@sallyport/router-config";
 import { dialUnderlay, type Identity, LinkUnderlay, type Logger } from "@sallyport/wire";
+import { CHANNEL_QUEUE, channelLimits } from "../config/channel-limits.ts";
 import { WorkQueue } from "../control/work-queue.ts";
 import type { LinkPort } from "../forwarder/forwarder.ts";
 import type { Backoff } from "./backoff.ts";
@@ -229,7 +230,7 @@ export class LinkManager {
           dialerBinding: dialer.bindingName,
           timeoutMs: dialer.options.connectTimeoutMs,
           ...(dialer.localAddress === undefined ? {} : { localAddress: dialer.localAddress }),
-          ...(dialer.options.writeTimeout ? { writeTimeoutMs: dialer.options.writeTimeout } : {}),
+          limits: channelLimits(dialer.options, CHANNEL_QUEUE),
         },
         { routerId, identity: identity(), log: this.#log, signal: this.#stop.signal },
       );

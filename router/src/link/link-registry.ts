@@ -3,10 +3,12 @@ import { contest } from "./duplicate.ts";
 import type { Link } from "./link.ts";
 
 export interface LinkRegistryEvents {
-  /** In use from now on. `replaced`: the link it takes the place of, which closes later. */
-  added(link: Link, replaced: Link | undefined): void;
-  /** Closed. `wasCurrent`: nothing else had taken its place. */
-  removed(link: Link, wasCurrent: boolean, reason: Error | undefined): void;
+  /** In use from now on. */
+  added(link: Link): void;
+  /** Lost its place to `by`, which has proved to work, and closes later. */
+  replaced(link: Link, by: Link): void;
+  /** Closed. `wasCurrent`: it was the link in use for its key; `heir`: the link that is in use instead. */
+  removed(link: Link, wasCurrent: boolean, reason: Error | undefined, heir: Link | undefined): void;
 }
 
 const times = {
@@ -16,11 +18,19 @@ const times = {
   replacedAcceptedMs: 75_000,
 };
 
-/** The established links by key and by id; settles which of two links between the same ends stays. */
+/**
+ * The established links by key and by id; settles which of two links between the same ends stays
+ * (docs/protocol/links.md, "Duplicates"). The loser is given up only when the winner has proved that its other end wants it,
+ * and takes its place back when the winner ends before.
+ */
 export class LinkRegistry {
   readonly #byKey = new Map<string, Link>();
   readonly #byId = new Map<string, Link>();
   readonly #all = new Set<Link>();
+  /** By a winner that has yet to prove itself: the open link whose place it took. */
+  readonly #losers = new Map<Link, Link>();
+  /** Turned away and still open. */
+  readonly #turnedAway = new Set<Link>();
   readonly #events: LinkRegistryEvents;
   readonly #log: Logger;
   readonly #timers = new Set<NodeJS.Timeout>();
@@ -60,41 +70,78 @@ export class LinkRegistry {
       if (existing !== undefined && !link.isClosed) this.#reject(link, existing);
       return false;
     }
-    this.#all.add(link);
-    this.#byKey.set(link.key, link);
-    this.#byId.set(link.id, link);
-    const replaced = outcome === "replace" ? existing : undefined;
-    this.#events.added(link, replaced);
-    link.onClose((reason) => this.#closed(link, reason));
-    if (replaced !== undefined && !replaced.isClosed) {
-      this.#log.info({ linkId: replaced.id, by: link.id, peerId: link.peerId }, "link replaced by a duplicate");
-      this.#later(replaced.isDialed ? times.replacedDialedMs : times.replacedAcceptedMs, () =>
-        replaced.close(new Error("another link has taken its place")),
-      );
-    }
+    this.#take(link, existing);
     return true;
   }
 
   close(): void {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
-    for (const link of this.#all) link.close();
+    for (const link of [...this.#all, ...this.#turnedAway]) link.close();
+  }
+
+  #take(link: Link, existing: Link | undefined): void {
+    this.#all.add(link);
+    this.#byKey.set(link.key, link);
+    this.#byId.set(link.id, link);
+    this.#events.added(link);
+    link.onClose((reason) => this.#closed(link, reason));
+    if (existing === undefined || existing.isClosed || link.isClosed) return;
+    if (existing.id === link.id) {
+      // A redial: who dials has given the old one up, so there is nothing to wait for.
+      this.#retire(existing);
+      return;
+    }
+    this.#losers.set(link, existing);
+    link.onProven(() => {
+      if (!this.#losers.delete(link) || existing.isClosed) return;
+      this.#log.info({ linkId: existing.id, by: link.id, peerId: link.peerId }, "link replaced by a duplicate");
+      this.#events.replaced(existing, link);
+      this.#retire(existing);
+    });
+  }
+
+  #retire(link: Link): void {
+    const ms = link.isDialed ? times.replacedDialedMs : times.replacedAcceptedMs;
+    this.#later(ms, () => link.close(new Error("another link has taken its place")));
   }
 
   #reject(link: Link, existing: Link): void {
     existing.duplicatesRejected++;
     this.#log.info({ linkId: link.id, existing: existing.id, peerId: link.peerId }, "duplicate link turned away");
-    const reason = new Error("there is a link between these routers already");
-    if (link.isDialed) link.close(reason);
-    else this.#later(times.rejectedAcceptedMs, () => link.close(reason));
+    this.#turnedAway.add(link);
+    link.onClose(() => this.#turnedAway.delete(link));
+    const close = (): void => {
+      if (this.#turnedAway.delete(link)) link.close(new Error("there is a link between these routers already"));
+    };
+    if (link.isDialed) existing.onProven(close);
+    else this.#later(times.rejectedAcceptedMs, close);
   }
 
   #closed(link: Link, reason: Error | undefined): void {
     this.#all.delete(link);
     if (this.#byId.get(link.id) === link) this.#byId.delete(link.id);
+    const loser = this.#losers.get(link);
+    this.#losers.delete(link);
     const wasCurrent = this.#byKey.get(link.key) === link;
-    if (wasCurrent) this.#byKey.delete(link.key);
-    this.#events.removed(link, wasCurrent, reason);
+    if (!wasCurrent) {
+      // A third link has the place meanwhile: the one that waited for this one's end is not needed either.
+      if (loser !== undefined && !loser.isClosed) this.#retire(loser);
+      this.#events.removed(link, false, reason, undefined);
+      return;
+    }
+    this.#byKey.delete(link.key);
+    if (loser !== undefined && !loser.isClosed) {
+      this.#byKey.set(link.key, loser);
+      this.#log.info({ linkId: loser.id, instead: link.id, peerId: link.peerId }, "link in use again");
+      this.#events.removed(link, true, reason, loser);
+      return;
+    }
+    const heir = [...this.#turnedAway].find((other) => other.key === link.key && !other.isClosed);
+    this.#events.removed(link, true, reason, heir);
+    if (heir === undefined) return;
+    this.#turnedAway.delete(heir);
+    this.#take(heir, undefined);
   }
 
   #later(ms: number, act: () => void): void {

@@ -6,6 +6,8 @@ import type { LinkForm } from "./link-form.ts";
 /** Latency reported for a link that does not answer, in nanoseconds: far above any real one. */
 const UNRESPONSIVE_LATENCY_NS = 8_888_888_888_888;
 const UNRESPONSIVE_AFTER_MS = 30_000;
+const MAX_PROBES = 2;
+const NS_PER_MS = 1e6;
 
 export interface LinkFacts {
   readonly id: string;
@@ -37,11 +39,18 @@ export class Link implements LinkPort {
   readonly channel: Channel;
   readonly ackChannel: Channel | undefined;
   readonly latency = new Histogram();
+  /** Nanoseconds that a frame waits here before the system takes it. */
+  readonly queueTime = new Histogram();
   /** How many duplicates it has turned away. */
   duplicatesRejected = 0;
   /** Counts changes of its connections. */
   stateIteration = 0;
-  #answeredAt = Date.now();
+  /** By `performance.now()`: no change of the system's time makes a link look silent. */
+  #answeredAt = performance.now();
+  #isSilent = false;
+  #isProven = false;
+  #whenProven: (() => void)[] = [];
+  #probes = 0;
   #underlays = "";
 
   constructor(facts: LinkFacts) {
@@ -77,17 +86,54 @@ export class Link implements LinkPort {
     this.ackChannel?.close(reason);
   }
 
-  /** A heartbeat was answered after so many nanoseconds. */
-  answered(ns: number): void {
-    this.#answeredAt = Date.now();
-    this.latency.update(ns);
+  /** Whether the other end has answered on it. A listener of the peer's kind may grant a link and close it when it has asked who dials. */
+  get isProven(): boolean {
+    return this.#isProven;
   }
 
-  /** Marks a link that has long not answered, so that no new path is laid over it. */
-  checkAnswers(now: number): void {
-    if (now - this.#answeredAt < UNRESPONSIVE_AFTER_MS) return;
+  /** Calls `proven` when the other end has answered, at once if it has. */
+  onProven(proven: () => void): void {
+    if (this.#isProven) proven();
+    else this.#whenProven.push(proven);
+  }
+
+  /** A heartbeat was answered after so many nanoseconds. */
+  answered(ns: number): void {
+    this.#answeredAt = performance.now();
+    if (this.#isSilent) this.latency.clear();
+    this.#isSilent = false;
+    this.latency.update(ns);
+    if (this.#isProven) return;
+    this.#isProven = true;
+    for (const proven of this.#whenProven.splice(0)) proven();
+  }
+
+  /** Marks a link that has long not answered, so that no new path is laid over it; true when it is marked by this call. `now`: `performance.now()`. */
+  checkAnswers(now: number): boolean {
+    if (this.#isSilent || now - this.#answeredAt < UNRESPONSIVE_AFTER_MS) return false;
+    this.#isSilent = true;
     this.latency.clear();
     this.latency.update(UNRESPONSIVE_LATENCY_NS);
+    return true;
+  }
+
+  /** Starts to measure how long a frame written now would wait. At most two measurements run at a time. */
+  probeQueue(): void {
+    if (this.channel.isClosed || this.#probes >= MAX_PROBES) return;
+    const since = performance.now();
+    this.#probes++;
+    this.channel.underlayFor(0).output.whenTaken(() => {
+      this.#probes--;
+      this.queueTime.update((performance.now() - since) * NS_PER_MS);
+    });
+  }
+
+  /** What the controllers compute its cost from, by name. */
+  histograms(): (readonly [name: string, histogram: Histogram])[] {
+    return [
+      [`link.${this.id}.latency`, this.latency],
+      [`link.${this.id}.queue_time`, this.queueTime],
+    ];
   }
 
   /** True when connections were added or lost since the last call. */

@@ -1,11 +1,17 @@
 import { decimal, duration, integer } from "../scalars.ts";
 import { section } from "../section.ts";
 
-/** Keys of channel options that are checked against bounds (`ctrl`, edge listeners). */
+/**
+ * Options of a channel, for which `outQueueSize` is the standard; `bounded`: those of `ctrl` and edge listeners. Without
+ * the two limits on connects a listener has its own, which is higher.
+ */
 export const channelKeys = (o: { outQueueSize: number; bounded: boolean }) => ({
-  outQueueSize: decimal({ min: 1 }).default(o.outQueueSize),
-  maxQueuedConnects: integer(o.bounded ? { min: 1, max: 5000 } : { min: 1 }).default(1),
-  maxOutstandingConnects: integer(o.bounded ? { min: 1, max: 1000 } : { min: 1 }).default(16),
+  // Files are full of 4, the standard of control channels, where links and SDKs are meant to have theirs.
+  outQueueSize: decimal({ min: 1 })
+    .default(o.outQueueSize)
+    .transform((size) => (size === 4 ? o.outQueueSize : size)),
+  maxQueuedConnects: integer(o.bounded ? { min: 1, max: 5000 } : { min: 1 }).optional(),
+  maxOutstandingConnects: integer(o.bounded ? { min: 1, max: 1000 } : { min: 1 }).optional(),
   connectTimeoutMs: integer(o.bounded ? { min: 30, max: 60_000, unit: "ms" } : { min: 0, unit: "ms" }).default(5000),
   writeTimeout: duration({ min: 0 }).optional(),
 });

@@ -10,7 +10,7 @@ const rateLimiter = section({
   timeout: duration({ min: 0 }).default(30_000),
   successThreshold: decimal({ min: 0, max: 1 }).default(0.9),
   increaseFactor: decimal({ min: 1 }).default(1.02),
-  decreaseFactor: decimal({ min: 0, max: 1 }).default(0.9),
+  decreaseFactor: decimal({ above: 0, below: 1 }).default(0.9),
   increaseCheckInterval: integer({ min: 1 }).default(10),
   decreaseCheckInterval: integer({ min: 1 }).default(10),
 }).superRefine((limiter, ctx) => {

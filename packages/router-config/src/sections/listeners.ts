@@ -89,6 +89,12 @@ const proxyServices = z.array(
   "a list of <service>:<port>",
 );
 
+/** A duration; shorter than `min` counts as the standard. */
+const atLeast = (min: number, standard: number) =>
+  duration()
+    .default(standard)
+    .transform((ms) => (ms < min ? standard : ms));
+
 const tunnel = section({
   binding: binding("tunnel"),
   address: ignored(),
@@ -102,8 +108,8 @@ const tunnel = section({
     services: proxyServices.default([]),
     lanIf: text().optional(),
     svcPollRate: duration({ min: 1 }).default(15_000),
-    udpIdleTimeout: duration().default(300_000),
-    udpCheckInterval: duration().default(30_000),
+    udpIdleTimeout: atLeast(5000, 300_000),
+    udpCheckInterval: atLeast(1000, 30_000),
     advertise: ignored(),
   }).prefault({}),
 }).transform(({ binding, options }) => ({ binding, options }));

@@ -1,0 +1,39 @@
+import type { ChannelLimits } from "@sallyport/wire";
+
+/** `options` of `ctrl`, of a link or of an edge listener; the part that every channel has. */
+export interface ChannelOptions {
+  readonly outQueueSize: number;
+  readonly writeTimeout?: number | undefined;
+  readonly maxQueuedConnects?: number | undefined;
+  readonly maxOutstandingConnects?: number | undefined;
+}
+
+/** The standards of `outQueueSize`. */
+export const CONTROL_QUEUE = 4;
+export const CHANNEL_QUEUE = 64;
+
+const MIB = 1024 * 1024;
+const STANDARD_PENDING = 64 * MIB;
+/** The largest message has to fit. */
+const LEAST_PENDING = 17 * MIB;
+
+/**
+ * Limits of one channel. What may wait for a peer that does not read is counted in bytes here: the standard of
+ * `outQueueSize` stands for 64 MiB, twice the standard for twice as much, and 17 MiB are the least. `writeTimeout` 0 is none.
+ */
+export function channelLimits(options: ChannelOptions, standardQueue: number): ChannelLimits {
+  const { outQueueSize, writeTimeout } = options;
+  return {
+    maxPending: Math.max(LEAST_PENDING, Math.round((outQueueSize / standardQueue) * STANDARD_PENDING)),
+    ...(writeTimeout === undefined || writeTimeout === 0 ? {} : { writeTimeoutMs: writeTimeout }),
+  };
+}
+
+/** Limits of a listener's channels, and of the connections that may be in their hello at a time; beyond, they are refused. */
+export function listenerLimits(options: ChannelOptions): ChannelLimits & { readonly maxHellos?: number } {
+  const { maxOutstandingConnects, maxQueuedConnects } = options;
+  const limits = channelLimits(options, CHANNEL_QUEUE);
+  return maxOutstandingConnects === undefined
+    ? limits
+    : { ...limits, maxHellos: maxOutstandingConnects + (maxQueuedConnects ?? 0) };
+}
