@@ -20,6 +20,16 @@ export type { IdentityInfo } from "./api-session.ts";
 export { type CaBundle, fetchCaBundle } from "./ca-bundle.ts";
 export { EdgeConnection } from "./connection.ts";
 export { Context, type ContextOptions, type DialOptions } from "./context.ts";
+export { loadSodium } from "./crypto/load-sodium.ts";
+export {
+  type KeyPair,
+  messageOverhead,
+  type SessionKeys,
+  type Sodium,
+  type StreamDecryptor,
+  type StreamEncryptor,
+  streamHeaderBytes,
+} from "./crypto/sodium.ts";
 export { RouterDialError } from "./dial.ts";
 export { type EnrollOptions, enroll } from "./enroll.ts";
 export { type EnrollmentBody, postEnrollment } from "./enroll-request.ts";

@@ -7,7 +7,7 @@ import type { FlowOptions } from "./flow-options.ts";
 import type { FramePool, KeptFrame } from "./frame-pool.ts";
 import { FrameQueue } from "./frame-queue.ts";
 import type { XgressPath } from "./path.ts";
-import { PayloadWriter } from "./payload-writer.ts";
+import { type BodySealer, PayloadWriter } from "./payload-writer.ts";
 import { SendBuffer, type SendBufferDetail } from "./send-buffer.ts";
 
 /** What one circuit may have waiting to be sent before its source is stopped, and where it may go on. */
@@ -77,8 +77,16 @@ export class PayloadSender implements Waiter {
   }
 
   /** Sends a payload with a body, see `PayloadWriter.data`. `false` asks the source to stop until `onRoom`. */
-  data(buffer: Buffer, start: number, end: number, edgeFlags: number, uuidStart: number, uuidEnd: number): boolean {
-    this.#queue(this.#writer.data(buffer, start, end, edgeFlags, uuidStart, uuidEnd));
+  data(
+    buffer: Buffer,
+    start: number,
+    end: number,
+    edgeFlags: number,
+    uuidStart: number,
+    uuidEnd: number,
+    sealer?: BodySealer,
+  ): boolean {
+    this.#queue(this.#writer.data(buffer, start, end, edgeFlags, uuidStart, uuidEnd, sealer));
     if (this.#input.bytes < INPUT_FULL) return true;
     this.#inputStopped = true;
     return false;

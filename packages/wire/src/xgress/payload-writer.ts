@@ -9,6 +9,14 @@ const UUID_KEY = XgressHeader.FirstPayloadHeader + PayloadHeader.Uuid;
 /** A flags header more than the frame was made with: what a retransmission adds in front. */
 const FLAGS_ENTRY = ENTRY_PREFIX + 4;
 
+/** Turns what an application gives into what travels: encryption from end to end. */
+export interface BodySealer {
+  /** Bytes that a body is longer than what it is made from. */
+  readonly overhead: number;
+  /** Writes the body made from the bytes `start..end` of `buffer` to `target`, from `at` on. */
+  seal(buffer: Buffer, start: number, end: number, target: Buffer, at: number): void;
+}
+
 /**
  * Builds the payload frames of one end of a circuit in pooled memory. The body is copied once, when it arrives from
  * outside; sequence, flags and clock are written when the frame is sent, and again when it is sent again.
@@ -30,10 +38,19 @@ export class PayloadWriter {
    *
    * @param edgeFlags flags of the edge message, -1: none
    * @param uuidStart trace id as offsets into `buffer`, -1: none
+   * @param sealer makes the body from the bytes; without it they are the body
    */
-  data(buffer: Buffer, start: number, end: number, edgeFlags: number, uuidStart: number, uuidEnd: number): KeptFrame {
+  data(
+    buffer: Buffer,
+    start: number,
+    end: number,
+    edgeFlags: number,
+    uuidStart: number,
+    uuidEnd: number,
+    sealer?: BodySealer,
+  ): KeptFrame {
     const extra = (edgeFlags < 0 ? 0 : ENTRY_PREFIX + 4) + (uuidStart < 0 ? 0 : ENTRY_PREFIX + uuidEnd - uuidStart);
-    const frame = this.#frame(this.#side, extra, end - start);
+    const frame = this.#frame(this.#side, extra, end - start + (sealer === undefined ? 0 : sealer.overhead));
     const target = frame.buffer;
     let at = frame.bodyStart - extra;
     if (edgeFlags >= 0) {
@@ -47,7 +64,8 @@ export class PayloadWriter {
       target.writeInt32LE(uuidEnd - uuidStart, at + 4);
       buffer.copy(target, at + ENTRY_PREFIX, uuidStart, uuidEnd);
     }
-    buffer.copy(target, frame.bodyStart, start, end);
+    if (sealer === undefined) buffer.copy(target, frame.bodyStart, start, end);
+    else sealer.seal(buffer, start, end, target, frame.bodyStart);
     return frame;
   }
 

@@ -8,6 +8,7 @@ import type { Side, XgressEnd, XgressFabric, XgressPath } from "./path.ts";
 import { PayloadView, readPayload } from "./payload.ts";
 import { PayloadReceiver } from "./payload-receiver.ts";
 import { PayloadSender } from "./payload-sender.ts";
+import type { BodySealer } from "./payload-writer.ts";
 import type { Scanned, ScanTimer } from "./scan-timer.ts";
 
 const END_FLAGS = XgressFlag.CircuitEnd | XgressFlag.Eof;
@@ -102,6 +103,12 @@ export class Xgress implements XgressEnd, Scanned {
     if (this.#ended || this.#localEnded || this.#sender.isStopped) return true;
     if (edgeFlags >= 0 && (edgeFlags & EdgeFlag.Fin) !== 0) this.#localFin = true;
     return this.#sender.data(buffer, start, end, edgeFlags, uuidStart, uuidEnd);
+  }
+
+  /** As {@link write}, with a body that `sealer` makes from the bytes. */
+  writeSealed(sealer: BodySealer, buffer: Buffer, start: number, end: number): boolean {
+    if (this.#ended || this.#localEnded || this.#sender.isStopped) return true;
+    return this.#sender.data(buffer, start, end, -1, -1, -1, sealer);
   }
 
   /** The local side has no more data, but still takes some: half close. */
