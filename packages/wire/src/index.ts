@@ -15,6 +15,7 @@ export type {
   Underlay,
 } from "./channel/channel.ts";
 export { type DialOptions, type DialUnderlayOptions, dialChannel, dialUnderlay } from "./channel/dialer.ts";
+export { type AcceptOnOptions, acceptOn } from "./channel/existing-connection.ts";
 export type { Hello } from "./channel/hello.ts";
 export { type AcceptOptions, acceptChannels } from "./channel/listener.ts";
 export { type Peer, peerOf, remoteAddress } from "./channel/peer.ts";
@@ -81,7 +82,9 @@ export { type AlpnChoice, type AlpnEntry, selectAlpn } from "./socket/alpn.ts";
 export { FairOutput, type Waiter } from "./socket/fair-output.ts";
 export type { Output } from "./socket/output.ts";
 export { Slab } from "./socket/slab.ts";
+export { SocketOutput } from "./socket/socket-output.ts";
 export { TlsPort, type TlsPortOptions, type TlsPortUser } from "./socket/tls-port.ts";
+export { installUserBuffer } from "./socket/user-buffer.ts";
 export { writeFrame } from "./socket/write-frame.ts";
 export { PROTOCOL_VERSION, parseVersionInfo, type VersionInfo, versionInfo } from "./version.ts";
 export { AckScheduler, type AckSource } from "./xgress/ack-scheduler.ts";
@@ -115,6 +118,7 @@ export {
   payloadHeaders,
   readPayload,
 } from "./xgress/payload.ts";
+export type { BodySealer } from "./xgress/payload-writer.ts";
 export { Arrival, ReceiveBuffer, type ReceiveBufferDetail } from "./xgress/receive-buffer.ts";
 export { type Scanned, ScanTimer } from "./xgress/scan-timer.ts";
 export { SendBuffer, type SendBufferDetail } from "./xgress/send-buffer.ts";

@@ -5,11 +5,11 @@ import {
   type Delivery,
   EdgeFlag,
   type LocalPort,
+  SocketOutput,
   TraceHeader,
   type Xgress,
   XgressControl,
 } from "@sallyport/wire";
-import { SocketOutput } from "./socket-output.ts";
 
 /** One read fills four payloads exactly, so no short one trails each read. Shared: its bytes are consumed at once. */
 const READ_BUFFER = Buffer.allocUnsafeSlow(4 * alignedPayloadSize);

@@ -1,4 +1,5 @@
-import { Socket } from "node:net";
+import type { Socket } from "node:net";
+import { installUserBuffer } from "./user-buffer.ts";
 
 /** One read buffer for every socket of this thread: its bytes are consumed before the next socket is read. */
 const SHARED = Buffer.allocUnsafeSlow(64 * 1024);
@@ -7,25 +8,6 @@ const MAX_HELD = 256 * 1024;
 
 /** How a socket is read: into the thread's shared buffer, or by 'data' events with a buffer of their own. */
 export type ReadMode = "shared" | "data";
-
-interface UserBufferKeys {
-  readonly buffer: symbol;
-  readonly callback: symbol;
-}
-
-/**
- * Accepted sockets have no public way to name a read buffer, as dialled ones have (`onread`); they have the same
- * machinery inside. It is used when all its parts are there, else such sockets are read by 'data' events, which costs
- * about a third more time per byte and changes nothing else.
- */
-function findUserBufferKeys(): UserBufferKeys | undefined {
-  const symbols = Object.getOwnPropertySymbols(new Socket());
-  const buffer = symbols.find((symbol) => symbol.description === "kBuffer");
-  const callback = symbols.find((symbol) => symbol.description === "kBufferCb");
-  return buffer && callback ? { buffer, callback } : undefined;
-}
-
-const userBufferKeys = findUserBufferKeys();
 
 /**
  * Reads one socket, through the handshake and the life of the channel on it. Bytes go to the receiver that `deliver`
@@ -127,21 +109,9 @@ export class SocketReader {
   }
 
   #installUserBuffer(socket: Socket): boolean {
-    const handle: unknown = Reflect.get(socket, "_handle");
-    if (userBufferKeys === undefined || typeof handle !== "object" || handle === null) {
-      return false;
-    }
-    const useUserBuffer: unknown = Reflect.get(handle, "useUserBuffer");
-    if (typeof useUserBuffer !== "function") {
-      return false;
-    }
-    Reflect.set(socket, userBufferKeys.buffer, SHARED);
-    Reflect.set(socket, userBufferKeys.callback, this.onread.callback);
-    Reflect.apply(useUserBuffer, handle, [SHARED]);
-    // What the stream read before it knew of the buffer.
-    for (let early: unknown = socket.read(); Buffer.isBuffer(early); early = socket.read()) {
-      this.#keep(early);
-    }
+    const early = installUserBuffer(socket, SHARED, (length) => this.onread.callback(length, SHARED));
+    if (early === undefined) return false;
+    for (const bytes of early) this.#keep(bytes);
     return true;
   }
 

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { Slab } from "@sallyport/wire";
+import { Slab } from "./slab.ts";
 
 const FLUSH_AT = 64 * 1024;
 const FULL_AT = 512 * 1024;
