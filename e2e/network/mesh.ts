@@ -55,7 +55,7 @@ ${o.dialerLines ?? ""}`,
     const listeners = groups(1).map(
       ({ i, group }) => `    - binding: transport
       bind: tls:${bind}:${ports[i]}
-      advertise: ${host.includes(":") ? bind : "localhost"}:${ways[i]?.port}
+      advertise: tls:${host.includes(":") ? bind : "localhost"}:${ways[i]?.port}
       groups: [${group}]
 `,
     );
@@ -119,15 +119,15 @@ ${listeners.join("")}`;
           60_000,
         );
       },
-      linked: async (one, other, after = 0) =>
-        await eventually(
-          `a link of ${one} and ${other}, iteration above ${after}`,
-          async (): Promise<number | false> => {
-            const iteration = (await link(one, other))?.iteration ?? 0;
-            return iteration > after && iteration;
-          },
-          60_000,
-        ),
+      linked: async (one, other, after = 0) => {
+        let iteration = 0;
+        const isLater = async (): Promise<boolean> => {
+          iteration = (await link(one, other))?.iteration ?? 0;
+          return iteration > after;
+        };
+        await eventually(`a link of ${one} and ${other}, iteration above ${after}`, isLater, 60_000);
+        return iteration;
+      },
       stop,
     };
     for (const [one, other] of o.pairs) await mesh.linked(one, other);

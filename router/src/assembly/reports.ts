@@ -35,7 +35,7 @@ export function reports({ config, routerId, log, stops }: Assembly, o: Observed)
     intervalMs: config.metrics.reportInterval,
     log,
     source: {
-      histograms: () => links.links().map((link) => [`link.${link.id}.latency`, link.latency] as const),
+      histograms: () => links.links().flatMap((link) => link.histograms()),
       meters: () => meters.all(),
       gauges: () => [["edge.connections", o.sdkChannels()] as const],
     },

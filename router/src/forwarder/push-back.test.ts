@@ -42,6 +42,7 @@ class ScriptedUnderlay {
         return at;
       },
       onDrain: (cb) => this.#drained.push(cb),
+      whenTaken: (cb) => queueMicrotask(cb),
     };
   }
 
@@ -195,7 +196,7 @@ test("a source that waits too long is read again and its payloads are dropped un
 });
 
 test("memory of kept frames is handed out again", () => {
-  const pool = new FramePool(40_000);
+  const pool = new FramePool({ maxFree: 40_000 });
   const first = pool.take(16_384);
   pool.give(first);
   expect(pool.take(17_000)).toBe(first);

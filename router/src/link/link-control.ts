@@ -1,5 +1,6 @@
 import {
   BaseHeader,
+  ControllerCapability,
   ControlType,
   ctrlPb,
   decodeControl,
@@ -99,7 +100,7 @@ export class LinkControl implements LinkReports {
   }
 
   failed(link: Link): void {
-    const now = Date.now();
+    const now = performance.now();
     const broken = { id: link.id, iteration: link.iteration, at: now };
     this.#broken = [...this.#broken.filter((b) => now - b.at < REMEMBER_FAULTS_MS), broken];
     this.#controllers.broadcast(linkFault(ctrlPb.FaultSubject.LinkFault, broken));
@@ -114,14 +115,16 @@ export class LinkControl implements LinkReports {
   }
 
   #connected(controller: Controller): void {
-    const now = Date.now();
+    const now = performance.now();
     for (const broken of this.#broken) {
       if (now - broken.at < REMEMBER_FAULTS_MS) {
         controller.channel.send(linkFault(ctrlPb.FaultSubject.LinkFault, broken));
       }
     }
-    const dialed = this.#manager?.links().filter((link) => link.isDialed) ?? [];
-    controller.channel.send(routerLinks(dialed));
+    // A controller that takes one end's word wants it from who dialled; an older one knows a link when either end has named it.
+    const wantsAll = !controller.has(ControllerCapability.SingleRouterLinkSource);
+    const links = this.#manager?.links().filter((link) => link.isDialed || wantsAll) ?? [];
+    controller.channel.send(routerLinks(links));
   }
 }
 

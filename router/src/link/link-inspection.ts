@@ -24,7 +24,7 @@ export function inspectLinks(manager: LinkManager): Record<string, unknown> {
       id: peer.id,
       version: peer.version,
       healthy: peer.isHealthy,
-      unhealthySince: peer.unhealthySince === undefined ? undefined : new Date(peer.unhealthySince).toISOString(),
+      unhealthySince: peer.unhealthySince === undefined ? undefined : wallTime(peer.unhealthySince),
       linkStates: manager
         .states()
         .filter((state) => state.peerId === peer.id)
@@ -35,7 +35,7 @@ export function inspectLinks(manager: LinkManager): Record<string, unknown> {
           dialAttempts: state.iteration,
           connectedCount: state.connectedCount,
           retryDelay: `${Math.round(state.retryDelay)}ms`,
-          nextDial: new Date(state.nextDial).toISOString(),
+          nextDial: wallTime(state.nextDial),
           targetAddress: state.listener.address,
           targetGroups: state.listener.groups,
           targetBinding: state.listener.localBinding,
@@ -43,6 +43,11 @@ export function inspectLinks(manager: LinkManager): Record<string, unknown> {
     })),
     errors: null,
   };
+}
+
+/** A time of `performance.now()` as people read it. */
+function wallTime(steady: number): string {
+  return new Date(Date.now() + steady - performance.now()).toISOString();
 }
 
 function countBy(names: readonly string[]): Record<string, number> {

@@ -1,5 +1,5 @@
 import type { LinkDialerConfig } from "@sallyport/router-config";
-import { dialUnderlay, type Identity, LinkUnderlay, type Logger } from "@sallyport/wire";
+import type { Identity, Logger } from "@sallyport/wire";
 import { CHANNEL_QUEUE, channelLimits } from "../config/channel-limits.ts";
 import { WorkQueue } from "../control/work-queue.ts";
 import type { LinkPort } from "../forwarder/forwarder.ts";
@@ -11,6 +11,7 @@ import { linkForm } from "./link-form.ts";
 import { linkKey } from "./link-key.ts";
 import { LinkRegistry } from "./link-registry.ts";
 import { FORGET_AFTER_MS, type KnownPeer, type PeerChange, sharesGroup } from "./peers.ts";
+import { UnderlayRefill } from "./underlay-refill.ts";
 
 /** A dialer of the configuration with its names resolved. */
 export interface ResolvedDialer extends Omit<LinkDialerConfig, "bind"> {
@@ -31,7 +32,7 @@ export interface LinkReports {
   connectionsChanged(link: Link): void;
   failed(link: Link): void;
   duplicate(link: Link): void;
-  /** The first latency of a link was measured. */
+  /** The latency of a link is news: it was measured for the first time, or the link no longer answers. */
   measured(link: Link): void;
 }
 
@@ -62,10 +63,7 @@ export class LinkManager {
   readonly #queue: WorkQueue;
   readonly #stop = new AbortController();
   readonly #timer: NodeJS.Timeout;
-  /** Grouped links whose missing connections are being dialled. */
-  readonly #refilling = new Set<Link>();
-  /** Links whose startup delay is over: a connection they lose is dialled again without it. */
-  readonly #started = new WeakSet<Link>();
+  readonly #refills: UnderlayRefill;
 
   constructor(options: LinkManagerOptions) {
     this.#o = options;
@@ -73,11 +71,13 @@ export class LinkManager {
     this.#queue = new WorkQueue(options.dialWorkers, options.dialQueueLength);
     this.#registry = new LinkRegistry(
       {
-        added: (link, replaced) => this.#added(link, replaced),
-        removed: (link, wasCurrent, reason) => this.#removed(link, wasCurrent, reason),
+        added: (link) => this.#added(link),
+        replaced: (link) => options.reports.duplicate(link),
+        removed: (link, wasCurrent, reason, heir) => this.#removed(link, wasCurrent, reason, heir),
       },
       options.log,
     );
+    this.#refills = new UnderlayRefill({ signal: this.#stop.signal, log: options.log });
     this.#timer = setInterval(() => this.#look(), options.lookMs ?? 1000);
     this.#timer.unref();
   }
@@ -145,13 +145,14 @@ export class LinkManager {
           listenerBinding: listener.localBinding,
         });
         if (wanted.has(key)) continue;
-        const now = Date.now();
+        const now = performance.now();
         const state = this.#states.get(key) ?? new DialState({ key, peerId: change.id, dialerIndex, listener, now });
         wanted.set(key, state);
         this.#states.set(key, state);
-        if (this.#registry.byKey(key) !== undefined && state.status === "pending") state.established(Date.now());
-        if (state.listener.address !== listener.address) {
-          state.listener = listener;
+        if (this.#registry.byKey(key) !== undefined && state.status === "pending") state.established(performance.now());
+        const hasMoved = state.listener.address !== listener.address;
+        state.listener = listener;
+        if (hasMoved) {
           this.#registry.byKey(key)?.close(new Error("the listener's address changed"));
         }
         if (cameBack) state.hurry(now);
@@ -166,7 +167,7 @@ export class LinkManager {
     const known = this.#peers.get(id);
     if (known === undefined) return;
     known.isHealthy = false;
-    known.unhealthySince ??= Date.now();
+    known.unhealthySince ??= performance.now();
   }
 
   #peerRemoved(id: string): void {
@@ -186,7 +187,7 @@ export class LinkManager {
   }
 
   #look(): void {
-    const now = Date.now();
+    const now = performance.now();
     for (const peer of this.#peers.values()) {
       const gone = peer.unhealthySince !== undefined && now - peer.unhealthySince > FORGET_AFTER_MS;
       if (gone && !this.links().some((link) => link.peerId === peer.id)) this.#peerRemoved(peer.id);
@@ -196,7 +197,8 @@ export class LinkManager {
       if (state.status === "established" && this.#registry.byKey(state.key) === undefined) this.#linkFailed(state, now);
     }
     for (const link of this.links()) {
-      link.checkAnswers(now);
+      if (link.checkAnswers(now)) this.#o.reports.measured(link);
+      link.probeQueue();
       if (link.connectionsChanged() && link.isDialed) this.#o.reports.connectionsChanged(link);
       this.#refill(link);
     }
@@ -206,7 +208,7 @@ export class LinkManager {
   #dialDue(): void {
     if (this.#stop.signal.aborted) return;
     for (const state of this.#states.values()) {
-      if (!state.isDue(Date.now())) continue;
+      if (!state.isDue(performance.now())) continue;
       state.dialing();
       if (!this.#queue.run(() => this.#dial(state))) this.#failed(state, "queueFailed");
     }
@@ -250,10 +252,10 @@ export class LinkManager {
         link.close(new Error("the link is no longer wanted"));
       } else if (state.listener.address !== address) {
         link.close(new Error("the listener's address changed"));
-        state.moved(Date.now());
+        state.moved(performance.now());
         this.#dialDue();
       } else if (this.#registry.register(link) || this.#registry.byKey(state.key) !== undefined)
-        state.established(Date.now());
+        state.established(performance.now());
       else this.#failed(state, "dialFailed");
     } catch (error) {
       this.#failed(state, "dialFailed", error);
@@ -264,7 +266,7 @@ export class LinkManager {
     if (this.#stop.signal.aborted) return;
     const backoff = this.#backoff(state);
     if (backoff === undefined) return;
-    state.failed(how, backoff, Date.now(), Math.random());
+    state.failed(how, backoff, performance.now(), Math.random());
     this.#log.info(
       {
         peerId: state.peerId,
@@ -277,7 +279,7 @@ export class LinkManager {
     );
   }
 
-  #added(link: Link, replaced: Link | undefined): void {
+  #added(link: Link): void {
     const { forwarder, reports, heartbeats } = this.#o;
     forwarder.addLink(link);
     if (link.ackChannel !== undefined) link.ackChannel.onFrame = link.channel.onFrame;
@@ -297,13 +299,12 @@ export class LinkManager {
       "link established",
     );
     const state = this.#states.get(link.key);
-    if (state !== undefined && state.status !== "dialing") state.established(Date.now());
+    if (state !== undefined && state.status !== "dialing") state.established(performance.now());
     if (link.isDialed) reports.established(link);
-    if (replaced !== undefined && replaced.id !== link.id) reports.duplicate(replaced);
     this.#refill(link);
   }
 
-  #removed(link: Link, wasCurrent: boolean, reason: Error | undefined): void {
+  #removed(link: Link, wasCurrent: boolean, reason: Error | undefined, heir: Link | undefined): void {
     this.#o.forwarder.removeLink(link.id, link.channel);
     if (this.#stop.signal.aborted) return;
     this.#log.info(
@@ -312,8 +313,9 @@ export class LinkManager {
     );
     if (!wasCurrent) return;
     this.#o.reports.failed(link);
+    if (heir !== undefined) return;
     const state = this.#states.get(link.key);
-    if (state !== undefined) this.#linkFailed(state, Date.now());
+    if (state !== undefined) this.#linkFailed(state, performance.now());
     this.#dialDue();
   }
 
@@ -328,53 +330,10 @@ export class LinkManager {
     return healthy ? dialer?.healthyDialBackoff : dialer?.unhealthyDialBackoff;
   }
 
-  /** Dials the connections that a grouped link lacks, one after the other, as long as it lacks any. */
   #refill(link: Link): void {
     const state = this.#states.get(link.key);
     const dialer = state === undefined ? undefined : this.#o.dialers[state.dialerIndex];
-    if (!link.isDialed || link.form !== "grouped" || dialer === undefined || this.#refilling.has(link)) return;
-    const missing = (): string | undefined => {
-      if (link.isClosed || this.#stop.signal.aborted) return undefined;
-      if (link.count(LinkUnderlay.Default) < dialer.maxDefaultConnections) return LinkUnderlay.Default;
-      return link.count(LinkUnderlay.Ack) < dialer.maxAckConnections ? LinkUnderlay.Ack : undefined;
-    };
-    if (missing() === undefined) return;
-    this.#refilling.add(link);
-    void this.#fill(link, missing, dialer).finally(() => this.#refilling.delete(link));
+    if (!link.isDialed || link.form !== "grouped" || dialer === undefined) return;
+    this.#refills.look(link, { ...dialer, connectTimeoutMs: dialer.options.connectTimeoutMs });
   }
-
-  async #fill(link: Link, missing: () => string | undefined, dialer: ResolvedDialer): Promise<void> {
-    if (!this.#started.has(link)) await pause(dialer.startupDelay, this.#stop.signal);
-    this.#started.add(link);
-    for (let failures = 0, type = missing(); type !== undefined; type = missing()) {
-      try {
-        await dialUnderlay(link.channel, {
-          type,
-          timeoutMs: dialer.options.connectTimeoutMs || 15_000,
-          signal: this.#stop.signal,
-        });
-        failures = 0;
-      } catch (error) {
-        failures++;
-        const reason = error instanceof Error ? error.message : String(error);
-        if (link.isClosed) return;
-        this.#log.info({ linkId: link.id, underlay: type, failures, reason }, "a further connection of a link failed");
-        await pause(Math.min(2000 * failures, 60_000), this.#stop.signal);
-      }
-    }
-  }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const finish = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", finish);
-      resolve();
-    };
-    const timer = setTimeout(finish, ms);
-    timer.unref();
-    signal.addEventListener("abort", finish, { once: true });
-    if (signal.aborted) finish();
-  });
 }

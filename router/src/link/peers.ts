@@ -14,6 +14,7 @@ export interface KnownPeer {
   readonly id: string;
   version: string;
   isHealthy: boolean;
+  /** By `performance.now()`. */
   unhealthySince: number | undefined;
   listeners: readonly PeerListener[];
 }

@@ -17,4 +17,6 @@ export interface Output {
   readonly isFull: boolean;
   /** Calls `cb` once, as soon as the output is no longer full, or is closed. */
   onDrain(cb: () => void): void;
+  /** Calls `cb` once, as soon as the kernel has taken everything reserved until now, or the connection is closed. */
+  whenTaken(cb: () => void): void;
 }

@@ -55,6 +55,9 @@ export class SlabOutput implements Output {
   #closed = false;
   #patience: NodeJS.Timeout | undefined;
   #waiters: (() => void)[] = [];
+  /** Who waits for the kernel, with how many bytes it must have taken by then. */
+  #marks: { readonly at: number; readonly cb: () => void }[] = [];
+  #taken = 0;
 
   constructor(socket: Socket, options: SlabOutputOptions) {
     this.#socket = socket;
@@ -107,6 +110,11 @@ export class SlabOutput implements Output {
     }
   }
 
+  whenTaken(cb: () => void): void {
+    if (this.pending === 0 || this.#closed) queueMicrotask(cb);
+    else this.#marks.push({ at: this.#taken + this.pending, cb });
+  }
+
   /** Hands everything reserved so far to the socket. */
   flush(): void {
     this.#scheduled = false;
@@ -131,6 +139,7 @@ export class SlabOutput implements Output {
     this.pending -= this.#at - this.#runStart;
     this.#letGo();
     this.#drained();
+    for (const { cb } of this.#marks.splice(0)) cb();
   }
 
   #writeRun(): void {
@@ -149,6 +158,8 @@ export class SlabOutput implements Output {
   #written(slab: Slab, length: number): void {
     slab.release();
     this.pending -= length;
+    this.#taken += length;
+    if (this.#marks.length > 0) this.#passMarks();
     if (this.pending === 0) {
       this.#letGo();
       clearTimeout(this.#patience);
@@ -158,6 +169,13 @@ export class SlabOutput implements Output {
     }
     if (this.isFull && this.pending <= DRAINED_AT) {
       this.#drained();
+    }
+  }
+
+  #passMarks(): void {
+    for (let next = this.#marks[0]; next !== undefined && next.at <= this.#taken; next = this.#marks[0]) {
+      this.#marks.shift();
+      next.cb();
     }
   }
 
