@@ -1,4 +1,4 @@
-import { type FrameView, type Waiter, type XgressEnd, XgressFlag, type XgressPath } from "@sallyport/wire";
+import { type FrameView, type Underlay, type Waiter, type XgressEnd, XgressFlag, type XgressPath } from "@sallyport/wire";
 import type { Circuit, Destination, Forward } from "./circuit.ts";
 
 /** Where a circuit leaves the fabric on this router: an xgress, or an SDK that has its xgress itself. */

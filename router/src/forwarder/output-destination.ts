@@ -25,6 +25,7 @@ export abstract class OutputDestination implements Destination {
     this.#memory = memory;
   }
 
+  /** Where what is written to it is counted. */
   abstract readonly counters: LinkCounters;
   abstract outputFor(forward: Forward): CountedOutput | undefined;
   abstract ack(frame: FrameView, forward: Forward): void;
@@ -53,7 +54,9 @@ export abstract class OutputDestination implements Destination {
   #queueOf(forward: Forward): TransitQueue {
     const known = forward.held;
     if (known instanceof TransitQueue) return known;
-    const made = new TransitQueue(forward, this.#memory.pool, this.#memory.budget);
+    const made = new TransitQueue(forward, this.#memory.pool, this.#memory.budget, (frame, underlay) =>
+      this.write(frame, underlay),
+    );
     forward.held = made;
     return made;
   }

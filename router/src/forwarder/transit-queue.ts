@@ -1,4 +1,4 @@
-import { type FramePool, FrameQueue, type FrameView, type Underlay } from "@sallyport/wire";
+import { type FramePool, FrameQueue, type FrameView, type Underlay, writeFrame } from "@sallyport/wire";
 import type { Forward, HeldPayloads } from "./circuit.ts";
 import type { CountedOutput } from "./counted-output.ts";
 
@@ -86,13 +86,16 @@ export class TransitQueue implements HeldPayloads {
   readonly #forward: Forward;
   readonly #pool: FramePool;
   readonly #budget: TransitBudget;
+  readonly #write: typeof writeFrame;
   readonly #frames = new FrameQueue();
   #output: CountedOutput | undefined;
 
-  constructor(forward: Forward, pool: FramePool, budget: TransitBudget) {
+  /** @param write copies a frame into the output of a connection */
+  constructor(forward: Forward, pool: FramePool, budget: TransitBudget, write: typeof writeFrame = writeFrame) {
     this.#forward = forward;
     this.#pool = pool;
     this.#budget = budget;
+    this.#write = write;
   }
 
   get count(): number {
@@ -122,7 +125,7 @@ export class TransitQueue implements HeldPayloads {
     const length = frame.end - frame.start;
     this.#output.counters.payloadsOut++;
     this.#output.counters.payloadBytesOut += frame.end - frame.bodyStart;
-    this.#forward.destination?.write?.(frame, this.#output.underlay);
+    this.#write(frame, this.#output.underlay);
     this.#pool.give(frame);
     this.#budget.release(length);
     return this.#frames.count > 0;
