@@ -30,6 +30,8 @@ export interface LinkAcceptOptions {
   /** Asks a controller whether the certificate is that of the router; rejects when it is not, or none can be asked. */
   readonly verify: (routerId: string, fingerprint: string) => Promise<void>;
   readonly onLink: (link: Link) => void;
+  /** How long one half of a split link waits for the other; 30 s. */
+  readonly halfTimeoutMs?: number;
   readonly log: Logger;
 }
 
@@ -95,7 +97,7 @@ function joinHalves(channel: Channel, type: number, halves: Map<string, Half>, o
     const timer = setTimeout(() => {
       halves.delete(name);
       channel.close(new HandshakeError("LINK_HALF", "the other half of a split link did not come"));
-    }, HALF_MS);
+    }, options.halfTimeoutMs ?? HALF_MS);
     timer.unref();
     halves.set(name, { channel, type, timer });
     channel.onClose(() => {
