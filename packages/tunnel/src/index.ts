@@ -2,6 +2,7 @@
  * A way onto the overlay for applications that know nothing of it: connections to intercepted addresses or ports become
  * circuits, and circuits to hosted services become connections to applications.
  */
+export type { LocalRoutes } from "./host/source-addresses.ts";
 export {
   type ClientAddresses,
   InterceptError,
@@ -27,3 +28,6 @@ export type {
   OverlayService,
   Precedence,
 } from "./overlay.ts";
+export { ProxyInterceptor, type ProxyOptions } from "./proxy/proxy-interceptor.ts";
+export { type ProxyService, parseProxyService } from "./proxy/proxy-services.ts";
+export { Tunneler, type TunnelerOptions } from "./tunneler.ts";

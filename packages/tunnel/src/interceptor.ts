@@ -23,6 +23,8 @@ export interface InterceptTarget {
 
 /** Gives clients of services to the tunneler: by interception of their packets, or by ports of its own. */
 export interface Interceptor {
+  /** Services are intercepted by their names, whether they have an intercept config or not. */
+  readonly interceptsByName?: boolean | undefined;
   /** @throws InterceptError which says what failed, for what, and what to do */
   intercept(target: InterceptTarget, clients: InterceptedClients): Promise<Interception>;
   /** Ends everything and removes every rule, route and address. */

@@ -1,0 +1,171 @@
+import { z } from "zod";
+import { AllowedAddresses } from "../host/allowed-addresses.ts";
+import { type IpPrefix, parsePrefix } from "../host/ip.ts";
+import { Translations } from "../host/translations.ts";
+import type { PortRange, Protocol } from "../interceptor.ts";
+import type { OverlayService, Precedence } from "../overlay.ts";
+import { type HealthCheckConfig, healthChecks, httpCheck, portCheck } from "./health-config.ts";
+import { defaultConnectTimeoutMs } from "./intercept-config.ts";
+import { decodeConfig, duration, looseObject, port, portRange, protocol, ServiceConfigError } from "./loose.ts";
+
+/** One value, or those that dialers may ask for. */
+export type FixedOr<T, A> = { readonly fixed: T } | { readonly allowed: A };
+
+/** Where circuits of a terminator go to (docs/protocol/configs.md, "What a tunneler does with them"). */
+export interface HostConfig {
+  readonly protocol: FixedOr<Protocol, readonly Protocol[]>;
+  readonly address: FixedOr<string, AllowedAddresses>;
+  readonly port: FixedOr<number, readonly PortRange[]>;
+  readonly translations: Translations;
+  /** Addresses that dialers may have the connection come from. */
+  readonly sourcePrefixes: readonly IpPrefix[];
+  /** The same as they were written, for making them local. */
+  readonly allowedSourceAddresses: readonly string[];
+  readonly proxy?: { readonly host: string; readonly port: number } | undefined;
+  readonly connectTimeoutMs: number;
+  readonly cost?: number | undefined;
+  readonly precedence?: Precedence | undefined;
+  readonly bindUsingEdgeIdentity: boolean;
+  /** Template of the instance id. */
+  readonly instance?: string | undefined;
+  readonly checks: readonly HealthCheckConfig[];
+}
+
+const precedence = z
+  .string()
+  .toLowerCase()
+  .pipe(z.enum(["default", "required", "failed"]));
+
+const checkLists = { portChecks: z.array(portCheck).optional(), httpChecks: z.array(httpCheck).optional() };
+
+const hostV1 = looseObject({
+  protocol: protocol.optional(),
+  forwardProtocol: z.boolean().optional(),
+  allowedProtocols: z.array(protocol).optional(),
+  address: z.string().min(1).optional(),
+  forwardAddress: z.boolean().optional(),
+  allowedAddresses: z.array(z.string().min(1)).optional(),
+  port: port.optional(),
+  forwardPort: z.boolean().optional(),
+  allowedPortRanges: z.array(portRange).optional(),
+  forwardAddressTranslations: z
+    .array(looseObject({ from: z.string(), to: z.string(), prefixLength: z.int().min(0).max(128) }))
+    .optional(),
+  allowedSourceAddresses: z.array(z.string().min(1)).optional(),
+  listenOptions: looseObject({
+    bindUsingEdgeIdentity: z.boolean().optional(),
+    connectTimeout: duration.optional(),
+    connectTimeoutSeconds: z.int().min(0).optional(),
+    cost: z.int().min(0).max(65_535).optional(),
+    precedence: precedence.optional(),
+    identity: z.string().optional(),
+    maxConnections: z.int().optional(),
+  }).optional(),
+  proxy: looseObject({ type: z.literal("http"), address: z.string() }).optional(),
+  ...checkLists,
+});
+type HostV1 = z.infer<typeof hostV1>;
+
+const hostV2 = looseObject({ terminators: z.array(hostV1).min(1) });
+
+const serverV1 = looseObject({ protocol: protocol.optional(), hostname: z.string().min(1), port, ...checkLists });
+
+/**
+ * The terminators that the first of a service's hosting configs asks for; undefined when there is none. One bad
+ * terminator makes the whole config bad.
+ *
+ * @throws ServiceConfigError
+ */
+export function hostConfigs(service: OverlayService): HostConfig[] | undefined {
+  const second = service.configs.get("host.v2");
+  if (second !== undefined) {
+    const { terminators } = decodeConfig("host.v2", hostV2, second);
+    return terminators.map((each, i) => checked("host.v2", `terminators[${i}]`, each));
+  }
+  const first = service.configs.get("host.v1");
+  if (first !== undefined) return [checked("host.v1", "", decodeConfig("host.v1", hostV1, first))];
+  const server = service.configs.get("ziti-tunneler-server.v1");
+  if (server === undefined) return undefined;
+  const { hostname, ...rest } = decodeConfig("ziti-tunneler-server.v1", serverV1, server);
+  return [checked("ziti-tunneler-server.v1", "", { ...rest, protocol: rest.protocol ?? "tcp", address: hostname })];
+}
+
+/** Everything that the shapes alone do not say. */
+function checked(configType: string, base: string, c: HostV1): HostConfig {
+  const fail = (key: string, reason: string) =>
+    new ServiceConfigError(configType, base === "" ? key : `${base}.${key}`, reason);
+  const attempt = <T>(key: string, work: () => T): T => {
+    try {
+      return work();
+    } catch (error) {
+      throw fail(key, error instanceof Error ? error.message : String(error));
+    }
+  };
+  const either = <T, A>(o: {
+    key: string;
+    fixed: T | undefined;
+    forward: string;
+    isForwarded: boolean | undefined;
+    list: string;
+    allowed: readonly A[] | undefined;
+  }): FixedOr<T, readonly A[]> => {
+    if (o.isForwarded === true) {
+      const { allowed = [] } = o;
+      if (allowed.length === 0) throw fail(o.list, `must not be empty with ${o.forward}: true`);
+      return { allowed };
+    }
+    if (o.fixed === undefined) throw fail(o.key, `expected it, or ${o.forward}: true`);
+    return { fixed: o.fixed };
+  };
+  const address = either({
+    key: "address",
+    fixed: c.address,
+    forward: "forwardAddress",
+    isForwarded: c.forwardAddress,
+    list: "allowedAddresses",
+    allowed: c.allowedAddresses,
+  });
+  const options = c.listenOptions;
+  const seconds = options?.connectTimeoutSeconds ?? 0;
+  const sources = c.allowedSourceAddresses ?? [];
+  return {
+    protocol: either({
+      key: "protocol",
+      fixed: c.protocol,
+      forward: "forwardProtocol",
+      isForwarded: c.forwardProtocol,
+      list: "allowedProtocols",
+      allowed: c.allowedProtocols,
+    }),
+    address:
+      "fixed" in address
+        ? address
+        : { allowed: attempt("allowedAddresses", () => new AllowedAddresses(address.allowed)) },
+    port: either({
+      key: "port",
+      fixed: c.port,
+      forward: "forwardPort",
+      isForwarded: c.forwardPort,
+      list: "allowedPortRanges",
+      allowed: c.allowedPortRanges,
+    }),
+    translations: attempt("forwardAddressTranslations", () => new Translations(c.forwardAddressTranslations ?? [])),
+    sourcePrefixes: sources.map((source, i) => attempt(`allowedSourceAddresses[${i}]`, () => parsePrefix(source))),
+    allowedSourceAddresses: sources,
+    proxy: c.proxy === undefined ? undefined : attempt("proxy.address", () => proxyAddress(c.proxy?.address ?? "")),
+    connectTimeoutMs: options?.connectTimeout || seconds * 1_000 || defaultConnectTimeoutMs,
+    cost: options?.cost,
+    precedence: options?.precedence,
+    bindUsingEdgeIdentity: options?.bindUsingEdgeIdentity ?? false,
+    instance: options?.identity || undefined,
+    checks: healthChecks(c.portChecks ?? [], c.httpChecks ?? []),
+  };
+}
+
+function proxyAddress(address: string): { host: string; port: number } {
+  const url = URL.canParse(`http://${address}`) ? new URL(`http://${address}`) : undefined;
+  const portText = /:(\d+)$/.exec(address)?.[1];
+  if (url === undefined || portText === undefined)
+    throw new Error(`expected host:port, got ${JSON.stringify(address)}`);
+  return { host: url.hostname.replace(/^\[|\]$/g, ""), port: Number(portText) };
+}

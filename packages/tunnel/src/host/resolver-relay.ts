@@ -1,0 +1,72 @@
+import type { OverlayConnection, OverlayHandler } from "../overlay.ts";
+import type { Relay } from "../relay/relays.ts";
+import type { AllowedAddresses } from "./allowed-addresses.ts";
+import { answerQuestion, type NameServer } from "./resolver.ts";
+
+/** Questions that are being answered at the same time; further ones wait in the circuit. */
+const maxOpen = 32;
+
+/** A circuit of questions for this machine's name server, one message each. */
+export class ResolverRelay implements OverlayHandler, Relay {
+  readonly #connection: OverlayConnection;
+  readonly #allowed: AllowedAddresses | undefined;
+  readonly #server: NameServer | undefined;
+  readonly #onEnd: (reason: string) => void;
+  #open = 0;
+  #isBlocked = false;
+  #isOver = false;
+
+  /** @param allowed the names that may be asked for; undefined: none */
+  constructor(
+    connection: OverlayConnection,
+    allowed: AllowedAddresses | undefined,
+    onEnd: (reason: string) => void,
+    server?: NameServer,
+  ) {
+    this.#connection = connection;
+    this.#allowed = allowed;
+    this.#onEnd = onEnd;
+    this.#server = server;
+  }
+
+  start(): void {
+    this.#connection.start(this);
+  }
+
+  close(reason: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#connection.close(reason);
+    this.#onEnd(reason);
+  }
+
+  data(buffer: Buffer, start: number, end: number): boolean {
+    if (this.#open >= maxOpen) {
+      this.#isBlocked = true;
+      return false;
+    }
+    this.#open++;
+    void answerQuestion(buffer.toString("utf8", start, end), this.#allowed, this.#server).then((text) => {
+      this.#open--;
+      if (this.#isOver) return;
+      const answer = Buffer.from(text);
+      this.#connection.write(answer, 0, answer.length);
+      if (!this.#isBlocked) return;
+      this.#isBlocked = false;
+      this.#connection.resume();
+    });
+    return true;
+  }
+
+  endOfData(): void {
+    this.close("the other end has ended");
+  }
+
+  writable(): void {
+    // Answers are small and bounded in number: they are written whenever they are there.
+  }
+
+  closed(error?: Error): void {
+    this.close(error?.message ?? "the circuit ended");
+  }
+}

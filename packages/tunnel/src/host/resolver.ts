@@ -1,0 +1,90 @@
+import { Resolver } from "node:dns/promises";
+import type { AllowedAddresses } from "./allowed-addresses.ts";
+
+/** Response codes of DNS, as far as they are used here. */
+const Status = { ok: 0, formatError: 1, serverFailure: 2, noSuchName: 3, notImplemented: 4 } as const;
+const RecordType = { mx: 15, txt: 16, srv: 33 } as const;
+const ttl = 86_400;
+
+interface Answer {
+  readonly name: string;
+  readonly type: number;
+  readonly ttl: number;
+  readonly data: string;
+  readonly port?: number;
+  readonly priority?: number;
+  readonly weight?: number;
+}
+
+/** The part of `node:dns` that is asked. */
+export type NameServer = Pick<Resolver, "resolveMx" | "resolveTxt" | "resolveSrv">;
+
+/**
+ * Answers one question of a resolver connection, a JSON text, with another (docs/protocol/tunneler.md, "Names by the
+ * host's resolver"). It always answers.
+ */
+export async function answerQuestion(
+  text: string,
+  allowed: AllowedAddresses | undefined,
+  server: NameServer = new Resolver({ timeout: 2_000, tries: 2 }),
+): Promise<string> {
+  const request = parse(text);
+  const respond = (status: number, more: object = {}) =>
+    JSON.stringify({ id: request?.id ?? 0, status, question: request?.question ?? [], ...more });
+  const question = request?.question.length === 1 ? request.question[0] : undefined;
+  if (question === undefined) return respond(Status.formatError, { comment: "expected exactly one question" });
+  const name = question.name.replace(/\.$/, "");
+  if (allowed?.hasName(name) !== true) return respond(Status.noSuchName);
+  const look = lookUp(server, question.type, question.name, name);
+  if (look === undefined) return respond(Status.notImplemented);
+  try {
+    return respond(Status.ok, { answer: await look });
+  } catch (error) {
+    return respond(Status.serverFailure, { comment: error instanceof Error ? error.message : String(error) });
+  }
+}
+
+function lookUp(server: NameServer, type: number, owner: string, name: string): Promise<Answer[]> | undefined {
+  const base = { name: owner, type, ttl };
+  switch (type) {
+    case RecordType.mx:
+      return server
+        .resolveMx(name)
+        .then((all) => all.map(({ exchange, priority }) => ({ ...base, data: exchange, priority })));
+    case RecordType.txt:
+      return server.resolveTxt(name).then((all) => all.map((parts) => ({ ...base, data: parts.join("") })));
+    case RecordType.srv:
+      return server.resolveSrv(name).then((all) =>
+        all.map((each) => ({
+          ...base,
+          data: each.name,
+          port: each.port,
+          priority: each.priority,
+          weight: each.weight,
+        })),
+      );
+    default:
+      return undefined;
+  }
+}
+
+interface Question {
+  readonly name: string;
+  readonly type: number;
+}
+
+function parse(text: string): { id: number; question: Question[] } | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value !== "object" || value === null) return undefined;
+    const { id, question } = value as { id?: unknown; question?: unknown };
+    const questions = Array.isArray(question) ? question : [];
+    const isWhole = questions.every((each) => typeof each?.name === "string" && Number.isInteger(each?.type));
+    return {
+      id: typeof id === "number" ? id : 0,
+      question: isWhole ? questions.map(({ name, type }: Question) => ({ name, type })) : [],
+    };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,115 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:net";
+import { type Logger, silentLogger } from "@sallyport/wire";
+import { hostPort } from "../config/template.ts";
+import {
+  InterceptError,
+  type InterceptedClients,
+  type Interception,
+  type Interceptor,
+  type InterceptTarget,
+} from "../interceptor.ts";
+import type { ProxyService } from "./proxy-services.ts";
+import { UdpPort } from "./udp-port.ts";
+
+export interface ProxyOptions {
+  /** Of several entries for the same service, protocol and port one counts. */
+  readonly services: readonly ProxyService[];
+  /** Address that the ports are opened on; `0.0.0.0` when left out. */
+  readonly bindAddress?: string | undefined;
+  /** A UDP client that sends and receives nothing for so long is forgotten; 5 minutes when left out. */
+  readonly udpIdleMs?: number | undefined;
+  readonly log?: Logger | undefined;
+}
+
+/**
+ * Ports of this machine that lead to services, open as long as the identity may dial them. Clients' destination is told
+ * as the address of the port, `0.0.0.0` where it is open on all.
+ */
+export class ProxyInterceptor implements Interceptor {
+  readonly interceptsByName = true;
+  readonly #o: ProxyOptions;
+  readonly #bindAddress: string;
+  readonly #log: Logger;
+  readonly #open = new Set<Interception>();
+
+  constructor(options: ProxyOptions) {
+    this.#o = options;
+    this.#bindAddress = options.bindAddress ?? "0.0.0.0";
+    this.#log = options.log ?? silentLogger;
+  }
+
+  /** Opens the ports of a service; one without ports is none of ours. @throws InterceptError `PORT_UNAVAILABLE` */
+  async intercept(target: InterceptTarget, clients: InterceptedClients): Promise<Interception> {
+    const wanted = new Map(
+      this.#o.services
+        .filter(({ name }) => name === target.name)
+        .map((service) => [`${service.protocol}:${service.port}`, service]),
+    );
+    const ports: Interception[] = [];
+    try {
+      for (const service of wanted.values()) {
+        ports.push(await this.#listen(service, clients));
+        this.#log.info({ service: service.name, protocol: service.protocol, port: service.port }, "a port is open");
+      }
+    } catch (error) {
+      await Promise.all(ports.map((port) => port.close()));
+      throw error;
+    }
+    const interception = {
+      close: async () => {
+        this.#open.delete(interception);
+        await Promise.all(ports.map((port) => port.close()));
+      },
+    };
+    this.#open.add(interception);
+    return interception;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#open].map((interception) => interception.close()));
+  }
+
+  async #listen(service: ProxyService, clients: InterceptedClients): Promise<Interception> {
+    const { name, protocol, port } = service;
+    const address = this.#bindAddress;
+    try {
+      if (protocol === "tcp") return await listenTcp(address, port, clients);
+      const idleMs = this.#o.udpIdleMs ?? 300_000;
+      return await UdpPort.open({ address, port, idleMs, onFlow: (flow) => clients.udp(flow) });
+    } catch (cause) {
+      const code = cause instanceof Error && "code" in cause ? ` (${String(cause.code)})` : "";
+      throw new InterceptError(
+        "PORT_UNAVAILABLE",
+        `${name}: ${protocol} port ${hostPort(address, port)} cannot be opened${code}; is it used by another program, or below 1024 without the right to it?`,
+        { cause },
+      );
+    }
+  }
+}
+
+async function listenTcp(address: string, port: number, clients: InterceptedClients): Promise<Interception> {
+  const server: Server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
+    clients.tcp({
+      socket,
+      addresses: {
+        protocol: "tcp",
+        sourceIp: plain(socket.remoteAddress ?? ""),
+        sourcePort: socket.remotePort ?? 0,
+        destinationIp: address,
+        destinationPort: port,
+      },
+    });
+  });
+  server.listen({ host: address, port });
+  await once(server, "listening");
+  return {
+    // Accepted connections go on: nobody waits for their end here.
+    close: async () => void server.close(),
+  };
+}
+
+/** Without the prefix of an IPv4 client at an IPv6 port. */
+function plain(address: string): string {
+  return address.startsWith("::ffff:") ? address.slice("::ffff:".length) : address;
+}
