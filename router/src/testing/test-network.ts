@@ -160,6 +160,8 @@ export class TestNetwork {
     for (const { id, forwarder } of this.routers.values()) {
       const times = forwarder.pool.givenTwice;
       if (times > 0) throw new Error(`router ${id} gave frames back twice, ${times} times`);
+      const lost = forwarder.pool.lentBytes;
+      if (lost > 0) throw new Error(`router ${id} never gave frames of ${lost} bytes back`);
     }
   }
 

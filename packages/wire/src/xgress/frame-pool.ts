@@ -3,6 +3,9 @@ import type { FrameView } from "../frame/frame.ts";
 /** Sizes a frame's memory may have: small frames, 1 KiB, 4 KiB, the usual payload sizes with their headers, 64 KiB. */
 const SIZES = [256, 1280, 4352, 10752, 17152, 33536, 66304] as const;
 
+/** What one circuit may always hold, however many others there are. */
+const LEAST_SHARE = 64 * 1024;
+
 /**
  * A frame with memory of its own: sent and not yet acknowledged, waiting for room, or received out of order. Where its
  * parts lie in `buffer` is up to whoever took it from the pool.
@@ -44,6 +47,19 @@ export class KeptFrame implements FrameView {
   }
 }
 
+/** How much memory for frames a program uses. */
+export interface FramePoolLimits {
+  /**
+   * Bytes that all frames in use should take together. No circuit gets more than what is left of it, so that a single
+   * one has its whole window, and many share (docs/protocol/data-path.md, "Memory").
+   */
+  readonly budget: number;
+  /** Unused memory that is kept for reuse; what is given back beyond it goes to the collector. */
+  readonly maxFree: number;
+}
+
+export const framePoolDefaults: FramePoolLimits = { budget: 32 * 1024 * 1024, maxFree: 32 * 1024 * 1024 };
+
 /**
  * Memory for frames that must be kept. Frames go back by {@link FramePool.give} and are handed out again last in, first
  * out, so a steady stream of payloads allocates nothing and touches memory that is still in the cache
@@ -51,13 +67,18 @@ export class KeptFrame implements FrameView {
  */
 export class FramePool {
   readonly #free: KeptFrame[][] = SIZES.map(() => []);
-  readonly #maxFreeBytes: number;
+  readonly #limits: FramePoolLimits;
+  #lentBytes = 0;
   #freeBytes = 0;
   #givenTwice = 0;
 
-  /** @param maxFreeBytes how much unused memory is kept for reuse; what is given back beyond it goes to the collector. */
-  constructor(maxFreeBytes = 64 * 1024 * 1024) {
-    this.#maxFreeBytes = maxFreeBytes;
+  constructor(limits: Partial<FramePoolLimits> = {}) {
+    this.#limits = { ...framePoolDefaults, ...limits };
+  }
+
+  /** Bytes of frames that were taken and not yet given back. */
+  get lentBytes(): number {
+    return this.#lentBytes;
   }
 
   /** Bytes lying ready for reuse. */
@@ -65,23 +86,24 @@ export class FramePool {
     return this.#freeBytes;
   }
 
+  /** How many bytes one circuit may hold now: what is left of the budget, and a little in any case. */
+  get share(): number {
+    return Math.max(this.#limits.budget - this.#lentBytes, LEAST_SHARE);
+  }
+
   /** How often a frame was given back that lay here already: each is a fault in who owned it, and tests expect none. */
   get givenTwice(): number {
     return this.#givenTwice;
   }
 
-  /** A frame of at least `size` bytes with undefined content. Frames beyond 64 KiB are allocated and never reused. */
+  /**
+   * A frame of at least `size` bytes with undefined content. Frames beyond 64 KiB are allocated and never reused. Every
+   * frame must be given back: what is lost is missing in the share of all circuits.
+   */
   take(size: number): KeptFrame {
-    for (let i = 0; i < SIZES.length; i++) {
-      if ((SIZES[i] as number) >= size) {
-        const frame = this.#free[i]?.pop();
-        if (frame === undefined) return new KeptFrame(SIZES[i] as number, i);
-        this.#freeBytes -= frame.buffer.length;
-        frame.isFree = false;
-        return frame;
-      }
-    }
-    return new KeptFrame(size);
+    const frame = this.#take(size);
+    this.#lentBytes += frame.buffer.length;
+    return frame;
   }
 
   /** Returns a frame got from {@link take}; the caller must not touch it afterwards. */
@@ -92,10 +114,24 @@ export class FramePool {
       return;
     }
     const size = frame.buffer.length;
-    const list = this.#free[frame.sizeClass];
-    if (list === undefined || this.#freeBytes + size > this.#maxFreeBytes) return;
-    this.#freeBytes += size;
+    this.#lentBytes -= size;
     frame.isFree = true;
+    const list = this.#free[frame.sizeClass];
+    if (list === undefined || this.#freeBytes + size > this.#limits.maxFree) return;
+    this.#freeBytes += size;
     list.push(frame);
+  }
+
+  #take(size: number): KeptFrame {
+    for (let i = 0; i < SIZES.length; i++) {
+      if ((SIZES[i] as number) >= size) {
+        const frame = this.#free[i]?.pop();
+        if (frame === undefined) return new KeptFrame(SIZES[i] as number, i);
+        this.#freeBytes -= frame.buffer.length;
+        frame.isFree = false;
+        return frame;
+      }
+    }
+    return new KeptFrame(size);
   }
 }

@@ -1,7 +1,7 @@
 import type { FrameView } from "../frame/frame.ts";
 import type { Waiter } from "../socket/fair-output.ts";
 import type { AckScheduler } from "./ack-scheduler.ts";
-import type { XgressCounters } from "./counters.ts";
+import type { XgressCounters, XgressLoad } from "./counters.ts";
 import type { FramePool } from "./frame-pool.ts";
 import type { ScanTimer } from "./scan-timer.ts";
 
@@ -47,6 +47,8 @@ export interface XgressEnd {
   unrouted(): void;
   /** The circuit's way changed: what waited for a destination may try again. */
   rerouted(): void;
+  /** Adds what the end has on its hands at the moment; absent for ends without flow control of their own. */
+  load?(sum: XgressLoad): void;
   /** For inspection: what the wire's inspection calls the details of an xgress. */
   inspect(): Record<string, unknown>;
 }

@@ -2,7 +2,7 @@ import { XgressFlag, XgressType } from "../catalogue/xgress.ts";
 import type { FrameView } from "../frame/frame.ts";
 import type { AckScheduler, AckSource } from "./ack-scheduler.ts";
 import { AckBatch, AckTemplate } from "./acknowledgement.ts";
-import type { XgressCounters } from "./counters.ts";
+import type { XgressCounters, XgressLoad } from "./counters.ts";
 import type { FlowOptions } from "./flow-options.ts";
 import type { FramePool, KeptFrame } from "./frame-pool.ts";
 import { FrameQueue } from "./frame-queue.ts";
@@ -38,6 +38,7 @@ export class PayloadReceiver implements AckSource {
   readonly #buffer: ReceiveBuffer<KeptFrame>;
   readonly #held = new FrameQueue();
   readonly #maxHeld: number;
+  readonly #fullSize: number;
   readonly #acks = new AckBatch();
   readonly #ackTemplate: AckTemplate;
   readonly #ackFrame: FrameView;
@@ -55,6 +56,7 @@ export class PayloadReceiver implements AckSource {
       // A sender learns how full this end is only by acknowledgements; what it has in flight until then is not dropped.
       rxBufferSize: parts.options.rxBufferSize + parts.options.txPortalMaxSize,
     });
+    this.#fullSize = parts.options.txPortalMaxSize;
     this.#maxHeld = FRAMES_PER_DATA * (parts.options.rxBufferSize + parts.options.txPortalMaxSize);
     this.#ackTemplate = new AckTemplate(parts.circuitId, parts.isTerminator ? XgressFlag.Terminator : 0);
     const headersEnd = this.#ackTemplate.byteLength(0);
@@ -132,8 +134,12 @@ export class PayloadReceiver implements AckSource {
     this.flushAcks();
     this.#stopped = true;
     this.dropHeld();
-    for (let early = this.#buffer.takeNext(); early !== undefined; early = this.#buffer.takeNext())
-      this.#pool.give(early);
+    this.#buffer.clearEarly((early) => this.#pool.give(early));
+  }
+
+  /** Adds what this half has on its hands. */
+  load(sum: XgressLoad): void {
+    if (this.#acksWaiting) sum.acksWaiting++;
   }
 
   detail(): ReceiveBufferDetail {
@@ -158,8 +164,13 @@ export class PayloadReceiver implements AckSource {
   #offer(view: PayloadView): boolean {
     const size = view.size;
     if (!this.#handOut(view)) return false;
-    if (this.#buffer.release(size) && !this.#stopped) this.#writeAcks();
+    if (this.#buffer.release(size, this.#scale) && !this.#stopped) this.#writeAcks();
     return true;
+  }
+
+  /** How many times less than its full window this circuit may hold here now. */
+  get #scale(): number {
+    return Math.max(1, this.#fullSize / this.#pool.share);
   }
 
   #ackSoon(): void {
@@ -171,7 +182,7 @@ export class PayloadReceiver implements AckSource {
   #writeAcks(): void {
     const frame = this.#ackFrame;
     this.#counters.acksOut++;
-    frame.end = this.#acks.write(this.#ackTemplate, frame.buffer, 0, 0, this.#buffer.report());
+    frame.end = this.#acks.write(this.#ackTemplate, frame.buffer, 0, 0, this.#buffer.report(this.#scale));
     this.#path.ack(frame);
   }
 }

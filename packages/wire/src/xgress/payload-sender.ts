@@ -2,7 +2,7 @@ import { XgressFlag } from "../catalogue/xgress.ts";
 import type { FrameView } from "../frame/frame.ts";
 import type { Waiter } from "../socket/fair-output.ts";
 import { AckView, readAck } from "./acknowledgement.ts";
-import type { XgressCounters } from "./counters.ts";
+import type { XgressCounters, XgressLoad } from "./counters.ts";
 import type { FlowOptions } from "./flow-options.ts";
 import type { FramePool, KeptFrame } from "./frame-pool.ts";
 import { FrameQueue } from "./frame-queue.ts";
@@ -12,8 +12,11 @@ import { SendBuffer, type SendBufferDetail } from "./send-buffer.ts";
 
 /** What one circuit may have waiting to be sent before its source is stopped, and where it may go on. */
 const INPUT_FULL = 1024 * 1024;
-const INPUT_LOW = 256 * 1024;
+const INPUT_LOW = INPUT_FULL / 4;
 const END_FLAGS = XgressFlag.CircuitEnd | XgressFlag.Eof;
+
+/** What the first payload that waits is waiting for. */
+const Blocked = { No: 0, ByWindow: 1, ByPeer: 2 } as const;
 
 export interface SenderParts {
   readonly circuitId: string;
@@ -43,6 +46,8 @@ export class PayloadSender implements Waiter {
   #started = false;
   #pumping = false;
   #inputStopped = false;
+  #stoppedAt = 0;
+  #blocked: number = Blocked.No;
   /** Bytes in flight, and bytes the other end said it holds. */
   #inFlightBytes = 0;
   #peerHeld = 0;
@@ -87,8 +92,9 @@ export class PayloadSender implements Waiter {
     sealer?: BodySealer,
   ): boolean {
     this.#queue(this.#writer.data(buffer, start, end, edgeFlags, uuidStart, uuidEnd, sealer));
-    if (this.#input.bytes < INPUT_FULL) return true;
+    if (this.#input.bytes < Math.min(INPUT_FULL, this.#pool.share)) return true;
     this.#inputStopped = true;
+    this.#stoppedAt = Date.now();
     return false;
   }
 
@@ -104,10 +110,7 @@ export class PayloadSender implements Waiter {
 
   /** Sends a payload without a body now, once, and never again. */
   markOnce(flags: number): void {
-    const frame = this.#writer.mark(flags);
-    this.#writer.stamp(frame, this.#buffer.skip(), Date.now());
-    this.#path.payload(frame, frame.flags);
-    this.#pool.give(frame);
+    this.#transmitOnce(this.#writer.mark(flags));
   }
 
   /** Takes an acknowledgement. False: it was malformed. */
@@ -115,7 +118,9 @@ export class PayloadSender implements Waiter {
     const view = this.#ackView;
     if (!readAck(frame, view)) return false;
     this.#counters.acksIn++;
+    const duplicates = this.#buffer.totals.duplicateAcks;
     this.#buffer.acknowledge(view, now);
+    this.#counters.acksDuplicate += this.#buffer.totals.duplicateAcks - duplicates;
     this.#peerHeld = view.receiveBufferSize;
     this.pump();
     return true;
@@ -133,6 +138,7 @@ export class PayloadSender implements Waiter {
       this.#transmit(this.#input.shift() as KeptFrame);
     }
     this.#pumping = false;
+    this.#noteBlocked();
     this.#inputMoved();
   }
 
@@ -161,6 +167,14 @@ export class PayloadSender implements Waiter {
     return this.#buffer.detail();
   }
 
+  /** Adds what this half has on its hands. */
+  load(sum: XgressLoad): void {
+    sum.unackedPayloads += this.#buffer.inFlight;
+    sum.unackedBytes += this.#inFlightBytes;
+    if (this.#blocked === Blocked.ByWindow) sum.blockedByWindow++;
+    if (this.#blocked === Blocked.ByPeer) sum.blockedByPeer++;
+  }
+
   takeTurn(): boolean {
     if (this.#input.count === 0 || !this.#canSend) return false;
     if (!this.#path.isOpen) {
@@ -179,20 +193,46 @@ export class PayloadSender implements Waiter {
 
   /**
    * Whether the window takes another payload. Stricter than the window alone: what is in flight must still find room
-   * beside what the other end holds, because receivers drop what is too much and that costs a retransmission.
+   * beside what the other end holds, because receivers drop what is too much and that costs a retransmission; and it
+   * takes memory here, of which each circuit has its share.
    */
   get #canSend(): boolean {
     if (!this.#buffer.canAdd) return false;
-    return this.#buffer.inFlight === 0 || this.#inFlightBytes + this.#peerHeld <= this.#options.txPortalMaxSize;
+    if (this.#buffer.inFlight === 0) return true;
+    const inFlight = this.#inFlightBytes;
+    return inFlight + this.#peerHeld <= this.#options.txPortalMaxSize && inFlight <= this.#pool.share;
   }
 
   #queue(frame: KeptFrame): void {
+    // After the end nothing is acknowledged or sent again; the last marks still leave.
+    if (this.#buffer.isClosed) {
+      this.#transmitOnce(frame);
+      return;
+    }
     if (this.#input.count === 0 && this.#started && !this.#pumping && this.#canSend && this.#path.isOpen) {
       this.#transmit(frame);
       return;
     }
     this.#input.push(frame);
     this.pump();
+  }
+
+  #transmitOnce(frame: KeptFrame): void {
+    this.#writer.stamp(frame, this.#buffer.skip(), Date.now());
+    this.#path.payload(frame, frame.flags);
+    this.#pool.give(frame);
+  }
+
+  /** Counts when what waits begins to wait for something else. */
+  #noteBlocked(): void {
+    let blocked: number = Blocked.No;
+    if (this.#input.count > 0 && !this.#canSend) {
+      blocked = this.#buffer.blockedByWindow ? Blocked.ByWindow : Blocked.ByPeer;
+    }
+    if (blocked === this.#blocked) return;
+    this.#blocked = blocked;
+    if (blocked === Blocked.ByWindow) this.#counters.blockedByWindow++;
+    if (blocked === Blocked.ByPeer) this.#counters.blockedByPeer++;
   }
 
   #transmit(frame: KeptFrame): void {
@@ -208,7 +248,10 @@ export class PayloadSender implements Waiter {
   }
 
   #retransmit(frame: KeptFrame, sequence: number, now: number): boolean {
-    if (!this.#path.isOpen) return this.#path.report();
+    if (!this.#path.isOpen) {
+      this.#counters.retransmissionsFailed++;
+      return this.#path.report();
+    }
     this.#counters.retransmissions++;
     this.#writer.stamp(frame, sequence, now, XgressFlag.Retransmit);
     this.#path.retransmit(frame, frame.flags);
@@ -221,8 +264,10 @@ export class PayloadSender implements Waiter {
   }
 
   #inputMoved(): void {
-    if (!this.#inputStopped || this.#input.bytes > INPUT_LOW) return;
+    if (!this.#inputStopped || this.#input.bytes > Math.min(INPUT_LOW, this.#pool.share / 4)) return;
     this.#inputStopped = false;
+    this.#counters.sourceStops++;
+    this.#counters.sourceStoppedMs += Date.now() - this.#stoppedAt;
     this.#onRoom();
   }
 }

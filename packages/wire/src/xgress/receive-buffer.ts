@@ -94,18 +94,33 @@ export class ReceiveBuffer<T> {
   /**
    * The local side has taken `size` bytes.
    *
+   * @param scale see `report`
    * @returns true when the fill fell so far that the sender, which may be waiting, should be told by an acknowledgement
    *   without sequences
    */
-  release(size: number): boolean {
+  release(size: number, scale = 1): boolean {
     this.#held -= size;
-    return this.#reported > worthReporting && this.#reported > 2 * this.#held;
+    return this.#reported > worthReporting && this.#reported > 2 * this.#held * scale;
   }
 
-  /** The fill to put into an acknowledgement that is written now. */
-  report(): number {
-    this.#reported = this.#held;
-    return this.#held;
+  /**
+   * The fill to put into an acknowledgement that is written now.
+   *
+   * @param scale by how much there is less memory for this circuit now than its full buffer: the fill is reported so many
+   *   times larger, so that the sender sees a full buffer when that memory is used up
+   */
+  report(scale = 1): number {
+    this.#reported = Math.floor(this.#held * scale);
+    return this.#reported;
+  }
+
+  /** Drops what came early, handing each payload to `release`. */
+  clearEarly(release: (payload: T) => void): void {
+    for (const { payload, size } of this.#early.values()) {
+      this.#held -= size;
+      release(payload);
+    }
+    this.#early.clear();
   }
 
   detail(): ReceiveBufferDetail {

@@ -2,6 +2,7 @@ import { EdgeFlag } from "../catalogue/edge.ts";
 import { XgressControl, XgressFlag, xgressCapability } from "../catalogue/xgress.ts";
 import type { FrameView } from "../frame/frame.ts";
 import { type ControlMessage, controlFrame, readControl } from "./control-message.ts";
+import type { XgressLoad } from "./counters.ts";
 import type { Delivery, LocalPort } from "./local-port.ts";
 import type { XgressOptions } from "./options.ts";
 import type { Side, XgressEnd, XgressFabric, XgressPath } from "./path.ts";
@@ -14,6 +15,9 @@ import type { Scanned, ScanTimer } from "./scan-timer.ts";
 const END_FLAGS = XgressFlag.CircuitEnd | XgressFlag.Eof;
 const MARK_FLAGS = END_FLAGS | XgressFlag.CircuitStart | XgressFlag.WriteFailed;
 const NOTHING = Buffer.alloc(0);
+
+/** The reason with which a port is closed when the other end has ended the circuit in its order: everything it sent was handed out. */
+export const CLOSED_BY_OTHER_END = "the other end closed the circuit";
 
 export interface XgressParts {
   readonly fabric: XgressFabric;
@@ -213,6 +217,11 @@ export class Xgress implements XgressEnd, Scanned {
     if (this.#localEnded) this.#settle(now);
   }
 
+  load(sum: XgressLoad): void {
+    this.#sender.load(sum);
+    this.#receiver.load(sum);
+  }
+
   inspect(): Record<string, unknown> {
     return {
       address: this.address,
@@ -270,7 +279,7 @@ export class Xgress implements XgressEnd, Scanned {
   #remoteEnd(flags: number): void {
     const isHalf = this.#remoteFin && !this.#remoteEnded && !this.#localFin && !this.#localEnded;
     if ((flags & XgressFlag.CircuitEnd) !== 0 && !isHalf) {
-      this.#finish("the other end closed the circuit", { tellPeer: true });
+      this.#finish(CLOSED_BY_OTHER_END, { tellPeer: true });
       return;
     }
     this.#remoteEnded = true;

@@ -1,0 +1,187 @@
+import { expect, test } from "vitest";
+import { XgressFlag } from "../catalogue/xgress.ts";
+import type { FrameView } from "../frame/frame.ts";
+import { AckScheduler } from "./ack-scheduler.ts";
+import { AckTemplate, AckView, readAck } from "./acknowledgement.ts";
+import { xgressCounters } from "./counters.ts";
+import { flowDefaults } from "./flow-options.ts";
+import { FramePool } from "./frame-pool.ts";
+import type { XgressPath } from "./path.ts";
+import { PayloadTemplate, PayloadView, readPayload } from "./payload.ts";
+import { PayloadReceiver } from "./payload-receiver.ts";
+import { PayloadSender } from "./payload-sender.ts";
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const LEAST = 64 * KIB;
+const BODY = Buffer.alloc(10 * KIB);
+/** What a frame may take beyond its body: headers, and the next larger size of the pool. */
+const FRAME = 11 * KIB;
+
+const openPath: XgressPath = {
+  isOpen: true,
+  wait() {},
+  payload() {},
+  retransmit() {},
+  report: () => false,
+  ack() {},
+  control() {},
+  close() {},
+};
+
+function sender(pool: FramePool, onRoom = () => {}): PayloadSender {
+  const made = new PayloadSender({
+    circuitId: "c",
+    isTerminator: false,
+    path: openPath,
+    pool,
+    options: flowDefaults,
+    counters: xgressCounters(),
+    onRoom,
+  });
+  made.start();
+  return made;
+}
+
+/** Sends until the sender asks to stop. */
+function fill(one: PayloadSender): void {
+  for (let i = 0; i < 10_000; i++) if (!one.data(BODY, 0, BODY.length, -1, -1, -1)) return;
+  throw new Error("a sender that nobody acknowledges never asked to stop");
+}
+
+function ackFrame(sequences: number[], held = 0): FrameView {
+  const template = new AckTemplate("c", 0);
+  const buffer = Buffer.alloc(template.byteLength(sequences.length));
+  const end = template.write(buffer, 0, 0, 0, held, Int32Array.from(sequences), sequences.length);
+  const headersEnd = template.byteLength(0);
+  return {
+    buffer,
+    start: 0,
+    contentType: 1101,
+    sequence: 0,
+    headersStart: 20,
+    headersEnd,
+    bodyStart: headersEnd,
+    end,
+    carriesHeartbeat: false,
+  };
+}
+
+test("a single sender has its whole window", () => {
+  const pool = new FramePool();
+  const one = sender(pool);
+  fill(one);
+  expect(one.detail().linkSendBufferSize).toBeGreaterThan(4 * MIB);
+  one.stop();
+  expect(pool.lentBytes).toBe(0);
+});
+
+test("many senders share the memory, and each gets some", () => {
+  const pool = new FramePool({ budget: 8 * MIB });
+  const senders = Array.from({ length: 64 }, () => sender(pool));
+  for (const one of senders) fill(one);
+  expect(pool.lentBytes).toBeLessThan(8 * MIB + senders.length * (2 * LEAST + 2 * FRAME));
+  for (const one of senders) expect(one.detail().linkSendBufferSize).toBeGreaterThanOrEqual(LEAST);
+  for (const one of senders) one.stop();
+  expect(pool.lentBytes).toBe(0);
+});
+
+test("a sender that was stopped for want of memory goes on as its payloads are acknowledged", () => {
+  const pool = new FramePool({ budget: LEAST });
+  let room = 0;
+  const one = sender(pool, () => room++);
+  fill(one);
+  const inFlight = one.detail().queuedPayloadCount;
+  const waiting = one.queued;
+  expect(waiting).toBeGreaterThan(0);
+  let sequence = 0;
+  for (; sequence < inFlight + waiting; sequence++) one.acknowledge(ackFrame([sequence]), Date.now());
+  expect(one.queued).toBe(0);
+  expect(room).toBe(1);
+  expect(pool.lentBytes).toBe(0);
+});
+
+/** A receiver whose local side takes nothing until `open` is called; `fills` are those it reported. */
+function receiver(pool: FramePool) {
+  const fills: number[] = [];
+  const view = new AckView();
+  const acks = new AckScheduler();
+  const side = { isOpen: false };
+  const made = new PayloadReceiver({
+    circuitId: "c",
+    isTerminator: false,
+    path: {
+      ...openPath,
+      ack: (frame) => {
+        readAck(frame, view);
+        fills.push(view.receiveBufferSize);
+      },
+    },
+    pool,
+    options: flowDefaults,
+    counters: xgressCounters(),
+    acks,
+    handOut: () => side.isOpen,
+  });
+  return { receiver: made, fills, acks, side };
+}
+
+function payload(sequence: number, size = BODY.length): FrameView {
+  const template = new PayloadTemplate("c");
+  const headersEnd = template.byteLength(0);
+  const buffer = Buffer.alloc(headersEnd + size);
+  template.write(buffer, 0, 0, sequence, 0, 0, size);
+  const where = { start: 0, headersStart: 20, headersEnd, bodyStart: headersEnd, end: buffer.length };
+  return { buffer, contentType: 1100, sequence: 0, carriesHeartbeat: false, ...where };
+}
+
+test("what is held is reported as it is while there is memory, and as a full buffer when the share is used up", () => {
+  const pool = new FramePool({ budget: 8 * MIB });
+  const { receiver: one, fills, acks, side } = receiver(pool);
+  const view = new PayloadView();
+  const arrive = (sequence: number): void => {
+    const frame = payload(sequence);
+    readPayload(frame, view);
+    one.arrived(frame, view);
+    one.flushAcks();
+  };
+  for (let sequence = 0; sequence < 10; sequence++) arrive(sequence);
+  expect(fills.at(-1)).toBe(10 * BODY.length);
+  // Others take nearly everything: what this circuit holds is more than the least share now.
+  const others = Array.from({ length: 126 }, () => pool.take(66_000));
+  arrive(10);
+  expect(fills.at(-1)).toBeGreaterThan(flowDefaults.txPortalMaxSize);
+  for (const frame of others) pool.give(frame);
+  // Its sender waits; when the local side takes what is held, it is told.
+  side.isOpen = true;
+  const reports = fills.length;
+  one.deliverHeld(view, Number.POSITIVE_INFINITY);
+  expect(fills.length).toBeGreaterThan(reports);
+  expect(fills.at(-1)).toBeLessThan(11 * BODY.length);
+  acks.close();
+  expect(pool.lentBytes).toBe(0);
+});
+
+test("payloads that came early are given back when the circuit ends before the gap was filled", () => {
+  const pool = new FramePool();
+  const { receiver: one, acks } = receiver(pool);
+  const view = new PayloadView();
+  for (const sequence of [3, 7, 12]) {
+    const frame = payload(sequence);
+    readPayload(frame, view);
+    one.arrived(frame, view);
+  }
+  expect(pool.lentBytes).toBeGreaterThan(3 * BODY.length);
+  one.stop();
+  acks.close();
+  expect(pool.lentBytes).toBe(0);
+});
+
+test("a mark that is sent after the sender was stopped is not kept", () => {
+  const pool = new FramePool();
+  const one = sender(pool);
+  one.data(BODY, 0, BODY.length, -1, -1, -1);
+  one.stop();
+  one.mark(XgressFlag.CircuitEnd);
+  expect(pool.lentBytes).toBe(0);
+});
