@@ -3,6 +3,7 @@ import type { Identity, Logger } from "@sallyport/wire";
 import { CHANNEL_QUEUE, channelLimits } from "../config/channel-limits.ts";
 import { WorkQueue } from "../control/work-queue.ts";
 import type { LinkPort } from "../forwarder/forwarder.ts";
+import type { WorkPool } from "../metrics/work-pool.ts";
 import type { Backoff } from "./backoff.ts";
 import { DialState } from "./dial-state.ts";
 import { Link } from "./link.ts";
@@ -80,6 +81,11 @@ export class LinkManager {
     this.#refills = new UnderlayRefill({ signal: this.#stop.signal, log: options.log });
     this.#timer = setInterval(() => this.#look(), options.lookMs ?? 1000);
     this.#timer.unref();
+  }
+
+  /** Who dials. */
+  get dialers(): WorkPool {
+    return this.#queue;
   }
 
   links(): Link[] {

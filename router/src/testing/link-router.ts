@@ -35,6 +35,8 @@ export async function startLinkRouter(
     identity: Identity;
     dialers?: ResolvedDialer[];
     routerId?: string;
+    /** Who is told of links instead of `reported`. */
+    reports?: LinkReports;
     /** Loopback address to listen on and to be dialled at. */
     host?: string;
     /** Name of the listener's interface in link keys. */
@@ -71,7 +73,7 @@ export async function startLinkRouter(
         if (forwarded.get(linkId)?.channel === channel) forwarded.delete(linkId);
       },
     },
-    reports,
+    reports: o.reports ?? reports,
     log: silentLogger,
   });
   const address = `tls:${host === "127.0.0.1" ? "localhost" : `[${host}]`}:${port.port}`;
