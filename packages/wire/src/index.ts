@@ -96,6 +96,7 @@ export {
   ackBatchDefaults,
   readAck,
 } from "./xgress/acknowledgement.ts";
+export { CircuitFrame, writeCircuitFrame } from "./xgress/circuit-frame.ts";
 export {
   answerTraceRoute,
   type ControlMessage,
@@ -103,7 +104,7 @@ export {
   controlFrame,
   readControl,
 } from "./xgress/control-message.ts";
-export { type XgressCounters, xgressCounters } from "./xgress/counters.ts";
+export { type XgressCounters, type XgressLoad, xgressCounters, xgressLoad } from "./xgress/counters.ts";
 export { type FlowOptions, flowDefaults } from "./xgress/flow-options.ts";
 export { FramePool, KeptFrame } from "./xgress/frame-pool.ts";
 export { FrameQueue } from "./xgress/frame-queue.ts";
@@ -122,4 +123,4 @@ export type { BodySealer } from "./xgress/payload-writer.ts";
 export { Arrival, ReceiveBuffer, type ReceiveBufferDetail } from "./xgress/receive-buffer.ts";
 export { type Scanned, ScanTimer } from "./xgress/scan-timer.ts";
 export { SendBuffer, type SendBufferDetail } from "./xgress/send-buffer.ts";
-export { Xgress, type XgressParts } from "./xgress/xgress.ts";
+export { CLOSED_BY_OTHER_END, Xgress, type XgressParts } from "./xgress/xgress.ts";

@@ -12,6 +12,8 @@ export interface Binding {
   readonly instanceId: string;
   /** The SDK lets the router choose ids of incoming connections. */
   readonly routerProvidedConnIds: boolean;
+  /** The SDK does the flow control of its circuits itself. */
+  readonly flowControlBySdk: boolean;
   readonly supportsInspect: boolean;
   readonly wantsBindSuccess: boolean;
   /** Public key for end-to-end encryption, which the dialing side gets unless the dial brings another. */

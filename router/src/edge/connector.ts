@@ -1,4 +1,5 @@
 import {
+  BaseHeader,
   EdgeErrorCode,
   EdgeHeader,
   EdgeType,
@@ -16,6 +17,7 @@ import type { Forwarder } from "../forwarder/forwarder.ts";
 import { EdgeConnection } from "./edge-connection.ts";
 import { INVALID_SESSION, MAX_SESSION_TOKEN, NO_CONTROLLER_FOR_CIRCUIT, stateClosedFor } from "./edge-messages.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
+import { SdkCircuit, withFlowControl } from "./sdk-circuit.ts";
 
 /** Headers of Connect that travel to the hosting side under the same number. */
 const FORWARDED = [PeerData.PublicKey, PeerData.CallerId, PeerData.AppData, PeerData.ConnectionMarker] as const;
@@ -97,22 +99,13 @@ export class Connector {
   }
 
   #start(sdk: SdkChannel, connId: number, message: Message, sessionToken: string, circuit: CircuitCreated): void {
-    const connection = new EdgeConnection(sdk, connId, sessionToken);
-    try {
-      connection.xgress = new Xgress({
-        fabric: this.#forwarder,
-        circuitId: circuit.circuitId,
-        address: circuit.address,
-        side: "initiator",
-        port: connection,
-        options: sdk.options.xgress,
-      });
-    } catch (error) {
-      this.#release(circuit);
-      throw error;
-    }
+    const bySdk = message.headers.getBool(EdgeHeader.UseXgressToSdk) === true;
+    const connection = bySdk
+      ? this.#flowControlBySdk(sdk, connId, sessionToken, circuit)
+      : this.#flowControlHere(sdk, connId, sessionToken, circuit);
     sdk.addConnection(connection);
-    const headers = new Headers().setU32(EdgeHeader.ConnId, connId).setString(EdgeHeader.CircuitId, circuit.circuitId);
+    const headers = new Headers().setString(EdgeHeader.CircuitId, circuit.circuitId);
+    if (bySdk) withFlowControl(headers, circuit);
     if (message.headers.has(EdgeHeader.RouterProvidedConnId)) headers.setBool(EdgeHeader.RouterProvidedConnId, true);
     for (const [key, value] of circuit.peerData) {
       if (key === PeerData.StickinessToken) headers.set(EdgeHeader.StickinessToken, value);
@@ -120,8 +113,45 @@ export class Connector {
         headers.set(key, value);
     }
     headers.setU32(EdgeHeader.ConnId, connId);
-    sdk.reply(message, { contentType: EdgeType.StateConnected, headers });
-    connection.xgress.start();
+    headers.setI32(BaseHeader.ReplyFor, message.sequence);
+    // On the connection that carries the circuit's data, which must not overtake it.
+    sdk.send({ contentType: EdgeType.StateConnected, headers }, sdk.outputFor(connId)?.underlay);
+    if (connection instanceof EdgeConnection) connection.xgress.start();
+  }
+
+  #flowControlHere(sdk: SdkChannel, connId: number, sessionToken: string, circuit: CircuitCreated): EdgeConnection {
+    const connection = new EdgeConnection(sdk, connId, sessionToken);
+    connection.xgress = this.#orRelease(
+      circuit,
+      () =>
+        new Xgress({
+          fabric: this.#forwarder,
+          circuitId: circuit.circuitId,
+          address: circuit.address,
+          side: "initiator",
+          port: connection,
+          options: sdk.options.xgress,
+        }),
+    );
+    return connection;
+  }
+
+  #flowControlBySdk(sdk: SdkChannel, connId: number, sessionToken: string, circuit: CircuitCreated): SdkCircuit {
+    const { circuitId, address } = circuit;
+    const forwarder = this.#forwarder;
+    return this.#orRelease(
+      circuit,
+      () => new SdkCircuit({ forwarder, sdk, connId, sessionToken, circuitId, address, side: "initiator" }),
+    );
+  }
+
+  #orRelease<T>(circuit: CircuitCreated, make: () => T): T {
+    try {
+      return make();
+    } catch (error) {
+      this.#release(circuit);
+      throw error;
+    }
   }
 
   /** The client no longer wants the circuit that was built for it: its owner takes it down. */

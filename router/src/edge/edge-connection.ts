@@ -13,7 +13,7 @@ import {
   type Xgress,
 } from "@sallyport/wire";
 import { stateClosed } from "./edge-messages.ts";
-import type { SdkChannel } from "./sdk-channel.ts";
+import type { SdkChannel, SdkConnection } from "./sdk-channel.ts";
 import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "./trace-route.ts";
 
 const HEADER = 8;
@@ -26,7 +26,7 @@ const MAX_UUID = 64;
  * One circuit as an SDK sees it: Data messages on a connection id of its channel. One Data message is one payload and
  * the other way round; bodies are never split or merged (docs/protocol/data-path.md, "Edge connections").
  */
-export class EdgeConnection implements LocalPort, Waiter {
+export class EdgeConnection implements SdkConnection, LocalPort, Waiter {
   readonly sdk: SdkChannel;
   readonly connId: number;
   /** Token of the dial or bind session it was made with. */
@@ -42,6 +42,14 @@ export class EdgeConnection implements LocalPort, Waiter {
     this.sdk = sdk;
     this.connId = connId;
     this.sessionToken = sessionToken;
+  }
+
+  get circuitId(): string {
+    return this.xgress.circuitId;
+  }
+
+  sendControl(message: ControlMessage): void {
+    this.xgress.sendControl(message);
   }
 
   /** A Data message from the SDK. */
@@ -79,6 +87,11 @@ export class EdgeConnection implements LocalPort, Waiter {
     this.#tellClosed(reason);
     this.#end();
     this.xgress.close(reason);
+  }
+
+  /** The dial it was made for failed. */
+  abandon(): void {
+    this.xgress.abandon();
   }
 
   /** The SDK's channel is gone. */

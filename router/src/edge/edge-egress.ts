@@ -14,6 +14,7 @@ import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { Binding } from "./binding.ts";
 import { EdgeConnection } from "./edge-connection.ts";
 import { type Hosting, isTerminatorId } from "./hosting.ts";
+import { SdkCircuit, withFlowControl } from "./sdk-circuit.ts";
 
 /** Hosting applications answer within this time, or the dial fails. */
 const MAX_DIAL_MS = 5_000;
@@ -50,12 +51,27 @@ export class EdgeEgress implements EgressBinding {
       if (key !== undefined) peerData.set(PeerData.PublicKey, key);
       return peerData;
     } catch (error) {
-      early?.xgress.abandon();
+      early?.abandon();
       throw error;
     }
   }
 
-  #open(binding: Binding, connId: number, request: EgressRequest): EdgeConnection {
+  #open(binding: Binding, connId: number, request: EgressRequest): EdgeConnection | SdkCircuit {
+    const connection = binding.flowControlBySdk
+      ? this.#flowControlBySdk(binding, connId, request)
+      : this.#flowControlHere(binding, connId, request);
+    binding.sdk.addConnection(connection);
+    return connection;
+  }
+
+  #flowControlBySdk(binding: Binding, connId: number, request: EgressRequest): SdkCircuit {
+    const { sdk, sessionToken } = binding;
+    const { circuitId, address } = request;
+    const forwarder = this.#forwarder;
+    return new SdkCircuit({ forwarder, sdk, connId, sessionToken, circuitId, address, side: "terminator" });
+  }
+
+  #flowControlHere(binding: Binding, connId: number, request: EgressRequest): EdgeConnection {
     const connection = new EdgeConnection(binding.sdk, connId, binding.sessionToken);
     connection.xgress = new Xgress({
       fabric: this.#forwarder,
@@ -65,7 +81,6 @@ export class EdgeEgress implements EgressBinding {
       port: connection,
       options: binding.sdk.options.xgress,
     });
-    binding.sdk.addConnection(connection);
     return connection;
   }
 
@@ -77,7 +92,10 @@ export class EdgeEgress implements EgressBinding {
       const value = request.peerData.get(key);
       if (value !== undefined) headers.set(key, value);
     }
-    if (connId !== undefined) headers.setU32(EdgeHeader.RouterProvidedConnId, connId);
+    if (connId !== undefined) {
+      headers.setU32(EdgeHeader.RouterProvidedConnId, connId);
+      if (binding.flowControlBySdk) withFlowControl(headers, request);
+    }
     let answer: Message;
     try {
       answer = await binding.sdk.channel.request(

@@ -45,6 +45,12 @@ export interface Edge {
   readonly channels: number;
   /** Listeners of SDKs. */
   readonly bindings: number;
+  /**
+   * Takes no more SDKs, and closes the channels of those without a circuit, who then go to another router. To be repeated:
+   * a channel that carries circuits is left until they have ended.
+   * @returns channels that are left
+   */
+  sendAway(): number;
   /** Takes no more SDKs at any port and closes the channels of those connected. */
   close(): void;
 }
@@ -63,6 +69,7 @@ class EdgeListener implements Edge {
   readonly #sdks = new Set<SdkChannel>();
   readonly #waiting = new Map<Channel, AbortController>();
   readonly #stops: (() => void)[] = [];
+  readonly #listening: (() => void)[] = [];
 
   constructor(parts: EdgeParts) {
     this.#control = parts.control;
@@ -95,7 +102,14 @@ class EdgeListener implements Edge {
     return this.#hosting.count;
   }
 
+  sendAway(): number {
+    for (const stop of this.#listening.splice(0)) stop();
+    for (const sdk of [...this.#sdks]) if (sdk.isIdle) sdk.channel.close();
+    return this.#sdks.size;
+  }
+
   close(): void {
+    for (const stop of this.#listening.splice(0)) stop();
     for (const stop of this.#stops.splice(0).reverse()) stop();
     for (const [channel, abort] of this.#waiting) {
       abort.abort();
@@ -105,7 +119,7 @@ class EdgeListener implements Edge {
   }
 
   #listen(port: TlsPort, options: EdgeOptions): void {
-    this.#stops.push(
+    this.#listening.push(
       acceptChannels(port, {
         name: "edge",
         protocols: [edgeAlpn],

@@ -4,6 +4,9 @@ import { BaseHeader, EdgeHeader, EdgeType, Headers, type Message, type Outgoing 
 export const INVALID_SESSION = "Invalid Session";
 export const NO_CONTROLLER_FOR_CIRCUIT = "no controller available, cannot create circuit";
 export const NO_CONTROLLER_FOR_TERMINATOR = "no controller available, cannot create terminator";
+/** The end of a circuit whose flow control the SDK does, and the answer to an acknowledgement that cannot be read. */
+export const UNROUTED = "xgress unrouted";
+export const XGRESS_CLOSED = "xgress closed";
 export const SESSION_ENDED = "session ended";
 
 /** Bytes of a session token at most. Longer ones, JWTs included, are none, and would not fit into what controllers are asked. */

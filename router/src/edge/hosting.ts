@@ -187,6 +187,7 @@ export class Hosting {
     listenerKey: string | undefined,
   ): Binding {
     const h = message.headers;
+    const routerProvidedConnIds = h.getBool(EdgeHeader.RouterProvidedConnId) ?? false;
     return {
       terminatorId: terminatorId ?? randomBase62Id(),
       sdk,
@@ -194,7 +195,9 @@ export class Hosting {
       sessionToken: message.body.toString("utf8"),
       listenerKey,
       instanceId: h.getString(EdgeHeader.TerminatorIdentity) ?? "",
-      routerProvidedConnIds: h.getBool(EdgeHeader.RouterProvidedConnId) ?? false,
+      routerProvidedConnIds,
+      // A client that chooses ids itself is asked for them by the dial: too late to be told of a circuit under its id.
+      flowControlBySdk: routerProvidedConnIds && (h.getBool(EdgeHeader.UseXgressToSdk) ?? false),
       supportsInspect: h.getBool(EdgeHeader.SupportsInspect) ?? false,
       wantsBindSuccess: h.getBool(EdgeHeader.SupportsBindSuccess) ?? false,
       publicKey: h.get(EdgeHeader.PublicKey),

@@ -3,9 +3,9 @@ import {
   type Channel,
   ChannelClosedError,
   ConnType,
+  type ControlMessage,
   EdgeHeader,
   EdgeType,
-  FairOutput,
   type FrameView,
   firstRouterConnId,
   Headers,
@@ -14,12 +14,17 @@ import {
   messageOf,
   type Outgoing,
   type Underlay,
+  XgressType,
 } from "@sallyport/wire";
 import type { ApiSessionRecord } from "../control/control-plane.ts";
+import { CountedOutput } from "../forwarder/counted-output.ts";
+import { linkCounters } from "../forwarder/link-counters.ts";
 import type { Binding } from "./binding.ts";
 import type { EdgeConnection } from "./edge-connection.ts";
-import { connIdOf, stateClosedFor } from "./edge-messages.ts";
+import { connIdOf, stateClosed, stateClosedFor, XGRESS_CLOSED } from "./edge-messages.ts";
 import type { EdgeOptions } from "./options.ts";
+import { SdkCircuit } from "./sdk-circuit.ts";
+import { SdkCircuits } from "./sdk-circuits.ts";
 import { traceAnswerToSdk, traceFromSdk, traceResponseFromSdk } from "./trace-route.ts";
 
 const LAST_CONN_ID = 0xffff_ffff;
@@ -39,6 +44,23 @@ export interface PendingConnect {
   readonly abort: AbortController;
 }
 
+/** A circuit of an SDK under a connection id: with flow control by the router, or by the SDK. */
+export interface SdkConnection {
+  readonly connId: number;
+  readonly circuitId: string;
+  /** Token of the dial or bind session it was made with. */
+  readonly sessionToken: string;
+  /** A Data message from the SDK. */
+  data(frame: FrameView): void;
+  sendControl(message: ControlMessage): void;
+  /** The SDK closed it. */
+  closedBySdk(): void;
+  /** Ends it, telling the SDK why. */
+  close(reason: string): void;
+  /** The SDK's channel is gone. */
+  channelClosed(): void;
+}
+
 /**
  * One admitted SDK: its connections and listeners by connection id, and who of them has stopped the reading of its
  * channel. Data goes straight from the read buffer to the circuit; everything else is a message.
@@ -52,11 +74,14 @@ export class SdkChannel {
   readonly #requests: SdkRequests;
   readonly #log: Logger;
   #signOfLife: NodeJS.Timeout | undefined;
-  readonly #connections = new Map<number, EdgeConnection>();
+  /** Payloads of circuits whose flow control the SDK does. */
+  readonly counters = linkCounters();
+  readonly #connections = new Map<number, SdkConnection>();
+  readonly #circuits = new SdkCircuits();
   readonly #bindings = new Map<number, Binding>();
   readonly #connecting = new Map<number, PendingConnect>();
   readonly #stoppedBy = new Set<EdgeConnection>();
-  #outputs: FairOutput[] = [];
+  #outputs: CountedOutput[] = [];
   #nextConnId: number = firstRouterConnId;
 
   constructor(
@@ -76,7 +101,7 @@ export class SdkChannel {
     const channel = this.channel;
     const handlers = this.#handlers();
     for (const [contentType, handler] of handlers) channel.handle(contentType, handler);
-    channel.onFrame = (frame) => frame.contentType === EdgeType.Data && this.#data(frame);
+    channel.onFrame = (frame, underlay) => this.#onFrame(frame, underlay);
     for (const frame of early) {
       if (frame.contentType === EdgeType.Data) this.#data(frame);
       else handlers.get(frame.contentType)?.(messageOf(frame));
@@ -94,6 +119,8 @@ export class SdkChannel {
       [EdgeType.HealthEvent, (message) => this.#toBinding(message, (b) => requests.healthEvent(b, message))],
       [EdgeType.TraceRoute, (message) => this.#trace(message)],
       [EdgeType.TraceRouteResponse, (message) => this.#traceResponse(message)],
+      [XgressType.Control, (message) => this.#circuits.control(message)],
+      [XgressType.Close, (message) => this.#circuits.close(message)],
       [EdgeType.ConnInspectRequest, (message) => this.#inspect(message)],
     ]);
   }
@@ -108,15 +135,15 @@ export class SdkChannel {
   }
 
   /** The output that carries the data of a connection; `undefined` when the channel is closed. */
-  outputFor(connId: number): FairOutput | undefined {
+  outputFor(connId: number): CountedOutput | undefined {
     if (this.channel.isClosed) return undefined;
     if (this.#outputs.length === 1 && this.channel.underlays.length === 1) {
-      const only = this.#outputs[0] as FairOutput;
+      const only = this.#outputs[0] as CountedOutput;
       if (only.underlay === this.channel.underlays[0]) return only;
     }
     const underlay = this.channel.underlayFor(connId);
     for (const output of this.#outputs) if (output.underlay === underlay) return output;
-    const made = new FairOutput(underlay);
+    const made = new CountedOutput(underlay, this.counters);
     this.#outputs = [...this.#outputs.filter((output) => !output.underlay.isClosed), made];
     return made;
   }
@@ -136,6 +163,11 @@ export class SdkChannel {
     }
   }
 
+  /** Nothing would break if the channel ended now; its listeners are then kept by the SDK's other routers. */
+  get isIdle(): boolean {
+    return this.#connections.size === 0 && this.#connecting.size === 0;
+  }
+
   /** Dials of this SDK that wait for the controller. */
   get connecting(): number {
     return this.#connecting.size;
@@ -149,12 +181,14 @@ export class SdkChannel {
     this.#connecting.delete(connId);
   }
 
-  addConnection(connection: EdgeConnection): void {
+  addConnection(connection: SdkConnection): void {
     this.#connections.set(connection.connId, connection);
+    if (connection instanceof SdkCircuit) this.#circuits.add(connection);
   }
 
-  forget(connection: EdgeConnection): void {
+  forget(connection: SdkConnection): void {
     if (this.#connections.get(connection.connId) === connection) this.#connections.delete(connection.connId);
+    if (connection instanceof SdkCircuit) this.#circuits.delete(connection);
   }
 
   addBinding(binding: Binding): void {
@@ -228,6 +262,17 @@ export class SdkChannel {
 
   // Messages ----------------------------------------------------------------------------------------------------------
 
+  #onFrame(frame: FrameView, underlay: Underlay): boolean {
+    const type = frame.contentType;
+    if (type === EdgeType.Data) return this.#data(frame);
+    if (type !== XgressType.Payload && type !== XgressType.Acknowledgement) return false;
+    if (this.#circuits.frame(frame, underlay)) return true;
+    const { connId } = this.#circuits.view;
+    // Nobody can be told without a connection id; the sender's patience ends it.
+    if (type === XgressType.Acknowledgement && connId >= 0) this.send(stateClosed(connId, XGRESS_CLOSED));
+    return true;
+  }
+
   #data(frame: FrameView): boolean {
     const b = frame.buffer;
     let p = frame.headersStart;
@@ -281,15 +326,15 @@ export class SdkChannel {
     const connId = connIdOf(message);
     const connection = connId === undefined ? undefined : this.#connections.get(connId);
     if (connId === undefined || connection === undefined) return;
-    const onwards = traceFromSdk(message, connection.xgress.circuitId);
+    const onwards = traceFromSdk(message, connection.circuitId);
     if (onwards === undefined) this.reply(message, traceAnswerToSdk(connId, message));
-    else connection.xgress.sendControl(onwards);
+    else connection.sendControl(onwards);
   }
 
   #traceResponse(message: Message): void {
     const connId = connIdOf(message);
     const connection = connId === undefined ? undefined : this.#connections.get(connId);
-    connection?.xgress.sendControl(traceResponseFromSdk(message, connection.xgress.circuitId));
+    connection?.sendControl(traceResponseFromSdk(message, connection.circuitId));
   }
 
   #inspect(message: Message): void {
@@ -302,7 +347,7 @@ export class SdkChannel {
       text = `listener ${this.#bindings.get(connId)?.terminatorId}`;
     } else if (this.#connections.has(connId)) {
       type = ConnType.Dial;
-      text = `circuit ${this.#connections.get(connId)?.xgress.circuitId}`;
+      text = `circuit ${this.#connections.get(connId)?.circuitId}`;
     }
     const headers = new Headers().setU32(EdgeHeader.ConnId, connId).setByte(EdgeHeader.ConnType, type);
     this.reply(message, { contentType: EdgeType.ConnInspectResponse, headers, body: Buffer.from(text, "utf8") });

@@ -1,0 +1,102 @@
+import { EdgeHeader } from "../catalogue/edge.ts";
+import { XgressFlag, XgressHeader } from "../catalogue/xgress.ts";
+import type { Underlay } from "../channel/channel.ts";
+import { DEFAULT_LIMITS, FRAME_PREFIX_LENGTH, type FrameView } from "../frame/frame.ts";
+
+const ENTRY_PREFIX = 8;
+const CONN_ID_ENTRY = ENTRY_PREFIX + 4;
+/** Ids of today have 22 characters. */
+const MAX_ID_LENGTH = 128;
+
+/**
+ * A payload or acknowledgement that came over an edge channel, as it travels between routers: without the connection id
+ * and whatever else is no circuit header. Those are cut out in place, in the memory the frame was read into. One object
+ * is reused for all frames of a channel (docs/protocol/edge.md "Flow control by the SDK").
+ */
+export class CircuitFrame implements FrameView {
+  buffer: Buffer = Buffer.alloc(0);
+  start = 0;
+  contentType = 0;
+  sequence = 0;
+  headersStart = 0;
+  headersEnd = 0;
+  bodyStart = 0;
+  end = 0;
+  readonly carriesHeartbeat = false;
+  /** Connection id of the edge channel; -1: none. */
+  connId = -1;
+  idStart = -1;
+  idEnd = -1;
+  /** Bits of `XgressFlag`. */
+  flags = 0;
+
+  /** Makes this the circuit's part of `frame`, which is not usable afterwards. False: it names no circuit, or is malformed. */
+  take(frame: FrameView): boolean {
+    const b = frame.buffer;
+    const end = frame.headersEnd;
+    this.connId = -1;
+    this.idStart = -1;
+    this.flags = 0;
+    let start = frame.start;
+    let at = frame.headersStart;
+    while (at + ENTRY_PREFIX <= end) {
+      const key = b.readInt32LE(at);
+      const length = b.readUInt32LE(at + 4);
+      const value = at + ENTRY_PREFIX;
+      const next = value + length;
+      if (next > end) return false;
+      if (key < XgressHeader.FirstPayloadHeader || key > XgressHeader.Rtt) {
+        if (key === EdgeHeader.ConnId && length === 4) this.connId = b.readUInt32LE(value);
+        b.copyWithin(start + next - at, start, at);
+        start += next - at;
+      } else if (key === XgressHeader.CircuitId) {
+        this.idStart = value;
+        this.idEnd = next;
+      } else if (key === XgressHeader.Flags && length === 4) this.flags = b.readUInt32LE(value);
+      at = next;
+    }
+    this.buffer = b;
+    this.start = start;
+    this.contentType = frame.contentType;
+    this.sequence = frame.sequence;
+    this.headersStart = start + FRAME_PREFIX_LENGTH;
+    this.headersEnd = end;
+    this.bodyStart = frame.bodyStart;
+    this.end = frame.end;
+    b.writeInt32LE(end - this.headersStart, start + 12);
+    return at === end && this.idStart >= 0 && this.idEnd - this.idStart <= MAX_ID_LENGTH;
+  }
+
+  circuitId(): string {
+    return this.buffer.toString("latin1", this.idStart, this.idEnd);
+  }
+
+  /** Sent by the terminating side of its circuit. */
+  get isFromTerminator(): boolean {
+    return (this.flags & XgressFlag.Terminator) !== 0;
+  }
+}
+
+/**
+ * Copies a circuit's frame into a connection's output with the connection id of the edge channel as its first header.
+ *
+ * @returns false when the frame has so many headers already that the other end would refuse it: it was dropped
+ * @throws ChannelClosedError
+ */
+export function writeCircuitFrame(frame: FrameView, underlay: Underlay, connId: number): boolean {
+  const headersLength = frame.headersEnd - frame.headersStart + CONN_ID_ENTRY;
+  if (headersLength > DEFAULT_LIMITS.maxHeaders) return false;
+  if (underlay.isClosed) return true;
+  const output = underlay.output;
+  const at = output.reserve(frame.end - frame.start + CONN_ID_ENTRY);
+  const slab = output.slab;
+  const entry = at + FRAME_PREFIX_LENGTH;
+  frame.buffer.copy(slab, at, frame.start, frame.headersStart);
+  slab.writeInt32LE(output.nextSequence(), at + 8);
+  slab.writeInt32LE(headersLength, at + 12);
+  slab.writeInt32LE(EdgeHeader.ConnId, entry);
+  slab.writeInt32LE(4, entry + 4);
+  slab.writeInt32LE(connId | 0, entry + ENTRY_PREFIX);
+  frame.buffer.copy(slab, entry + CONN_ID_ENTRY, frame.headersStart, frame.end);
+  return true;
+}

@@ -1,0 +1,71 @@
+import {
+  CircuitFrame,
+  EdgeHeader,
+  type FrameView,
+  Headers,
+  type Message,
+  type Underlay,
+  XgressType,
+} from "@sallyport/wire";
+import type { SdkCircuit } from "./sdk-circuit.ts";
+
+/**
+ * The circuits of one SDK whose flow control it does itself. What it sends is matched by circuit id and side, since not
+ * everything carries a connection id; it reaches no circuit but its own (docs/protocol/edge.md "Flow control by the SDK").
+ */
+export class SdkCircuits {
+  /** The frame at hand; reused. */
+  readonly view = new CircuitFrame();
+  /** Frames for circuits that are not, or no longer, this SDK's. */
+  foreign = 0;
+  /** One SDK may be at both ends of a circuit. */
+  readonly #initiating = new Map<string, SdkCircuit>();
+  readonly #terminating = new Map<string, SdkCircuit>();
+
+  add(circuit: SdkCircuit): void {
+    this.#of(circuit).set(circuit.circuitId, circuit);
+  }
+
+  delete(circuit: SdkCircuit): void {
+    const circuits = this.#of(circuit);
+    if (circuits.get(circuit.circuitId) === circuit) circuits.delete(circuit.circuitId);
+  }
+
+  /** Takes a payload or acknowledgement. False: it is malformed; `view.connId` may say whose it was. */
+  frame(frame: FrameView, from: Underlay): boolean {
+    const view = this.view;
+    if (!view.take(frame)) return false;
+    if (view.contentType === XgressType.Acknowledgement && (view.end - view.bodyStart) % 4 !== 0) return false;
+    const circuits = view.isFromTerminator ? this.#terminating : this.#initiating;
+    const circuit = circuits.get(view.circuitId());
+    if (circuit === undefined) this.foreign++;
+    else circuit.fromSdk(view, from);
+    return true;
+  }
+
+  /** A control message: its body is one byte and the circuit id. */
+  control(message: Message): void {
+    const { body } = message;
+    if (body.length < 2) return;
+    const circuit = this.#find(body.toString("latin1", 1), message);
+    if (circuit === undefined) return;
+    const headers = new Headers();
+    for (const [key, value] of message.headers.entries()) if (key !== EdgeHeader.ConnId) headers.set(key, value);
+    circuit.controlFromSdk({ kind: body[0] as number, circuitId: circuit.circuitId, headers });
+  }
+
+  /** The SDK has ended a circuit: its body is the circuit id. */
+  close(message: Message): void {
+    this.#find(message.body.toString("latin1"), message)?.closedBySdk();
+  }
+
+  #find(circuitId: string, message: Message): SdkCircuit | undefined {
+    const connId = message.headers.getU32(EdgeHeader.ConnId);
+    const ends = [this.#initiating.get(circuitId), this.#terminating.get(circuitId)];
+    return ends.find((end) => end?.connId === connId) ?? ends.find((end) => end !== undefined);
+  }
+
+  #of(circuit: SdkCircuit): Map<string, SdkCircuit> {
+    return circuit.side === "initiator" ? this.#initiating : this.#terminating;
+  }
+}
