@@ -30,4 +30,5 @@ export type {
 } from "./overlay.ts";
 export { ProxyInterceptor, type ProxyOptions } from "./proxy/proxy-interceptor.ts";
 export { type ProxyService, parseProxyService } from "./proxy/proxy-services.ts";
+export { TcpRelay } from "./relay/tcp-relay.ts";
 export { Tunneler, type TunnelerOptions } from "./tunneler.ts";
