@@ -1,6 +1,7 @@
 import type { RouterConfig } from "@sallyport/router-config";
 import type { Logger } from "@sallyport/wire";
 import type { RouterIdentity } from "../config/router-identity.ts";
+import { type RouterCounts, routerCounts } from "../metrics/counts.ts";
 import { ListeningPorts } from "./listening-ports.ts";
 
 export type Stop = () => void | Promise<void>;
@@ -17,12 +18,14 @@ export interface Assembly {
   readonly log: Logger;
   /** TLS ports by address: links and SDKs may share one. */
   readonly ports: ListeningPorts;
+  /** What parts count for the reports. */
+  readonly counts: RouterCounts;
   /** Called in reverse order when the router stops, and when its start fails. */
   readonly stops: Stop[];
 }
 
-export function assembly(o: Omit<Assembly, "routerId" | "ports">): Assembly {
+export function assembly(o: Omit<Assembly, "routerId" | "ports" | "counts">): Assembly {
   const { config, identity, log, stops } = o;
   const ports = new ListeningPorts({ identity, handshakeTimeoutMs: config.tls.handshakeTimeout, log, stops });
-  return { ...o, routerId: identity.current.id, ports };
+  return { ...o, routerId: identity.current.id, ports, counts: routerCounts() };
 }

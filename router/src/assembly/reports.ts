@@ -1,11 +1,15 @@
+import { xgressLoad } from "@sallyport/wire";
 import type { Control } from "../control/control.ts";
 import type { Controllers } from "../control/controllers.ts";
 import { InterfaceReports } from "../control/interface-reports.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { inspectors } from "../inspectors.ts";
 import type { LinkManager } from "../link/link-manager.ts";
-import { DataPathMeters } from "../metrics/data-path-meters.ts";
+import type { CountedLink } from "../metrics/link-metrics.ts";
 import { MetricsReporter } from "../metrics/metrics-reporter.ts";
+import { RouterMetrics } from "../metrics/router-metrics.ts";
+import { Traffic } from "../metrics/traffic.ts";
+import { Usage } from "../metrics/usage.ts";
 import type { Assembly } from "./context.ts";
 
 export interface Observed {
@@ -17,28 +21,34 @@ export interface Observed {
   readonly sdkChannels: () => number;
 }
 
+export interface Reports {
+  readonly reporter: MetricsReporter;
+  readonly metrics: RouterMetrics;
+}
+
 /** What the router tells of itself: metrics, answers to inspections, its network interfaces. */
-export function reports({ config, routerId, log, stops }: Assembly, o: Observed): MetricsReporter {
-  const { controllers, control, forwarder, links } = o;
-  const meters = new DataPathMeters({
-    xgress: forwarder.counters,
-    links: () =>
-      links.links().flatMap(({ id }) => {
-        const known = forwarder.link(id);
-        return known === undefined ? [] : [{ id, counters: known.counters }];
-      }),
+export function reports(context: Assembly, o: Observed): Reports {
+  const { config, routerId, log, stops } = context;
+  const { controllers, control, links, forwarder } = o;
+  const metrics = measured(context, o);
+  stops.push(() => metrics.close());
+  const usage = new Usage({
+    circuits: () => forwarder.circuits(),
+    intervalMs: config.metrics.reportInterval,
+    minAgeMs: config.metrics.intervalAgeThreshold,
+    endedQueue: config.metrics.eventQueueSize,
+    log,
   });
-  stops.push(() => meters.close());
+  forwarder.onRemoved((circuit) => usage.ended(circuit));
+  stops.push(() => usage.close());
   const reporter = new MetricsReporter({
     routerId,
     controllers,
     intervalMs: config.metrics.reportInterval,
+    queueLength: config.metrics.messageQueueSize,
     log,
-    source: {
-      histograms: () => links.links().flatMap((link) => link.histograms()),
-      meters: () => meters.all(),
-      gauges: () => [["edge.connections", o.sdkChannels()] as const],
-    },
+    usage,
+    source: metrics,
   });
   stops.push(() => reporter.close());
   inspectors(control.inspection, { config, links, forwarder, reporter });
@@ -52,5 +62,33 @@ export function reports({ config, routerId, log, stops }: Assembly, o: Observed)
     });
     stops.push(() => interfaces.close());
   }
-  return reporter;
+  return { reporter, metrics };
+}
+
+/** The counters of all parts, put together. */
+function measured({ counts }: Assembly, { control, forwarder, links, sdkChannels }: Observed): RouterMetrics {
+  const traffic = new Traffic(() => forwarder.circuits());
+  forwarder.onRemoved((circuit) => traffic.ended(circuit));
+  counts.pools.set("link.dialer", links.dialers);
+  counts.pools.set("route.handler", forwarder.dialers);
+  for (const [name, pool] of control.pools()) counts.pools.set(name, pool);
+  return new RouterMetrics({
+    ...counts,
+    xgress: forwarder.counters,
+    traffic,
+    load: () => {
+      const sum = xgressLoad();
+      for (const end of forwarder.ends()) end.load?.(sum);
+      return sum;
+    },
+    links: () => countedLinks(links, forwarder),
+    gauges: () => [["edge.connections", sdkChannels()] as const],
+  });
+}
+
+function* countedLinks(links: LinkManager, forwarder: Forwarder): Iterable<CountedLink> {
+  for (const link of links.links()) {
+    const counters = forwarder.link(link.id)?.counters;
+    if (counters !== undefined) yield { id: link.id, counters, histograms: () => link.histograms() };
+  }
 }

@@ -6,7 +6,7 @@ import { Histogram } from "../metrics/histogram.ts";
 import { uncoveredHosts } from "./advertise.ts";
 import { CONTROL_QUEUE, channelLimits, listenerLimits } from "./channel-limits.ts";
 import { parseCommand } from "./command-line.ts";
-import { createConfig } from "./create-config.ts";
+import { createConfig, type NewConfig } from "./create-config.ts";
 import { edgeOptions, forwarderOptions, xgressOptions } from "./forwarding.ts";
 import { inactiveSettings } from "./inactive.ts";
 import { interfaceOf, resolveBind } from "./network-interfaces.ts";
@@ -19,11 +19,30 @@ ctrl: { endpoint: "tls:localhost:6262" }
 const read = (more: string) =>
   parseRouterConfig((more.startsWith("ctrl:") ? base.replace(/^ctrl:.*\n/m, "") : base) + more, { env: {} }).config;
 
+const standard: NewConfig = {
+  routerName: "r1",
+  controller: "tls:ctrl.example:1280",
+  host: "r1.example",
+  port: 3022,
+  linkPort: 3022,
+  isPrivate: false,
+  wss: false,
+  tunnelMode: "none",
+};
+
 describe("the command line", () => {
   it.each([
     [["run", "r.yml"], { name: "run", file: "r.yml", extend: false, verbose: false }],
     [["run", "--extend", "r.yml", "-v"], { name: "run", file: "r.yml", extend: true, verbose: true }],
-    [["enroll", "r.yml", "--jwt", "r.jwt"], { name: "enroll", file: "r.yml", jwtFile: "r.jwt", verbose: false }],
+    [
+      ["enroll", "r.yml", "--jwt", "r.jwt"],
+      { name: "enroll", file: "r.yml", jwtFile: "r.jwt", ifNeeded: false, verbose: false },
+    ],
+    [
+      ["enroll", "r.yml", "--if-needed", "--expect-id", "abc", "-a", "rsa"],
+      { name: "enroll", file: "r.yml", ifNeeded: true, expectId: "abc", algorithm: "RSA", verbose: false },
+    ],
+    [["extend", "r.yml"], { name: "extend", file: "r.yml", verbose: false }],
     [["check", "r.yml"], { name: "check", file: "r.yml" }],
     [["--version"], { name: "version" }],
     [["--help"], { name: "help" }],
@@ -34,6 +53,13 @@ describe("the command line", () => {
 
   it.each([
     [["enroll", "r.yml"], "enroll needs --jwt <file>"],
+    [["enroll", "r.yml", "--jwt", "j", "--key-alg", "DSA"], "--key-alg expects EC or RSA, found DSA"],
+    [["enroll", "r.yml", "--if-needed", "--expect-id", ""], "--expect-id expects the id of the router"],
+    [
+      ["create-config", "r", "--controller", "tls:c:1", "--host", "h", "--tunneler-mode", "vpn"],
+      "--tunneler-mode expects none, host, proxy or tproxy, found vpn",
+    ],
+    [["create-config", "r", "--host", "h"], "create-config needs --controller and --host"],
     [["run"], "run takes exactly one argument, <router.yml>"],
     [["run", "a", "b"], "run takes exactly one argument, <router.yml>"],
     [["fly", "r.yml"], "there is no command fly"],
@@ -55,11 +81,25 @@ describe("the command line", () => {
 
 describe("settings", () => {
   it("made by create-config are valid and complete", () => {
-    const o = { routerName: "r1", controller: "tls:ctrl.example:1280", host: "r1.example", port: 3022 };
-    const { config, warnings } = parseRouterConfig(createConfig(o));
+    const { config, warnings } = parseRouterConfig(createConfig(standard));
     expect(warnings).toEqual([]);
     expect(inactiveSettings(config)).toEqual([]);
     expect(config.csr?.sans.dns).toEqual(["r1.example"]);
+    expect(createConfig(standard).match(/^# /gm)?.length).toBeGreaterThan(7);
+  });
+
+  it("made by create-config follow its options", () => {
+    const made = (o: Partial<NewConfig>) => parseRouterConfig(createConfig({ ...standard, ...o })).config;
+    expect(made({ isPrivate: true }).link).toMatchObject({ listeners: [], dialers: [{ binding: "transport" }] });
+    expect(made({ linkPort: 6000 }).link?.listeners[0]).toMatchObject({ advertiseText: "tls:r1.example:6000" });
+    const wss = made({ wss: true });
+    expect(wss.listeners[0]).toMatchObject({ binding: "edge", address: { protocol: "wss", port: 3022 } });
+    expect(wss.link?.listeners[0]?.bind.port).toBe(3023);
+    expect(made({ tunnelMode: "tproxy" }).listeners[1]).toMatchObject({
+      binding: "tunnel",
+      options: { mode: "tproxy" },
+    });
+    expect(made({ host: "2001:db8::1" }).link?.listeners[0]?.advertiseText).toBe("tls:[2001:db8::1]:3022");
   });
 
   it("without effect are told one by one", () => {
@@ -73,7 +113,6 @@ web: [{ name: h, apis: [{ binding: health-checks }], bindPoints: [{ interface: "
       "trace",
       "transport.westworld3",
       "transport.wss.readTimeout",
-      "web",
       "listeners[tunnel]",
       "listeners[transport]",
       "dialers[transport_udp]",
@@ -93,8 +132,6 @@ dialers: [{ binding: transport, options: { txQueueSize: 4, connectTimeout: 2s } 
       "ctrl.options.maxQueuedConnects",
       "link.dialers[0].options.maxOutstandingConnects",
       "forwarder.unresponsiveLinkTimeout",
-      "metrics.messageQueueSize",
-      "metrics.intervalAgeThreshold",
       "listeners[0].options.mtu",
       "listeners[0].options.lookupSessionTimeout",
       "listeners[0]",

@@ -27,9 +27,6 @@ const FORWARDER_KEYS = {
   unresponsiveLinkTimeout: [60_000, "links are closed after link.heartbeats.closeUnresponsiveTimeout"],
 } as const;
 const METRICS_KEYS = {
-  messageQueueSize: [10, "reports do not wait, they are sent or dropped"],
-  intervalAgeThreshold: [80_000, "there are no usage intervals"],
-  eventQueueSize: [256, "there are no usage events"],
   enableDataDelayMetric: [false, "the delay of data is not measured"],
 } as const;
 
@@ -53,10 +50,8 @@ export function inactiveSettings(config: RouterConfig): string[] {
   say(westworld3 !== undefined, "transport.westworld3: that transport is gone from every router, its settings too");
   say(dtls !== undefined || handshakeTimeout !== undefined, "transport.dtls: links and SDKs are not served over DTLS");
   sayChanged("transport.wss", wss, WSS_KEYS);
-  say(config.web.length > 0, "web: the health-checks API is not served");
   say(config.plugins.length > 0, "plugins: Go plug-ins cannot be loaded");
   say(config.proxy?.type === "http", "proxy: controllers and routers are dialled directly");
-  say(config.enableDebugOps, "enableDebugOps: there is no agent");
   const { enabled, maxSize } = config.ctrl.rateLimiter;
   say(!enabled || maxSize !== 250, "ctrl.rateLimiter: forwarder.rateLimitedWorkerCount bounds what is asked at a time");
   sayChanged("ctrl.options", config.ctrl.options, DIALLING_KEYS);

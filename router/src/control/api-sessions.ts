@@ -20,6 +20,10 @@ export class ApiSessionTable {
     return this.#byToken.size;
   }
 
+  all(): ApiSessionRecord[] {
+    return [...this.#byToken.values()];
+  }
+
   get(token: string): ApiSessionRecord | undefined {
     return this.#byToken.get(token);
   }

@@ -1,4 +1,5 @@
 import { ControlType, ctrlPb, EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger } from "@sallyport/wire";
+import type { WorkPool } from "../metrics/work-pool.ts";
 import { type ApiSessionRecord, ApiSessionTable } from "./api-sessions.ts";
 import { createCircuit } from "./circuits.ts";
 import { ConnectEvents } from "./connect-events.ts";
@@ -115,6 +116,19 @@ export class Control implements ControlPlane {
     this.inspection.register("sdk-terminators", () => this.#terminators.inspect());
     this.inspection.register("ert-terminators", () => this.#tunnel?.inspect() ?? { entries: [], errors: null });
     this.inspection.register("identity-connection-statuses", () => this.#connectEvents.statuses());
+  }
+
+  /** The sessions that are known here. */
+  apiSessions(): ApiSessionRecord[] {
+    return this.#apiSessions.all();
+  }
+
+  /** Who works for it, by the names of their metrics. */
+  pools(): (readonly [name: string, pool: WorkPool])[] {
+    return [
+      ["rate_limiter", this.#terminators.pool],
+      ["terminator_validation", this.#validation.pool],
+    ];
   }
 
   isConnected(): boolean {

@@ -122,11 +122,14 @@ export class Controllers {
 
   /** The controller to ask: one that answers, the fastest of several. */
   best(): Controller | undefined {
-    const now = Date.now();
-    const { sendIntervalMs, unresponsiveAfterMs } = this.#options.heartbeats;
-    const limits = { sendIntervalMs, unresponsiveAfterMs };
-    const rank = (controller: Controller) => (controller.isUnresponsive(now, limits) ? 1 : 0);
+    const rank = (controller: Controller) => (this.isResponsive(controller) ? 0 : 1);
     return this.all().sort((a, b) => rank(a) - rank(b) || a.latencyMs - b.latencyMs)[0];
+  }
+
+  /** Whether it answered its last heartbeats in time. */
+  isResponsive(controller: Controller): boolean {
+    const { sendIntervalMs, unresponsiveAfterMs } = this.#options.heartbeats;
+    return !controller.isUnresponsive(Date.now(), { sendIntervalMs, unresponsiveAfterMs });
   }
 
   /** Asks the best controller. Rejects with NoControllerError (`what` says for what), or as `Channel.request`. */

@@ -1,4 +1,5 @@
 import { ControlType, ctrlPb, decodeControl, encodeControl, type Logger, type Message } from "@sallyport/wire";
+import { CountedPool, type WorkPool } from "../metrics/work-pool.ts";
 import type { TerminatorValidator, TerminatorVerdict } from "./control-plane.ts";
 import type { Controller } from "./controller.ts";
 import type { Controllers } from "./controllers.ts";
@@ -21,13 +22,19 @@ const UNKNOWN_BINDING: TerminatorVerdict = { valid: false, reason: ctrlPb.Termin
 export class TerminatorValidation {
   readonly #o: ValidationOptions;
   readonly #validators = new Map<string, TerminatorValidator>();
+  readonly #pool = new CountedPool();
 
   constructor(options: ValidationOptions) {
     this.#o = options;
     options.controllers.handle(ControlType.ValidateTerminatorsV2Request, (message, controller) =>
-      this.#validate(message, controller),
+      this.#pool.run(() => this.#validate(message, controller)),
     );
     options.controllers.handle(ControlType.ValidateTerminatorsRequest, (message) => this.#validateOld(message));
+  }
+
+  /** Who judges. */
+  get pool(): WorkPool {
+    return this.#pool;
   }
 
   register(binding: string, validator: TerminatorValidator): () => void {

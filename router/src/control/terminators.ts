@@ -1,4 +1,5 @@
 import { edgeCtrlPb, type Logger, type Message } from "@sallyport/wire";
+import type { WorkPool } from "../metrics/work-pool.ts";
 import { type TerminatorOutcome, TerminatorPrecedence, TerminatorResult } from "./control-plane.ts";
 import type { Controller } from "./controller.ts";
 import type { Controllers } from "./controllers.ts";
@@ -85,6 +86,11 @@ export class Terminators<R extends KeptTerminator> {
     const scan = setInterval(() => this.#scan(), this.#times.scanMs);
     scan.unref();
     this.#timers.add(scan);
+  }
+
+  /** Who asks the controllers. */
+  get pool(): WorkPool {
+    return this.#queue;
   }
 
   get ids(): string[] {

@@ -17,8 +17,6 @@ export interface Destination {
   control(frame: FrameView, forward: Forward): void;
   /** The output a payload of this circuit would go to; `undefined` when it can always take one. */
   outputFor(forward: Forward): CountedOutput | undefined;
-  /** Writes a payload that was held, to the connection it was held for. Only of destinations that have an output. */
-  write?(frame: FrameView, underlay: Underlay): void;
 }
 
 /** Payloads of one direction of a transit circuit that wait for room (see transit-queue.ts). */
@@ -40,6 +38,8 @@ export class Forward {
   /** Payloads that went this way for the first time, and their bytes of data. */
   payloads = 0;
   bytes = 0;
+  /** How many of the bytes reports of usage have counted. */
+  bytesReported = 0;
   /** What `target` is, as the route said (`DestinationType`). */
   leadsTo = -1;
 

@@ -12,6 +12,7 @@ import {
   XgressType,
   xgressCounters,
 } from "@sallyport/wire";
+import type { WorkPool } from "../metrics/work-pool.ts";
 import { Circuit, type Destination, type Forward } from "./circuit.ts";
 import { circuitDetail } from "./circuit-inspection.ts";
 import type { EgressBinding } from "./egress.ts";
@@ -75,6 +76,9 @@ export class Forwarder implements XgressFabric {
       circuit: (id) => this.#circuits.get(id),
       resolve: (forward) => this.#resolve(forward),
       fault: (id) => this.#faults.add(id, this.#circuits.get(id)?.controllerId),
+      ackFailed: () => {
+        this.counters.acksFailed++;
+      },
       closed: (end, report) => this.#endClosed(end, report),
       now: () => Date.now(),
     };
@@ -122,6 +126,11 @@ export class Forwarder implements XgressFabric {
     return () => {
       if (this.#bindings.get(name) === binding) this.#bindings.delete(name);
     };
+  }
+
+  /** Who dials the ways out of the fabric. */
+  get dialers(): WorkPool {
+    return this.#routes;
   }
 
   hasEgress(name: string): boolean {

@@ -1,4 +1,11 @@
-import { type FrameView, type Underlay, type Waiter, type XgressEnd, XgressFlag, type XgressPath } from "@sallyport/wire";
+import {
+  type FrameView,
+  type Underlay,
+  type Waiter,
+  type XgressEnd,
+  XgressFlag,
+  type XgressPath,
+} from "@sallyport/wire";
 import type { Circuit, Destination, Forward } from "./circuit.ts";
 
 /** Where a circuit leaves the fabric on this router: an xgress, or an SDK that has its xgress itself. */
@@ -11,6 +18,8 @@ export interface PathTables {
   circuit(id: string): Circuit | undefined;
   resolve(forward: Forward): Destination | undefined;
   fault(circuitId: string): void;
+  /** An acknowledgement had no way to go. */
+  ackFailed(): void;
   closed(end: LocalEnd, report: boolean): void;
   now(): number;
 }
@@ -70,7 +79,10 @@ export class Path implements XgressPath {
 
   ack(frame: FrameView): void {
     const destination = this.#destination();
-    if (destination === undefined) return;
+    if (destination === undefined) {
+      this.#tables.ackFailed();
+      return;
+    }
     const forward = this.#forward as Forward;
     forward.circuit.lastActivity = this.#tables.now();
     destination.ack(frame, forward);

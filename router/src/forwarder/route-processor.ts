@@ -1,5 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type Logger, RouteErrorCode } from "@sallyport/wire";
+import { Histogram } from "../metrics/histogram.ts";
+import type { WorkPool } from "../metrics/work-pool.ts";
 import { type EgressBinding, EgressError, type RouteError } from "./egress.ts";
 import type { ForwarderOptions } from "./options.ts";
 
@@ -48,7 +50,8 @@ const MAX_DIAL_MS = 60_000;
 const NO_PEER_DATA: Map<number, Buffer> = new Map();
 
 /** Executes Routes: dials the egress when there is one to dial, then enters the forwards. */
-export class RouteProcessor {
+export class RouteProcessor implements WorkPool {
+  readonly work = new Histogram();
   readonly #tables: RouteTables;
   readonly #running = new Map<string, Set<AbortController>>();
   readonly #queue: (() => void)[] = [];
@@ -56,6 +59,18 @@ export class RouteProcessor {
 
   constructor(tables: RouteTables) {
     this.#tables = tables;
+  }
+
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  get workers(): number {
+    return this.#tables.options.xgressDialWorkerCount;
+  }
+
+  get busy(): number {
+    return this.#busy;
   }
 
   async route(route: RouteRequest, controllerId: string): Promise<RouteOutcome> {
@@ -72,6 +87,7 @@ export class RouteProcessor {
     const abort = new AbortController();
     this.#track(route.circuitId, abort);
     await this.#worker();
+    const started = performance.now();
     try {
       abort.signal.throwIfAborted();
       const peerData = await this.#dial(route, egress, controllerId, deadline, abort.signal);
@@ -85,6 +101,7 @@ export class RouteProcessor {
       this.#tables.log.error({ circuitId: route.circuitId, err: error }, "egress dial failed unexpectedly");
       return failure(RouteErrorCode.Generic, error instanceof Error ? error.message : String(error));
     } finally {
+      this.work.update((performance.now() - started) * 1e6);
       this.#untrack(route.circuitId, abort);
       this.#workerDone();
     }

@@ -17,17 +17,21 @@ const SAMPLES = 128;
 export class Histogram {
   readonly #window = new Float64Array(SAMPLES);
   #count = 0;
+  #next = 0;
   #held = 0;
 
-  update(value: number): void {
-    this.#window[this.#count % SAMPLES] = value;
-    this.#count++;
+  /** @param times how many events the sample stands for: it is their mean */
+  update(value: number, times = 1): void {
+    this.#window[this.#next] = value;
+    this.#next = (this.#next + 1) % SAMPLES;
+    this.#count += times;
     this.#held = Math.min(this.#held + 1, SAMPLES);
   }
 
   /** Forgets what was seen. */
   clear(): void {
     this.#count = 0;
+    this.#next = 0;
     this.#held = 0;
   }
 

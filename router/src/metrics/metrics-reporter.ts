@@ -1,41 +1,48 @@
 import { randomUUID } from "node:crypto";
 import { ControlType, encodeControl, type Logger, metricsPb } from "@sallyport/wire";
 import type { Controllers } from "../control/controllers.ts";
-import type { Histogram } from "./histogram.ts";
-import type { Meter } from "./meter.ts";
-
-/** What a report contains; read at the moment it is made. */
-export interface MetricsSource {
-  histograms(): Iterable<readonly [name: string, histogram: Histogram]>;
-  gauges(): Iterable<readonly [name: string, value: number]>;
-  meters(): Iterable<readonly [name: string, meter: Meter]>;
-}
+import { type MetricsSource, wireHistogram, wireMeter } from "./snapshot.ts";
+import type { Usage, UsageInterval } from "./usage.ts";
 
 export interface MetricsReporterOptions {
   readonly routerId: string;
   readonly controllers: Controllers;
   readonly intervalMs: number;
+  /** Reports that may wait for a controller; while so many wait no further one is made. */
+  readonly queueLength: number;
   readonly source: MetricsSource;
+  readonly usage: Usage;
   readonly log: Logger;
 }
+
+type Report = ReturnType<MetricsReporter["message"]>;
 
 /** After something worth a report, the next one waits this long for more of it. */
 const SOON_MS = 250;
 
 /**
  * Reports to the controllers, which learn the latency of links, and so the cost of paths, from nothing else
- * (docs/protocol/control.md, "Metrics"). One controller may pass a report on; the others are told not to.
+ * (docs/protocol/control.md, "Metrics"). Reports leave in order: each waits until one controller has taken it, which may
+ * pass it on; the others get it too and are told not to. When too many wait none is made, so that meters and usage go on
+ * and nothing of them is lost.
  */
 export class MetricsReporter {
   readonly #o: MetricsReporterOptions;
   readonly #timer: NodeJS.Timeout;
+  readonly #waiting: Report[] = [];
   #soon: NodeJS.Timeout | undefined;
+  #isHeldUp = false;
 
   constructor(options: MetricsReporterOptions) {
     this.#o = options;
     this.#timer = setInterval(() => this.report(), options.intervalMs);
     this.#timer.unref();
     options.controllers.onConnected(() => this.reportSoon());
+  }
+
+  /** Reports that wait for a controller. */
+  get waiting(): number {
+    return this.#waiting.length;
   }
 
   /** A report in a moment instead of at the next interval: a link was measured for the first time, or a controller came. */
@@ -47,35 +54,48 @@ export class MetricsReporter {
   }
 
   report(): void {
-    const message = this.message(Date.now());
-    for (const [i, controller] of this.#o.controllers.all().entries()) {
-      const body = encodeControl(metricsPb.MetricsMessageSchema, { ...message, doNotPropagate: i > 0 });
-      this.#o.controllers.sendTo(controller.id, { contentType: ControlType.Metrics, body });
+    this.#send();
+    const { queueLength, usage, log } = this.#o;
+    if (this.#waiting.length >= queueLength) {
+      if (!this.#isHeldUp)
+        log.warn({ reports: queueLength }, "no controller takes metrics; no more are collected until one does");
+      this.#isHeldUp = true;
+      return;
     }
+    this.#isHeldUp = false;
+    const now = Date.now();
+    this.#waiting.push(this.message(now, usage.take(now)));
+    this.#send();
+  }
+
+  /** The last word before a stop: usage of the interval that is not over yet, too. */
+  flush(): void {
+    const now = Date.now();
+    this.#o.usage.collect(now);
+    this.#waiting.push(this.message(now, this.#o.usage.take(now, true)));
+    this.#send();
   }
 
   /** The fields of a report. Histograms without a sample are left out. */
-  message(now: number) {
-    const histograms: Record<string, ReturnType<typeof wireHistogram>> = {};
-    for (const [name, histogram] of this.#o.source.histograms()) {
-      if (histogram.count > 0) histograms[name] = wireHistogram(histogram);
-    }
-    const intValues = Object.fromEntries(
-      [...this.#o.source.gauges()].map(([name, value]) => [name, BigInt(Math.round(value))]),
-    );
-    const meters = Object.fromEntries(
-      [...this.#o.source.meters()].map(([name, meter]) => {
-        const snapshot = meter.snapshot();
-        return [name, { ...snapshot, count: BigInt(snapshot.count) }];
-      }),
-    );
+  message(now: number, usage: readonly UsageInterval[] = []) {
+    const { routerId, source } = this.#o;
+    const entries = <T, U>(from: Iterable<readonly [string, T]>, to: (value: T) => U): Record<string, U> =>
+      Object.fromEntries([...from].map(([name, value]) => [name, to(value)]));
     return {
       eventId: randomUUID(),
-      sourceId: this.#o.routerId,
+      sourceId: routerId,
       timestamp: { seconds: BigInt(Math.floor(now / 1000)), nanos: (now % 1000) * 1_000_000 },
-      histograms,
-      intValues,
-      meters,
+      intValues: entries(source.gauges(), (value) => BigInt(Math.round(value))),
+      meters: entries(source.meters(), wireMeter),
+      histograms: entries(
+        [...source.histograms()].filter(([, histogram]) => histogram.count > 0),
+        (histogram) => wireHistogram(histogram.snapshot()),
+      ),
+      timers: entries(
+        [...source.timers()].filter(([, { histogram }]) => histogram.count > 0),
+        ({ histogram, meter }) => ({ ...wireHistogram(histogram.snapshot()), ...ratesOf(wireMeter(meter)) }),
+      ),
+      usageCounters: usage.map(wireUsage),
     };
   }
 
@@ -83,23 +103,33 @@ export class MetricsReporter {
     clearInterval(this.#timer);
     clearTimeout(this.#soon);
   }
+
+  /** As many of the waiting reports as somebody takes, oldest first. */
+  #send(): void {
+    for (let report = this.#waiting[0]; report !== undefined; report = this.#waiting[0]) {
+      let isTaken = false;
+      for (const controller of this.#o.controllers.all()) {
+        const body = encodeControl(metricsPb.MetricsMessageSchema, { ...report, doNotPropagate: isTaken });
+        if (this.#o.controllers.sendTo(controller.id, { contentType: ControlType.Metrics, body })) isTaken = true;
+      }
+      if (!isTaken) return;
+      this.#waiting.shift();
+    }
+  }
 }
 
-function wireHistogram(histogram: Histogram) {
-  const s = histogram.snapshot();
-  const [p50 = 0, p75 = 0, p95 = 0, p99 = 0, p999 = 0, p9999 = 0] = s.percentiles;
+function ratesOf({ m1Rate, m5Rate, m15Rate, meanRate }: ReturnType<typeof wireMeter>) {
+  return { m1Rate, m5Rate, m15Rate, meanRate };
+}
+
+function wireUsage({ start, lengthSeconds, circuits }: UsageInterval) {
+  const buckets = [...circuits].map(([circuitId, { bytes, tags }]) => {
+    const values = Object.fromEntries([...bytes].map(([kind, count]) => [kind, BigInt(count)]));
+    return [circuitId, { values, tags: { ...tags } }] as const;
+  });
   return {
-    count: BigInt(s.count),
-    max: BigInt(Math.round(s.max)),
-    mean: s.mean,
-    min: BigInt(Math.round(s.min)),
-    stdDev: s.stdDev,
-    variance: s.variance,
-    p50,
-    p75,
-    p95,
-    p99,
-    p999,
-    p9999,
+    intervalStartUtc: BigInt(start),
+    intervalLength: BigInt(lengthSeconds),
+    buckets: Object.fromEntries(buckets),
   };
 }

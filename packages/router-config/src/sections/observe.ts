@@ -43,7 +43,7 @@ const tlsVersion = () => oneOf("TLS1.0", "TLS1.1", "TLS1.2", "TLS1.3");
 const webServer = section({
   name: name(),
   apis: z
-    .array(section({ binding: oneOf("health-checks"), options: z.unknown().optional() }), "a list")
+    .array(section({ binding: oneOf("health-checks", "metrics"), options: z.unknown().optional() }), "a list")
     .min(1, "at least one entry"),
   bindPoints: z
     .array(section({ interface: hostPort(), address: hostPort(), newAddress: text().optional() }), "a list")

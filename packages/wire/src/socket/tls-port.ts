@@ -31,9 +31,13 @@ export interface TlsPortUser extends AlpnEntry {
   onSocket(socket: TLSSocket): void;
 }
 
+/** The oldest and the newest version that is spoken. */
+export type TlsVersions = Pick<TlsOptions, "minVersion" | "maxVersion">;
+
 /** TLS with one identity. It does not listen: connections are handed to it. */
 interface Terminator {
   identity: Identity;
+  readonly versions: TlsVersions;
   readonly server: Server;
 }
 
@@ -109,10 +113,13 @@ export class TlsPort {
     replaceIdentity(this.#common, identity);
   }
 
-  /** Has connections of the user with this name served with another identity than those of the others; again, to replace it. */
-  setUserIdentity(user: string, identity: Identity): void {
+  /**
+   * Has connections of the user with this name served with another identity than those of the others; again, to replace
+   * it. `versions` are TLS versions that differ from the usual ones; they are those of the first call.
+   */
+  setUserIdentity(user: string, identity: Identity, versions: TlsVersions = {}): void {
     const own = this.#own.get(user);
-    if (own === undefined) this.#own.set(user, this.#terminator(identity));
+    if (own === undefined) this.#own.set(user, this.#terminator(identity, versions));
     else replaceIdentity(own, identity);
   }
 
@@ -126,9 +133,9 @@ export class TlsPort {
     await closed;
   }
 
-  #terminator(identity: Identity): Terminator {
+  #terminator(identity: Identity, versions: TlsVersions = {}): Terminator {
     const server = createServer({
-      ...contextOptions(identity),
+      ...contextOptions(identity, versions),
       requestCert: true,
       rejectUnauthorized: false,
       handshakeTimeout: this.#handshakeTimeoutMs,
@@ -143,7 +150,7 @@ export class TlsPort {
       // Node leaves the connection open after a handshake that took too long.
       socket.destroy();
     });
-    const terminator = { identity, server };
+    const terminator = { identity, versions, server };
     return terminator;
   }
 
@@ -201,7 +208,7 @@ export class TlsPort {
 
 function replaceIdentity(terminator: Terminator, identity: Identity): void {
   terminator.identity = identity;
-  terminator.server.setSecureContext(contextOptions(identity));
+  terminator.server.setSecureContext(contextOptions(identity, terminator.versions));
 }
 
 /** A TLS socket whose handshake failed may have forgotten its peer; the connection below it, which Node keeps there, has not. */
@@ -219,10 +226,11 @@ function wordsOf(error: Error & { readonly code?: string; readonly reason?: stri
 }
 
 /** For clients that name no server; those that do get their context from `SNICallback`. */
-function contextOptions(identity: Identity): TlsOptions {
+function contextOptions(identity: Identity, versions: TlsVersions): TlsOptions {
   const { certPem, keyPem } = identity.defaultServerCertificate;
   return {
     ...tlsParameters,
+    ...versions,
     cert: certPem,
     key: keyPem,
     honorCipherOrder: true,

@@ -1,0 +1,83 @@
+import { chmod, lstat, readdir, unlink } from "node:fs/promises";
+import { createConnection } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { AGENT_MAGIC } from "./protocol.ts";
+
+const NAME = /^gops-agent\.(\d+)\.sock$/;
+const ANSWER_MS = 5_000;
+const MAX_ANSWER = 64 * 1024 * 1024;
+
+/** Where the agent of a process listens. */
+export function agentSocketPath(pid: number, folder: string = tmpdir()): string {
+  return join(folder, `gops-agent.${pid}.sock`);
+}
+
+/** The sockets of all processes that live, by process id. */
+export async function agentSockets(folder: string = tmpdir()): Promise<Map<number, string>> {
+  const found = new Map<number, string>();
+  for (const name of await readdir(folder)) {
+    const pid = Number(NAME.exec(name)?.[1] ?? 0);
+    if (pid > 0 && isAlive(pid)) found.set(pid, join(folder, name));
+  }
+  return found;
+}
+
+/**
+ * Makes room for a socket: one that nobody listens on any more (its process had the same id) is removed.
+ * @throws Error when somebody listens there, or when what is there is no socket
+ */
+export async function clearStaleSocket(path: string): Promise<void> {
+  const known = await lstat(path).catch(() => undefined);
+  if (known === undefined) return;
+  if (!known.isSocket()) throw new Error(`${path} is in the way and is no socket`);
+  const isServed = await new Promise<boolean>((resolve) => {
+    const socket = createConnection(path, () => resolve(true)).on("error", () => resolve(false));
+    socket.once("connect", () => socket.destroy());
+  });
+  if (isServed) throw new Error(`another process listens on ${path}`);
+  await unlink(path);
+}
+
+/** Leaves the socket to its owner alone. */
+export async function closeToOthers(path: string): Promise<void> {
+  await chmod(path, 0o700);
+}
+
+/**
+ * Asks the agent behind a socket; its whole answer.
+ * @throws Error as connecting gives it (`ENOENT`, `ECONNREFUSED`, `EACCES`), or when there is no answer in time
+ */
+export function askAgent(path: string, request: readonly number[], timeoutMs = ANSWER_MS): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = [];
+    let length = 0;
+    const socket = createConnection(path);
+    const fail = (error: Error): void => {
+      socket.destroy();
+      reject(error);
+    };
+    socket.setTimeout(timeoutMs, () => fail(new Error(`no answer from ${path} within ${timeoutMs} ms`)));
+    socket.on("connect", () => socket.write(Buffer.concat([AGENT_MAGIC, Buffer.from(request)])));
+    socket.on("data", (chunk: Buffer) => {
+      parts.push(chunk);
+      length += chunk.length;
+      if (length > MAX_ANSWER) fail(new Error(`the answer from ${path} is longer than ${MAX_ANSWER} bytes`));
+    });
+    socket.on("end", () => {
+      socket.end();
+      resolve(Buffer.concat(parts));
+    });
+    socket.on("error", fail);
+  });
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // Somebody else's.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}

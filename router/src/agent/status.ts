@@ -1,0 +1,136 @@
+/** What a running router says of itself to `sallyport-router status` (docs/router-observability.md, "Status"). */
+export interface RouterStatus {
+  readonly id: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly protocol: string;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  readonly uptimeSeconds: number;
+  readonly healthy: boolean;
+  readonly checks: readonly CheckStatus[];
+  readonly controllers: readonly ControllerStatus[];
+  readonly links: readonly LinkStatus[];
+  readonly listeners: readonly ListenerStatus[];
+  readonly circuits: number;
+  /** Local ends of circuits: of SDKs, tunnels, and addresses that the router dials. */
+  readonly circuitEnds: number;
+  readonly sdks: number;
+  readonly hostedBySdks: number;
+  readonly memory: { readonly rssBytes: number; readonly heapBytes: number; readonly externalBytes: number };
+  readonly cpuSeconds: number;
+}
+
+export interface CheckStatus {
+  readonly id: string;
+  readonly healthy: boolean;
+  readonly error?: string | undefined;
+}
+
+export interface ControllerStatus {
+  readonly address: string;
+  readonly connected: boolean;
+  readonly id?: string | undefined;
+  readonly version?: string | undefined;
+  readonly responsive?: boolean | undefined;
+  /** Of the last heartbeat; absent before the first. */
+  readonly latencyMs?: number | undefined;
+}
+
+export interface LinkStatus {
+  readonly id: string;
+  readonly routerId: string;
+  readonly dialed: boolean;
+  readonly address: string;
+  readonly connections: number;
+  /** Mean of the last heartbeats; absent before the first. */
+  readonly latencyMs?: number | undefined;
+}
+
+export interface ListenerStatus {
+  readonly address: string;
+  /** `edge`, `link`, `web`, or the name of another binding. */
+  readonly kind: string;
+  readonly advertise?: string | undefined;
+}
+
+/** The status for people: one screen, aligned. */
+export function statusText(s: RouterStatus): string {
+  const failing = s.checks.filter((check) => !check.healthy);
+  const state = s.healthy
+    ? "healthy"
+    : `unhealthy: ${failing.map((c) => `${c.id} (${c.error ?? "failing"})`).join(", ")}`;
+  const connected = s.controllers.filter((controller) => controller.connected).length;
+  return [
+    `router ${s.id}, ${state}`,
+    ...table([
+      ["process", `pid ${s.pid}, up ${durationText(s.uptimeSeconds)}, since ${s.startedAt}`],
+      ["version", `${s.version} (protocol ${s.protocol})`],
+      [
+        "memory",
+        `${mib(s.memory.rssBytes)} resident, ${mib(s.memory.heapBytes)} heap, ${mib(s.memory.externalBytes)} buffers`,
+      ],
+      ["CPU", `${s.cpuSeconds.toFixed(1)} s`],
+      ["circuits", `${s.circuits} (${s.circuitEnds} ends here)`],
+      ["SDKs", `${s.sdks} connected, ${s.hostedBySdks} terminators hosted`],
+    ]),
+    "",
+    `controllers: ${connected} of ${s.controllers.length} connected`,
+    ...table(s.controllers.map((c) => [c.id ?? "-", c.address, c.version ?? "", controllerState(c)])),
+    "",
+    `links: ${s.links.length}`,
+    ...table(
+      s.links.map((l) => [
+        l.id,
+        l.dialed ? "to" : "from",
+        l.routerId,
+        l.address,
+        `${l.connections} connection${l.connections === 1 ? "" : "s"}`,
+        latency(l.latencyMs),
+      ]),
+    ),
+    "",
+    `listeners: ${s.listeners.length}`,
+    ...table(s.listeners.map((l) => [l.kind, l.address, l.advertise === undefined ? "" : `as ${l.advertise}`])),
+    "",
+  ].join("\n");
+}
+
+/** Rows with columns of one width each, indented. */
+function table(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = [];
+  for (const row of rows) for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, cell.length);
+  return rows.map((row) => `  ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join("  ")}`.trimEnd());
+}
+
+function controllerState(c: ControllerStatus): string {
+  if (!c.connected) return "not connected";
+  return c.responsive === false ? `does not answer, last ${latency(c.latencyMs)}` : latency(c.latencyMs);
+}
+
+function latency(ms: number | undefined): string {
+  return ms === undefined ? "not measured yet" : `${ms.toFixed(ms < 10 ? 2 : 0)} ms`;
+}
+
+function mib(bytes: number): string {
+  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}
+
+/** The two largest units: `3d 4h`, `12m 5s`. */
+function durationText(seconds: number): string {
+  const units = [
+    ["d", 86_400],
+    ["h", 3_600],
+    ["m", 60],
+    ["s", 1],
+  ] as const;
+  const first = units.findIndex(([, length]) => seconds >= length);
+  if (first < 0) return "0s";
+  let left = Math.floor(seconds);
+  const parts: string[] = [];
+  for (const [unit, length] of units.slice(first, first + 2)) {
+    parts.push(`${Math.floor(left / length)}${unit}`);
+    left %= length;
+  }
+  return parts.join(" ");
+}

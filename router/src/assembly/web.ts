@@ -1,0 +1,117 @@
+import { type Identity, type TlsPort, versionInfo } from "@sallyport/wire";
+import { RouterIdentity } from "../config/router-identity.ts";
+import type { Controllers } from "../control/controllers.ts";
+import { controllerPing, linkHealth } from "../health/checks.ts";
+import { Health } from "../health/health.ts";
+import { HealthCheck } from "../health/health-check.ts";
+import { type WebApi, WebServer } from "../health/web-server.ts";
+import type { LinkManager } from "../link/link-manager.ts";
+import { prometheusText } from "../metrics/prometheus.ts";
+import type { MetricsSource } from "../metrics/snapshot.ts";
+import type { Assembly } from "./context.ts";
+import { RouterStartError } from "./start-error.ts";
+
+const LINK_CHECK_MS = 5_000;
+
+/** The health checks, which run whether or not anybody asks for them. */
+export function health({ config, stops }: Assembly, o: { controllers: Controllers; links: LinkManager }): Health {
+  const { ctrlPingCheck, linkCheck } = config.healthChecks;
+  const checks = new Health([
+    new HealthCheck({
+      id: "controllerPing",
+      look: controllerPing(o.controllers),
+      initialDelayMs: ctrlPingCheck.initialDelay,
+      intervalMs: ctrlPingCheck.interval,
+      timeoutMs: ctrlPingCheck.timeout,
+      initiallyPassing: false,
+    }),
+    new HealthCheck({
+      id: "link.health",
+      look: linkHealth(() => o.links.links(), linkCheck.minLinks),
+      initialDelayMs: linkCheck.initialDelay,
+      intervalMs: linkCheck.interval,
+      timeoutMs: LINK_CHECK_MS,
+      initiallyPassing: linkCheck.minLinks === 0,
+    }),
+  ]);
+  stops.push(() => checks.stop());
+  return checks;
+}
+
+/** The HTTP servers of `web`. @throws RouterStartError, IdentityError, or what listening throws */
+export async function web(context: Assembly, o: { health: Health; metrics: MetricsSource }): Promise<void> {
+  const { config, routerId, ports, log, stops } = context;
+  const apis: Readonly<Record<string, WebApi>> = {
+    "health-checks": {
+      binding: "health-checks",
+      answer: (url) => ({
+        status: o.health.isHealthy ? 200 : 503,
+        contentType: "application/json",
+        body: o.health.document(url.searchParams.get("type") === "short"),
+      }),
+    },
+    metrics: {
+      binding: "metrics",
+      answer: () => ({
+        status: 200,
+        contentType: "text/plain; version=0.0.4; charset=utf-8",
+        body: prometheusText(o.metrics, { router: routerId, version: versionInfo().split("|")[0] ?? "" }),
+      }),
+    },
+  };
+  for (const [i, entry] of config.web.entries()) {
+    const { options } = entry;
+    const server = new WebServer({
+      name: entry.name,
+      // The first one answers what belongs to none; as long as there is health, that is it.
+      apis: entry.apis
+        .flatMap(({ binding }) => apis[binding] ?? [])
+        .sort((a, b) => Number(b === apis["health-checks"]) - Number(a === apis["health-checks"])),
+      readTimeoutMs: options.readTimeout,
+      writeTimeoutMs: options.writeTimeout,
+      idleTimeoutMs: options.idleTimeout,
+      log,
+    });
+    stops.push(() => server.close());
+    const identity = entry.identity === undefined ? context.identity : await ownIdentity(context, entry.identity);
+    const versions = tlsVersions(options, `web[${i}].options`);
+    for (const [n, bindPoint] of entry.bindPoints.entries()) {
+      const port = await ports.at({ protocol: "tls", ...bindPoint.interface });
+      const user = `web[${i}].bindPoints[${n}]`;
+      const use = (current: Identity): void => setIdentity(port, user, current, versions);
+      use(identity.current);
+      identity.onChange(use);
+      try {
+        server.serve({ port, user, newAddress: bindPoint.newAddress });
+      } catch (cause) {
+        const why = cause instanceof Error ? cause.message : String(cause);
+        throw new RouterStartError(`${user}: ${why}`, { cause });
+      }
+      const address = `${bindPoint.interface.host}:${bindPoint.interface.port}`;
+      log.info({ server: entry.name, address, apis: entry.apis.map(({ binding }) => binding) }, "web server listening");
+    }
+  }
+}
+
+async function ownIdentity({ baseDir, log, stops }: Assembly, config: Parameters<typeof RouterIdentity.load>[0]) {
+  const identity = await RouterIdentity.load(config, baseDir, log);
+  stops.push(identity.watch());
+  return identity;
+}
+
+type Versions = { minVersion: "TLSv1.2" | "TLSv1.3"; maxVersion: "TLSv1.2" | "TLSv1.3" };
+
+function setIdentity(port: TlsPort, user: string, identity: Identity, versions: Versions): void {
+  port.setUserIdentity(user, identity, versions);
+}
+
+/** Nothing older than TLS 1.2 is spoken, whatever the file allows. */
+function tlsVersions(o: { minTLSVersion: string; maxTLSVersion: string }, where: string): Versions {
+  if (o.maxTLSVersion < "TLS1.2") {
+    throw new RouterStartError(
+      `${where}.maxTLSVersion: expected TLS1.2 or TLS1.3, found ${o.maxTLSVersion}: older ones are not spoken`,
+    );
+  }
+  const of = (text: string) => (text === "TLS1.3" ? "TLSv1.3" : "TLSv1.2");
+  return { minVersion: of(o.minTLSVersion), maxVersion: of(o.maxTLSVersion) };
+}
