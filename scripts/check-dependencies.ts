@@ -128,6 +128,11 @@ export const RULES: readonly DependencyRule[] = [
     ],
     why: "the hot path knows control only as an interface and its errors",
   },
+  {
+    from: "router/src/tunnel/",
+    may: ["packages/", "router/src/forwarder/", "router/src/xgress/", "router/src/control/"],
+    why: "the tunneler is one more user of the fabric: configuration reaches it as values",
+  },
   { from: "router/", may: ["packages/", "router/"], why: "a program never imports another program" },
 ];
 

@@ -7,8 +7,10 @@ import { egress } from "./assembly/egress.ts";
 import { forwarding } from "./assembly/forwarding.ts";
 import { links as routerLinks } from "./assembly/links.ts";
 import { joinNetwork } from "./assembly/membership.ts";
+import { plainListeners } from "./assembly/plain-listeners.ts";
 import { reports } from "./assembly/reports.ts";
 import { RouterStartError } from "./assembly/start-error.ts";
+import { tunneler } from "./assembly/tunneler.ts";
 import { uncoveredHosts } from "./config/advertise.ts";
 import { inactiveSettings } from "./config/inactive.ts";
 import { RouterIdentity } from "./config/router-identity.ts";
@@ -75,7 +77,7 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   const later: { edge?: Edge; reporter?: MetricsReporter } = {};
   const forwarder = forwarding(context);
   const { controllers, control } = controlChannels(context, forwarder);
-  egress(context, forwarder);
+  await egress(context, { control, forwarder });
   const links = routerLinks(context, { controllers, forwarder, measured: () => later.reporter?.reportSoon() });
   later.reporter = reports(context, {
     controllers,
@@ -86,6 +88,8 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   });
   await links.listen();
   const edge = await edgeListener(context, { control, forwarder });
+  await plainListeners(context, { control, forwarder });
+  await tunneler(context, { control, forwarder });
   if (edge !== undefined) later.edge = edge;
   const { online } = await joinNetwork(context, { controllers, extend: o.extend === true });
   return { id: context.routerId, links: links.manager, control, forwarder, online, close };

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import { EdgeType, RouteErrorCode, xgressDefaults } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
-import { TestSdk } from "../testing/test-sdk.ts";
+import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
+import { TestSdk } from "../../testing/test-sdk.ts";
 import { TransportEgress } from "./transport-egress.ts";
 
 const MiB = 1024 * 1024;
@@ -23,7 +23,12 @@ beforeEach(async () => {
   await network.link(a, b);
   b.forwarder.registerEgress(
     "transport",
-    new TransportEgress(b.forwarder, { xgress: xgressDefaults, connectTimeoutMs: 0 }),
+    new TransportEgress(b.forwarder, {
+      xgress: xgressDefaults,
+      connectTimeoutMs: 0,
+      mtu: 0,
+      identity: () => b.identity,
+    }),
   );
   sdk = await TestSdk.connect(a.port.port, await network.client("alice"));
   server = createServer({ allowHalfOpen: true });
@@ -125,7 +130,7 @@ test("the addresses of the connection are peer data, refusals and bad addresses 
   expect((await route(`tcp:127.0.0.1:${port()}`)).ok).toBe(true);
   expect(await route("tcp:127.0.0.1:1")).toMatchObject({ ok: false, errorCode: RouteErrorCode.ConnectionRefused });
   expect(await route("nonsense")).toMatchObject({ ok: false, errorCode: RouteErrorCode.MisconfiguredTerminator });
-  expect(await route("udp:127.0.0.1:53")).toMatchObject({ errorCode: RouteErrorCode.MisconfiguredTerminator });
+  expect(await route("dtls:127.0.0.1:53")).toMatchObject({ errorCode: RouteErrorCode.MisconfiguredTerminator });
   const unknown = await b.forwarder.route(
     {
       circuitId: "c",

@@ -1,0 +1,107 @@
+import { createServer, type Server } from "node:net";
+import type { RouterConfig } from "@sallyport/router-config";
+import { type Address, formatAddress } from "@sallyport/wire";
+import { xgressOptions } from "../config/forwarding.ts";
+import type { Control } from "../control/control.ts";
+import { FaultSubject } from "../control/control-plane.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import type { PlainCircuit } from "../xgress/plain-circuit.ts";
+import { StreamListener } from "../xgress/transport/stream-listener.ts";
+import { DatagramListener } from "../xgress/udp/datagram-listener.ts";
+import type { Assembly } from "./context.ts";
+import { RouterStartError } from "./start-error.ts";
+
+type PlainConfig = Extract<RouterConfig["listeners"][number], { address: Address }> & {
+  binding: "transport" | "transport_udp" | "proxy" | "proxy_udp";
+};
+
+const PLAIN = new Set<string>(["transport", "transport_udp", "proxy", "proxy_udp"]);
+const UDP = new Set(["udp", "udp4", "udp6"]);
+
+/**
+ * Opens the listeners for clients that know nothing of the overlay.
+ *
+ * @throws RouterStartError for what cannot be listened on
+ */
+export async function plainListeners(
+  context: Assembly,
+  { control, forwarder }: { control: Control; forwarder: Forwarder },
+): Promise<void> {
+  for (const [index, listener] of context.config.listeners.entries()) {
+    if (PLAIN.has(listener.binding)) await open(context, index, listener as PlainConfig, { control, forwarder });
+  }
+}
+
+async function open(
+  context: Assembly,
+  index: number,
+  listener: PlainConfig,
+  { control, forwarder }: { control: Control; forwarder: Forwarder },
+): Promise<void> {
+  const { log, stops } = context;
+  const { binding, address, options } = listener;
+  const common = {
+    forwarder,
+    xgress: xgressOptions(options),
+    ...("service" in listener ? { service: listener.service } : {}),
+    createCircuit: (service: string) => control.createPlainCircuit({ service, timeoutMs: options.getCircuitTimeout }),
+    release: ({ circuitId, controllerId }: PlainCircuit) =>
+      control.sendFault({ subject: FaultSubject.Ingress, ids: [circuitId], controllerId }),
+    log,
+  };
+  if (address.protocol === "dtls") {
+    const text = "there is no DTLS in this router; use udp, or tls";
+    throw new RouterStartError(`listeners[${index}].address: ${formatAddress(address)}: ${text}`);
+  }
+  if (UDP.has(address.protocol)) {
+    if (binding === "proxy") throw new RouterStartError(`listeners[${index}]: proxy listens on streams; use proxy_udp`);
+    const family = address.protocol === "udp4" ? 4 : address.protocol === "udp6" ? 6 : 0;
+    const opened = await DatagramListener.listen({
+      ...common,
+      binding,
+      host: address.host,
+      port: address.port,
+      family,
+    });
+    stops.push(() => opened.close());
+    log.info({ address: formatAddress(address), port: opened.port, binding }, "listening");
+    return;
+  }
+  const streams = new StreamListener({ ...common, binding: binding as "transport" | "proxy", mtu: options.mtu });
+  stops.push(() => streams.close());
+  if (address.protocol === "tls") {
+    const port = await context.ports.at(address);
+    const unregister = port.register({
+      ...{ name: `${binding} listener`, protocols: [], acceptsNoAlpn: true },
+      onSocket: (socket) => {
+        socket.pause();
+        socket.allowHalfOpen = true;
+        streams.accept(socket);
+      },
+    });
+    stops.push(unregister);
+    return;
+  }
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (socket) =>
+    streams.accept(socket),
+  );
+  await listening(server, address);
+  server.on("error", (err) => log.error({ err, binding }, "listening failed"));
+  stops.push(() => void server.close());
+  log.info({ address: formatAddress(address), binding, port: portOf(server) }, "listening");
+}
+
+function listening(server: Server, { host, port }: Address): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ port, ...(host === "" ? {} : { host }) }, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}
+
+function portOf(server: Server): number {
+  const address = server.address();
+  return typeof address === "object" && address !== null ? address.port : 0;
+}

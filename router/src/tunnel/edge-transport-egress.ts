@@ -1,0 +1,64 @@
+import { type KeyPair, keyBytes, loadSodium, type Sodium } from "@sallyport/sdk";
+import { TcpRelay } from "@sallyport/tunnel";
+import { type Identity, PeerData, RouteErrorCode, Xgress, type XgressOptions } from "@sallyport/wire";
+import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import { dialStream } from "../xgress/transport/stream-dial.ts";
+import { targetOf } from "../xgress/transport/target.ts";
+import { addressesOf } from "../xgress/transport/terminator-addresses.ts";
+import { CircuitConnection } from "./circuit-connection.ts";
+import { EndToEnd } from "./end-to-end.ts";
+
+export interface EdgeTransportOptions {
+  readonly xgress: XgressOptions;
+  /** Longest wait for a connection; 0: as long as the controller waits. */
+  readonly connectTimeoutMs: number;
+  readonly mtu: number;
+  readonly identity: () => Identity;
+}
+
+/** The egress binding `edge_transport`, with the encryption that it needs loaded. */
+export async function edgeTransport(forwarder: Forwarder, options: EdgeTransportOptions): Promise<EgressBinding> {
+  return new EdgeTransportEgress(forwarder, await loadSodium(), options);
+}
+
+/**
+ * As `transport`, for services that are encrypted from end to end: this router is the other end, and what leaves it is
+ * plain (docs/protocol/data-path.md, "Transport").
+ */
+class EdgeTransportEgress implements EgressBinding {
+  readonly #forwarder: Forwarder;
+  readonly #sodium: Sodium;
+  readonly #o: EdgeTransportOptions;
+
+  constructor(forwarder: Forwarder, sodium: Sodium, options: EdgeTransportOptions) {
+    this.#forwarder = forwarder;
+    this.#sodium = sodium;
+    this.#o = options;
+  }
+
+  async dial(request: EgressRequest): Promise<Map<number, Buffer>> {
+    const target = targetOf(request.destination, "edge_transport", ["tcp", "tls"]);
+    const peerKey = request.peerData.get(PeerData.PublicKey);
+    if (peerKey !== undefined && peerKey.length !== keyBytes) {
+      const text = `expected a public key of ${keyBytes} bytes from the dialling end, got ${peerKey.length}`;
+      throw new EgressError(RouteErrorCode.Generic, text);
+    }
+    const { connectTimeoutMs, identity, mtu, xgress: options } = this.#o;
+    const timeoutMs = connectTimeoutMs > 0 ? Math.min(connectTimeoutMs, request.timeoutMs) : request.timeoutMs;
+    const socket = await dialStream({ target, identity, timeoutMs, signal: request.signal });
+    const own: KeyPair | undefined = peerKey === undefined ? undefined : this.#sodium.createKeyPair();
+    const endToEnd =
+      own === undefined || peerKey === undefined ? undefined : new EndToEnd(this.#sodium, "server", own, peerKey);
+    const { circuitId, address } = request;
+    const hopType = "xgress/edge_transport";
+    const connection = new CircuitConnection({ circuitId, kind: "stream", endToEnd, mtu, hopType, onEnd: () => {} });
+    const { port } = connection;
+    connection.join(new Xgress({ fabric: this.#forwarder, circuitId, address, side: "terminator", port, options }));
+    new TcpRelay(socket, connection, () => {}).start();
+    const { localAddress = "", localPort, remoteAddress = "", remotePort } = socket;
+    const answer = addressesOf([localAddress, localPort], [remoteAddress, remotePort]);
+    if (own !== undefined) answer.set(PeerData.PublicKey, own.publicKey);
+    return answer;
+  }
+}

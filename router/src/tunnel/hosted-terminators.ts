@@ -1,0 +1,156 @@
+import type { HostedTerminator, OverlayHosting, OverlayService, Precedence } from "@sallyport/tunnel";
+import type { Logger } from "@sallyport/wire";
+import { TerminatorPrecedence } from "../control/control-plane.ts";
+import type { TunnelControl } from "../control/tunnel/tunnel-control.ts";
+import { terminatorId } from "./terminator-id.ts";
+
+/** What hosting needs of the control plane. */
+export type TerminatorControl = Pick<
+  TunnelControl,
+  "createTerminator" | "updateTerminator" | "removeTerminators" | "healthEvent" | "onTerminatorLost"
+>;
+
+export interface Hosted {
+  readonly service: OverlayService;
+  readonly onDial: OverlayHosting["onDial"];
+}
+
+export interface HostedTerminatorsOptions {
+  readonly control: TerminatorControl;
+  /** What makes terminator ids this router's own. */
+  readonly secret: string;
+  readonly log: Logger;
+}
+
+const precedences: Readonly<Record<Precedence, number>> = {
+  default: TerminatorPrecedence.Default,
+  required: TerminatorPrecedence.Required,
+  failed: TerminatorPrecedence.Failed,
+};
+
+/** The terminators of the router's own tunneler, by id. The control plane keeps them at the controllers. */
+export class HostedTerminators {
+  readonly #o: HostedTerminatorsOptions;
+  readonly #terminators = new Map<string, Terminator>();
+  /** How often the same terminator was made: an id that is being removed must not be created again at the same time. */
+  readonly #generations = new Map<string, number>();
+  readonly #unsubscribe: () => void;
+
+  constructor(options: HostedTerminatorsOptions) {
+    this.#o = options;
+    this.#unsubscribe = options.control.onTerminatorLost((id) => this.#terminators.get(id)?.renamed());
+  }
+
+  find(id: string): Hosted | undefined {
+    return this.#terminators.get(id);
+  }
+
+  get size(): number {
+    return this.#terminators.size;
+  }
+
+  host(service: OverlayService, o: OverlayHosting): HostedTerminator {
+    const terminator = new Terminator(service, o, {
+      ...this.#o,
+      newId: () => this.#newId([service.id, o.index, o.instanceId ?? ""]),
+      enter: (id, entry) => this.#terminators.set(id, entry),
+      leave: (id) => this.#terminators.delete(id),
+    });
+    terminator.open();
+    return terminator;
+  }
+
+  /** Takes all of them back. */
+  close(): void {
+    this.#unsubscribe();
+    const ids = [...this.#terminators.keys()];
+    this.#terminators.clear();
+    if (ids.length > 0) this.#o.control.removeTerminators(ids);
+  }
+
+  #newId(parts: readonly (string | number)[]): string {
+    const key = JSON.stringify(parts);
+    const generation = this.#generations.get(key) ?? 0;
+    this.#generations.set(key, generation + 1);
+    return terminatorId(this.#o.secret, [...parts, generation]);
+  }
+}
+
+interface TerminatorPlace extends HostedTerminatorsOptions {
+  newId(): string;
+  enter(id: string, terminator: Terminator): void;
+  leave(id: string): void;
+}
+
+class Terminator implements HostedTerminator, Hosted {
+  readonly service: OverlayService;
+  readonly onDial: OverlayHosting["onDial"];
+  readonly #place: TerminatorPlace;
+  readonly #instanceId: string | undefined;
+  #cost: number;
+  #precedence: number;
+  #id = "";
+  #closed = false;
+
+  constructor(service: OverlayService, o: OverlayHosting, place: TerminatorPlace) {
+    this.service = service;
+    this.onDial = o.onDial;
+    this.#place = place;
+    this.#instanceId = o.instanceId;
+    this.#cost = o.cost;
+    this.#precedence = precedences[o.precedence];
+  }
+
+  open(): void {
+    this.#id = this.#place.newId();
+    this.#place.enter(this.#id, this);
+    const { control, log } = this.#place;
+    const fields = { serviceName: this.service.name, terminatorId: this.#id };
+    control
+      .createTerminator({
+        address: this.#id,
+        serviceId: this.service.id,
+        serviceName: this.service.name,
+        cost: this.#cost,
+        precedence: this.#precedence,
+        ...(this.#instanceId === undefined ? {} : { instanceId: this.#instanceId }),
+      })
+      .then(
+        () => log.info(fields, "hosting a service"),
+        (error: unknown) => {
+          if (!this.#closed) log.warn({ ...fields, err: error }, "a service is not hosted");
+        },
+      );
+  }
+
+  /** The id is somebody else's: the terminator goes on under another one. */
+  renamed(): void {
+    this.#place.leave(this.#id);
+    if (!this.#closed) this.open();
+  }
+
+  async update(o: { cost?: number | undefined; precedence?: Precedence | undefined }): Promise<void> {
+    const precedence = o.precedence === undefined ? undefined : precedences[o.precedence];
+    this.#cost = o.cost ?? this.#cost;
+    this.#precedence = precedence ?? this.#precedence;
+    try {
+      await this.#place.control.updateTerminator(this.#id, { cost: o.cost, precedence });
+    } catch (error) {
+      this.#place.log.warn(
+        { serviceName: this.service.name, terminatorId: this.#id, err: error },
+        "the controller did not take the new cost or precedence; it gets them with the terminator next time",
+      );
+    }
+  }
+
+  healthEvent(passed: boolean): void {
+    this.#place.control.healthEvent(this.#id, passed);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#place.leave(this.#id);
+    this.#place.control.removeTerminators([this.#id]);
+  }
+}

@@ -1,0 +1,183 @@
+import { keyBytes, type Sodium } from "@sallyport/sdk";
+import type {
+  ConnectionKind,
+  HostedTerminator,
+  Overlay,
+  OverlayConnection,
+  OverlayDial,
+  OverlayHosting,
+  OverlayIdentity,
+  OverlayService,
+  Precedence,
+} from "@sallyport/tunnel";
+import { type Logger, PeerData, Xgress, type XgressOptions } from "@sallyport/wire";
+import { type CircuitCreated, type FaultReport, FaultSubject, TerminatorPrecedence } from "../control/control-plane.ts";
+import type { TunnelControl } from "../control/tunnel/tunnel-control.ts";
+import type { TunnelIdentity, TunnelService } from "../control/tunnel/tunnel-identity.ts";
+import type { EgressRequest } from "../forwarder/egress.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import { CircuitConnection } from "./circuit-connection.ts";
+import { EndToEnd } from "./end-to-end.ts";
+import { HostedTerminators, type TerminatorControl } from "./hosted-terminators.ts";
+import { TunnelEgress } from "./tunnel-egress.ts";
+
+/** Settings of circuits that start or end in the tunneler. */
+export interface TunnelXgress {
+  readonly xgress: XgressOptions;
+  /** See `CircuitConnection`. */
+  readonly mtu: number;
+}
+
+export interface RouterOverlayOptions {
+  readonly routerId: string;
+  readonly control: TerminatorControl & Pick<TunnelControl, "onIdentity" | "createCircuit">;
+  readonly forwarder: Forwarder;
+  readonly sendFault: (fault: FaultReport) => void;
+  readonly sodium: Sodium;
+  /** What makes terminator ids this router's own. */
+  readonly secret: string;
+  /** Of circuits that start here, and of those that end here. */
+  readonly dialed: TunnelXgress;
+  readonly hosted: TunnelXgress;
+  readonly log: Logger;
+}
+
+const NOBODY: OverlayIdentity = { id: "", name: "", appData: {} };
+const NO_SERVICES: ReadonlyMap<string, OverlayService> = new Map();
+
+/**
+ * The network under the router's own tunneler: circuits start and end in the router itself, as the identity that has the
+ * router's id (docs/protocol/data-path.md, "Tunnel"). Without such an identity, or with a disabled one, there are no
+ * services.
+ */
+export class RouterOverlay implements Overlay {
+  /** What `dialers` of the binding `tunnel` are. */
+  readonly egress: TunnelEgress;
+  readonly #o: RouterOverlayOptions;
+  readonly #hosted: HostedTerminators;
+  readonly #connections = new Set<CircuitConnection>();
+  readonly #unsubscribes = new Set<() => void>();
+  #identity: OverlayIdentity;
+
+  constructor(options: RouterOverlayOptions) {
+    this.#o = options;
+    this.#identity = { ...NOBODY, id: options.routerId };
+    this.#hosted = new HostedTerminators(options);
+    this.egress = new TunnelEgress({
+      ...options,
+      find: (id) => this.#hosted.find(id),
+      terminate: (request, kind, endToEnd) => this.#terminate(request, kind, endToEnd),
+    });
+  }
+
+  get identity(): OverlayIdentity {
+    return this.#identity;
+  }
+
+  /** Terminators of this router, and connections. */
+  get counts(): { readonly terminators: number; readonly connections: number } {
+    return { terminators: this.#hosted.size, connections: this.#connections.size };
+  }
+
+  /** Whether a terminator of the binding `tunnel` is here. */
+  hasTerminator(id: string): boolean {
+    return this.#hosted.find(id) !== undefined;
+  }
+
+  onServices(listener: (services: ReadonlyMap<string, OverlayService>) => void): () => void {
+    const unsubscribe = this.#o.control.onIdentity((identity) => {
+      this.#identity = identity ?? { ...NOBODY, id: this.#o.routerId };
+      listener(identity === undefined ? NO_SERVICES : servicesOf(identity));
+    });
+    this.#unsubscribes.add(unsubscribe);
+    return () => {
+      this.#unsubscribes.delete(unsubscribe);
+      unsubscribe();
+    };
+  }
+
+  async dial(service: OverlayService, o: OverlayDial): Promise<OverlayConnection> {
+    o.signal?.throwIfAborted();
+    const own = service.isEncrypted ? this.#o.sodium.createKeyPair() : undefined;
+    const peerData = new Map<number, Buffer>();
+    if (own !== undefined) peerData.set(PeerData.PublicKey, own.publicKey);
+    if (Object.keys(o.appData).length > 0) peerData.set(PeerData.AppData, Buffer.from(JSON.stringify(o.appData)));
+    if (o.localAddress !== undefined) peerData.set(PeerData.InitiatorLocalAddress, Buffer.from(o.localAddress));
+    if (o.remoteAddress !== undefined) peerData.set(PeerData.InitiatorRemoteAddress, Buffer.from(o.remoteAddress));
+    // Never given up before its answer: a circuit that came to be must be taken down, even when nobody wants it any more.
+    const circuit = await this.#o.control.createCircuit({
+      serviceName: service.name,
+      instanceId: o.instanceId,
+      peerData,
+      timeoutMs: o.timeoutMs,
+    });
+    try {
+      o.signal?.throwIfAborted();
+      const peerKey = circuit.peerData.get(PeerData.PublicKey);
+      if (own !== undefined && peerKey?.length !== keyBytes) {
+        throw new Error(`service ${service.name} is encrypted from end to end, and its host sent no key`);
+      }
+      const endToEnd =
+        own === undefined || peerKey === undefined ? undefined : new EndToEnd(this.#o.sodium, "client", own, peerKey);
+      const { connection, xgress } = this.#open({ ...circuit, side: "initiator" }, o.kind, endToEnd, this.#o.dialed);
+      xgress.start();
+      return connection;
+    } catch (error) {
+      this.#release(circuit);
+      throw error;
+    }
+  }
+
+  async host(service: OverlayService, o: OverlayHosting): Promise<HostedTerminator> {
+    return this.#hosted.host(service, o);
+  }
+
+  async close(): Promise<void> {
+    for (const unsubscribe of this.#unsubscribes) unsubscribe();
+    this.#unsubscribes.clear();
+    this.#hosted.close();
+    for (const connection of [...this.#connections]) connection.close("the tunneler stops");
+  }
+
+  #terminate(request: EgressRequest, kind: ConnectionKind, endToEnd: EndToEnd | undefined): OverlayConnection {
+    return this.#open({ ...request, side: "terminator" }, kind, endToEnd, this.#o.hosted).connection;
+  }
+
+  #open(
+    circuit: { circuitId: string; address: string; side: "initiator" | "terminator" },
+    kind: ConnectionKind,
+    endToEnd: EndToEnd | undefined,
+    { xgress: options, mtu }: TunnelXgress,
+  ): { connection: CircuitConnection; xgress: Xgress } {
+    const { circuitId, address, side } = circuit;
+    const connection: CircuitConnection = new CircuitConnection({
+      ...{ circuitId, kind, endToEnd, mtu, hopType: "xgress/tunnel" },
+      onEnd: () => this.#connections.delete(connection),
+    });
+    const xgress = new Xgress({ fabric: this.#o.forwarder, circuitId, address, side, port: connection.port, options });
+    this.#connections.add(connection);
+    connection.join(xgress);
+    return { connection, xgress };
+  }
+
+  /** Nobody wants the circuit that was built: its owner takes it down. */
+  #release({ circuitId, controllerId }: CircuitCreated): void {
+    this.#o.sendFault({ subject: FaultSubject.Ingress, ids: [circuitId], controllerId });
+  }
+}
+
+function servicesOf(identity: TunnelIdentity): Map<string, OverlayService> {
+  const { defaultCost } = identity;
+  const defaultPrecedence = precedenceName(identity.defaultPrecedence);
+  const of = (service: TunnelService): OverlayService => ({
+    ...service,
+    ...{ defaultCost, defaultPrecedence },
+    precedence: service.precedence === undefined ? undefined : precedenceName(service.precedence),
+  });
+  return new Map([...identity.services].map(([id, service]) => [id, of(service)]));
+}
+
+function precedenceName(value: number): Precedence {
+  if (value === TerminatorPrecedence.Required) return "required";
+  return value === TerminatorPrecedence.Failed ? "failed" : "default";
+}

@@ -1,0 +1,69 @@
+import { loadSodium } from "@sallyport/sdk";
+import { type Interceptor, ProxyInterceptor, Tunneler } from "@sallyport/tunnel";
+import type { Logger } from "@sallyport/wire";
+import { RouterOverlay, type RouterOverlayOptions } from "./router-overlay.ts";
+import type { TunnelEgress } from "./tunnel-egress.ts";
+
+/** The keys of a `tunnel` listener that say how clients are served. */
+export interface TunnelMode {
+  /** `host`, `proxy`, `tproxy`, or `tproxy:<diverter program>`. */
+  readonly mode: string;
+  /** `proxy`: ports that lead to services. */
+  readonly services: readonly { readonly service: string; readonly port: number; readonly protocol: "tcp" | "udp" }[];
+  /** `tproxy`: where names are resolved, and the addresses that they are given. */
+  readonly resolver: string;
+  readonly dnsSvcIpRange: string;
+  readonly lanIf?: string | undefined;
+  readonly udpIdleTimeout: number;
+  readonly udpCheckInterval: number;
+}
+
+export interface TunnelerStart extends Omit<RouterOverlayOptions, "sodium"> {
+  readonly mode: TunnelMode;
+  /** Is given each stop as soon as there is something to stop; they are called in reverse order. */
+  readonly onStop: (stop: () => Promise<void>) => void;
+}
+
+export interface StartedTunneler {
+  readonly egress: TunnelEgress;
+  readonly hasTerminator: (id: string) => boolean;
+  readonly circuits: () => number;
+  readonly terminators: () => number;
+}
+
+/** Starts the tunneler of a router. @throws InterceptError when its mode cannot be had on this machine */
+export async function startTunneler(o: TunnelerStart): Promise<StartedTunneler> {
+  const { log, onStop } = o;
+  const sodium = await loadSodium();
+  if (sodium.kind === "wasm") {
+    log.warn({}, "libsodium's native module is not there: encryption from end to end costs several times as much");
+  }
+  const interceptor = interceptorOf(o.mode, log);
+  if (interceptor !== undefined) onStop(() => interceptor.close());
+  const overlay = new RouterOverlay({ ...o, sodium });
+  onStop(() => overlay.close());
+  const tunneler = new Tunneler({ overlay, interceptor, log });
+  onStop(() => tunneler.close());
+  tunneler.start();
+  log.info({ mode: o.mode.mode }, "the tunneler waits for its services");
+  return {
+    egress: overlay.egress,
+    hasTerminator: (id) => overlay.hasTerminator(id),
+    circuits: () => tunneler.circuits,
+    terminators: () => overlay.counts.terminators,
+  };
+}
+
+function interceptorOf(mode: TunnelMode, log: Logger): Interceptor | undefined {
+  if (mode.mode === "host") return undefined;
+  if (mode.mode === "proxy") {
+    const services = mode.services.map(({ service: name, port, protocol }) => ({ name, port, protocol }));
+    return new ProxyInterceptor({ services, udpIdleMs: udpIdle(mode), log });
+  }
+  throw new Error(`mode ${mode.mode} is not there yet`);
+}
+
+/** Times too short to be meant count as not given. */
+function udpIdle({ udpIdleTimeout }: TunnelMode): number {
+  return udpIdleTimeout < 5_000 ? 300_000 : udpIdleTimeout;
+}

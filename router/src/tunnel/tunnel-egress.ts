@@ -1,0 +1,106 @@
+import { type KeyPair, keyBytes, type Sodium } from "@sallyport/sdk";
+import type { ConnectionKind, IncomingDial, OverlayConnection } from "@sallyport/tunnel";
+import { type Logger, PeerData, RouteErrorCode } from "@sallyport/wire";
+import { type EgressBinding, EgressError, type EgressRequest, type RouteError } from "../forwarder/egress.ts";
+import { EndToEnd } from "./end-to-end.ts";
+import type { Hosted } from "./hosted-terminators.ts";
+
+/** Makes the connection of a circuit that ends here. */
+export type TerminateCircuit = (
+  request: EgressRequest,
+  kind: ConnectionKind,
+  endToEnd: EndToEnd | undefined,
+) => OverlayConnection;
+
+export interface TunnelEgressOptions {
+  /** The terminator of an id; undefined: it is not here. */
+  readonly find: (terminatorId: string) => Hosted | undefined;
+  readonly sodium: Sodium;
+  readonly terminate: TerminateCircuit;
+  readonly log: Logger;
+}
+
+/**
+ * The egress binding `tunnel`: ends circuits at what the router's own tunneler hosts. The xgress exists before the
+ * controller gets its answer, because data may follow at once (docs/protocol/data-path.md, "Tunnel").
+ */
+export class TunnelEgress implements EgressBinding {
+  readonly #o: TunnelEgressOptions;
+
+  constructor(options: TunnelEgressOptions) {
+    this.#o = options;
+  }
+
+  async dial(request: EgressRequest): Promise<Map<number, Buffer>> {
+    const hosted = this.#o.find(request.destination);
+    if (hosted === undefined) {
+      const text = `terminator ${request.destination} is not hosted by this router's tunneler`;
+      throw new EgressError(RouteErrorCode.InvalidTerminator, text);
+    }
+    const peerKey = request.peerData.get(PeerData.PublicKey);
+    if (peerKey !== undefined && peerKey.length !== keyBytes) {
+      const text = `expected a public key of ${keyBytes} bytes from the dialling end, got ${peerKey.length}`;
+      throw new EgressError(RouteErrorCode.Generic, text);
+    }
+    if (peerKey === undefined && hosted.service.isEncrypted) {
+      const text = `service ${hosted.service.name} is encrypted from end to end, and the dialling end sent no key`;
+      throw new EgressError(RouteErrorCode.Generic, text);
+    }
+    const outcome = Promise.withResolvers<Map<number, Buffer>>();
+    const timeout = AbortSignal.timeout(request.timeoutMs);
+    const signal = AbortSignal.any([request.signal, timeout]);
+    const late = (): void => {
+      const timedOut = new EgressError(
+        RouteErrorCode.DialTimedOut,
+        `service ${hosted.service.name} did not answer within ${request.timeoutMs} ms`,
+      );
+      outcome.reject(request.signal.aborted ? request.signal.reason : timedOut);
+    };
+    signal.addEventListener("abort", late, { once: true });
+    let connection: OverlayConnection | undefined;
+    const dial: IncomingDial = {
+      appData: request.peerData.get(PeerData.AppData),
+      callerId: request.peerData.get(PeerData.CallerId)?.toString("utf8"),
+      signal,
+      accept: async ({ kind, localAddress, remoteAddress }) => {
+        signal.throwIfAborted();
+        const answer = new Map<number, Buffer>();
+        const own: KeyPair | undefined = peerKey === undefined ? undefined : this.#o.sodium.createKeyPair();
+        const endToEnd =
+          own === undefined || peerKey === undefined ? undefined : new EndToEnd(this.#o.sodium, "server", own, peerKey);
+        if (own !== undefined) answer.set(PeerData.PublicKey, own.publicKey);
+        if (localAddress !== undefined) answer.set(PeerData.TerminatorLocalAddress, Buffer.from(localAddress));
+        if (remoteAddress !== undefined) answer.set(PeerData.TerminatorRemoteAddress, Buffer.from(remoteAddress));
+        connection = this.#o.terminate(request, kind, endToEnd);
+        outcome.resolve(answer);
+        return connection;
+      },
+      reject: (reason) => outcome.reject(new EgressError(RouteErrorCode.Generic, reason)),
+    };
+    hosted.onDial(dial).then(
+      () => outcome.reject(new EgressError(RouteErrorCode.Generic, "the tunneler did not answer the dial")),
+      (error: unknown) => {
+        connection?.close("the dial failed");
+        outcome.reject(dialError(error));
+      },
+    );
+    try {
+      return await outcome.promise;
+    } finally {
+      signal.removeEventListener("abort", late);
+    }
+  }
+}
+
+function dialError(error: unknown): EgressError {
+  if (error instanceof EgressError) return error;
+  const text = error instanceof Error ? error.message : String(error);
+  return new EgressError(codeOf(error), text, { cause: error });
+}
+
+/** What the network said about the target. */
+function codeOf(error: unknown): RouteError {
+  if (!(error instanceof Error) || !("code" in error)) return RouteErrorCode.Generic;
+  if (error.code === "ECONNREFUSED") return RouteErrorCode.ConnectionRefused;
+  return error.code === "ETIMEDOUT" ? RouteErrorCode.DialTimedOut : RouteErrorCode.Generic;
+}

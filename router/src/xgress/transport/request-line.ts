@@ -1,0 +1,64 @@
+import type { Socket } from "node:net";
+
+/** A client's request is one short line. */
+const MAX_LINE = 4_096;
+
+/** The request of a plain client, `{"id":"<client>","svcId":"<service>"}`. */
+export interface PlainRequest {
+  readonly clientId: string;
+  /** Id or name, perhaps with `instance@` in front. */
+  readonly service: string;
+}
+
+/** @throws Error which says what was expected */
+export function parseRequest(text: string): PlainRequest {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  const { id, svcId } = typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+  if (typeof svcId !== "string" || svcId === "") {
+    throw new Error('expected a line of JSON {"id":"<client>","svcId":"<service>"}');
+  }
+  return { clientId: typeof id === "string" ? id : "", service: svcId };
+}
+
+/** The answer to a request: the circuit, or why there is none. */
+export function answerLine(o: { circuitId: string } | { error: string }): string {
+  const answer = "error" in o ? { scc: false, msg: o.error } : { scc: true, msg: "", circuitId: o.circuitId };
+  return `${JSON.stringify(answer)}\n`;
+}
+
+/**
+ * Reads the first line of a connection, which is paused afterwards.
+ *
+ * @returns the line, and what came behind it
+ * @throws Error when there is none within the time or the length
+ */
+export function readLine(socket: Socket, timeoutMs: number): Promise<{ line: string; rest: Buffer }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ line: string; rest: Buffer }>();
+  let read = Buffer.alloc(0);
+  const finish = (error?: Error): void => {
+    clearTimeout(timer);
+    socket.off("data", onData).off("end", onEnd).off("close", onEnd).off("error", finish);
+    socket.pause();
+    if (error !== undefined) reject(error);
+  };
+  const timer = setTimeout(() => finish(new Error(`no request within ${timeoutMs} ms`)), timeoutMs);
+  const onEnd = (): void => finish(new Error("the client left without a request"));
+  const onData = (bytes: Buffer): void => {
+    read = Buffer.concat([read, bytes]);
+    const end = read.indexOf(0x0a);
+    if (end > MAX_LINE || (end < 0 && read.length > MAX_LINE)) {
+      finish(new Error(`a request has at most ${MAX_LINE} bytes`));
+    } else if (end >= 0) {
+      finish();
+      resolve({ line: read.toString("utf8", 0, end), rest: read.subarray(end + 1) });
+    }
+  };
+  socket.on("data", onData).on("end", onEnd).on("close", onEnd).on("error", finish);
+  socket.resume();
+  return promise;
+}

@@ -1,0 +1,86 @@
+import type { Socket } from "node:net";
+import type { Logger } from "@sallyport/wire";
+import { initiate, type PlainCircuit, type PlainListening } from "../plain-circuit.ts";
+import { answerLine, parseRequest, readLine } from "./request-line.ts";
+import { SocketPort } from "./socket-port.ts";
+
+export interface StreamListenerOptions extends PlainListening {
+  /** `transport`: every client asks for its service; `proxy`: all go to one. */
+  readonly binding: "transport" | "proxy";
+  /** The one service of a `proxy`. */
+  readonly service?: string | undefined;
+  readonly mtu: number;
+  readonly log: Logger;
+  /** For the request line of a `transport`. */
+  readonly requestTimeoutMs?: number;
+}
+
+const REQUEST_TIMEOUT_MS = 30_000;
+
+/**
+ * Connections of clients that know nothing of the overlay: each becomes a circuit, and its bytes flow as soon as that is
+ * made (docs/protocol/data-path.md, "Plain listeners").
+ */
+export class StreamListener {
+  readonly #o: StreamListenerOptions;
+  readonly #sockets = new Set<Socket>();
+  #closed = false;
+
+  constructor(options: StreamListenerOptions) {
+    this.#o = options;
+  }
+
+  get connections(): number {
+    return this.#sockets.size;
+  }
+
+  /** @param socket paused, with `allowHalfOpen`; nothing was read from it */
+  accept(socket: Socket): void {
+    if (this.#closed) {
+      socket.destroy();
+      return;
+    }
+    this.#sockets.add(socket);
+    socket.once("close", () => this.#sockets.delete(socket));
+    // A client may leave at any time; whoever waits for something of it sees that by `destroyed`.
+    socket.on("error", () => {});
+    this.#serve(socket).catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : String(error);
+      const from = `${socket.remoteAddress}:${socket.remotePort}`;
+      this.#o.log.info({ binding: this.#o.binding, service: this.#o.service, from, reason }, "a client got no circuit");
+      if (this.#o.binding === "transport" && socket.writable) socket.end(answerLine({ error: reason }));
+      else socket.destroy();
+    });
+  }
+
+  /** Ends all connections. */
+  close(): void {
+    this.#closed = true;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  async #serve(socket: Socket): Promise<void> {
+    const { binding, service, createCircuit, requestTimeoutMs = REQUEST_TIMEOUT_MS } = this.#o;
+    if (service !== undefined) {
+      this.#join(socket, await createCircuit(service));
+      return;
+    }
+    const { line, rest } = await readLine(socket, requestTimeoutMs);
+    const request = parseRequest(line);
+    const circuit = await createCircuit(request.service);
+    this.#o.log.debug({ binding, client: request.clientId, circuitId: circuit.circuitId }, "a client has its circuit");
+    if (socket.writable) socket.write(answerLine({ circuitId: circuit.circuitId }));
+    this.#join(socket, circuit, rest);
+  }
+
+  #join(socket: Socket, circuit: PlainCircuit, early?: Buffer): void {
+    if (socket.destroyed) {
+      this.#o.release(circuit);
+      return;
+    }
+    const port = new SocketPort({ hopType: `xgress/${this.#o.binding}`, mtu: this.#o.mtu });
+    const xgress = initiate(this.#o, circuit, port);
+    xgress.start();
+    port.attachExisting(socket, xgress, early);
+  }
+}

@@ -1,0 +1,178 @@
+import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from "node:dgram";
+import { once } from "node:events";
+import type { Logger, Xgress } from "@sallyport/wire";
+import { initiate, type PlainCircuit, type PlainListening } from "../plain-circuit.ts";
+import { answerLine, parseRequest } from "../transport/request-line.ts";
+import { DatagramPort } from "./datagram-port.ts";
+
+export interface DatagramListenerOptions extends PlainListening {
+  /** `transport_udp`: the first datagram asks for a service; `proxy_udp`: all go to one. */
+  readonly binding: "transport_udp" | "proxy_udp" | "transport";
+  /** The one service of a `proxy_udp`. */
+  readonly service?: string | undefined;
+  /** Empty: all interfaces. */
+  readonly host: string;
+  readonly port: number;
+  /** 4 or 6; 0: as the host says. */
+  readonly family: 0 | 4 | 6;
+  readonly log: Logger;
+  readonly times?: Partial<typeof times>;
+}
+
+const times = {
+  /** A session without traffic ends after this... */
+  idleMs: 60_000,
+  /** ...which is looked for this often. */
+  scanMs: 10_000,
+};
+
+/** Datagrams of a client that wait for its circuit, and clients at a time: senders may be forged. */
+const MAX_WAITING = 10;
+const MAX_SESSIONS = 10_000;
+/** Bytes that may wait in the socket; datagrams beyond it are lost. */
+const MAX_UNSENT = 4 * 1024 * 1024;
+
+interface Session {
+  readonly from: RemoteInfo;
+  /** Datagrams from before the circuit. */
+  waiting: Buffer[] | undefined;
+  lastUse: number;
+  xgress: Xgress | undefined;
+  port: DatagramPort | undefined;
+}
+
+/**
+ * Datagrams of clients that know nothing of the overlay: each sender is a session with a circuit of its own, which waits
+ * for no other (docs/protocol/data-path.md, "Datagrams").
+ */
+export class DatagramListener {
+  readonly #o: DatagramListenerOptions;
+  readonly #socket: DatagramSocket;
+  readonly #sessions = new Map<string, Session>();
+  readonly #times: typeof times;
+  readonly #scan: NodeJS.Timeout;
+  #closed = false;
+
+  private constructor(options: DatagramListenerOptions, socket: DatagramSocket) {
+    this.#o = options;
+    this.#socket = socket;
+    this.#times = { ...times, ...options.times };
+    socket.on("message", (bytes, from) => this.#arrived(bytes, from));
+    socket.on("error", (error) => options.log.warn({ err: error, binding: options.binding }, "a UDP listener failed"));
+    this.#scan = setInterval(() => this.#expire(), this.#times.scanMs);
+    this.#scan.unref();
+  }
+
+  /** @throws Error as `dgram.Socket.bind` gives it, for example `EADDRINUSE` */
+  static async listen(options: DatagramListenerOptions): Promise<DatagramListener> {
+    const { host, port, family } = options;
+    const isV6 = family === 6 || (family === 0 && (host.includes(":") || host === ""));
+    const socket = createSocket({ type: isV6 ? "udp6" : "udp4" });
+    const listening = once(socket, "listening");
+    socket.bind({ port, ...(host === "" ? {} : { address: host }) });
+    try {
+      await listening;
+    } catch (error) {
+      socket.close();
+      throw error;
+    }
+    return new DatagramListener(options, socket);
+  }
+
+  get port(): number {
+    return this.#socket.address().port;
+  }
+
+  get sessions(): number {
+    return this.#sessions.size;
+  }
+
+  /** Ends all sessions. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearInterval(this.#scan);
+    for (const [key, session] of this.#sessions) this.#end(key, session, "the listener is closed");
+    this.#socket.close();
+  }
+
+  #arrived(bytes: Buffer, from: RemoteInfo): void {
+    const key = `${from.address}|${from.port}`;
+    const session = this.#sessions.get(key);
+    if (session === undefined) {
+      this.#begin(key, bytes, from);
+      return;
+    }
+    session.lastUse = Date.now();
+    const { xgress, port, waiting } = session;
+    if (xgress !== undefined && port !== undefined) {
+      if (!port.isFull) port.isFull = !xgress.write(bytes, 0, bytes.length);
+    } else if (waiting !== undefined && waiting.length < MAX_WAITING) {
+      waiting.push(bytes);
+    }
+  }
+
+  #begin(key: string, first: Buffer, from: RemoteInfo): void {
+    const { binding, log, service } = this.#o;
+    if (this.#sessions.size >= MAX_SESSIONS) {
+      log.debug({ binding, sessions: MAX_SESSIONS }, "no more clients are taken at the moment");
+      return;
+    }
+    const waiting = service === undefined ? [] : [first];
+    const session: Session = { from, waiting, lastUse: Date.now(), xgress: undefined, port: undefined };
+    this.#sessions.set(key, session);
+    this.#connect(key, session, first).catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : String(error);
+      log.info({ binding, service, from: `${from.address}:${from.port}`, reason }, "a client got no circuit");
+      if (service === undefined) this.#send(session, Buffer.from(answerLine({ error: reason })));
+      this.#end(key, session, reason);
+    });
+  }
+
+  async #connect(key: string, session: Session, first: Buffer): Promise<void> {
+    const { service, createCircuit } = this.#o;
+    const circuit = await createCircuit(service ?? parseRequest(first.toString("utf8")).service);
+    if (this.#sessions.get(key) !== session) {
+      this.#o.release(circuit);
+      return;
+    }
+    if (service === undefined) this.#send(session, Buffer.from(answerLine({ circuitId: circuit.circuitId })));
+    this.#join(key, session, circuit);
+  }
+
+  #join(key: string, session: Session, circuit: PlainCircuit): void {
+    const port = new DatagramPort({
+      hopType: `xgress/${this.#o.binding}`,
+      send: (buffer, start, end) => {
+        session.lastUse = Date.now();
+        this.#send(session, Buffer.from(buffer.subarray(start, end)));
+      },
+      onEnd: (reason) => this.#end(key, session, reason),
+    });
+    const xgress = initiate(this.#o, circuit, port);
+    session.port = port;
+    session.xgress = xgress;
+    xgress.start();
+    for (const bytes of session.waiting ?? []) xgress.write(bytes, 0, bytes.length);
+    session.waiting = undefined;
+  }
+
+  #send(session: Session, bytes: Buffer): void {
+    if (this.#closed || this.#socket.getSendQueueSize() > MAX_UNSENT) return;
+    this.#socket.send(bytes, session.from.port, session.from.address);
+  }
+
+  #expire(): void {
+    const now = Date.now();
+    for (const [key, session] of this.#sessions) {
+      if (now - session.lastUse >= this.#times.idleMs) this.#end(key, session, "the client was silent for too long");
+    }
+  }
+
+  #end(key: string, session: Session, reason: string): void {
+    if (this.#sessions.get(key) !== session) return;
+    this.#sessions.delete(key);
+    session.waiting = undefined;
+    session.xgress?.close(reason);
+  }
+}

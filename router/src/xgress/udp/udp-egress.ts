@@ -1,0 +1,103 @@
+import { createSocket } from "node:dgram";
+import { lookup } from "node:dns/promises";
+import { once } from "node:events";
+import { isIP } from "node:net";
+import { type Address, Xgress, type XgressOptions } from "@sallyport/wire";
+import type { EgressBinding, EgressRequest } from "../../forwarder/egress.ts";
+import type { Forwarder } from "../../forwarder/forwarder.ts";
+import { dialError } from "../transport/stream-dial.ts";
+import { targetOf } from "../transport/target.ts";
+import { addressesOf } from "../transport/terminator-addresses.ts";
+import { DatagramPort } from "./datagram-port.ts";
+
+/** Bytes that may wait in a socket; datagrams beyond it are lost. */
+const MAX_WAITING = 1024 * 1024;
+
+/** The egress binding `transport_udp`: connects circuits to `udp:host:port`, `udp4:` and `udp6:` (docs/protocol/data-path.md, "Datagrams"). */
+export class UdpEgress implements EgressBinding {
+  readonly #forwarder: Forwarder;
+  readonly #o: { readonly xgress: XgressOptions };
+
+  constructor(forwarder: Forwarder, options: { xgress: XgressOptions }) {
+    this.#forwarder = forwarder;
+    this.#o = options;
+  }
+
+  dial(request: EgressRequest): Promise<Map<number, Buffer>> {
+    const target = targetOf(request.destination, "transport_udp", ["udp", "udp4", "udp6"]);
+    const { timeoutMs } = request;
+    return dialUdp(this.#forwarder, request, {
+      ...{ target, timeoutMs, xgress: this.#o.xgress, hopType: "xgress/transport_udp" },
+    });
+  }
+}
+
+/**
+ * A connected UDP socket at the end of a circuit. It lives as long as the circuit.
+ *
+ * @throws EgressError as TCP's, although of a service that is not there mostly nothing is heard
+ */
+export async function dialUdp(
+  forwarder: Forwarder,
+  request: EgressRequest,
+  o: { target: Address; timeoutMs: number; xgress: XgressOptions; hopType: string },
+): Promise<Map<number, Buffer>> {
+  const { target, timeoutMs } = o;
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const signal = AbortSignal.any([request.signal, timeout]);
+  const aborted = new Promise<never>((_resolve, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+  aborted.catch(() => {});
+  const family = target.protocol === "udp4" ? 4 : target.protocol === "udp6" ? 6 : 0;
+  let address: { address: string; family: number };
+  try {
+    const known = isIP(target.host);
+    if (known !== 0 && family !== 0 && known !== family) {
+      throw new Error(`${target.host} is no IPv${family} address`);
+    }
+    address =
+      known === 0
+        ? await Promise.race([lookup(target.host, { family }), aborted])
+        : { address: target.host, family: known };
+  } catch (error) {
+    if (request.signal.aborted) throw request.signal.reason;
+    throw dialError(error, timeout.aborted, { target, timeoutMs });
+  }
+  const socket = createSocket(address.family === 6 ? "udp6" : "udp4");
+  try {
+    const connected = once(socket, "connect", { signal });
+    socket.connect(target.port, address.address);
+    await connected;
+  } catch (error) {
+    socket.on("error", () => {});
+    socket.close();
+    if (request.signal.aborted) throw request.signal.reason;
+    throw dialError(error, timeout.aborted, { target, timeoutMs });
+  }
+  let isOpen = true;
+  const port = new DatagramPort({
+    hopType: o.hopType,
+    send: (buffer, start, end) => {
+      // The socket may keep the bytes for a while, the read buffer does not.
+      if (isOpen && socket.getSendQueueSize() < MAX_WAITING) socket.send(Buffer.from(buffer.subarray(start, end)));
+    },
+    onEnd: (reason) => {
+      if (!isOpen) return;
+      isOpen = false;
+      socket.close();
+      xgress.close(reason);
+    },
+  });
+  const { circuitId, address: xgressAddress } = request;
+  const xgress = new Xgress({
+    ...{ fabric: forwarder, circuitId, address: xgressAddress, side: "terminator", port, options: o.xgress },
+  });
+  socket.on("message", (bytes) => {
+    if (!port.isFull) port.isFull = !xgress.write(bytes, 0, bytes.length);
+  });
+  // "Nobody listens there" comes back as an error of the next call; a service may be about to start.
+  socket.on("error", () => {});
+  const local = socket.address();
+  return addressesOf([local.address, local.port], [address.address, target.port]);
+}
