@@ -3,12 +3,13 @@ import { readFile } from "node:fs/promises";
 import { formatProblem, type LoadedRouterConfig, loadRouterConfig } from "@sallyport/router-config";
 import { IdentityError, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Logger as Pino, pino } from "pino";
-import { uncoveredHosts } from "./config/advertise.ts";
+import { status } from "./agent/status-command.ts";
+import { checkRouter } from "./config/check.ts";
 import { type Command, parseCommand, USAGE } from "./config/command-line.ts";
 import { createConfig } from "./config/create-config.ts";
 import { enrollRouter } from "./config/enroll.ts";
-import { inactiveSettings } from "./config/inactive.ts";
-import { RouterIdentity } from "./config/router-identity.ts";
+import { enrollIfNeeded } from "./config/enroll-if-needed.ts";
+import { extendRouter } from "./lifecycle/extend.ts";
 import { endpointsFileOf, startRouter } from "./router.ts";
 
 const baseDir = process.cwd();
@@ -30,15 +31,13 @@ async function main(command: Command): Promise<number> {
       return 0;
     case "check":
       return check(command.file);
-    case "enroll": {
-      const log = logger(command.verbose);
-      const { config } = await load(command.file, log);
-      const jwt = await readToken(command.jwtFile);
-      const endpointsFile = endpointsFileOf(config, command.file, baseDir);
-      const { routerId } = await enrollRouter({ config, jwt, baseDir, log, endpointsFile });
-      process.stdout.write(`router ${routerId} is enrolled; start it with: sallyport-router run ${command.file}\n`);
+    case "enroll":
+      return enroll(command);
+    case "extend":
+      return extend(command);
+    case "status":
+      process.stdout.write(await status(command));
       return 0;
-    }
     case "run":
       return run(command);
   }
@@ -47,52 +46,81 @@ async function main(command: Command): Promise<number> {
 async function run(command: Extract<Command, { name: "run" }>): Promise<number> {
   const log = logger(command.verbose);
   const { config } = await load(command.file, log);
-  const stop = stopSignal();
-  const router = await startRouter({ config, configFile: command.file, baseDir, log, extend: command.extend }).catch(
-    (error: unknown) => {
-      if (!(error instanceof IdentityError) || error.code !== "IDENTITY_UNREADABLE") throw error;
-      throw new IdentityError(error.code, `${error.message}; if the router is not enrolled yet, ${HOW_TO_ENROLL}`, {
-        cause: error,
-      });
+  const stop = stopSignals();
+  const agent = {
+    version: await ownVersion(),
+    setLogLevel: (level: string) => {
+      log.level = level;
     },
-  );
-  log.info({ routerId: router.id, version: await ownVersion(), protocol: PROTOCOL_VERSION }, "the router is running");
+    shutDown: () => process.kill(process.pid, "SIGTERM"),
+  };
+  const options = { config, configFile: command.file, baseDir, log, extend: command.extend, agent };
+  const router = await startRouter(options).catch((error: unknown) => {
+    if (!(error instanceof IdentityError) || error.code !== "IDENTITY_UNREADABLE") throw error;
+    throw new IdentityError(error.code, `${error.message}; if the router is not enrolled yet, ${HOW_TO_ENROLL}`, {
+      cause: error,
+    });
+  });
+  log.info({ routerId: router.id, version: agent.version, protocol: PROTOCOL_VERSION }, "the router is running");
   const failed = router.online.then(
     () => new Promise<never>(() => {}),
     (error: unknown) => error,
   );
-  const outcome = await Promise.race([stop, failed]);
+  const outcome = await Promise.race([stop.first, failed]);
+  if (typeof outcome === "string") {
+    log.info({ signal: outcome, drainTimeoutMs: config.shutdown.drainTimeout }, "stopping; again to stop at once");
+    await router.drain(stop.second);
+  }
   const limit = setTimeout(() => {
     log.error({}, "stopping took too long; ending now");
     process.exit(1);
   }, STOP_LIMIT_MS);
   limit.unref();
-  if (typeof outcome === "string") log.info({ signal: outcome }, "stopping");
   await router.close();
   if (typeof outcome !== "string") throw outcome;
+  if (stop.second.aborted) {
+    log.warn({}, "stopped at once");
+    return 1;
+  }
   log.info({}, "stopped");
   return 0;
 }
 
 async function check(file: string): Promise<number> {
-  const { config, warnings } = await loadRouterConfig(file);
-  const notes = warnings.map((warning) => formatProblem(warning, file));
-  notes.push(...inactiveSettings(config).map((line) => `without effect: ${line}`));
-  if (config.csr === undefined)
-    notes.push("without a csr section the router can neither enroll nor renew its certificates");
-  const log = pino({ level: "silent" });
-  let problems: string[] = [];
-  try {
-    const identity = await RouterIdentity.load(config.identity, baseDir, log);
-    problems = uncoveredHosts(config, identity.current);
-    notes.push(`router ${identity.current.id}, certificate valid until ${identity.current.leaf.validTo}`);
-  } catch (error) {
-    notes.push(`not enrolled yet: ${messageOf(error)}; ${HOW_TO_ENROLL}`);
-  }
+  const { notes, problems } = await checkRouter(file, baseDir, (config) => endpointsFileOf(config, file, baseDir));
   for (const note of notes) process.stdout.write(`note: ${note}\n`);
   for (const problem of problems) process.stdout.write(`error: ${problem}\n`);
   process.stdout.write(problems.length === 0 ? `${file} is valid\n` : `${file} cannot be used\n`);
   return problems.length === 0 ? 0 : 2;
+}
+
+async function enroll(command: Extract<Command, { name: "enroll" }>): Promise<number> {
+  const { file, jwtFile, ifNeeded, expectId, algorithm } = command;
+  const log = logger(command.verbose);
+  const { config } = await load(file, log);
+  const options = {
+    config,
+    baseDir,
+    log,
+    endpointsFile: endpointsFileOf(config, file, baseDir),
+    ...(expectId === undefined ? {} : { expectId }),
+    ...(algorithm === undefined ? {} : { algorithm }),
+  };
+  const { routerId, enrolled } = ifNeeded
+    ? await enrollIfNeeded({ ...options, jwtFile })
+    : { ...(await enrollRouter({ ...options, jwt: await readToken(jwtFile ?? "") })), enrolled: true };
+  const what = enrolled ? "is enrolled" : "was enrolled already";
+  process.stdout.write(`router ${routerId} ${what}; start it with: sallyport-router run ${file}\n`);
+  return 0;
+}
+
+async function extend(command: Extract<Command, { name: "extend" }>): Promise<number> {
+  const log = logger(command.verbose);
+  const { config } = await load(command.file, log);
+  const { validTo, by } = await extendRouter({ config, configFile: command.file, baseDir, log });
+  const who = by === "running" ? "the running router has renewed its certificates" : "the certificates are renewed";
+  process.stdout.write(`${who}; they are valid until ${validTo}\n`);
+  return 0;
 }
 
 async function load(file: string, log: Pino): Promise<LoadedRouterConfig> {
@@ -127,10 +155,19 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-function stopSignal(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve(signal));
+/** The first signal to stop, and what is aborted by the second. */
+function stopSignals(): { readonly first: Promise<NodeJS.Signals>; readonly second: AbortSignal } {
+  const second = new AbortController();
+  let count = 0;
+  const first = new Promise<NodeJS.Signals>((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+      process.on(signal, () => {
+        resolve(signal);
+        if (++count > 1) second.abort();
+      });
+    }
   });
+  return { first, second: second.signal };
 }
 
 async function ownVersion(): Promise<string> {

@@ -1,5 +1,6 @@
 import type { RouterConfig } from "@sallyport/router-config";
 import type { Logger } from "@sallyport/wire";
+import { type AgentParts, agent } from "./assembly/agent.ts";
 import { assembly, type Stop } from "./assembly/context.ts";
 import { control as controlChannels } from "./assembly/control.ts";
 import { edge as edgeListener } from "./assembly/edge.ts";
@@ -8,15 +9,19 @@ import { forwarding } from "./assembly/forwarding.ts";
 import { links as routerLinks } from "./assembly/links.ts";
 import { joinNetwork } from "./assembly/membership.ts";
 import { plainListeners } from "./assembly/plain-listeners.ts";
+import { quiescing } from "./assembly/quiescing.ts";
 import { reports } from "./assembly/reports.ts";
 import { RouterStartError } from "./assembly/start-error.ts";
 import { tunneler } from "./assembly/tunneler.ts";
-import { uncoveredHosts } from "./config/advertise.ts";
+import { health, web } from "./assembly/web.ts";
+import { startProblems } from "./config/check.ts";
 import { inactiveSettings } from "./config/inactive.ts";
 import { RouterIdentity } from "./config/router-identity.ts";
 import type { Control } from "./control/control.ts";
 import type { Edge } from "./edge/edge-listener.ts";
 import type { Forwarder } from "./forwarder/forwarder.ts";
+import { drain } from "./lifecycle/drain.ts";
+import { extendAnswer } from "./lifecycle/extend-answer.ts";
 import type { LinkManager } from "./link/link-manager.ts";
 import type { MetricsReporter } from "./metrics/metrics-reporter.ts";
 
@@ -32,6 +37,8 @@ export interface RouterOptions {
   readonly log: Logger;
   /** Renew the certificates at once. */
   readonly extend?: boolean;
+  /** What local tools are told and may do; without it there is no socket for them. */
+  readonly agent?: Pick<AgentParts, "version" | "setLogLevel" | "shutDown">;
 }
 
 /** A running router. */
@@ -42,6 +49,10 @@ export interface Router {
   readonly forwarder: Forwarder;
   /** Resolves when the first controller is connected; rejects after `ctrl.startupTimeout`. */
   readonly online: Promise<void>;
+  /** Renews the certificates at once. @throws ControlError */
+  renew(): Promise<void>;
+  /** Empties the router before it is closed, in `shutdown.drainTimeout` at most; the circuits that are left. */
+  drain(signal: AbortSignal): Promise<number>;
   /** Stops everything, in reverse order of its start. */
   close(): Promise<void>;
 }
@@ -68,7 +79,8 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   const { config, configFile, baseDir, log } = o;
   const identity = await RouterIdentity.load(config.identity, baseDir, log);
   stops.push(identity.watch());
-  checkStart(config, identity);
+  const problems = startProblems(config, identity.current);
+  if (problems.length > 0) throw new RouterStartError(problems.join("\n"));
   for (const line of inactiveSettings(config))
     log.warn({ setting: line.split(":")[0] }, `configured, but without effect: ${line}`);
   const context = assembly({ config, configFile, baseDir, identity, log, stops });
@@ -79,31 +91,44 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   const { controllers, control } = controlChannels(context, forwarder);
   await egress(context, { control, forwarder });
   const links = routerLinks(context, { controllers, forwarder, measured: () => later.reporter?.reportSoon() });
-  later.reporter = reports(context, {
+  const { reporter, metrics } = reports(context, {
     controllers,
     control,
     forwarder,
     links: links.manager,
     sdkChannels: () => later.edge?.channels ?? 0,
   });
+  later.reporter = reporter;
   await links.listen();
   const edge = await edgeListener(context, { control, forwarder });
   await plainListeners(context, { control, forwarder });
   await tunneler(context, { control, forwarder });
   if (edge !== undefined) later.edge = edge;
-  const { online } = await joinNetwork(context, { controllers, extend: o.extend === true });
-  return { id: context.routerId, links: links.manager, control, forwarder, online, close };
-}
-
-function checkStart(config: RouterConfig, identity: RouterIdentity): void {
-  const edgeListener = config.listeners.some((listener) => listener.binding === "edge");
-  if (edgeListener && config.edge === undefined) {
-    throw new RouterStartError("there is an edge listener, but no edge section: add `edge: {}`");
+  const checks = health(context, { controllers, links: links.manager });
+  await web(context, { health: checks, metrics });
+  const quiesce = quiescing(context, controllers);
+  const { online, renewal } = await joinNetwork(context, { controllers, extend: o.extend === true });
+  if (o.agent !== undefined) {
+    await agent(context, {
+      ...o.agent,
+      controllers,
+      control,
+      forwarder,
+      links: links.manager,
+      health: checks,
+      edge: () => edge,
+      extend: () => extendAnswer(() => renewal.now()),
+    });
   }
-  const listens = edgeListener || (config.link?.listeners.length ?? 0) > 0;
-  if (listens && identity.current.serverCertPem === undefined) {
-    throw new RouterStartError("identity.server_cert is missing: a router that listens needs it");
-  }
-  const uncovered = uncoveredHosts(config, identity.current);
-  if (uncovered.length > 0) throw new RouterStartError(uncovered.join("\n"));
+  const { drainTimeout } = config.shutdown;
+  return {
+    id: context.routerId,
+    links: links.manager,
+    control,
+    forwarder,
+    online,
+    renew: () => renewal.now(),
+    drain: (signal) => drain({ quiesce, edge, forwarder, log }, { limitMs: drainTimeout, signal }),
+    close,
+  };
 }

@@ -74,6 +74,7 @@ export const routerConfigSchema = section({
     minReportInterval: duration({ min: 1 }).default(86_400_000),
   }).prefault({}),
   proxy: proxy.optional(),
+  shutdown: section({ drainTimeout: duration({ min: 0 }).default(20_000) }).prefault({}),
   plugins: z.array(z.unknown(), "a list").default([]),
   enableDebugOps: boolean().default(false),
   ha: ignored(),

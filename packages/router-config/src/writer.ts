@@ -21,6 +21,7 @@ const SECTIONS: readonly (readonly [keyof RouterConfigFile, string])[] = [
   ["interfaceDiscovery", "Reports of the network interfaces."],
   ["tls", "TLS of the listeners."],
   ["proxy", "HTTP proxy for the control channel and for links."],
+  ["shutdown", "How long circuits may go on when the router is told to stop."],
   ["transport", "Tuning of transports."],
   ["trace", "File that receives decoded control messages. For debugging."],
   ["profile", "CPU and memory profiles. For debugging."],

@@ -8,13 +8,11 @@ import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { Assembly } from "./context.ts";
 import { edgeListeners, linkListeners } from "./listeners.ts";
 
-/** The control channels and what is asked over them. No controller is dialled yet: see `membership.ts`. */
-export function control(context: Assembly, forwarder: Forwarder): { controllers: Controllers; control: Control } {
-  const { config, identity, routerId, log, stops } = context;
+/** The control channels, not yet dialled: see `membership.ts`. */
+export function controlChannels({ config, identity, routerId, log }: Assembly): Controllers {
   const { ctrl } = config;
   const links = linkListeners(config);
-  const edges = edgeListeners(config);
-  const controllers = new Controllers({
+  return new Controllers({
     identity: () => identity.current,
     hello: () => ({ idToken: routerId, headers: helloHeaders(links) }),
     connectTimeoutMs: ctrl.options.connectTimeoutMs,
@@ -29,6 +27,13 @@ export function control(context: Assembly, forwarder: Forwarder): { controllers:
     ...(ctrl.bind === undefined ? {} : { localAddress: resolveBind(ctrl.bind, "ctrl.bind") }),
     log,
   });
+}
+
+/** The control channels and what is asked over them. */
+export function control(context: Assembly, forwarder: Forwarder): { controllers: Controllers; control: Control } {
+  const { config, routerId, log, stops } = context;
+  const edges = edgeListeners(config);
+  const controllers = controlChannels(context);
   const control = new Control({
     routerId,
     controllers,

@@ -1,6 +1,6 @@
 import { dirname, join, resolve } from "node:path";
 import type { RouterConfig } from "@sallyport/router-config";
-import { formatAddress } from "@sallyport/wire";
+import { type Address, formatAddress } from "@sallyport/wire";
 import { CertificateRenewal } from "../control/certificate-renewal.ts";
 import { ControllerAddresses } from "../control/controller-addresses.ts";
 import type { Controllers } from "../control/controllers.ts";
@@ -18,17 +18,18 @@ export function endpointsFileOf(config: RouterConfig, configFile: string, baseDi
 }
 
 /**
- * Joins the network: dials the controllers, follows their addresses, keeps the certificates valid. The last part to be
- * started, so that whoever is told of this router can reach it.
- *
- * @returns `online` resolves when the first controller is connected, and rejects after `ctrl.startupTimeout`
- * @throws RouterStartError when no controller is known
+ * The controllers to dial first: those of the endpoints file, else those of the configuration.
+ * @throws RouterStartError when there is none
  */
-export async function joinNetwork(
-  { config, configFile, baseDir, identity, log, stops }: Assembly,
-  o: { controllers: Controllers; extend: boolean },
-): Promise<{ online: Promise<void> }> {
-  const { controllers } = o;
+export async function endpointsOf({
+  config,
+  configFile,
+  baseDir,
+  log,
+}: Pick<Assembly, "config" | "configFile" | "baseDir" | "log">): Promise<{
+  endpoints: readonly Address[];
+  endpointsFile: string;
+}> {
   const endpointsFile = endpointsFileOf(config, configFile, baseDir);
   const saved = await readEndpointsFile(endpointsFile, log);
   const endpoints = saved.length > 0 ? saved : config.ctrl.endpoints;
@@ -41,6 +42,23 @@ export async function joinNetwork(
     { endpoints: endpoints.map(formatAddress), from: saved.length > 0 ? endpointsFile : "ctrl" },
     "dialling controllers",
   );
+  return { endpoints, endpointsFile };
+}
+
+/**
+ * Joins the network: dials the controllers, follows their addresses, keeps the certificates valid. The last part to be
+ * started, so that whoever is told of this router can reach it.
+ *
+ * @returns `online` resolves when the first controller is connected, and rejects after `ctrl.startupTimeout`
+ * @throws RouterStartError when no controller is known
+ */
+export async function joinNetwork(
+  context: Assembly,
+  o: { controllers: Controllers; extend: boolean },
+): Promise<{ online: Promise<void>; renewal: CertificateRenewal }> {
+  const { config, identity, log, stops } = context;
+  const { controllers } = o;
+  const { endpoints, endpointsFile } = await endpointsOf(context);
   new ControllerAddresses({ controllers, endpointsFile, log });
   const renewal = new CertificateRenewal({
     controllers,
@@ -52,6 +70,7 @@ export async function joinNetwork(
     extendNow: o.extend,
   });
   stops.push(() => renewal.close());
+  identity.onChange(() => renewal.rearm());
   const waiting = new AbortController();
   stops.push(() => waiting.abort());
   const online = firstController(controllers, config.ctrl.startupTimeout, waiting.signal);
@@ -61,5 +80,5 @@ export async function joinNetwork(
   );
   stops.push(() => controllers.stop());
   controllers.setEndpoints(endpoints);
-  return { online };
+  return { online, renewal };
 }

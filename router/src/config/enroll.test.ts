@@ -1,13 +1,19 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, watch } from "node:fs";
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { parseRouterConfig, type RouterConfig } from "@sallyport/router-config";
 import { createKeyPair, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { readEndpointsFile } from "../control/endpoints-file.ts";
 import { ScriptedEnrollment } from "../testing/scripted-enrollment.ts";
 import { uncoveredHosts } from "./advertise.ts";
-import { enrollRouter } from "./enroll.ts";
+import { type EnrollOptions, enrolledFiles, enrollRouter } from "./enroll.ts";
+import { enrollIfNeeded } from "./enroll-if-needed.ts";
+import { journalOf, readJournal, writeJournal } from "./enrollment-journal.ts";
 import { RouterIdentity } from "./router-identity.ts";
 
 let dir: string;
@@ -36,14 +42,14 @@ listeners: [{ binding: edge, address: "tls:0.0.0.0:3022", options: { advertise: 
 `,
   ).config;
 
-const enroll = (jwt: string, c = config()) =>
-  enrollRouter({
-    config: c,
-    jwt,
-    baseDir: dir,
-    endpointsFile: join(dir, "state", "endpoints.yml"),
-    log: silentLogger,
-  });
+const options = (c = config()) => ({
+  config: c,
+  baseDir: dir,
+  endpointsFile: join(dir, "state", "endpoints.yml"),
+  log: silentLogger,
+});
+const enroll = (jwt: string, c = config(), more: Partial<EnrollOptions> = {}) =>
+  enrollRouter({ ...options(c), jwt, ...more });
 
 describe("enrolling a router", () => {
   it("writes key, certificates, anchors and endpoints, readable by nobody else, and they make an identity", async () => {
@@ -108,5 +114,156 @@ describe("enrolling a router", () => {
 
   it("needs a csr section and says so", async () => {
     await expect(enroll(controller.token("router1"), config(""))).rejects.toThrow(/no csr section/);
+  });
+
+  it.each(["EC", "RSA"] as const)("makes a key of the kind %s when asked, and uses it again", async (algorithm) => {
+    await enroll(controller.token("router1"), config(), { algorithm });
+    const pem = await readFile(join(dir, "r1.key"), "utf8");
+    expect(pem).toContain(algorithm === "EC" ? "BEGIN EC PRIVATE KEY" : "BEGIN RSA PRIVATE KEY");
+    await enroll(controller.token("router1"), config(), { algorithm });
+    expect(await readFile(join(dir, "r1.key"), "utf8")).toBe(pem);
+    const other = algorithm === "EC" ? "RSA" : "EC";
+    await expect(enroll(controller.token("router1"), config(), { algorithm: other })).rejects.toMatchObject({
+      code: "KEY_MISMATCH",
+    });
+    await enroll(controller.token("router1"));
+    expect(await readFile(join(dir, "r1.key"), "utf8")).toBe(pem);
+    expect((await RouterIdentity.load(config().identity, dir, silentLogger)).current.id).toBe("router1");
+  });
+
+  it("refuses a key of an unusual size only when a kind is asked for", async () => {
+    const { keyPem } = await createKeyPair("P-384");
+    await writeFile(join(dir, "r1.key"), keyPem);
+    const refused = enroll(controller.token("router1"), config(), { algorithm: "EC" });
+    await expect(refused).rejects.toThrow(/EC secp384r1, not EC prime256v1/);
+    expect(await enroll(controller.token("router1"))).toEqual({ routerId: "router1" });
+  });
+
+  it("works with csr without names, a trace section, and a token that names no controllers", async () => {
+    const { config: c } = parseRouterConfig(`v: 3
+identity: { cert: file:///${dir}/r1.cert, server_cert: "file:${dir}/s.cert", key: ./r1.key, ca: r1.ca }
+ctrl: {}
+csr: {}
+trace: { path: /nonexistent/folder/trace }
+`);
+    expect(await enroll(controller.token("router1", { ctrls: null }), c)).toEqual({ routerId: "router1" });
+    expect(await readFile(join(dir, "state", "endpoints.yml"), "utf8")).toBe("endpoints: []\n");
+    expect((await readdir(dir)).toSorted()).toEqual(["r1.ca", "r1.cert", "r1.key", "s.cert", "state"]);
+  });
+
+  it.each([
+    ["cert", '"pem:-----BEGIN CERTIFICATE-----"', "NOT_A_FILE"],
+    ["ca", '"-----BEGIN CERTIFICATE-----"', "NOT_A_FILE"],
+    ["key", '"pkcs11:///usr/lib/hsm.so?slot=1&pin=2"', "IDENTITY_INVALID"],
+  ])("says that identity.%s %s cannot be written to", async (name, value, code) => {
+    const parts = { cert: "a", server_cert: "b", key: "c", ca: "d", [name]: value };
+    const list = Object.entries(parts).map(([key, text]) => `${key}: ${text}`);
+    const { config: c } = parseRouterConfig(`v: 3\nidentity: { ${list.join(", ")} }\nctrl: {}\ncsr: {}\n`);
+    await expect(enroll(controller.token("router1"), c)).rejects.toMatchObject({ code });
+    expect(controller.requests).toEqual([]);
+  });
+
+  it("finds out that files cannot be written before the token is used", async () => {
+    await writeFile(join(dir, "sub"), "a file where a folder should be");
+    await expect(enroll(controller.token("router1"))).rejects.toThrow(/sub/);
+    expect(controller.requests.map((request) => request.method)).toEqual(["GET"]);
+  });
+
+  it("refuses the token of another router than the one expected", async () => {
+    const refused = enroll(controller.token("router1"), config(), { expectId: "router2" });
+    await expect(refused).rejects.toThrow("the token is for router router1, not for router2");
+    expect(controller.requests).toEqual([]);
+  });
+});
+
+describe("enrolling a router if needed", () => {
+  const jwtFile = () => join(dir, "token.jwt");
+  const ifNeeded = (expectId?: string) =>
+    enrollIfNeeded({ ...options(), jwtFile: jwtFile(), ...(expectId === undefined ? {} : { expectId }) });
+
+  it("enrolls once, and needs no token from then on", async () => {
+    await writeFile(jwtFile(), controller.token("router1"));
+    expect(await ifNeeded("router1")).toEqual({ routerId: "router1", enrolled: true });
+    await rm(jwtFile());
+    for (const id of ["router1", undefined]) {
+      expect(await ifNeeded(id)).toEqual({ routerId: "router1", enrolled: false });
+    }
+    expect(controller.requests).toHaveLength(2);
+  });
+
+  it("enrolls again for another id, with the same key", async () => {
+    await enroll(controller.token("router1"));
+    const key = await readFile(join(dir, "r1.key"), "utf8");
+    await expect(ifNeeded("router2")).rejects.toThrow(
+      /certificate is that of router1, not of router2, and the token file of --jwt cannot be read/,
+    );
+    await writeFile(jwtFile(), controller.token("router2"));
+    expect(await ifNeeded("router2")).toEqual({ routerId: "router2", enrolled: true });
+    expect(await readFile(join(dir, "r1.key"), "utf8")).toBe(key);
+  });
+
+  it("enrolls again when the certificate has ended or a part is missing", async () => {
+    await enroll(controller.token("router1"));
+    await rm(join(dir, "r1.server.cert"));
+    await writeFile(jwtFile(), controller.token("router1"));
+    expect(await ifNeeded("router1")).toEqual({ routerId: "router1", enrolled: true });
+    controller.lifetimeMs = -1000;
+    await enroll(controller.token("router1"));
+    controller.lifetimeMs = 60_000;
+    await writeFile(jwtFile(), controller.token("router1"));
+    expect(await ifNeeded("router1")).toEqual({ routerId: "router1", enrolled: true });
+  });
+
+  it("finishes without a token what a crash has interrupted, wherever that was", async () => {
+    await enroll(controller.token("router1"));
+    const files = enrolledFiles(config(), dir, options().endpointsFile);
+    const text = (file: string) => readFile(file, "utf8");
+    const issued = {
+      routerId: "router1",
+      cert: await text(files.cert),
+      serverCert: await text(files.serverCert),
+      ca: await text(files.ca),
+      endpoints: ["tls:localhost:6262"],
+    };
+    const steps = [files.endpoints, files.ca, files.serverCert, files.cert];
+    for (let done = 0; done <= steps.length; done++) {
+      await writeJournal(files, issued);
+      for (const file of steps.slice(done)) await rm(file, { force: true });
+      expect(await ifNeeded("router1"), `after ${done} files`).toEqual({ routerId: "router1", enrolled: false });
+      expect(await text(files.endpoints)).toContain("tls:localhost:6262");
+      expect(await readJournal(files)).toBeUndefined();
+    }
+    expect(controller.requests).toHaveLength(2);
+  });
+
+  it("survives being killed when its token is used and nothing but the record of that is on disk", async () => {
+    await writeFile(
+      join(dir, "router.yml"),
+      `v: 3
+identity: { cert: r1.cert, server_cert: r1.server.cert, key: r1.key, ca: sub/r1.ca }
+ctrl: {}
+csr: {}
+`,
+    );
+    await writeFile(jwtFile(), controller.token("router1"));
+    const program = fileURLToPath(new URL("../main.ts", import.meta.url));
+    const start = () =>
+      spawn(process.execPath, [program, "enroll", "router.yml", "--if-needed", "--jwt", "token.jwt"], {
+        cwd: dir,
+        env: { ...process.env, NODE_TLS_REJECT_UNAUTHORIZED: "1" },
+        stdio: "ignore",
+      });
+    const child = start();
+    const changes = watch(dir, (_event, name) => {
+      if (name === "r1.cert.enrolled" && existsSync(join(dir, name))) child.kill("SIGKILL");
+    });
+    await once(child, "close");
+    changes.close();
+    expect(controller.open.size).toBe(0);
+    await rm(jwtFile());
+    const [code] = (await once(start(), "close")) as [number];
+    expect(code).toBe(0);
+    expect(existsSync(journalOf(enrolledFiles(config(), dir, "")))).toBe(false);
+    expect((await RouterIdentity.load(config().identity, dir, silentLogger)).current.id).toBe("router1");
   });
 });

@@ -1,22 +1,10 @@
-import { createPrivateKey } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
 import type { RouterConfig } from "@sallyport/router-config";
 import { fetchCaBundle, postEnrollment, verifyEnrollmentToken } from "@sallyport/sdk";
-import { createCsr, createKeyPair, type Logger, parseAddress, pemSource } from "@sallyport/wire";
-import { writeEndpointsFile } from "../control/endpoints-file.ts";
+import { createCsr, formatAddress, type Logger, parseAddress, pemSource } from "@sallyport/wire";
 import { certificateRequest } from "../control/router-csr.ts";
-
-/** An enrollment that cannot be done, or was not; `code` says which. */
-export class RouterEnrollError extends Error {
-  override readonly name = "RouterEnrollError";
-  readonly code: string;
-
-  constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-  }
-}
+import { RouterEnrollError } from "./enroll-error.ts";
+import { type KeyAlgorithm, routerKey } from "./enroll-key.ts";
+import { type EnrolledFiles, finishEnrollment, reserveJournal, writeJournal } from "./enrollment-journal.ts";
 
 export interface EnrollOptions {
   readonly config: RouterConfig;
@@ -25,6 +13,10 @@ export interface EnrollOptions {
   /** Where file names of the configuration are relative to: the working directory. */
   readonly baseDir: string;
   readonly endpointsFile: string;
+  /** The kind of key wanted; any that exists, else a new EC key, when left out. */
+  readonly algorithm?: KeyAlgorithm;
+  /** The id that the token must be for. */
+  readonly expectId?: string;
   readonly log: Logger;
   readonly signal?: AbortSignal;
 }
@@ -38,7 +30,7 @@ interface IssuedCertificates {
 /**
  * Redeems a one-time token of an edge router (docs/protocol/enrollment.md, "Routers"): checks the token with the key of the
  * server that issued it, fetches the CA bundle, has two certificates made for one key, and writes them. A key that exists
- * is used, never overwritten; files are only written when everything has succeeded.
+ * is used, never overwritten; files are only written when everything has succeeded, the client certificate last.
  *
  * @throws RouterEnrollError, or EnrollmentError of the SDK for everything between here and the controller
  */
@@ -50,7 +42,7 @@ export async function enrollRouter(o: EnrollOptions): Promise<{ routerId: string
       "the configuration has no csr section: it says what names the certificates get, so the router cannot be enrolled",
     );
   }
-  const files = identityFiles(config, o.baseDir);
+  const files = enrolledFiles(config, o.baseDir, o.endpointsFile);
   const token = await verifyEnrollmentToken(o.jwt, signal === undefined ? {} : { signal });
   if (token.method !== "erott" && token.method !== "trott") {
     throw new RouterEnrollError(
@@ -58,9 +50,13 @@ export async function enrollRouter(o: EnrollOptions): Promise<{ routerId: string
       `the token enrolls by ${token.method}; a router needs one of an edge router`,
     );
   }
+  if (o.expectId !== undefined && token.subject !== o.expectId) {
+    throw new RouterEnrollError("WRONG_TOKEN", `the token is for router ${token.subject}, not for ${o.expectId}`);
+  }
   log.info({ routerId: token.subject, issuer: token.issuer.href }, "the enrollment token is genuine");
   const bundle = await fetchCaBundle(token.issuer, { leaf: token.leaf }, signal);
-  const keyPem = await routerKey(files.key, log);
+  const keyPem = await routerKey(files.key, o.algorithm, log);
+  await reserveJournal(files);
   const csr = await createCsr(certificateRequest(token.subject, config.csr, keyPem));
   const data = await postEnrollment(
     token,
@@ -69,23 +65,23 @@ export async function enrollRouter(o: EnrollOptions): Promise<{ routerId: string
     signal,
   );
   const issued = issuedCertificates(data);
-  await write(files.cert, issued.cert);
-  await write(files.serverCert, issued.serverCert);
-  await write(files.ca, issued.ca);
   const endpoints = token.controllers.flatMap((text) => {
     try {
-      return [parseAddress(text)];
+      return [formatAddress(parseAddress(text))];
     } catch (error) {
       log.warn({ address: text, err: error }, "the token names a controller address that cannot be used");
       return [];
     }
   });
-  await writeEndpointsFile(o.endpointsFile, endpoints);
-  log.info({ routerId: token.subject, ...files, endpointsFile: o.endpointsFile }, "the router is enrolled");
+  const identity = { routerId: token.subject, ...issued, endpoints };
+  await writeJournal(files, identity);
+  await finishEnrollment(files, identity);
+  log.info({ routerId: token.subject, ...files }, "the router is enrolled");
   return { routerId: token.subject };
 }
 
-function identityFiles(config: RouterConfig, baseDir: string) {
+/** @throws RouterEnrollError when a value names no file */
+export function enrolledFiles(config: RouterConfig, baseDir: string, endpoints: string): EnrolledFiles {
   const { identity } = config;
   const file = (name: "cert" | "key" | "server_cert" | "ca"): string => {
     const value = identity[name];
@@ -96,36 +92,7 @@ function identityFiles(config: RouterConfig, baseDir: string) {
     if (source.kind === "file") return source.path;
     throw new RouterEnrollError("NOT_A_FILE", `identity.${name} must name a file, it holds the PEM itself`);
   };
-  return { cert: file("cert"), key: file("key"), serverCert: file("server_cert"), ca: file("ca") };
-}
-
-/** The key in the file, or a new P-256 one written there. */
-async function routerKey(file: string, log: Logger): Promise<string> {
-  let existing: string;
-  try {
-    existing = await readFile(file, "utf8");
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) {
-      throw new RouterEnrollError("KEY_UNREADABLE", `the key file ${file} cannot be read`, { cause: error });
-    }
-    const { keyPem } = await createKeyPair("P-256");
-    await mkdir(dirname(file), { recursive: true });
-    // "wx": should another process have made the key meanwhile, it is not lost.
-    await writeFile(file, keyPem, { mode: 0o600, flag: "wx" });
-    log.info({ file }, "made a new key");
-    return keyPem;
-  }
-  try {
-    createPrivateKey(existing);
-  } catch (cause) {
-    throw new RouterEnrollError(
-      "KEY_UNREADABLE",
-      `${file} exists and holds no private key that can be read; it is not overwritten, remove it to get a new one`,
-      { cause },
-    );
-  }
-  log.info({ file }, "using the key that exists");
-  return existing;
+  return { cert: file("cert"), key: file("key"), serverCert: file("server_cert"), ca: file("ca"), endpoints };
 }
 
 function issuedCertificates(data: unknown): IssuedCertificates {
@@ -138,9 +105,4 @@ function issuedCertificates(data: unknown): IssuedCertificates {
     }
   }
   return { cert: String(cert), serverCert: String(serverCert), ca: String(ca) };
-}
-
-async function write(file: string, content: string): Promise<void> {
-  await mkdir(dirname(file), { recursive: true });
-  await writeFile(file, content, { mode: 0o600 });
 }

@@ -1,4 +1,3 @@
-import { writeFile } from "node:fs/promises";
 import type { CsrConfig } from "@sallyport/router-config";
 import {
   createCsr,
@@ -11,6 +10,8 @@ import {
   parseCertificates,
 } from "@sallyport/wire";
 import type { IdentityFiles } from "../config/router-identity.ts";
+import { replaceFiles, whyUnwritable } from "../config/staged-file.ts";
+import type { Controller } from "./controller.ts";
 import type { Controllers } from "./controllers.ts";
 import { ControlError } from "./errors.ts";
 import { certificateRequest } from "./router-csr.ts";
@@ -52,6 +53,7 @@ export class CertificateRenewal {
   readonly #o: RenewalOptions;
   #timer: NodeJS.Timeout | undefined;
   #arrived: ((response: edgeCtrlPb.EnrollmentCertsResponse) => void) | undefined;
+  #running: Promise<void> | undefined;
   #closed = false;
 
   constructor(options: RenewalOptions) {
@@ -63,15 +65,32 @@ export class CertificateRenewal {
 
   /** Starts waiting for the time to renew. */
   start(): void {
-    const { csr, files, log, extendNow } = this.#o;
-    if (csr === undefined) log.warn({}, "without a csr section the certificates cannot be renewed");
-    else if (files === undefined) log.warn({}, "inline certificates cannot be renewed, only files");
-    else this.#schedule(extendNow ? 0 : this.#due() - Date.now());
+    const obstacle = this.#obstacle();
+    if (obstacle !== undefined) this.#o.log.warn({}, obstacle);
+    else this.#schedule(this.#o.extendNow ? 0 : this.#due() - Date.now());
+  }
+
+  /** The identity changed: somebody else may have renewed it. */
+  rearm(): void {
+    if (this.#timer !== undefined && this.#running === undefined) this.#schedule(this.#due() - Date.now());
+  }
+
+  /** Renews at once. @throws ControlError */
+  async now(): Promise<void> {
+    const obstacle = this.#obstacle();
+    if (obstacle !== undefined) throw new ControlError("CANNOT_RENEW", obstacle);
+    await this.#run();
+    if (this.#timer !== undefined) this.#schedule(this.#due() - Date.now());
   }
 
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
+  }
+
+  #obstacle(): string | undefined {
+    if (this.#o.csr === undefined) return "without a csr section the certificates cannot be renewed";
+    return this.#o.files === undefined ? "inline certificates cannot be renewed, only files" : undefined;
   }
 
   #due(): number {
@@ -92,6 +111,10 @@ export class CertificateRenewal {
           if (this.#closed) return;
           const reason = error instanceof Error ? error.message : String(error);
           const validTo = this.#o.identity().leaf.validTo;
+          if (error instanceof ControlError && error.code === "CERTIFICATE_EXPIRED") {
+            this.#o.log.error({ reason, validTo }, "the certificates can no longer be renewed");
+            return;
+          }
           this.#o.log.warn({ reason, validTo }, "the certificates are not renewed yet; trying again");
           this.#schedule(RETRY_MS);
         },
@@ -100,14 +123,25 @@ export class CertificateRenewal {
     this.#timer.unref();
   }
 
-  async #run(): Promise<void> {
+  /** One renewal at a time: who asks during one waits for that. */
+  #run(): Promise<void> {
+    this.#running ??= this.#renewOnce().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  async #renewOnce(): Promise<void> {
     const { csr, files, log } = this.#o;
     if (csr === undefined || files === undefined) return;
     await this.renew(csr, files);
     log.info({ validTo: this.#o.identity().leaf.validTo }, "the certificates were renewed");
   }
 
-  /** One renewal from beginning to end; nothing is written unless the controller confirmed it. */
+  /**
+   * One renewal from beginning to end. The new certificates are on disk, beside the old ones, before the controller is told
+   * that they arrived, because from then on it takes no others; they take their places once it has confirmed that.
+   */
   async renew(csr: CsrConfig, files: IdentityFiles): Promise<void> {
     const { controllers, reload } = this.#o;
     const identity = this.#o.identity();
@@ -116,6 +150,10 @@ export class CertificateRenewal {
         "CERTIFICATE_EXPIRED",
         `the client certificate ended on ${identity.leaf.validTo}: the router has to be enrolled again`,
       );
+    }
+    for (const file of [files.cert, files.serverCert]) {
+      const reason = await whyUnwritable(file);
+      if (reason !== undefined) throw new ControlError("NOT_WRITABLE", `${file} cannot be written: ${reason}`);
     }
     const controller = controllers.best();
     if (controller === undefined) throw new ControlError("NO_CONTROLLER", "no controller is connected");
@@ -129,24 +167,27 @@ export class CertificateRenewal {
       controller.channel.send({ contentType: EdgeCtrlType.EnrollmentExtendRouterRequest, body }),
     );
     for (const pem of [issued.clientCertPem, issued.serverCertPem]) parseCertificates(pem);
+    const added = newAnchors(identity.caPem, issued.caCertsPem);
+    const contents: [string, string][] = [
+      [files.serverCert, issued.serverCertPem],
+      [files.cert, issued.clientCertPem],
+    ];
+    if (files.ca !== undefined && added !== "") contents.unshift([files.ca, identity.caPem + added]);
+    await replaceFiles(contents, () => this.#verify(controller, issued.clientCertPem));
+    await reload();
+  }
+
+  async #verify(controller: Controller, clientCertPem: string): Promise<void> {
     const reply = await controller.channel.request({
       contentType: EdgeCtrlType.EnrollmentExtendRouterVerifyRequest,
-      body: encodeControl(edgeCtrlPb.EnrollmentExtendRouterVerifyRequestSchema, {
-        clientCertPem: issued.clientCertPem,
-      }),
+      body: encodeControl(edgeCtrlPb.EnrollmentExtendRouterVerifyRequestSchema, { clientCertPem }),
     });
     const error = decodeControl(edgeCtrlPb.ErrorSchema, reply.body);
-    if (reply.contentType !== EdgeCtrlType.Error || error.code !== "") {
-      throw new ControlError(
-        "RENEWAL_REFUSED",
-        `the controller did not accept the new certificate: ${error.code} ${error.message}`,
-      );
-    }
-    const added = newAnchors(identity.caPem, issued.caCertsPem);
-    if (files.ca !== undefined && added !== "") await writeFile(files.ca, identity.caPem + added, { mode: 0o600 });
-    await writeFile(files.cert, issued.clientCertPem, { mode: 0o600 });
-    await writeFile(files.serverCert, issued.serverCertPem, { mode: 0o600 });
-    await reload();
+    if (reply.contentType === EdgeCtrlType.Error && error.code === "") return;
+    throw new ControlError(
+      "RENEWAL_REFUSED",
+      `the controller did not accept the new certificate: ${error.code} ${error.message}`,
+    );
   }
 
   #response(send: () => void): Promise<edgeCtrlPb.EnrollmentCertsResponse> {

@@ -12,6 +12,8 @@ export class ScriptedEnrollment {
   readonly requests: { method: string; url: string; contentType: string | undefined; body: string }[] = [];
   /** Tokens that may still be redeemed. */
   readonly open = new Set<string>();
+  /** Of the certificates it makes. */
+  lifetimeMs = 86_400_000;
   readonly #server: Server;
 
   private constructor(authority: TestAuthority, identity: Identity) {
@@ -34,7 +36,10 @@ export class ScriptedEnrollment {
   }
 
   /** A token for a router; `key` forges it with another key. */
-  token(routerId: string, o: { exp?: number; em?: string; key?: string; jti?: string } = {}): string {
+  token(
+    routerId: string,
+    o: { exp?: number; em?: string; key?: string; jti?: string; ctrls?: string[] | null } = {},
+  ): string {
     const jti = o.jti ?? `jti-${routerId}`;
     this.open.add(jti);
     const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -45,7 +50,7 @@ export class ScriptedEnrollment {
       em: o.em ?? "erott",
       aud: [""],
       exp: o.exp ?? Math.floor(Date.now() / 1000) + 600,
-      ctrls: ["tls:localhost:6262"],
+      ctrls: o.ctrls === undefined ? ["tls:localhost:6262"] : o.ctrls,
     };
     const signed = `${part({ alg: "ES256", typ: "JWT" })}.${part(claims)}`;
     const key = { key: createPrivateKey(o.key ?? this.identity.keyPem), dsaEncoding: "ieee-p1363" as const };
@@ -103,7 +108,7 @@ export class ScriptedEnrollment {
       subject: csr.subject,
       issuer: issuer.subject,
       notBefore: new Date(Date.now() - 60_000),
-      notAfter: new Date(Date.now() + 86_400_000),
+      notAfter: new Date(Date.now() + this.lifetimeMs),
       publicKey: csr.publicKey,
       signingKey,
       signingAlgorithm: algorithm,

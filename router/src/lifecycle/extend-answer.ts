@@ -1,0 +1,12 @@
+/** What the agent of a running router answers when it has renewed its certificates; else the reason why not. */
+export const RENEWED = "renewed";
+
+/** Renews, as an agent's answer. */
+export async function extendAnswer(renew: () => Promise<void>): Promise<string> {
+  try {
+    await renew();
+    return RENEWED;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
