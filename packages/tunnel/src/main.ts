@@ -1,0 +1,94 @@
+#!/usr/bin/env node
+import { readFile } from "node:fs/promises";
+import { PROTOCOL_VERSION } from "@sallyport/wire";
+import { type Logger as Pino, pino } from "pino";
+import { type Command, parseCommand, USAGE } from "./program/command-line.ts";
+import { enrollCommand } from "./program/enroll-command.ts";
+import { tunnelCommand } from "./program/tunnel-command.ts";
+
+/** Stopping takes at most this long beyond the draining; then the process ends anyway. */
+const STOP_LIMIT_MS = 10_000;
+/** Ends that come from what the program was given, not from the network. */
+const SETUP_ERRORS = ["SetupError", "IdentityFileError"];
+const SETUP_CODES = ["PROXY_SERVICE_INVALID"];
+
+async function main(command: Command): Promise<number> {
+  switch (command.name) {
+    case "help":
+      if (command.problem !== undefined) process.stderr.write(`sallyport-tunnel: ${command.problem}\n\n`);
+      (command.problem === undefined ? process.stdout : process.stderr).write(USAGE);
+      return command.problem === undefined ? 0 : 2;
+    case "version":
+      process.stdout.write(`sallyport-tunnel ${await ownVersion()} (protocol ${PROTOCOL_VERSION})\n`);
+      return 0;
+    case "enroll":
+      await enrollCommand(command.jwtFile, command.output);
+      process.stdout.write(
+        `the identity is in ${command.output}; use it with: sallyport-tunnel run -i ${command.output}\n`,
+      );
+      return 0;
+    case "tunnel": {
+      const log = logger(command.verbose);
+      const stop = new AbortController();
+      for (const signal of ["SIGTERM", "SIGINT"] as const) {
+        process.on(signal, () => onSignal(signal, stop, command.drainMs, log));
+      }
+      log.info(
+        { version: await ownVersion(), protocol: PROTOCOL_VERSION, mode: command.mode.name },
+        "the tunneler starts",
+      );
+      await tunnelCommand(command, log, stop.signal);
+      log.info({}, "stopped");
+      return 0;
+    }
+  }
+}
+
+/** The first signal stops in order, the second at once. */
+function onSignal(signal: NodeJS.Signals, stop: AbortController, drainMs: number, log: Pino): void {
+  if (stop.signal.aborted) {
+    log.warn({ signal }, "asked twice; ending now");
+    process.exit(1);
+  }
+  stop.abort(new Error(`${signal} was received`));
+  const limit = setTimeout(() => {
+    log.error({}, "stopping took too long; ending now");
+    process.exit(1);
+  }, drainMs + STOP_LIMIT_MS);
+  limit.unref();
+}
+
+/** The same shape of lines as the controller's and the router's: level by name, time in ISO 8601, message last. */
+function logger(verbose: boolean): Pino {
+  const level = verbose ? "debug" : process.env.SALLYPORT_LOG_LEVEL || "info";
+  if (!Object.hasOwn(pino.levels.values, level)) {
+    throw new Error(`SALLYPORT_LOG_LEVEL must be one of debug, info, warn, error, found ${level}`);
+  }
+  return pino({
+    level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
+  });
+}
+
+async function ownVersion(): Promise<string> {
+  const text = await readFile(new URL("../package.json", import.meta.url), "utf8");
+  const { version } = JSON.parse(text) as { version: string };
+  return version;
+}
+
+main(parseCommand(process.argv.slice(2))).then(
+  (code) => {
+    process.exitCode = code;
+    // Whatever is still open must not keep a stopped tunneler alive.
+    setTimeout(() => process.exit(code), 500).unref();
+  },
+  (error: unknown) => {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "";
+    const text = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`sallyport-tunnel: ${text}${code === "" ? "" : ` [${code}]`}\n`);
+    const isSetup = error instanceof Error && (SETUP_ERRORS.includes(error.name) || SETUP_CODES.includes(code));
+    process.exit(isSetup ? 2 : 1);
+  },
+);

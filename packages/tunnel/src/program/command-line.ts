@@ -1,0 +1,143 @@
+import { parseArgs } from "node:util";
+import { durationMs } from "../config/duration.ts";
+
+/** How clients reach services. */
+export type Mode =
+  | { readonly name: "host" }
+  | { readonly name: "proxy"; readonly services: readonly string[]; readonly bindAddress: string }
+  | {
+      readonly name: "run";
+      readonly resolver: string;
+      readonly dnsRange: string;
+      readonly lanInterface?: string | undefined;
+    };
+
+/** What the program was asked to do. */
+export type Command =
+  | {
+      readonly name: "tunnel";
+      readonly mode: Mode;
+      /** Identity files, and folders of them. */
+      readonly identities: readonly string[];
+      readonly udpIdleMs: number;
+      readonly refreshIntervalMs: number;
+      readonly drainMs: number;
+      readonly verbose: boolean;
+    }
+  | { readonly name: "enroll"; readonly jwtFile: string; readonly output: string; readonly verbose: boolean }
+  | { readonly name: "version" }
+  | { readonly name: "help"; readonly problem?: string };
+
+export const USAGE = `usage: sallyport-tunnel <command>
+
+  run -i <identity>…                     intercept and host services (Linux, needs root or CAP_NET_ADMIN)
+      --resolver <url>                   name server for intercepted names; udp://127.0.0.1:53
+      --dns-range <cidr>                 addresses for those names; 100.64.0.1/10
+      --lan-if <interface>               accept intercepted packets of this interface in the firewall, too
+  proxy -i <identity>… <service>:<port>[:tcp|udp]…
+                                         open ports that lead to services, and host services
+      --bind <address>                   address of the ports; 127.0.0.1
+  host -i <identity>…                    host services only
+  enroll --jwt <file> [-o <file>]        redeem a one-time token and write the identity file
+
+  -i, --identity <file or folder>        may be repeated; a folder means every .json file in it
+      --refresh <duration>               how often the controller is asked for changes; 15s
+      --udp-idle <duration>              when a silent UDP client is forgotten; 5m
+      --drain <duration>                 longest wait for open connections when stopping; 5s
+  -v, --verbose                          log more (as SALLYPORT_LOG_LEVEL=debug)
+      --version                          print the version
+  -h, --help                             print this text
+`;
+
+/** The command line is wrong; the message says how. */
+class UsageError extends Error {}
+
+/** Reads the command line; whatever is wrong with it becomes `help` with the problem named. */
+export function parseCommand(args: readonly string[]): Command {
+  try {
+    return commandOf(parse(args));
+  } catch (error) {
+    return { name: "help", problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+const options = {
+  identity: { type: "string", short: "i", multiple: true },
+  jwt: { type: "string", short: "j" },
+  output: { type: "string", short: "o" },
+  bind: { type: "string" },
+  resolver: { type: "string" },
+  "dns-range": { type: "string" },
+  "lan-if": { type: "string" },
+  "udp-idle": { type: "string" },
+  refresh: { type: "string" },
+  drain: { type: "string" },
+  verbose: { type: "boolean", short: "v" },
+  version: { type: "boolean" },
+  help: { type: "boolean", short: "h" },
+} as const;
+
+type Option = keyof typeof options;
+
+/** The options of each command; the common ones of all that tunnel. */
+const COMMON: readonly Option[] = ["identity", "udp-idle", "refresh", "drain", "verbose"];
+const TAKES: Readonly<Record<string, readonly Option[]>> = {
+  run: [...COMMON, "resolver", "dns-range", "lan-if"],
+  proxy: [...COMMON, "bind"],
+  host: COMMON,
+  enroll: ["jwt", "output", "verbose"],
+};
+
+function parse(args: readonly string[]) {
+  return parseArgs({ args: [...args], allowPositionals: true, options });
+}
+
+function commandOf({ values, positionals }: ReturnType<typeof parse>): Command {
+  const [name, ...rest] = positionals;
+  if (values.version === true || name === "version") return { name: "version" };
+  if (values.help === true || name === undefined || name === "help") return { name: "help" };
+  const takes = TAKES[name];
+  if (takes === undefined) throw new UsageError(`there is no command ${name}`);
+  const stranger = Object.keys(values).find((option) => !takes.some((each) => each === option));
+  if (stranger !== undefined) throw new UsageError(`${name} takes no --${stranger}`);
+  if (name !== "proxy" && rest.length > 0) throw new UsageError(`${name} takes no argument, found ${rest[0]}`);
+  const verbose = values.verbose === true;
+  if (name === "enroll") {
+    if (values.jwt === undefined) throw new UsageError("enroll needs --jwt <file>");
+    const output = values.output ?? `${values.jwt.replace(/\.jwt$/, "")}.json`;
+    return { name, jwtFile: values.jwt, output, verbose };
+  }
+  const { identity: identities = [] } = values;
+  if (identities.length === 0)
+    throw new UsageError(`${name} needs -i <identity>; make one with: sallyport-tunnel enroll`);
+  return {
+    name: "tunnel",
+    mode: modeOf(name, values, rest),
+    identities,
+    udpIdleMs: time("udp-idle", values["udp-idle"] ?? "5m", 1_000),
+    refreshIntervalMs: time("refresh", values.refresh ?? "15s", 1_000),
+    drainMs: time("drain", values.drain ?? "5s", 0),
+    verbose,
+  };
+}
+
+function modeOf(name: string, values: ReturnType<typeof parse>["values"], rest: readonly string[]): Mode {
+  if (name === "host") return { name };
+  if (name === "run") {
+    return {
+      name,
+      resolver: values.resolver ?? "udp://127.0.0.1:53",
+      dnsRange: values["dns-range"] ?? "100.64.0.1/10",
+      lanInterface: values["lan-if"],
+    };
+  }
+  if (rest.length === 0) throw new UsageError("proxy needs at least one <service>:<port>[:tcp|udp]");
+  return { name: "proxy", services: rest, bindAddress: values.bind ?? "127.0.0.1" };
+}
+
+function time(option: string, text: string, leastMs: number): number {
+  const ms = durationMs(text);
+  if (ms !== undefined && ms >= leastMs && ms < 2 ** 31) return ms;
+  const least = leastMs > 0 ? ` of at least ${leastMs / 1_000}s` : "";
+  throw new UsageError(`--${option} expects a duration${least} such as 30s or 5m, found ${text}`);
+}

@@ -1,0 +1,99 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { AuthenticationError, ControllerError } from "@sallyport/sdk";
+import type { Logger as Pino } from "pino";
+import type { Interceptor } from "../interceptor.ts";
+import { ProxyInterceptor } from "../proxy/proxy-interceptor.ts";
+import { type ProxyService, parseProxyService } from "../proxy/proxy-services.ts";
+import { SdkOverlay } from "../sdk-overlay/sdk-overlay.ts";
+import { Tunneler } from "../tunneler.ts";
+import type { Command, Mode } from "./command-line.ts";
+import { identityFiles, SetupError } from "./identity-files.ts";
+
+export type TunnelCommand = Extract<Command, { name: "tunnel" }>;
+
+/** A controller that cannot be reached is waited for, with growing pauses. */
+const loginRetryMs = { first: 1_000, most: 30_000 };
+
+/**
+ * Tunnels for every identity until `stop` is aborted.
+ *
+ * @throws SetupError, InterceptError, IdentityFileError; AuthenticationError when no identity is accepted
+ */
+export async function tunnelCommand(command: TunnelCommand, log: Pino, stop: AbortSignal): Promise<void> {
+  const files = await identityFiles(command.identities);
+  const interceptor = await interceptorOf(command, log);
+  const running = new Set<Runner>();
+  try {
+    const outcomes = await Promise.allSettled(
+      files.map(async (file) => {
+        const overlay = await logIn(file, command, log, stop);
+        if (overlay === undefined) return;
+        running.add(start(overlay, file, interceptor, log));
+      }),
+    );
+    const failures = outcomes.filter((outcome) => outcome.status === "rejected");
+    for (const { reason } of failures) {
+      if (failures.length === files.length) throw reason;
+      log.error({ err: reason }, "an identity cannot be used; the others are");
+    }
+    if (!stop.aborted) await new Promise<void>((resolve) => stop.addEventListener("abort", () => resolve()));
+  } finally {
+    log.info({ drainMs: command.drainMs }, "stopping");
+    await Promise.all([...running].map((runner) => runner.close(command.drainMs)));
+    await interceptor?.close();
+  }
+}
+
+interface Runner {
+  close(drainMs: number): Promise<void>;
+}
+
+function start(overlay: SdkOverlay, file: string, interceptor: Interceptor | undefined, log: Pino): Runner {
+  const identity = overlay.identity.name;
+  log.info({ identity, file }, "logged in");
+  const tunneler = new Tunneler({ overlay, interceptor, log: log.child({ identity }) });
+  tunneler.start();
+  return {
+    close: async (drainMs) => {
+      await tunneler.close({ drainMs });
+      await overlay.close();
+    },
+  };
+}
+
+/** @returns undefined when stopped meanwhile */
+async function logIn(
+  file: string,
+  command: TunnelCommand,
+  log: Pino,
+  stop: AbortSignal,
+): Promise<SdkOverlay | undefined> {
+  const { refreshIntervalMs } = command;
+  for (let pause = loginRetryMs.first; ; pause = Math.min(pause * 2, loginRetryMs.most)) {
+    try {
+      return await SdkOverlay.load(file, { log, refreshIntervalMs, signal: stop });
+    } catch (error) {
+      if (stop.aborted) return undefined;
+      const isKnown = error instanceof AuthenticationError || error instanceof ControllerError;
+      if (!isKnown || error.code !== "CONTROLLER_UNREACHABLE") throw error;
+      log.warn({ file, reason: error.message, retryMs: pause }, "the controller cannot be reached");
+    }
+    await delay(pause, undefined, { signal: stop }).catch(() => {});
+  }
+}
+
+async function interceptorOf(command: TunnelCommand, log: Pino): Promise<Interceptor | undefined> {
+  const { mode, udpIdleMs } = command;
+  switch (mode.name) {
+    case "host":
+      return undefined;
+    case "proxy":
+      return new ProxyInterceptor({ services: proxyServices(mode), bindAddress: mode.bindAddress, udpIdleMs, log });
+    case "run":
+      throw new SetupError("run needs Linux");
+  }
+}
+
+function proxyServices(mode: Extract<Mode, { name: "proxy" }>): ProxyService[] {
+  return mode.services.map((text) => parseProxyService(text));
+}

@@ -1,0 +1,142 @@
+import { Context, type IdentityFile, type IdentityInfo, type Service } from "@sallyport/sdk";
+import { type Logger, silentLogger } from "@sallyport/wire";
+import type {
+  HostedTerminator,
+  Overlay,
+  OverlayConnection,
+  OverlayDial,
+  OverlayHosting,
+  OverlayIdentity,
+  OverlayService,
+} from "../overlay.ts";
+import { DuplexConnection } from "./duplex-connection.ts";
+import { HostedListener } from "./hosted-listener.ts";
+
+/** The config types that a tunneler understands. */
+export const tunnelerConfigTypes: readonly string[] = [
+  "intercept.v1",
+  "ziti-tunneler-client.v1",
+  "host.v2",
+  "host.v1",
+  "ziti-tunneler-server.v1",
+];
+
+export interface SdkOverlayOptions {
+  readonly log?: Logger | undefined;
+  /** How often the controller is asked for changes, in milliseconds; 15,000 when left out. */
+  readonly refreshIntervalMs?: number | undefined;
+  /** Ends waiting for the login. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+const defaultRefreshMs = 15_000;
+const identityRetryMs = 5_000;
+
+type ServicesListener = (services: ReadonlyMap<string, OverlayService>) => void;
+
+/** The overlay as an identity with a file sees it: services from the controller, circuits through edge routers. */
+export class SdkOverlay implements Overlay {
+  readonly #context: Context;
+  readonly #log: Logger;
+  #identity: IdentityInfo;
+  #retry: NodeJS.Timeout | undefined;
+
+  private constructor(context: Context, identity: IdentityInfo, log: Logger) {
+    this.#context = context;
+    this.#identity = identity;
+    this.#log = log;
+  }
+
+  /**
+   * Logs in.
+   *
+   * @param source path of an identity file, or its content
+   * @throws IdentityFileError, AuthenticationError, ControllerError, or the signal's reason
+   */
+  static async load(source: string | IdentityFile, o: SdkOverlayOptions = {}): Promise<SdkOverlay> {
+    const log = o.log ?? silentLogger;
+    const context = await Context.load(source, {
+      log,
+      configTypes: tunnelerConfigTypes,
+      refreshIntervalMs: o.refreshIntervalMs ?? defaultRefreshMs,
+      ...(o.signal === undefined ? {} : { signal: o.signal }),
+    });
+    try {
+      return new SdkOverlay(context, await context.identity(), log);
+    } catch (error) {
+      await context.close();
+      throw error;
+    }
+  }
+
+  get identity(): OverlayIdentity {
+    return this.#identity;
+  }
+
+  onServices(listener: ServicesListener): () => void {
+    // Only the newest set counts, whichever answer about the identity comes first.
+    let newest = 0;
+    const unfollow = this.#context.onServices((services) => {
+      newest++;
+      void this.#tell(services, listener, newest, () => newest);
+    });
+    return () => {
+      newest = Number.POSITIVE_INFINITY;
+      clearTimeout(this.#retry);
+      unfollow();
+    };
+  }
+
+  async dial(service: OverlayService, o: OverlayDial): Promise<OverlayConnection> {
+    const hasAppData = Object.keys(o.appData).length > 0;
+    const connection = await this.#context.dial(service.name, {
+      timeoutMs: o.timeoutMs,
+      allowHalfOpen: true,
+      ...(o.signal === undefined ? {} : { signal: o.signal }),
+      ...(o.instanceId === undefined ? {} : { instance: o.instanceId }),
+      ...(hasAppData ? { appData: Buffer.from(JSON.stringify(o.appData)) } : {}),
+    });
+    return new DuplexConnection(connection);
+  }
+
+  async host(service: OverlayService, o: OverlayHosting): Promise<HostedTerminator> {
+    return new HostedListener(this.#context, service, o, this.#log);
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#retry);
+    await this.#context.close();
+  }
+
+  /** What the identity hosts services with may have changed along with them. */
+  async #tell(services: readonly Service[], listener: ServicesListener, mine: number, newest: () => number) {
+    clearTimeout(this.#retry);
+    try {
+      this.#identity = await this.#context.identity();
+    } catch (err) {
+      if (newest() !== mine) return;
+      this.#log.warn({ err, retryMs: identityRetryMs }, "the identity could not be refreshed");
+      this.#retry = setTimeout(() => void this.#tell(services, listener, mine, newest), identityRetryMs);
+      this.#retry.unref();
+      return;
+    }
+    if (newest() !== mine) return;
+    const identity = this.#identity;
+    listener(new Map(services.map((service) => [service.id, overlayService(service, identity)])));
+  }
+}
+
+function overlayService(service: Service, identity: IdentityInfo): OverlayService {
+  return {
+    id: service.id,
+    name: service.name,
+    canDial: service.permissions.includes("Dial"),
+    canBind: service.permissions.includes("Bind"),
+    isEncrypted: service.encryptionRequired,
+    configs: new Map(Object.entries(service.config ?? {})),
+    defaultCost: identity.defaultHostingCost,
+    defaultPrecedence: identity.defaultHostingPrecedence,
+    cost: identity.serviceHostingCosts[service.id],
+    precedence: identity.serviceHostingPrecedences[service.id],
+  };
+}
