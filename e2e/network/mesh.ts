@@ -12,6 +12,8 @@ export type Pair = readonly [dialer: string, listener: string];
 export interface Mesh {
   readonly network: Network;
   readonly fabric: ApiClient<"fabric">;
+  /** The way of all routers to the controller; there is one with `withControlWay`. */
+  readonly controlWay: TcpWay | undefined;
   /** The way between two routers, whichever of them dials. */
   way(one: string, other: string): TcpWay;
   /** Resolves when the controller has a connected link for this pair (and, when given, of a later iteration than that). */
@@ -21,12 +23,14 @@ export interface Mesh {
   stop(): Promise<void>;
 }
 
-export interface MeshOptions extends Omit<NetworkOptions, "routerSettings"> {
+export interface MeshOptions extends Omit<NetworkOptions, "routerSettings" | "onController"> {
   readonly pairs: readonly Pair[];
   /** `link.heartbeats.closeUnresponsiveTimeout` of every router. */
   readonly linkTimeout?: string;
   /** More lines for every dialer, indented by six. */
   readonly dialerLines?: string;
+  /** Puts a way in front of the controller's control channel. */
+  readonly withControlWay?: boolean;
   /** Loopback address that links use. */
   readonly host?: string;
 }
@@ -65,13 +69,20 @@ ${o.dialerLines ?? ""}`,
 ${dialers.join("")}  listeners:${listeners.length === 0 ? " []" : ""}
 ${listeners.join("")}`;
   };
+  let controlWay: TcpWay | undefined;
   const network = await startNetwork(folder, {
     ...o,
-    routerSettings: (name, text) =>
-      (o.host === undefined ? text : text.replace('ip: ["127.0.0.1"]', `ip: ["127.0.0.1", "${host}"]`)).replace(
+    onController: async (port) => {
+      if (o.withControlWay === true) controlWay = await TcpWay.start(port);
+    },
+    routerSettings: (name, plain) => {
+      const text =
+        controlWay === undefined ? plain : plain.replace(/(endpoint: tls:localhost:)\d+/, `$1${controlWay.port}`);
+      return (o.host === undefined ? text : text.replace('ip: ["127.0.0.1"]', `ip: ["127.0.0.1", "${host}"]`)).replace(
         /^link:\n(?: .*\n)*/m,
         section(name),
-      ),
+      );
+    },
   });
   const fabric = createClient("fabric", {
     baseUrl: `https://localhost:${network.port}`,
@@ -80,7 +91,7 @@ ${listeners.join("")}`;
   const stop = async (): Promise<void> => {
     fabric.close();
     await network.stop();
-    for (const way of ways) await way.close();
+    for (const way of [...ways, ...(controlWay === undefined ? [] : [controlWay])]) await way.close();
   };
   try {
     const session = await network.management.authenticate({
@@ -107,6 +118,7 @@ ${listeners.join("")}`;
     const mesh: Mesh = {
       network,
       fabric,
+      controlWay,
       way: (one, other) => {
         const way = ways[index(one, other)];
         if (way === undefined) throw new Error(`${one} and ${other} are no pair of this mesh`);

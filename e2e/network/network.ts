@@ -21,7 +21,9 @@ export interface Network {
   /** Stops the controller (gracefully unless a signal is given) and starts it again on the same port; resolves when it answers. */
   restartController(signal?: NodeJS.Signals): Promise<void>;
   /** The same for a router. */
-  restartRouter(name: "r1" | "r2", signal?: NodeJS.Signals): Promise<void>;
+  restartRouter(name: string, signal?: NodeJS.Signals): Promise<void>;
+  /** A program that runs, by its name. */
+  program(name: string): Program;
   /** Ends `controller` or a router, with the signal if one is given, else gracefully; resolves with its exit code. */
   stopProgram(name: string, signal?: NodeJS.Signals): Promise<number | null>;
   /** Starts the controller again; resolves when it answers. */
@@ -46,6 +48,8 @@ export interface NetworkOptions {
   readonly onStep?: (what: string) => void;
   /** More lines for each router's file, at its top level. */
   readonly routerLines?: string;
+  /** Called when the controller answers, before any router is made. */
+  readonly onController?: (port: number) => Promise<void>;
   /** Makes each router's file from what it would be. */
   readonly routerSettings?: (name: string, text: string) => string;
   readonly controllerArgs?: readonly string[];
@@ -124,6 +128,7 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
     const client = await administrator(port, ADMIN_PASSWORD);
     management = client;
     step(`the controller answers at https://localhost:${port}`);
+    await options.onController?.(port);
 
     const runRouter = async (name: string): Promise<Program> => {
       const router = start(name, "router", "run", join(folder, `${name}.yml`));
@@ -175,6 +180,7 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
       get routers(): readonly [Program, Program] {
         return [program("r1"), program("r2")];
       },
+      program,
       stopProgram,
       startController: runController,
       startRouter: runRouter,
@@ -262,7 +268,13 @@ export interface DeclaredService {
 /** Makes a service, one identity for each side, enrolled, and policies that force the path over both routers. */
 export async function declareService(
   network: Network,
-  service: { readonly name: string; readonly isEncrypted?: boolean },
+  service: {
+    readonly name: string;
+    readonly isEncrypted?: boolean;
+    /** Routers each side may use; `r2` and `r1` when absent. */
+    readonly hostRouters?: readonly string[];
+    readonly clientRouters?: readonly string[];
+  },
 ): Promise<DeclaredService> {
   const { management } = network;
   const { name } = service;
@@ -270,9 +282,9 @@ export async function declareService(
     body: { name, roleAttributes: [name], encryptionRequired: service.isEncrypted ?? true },
   });
   const files: string[] = [];
-  for (const [side, router, type] of [
-    ["host", "r2", "Bind"],
-    ["client", "r1", "Dial"],
+  for (const [side, routers, type] of [
+    ["host", service.hostRouters ?? ["r2"], "Bind"],
+    ["client", service.clientRouters ?? ["r1"], "Dial"],
   ] as const) {
     const identity = `${name}-${side}`;
     const identityRoles = [`#${identity}`];
@@ -286,7 +298,7 @@ export async function declareService(
     writeFileSync(file, JSON.stringify(enrolled), { mode: 0o600 });
     files.push(file);
     await management.createEdgeRouterPolicy({
-      body: { name: identity, semantic, identityRoles, edgeRouterRoles: [`#${router}`] },
+      body: { name: identity, semantic, identityRoles, edgeRouterRoles: routers.map((router) => `#${router}`) },
     });
     await management.createServicePolicy({
       body: { name: identity, type, semantic, identityRoles, serviceRoles: [`#${name}`] },

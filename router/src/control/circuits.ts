@@ -12,18 +12,17 @@ import {
 import type { CircuitCreated, CircuitRequest } from "./control-plane.ts";
 import type { Controllers } from "./controllers.ts";
 import { expectReply } from "./edge-error.ts";
-import { NoControllerError } from "./errors.ts";
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 
 /**
  * Has a circuit built for an SDK's dial (docs/protocol/control.md, "Circuits"); controllers that lack the header form get
- * the older message.
+ * the older message. While no controller is connected one is waited for, within the same time.
  */
 export async function createCircuit(controllers: Controllers, request: CircuitRequest): Promise<CircuitCreated> {
-  const controller = controllers.best();
-  if (controller === undefined) throw new NoControllerError("creating a circuit");
-  const options = { timeoutMs: request.timeoutMs ?? DEFAULT_TIMEOUT_MS };
+  const until = performance.now() + (request.timeoutMs ?? DEFAULT_TIMEOUT_MS);
+  const controller = await controllers.connected("creating a circuit", until - performance.now());
+  const options = { timeoutMs: Math.max(1, until - performance.now()) };
   if (!controller.has(ControllerCapability.CreateCircuitV2)) {
     const body = encodeControl(edgeCtrlPb.CreateCircuitRequestSchema, {
       sessionToken: request.sessionToken,

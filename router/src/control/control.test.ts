@@ -221,7 +221,7 @@ describe("circuits", () => {
   });
 
   it("carry the controller's refusal, or say that there is none to ask", async () => {
-    await expect(control.createCircuit(request)).rejects.toThrow(NoControllerError);
+    await expect(control.createCircuit({ ...request, timeoutMs: 50 })).rejects.toThrow(NoControllerError);
     await connect();
     controller.on(EdgeCtrlType.CreateCircuitV2Request, (message, channel) =>
       channel.reply(message, {

@@ -126,6 +126,31 @@ export class Controllers {
     return this.all().sort((a, b) => rank(a) - rank(b) || a.latencyMs - b.latencyMs)[0];
   }
 
+  /**
+   * The best controller, or the first to connect within the time. Rejects with NoControllerError afterwards: `what` says
+   * for what one was needed.
+   */
+  async connected(what: string, timeoutMs: number): Promise<Controller> {
+    const found = this.best();
+    if (found !== undefined) return found;
+    return await new Promise((resolve, reject) => {
+      const forget = (): void => {
+        clearTimeout(timer);
+        this.#connected.delete(came);
+      };
+      const came = (controller: Controller): void => {
+        forget();
+        resolve(controller);
+      };
+      const timer = setTimeout(() => {
+        forget();
+        reject(new NoControllerError(what, timeoutMs));
+      }, timeoutMs);
+      timer.unref();
+      this.#connected.add(came);
+    });
+  }
+
   /** Whether it answered its last heartbeats in time. */
   isResponsive(controller: Controller): boolean {
     const { sendIntervalMs, unresponsiveAfterMs } = this.#options.heartbeats;

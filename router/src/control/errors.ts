@@ -14,8 +14,11 @@ export class ControlError extends Error {
 export class NoControllerError extends ControlError {
   override readonly name = "NoControllerError";
 
-  constructor(what: string) {
-    super("NO_CONTROLLER", `${what}: no controller is connected; it is retried until one answers`);
+  /** `waitedMs`: how long one was waited for. */
+  constructor(what: string, waitedMs?: number) {
+    const since =
+      waitedMs === undefined ? "; it is retried until one answers" : `, and none came within ${waitedMs} ms`;
+    super("NO_CONTROLLER", `${what}: no controller is connected${since}`);
   }
 }
 

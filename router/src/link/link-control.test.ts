@@ -66,7 +66,7 @@ async function connect(): Promise<void> {
   await vi.waitFor(() => expect(controllers.all()).toHaveLength(1));
 }
 
-async function tellOfBeta(state = ctrlPb.PeerState.Healthy): Promise<void> {
+async function tellOfBeta(state: ctrlPb.PeerState = ctrlPb.PeerState.Healthy): Promise<void> {
   const { id, version, listeners } = healthy(beta);
   (await controller.channel()).send({
     contentType: ControlType.PeerStateChanges,
@@ -253,8 +253,18 @@ describe("whether a router is who it says", () => {
     });
   });
 
-  it("a no of the controller, and no controller at all, are a no with the reason", async () => {
-    await expect(verify()).rejects.toMatchObject({ code: "NO_CONTROLLER" });
+  it("waits for a controller when none is connected", async () => {
+    controller.on(ControlType.VerifyRouter, (message, channel) => channel.replyResult(message, true));
+    const verified = verify();
+    await connect();
+    await verified;
+  });
+
+  it("a no of the controller is a no with the reason, and so is that none came", async () => {
+    await expect(controllers.connected("testing", 20)).rejects.toMatchObject({
+      code: "NO_CONTROLLER",
+      message: "testing: no controller is connected, and none came within 20 ms",
+    });
     controller.on(ControlType.VerifyRouter, (message, channel) => channel.replyResult(message, false, "never seen"));
     await connect();
     await expect(verify()).rejects.toMatchObject({

@@ -72,11 +72,10 @@ export class LinkControl implements LinkReports {
    */
   async verify(routerId: string, fingerprint: string): Promise<void> {
     const body = encodeControl(ctrlPb.VerifyRouterSchema, { routerId, fingerprints: [fingerprint] });
-    const { reply, controller } = await this.#controllers.request(
-      `verifying router ${routerId}`,
-      { contentType: ControlType.VerifyRouter, body },
-      { timeoutMs: VERIFY_MS },
-    );
+    const until = performance.now() + VERIFY_MS;
+    const controller = await this.#controllers.connected(`verifying router ${routerId}`, VERIFY_MS);
+    const timeoutMs = Math.max(1, until - performance.now());
+    const reply = await controller.channel.request({ contentType: ControlType.VerifyRouter, body }, { timeoutMs });
     if (reply.headers.getBool(BaseHeader.ResultSuccess) === true) return;
     const why = reply.body.toString("utf8");
     throw new HandshakeError(

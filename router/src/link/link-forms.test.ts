@@ -32,7 +32,9 @@ const HALF_MS = 300;
 beforeAll(async () => {
   const authority = await TestAuthority.create();
   const ip = ["127.0.0.1", "::1"];
-  [alpha, beta, gamma] = await Promise.all(["alpha", "beta", "gamma"].map((id) => authority.identity(id, { ip })));
+  alpha = await authority.identity("alpha", { ip });
+  beta = await authority.identity("beta", { ip });
+  gamma = await authority.identity("gamma", { ip });
 });
 
 describe.each(["127.0.0.1", "::1"])("links over %s", (host) => {
