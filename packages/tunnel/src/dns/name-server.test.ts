@@ -15,7 +15,11 @@ const REFUSED = 5;
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(/\s/g, ""), "hex");
 
 /** A query with recursion desired. */
-function query(name: string, type: number, o: { id?: number; flags?: number; more?: Buffer } = {}): Buffer {
+function query(
+  name: string,
+  type: number,
+  o: { id?: number; flags?: number; more?: Buffer } = {},
+): Buffer<ArrayBuffer> {
   const labels = name.split(".").map((label) => Buffer.concat([Buffer.from([label.length]), Buffer.from(label)]));
   const header = Buffer.alloc(12);
   header.writeUInt16BE(o.id ?? 0x1234, 0);
@@ -234,7 +238,7 @@ describe("the name server", () => {
     });
     afterEach(() => void upstream.close());
 
-    const answerOf = (asked: Buffer, more = Buffer.alloc(0)): Buffer => {
+    const answerOf = (asked: Buffer, more: Buffer = Buffer.alloc(0)): Buffer => {
       const answer = Buffer.concat([asked, more]);
       answer.writeUInt16BE(0x8180, 2);
       return answer;

@@ -32,13 +32,16 @@ const READY = Promise.resolve();
 /** Names and wildcards of services, and the one address that each name has for as long as some service has it. */
 export class Names {
   readonly #pool: AddressPool;
+  readonly #isExcluded: (name: string) => boolean;
   readonly #byName = new Map<string, Entry>();
   readonly #byAddress = new Map<string, string>();
   /** By the suffix with its leading dot; of several services' the last one counts. */
   readonly #wildcards = new Map<string, Wildcard[]>();
 
-  constructor(pool: AddressPool) {
+  /** @param isExcluded names (normal form) that no wildcard covers */
+  constructor(pool: AddressPool, isExcluded: (name: string) => boolean = () => false) {
     this.#pool = pool;
+    this.#isExcluded = isExcluded;
   }
 
   /** Of the addresses. */
@@ -116,7 +119,7 @@ export class Names {
   #wildcardOf(name: string): Wildcard | undefined {
     for (let dot = name.indexOf("."); dot >= 0; dot = name.indexOf(".", dot + 1)) {
       const wildcard = this.#wildcards.get(name.slice(dot))?.at(-1);
-      if (wildcard !== undefined) return wildcard;
+      if (wildcard !== undefined) return this.#isExcluded(name) ? undefined : wildcard;
     }
     return undefined;
   }

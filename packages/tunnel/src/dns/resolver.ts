@@ -28,6 +28,8 @@ export interface Resolver {
 
 export interface ResolverOptions {
   readonly pool: AddressPool;
+  /** Names that are none of ours, although a wildcard covers them. */
+  readonly isExcluded?: ((name: string) => boolean) | undefined;
   readonly log: Logger;
 }
 
@@ -92,7 +94,7 @@ export async function openResolver(text: string, options: ResolverOptions): Prom
 
 async function serve(setting: ResolverSetting & { kind: "server" }, options: ResolverOptions): Promise<Resolver> {
   const { log, pool } = options;
-  const names = new Names(pool);
+  const names = new Names(pool, options.isExcluded);
   const upstream = setting.upstream === undefined ? undefined : new Upstream({ ...setting.upstream, log });
   const server = await NameServer.listen({ host: setting.host, port: setting.port, names, upstream, log });
   log.info({ address: setting.host, port: server.port, upstream: setting.upstream?.host }, "name server listens");

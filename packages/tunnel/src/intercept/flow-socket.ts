@@ -1,0 +1,70 @@
+import { createSocket, type Socket } from "node:dgram";
+import { isIPv6 } from "node:net";
+import type { ClientAddresses } from "../interceptor.ts";
+import type { FlowEvents, FlowTransport } from "./udp-flows.ts";
+
+/** Datagrams on their way out of a process, per flow, in bytes; further ones are dropped, as on any full queue. */
+const MOST_QUEUED_BYTES = 1024 * 1024;
+const MOST_BEFORE_CONNECTED = 64;
+
+/**
+ * A socket of one flow: bound to the destination that the client sent to and connected to the client. Answers leave from the
+ * right address, and the kernel gives it all further datagrams of the flow, past the socket that takes the first ones.
+ */
+export class FlowSocket implements FlowTransport {
+  readonly #socket: Socket;
+  #isConnected = false;
+  #isClosed = false;
+  #early: Buffer[] = [];
+
+  constructor(addresses: ClientAddresses, events: FlowEvents) {
+    const { sourceIp, sourcePort, destinationIp, destinationPort } = addresses;
+    const socket = createSocket({ type: isIPv6(destinationIp) ? "udp6" : "udp4", reuseAddr: true });
+    this.#socket = socket;
+    socket.on("message", (bytes) => events.message(bytes));
+    socket.on("error", (error) => events.ended(explained(error, addresses)));
+    socket.bind({ address: destinationIp, port: destinationPort, exclusive: true }, () => {
+      if (this.#isClosed) return;
+      socket.connect(sourcePort, sourceIp, () => {
+        this.#isConnected = true;
+        for (const bytes of this.#early) this.#send(bytes);
+        this.#early = [];
+      });
+    });
+  }
+
+  send(bytes: Buffer): void {
+    if (this.#isConnected) this.#send(Buffer.from(bytes));
+    else if (this.#early.length < MOST_BEFORE_CONNECTED) this.#early.push(Buffer.from(bytes));
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#early = [];
+    this.#socket.close();
+  }
+
+  #send(bytes: Buffer): void {
+    // A client whose port is closed shows as an error of the socket; one datagram that cannot leave is lost, as datagrams may be.
+    if (!this.#isClosed && this.#socket.getSendQueueSize() < MOST_QUEUED_BYTES) this.#socket.send(bytes, () => {});
+  }
+}
+
+function explained(error: NodeJS.ErrnoException, { destinationIp, destinationPort }: ClientAddresses): Error {
+  const where = `${destinationIp} port ${destinationPort}`;
+  switch (error.code) {
+    case "EACCES":
+      return new Error(
+        `answers cannot be sent from ${where}: ports below 1024 need the capability CAP_NET_BIND_SERVICE (or root)`,
+        { cause: error },
+      );
+    case "EADDRINUSE":
+      return new Error(
+        `answers cannot be sent from ${where}: another program has that port on all addresses of this host`,
+        { cause: error },
+      );
+    default:
+      return error;
+  }
+}

@@ -1,0 +1,156 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:net";
+import type { Logger } from "@sallyport/wire";
+import { InterceptError } from "../interceptor.ts";
+import { runOnHost } from "./host-command.ts";
+import { deleteRules } from "./rules.ts";
+
+/**
+ * Everything that a tunneler changes on its host carries the number of a slot: the name of its packet filter table, and
+ * protocol and metric of its routes. A slot belongs to the process that listens on the slot's abstract Unix socket, a name that
+ * is known to one network namespace and ends with the process. So whoever finds rules or routes of a slot without
+ * an owner may remove them, whatever became of the owner, and several tunnelers of a host leave each other alone.
+ */
+export class HostSlot {
+  readonly number: number;
+  readonly #socket: Server;
+
+  private constructor(number: number, socket: Server) {
+    this.number = number;
+    this.#socket = socket;
+  }
+
+  /** Takes a free slot, after removing what dead owners have left behind. @throws InterceptError */
+  static async claim(log: Logger): Promise<HostSlot> {
+    for (let number = FIRST; number <= LAST; number++) {
+      const socket = await own(number);
+      if (socket === undefined) continue;
+      const slot = new HostSlot(number, socket);
+      try {
+        await sweep(number, log);
+      } catch (error) {
+        await slot.release();
+        throw error;
+      }
+      return slot;
+    }
+    const count = LAST - FIRST + 1;
+    throw new InterceptError(
+      "NO_SLOT",
+      `${count} tunnelers change routes in this network namespace already; stop some of them`,
+    );
+  }
+
+  get table(): string {
+    return tableOf(this.number);
+  }
+
+  /** Options of `ip route` that mark a route as this slot's. */
+  get routeMarks(): string {
+    return marksOf(this.number);
+  }
+
+  /** True for other slots with a living owner. */
+  async isTakenByAnother(number: number): Promise<boolean> {
+    if (number === this.number) return false;
+    const socket = await own(number);
+    if (socket === undefined) return true;
+    await close(socket);
+    return false;
+  }
+
+  async release(): Promise<void> {
+    await close(this.#socket);
+  }
+}
+
+/** Protocol numbers of routes that no routing daemon uses. */
+const FIRST = 200;
+const LAST = 247;
+const TABLE = /^table inet sallyport_(\d+)$/gm;
+
+/** A route in the table `local` that some tunneler made. */
+export interface SlotRoute {
+  readonly slot: number;
+  readonly destination: string;
+}
+
+/** The routes of all slots. */
+export async function routesOfSlots(): Promise<SlotRoute[]> {
+  const texts = await Promise.all(
+    ["-4", "-6"].map(async (family) => {
+      // A host without IPv6 has no such routes.
+      if (family === "-6")
+        return await runOnHost("ip", ["-6", "-N", "-j", "route", "show", "table", "local"]).catch(() => "[]");
+      return await runOnHost("ip", ["-4", "-N", "-j", "route", "show", "table", "local"]);
+    }),
+  );
+  const routes = texts.flatMap((text) => JSON.parse(text.trim() === "" ? "[]" : text) as KernelRoute[]);
+  return routes
+    .map((route) => ({ slot: Number(route.protocol), destination: route.dst, metric: route.metric }))
+    .filter(({ slot, metric }) => slot >= FIRST && slot <= LAST && slot === metric);
+}
+
+interface KernelRoute {
+  readonly dst: string;
+  readonly protocol?: string;
+  readonly metric?: number;
+}
+
+/** Removes rules and routes of this slot, which we own, and of all slots that nobody owns. */
+async function sweep(owned: number, log: Logger): Promise<void> {
+  const tables = await slotsWithTables();
+  const routed = new Set((await routesOfSlots()).map((route) => route.slot));
+  for (const number of new Set([...tables, ...routed])) {
+    const socket = number === owned ? undefined : await own(number);
+    if (number !== owned && socket === undefined) continue;
+    try {
+      if (tables.has(number)) await runOnHost("nft", ["-f", "-"], deleteRules(tableOf(number)));
+      if (routed.has(number)) await flushRoutes(number);
+      log.warn({ slot: number }, "removed the rules and routes of a tunneler that did not end properly");
+    } finally {
+      if (socket !== undefined) await close(socket);
+    }
+  }
+}
+
+/** Removes the routes of a slot. */
+export async function flushRoutes(number: number): Promise<void> {
+  await runOnHost("ip", ["-4", "route", "flush", "table", "local", "proto", String(number)]);
+  await runOnHost("ip", ["-6", "route", "flush", "table", "local", "proto", String(number)]).catch(() => "");
+}
+
+async function slotsWithTables(): Promise<Set<number>> {
+  // Without nft on the host no tunneler can have made a table.
+  const text = await runOnHost("nft", ["list", "tables"]).catch((error: unknown) => {
+    if (error instanceof InterceptError && error.code === "NO_PROGRAM") return "";
+    throw error;
+  });
+  return new Set([...text.matchAll(TABLE)].map((match) => Number(match[1])));
+}
+
+function tableOf(number: number): string {
+  return `sallyport_${number}`;
+}
+
+function marksOf(number: number): string {
+  return `proto ${number} metric ${number}`;
+}
+
+/** Listens on the slot's name; undefined when another process does. */
+async function own(number: number): Promise<Server | undefined> {
+  const server = createServer((socket) => socket.destroy());
+  server.unref();
+  try {
+    server.listen({ path: `\0sallyport-interception-${number}` });
+    await once(server, "listening");
+    return server;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EADDRINUSE") return undefined;
+    throw error;
+  }
+}
+
+async function close(server: Server): Promise<void> {
+  await new Promise((resolve) => server.close(resolve));
+}

@@ -1,0 +1,162 @@
+import { createSocket, type Socket as UdpSocket } from "node:dgram";
+import { once } from "node:events";
+import { createServer, type Server } from "node:net";
+import type { Logger } from "@sallyport/wire";
+import { InterceptError } from "../interceptor.ts";
+import type { Capture, CaptureEvents } from "./capture.ts";
+import type { Intercept } from "./intercept-set.ts";
+import { formatIp, widthOf } from "./ip-range.ts";
+
+/** Sockets at a time, of all services. */
+const MOST_LISTENERS = 2048;
+
+interface Listener {
+  close(): void;
+}
+
+interface Place {
+  readonly protocol: "tcp" | "udp";
+  readonly ip: string;
+  readonly port: number;
+  readonly service: string;
+}
+
+/**
+ * The way without nft and koffi: one listening socket for each address and port. So it is for few addresses and ports, and a port
+ * that another program has on all addresses of the host cannot be had.
+ */
+export class ListenerCapture implements Capture {
+  readonly kind = "listeners";
+  readonly #events: CaptureEvents;
+  readonly #log: Logger;
+  readonly #listeners = new Map<string, Listener>();
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(events: CaptureEvents, log: Logger) {
+    this.#events = events;
+    this.#log = log;
+  }
+
+  async apply(intercepts: readonly Intercept[]): Promise<void> {
+    const turn = this.#last.then(async () => await this.#apply(placesOf(intercepts)));
+    this.#last = turn.catch(() => {});
+    await turn;
+  }
+
+  async close(): Promise<void> {
+    await this.#last;
+    for (const listener of this.#listeners.values()) listener.close();
+    this.#listeners.clear();
+  }
+
+  async #apply(places: ReadonlyMap<string, Place>): Promise<void> {
+    const fresh: string[] = [];
+    try {
+      for (const [key, place] of places) {
+        if (this.#listeners.has(key)) continue;
+        this.#listeners.set(key, await this.#listen(place));
+        fresh.push(key);
+      }
+    } catch (error) {
+      for (const key of fresh) this.#end(key);
+      throw error;
+    }
+    for (const key of this.#listeners.keys()) if (!places.has(key)) this.#end(key);
+  }
+
+  #end(key: string): void {
+    this.#listeners.get(key)?.close();
+    this.#listeners.delete(key);
+  }
+
+  async #listen(place: Place): Promise<Listener> {
+    try {
+      return place.protocol === "tcp" ? await this.#listenTcp(place) : await this.#listenUdp(place);
+    } catch (cause) {
+      throw new InterceptError(
+        "ADDRESS_TAKEN",
+        `service ${place.service}: ${place.protocol} ${place.ip} port ${place.port} cannot be listened on: ${advice(cause)}`,
+        { cause },
+      );
+    }
+  }
+
+  async #listenTcp({ ip, port }: Place): Promise<Listener> {
+    const server: Server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) =>
+      this.#events.tcp(socket),
+    );
+    server.listen({ host: ip, port });
+    await once(server, "listening");
+    server.on("error", (err) => this.#log.warn({ err, ip, port }, "a connection could not be accepted"));
+    return server;
+  }
+
+  async #listenUdp({ ip, port }: Place): Promise<Listener> {
+    const socket: UdpSocket = createSocket({ type: ip.includes(":") ? "udp6" : "udp4" });
+    socket.bind({ address: ip, port, exclusive: true });
+    try {
+      await once(socket, "listening");
+    } catch (error) {
+      socket.close();
+      throw error;
+    }
+    socket.on("error", (err) => this.#log.debug({ err, ip, port }, "UDP listener"));
+    let isClosed = false;
+    const send = (bytes: Buffer, toPort: number, to: string): void => {
+      if (!isClosed) socket.send(Buffer.from(bytes), toPort, to, () => {});
+    };
+    socket.on("message", (buffer, from) => {
+      const ends = { sourceIp: from.address, sourcePort: from.port, destinationIp: ip, destinationPort: port };
+      this.#events.datagram({ ...ends, buffer }, () => ({
+        send: (bytes) => send(bytes, from.port, from.address),
+        close: () => {},
+      }));
+    });
+    return {
+      close: () => {
+        isClosed = true;
+        socket.close();
+      },
+    };
+  }
+}
+
+function placesOf(intercepts: readonly Intercept[]): Map<string, Place> {
+  const places = new Map<string, Place>();
+  for (const { name, protocols, ranges, ports } of intercepts) {
+    const portCount = ports.reduce((sum, { low, high }) => sum + high - low + 1, 0);
+    for (const range of ranges) {
+      const hostBits = widthOf(range.family) - range.length;
+      if (hostBits > 11 || 2 ** hostBits * portCount * protocols.length + places.size > MOST_LISTENERS) {
+        throw new InterceptError(
+          "TOO_MANY_LISTENERS",
+          `service ${name} has more addresses and ports than can be listened on one by one (${MOST_LISTENERS} in all): install nft and koffi, or narrow its ranges`,
+        );
+      }
+      for (let offset = 0; offset < 2 ** hostBits; offset++) {
+        const ip = formatIp(range.family, range.base + BigInt(offset));
+        for (const protocol of protocols) {
+          for (const { low, high } of ports) {
+            for (let port = Math.max(low, 1); port <= high; port++) {
+              const key = `${protocol} ${ip} ${port}`;
+              if (!places.has(key)) places.set(key, { protocol, ip, port, service: name });
+            }
+          }
+        }
+      }
+    }
+  }
+  return places;
+}
+
+function advice(cause: unknown): string {
+  const { code, message } = cause as NodeJS.ErrnoException;
+  switch (code) {
+    case "EADDRINUSE":
+      return "another program has that port on this address or on all addresses of the host; install nft and koffi, which do without";
+    case "EACCES":
+      return "ports below 1024 need the capability CAP_NET_BIND_SERVICE (or root)";
+    default:
+      return message;
+  }
+}

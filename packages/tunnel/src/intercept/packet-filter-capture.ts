@@ -1,0 +1,138 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:net";
+import type { Logger } from "@sallyport/wire";
+import { InterceptError } from "../interceptor.ts";
+import type { Capture, CaptureEvents } from "./capture.ts";
+import { FlowSocket } from "./flow-socket.ts";
+import { runOnHost } from "./host-command.ts";
+import type { Intercept } from "./intercept-set.ts";
+import { describe } from "./intercept-set.ts";
+import { type Family, parseRange } from "./ip-range.ts";
+import { loadNativeSockets, type NativeUdp } from "./native-sockets.ts";
+import { deleteRules, type ListenerPorts, renderRules } from "./rules.ts";
+
+export interface PacketFilterOptions {
+  readonly table: string;
+  readonly lanIf?: string | undefined;
+  readonly events: CaptureEvents;
+  readonly log: Logger;
+}
+
+/** nft's tproxy: one listener for each protocol and address family, whatever the number of services, addresses and ports. */
+export class PacketFilterCapture implements Capture {
+  readonly kind = "packet filter";
+  readonly #options: PacketFilterOptions;
+  readonly #servers: Server[] = [];
+  readonly #udp: NativeUdp[] = [];
+  readonly #listeners = { tcp: {} as Partial<Record<Family, number>>, udp: {} as Partial<Record<Family, number>> };
+  #last: Promise<unknown> = Promise.resolve();
+  /** What the next run of nft loads, and its promise; undefined while none waits. */
+  #next: { intercepts: readonly Intercept[]; done: Promise<void> } | undefined;
+
+  private constructor(options: PacketFilterOptions) {
+    this.#options = options;
+  }
+
+  /** @throws InterceptError `NO_KOFFI`, `NO_PROGRAM` or `NO_TPROXY` where this way is not possible, others where something is wrong */
+  static async open(options: PacketFilterOptions): Promise<PacketFilterCapture> {
+    const capture = new PacketFilterCapture(options);
+    try {
+      await capture.#listen();
+      await capture.#probe();
+      return capture;
+    } catch (error) {
+      await capture.close();
+      throw error;
+    }
+  }
+
+  async apply(intercepts: readonly Intercept[]): Promise<void> {
+    for (const { name, ranges, protocols } of intercepts) {
+      const sixth = ranges.filter((range) => range.family === 6);
+      if (sixth.length > 0 && protocols.some((protocol) => this.#listeners[protocol][6] === undefined)) {
+        throw new InterceptError(
+          "NO_IPV6",
+          `service ${name}: ${describe(sixth)} cannot be intercepted, as this host has no IPv6 (::1)`,
+        );
+      }
+    }
+    if (this.#next !== undefined) {
+      this.#next.intercepts = intercepts;
+      return await this.#next.done;
+    }
+    const run = async (): Promise<void> => {
+      const { intercepts: latest } = this.#next ?? { intercepts };
+      this.#next = undefined;
+      await runOnHost("nft", ["-f", "-"], renderRules(latest, { ...this.#options, listeners: this.#listeners }));
+    };
+    const done = this.#last.then(run, run);
+    this.#next = { intercepts, done };
+    this.#last = done.catch(() => {});
+    await done;
+  }
+
+  async close(): Promise<void> {
+    await this.#last;
+    const errors: unknown[] = [];
+    await runOnHost("nft", ["-f", "-"], deleteRules(this.#options.table)).catch((error: unknown) => {
+      if (!(error instanceof InterceptError && error.code === "NO_PROGRAM")) errors.push(error);
+    });
+    for (const udp of this.#udp.splice(0)) udp.close();
+    // Connections that were accepted go on; `close` would wait for them.
+    for (const server of this.#servers.splice(0)) server.close();
+    if (errors.length > 0) throw errors[0];
+  }
+
+  async #listen(): Promise<void> {
+    const native = await loadNativeSockets();
+    const { events, log } = this.#options;
+    for (const [family, host] of [
+      [4, "127.0.0.1"],
+      [6, "::1"],
+    ] as const) {
+      const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => events.tcp(socket));
+      server.listen({ host, port: 0 });
+      try {
+        await once(server, "listening");
+      } catch (error) {
+        if (family === 4) throw error;
+        log.info({ err: error }, "this host has no IPv6 loopback address; IPv6 addresses cannot be intercepted");
+        continue;
+      }
+      this.#servers.push(server);
+      server.on("error", (err) => log.warn({ err }, "a connection could not be accepted"));
+      native.makeTransparent(server, family);
+      const udp = native.openUdp(family, (datagram) => {
+        events.datagram(datagram, (addresses, flow) => new FlowSocket(addresses, flow));
+      });
+      this.#udp.push(udp);
+      const address = server.address();
+      if (address === null || typeof address === "string")
+        throw new InterceptError("NO_PORT", "the listener has no port");
+      this.#listeners.tcp[family] = address.port;
+      this.#listeners.udp[family] = udp.port;
+    }
+  }
+
+  /** Has the kernel check a rule of each kind, without loading it. */
+  async #probe(): Promise<void> {
+    const listeners: ListenerPorts = this.#listeners;
+    const ranges = ["192.0.2.1", ...(listeners.tcp[6] === undefined ? [] : ["2001:db8::1"])].flatMap(
+      (text) => parseRange(text) ?? [],
+    );
+    const probe: Intercept = {
+      name: "probe",
+      protocols: ["tcp", "udp"],
+      ranges,
+      ports: [{ low: 1, high: 1 }],
+      sources: [],
+    };
+    try {
+      await runOnHost("nft", ["-c", "-f", "-"], renderRules([probe], { ...this.#options, listeners }));
+    } catch (error) {
+      if (!(error instanceof InterceptError) || error.code !== "COMMAND_FAILED") throw error;
+      const message = `the kernel of this host does not take rules of nft's tproxy (module nft_tproxy): ${error.message}`;
+      throw new InterceptError("NO_TPROXY", message, { cause: error });
+    }
+  }
+}

@@ -1,0 +1,151 @@
+import type { Logger } from "@sallyport/wire";
+import type { ClientAddresses, UdpFlow } from "../interceptor.ts";
+import type { Datagram } from "./native-sockets.ts";
+
+/** How the datagrams of one flow reach its client. */
+export interface FlowTransport {
+  /** Takes bytes that are valid during the call only. */
+  send(bytes: Buffer): void;
+  close(): void;
+}
+
+export interface FlowEvents {
+  /** A further datagram of the client; valid during the call only. */
+  message(bytes: Buffer): void;
+  /** The flow cannot go on: the client's port is closed, or its socket could not be made. */
+  ended(reason: Error): void;
+}
+
+export type OpenTransport = (addresses: ClientAddresses, events: FlowEvents) => FlowTransport;
+
+export interface UdpFlowsOptions {
+  /** Who wants the flow; undefined: nobody, and its datagrams are dropped. */
+  readonly accept: (addresses: ClientAddresses) => ((flow: UdpFlow) => void) | undefined;
+  readonly idleTimeoutMs: number;
+  readonly checkIntervalMs: number;
+  /** Flows at a time; datagrams of further ones are dropped. Each needs a descriptor. */
+  readonly mostFlows: number;
+  readonly log: Logger;
+}
+
+/** Datagrams that wait for their consumer, per flow. */
+const MOST_WAITING = 64;
+
+/** The flows of all services: one for each client address and port, destination address and port. */
+export class UdpFlows {
+  readonly #options: UdpFlowsOptions;
+  readonly #flows = new Map<string, Flow>();
+  readonly #timer: NodeJS.Timeout;
+  #refused = 0;
+
+  constructor(options: UdpFlowsOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => this.#check(), options.checkIntervalMs);
+    this.#timer.unref();
+  }
+
+  get size(): number {
+    return this.#flows.size;
+  }
+
+  /** A datagram of a client: of a flow that exists, or the first of a new one. */
+  take(datagram: Datagram, open: OpenTransport): void {
+    const { sourceIp, sourcePort, destinationIp, destinationPort } = datagram;
+    const key = `${sourceIp} ${sourcePort} ${destinationIp} ${destinationPort}`;
+    const known = this.#flows.get(key);
+    if (known !== undefined) {
+      known.take(datagram.buffer);
+      return;
+    }
+    const addresses: ClientAddresses = { protocol: "udp", sourceIp, sourcePort, destinationIp, destinationPort };
+    const consumer = this.#options.accept(addresses);
+    if (consumer === undefined) return;
+    if (this.#flows.size >= this.#options.mostFlows) {
+      this.#refused++;
+      return;
+    }
+    const flow = new Flow(addresses, open, () => this.#flows.delete(key), this.#options.log);
+    if (flow.isClosed) return;
+    this.#flows.set(key, flow);
+    flow.take(datagram.buffer);
+    consumer(flow);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    for (const flow of this.#flows.values()) flow.close();
+  }
+
+  #check(): void {
+    if (this.#refused > 0) {
+      const { log, mostFlows } = this.#options;
+      log.warn({ datagrams: this.#refused, mostFlows }, "datagrams of new UDP flows were dropped: too many flows");
+      this.#refused = 0;
+    }
+    const oldest = performance.now() - this.#options.idleTimeoutMs;
+    for (const flow of this.#flows.values()) if (flow.lastUse < oldest) flow.close();
+  }
+}
+
+class Flow implements UdpFlow {
+  readonly addresses: ClientAddresses;
+  /** Of either direction, by the monotonic clock. */
+  lastUse = performance.now();
+  isClosed = false;
+  readonly #transport: FlowTransport | undefined;
+  readonly #onGone: () => void;
+  #waiting: Buffer[] = [];
+  #listener: ((datagram: Buffer) => void) | undefined;
+  #onClose: (() => void) | undefined;
+
+  constructor(addresses: ClientAddresses, open: OpenTransport, onGone: () => void, log: Logger) {
+    this.addresses = addresses;
+    this.#onGone = onGone;
+    try {
+      this.#transport = open(addresses, {
+        message: (bytes) => this.take(bytes),
+        ended: (err) => {
+          log.debug({ ...addresses, err }, "UDP flow ended");
+          this.close();
+        },
+      });
+    } catch (err) {
+      log.warn({ ...addresses, err }, "a UDP flow could not be made");
+      this.close();
+    }
+  }
+
+  take(bytes: Buffer): void {
+    if (this.isClosed) return;
+    this.lastUse = performance.now();
+    if (this.#listener !== undefined) this.#listener(bytes);
+    else if (this.#waiting.length < MOST_WAITING) this.#waiting.push(Buffer.from(bytes));
+  }
+
+  onMessage(listener: (datagram: Buffer) => void): void {
+    this.#listener = listener;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const datagram of waiting) listener(datagram);
+  }
+
+  send(buffer: Buffer, start: number, end: number): void {
+    if (this.isClosed) return;
+    this.lastUse = performance.now();
+    this.#transport?.send(buffer.subarray(start, end));
+  }
+
+  onClose(listener: () => void): void {
+    if (this.isClosed) queueMicrotask(listener);
+    else this.#onClose = listener;
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.#waiting = [];
+    this.#transport?.close();
+    this.#onGone();
+    this.#onClose?.();
+  }
+}
