@@ -73,7 +73,6 @@ export class Connector {
   /** Why a dial is refused without asking the controller. */
   #obstacle(sdk: SdkChannel, connId: number, sessionToken: string): string | undefined {
     if (sdk.isTaken(connId)) return `connection id ${connId} is already in use on this channel`;
-    if (!this.#control.isConnected()) return NO_CONTROLLER_FOR_CIRCUIT;
     if (sdk.connecting >= MAX_CONNECTING) return `${MAX_CONNECTING} dials of this client are waiting; try again later`;
     const isNone = sessionToken.length > MAX_SESSION_TOKEN || this.#control.wasSessionRemoved(sessionToken);
     return isNone ? INVALID_SESSION : undefined;

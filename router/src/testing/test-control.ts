@@ -12,6 +12,7 @@ import type {
   TerminatorValidator,
 } from "../control/control-plane.ts";
 import { TerminatorResult } from "../control/control-plane.ts";
+import { NoControllerError } from "../control/errors.ts";
 import type { TestNetwork } from "./test-network.ts";
 
 /** A control plane whose controller is the test. */
@@ -81,7 +82,9 @@ export class TestControl implements ControlPlane {
     this.tokens = source;
   }
 
-  createCircuit(request: CircuitRequest): Promise<CircuitCreated> {
+  async createCircuit(request: CircuitRequest): Promise<CircuitCreated> {
+    // The real one waits for a controller first.
+    if (!this.connected) throw new NoControllerError("creating a circuit", request.timeoutMs ?? 0);
     return this.#network.createCircuit(this.routerId, request);
   }
 
