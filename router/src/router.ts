@@ -3,6 +3,7 @@ import type { Logger } from "@sallyport/wire";
 import { type AgentParts, agent } from "./assembly/agent.ts";
 import { assembly, type Stop } from "./assembly/context.ts";
 import { control as controlChannels } from "./assembly/control.ts";
+import { debugSignals, profiles, traces } from "./assembly/debugging.ts";
 import { edge as edgeListener } from "./assembly/edge.ts";
 import { egress } from "./assembly/egress.ts";
 import { forwarding } from "./assembly/forwarding.ts";
@@ -85,12 +86,15 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
     log.warn({ setting: line.split(":")[0] }, `configured, but without effect: ${line}`);
   const context = assembly({ config, configFile, baseDir, identity, log, stops });
 
+  const endCpuProfile = await profiles(context);
+
   // Parts that are made later, read by parts that ask only once the router runs.
   const later: { edge?: Edge; reporter?: MetricsReporter } = {};
   const forwarder = forwarding(context);
   const { controllers, control } = controlChannels(context, forwarder);
   await egress(context, { control, forwarder });
   const links = routerLinks(context, { controllers, forwarder, measured: () => later.reporter?.reportSoon() });
+  await traces(context, { controllers, links: links.manager, edge: () => later.edge });
   const { reporter, metrics } = reports(context, {
     controllers,
     control,
@@ -109,6 +113,7 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   const quiesce = quiescing(context, controllers);
   const { online, renewal } = await joinNetwork(context, { controllers, extend: o.extend === true });
   if (o.agent !== undefined) {
+    debugSignals(context, { forwarder, endCpuProfile });
     await agent(context, {
       ...o.agent,
       controllers,
@@ -128,7 +133,8 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
     forwarder,
     online,
     renew: () => renewal.now(),
-    drain: (signal) => drain({ quiesce, edge, forwarder, log }, { limitMs: drainTimeout, signal }),
+    drain: (signal) =>
+      drain({ quiesce, edge, forwarder, log }, { limitMs: drainTimeout, signal }).finally(() => reporter.flush()),
     close,
   };
 }

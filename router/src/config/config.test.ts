@@ -110,7 +110,6 @@ dialers: [{ binding: transport }, { binding: transport_udp }]
 web: [{ name: h, apis: [{ binding: health-checks }], bindPoints: [{ interface: "127.0.0.1:1", address: "127.0.0.1:1" }] }]
 `);
     expect(inactiveSettings(config).map((line) => line.split(":")[0])).toEqual([
-      "trace",
       "transport.westworld3",
       "transport.wss.readTimeout",
       "listeners[tunnel]",

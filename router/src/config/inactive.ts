@@ -44,14 +44,11 @@ export function inactiveSettings(config: RouterConfig): string[] {
       say(given.has(key) && !isDeepStrictEqual(given.get(key), standard), `${path}.${key}: ${why}`);
     }
   };
-  say(config.trace !== undefined, "trace: control messages are not written to a file");
-  say(config.profile !== undefined, "profile: use the profiler of Node.js");
   const { westworld3, dtls, handshakeTimeout, wss } = config.transport;
   say(westworld3 !== undefined, "transport.westworld3: that transport is gone from every router, its settings too");
   say(dtls !== undefined || handshakeTimeout !== undefined, "transport.dtls: links and SDKs are not served over DTLS");
   sayChanged("transport.wss", wss, WSS_KEYS);
   say(config.plugins.length > 0, "plugins: Go plug-ins cannot be loaded");
-  say(config.proxy?.type === "http", "proxy: controllers and routers are dialled directly");
   const { enabled, maxSize } = config.ctrl.rateLimiter;
   say(!enabled || maxSize !== 250, "ctrl.rateLimiter: forwarder.rateLimitedWorkerCount bounds what is asked at a time");
   sayChanged("ctrl.options", config.ctrl.options, DIALLING_KEYS);

@@ -16,6 +16,10 @@ import type { Controllers } from "./controllers.ts";
 export function handleRoutes(controllers: Controllers, forwarder: Forwarder, log: Logger): void {
   controllers.handle(ControlType.Route, async (message, controller) => {
     const route = decodeControl(ctrlPb.RouteSchema, message.body);
+    if (route.context !== undefined) {
+      const { fields, channelMask } = route.context;
+      log.debug({ circuitId: route.circuitId, attempt: route.attempt, context: fields, channelMask }, "route");
+    }
     const outcome = await forwarder.route(route, controller.id);
     if (!outcome.ok) {
       log.info(

@@ -45,6 +45,7 @@ export interface Edge {
   readonly channels: number;
   /** Listeners of SDKs. */
   readonly bindings: number;
+  sdkChannels(): Channel[];
   /**
    * Takes no more SDKs, and closes the channels of those without a circuit, who then go to another router. To be repeated:
    * a channel that carries circuits is left until they have ended.
@@ -96,6 +97,10 @@ class EdgeListener implements Edge {
 
   get channels(): number {
     return this.#sdks.size;
+  }
+
+  sdkChannels(): Channel[] {
+    return [...this.#sdks].map((sdk) => sdk.channel);
   }
 
   get bindings(): number {

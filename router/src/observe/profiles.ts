@@ -1,0 +1,96 @@
+import { writeFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import type { Logger } from "@sallyport/wire";
+import { Profiler } from "./profiler.ts";
+
+export interface ProfilesOptions {
+  readonly cpu?: { readonly path: string } | undefined;
+  readonly memory?: { readonly path: string; readonly intervalMs: number } | undefined;
+  readonly baseDir: string;
+  readonly log: Logger;
+}
+
+/**
+ * Profiles of the process from its start, for debugging (docs/router-observability.md, "Profiles"): of the CPU until it is
+ * ended, of memory again and again into two files in turn. What goes wrong is logged and harms nothing else.
+ */
+export class Profiles {
+  readonly #o: ProfilesOptions;
+  readonly #profiler = new Profiler();
+  #timer: NodeJS.Timeout | undefined;
+  #isCpuRunning = false;
+  #next = 0;
+  #writing: Promise<void> | undefined;
+
+  private constructor(options: ProfilesOptions) {
+    this.#o = options;
+  }
+
+  static async start(options: ProfilesOptions): Promise<Profiles> {
+    const profiles = new Profiles(options);
+    await profiles.#start();
+    return profiles;
+  }
+
+  /** Ends the CPU profile and writes it; without effect when it has ended. */
+  async endCpu(): Promise<void> {
+    if (!this.#isCpuRunning || this.#o.cpu === undefined) return;
+    this.#isCpuRunning = false;
+    await this.#write(withEnding(this.#o.cpu.path, ".cpuprofile"), "cpu", () => this.#profiler.stopCpu());
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.endCpu();
+    await this.#writing;
+    if (this.#o.memory !== undefined) await this.#writeMemory();
+    this.#profiler.close();
+  }
+
+  async #start(): Promise<void> {
+    const { cpu, memory, log } = this.#o;
+    try {
+      if (cpu !== undefined) {
+        await this.#profiler.startCpu();
+        this.#isCpuRunning = true;
+        log.info({ path: cpu.path }, "profiling the CPU until SIGUSR2 or the stop");
+      }
+      if (memory !== undefined) {
+        await this.#profiler.startHeap();
+        this.#timer = setInterval(() => {
+          this.#writing ??= this.#writeMemory().finally(() => {
+            this.#writing = undefined;
+          });
+        }, memory.intervalMs).unref();
+        log.info({ path: memory.path, intervalMs: memory.intervalMs }, "profiling memory");
+      }
+    } catch (err) {
+      log.error({ err }, "profiles cannot be taken");
+    }
+  }
+
+  async #writeMemory(): Promise<void> {
+    const { memory } = this.#o;
+    if (memory === undefined) return;
+    const path = withEnding(memory.path, ".heapprofile", `-${this.#next}`);
+    this.#next = 1 - this.#next;
+    await this.#write(path, "memory", () => this.#profiler.heap());
+  }
+
+  async #write(path: string, kind: string, take: () => Promise<unknown>): Promise<void> {
+    const file = resolve(this.#o.baseDir, path);
+    try {
+      await writeFile(file, JSON.stringify(await take()), { mode: 0o600 });
+      this.#o.log.debug({ path: file, kind }, "a profile was written");
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#o.log.error({ path: file, kind, reason }, "a profile cannot be written");
+    }
+  }
+}
+
+/** Chrome DevTools opens files by their ending: `mem` becomes `mem-0.heapprofile`, `mem.heapprofile` too. */
+function withEnding(path: string, ending: string, before = ""): string {
+  const stem = path.endsWith(ending) ? path.slice(0, -ending.length) : path;
+  return `${stem}${before}${ending}`;
+}
