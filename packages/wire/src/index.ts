@@ -80,6 +80,7 @@ export { randomBase62Id } from "./ids.ts";
 export { type Logger, silentLogger } from "./log.ts";
 export { type AlpnChoice, type AlpnEntry, selectAlpn } from "./socket/alpn.ts";
 export { FairOutput, type Waiter } from "./socket/fair-output.ts";
+export { connectThroughProxy, type HttpProxy } from "./socket/http-connect.ts";
 export type { Output } from "./socket/output.ts";
 export { Slab } from "./socket/slab.ts";
 export { SocketOutput } from "./socket/socket-output.ts";

@@ -1,5 +1,6 @@
 import { CONTROL_QUEUE, channelLimits } from "../config/channel-limits.ts";
 import { resolveBind } from "../config/network-interfaces.ts";
+import { proxyOf } from "../config/proxy.ts";
 import { Control } from "../control/control.ts";
 import { Controllers } from "../control/controllers.ts";
 import { helloHeaders } from "../control/router-hello.ts";
@@ -24,6 +25,7 @@ export function controlChannels({ config, identity, routerId, log }: Assembly): 
       closeUnresponsiveMs: ctrl.heartbeats.closeUnresponsiveTimeout,
     },
     limits: channelLimits(ctrl.options, CONTROL_QUEUE),
+    proxy: proxyOf(config),
     ...(ctrl.bind === undefined ? {} : { localAddress: resolveBind(ctrl.bind, "ctrl.bind") }),
     log,
   });

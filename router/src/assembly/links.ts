@@ -1,6 +1,7 @@
 import type { RouterConfig } from "@sallyport/router-config";
 import { listenerLimits } from "../config/channel-limits.ts";
 import { resolveBind } from "../config/network-interfaces.ts";
+import { proxyOf } from "../config/proxy.ts";
 import type { Controllers } from "../control/controllers.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { acceptLinks } from "../link/link-accept.ts";
@@ -37,6 +38,7 @@ export function links(
     },
     dialWorkers: config.forwarder.linkDialWorkerCount,
     dialQueueLength: config.forwarder.linkDialQueueLength,
+    proxy: proxyOf(config),
     forwarder: o.forwarder,
     reports,
     log,

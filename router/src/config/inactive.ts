@@ -15,13 +15,17 @@ const WSS_KEYS = {
   enableCompression: [true, "what is encrypted does not compress"],
 } as const;
 const XGRESS_KEYS = {
-  mtu: [0, "payloads are as long as what was read"],
   randomDrops: [false, "payloads are not dropped on purpose"],
   txQueueSize: [1, "what waits for the local side is bounded by rxBufferSize"],
   txPortalDupAckScale: [0.9, "duplicate acknowledgements make retransmission more patient by a fixed step"],
 } as const;
 const EDGE_KEYS = {
+  mtu: [0, "payloads are as long as what the SDK sent"],
   lookupSessionTimeout: [5_000, "the controller checks sessions when they are used"],
+} as const;
+const DATAGRAM_KEYS = { mtu: [0, "datagrams are not split"] } as const;
+const TUNNEL_KEYS = {
+  getCircuitTimeout: [30_000, "a dial lasts as long as its service's config says, 5s without one"],
 } as const;
 const FORWARDER_KEYS = {
   unresponsiveLinkTimeout: [60_000, "links are closed after link.heartbeats.closeUnresponsiveTimeout"],
@@ -58,18 +62,25 @@ export function inactiveSettings(config: RouterConfig): string[] {
     sayChanged(`link.dialers[${i}].options`, dialer.options, DIALLING_KEYS);
   sayChanged("forwarder", config.forwarder, FORWARDER_KEYS);
   sayChanged("metrics", config.metrics, METRICS_KEYS);
-  const kinds = new Set<string>();
   for (const [i, listener] of config.listeners.entries()) {
     if (listener.binding === "edge") {
       sayChanged(`listeners[${i}].options`, listener.options, { ...XGRESS_KEYS, ...EDGE_KEYS });
       if (listener.address.protocol !== "tls") lines.push(`listeners[${i}]: SDKs are served on tls only`);
-    } else kinds.add(listener.binding);
+    } else {
+      const more = listener.binding === "tunnel" ? TUNNEL_KEYS : isDatagram(listener.binding) ? DATAGRAM_KEYS : {};
+      sayChanged(`listeners[${i}].options`, listener.options, { ...XGRESS_KEYS, ...more });
+    }
   }
-  for (const binding of kinds) lines.push(`listeners[${binding}]: this binding does not listen`);
   for (const [i, { binding, options }] of config.dialers.entries()) {
-    const isDialed = binding === "transport" || binding === "edge";
-    if (isDialed) sayChanged(`dialers[${i}].options`, options, XGRESS_KEYS);
-    else lines.push(`dialers[${binding}]: terminators of this binding are not dialled`);
+    if (DIALED.has(binding)) {
+      sayChanged(`dialers[${i}].options`, options, { ...XGRESS_KEYS, ...(isDatagram(binding) ? DATAGRAM_KEYS : {}) });
+    } else lines.push(`dialers[${binding}]: terminators of this binding are not dialled`);
   }
   return lines;
+}
+
+const DIALED = new Set(["edge", "tunnel", "transport", "transport_udp", "edge_transport"]);
+
+function isDatagram(binding: string): boolean {
+  return binding === "transport_udp" || binding === "proxy_udp";
 }

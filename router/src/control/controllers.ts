@@ -7,6 +7,7 @@ import {
   controlAlpn,
   formatAddress,
   type Hello,
+  type HttpProxy,
   type Identity,
   type Logger,
   type Message,
@@ -26,6 +27,8 @@ export interface ControllersOptions {
   /** The hello of the control channel, read at every attempt. */
   readonly hello: () => Hello;
   readonly localAddress?: string;
+  /** The controllers are dialled through this proxy. */
+  readonly proxy?: HttpProxy | undefined;
   readonly connectTimeoutMs: number;
   /** What may wait for a controller that does not read, and for how long. */
   readonly limits?: ChannelLimits;
@@ -204,7 +207,7 @@ export class Controllers {
   }
 
   #dial(address: string): void {
-    const { identity, hello, localAddress, connectTimeoutMs, limits } = this.#options;
+    const { identity, hello, localAddress, connectTimeoutMs, limits, proxy } = this.#options;
     const dialer = new ReconnectingDialer({
       address,
       // Getters, because every attempt reads them anew: a certificate may have been renewed since.
@@ -217,6 +220,7 @@ export class Controllers {
       alpn: controlAlpn,
       timeoutMs: connectTimeoutMs,
       ...(localAddress === undefined ? {} : { localAddress }),
+      ...(proxy === undefined ? {} : { proxy }),
       ...limits,
       initialDelayMs: FIRST_RETRY_MS,
       maxDelayMs: MAX_RETRY_MS,

@@ -6,6 +6,7 @@ import {
   dialChannel,
   HandshakeError,
   Headers,
+  type HttpProxy,
   type Identity,
   LinkHello,
   LinkUnderlay,
@@ -27,6 +28,8 @@ export interface LinkDialRequest {
   readonly dialerBinding: string;
   readonly localAddress?: string;
   readonly timeoutMs: number;
+  /** The router is dialled through this proxy. */
+  readonly proxy?: HttpProxy | undefined;
   /** What may wait for the router when it does not read, and for how long. */
   readonly limits?: ChannelLimits;
 }
@@ -91,6 +94,7 @@ async function dialPart(
     timeoutMs: request.timeoutMs || 15_000,
     signal: own.signal,
     ...(request.localAddress === undefined ? {} : { localAddress: request.localAddress }),
+    ...(request.proxy === undefined ? {} : { proxy: request.proxy }),
     ...request.limits,
     log: own.log,
   });

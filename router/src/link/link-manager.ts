@@ -1,5 +1,5 @@
 import type { LinkDialerConfig } from "@sallyport/router-config";
-import type { Identity, Logger } from "@sallyport/wire";
+import type { HttpProxy, Identity, Logger } from "@sallyport/wire";
 import { CHANNEL_QUEUE, channelLimits } from "../config/channel-limits.ts";
 import { WorkQueue } from "../control/work-queue.ts";
 import type { LinkPort } from "../forwarder/forwarder.ts";
@@ -44,6 +44,8 @@ export interface LinkManagerOptions {
   readonly heartbeats: { sendInterval: number; checkInterval: number; closeUnresponsiveTimeout: number };
   readonly dialWorkers: number;
   readonly dialQueueLength: number;
+  /** Other routers are dialled through this proxy. */
+  readonly proxy?: HttpProxy | undefined;
   readonly forwarder: LinkForwarder;
   readonly reports: LinkReports;
   readonly log: Logger;
@@ -239,6 +241,7 @@ export class LinkManager {
           timeoutMs: dialer.options.connectTimeoutMs,
           ...(dialer.localAddress === undefined ? {} : { localAddress: dialer.localAddress }),
           limits: channelLimits(dialer.options, CHANNEL_QUEUE),
+          proxy: this.#o.proxy,
         },
         { routerId, identity: identity(), log: this.#log, signal: this.#stop.signal },
       );

@@ -10,6 +10,7 @@ import { Headers } from "../frame/headers.ts";
 import { commonName } from "../identity/certificates.ts";
 import type { Identity } from "../identity/identity.ts";
 import { type Logger, silentLogger } from "../log.ts";
+import { connectThroughProxy, type HttpProxy } from "../socket/http-connect.ts";
 import { SocketReader } from "../socket/socket-reader.ts";
 import type { Channel, ChannelLimits } from "./channel.ts";
 import { encodeHello, type Hello, resultOf } from "./hello.ts";
@@ -31,6 +32,8 @@ export interface DialOptions extends ChannelLimits {
   readonly signal?: AbortSignal;
   /** Local IP to connect from. */
   readonly localAddress?: string;
+  /** Connects through this proxy. */
+  readonly proxy?: HttpProxy;
   readonly log?: Logger;
 }
 
@@ -152,9 +155,9 @@ async function exchange(options: DialOptions, hello: Hello, expected?: X509Certi
   const reader = new SocketReader();
   let socket: TLSSocket | undefined;
   try {
-    socket = openSocket(options, reader);
-    reader.useDialled(socket);
+    socket = await openSocket(options, reader, signal);
     await connected(socket, options.address, signal);
+    if (options.proxy !== undefined) reader.useExisting(socket);
     if (expected !== undefined) assertNamedAs(expected, socket, options.address);
     socket.write(encodeHello(hello));
     return { socket, reader, result: resultOf(await readFirstFrame(reader, HELLO_REPLY_LIMITS, signal)) };
@@ -183,7 +186,7 @@ function assertNamedAs(expected: X509Certificate, socket: TLSSocket, address: st
 /** Results carry more than hellos do: a controller lists its API addresses in one. */
 const HELLO_REPLY_LIMITS = { maxHeaders: DEFAULT_LIMITS.maxHeaders, maxBody: HELLO_LIMITS.maxBody };
 
-function openSocket(options: DialOptions, reader: SocketReader): TLSSocket {
+async function openSocket(options: DialOptions, reader: SocketReader, signal: AbortSignal): Promise<TLSSocket> {
   const { protocol, host, port } = parseAddress(options.address);
   if (protocol !== "tls") {
     throw new HandshakeError(
@@ -191,16 +194,31 @@ function openSocket(options: DialOptions, reader: SocketReader): TLSSocket {
       `cannot dial ${options.address}: only tls addresses are supported`,
     );
   }
-  const connection: ConnectionOptions & Pick<SocketReader, "onread"> = {
+  const { proxy, localAddress } = options;
+  const local = localAddress === undefined ? {} : { localAddress };
+  const security: ConnectionOptions = {
+    // Also of a connection that is there already: whose certificate is asked for.
     host,
-    port,
     secureContext: options.identity.clientContext(),
     servername: isIP(host) === 0 ? host : "",
-    onread: reader.onread,
     ...(options.alpn === undefined ? {} : { ALPNProtocols: [options.alpn] }),
-    ...(options.localAddress === undefined ? {} : { localAddress: options.localAddress }),
   };
-  const socket = connect(connection);
+  let socket: TLSSocket;
+  if (proxy === undefined) {
+    const direct: ConnectionOptions & Pick<SocketReader, "onread"> = {
+      ...security,
+      ...local,
+      port,
+      onread: reader.onread,
+    };
+    socket = connect(direct);
+    reader.useDialled(socket);
+  } else {
+    const tunnel = await connectThroughProxy(proxy, { host, port }, { signal, ...local });
+    tunnel.setNoDelay(true);
+    tunnel.setKeepAlive(true, KEEP_ALIVE_MS);
+    return connect({ ...security, socket: tunnel });
+  }
   socket.setNoDelay(true);
   socket.setKeepAlive(true, KEEP_ALIVE_MS);
   return socket;

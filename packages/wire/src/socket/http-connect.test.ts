@@ -1,0 +1,139 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { dialChannel } from "../channel/dialer.ts";
+import { acceptChannels } from "../channel/listener.ts";
+import { silentLogger } from "../log.ts";
+import { TestAuthority } from "../testing/authority.ts";
+import { connectThroughProxy, type HttpProxy } from "./http-connect.ts";
+import { TlsPort } from "./tls-port.ts";
+
+const closers: (() => void | Promise<void>)[] = [];
+let asked: { authority: string; authorization: string | undefined }[];
+let proxy: HttpProxy;
+
+/** A proxy for everybody with the right password. */
+async function startProxy(password: string | undefined): Promise<HttpProxy> {
+  const server = createServer();
+  const sockets = new Set<Socket>();
+  server.on("connect", (request: IncomingMessage, client: Socket) => {
+    sockets.add(client);
+    client.on("error", () => {});
+    const authorization = request.headers["proxy-authorization"];
+    asked.push({ authority: request.url ?? "", authorization });
+    const wanted = password === undefined ? undefined : `Basic ${Buffer.from(`me:${password}`).toString("base64")}`;
+    if (authorization !== wanted) {
+      client.end("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 2\r\n\r\nno");
+      return;
+    }
+    const { hostname, port } = new URL(`tcp://${request.url ?? ""}`);
+    const target = connect(Number(port), hostname.replace(/^\[|\]$/g, ""), () => {
+      client.write("HTTP/1.1 200 Connection established\r\n\r\n");
+      target.pipe(client).pipe(target);
+    });
+    sockets.add(target);
+    target.on("error", () => client.end("HTTP/1.1 502 Bad Gateway\r\n\r\n"));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closers.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { host: "127.0.0.1", port: (server.address() as AddressInfo).port };
+}
+
+/** Answers every connection with the same text. */
+async function startRude(text: string): Promise<HttpProxy> {
+  const server = createTcpServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => socket.end(text));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closers.push(() => void server.close());
+  return { host: "127.0.0.1", port: (server.address() as AddressInfo).port };
+}
+
+beforeEach(async () => {
+  asked = [];
+  proxy = await startProxy(undefined);
+});
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+const signal = () => new AbortController().signal;
+
+describe("a dial through an HTTP proxy", () => {
+  test.each(["127.0.0.1", "::1"])("gives a channel to %s with the listener's certificate checked", async (host) => {
+    const authority = await TestAuthority.create();
+    const listening = await authority.identity("far", { ip: [host] });
+    const port = await TlsPort.listen({ host, port: 0, identity: listening });
+    closers.push(() => port.close());
+    const stop = acceptChannels(port, {
+      name: "test",
+      protocols: ["ziti-ctrl"],
+      acceptsNoAlpn: false,
+      id: "far",
+      log: silentLogger,
+      onChannel: (channel) =>
+        channel.handle(70, (message) => channel.reply(message, { contentType: 71, body: message.body })),
+    });
+    closers.push(stop);
+    const shown = host.includes(":") ? `[${host}]:${port.port}` : `${host}:${port.port}`;
+    const dial = async (identity: Awaited<ReturnType<TestAuthority["identity"]>>) =>
+      dialChannel({ address: `tls:${shown}`, identity, alpn: "ziti-ctrl", hello: { idToken: "near" }, proxy });
+    const channel = await dial(await authority.identity("near"));
+    const body = Buffer.alloc(300_000, "x");
+    expect((await channel.request({ contentType: 70, body })).body.equals(body)).toBe(true);
+    expect(asked).toEqual([{ authority: shown, authorization: undefined }]);
+    channel.close();
+    const stranger = await (await TestAuthority.create()).identity("near");
+    await expect(dial(stranger)).rejects.toMatchObject({ code: "DIAL_FAILED" });
+  });
+
+  test("names itself to a proxy that wants it, and says what is wrong when that does not help", async () => {
+    const guarded = await startProxy("open sesame");
+    const target = { host: guarded.host, port: guarded.port };
+    await expect(connectThroughProxy(guarded, target, { signal: signal() })).rejects.toMatchObject({
+      code: "PROXY_REFUSED",
+      message: expect.stringMatching(/407 .*proxy\.username and proxy\.password/),
+    });
+    const known = { ...guarded, username: "me", password: "open sesame" };
+    const socket = await connectThroughProxy(known, target, { signal: signal() });
+    expect(socket.destroyed).toBe(false);
+    socket.destroy();
+  });
+
+  test.each([
+    ["refuses", "HTTP/1.1 403 Forbidden\r\n\r\n", "PROXY_REFUSED"],
+    ["speaks something else", "SSH-2.0-OpenSSH\r\n\r\n", "PROXY_REFUSED"],
+    ["says nothing", "", "PROXY_FAILED"],
+    ["sends data of its own", "HTTP/1.1 200 OK\r\n\r\nsurprise", "PROXY_FAILED"],
+    ["never ends its answer", `HTTP/1.1 200 OK\r\nA: ${"x".repeat(20_000)}`, "PROXY_FAILED"],
+  ])("fails with a proxy that %s", async (_what, text, code) => {
+    const rude = await startRude(text);
+    await expect(
+      connectThroughProxy(rude, { host: "far.example", port: 1 }, { signal: signal() }),
+    ).rejects.toMatchObject({ code });
+  });
+
+  test("ends when it is aborted, and when there is no proxy", async () => {
+    const silent = createTcpServer(() => {});
+    silent.listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    const { port } = silent.address() as AddressInfo;
+    const stop = new AbortController();
+    const waiting = connectThroughProxy({ host: "127.0.0.1", port }, { host: "a", port: 1 }, { signal: stop.signal });
+    stop.abort(new Error("enough"));
+    await expect(waiting).rejects.toThrow("enough");
+    await new Promise((resolve) => silent.close(resolve));
+    const gone = connectThroughProxy({ host: "127.0.0.1", port }, { host: "a", port: 1 }, { signal: signal() });
+    await expect(gone).rejects.toMatchObject({
+      code: "PROXY_FAILED",
+      message: expect.stringContaining("ECONNREFUSED"),
+    });
+  });
+});

@@ -1,0 +1,87 @@
+import { connect, type Socket } from "node:net";
+import { HandshakeError } from "../errors.ts";
+
+/** An HTTP proxy that opens tunnels (RFC 9110, "CONNECT"). */
+export interface HttpProxy {
+  readonly host: string;
+  readonly port: number;
+  /** Both or none: for the scheme Basic. */
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+}
+
+const MAX_ANSWER = 16 * 1024;
+const END_OF_HEAD = "\r\n\r\n";
+
+/**
+ * A connection to `host:port` through the proxy. The target is named as it was given, so that the proxy resolves it.
+ *
+ * @throws HandshakeError `PROXY_REFUSED` when the proxy answers with anything but 2xx, `PROXY_FAILED` when it cannot be
+ * reached or its answer is none; or the signal's reason
+ */
+export async function connectThroughProxy(
+  proxy: HttpProxy,
+  target: { readonly host: string; readonly port: number },
+  o: { readonly signal: AbortSignal; readonly localAddress?: string },
+): Promise<Socket> {
+  const name = `${proxy.host}:${proxy.port}`;
+  const authority = `${target.host.includes(":") ? `[${target.host}]` : target.host}:${target.port}`;
+  o.signal.throwIfAborted();
+  const socket = connect({
+    host: proxy.host,
+    port: proxy.port,
+    ...(o.localAddress === undefined ? {} : { localAddress: o.localAddress }),
+  });
+  const abort = (): void => {
+    socket.destroy(o.signal.reason instanceof Error ? o.signal.reason : new Error("aborted"));
+  };
+  o.signal.addEventListener("abort", abort, { once: true });
+  try {
+    const head = await new Promise<string>((resolve, reject) => {
+      let read = "";
+      socket.once("connect", () => socket.write(request(proxy, authority)));
+      socket.on("data", (chunk: Buffer) => {
+        read += chunk.toString("latin1");
+        const end = read.indexOf(END_OF_HEAD);
+        if (end >= 0 && end + END_OF_HEAD.length < read.length && / 2\d\d/.test(read.slice(0, 12))) {
+          // The other end of a tunnel waits for us to begin.
+          reject(failed(name, "it sent data behind its answer"));
+        } else if (end >= 0) resolve(read.slice(0, end));
+        else if (read.length > MAX_ANSWER) reject(failed(name, "its answer has no end"));
+      });
+      socket.once("error", (error) => reject(failed(name, error.message, error)));
+      socket.once("close", () => reject(failed(name, "it closed the connection without an answer")));
+    });
+    const [line = ""] = head.split("\r\n");
+    const status = Number(/^HTTP\/1\.[01] (\d{3})/.exec(line)?.[1] ?? 0);
+    if (status < 200 || status > 299) {
+      const why = status === 407 ? "; it wants proxy.username and proxy.password, or others" : "";
+      throw new HandshakeError(
+        "PROXY_REFUSED",
+        `the proxy ${name} does not connect to ${authority}: ${line.slice(0, 120)}${why}`,
+      );
+    }
+    for (const event of ["data", "error", "close"]) socket.removeAllListeners(event);
+    socket.pause();
+    return socket;
+  } catch (error) {
+    socket.on("error", () => {});
+    socket.destroy();
+    throw o.signal.aborted ? o.signal.reason : error;
+  } finally {
+    o.signal.removeEventListener("abort", abort);
+  }
+}
+
+function request(proxy: HttpProxy, authority: string): string {
+  const lines = [`CONNECT ${authority} HTTP/1.1`, `Host: ${authority}`];
+  if (proxy.username !== undefined) {
+    const credentials = Buffer.from(`${proxy.username}:${proxy.password ?? ""}`).toString("base64");
+    lines.push(`Proxy-Authorization: Basic ${credentials}`);
+  }
+  return `${lines.join("\r\n")}${END_OF_HEAD}`;
+}
+
+function failed(name: string, reason: string, cause?: Error): HandshakeError {
+  return new HandshakeError("PROXY_FAILED", `the proxy ${name} cannot be used: ${reason}`, { cause });
+}
