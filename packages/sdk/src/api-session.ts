@@ -137,6 +137,14 @@ export class ApiSession {
     };
   }
 
+  /** Host names and IP addresses of the controller and of the routers that this identity may use. @throws as `call` */
+  async hosts(): Promise<string[]> {
+    const { data } = await this.call((api) => api.getCurrentIdentityEdgeRouters());
+    const urls = [this.#controllerUrl, ...data.flatMap((router) => Object.values(router.supportedProtocols ?? {}))];
+    const names = urls.flatMap((url) => (URL.canParse(url) ? [new URL(url).hostname.replace(/^\[|\]$/g, "")] : []));
+    return [...new Set(names)].filter((name) => name !== "");
+  }
+
   /** Asks the controller whether the session still exists, and starts over when it does not. */
   async verify(): Promise<void> {
     await this.call((api) => api.getCurrentAPISession());

@@ -1,10 +1,12 @@
 import type { AgentOptions } from "node:http";
 import { type Logger, silentLogger } from "@sallyport/wire";
 import { ApiSession, type Credentials, fromController, type IdentityInfo } from "./api-session.ts";
-import type { EdgeConnection } from "./connection.ts";
+import { EdgeConnection } from "./circuit/connection.ts";
+import type { MessageConnection } from "./circuit/message-connection.ts";
 import { loadSodium } from "./crypto/load-sodium.ts";
 import { dialThrough, RouterDialError } from "./dial.ts";
 import { AuthenticationError, ConnectionClosedError, DialError, RouterError, SdkError } from "./errors.ts";
+import { type Hosted, type HostOptions, hostService } from "./hosted.ts";
 import { ServiceAgent } from "./http-agent.ts";
 import { type IdentityFile, loadIdentityFile } from "./identity-file.ts";
 import { orAborted } from "./or-aborted.ts";
@@ -35,6 +37,12 @@ export interface DialOptions {
   readonly appData?: Uint8Array;
   /** As with `net.connect`: false (when left out) ends the connection when the host has ended. */
   readonly allowHalfOpen?: boolean;
+}
+
+/** How a service is dialled with callbacks instead of a stream. */
+export interface ConnectOptions extends Omit<DialOptions, "allowHalfOpen"> {
+  /** Messages are datagrams: never cut and never joined. */
+  readonly datagrams?: boolean;
 }
 
 const defaultDialTimeoutMs = 15_000;
@@ -175,12 +183,35 @@ export class Context {
   }
 
   /**
+   * Host names and IP addresses of the controller and of the routers that this identity may use: what must stay
+   * reachable for the network to be reachable.
+   *
+   * @throws AuthenticationError, ControllerError
+   */
+  async hosts(): Promise<string[]> {
+    this.#mustBeOpen();
+    try {
+      return await this.#session.hosts();
+    } catch (error) {
+      throw fromController(error);
+    }
+  }
+
+  /**
    * Connects to a service.
    *
    * @throws ServiceError, RouterError, DialError (`DIAL_REFUSED` with the network's words, `DIAL_TIMEOUT`),
    *   AuthenticationError, ControllerError, or the signal's reason
    */
   async dial(service: string, options: DialOptions = {}): Promise<EdgeConnection> {
+    return new EdgeConnection(await this.connect(service, options), { allowHalfOpen: options.allowHalfOpen ?? false });
+  }
+
+  /**
+   * As {@link dial}, with callbacks instead of a stream: for who relays and wants no copies in between
+   * (docs/sdk.md "Connections as callbacks").
+   */
+  async connect(service: string, options: ConnectOptions = {}): Promise<MessageConnection> {
     this.#mustBeOpen();
     const timeoutMs = options.timeoutMs ?? defaultDialTimeoutMs;
     const timeout = AbortSignal.timeout(timeoutMs);
@@ -219,6 +250,17 @@ export class Context {
   }
 
   /**
+   * Hosts a service and answers every dial itself, with callbacks instead of streams. Resolves at once: the service is
+   * offered as soon as it can be, again whenever it was lost, and until it is closed.
+   *
+   * @throws ListenError `OPTION_INVALID`
+   */
+  host(service: string, options: HostOptions): Hosted {
+    this.#mustBeOpen();
+    return hostService((signal) => this.listen(service, { ...options, signal }), service, options, this.#log);
+  }
+
+  /**
    * An agent for `node:http` whose host names are service names. URLs are lower-cased by their parser, so a service is
    * found whatever its capitals.
    *
@@ -233,7 +275,7 @@ export class Context {
     this.#isClosed = true;
     clearInterval(this.#poll);
     for (const listener of this.#listeners) await listener.close();
-    this.#routers.close();
+    await this.#routers.close();
     await this.#session.close();
   }
 
@@ -251,7 +293,7 @@ export class Context {
     return (exact ?? services.find((service) => service.name.toLowerCase() === host.toLowerCase()))?.name ?? host;
   }
 
-  async #dial(name: string, options: DialOptions, signal: AbortSignal): Promise<EdgeConnection> {
+  async #dial(name: string, options: ConnectOptions, signal: AbortSignal): Promise<MessageConnection> {
     signal.throwIfAborted();
     const service = await orAborted(this.#services.find(name, "Dial"), signal);
     const login = await orAborted(this.#session.login(), signal);
@@ -270,7 +312,7 @@ export class Context {
             sodium,
             instance: options.instance,
             appData: options.appData,
-            allowHalfOpen: options.allowHalfOpen ?? false,
+            datagrams: options.datagrams,
           },
           signal,
         );

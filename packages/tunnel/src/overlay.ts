@@ -97,8 +97,8 @@ export interface IncomingDial {
     readonly localAddress?: string | undefined;
     readonly remoteAddress?: string | undefined;
   }): Promise<OverlayConnection>;
-  /** Fails the dial with these words. */
-  reject(reason: string): void;
+  /** Fails the dial with these words; `cause` is the error behind them, if there is one. */
+  reject(reason: string, cause?: unknown): void;
 }
 
 /** One circuit as the tunneler sees it: bytes with back-pressure and half close; end-to-end encryption is inside. */

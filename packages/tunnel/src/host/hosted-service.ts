@@ -88,7 +88,7 @@ export class HostedService {
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       log.warn({ ...fields, reason }, "a dial was refused");
-      dial.reject(reason);
+      dial.reject(reason, error);
     }
   }
 

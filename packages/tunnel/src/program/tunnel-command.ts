@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { AuthenticationError, ControllerError } from "@sallyport/sdk";
 import type { Logger as Pino } from "pino";
+import { SourceRoutes } from "../intercept/source-routes.ts";
 import type { Interceptor } from "../interceptor.ts";
 import { ProxyInterceptor } from "../proxy/proxy-interceptor.ts";
 import { type ProxyService, parseProxyService } from "../proxy/proxy-services.ts";
@@ -21,14 +22,16 @@ const loginRetryMs = { first: 1_000, most: 30_000 };
  */
 export async function tunnelCommand(command: TunnelCommand, log: Pino, stop: AbortSignal): Promise<void> {
   const files = await identityFiles(command.identities);
-  const interceptor = await interceptorOf(command, log);
   const running = new Set<Runner>();
+  const addresses = () => [...running].flatMap((runner) => runner.addresses());
+  const interceptor = await interceptorOf(command, addresses, log);
+  const localRoutes = new SourceRoutes(log);
   try {
     const outcomes = await Promise.allSettled(
       files.map(async (file) => {
         const overlay = await logIn(file, command, log, stop);
         if (overlay === undefined) return;
-        running.add(start(overlay, file, interceptor, log));
+        running.add(start(overlay, file, { interceptor, localRoutes }, log));
       }),
     );
     const failures = outcomes.filter((outcome) => outcome.status === "rejected");
@@ -41,19 +44,28 @@ export async function tunnelCommand(command: TunnelCommand, log: Pino, stop: Abo
     log.info({ drainMs: command.drainMs }, "stopping");
     await Promise.all([...running].map((runner) => runner.close(command.drainMs)));
     await interceptor?.close();
+    await localRoutes.close();
   }
 }
 
 interface Runner {
+  /** Of the controller and routers that it uses. */
+  addresses(): readonly string[];
   close(drainMs: number): Promise<void>;
 }
 
-function start(overlay: SdkOverlay, file: string, interceptor: Interceptor | undefined, log: Pino): Runner {
+function start(
+  overlay: SdkOverlay,
+  file: string,
+  host: { readonly interceptor: Interceptor | undefined; readonly localRoutes: SourceRoutes },
+  log: Pino,
+): Runner {
   const identity = overlay.identity.name;
   log.info({ identity, file }, "logged in");
-  const tunneler = new Tunneler({ overlay, interceptor, log: log.child({ identity }) });
+  const tunneler = new Tunneler({ overlay, ...host, log: log.child({ identity }) });
   tunneler.start();
   return {
+    addresses: () => overlay.addresses,
     close: async (drainMs) => {
       await tunneler.close({ drainMs });
       await overlay.close();
@@ -82,15 +94,31 @@ async function logIn(
   }
 }
 
-async function interceptorOf(command: TunnelCommand, log: Pino): Promise<Interceptor | undefined> {
+async function interceptorOf(
+  command: TunnelCommand,
+  addresses: () => readonly string[],
+  log: Pino,
+): Promise<Interceptor | undefined> {
   const { mode, udpIdleMs } = command;
   switch (mode.name) {
     case "host":
       return undefined;
     case "proxy":
       return new ProxyInterceptor({ services: proxyServices(mode), bindAddress: mode.bindAddress, udpIdleMs, log });
-    case "run":
-      throw new SetupError("run needs Linux");
+    case "run": {
+      if (process.platform !== "linux") {
+        throw new SetupError(`run needs Linux, this is ${process.platform}; use proxy or host`);
+      }
+      const { TproxyInterceptor } = await import("../intercept/tproxy-interceptor.ts");
+      return await TproxyInterceptor.open({
+        resolver: mode.resolver,
+        dnsSvcIpRange: mode.dnsRange,
+        lanIf: mode.lanInterface,
+        udpIdleTimeoutMs: udpIdleMs,
+        protectedAddresses: addresses,
+        log,
+      });
+    }
   }
 }
 

@@ -1,3 +1,4 @@
+import { lookup } from "node:dns/promises";
 import { Context, type IdentityFile, type IdentityInfo, type Service } from "@sallyport/sdk";
 import { type Logger, silentLogger } from "@sallyport/wire";
 import type {
@@ -39,6 +40,7 @@ export class SdkOverlay implements Overlay {
   readonly #context: Context;
   readonly #log: Logger;
   #identity: IdentityInfo;
+  #addresses: readonly string[] = [];
   #retry: NodeJS.Timeout | undefined;
 
   private constructor(context: Context, identity: IdentityInfo, log: Logger) {
@@ -71,6 +73,11 @@ export class SdkOverlay implements Overlay {
 
   get identity(): OverlayIdentity {
     return this.#identity;
+  }
+
+  /** Host names of the controller and of the usable routers, and their IP addresses: they must not be intercepted. */
+  get addresses(): readonly string[] {
+    return this.#addresses;
   }
 
   onServices(listener: ServicesListener): () => void {
@@ -113,6 +120,7 @@ export class SdkOverlay implements Overlay {
     clearTimeout(this.#retry);
     try {
       this.#identity = await this.#context.identity();
+      this.#addresses = await withAddresses(await this.#context.hosts());
     } catch (err) {
       if (newest() !== mine) return;
       this.#log.warn({ err, retryMs: identityRetryMs }, "the identity could not be refreshed");
@@ -124,6 +132,12 @@ export class SdkOverlay implements Overlay {
     const identity = this.#identity;
     listener(new Map(services.map((service) => [service.id, overlayService(service, identity)])));
   }
+}
+
+/** Names, and the addresses they have now; a name that has none is left alone. */
+async function withAddresses(names: readonly string[]): Promise<string[]> {
+  const found = await Promise.all(names.map((name) => lookup(name, { all: true }).catch(() => [])));
+  return [...new Set([...names, ...found.flat().map(({ address }) => address)])];
 }
 
 function overlayService(service: Service, identity: IdentityInfo): OverlayService {
