@@ -105,16 +105,16 @@ describe("settings", () => {
   it("without effect are told one by one", () => {
     const config = read(`trace: { path: t }
 transport: { westworld3: { profile_version: 1 }, wss: { readTimeout: 9 } }
-listeners: [{ binding: tunnel, options: { mode: host } }, { binding: transport, address: "tcp:127.0.0.1:1" }]
-dialers: [{ binding: transport }, { binding: transport_udp }]
+listeners: [{ binding: tunnel, options: { mode: host, mtu: 9, getCircuitTimeout: 1s } }, { binding: transport, address: "tcp:127.0.0.1:1" }]
+dialers: [{ binding: transport, options: { mtu: 1400 } }, { binding: transport_udp, options: { mtu: 1400 } }, { binding: proxy }]
 web: [{ name: h, apis: [{ binding: health-checks }], bindPoints: [{ interface: "127.0.0.1:1", address: "127.0.0.1:1" }] }]
 `);
     expect(inactiveSettings(config).map((line) => line.split(":")[0])).toEqual([
       "transport.westworld3",
       "transport.wss.readTimeout",
-      "listeners[tunnel]",
-      "listeners[transport]",
-      "dialers[transport_udp]",
+      "listeners[0].options.getCircuitTimeout",
+      "dialers[1].options.mtu",
+      "dialers[proxy]",
     ]);
   });
 
