@@ -23,6 +23,7 @@ export { Context, type ContextOptions, type DialOptions } from "./context.ts";
 export { loadSodium } from "./crypto/load-sodium.ts";
 export {
   type KeyPair,
+  keyBytes,
   messageOverhead,
   type SessionKeys,
   type Sodium,
