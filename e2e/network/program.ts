@@ -63,7 +63,11 @@ export class Program {
   /** Resolves with the first line, printed from now on or among the last ones, that matches; rejects when the program ends first. */
   async line(pattern: RegExp, timeoutMs = 30_000): Promise<string> {
     const seen = this.tail.find((line) => pattern.test(line));
-    if (seen !== undefined) return seen;
+    return seen ?? (await this.nextLine(pattern, timeoutMs));
+  }
+
+  /** The same for lines printed from now on only. */
+  async nextLine(pattern: RegExp, timeoutMs = 30_000): Promise<string> {
     return await this.#until(`the line ${pattern}`, timeoutMs, (found) => {
       const watch = (line: string): void => {
         if (pattern.test(line)) found(line);

@@ -1,0 +1,120 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Host } from "../namespaces/network-namespace.ts";
+import type { Mesh, Pair } from "../network/mesh.ts";
+import type { Random } from "./random.ts";
+
+/** When routers that circuits begin or end at, or the controller, were last ended: transfers under way then may break. */
+export interface Excuses {
+  endRouter: number;
+}
+
+export interface Fault {
+  readonly name: string;
+  /** Resolves when it is over. */
+  run(): Promise<void>;
+}
+
+/** Loss at which TCP still gets through. */
+const LOSS = [0.01, 0.05, 0.15] as const;
+const RATES = [1_000_000, 4_000_000, 16_000_000] as const;
+
+/** The next fault. Only one happens at a time, so that there is always a way between the two ends of every circuit. */
+export function nextFault(
+  random: Random,
+  o: { mesh: Mesh; here: Host; pairs: readonly [Pair, ...Pair[]]; excuses: Excuses },
+): Fault {
+  const { mesh, here, excuses } = o;
+  const [one, other] = random.pick(o.pairs);
+  const way = mesh.way(one, other);
+  const where = `${one}-${other}`;
+  const ms = random.between(200, 3_000);
+  const during = (name: string, start: () => unknown, end: () => unknown): Fault => ({
+    name: `${name} for ${ms} ms`,
+    run: async () => {
+      await start();
+      await delay(ms);
+      await end();
+    },
+  });
+  const kinds: (() => Fault)[] = [
+    () =>
+      during(
+        `reset of ${where}`,
+        () => way.reset(),
+        () => way.heal(),
+      ),
+    () =>
+      during(
+        `silence of ${where}`,
+        () => way.swallow(),
+        () => way.heal(),
+      ),
+    () => {
+      const delayMs = random.between(5, 60);
+      return during(
+        `${delayMs} ms delay of ${where}`,
+        () => {
+          way.delayMs = delayMs;
+        },
+        () => {
+          way.delayMs = 0;
+        },
+      );
+    },
+    () => packets(here, way.port, random.pick(LOSS), where, ms),
+    () => packets(here, way.port, 1, where, ms),
+    () => {
+      const rate = random.pick(RATES);
+      return during(
+        `at most ${rate} bytes/s`,
+        () => here.run("tc", "qdisc", "add", "dev", "lo", "root", ...tokenBucket(rate)),
+        () => here.run("tc", "qdisc", "del", "dev", "lo", "root"),
+      );
+    },
+    () => {
+      const signal = random.pick(["SIGKILL", "SIGTERM"] as const);
+      return { name: `${signal} of r3`, run: () => mesh.network.restartRouter("r3", signal) };
+    },
+    () => {
+      const signal = random.pick(["SIGKILL", "SIGTERM"] as const);
+      return { name: `${signal} of the controller`, run: () => mesh.network.restartController(signal) };
+    },
+    () => {
+      const name = random.pick(["r1", "r2"] as const);
+      return {
+        name: `SIGKILL of ${name}`,
+        run: async () => {
+          excuses.endRouter = performance.now();
+          await mesh.network.restartRouter(name, "SIGKILL");
+          excuses.endRouter = performance.now();
+        },
+      };
+    },
+  ];
+  const weights = [4, 4, 3, 3, 3, 1, 2, 1, 1];
+  let at = random.between(
+    1,
+    weights.reduce((sum, weight) => sum + weight, 0),
+  );
+  for (const [index, weight] of weights.entries()) {
+    at -= weight;
+    const make = kinds[index];
+    if (at <= 0 && make !== undefined) return make();
+  }
+  throw new Error("there is a weight for every kind of fault");
+}
+
+function packets(here: Host, port: number, share: number, where: string, ms: number): Fault {
+  return {
+    name: `${Math.round(share * 100)} % of the packets of ${where} lost for ${ms} ms`,
+    run: async () => {
+      const loss = await here.lose({ protocol: "tcp", port, ...(share < 1 && { share }) });
+      await delay(ms);
+      await loss.end();
+    },
+  };
+}
+
+function tokenBucket(bytesPerSecond: number): string[] {
+  return ["tbf", "rate", `${bytesPerSecond * 8}bit`, "burst", "128kb", "latency", "200ms"];
+}

@@ -1,0 +1,17 @@
+import { defineConfig } from "vitest/config";
+
+/** A network under random faults for minutes: `make soak` (MINUTES=10), inside namespaces of its own. */
+export default defineConfig({
+  test: {
+    root: import.meta.dirname,
+    include: ["**/*.test.ts"],
+    globalSetup: ["../namespaces/setup.ts"],
+    pool: "forks",
+    maxWorkers: 1,
+    testTimeout: 3_600_000,
+    hookTimeout: 240_000,
+    reporters: process.env.SALLYPORT_REPORT
+      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
+      : ["default"],
+  },
+});
