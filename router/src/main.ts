@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import "./lifecycle/small-nursery.ts";
 import { readFile } from "node:fs/promises";
 import { formatProblem, type LoadedRouterConfig, loadRouterConfig } from "@sallyport/router-config";
 import { IdentityError, PROTOCOL_VERSION } from "@sallyport/wire";

@@ -1,7 +1,7 @@
 /** Bytes of one slab: room for sixteen frames of a full TLS record each. */
 export const SLAB_SIZE = 256 * 1024;
-/** Slabs kept for reuse in this thread: 16 MiB. */
-const KEEP = 64;
+/** Slabs kept for reuse in this thread: 4 MiB. */
+const KEEP = 16;
 
 const free: Slab[] = [];
 

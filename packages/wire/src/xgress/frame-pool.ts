@@ -58,7 +58,7 @@ export interface FramePoolLimits {
   readonly maxFree: number;
 }
 
-export const framePoolDefaults: FramePoolLimits = { budget: 32 * 1024 * 1024, maxFree: 32 * 1024 * 1024 };
+export const framePoolDefaults: FramePoolLimits = { budget: 24 * 1024 * 1024, maxFree: 24 * 1024 * 1024 };
 
 /**
  * Memory for frames that must be kept. Frames go back by {@link FramePool.give} and are handed out again last in, first
