@@ -57,6 +57,8 @@ export interface NetworkOptions {
   readonly controllerSettings?: (text: string) => string;
   /** How much the programs log; `info` when absent. */
   readonly logLevel?: "debug" | "info";
+  /** The file that each program is started from; its sources when absent. */
+  readonly programFile?: (program: "controller" | "router") => string;
 }
 
 /** Starts it in `folder` on free ports of this machine; resolves when both routers are online and linked. */
@@ -70,7 +72,7 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
     const started = new Program({
       name,
       command: process.execPath,
-      args: [join(ROOT, program, "src", "main.ts"), ...args],
+      args: [options.programFile?.(program) ?? join(ROOT, program, "src", "main.ts"), ...args],
       env: {
         SALLYPORT_ADMIN_USERNAME: "admin",
         SALLYPORT_ADMIN_PASSWORD: ADMIN_PASSWORD,
