@@ -8,6 +8,7 @@ import {
   type Interception,
   type Interceptor,
   type InterceptTarget,
+  type UdpFlow,
 } from "../interceptor.ts";
 import type { ProxyService } from "./proxy-services.ts";
 import { UdpPort } from "./udp-port.ts";
@@ -32,6 +33,8 @@ export class ProxyInterceptor implements Interceptor {
   readonly #bindAddress: string;
   readonly #log: Logger;
   readonly #open = new Set<Interception>();
+  /** The last one of each port. */
+  readonly #udpPorts = new Map<number, UdpPort>();
 
   constructor(options: ProxyOptions) {
     this.#o = options;
@@ -75,8 +78,13 @@ export class ProxyInterceptor implements Interceptor {
     const address = this.#bindAddress;
     try {
       if (protocol === "tcp") return await listenTcp(address, port, clients);
-      const idleMs = this.#o.udpIdleMs ?? 300_000;
-      return await UdpPort.open({ address, port, idleMs, onFlow: (flow) => clients.udp(flow) });
+      const onFlow = (flow: UdpFlow) => clients.udp(flow);
+      // A service that comes again meets the port that its last clients still use.
+      const left = this.#udpPorts.get(port);
+      if (left?.isClosing === true && !left.isClosed) return left.reopen(onFlow);
+      const opened = await UdpPort.open({ address, port, idleMs: this.#o.udpIdleMs ?? 300_000, onFlow });
+      this.#udpPorts.set(port, opened);
+      return opened;
     } catch (cause) {
       const code = cause instanceof Error && "code" in cause ? ` (${String(cause.code)})` : "";
       throw new InterceptError(

@@ -14,7 +14,7 @@ export class UdpPort implements Interception {
   readonly #address: string;
   readonly #port: number;
   readonly #idleMs: number;
-  readonly #onFlow: (flow: UdpFlow) => void;
+  #onFlow: (flow: UdpFlow) => void;
   readonly #flows = new Map<string, Flow>();
   readonly #scan: NodeJS.Timeout;
   #isClosing = false;
@@ -51,6 +51,23 @@ export class UdpPort implements Interception {
       throw error;
     }
     return new UdpPort(socket, o);
+  }
+
+  /** No new clients are taken. */
+  get isClosing(): boolean {
+    return this.#isClosing;
+  }
+
+  /** The socket is closed. */
+  get isClosed(): boolean {
+    return this.#isClosing && this.#flows.size === 0;
+  }
+
+  /** Takes new clients again, for `onFlow`; those that were left stay whose they are. */
+  reopen(onFlow: (flow: UdpFlow) => void): this {
+    this.#isClosing = false;
+    this.#onFlow = onFlow;
+    return this;
   }
 
   /** No new clients; the socket closes with the last one that is left. */
