@@ -108,8 +108,8 @@ export class Fabric {
     this.#mesh = mesh;
     this.#exchange = exchange;
     this.#circuits = circuits;
-    const isAwaited = (routerId: string) => this.#life.isAwaited(routerId);
-    const rerouter = new Rerouter({ mesh, circuits, exchange, isAwaited, options, log });
+    const isAnyAwaited = () => this.#life.isAnyAwaited();
+    const rerouter = new Rerouter({ mesh, circuits, exchange, isAnyAwaited, options, log });
     this.#rerouter = rerouter;
     this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
     this.#validation = new TerminatorValidation({ mesh, model, costs, log });

@@ -101,6 +101,20 @@ describe("rerouting", () => {
     await movedOver([a, c, again], circuitId);
   });
 
+  test("a router in between that is away for a moment, too, is waited for", async () => {
+    const { a, b, c, circuitId } = await square();
+    b.close();
+    c.close();
+    await eventually(() => expect(net.fabric.onlineRouterIds()).toEqual(["a"]));
+    a.send(ControlType.Fault, fault(ctrlPb.FaultSubject.LinkFault, "ab", 1));
+    await a.roundTrip();
+    const b2 = await net.connect("b", { previousConnection: b.channel.connectionId });
+    await b2.roundTrip();
+    expect(net.fabric.circuits()).toHaveLength(1);
+    const c2 = await net.connect("c", { previousConnection: c.channel.connectionId });
+    await movedOver([a, c2, b2], circuitId);
+  });
+
   test("a router that stays away loses its circuits", async () => {
     const { a, b, circuitId } = await square({ reconnectGraceMs: 50 });
     b.close();

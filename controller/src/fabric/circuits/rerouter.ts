@@ -2,7 +2,7 @@ import type { Logger } from "@sallyport/wire";
 import type { Mesh } from "../links/mesh.ts";
 import type { FabricOptions } from "../options.ts";
 import { WorkLane } from "../routers/work-lane.ts";
-import { type Circuit, isEnd } from "./circuit.ts";
+import type { Circuit } from "./circuit.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { Path } from "./path.ts";
 import { planSmartReroutes } from "./reroute-plan.ts";
@@ -13,8 +13,8 @@ export interface RerouterParts {
   readonly mesh: Mesh;
   readonly circuits: CircuitRegistry;
   readonly exchange: RouteExchange;
-  /** True while a router that lost its control channel is expected back. */
-  readonly isAwaited: (routerId: string) => boolean;
+  /** True while any router that lost its control channel is expected back: there may be a path again in a moment. */
+  readonly isAnyAwaited: () => boolean;
   readonly options: Pick<FabricOptions, "routeTimeoutMs" | "rerouteFraction" | "rerouteCap" | "minCostDelta">;
   readonly log: Logger;
 }
@@ -27,7 +27,7 @@ const MOVES_AT_ONCE = 200;
 
 /**
  * Moves circuits to other paths between the same two routers, when a link of theirs is gone or a much cheaper path has appeared. A circuit without a path
- * is removed, unless an end of it is only away for a moment: then it is looked at again when that router is back or given up.
+ * is removed, unless a router is only away for a moment: then it is looked at again when that one is back or given up.
  *
  * Source: docs/protocol/fabric.md, "Rerouting".
  */
@@ -35,7 +35,7 @@ export class Rerouter {
   readonly #parts: RerouterParts;
   /** Circuits being moved; true when their path was lost again meanwhile. */
   readonly #moving = new Map<string, boolean>();
-  /** Circuits to move as soon as both their ends are connected. */
+  /** Circuits without a path, looked at again when a router is back or given up. */
   readonly #postponed = new Set<string>();
 
   readonly #lane: WorkLane;
@@ -58,14 +58,10 @@ export class Rerouter {
   }
 
   /** A router is connected again, or given up: what waited for it is decided now. */
-  routerSettled(routerId: string): void {
-    const { circuits } = this.#parts;
-    for (const circuitId of this.#postponed) {
-      const circuit = circuits.get(circuitId);
-      if (circuit !== undefined && !isEnd(circuit, routerId)) continue;
-      this.#postponed.delete(circuitId);
-      this.#queue(circuitId);
-    }
+  routerSettled(): void {
+    const postponed = [...this.#postponed];
+    this.#postponed.clear();
+    for (const circuitId of postponed) this.#queue(circuitId);
   }
 
   /** Moves the few dearest circuits to clearly cheaper paths. Called every cycle. */
@@ -114,7 +110,7 @@ export class Rerouter {
   }
 
   async #moveOrEnd(circuitId: string): Promise<void> {
-    const { mesh, circuits, isAwaited, log } = this.#parts;
+    const { mesh, circuits, isAnyAwaited, log } = this.#parts;
     const failures = new Map<string, number>();
     for (let left = TRIES; left > 0; left--) {
       const circuit = circuits.get(circuitId);
@@ -122,7 +118,7 @@ export class Rerouter {
       const { first, last } = endsOf(circuit);
       const path = mesh.paths().path(first, last);
       if (path === undefined) {
-        if (isAwaited(first) || isAwaited(last)) {
+        if (isAnyAwaited()) {
           this.#postponed.add(circuitId);
           return;
         }

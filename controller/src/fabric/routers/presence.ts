@@ -15,8 +15,8 @@ export class Presence {
     this.#onGone = onGone;
   }
 
-  isAwaited(routerId: string): boolean {
-    return this.#awaited.has(routerId);
+  get isAnyAwaited(): boolean {
+    return this.#awaited.size > 0;
   }
 
   lost(routerId: string): void {

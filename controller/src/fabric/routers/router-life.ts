@@ -47,8 +47,8 @@ export class RouterLife {
   }
 
   /** True while a router that lost its control channel is expected back. */
-  isAwaited(routerId: string): boolean {
-    return this.#presence.isAwaited(routerId);
+  isAnyAwaited(): boolean {
+    return this.#presence.isAnyAwaited;
   }
 
   /** `isNewProcess`: nothing of what the router had before exists any more. */
@@ -65,7 +65,7 @@ export class RouterLife {
     sessions.connected(router);
     this.#peers.connected(router);
     this.#background(validation.connected(router), "looking up the router's terminators");
-    rerouter.routerSettled(router.id);
+    rerouter.routerSettled();
     // The entity may have changed between admission and now, unseen.
     this.changed(router.id);
   }
@@ -124,7 +124,7 @@ export class RouterLife {
     if (unknown.length > 0) emit({ kind: "identities-changed", routerId, online: [], offline: [], unknown });
     links.forgetDialedBy(routerId);
     for (const link of mesh.links.of(routerId)) rerouter.linkLost(link.id);
-    rerouter.routerSettled(routerId);
+    rerouter.routerSettled();
   }
 
   /** Acts on what has become of a connected router's entity. */
