@@ -1,0 +1,112 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { BaseType, ControlType, decodeControl, mgmtPb, silentLogger } from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import type { Controllers } from "../control/controllers.ts";
+import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
+import { TraceFile } from "./trace-file.ts";
+
+let authority: TestAuthority;
+let controller: ScriptedController;
+let controllers: Controllers;
+let dir: string;
+
+beforeAll(async () => {
+  authority = await TestAuthority.create();
+});
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "sallyport-trace-"));
+  controller = await ScriptedController.start(await authority.identity("ctrl1"));
+  controllers = testControllers(await authority.identity("r1"));
+});
+
+afterEach(async () => {
+  controllers.stop();
+  await controller.close();
+  await rm(dir, { recursive: true });
+});
+
+async function records(path: string) {
+  const bytes = await readFile(path);
+  const found: (mgmtPb.ChannelState | mgmtPb.TraceEvent)[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const body = bytes.subarray(at + 8, at + 8 + bytes.readInt32LE(at + 4));
+    const isState = bytes.readInt32LE(at) === 0;
+    found.push(decodeControl(isState ? mgmtPb.ChannelStateSchema : mgmtPb.TraceEventSchema, body));
+    at += 8 + body.length;
+  }
+  return found;
+}
+
+it("holds what passes the control channels from its start on, whole records only", async () => {
+  const path = join(dir, "trace");
+  await writeFile(path, "what an earlier run left");
+  const file = await TraceFile.open({ path, routerId: "r1", controllers, log: silentLogger });
+  controllers.setEndpoints([controller.address]);
+  const channel = await controller.channel();
+  controller.on(ControlType.VerifyRouter, (message) => channel.replyResult(message, true, "verified"));
+  await expect.poll(() => controllers.all().length).toBe(1);
+  await controllers.request("a test", { contentType: ControlType.VerifyRouter, body: Buffer.from("abc") });
+  controllers.stop();
+  await expect.poll(() => controllers.all().length).toBe(0);
+  await file.close();
+  const all = await records(path);
+  const common = { identity: "r1", channel: "ctrl1" };
+  expect(all[0]).toMatchObject({
+    ...common,
+    connected: true,
+    remoteAddress: expect.stringMatching(/^127\.0\.0\.1:\d+$/),
+  });
+  const sent = all.find((record) => "contentType" in record && record.contentType === ControlType.VerifyRouter);
+  if (sent === undefined || !("contentType" in sent)) throw new Error("the request is not in the file");
+  expect(sent).toMatchObject({ ...common, isRx: false, length: 3, replyFor: -1 });
+  expect(JSON.parse(Buffer.from(sent.decode).toString())).toEqual({ __decoder__: "ctrl", __message__: "VerifyRouter" });
+  expect(all).toContainEqual(
+    expect.objectContaining({
+      ...common,
+      isRx: true,
+      contentType: BaseType.Result,
+      replyFor: sent.sequence,
+      length: 8,
+    }),
+  );
+  expect(all.at(-1)).toMatchObject({ ...common, connected: false });
+  expect(Number(all[0]?.timestamp) / 1e6).toBeGreaterThan(Date.now() - 600_000);
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+});
+
+it("leaves records out on a full disk and goes on", async () => {
+  const warn = vi.fn();
+  // Every write to this device fails as on a full disk.
+  const file = await TraceFile.open({ path: "/dev/full", routerId: "r1", controllers, log: { ...silentLogger, warn } });
+  controllers.setEndpoints([controller.address]);
+  await controller.channel();
+  await expect.poll(() => warn.mock.calls.length).toBeGreaterThan(0);
+  expect(warn.mock.calls[0]?.[0]).toMatchObject({ path: "/dev/full", reason: expect.stringContaining("ENOSPC") });
+  expect(controllers.all()).toHaveLength(1);
+  await file.close();
+});
+
+it("keeps a bounded number of bytes for a slow disk", async () => {
+  const path = join(dir, "trace");
+  const warn = vi.fn();
+  const log = { ...silentLogger, warn };
+  const file = await TraceFile.open({ path, routerId: "r1", controllers, log, maxWaiting: 1_000 });
+  controllers.setEndpoints([controller.address]);
+  await controller.channel();
+  await expect.poll(() => controllers.all().length).toBe(1);
+  // In one turn of the event loop nothing is written.
+  for (let i = 0; i < 1_000; i++) controllers.broadcast({ contentType: ControlType.Metrics });
+  await expect.poll(() => warn.mock.calls.length).toBeGreaterThan(0);
+  await file.close();
+  expect((await stat(path)).size).toBeLessThan(10_000);
+  expect((await records(path)).length).toBeGreaterThan(1);
+});
+
+it("cannot be made where nothing can be written", async () => {
+  const options = { routerId: "r1", controllers, log: silentLogger };
+  await expect(TraceFile.open({ path: join(dir, "no", "trace"), ...options })).rejects.toThrow(/ENOENT/);
+});
