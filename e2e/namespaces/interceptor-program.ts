@@ -16,7 +16,12 @@ const say =
 const log: Logger = { debug: say("debug"), info: say("info"), warn: say("warn"), error: say("error") };
 
 const { protect = [], ...rest } = JSON.parse(options) as { protect?: string[] };
-const interceptor = await TproxyInterceptor.open({ ...rest, protectedAddresses: () => protect, log });
+const interceptor = await TproxyInterceptor.open({ ...rest, protectedAddresses: () => protect, log }).catch(
+  (error: Error) => {
+    console.log(error.message);
+    process.exit(1);
+  },
+);
 const sources = new SourceRoutes(log);
 const interceptions = new Map<string, Interception>();
 

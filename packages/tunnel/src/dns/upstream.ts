@@ -88,7 +88,8 @@ export class Upstream {
         if (answers(bytes, id, query, question)) finish(bytes);
       });
       // Connected: the kernel drops what comes from any other address.
-      socket.connect(port, host, () => socket.send(asked));
+      socket.once("connect", () => socket.send(asked));
+      socket.connect(port, host);
     });
     if (answer.length === 0) return undefined;
     const whole = answer.length <= limit ? Buffer.from(answer) : truncated(answer, question.end);

@@ -1,6 +1,7 @@
 import { createSocket, type Socket } from "node:dgram";
 import { isIPv6 } from "node:net";
 import type { ClientAddresses } from "../interceptor.ts";
+import type { NativeSockets } from "./native-sockets.ts";
 import type { FlowEvents, FlowTransport } from "./udp-flows.ts";
 
 /** Datagrams on their way out of a process, per flow, in bytes; further ones are dropped, as on any full queue. */
@@ -17,19 +18,21 @@ export class FlowSocket implements FlowTransport {
   #isClosed = false;
   #early: Buffer[] = [];
 
-  constructor(addresses: ClientAddresses, events: FlowEvents) {
+  /** @throws InterceptError when the destination cannot be sent from */
+  constructor(addresses: ClientAddresses, events: FlowEvents, native: NativeSockets) {
     const { sourceIp, sourcePort, destinationIp, destinationPort } = addresses;
-    const socket = createSocket({ type: isIPv6(destinationIp) ? "udp6" : "udp4", reuseAddr: true });
+    const socket = createSocket(isIPv6(destinationIp) ? "udp6" : "udp4");
     this.#socket = socket;
     socket.on("message", (bytes) => events.message(bytes));
-    socket.on("error", (error) => events.ended(explained(error, addresses)));
-    socket.bind({ address: destinationIp, port: destinationPort, exclusive: true }, () => {
-      if (this.#isClosed) return;
-      socket.connect(sourcePort, sourceIp, () => {
-        this.#isConnected = true;
-        for (const bytes of this.#early) this.#send(bytes);
-        this.#early = [];
-      });
+    socket.on("error", (error) => events.ended(error));
+    socket.once("connect", () => {
+      this.#isConnected = true;
+      for (const bytes of this.#early) this.#send(bytes);
+      this.#early = [];
+    });
+    // Node itself binds to no IPv6 address that the host has only by a route.
+    socket.bind({ fd: native.bindUdp(destinationIp, destinationPort), exclusive: true }, () => {
+      if (!this.#isClosed) socket.connect(sourcePort, sourceIp);
     });
   }
 
@@ -48,23 +51,5 @@ export class FlowSocket implements FlowTransport {
   #send(bytes: Buffer): void {
     // A client whose port is closed shows as an error of the socket; one datagram that cannot leave is lost, as datagrams may be.
     if (!this.#isClosed && this.#socket.getSendQueueSize() < MOST_QUEUED_BYTES) this.#socket.send(bytes, () => {});
-  }
-}
-
-function explained(error: NodeJS.ErrnoException, { destinationIp, destinationPort }: ClientAddresses): Error {
-  const where = `${destinationIp} port ${destinationPort}`;
-  switch (error.code) {
-    case "EACCES":
-      return new Error(
-        `answers cannot be sent from ${where}: ports below 1024 need the capability CAP_NET_BIND_SERVICE (or root)`,
-        { cause: error },
-      );
-    case "EADDRINUSE":
-      return new Error(
-        `answers cannot be sent from ${where}: another program has that port on all addresses of this host`,
-        { cause: error },
-      );
-    default:
-      return error;
   }
 }

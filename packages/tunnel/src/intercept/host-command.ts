@@ -31,7 +31,8 @@ function failure(
   words: string,
 ): InterceptError {
   const what = `${program} ${args.join(" ")}`;
-  if (cause.code === "ENOENT") {
+  // EACCES: a program of that name is somewhere on the PATH, but not for this user.
+  if (cause.code === "ENOENT" || cause.code === "EACCES") {
     const advice = `install the package ${PACKAGES[program] ?? program}`;
     return new InterceptError("NO_PROGRAM", `the program ${program} is not on this host: ${advice}`, { cause });
   }

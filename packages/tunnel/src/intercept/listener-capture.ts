@@ -154,6 +154,8 @@ function advice(cause: unknown): string {
   switch (code) {
     case "EADDRINUSE":
       return "another program has that port on this address or on all addresses of the host; install nft and koffi, which do without";
+    case "EADDRNOTAVAIL":
+      return "an IPv6 address that the host has only by a route can be listened on only with the setting net.ipv6.ip_nonlocal_bind=1 of the kernel; or install nft and koffi, which do without";
     case "EACCES":
       return "ports below 1024 need the capability CAP_NET_BIND_SERVICE (or root)";
     default:

@@ -1,6 +1,6 @@
 import type { Server } from "node:net";
 import { InterceptError } from "../interceptor.ts";
-import { type Family, formatIp } from "./ip-range.ts";
+import { type Family, formatIp, parseIp } from "./ip-range.ts";
 
 /** The few calls of the C library that Node does not offer. Numbers are those of Linux on every 64-bit machine. */
 export interface NativeSockets {
@@ -8,6 +8,8 @@ export interface NativeSockets {
   makeTransparent(server: Server, family: Family): void;
   /** A UDP socket on the loopback address that receives datagrams to other addresses, and learns which. */
   openUdp(family: Family, onDatagram: (datagram: Datagram) => void): NativeUdp;
+  /** Descriptor of a UDP socket bound to an address that need not be one of this host's, and may be that of further sockets. */
+  bindUdp(ip: string, port: number): number;
 }
 
 export interface NativeUdp {
@@ -33,7 +35,11 @@ const SOCK_DGRAM = 2;
 const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;
 const MSG_TRUNC = 0x20;
+const SOL_SOCKET = 1;
+const SO_REUSEADDR = 2;
 const EPERM = 1;
+const EACCES = 13;
+const EADDRINUSE = 98;
 const LARGEST_DATAGRAM = 65_535;
 /** Datagrams read before the event loop turns. */
 const MOST_PER_TURN = 64;
@@ -82,7 +88,7 @@ export async function loadNativeSockets(): Promise<NativeSockets> {
     address: Buffer,
     length: Buffer,
   ) => number;
-  const receive = library.func("ssize_t recvmsg(int, void *, int)") as (
+  const receive = library.func("int64_t recvmsg(int, void *, int)") as (
     fd: number,
     message: Buffer,
     flags: number,
@@ -100,48 +106,75 @@ export async function loadNativeSockets(): Promise<NativeSockets> {
     }
     throw new InterceptError("SYSTEM_CALL", `${call} failed with errno ${errno}`);
   };
-  const switchOn = (fd: number, family: Family, option: number, name: string): void => {
+  const switchOn = (fd: number, level: number, option: number, name: string): void => {
     const one = Buffer.alloc(4);
     one.writeInt32LE(1);
-    check(setOption(fd, family === 4 ? SOL_IP : SOL_IPV6, option, one, 4), `setsockopt(${name})`);
+    check(setOption(fd, level, option, one, 4), `setsockopt(${name})`);
+  };
+  const bindTo = (fd: number, family: Family, ip: string, port: number): void => {
+    const address = socketAddress(family, ip, port);
+    if (bind(fd, address, address.length) === 0) return;
+    const errno = koffi.errno();
+    const advice =
+      errno === EACCES
+        ? "ports below 1024 need the capability CAP_NET_BIND_SERVICE (or root)"
+        : errno === EADDRINUSE
+          ? "another program has that port on all addresses of this host"
+          : `errno ${errno}`;
+    throw new InterceptError("BIND", `datagrams cannot be sent from ${ip} port ${port}: ${advice}`);
+  };
+  const openSocket = (family: Family, prepare: (fd: number) => void): number => {
+    const fd = check(socket(AF[family], SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
+    try {
+      switchOn(fd, levelOf(family), TRANSPARENT[family], "IP_TRANSPARENT");
+      prepare(fd);
+      return fd;
+    } catch (error) {
+      closeSocket(fd);
+      throw error;
+    }
   };
 
   return {
     makeTransparent(server, family) {
-      switchOn(descriptorOf(server), family, TRANSPARENT[family], "IP_TRANSPARENT");
+      switchOn(descriptorOf(server), levelOf(family), TRANSPARENT[family], "IP_TRANSPARENT");
+    },
+    bindUdp(ip, port) {
+      const family = ip.includes(":") ? 6 : 4;
+      return openSocket(family, (fd) => {
+        switchOn(fd, SOL_SOCKET, SO_REUSEADDR, "SO_REUSEADDR");
+        bindTo(fd, family, ip, port);
+      });
     },
     openUdp(family, onDatagram) {
-      const fd = check(socket(AF[family], SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
-      try {
-        switchOn(fd, family, TRANSPARENT[family], "IP_TRANSPARENT");
-        switchOn(fd, family, RECEIVE_DESTINATION[family], "IP_RECVORIGDSTADDR");
-        const address = loopback(family);
-        check(bind(fd, address, address.length), "bind");
+      let port = 0;
+      const fd = openSocket(family, (opened) => {
+        switchOn(opened, levelOf(family), RECEIVE_DESTINATION[family], "IP_RECVORIGDSTADDR");
+        bindTo(opened, family, family === 4 ? "127.0.0.1" : "::1", 0);
+        const address = Buffer.alloc(ADDRESS_SIZE);
         const length = Buffer.alloc(4);
         length.writeUInt32LE(address.length);
-        check(socketName(fd, address, length), "getsockname");
-        const reader = new MessageReader((buffer) => koffi.address(buffer));
-        const poll = koffi.node.poll(fd, { readable: true }, () => {
-          for (let count = 0; count < MOST_PER_TURN; count++) {
-            reader.prepare();
-            // Errors are those of an empty queue, or ICMP's of former datagrams: the next readable event says more.
-            const received = receive(fd, reader.message, 0);
-            if (received < 0) return;
-            const datagram = reader.datagram(received, family);
-            if (datagram !== undefined) onDatagram(datagram);
-          }
-        });
-        return {
-          port: address.readUInt16BE(2),
-          close() {
-            poll.close();
-            closeSocket(fd);
-          },
-        };
-      } catch (error) {
-        closeSocket(fd);
-        throw error;
-      }
+        check(socketName(opened, address, length), "getsockname");
+        port = address.readUInt16BE(2);
+      });
+      const reader = new MessageReader((buffer) => koffi.address(buffer));
+      const poll = koffi.node.poll(fd, { readable: true }, () => {
+        for (let count = 0; count < MOST_PER_TURN; count++) {
+          reader.prepare();
+          // Errors are those of an empty queue, or ICMP's of former datagrams: the next readable event says more.
+          const received = receive(fd, reader.message, 0);
+          if (received < 0) return;
+          const datagram = reader.datagram(received, family);
+          if (datagram !== undefined) onDatagram(datagram);
+        }
+      });
+      return {
+        port,
+        close() {
+          poll.close();
+          closeSocket(fd);
+        },
+      };
     },
   };
 }
@@ -175,7 +208,7 @@ class MessageReader {
   datagram(length: number, family: Family): Datagram | undefined {
     if ((this.message.readUInt32LE(MESSAGE.flags) & MSG_TRUNC) !== 0) return undefined;
     const end = Number(this.message.readBigUInt64LE(MESSAGE.controlLength));
-    const level = family === 4 ? SOL_IP : SOL_IPV6;
+    const level = levelOf(family);
     // Control messages: length (8 bytes, of header and data), level, type, data; each begins at a multiple of 8.
     for (let at = 0; at + 16 <= end; ) {
       const size = Number(this.#control.readBigUInt64LE(at));
@@ -198,13 +231,20 @@ class MessageReader {
   }
 }
 
-/** Socket address with port 0: family in the machine's order (little endian on all that koffi and Node share with Linux), the rest big endian. */
-function loopback(family: Family): Buffer {
+/** `struct sockaddr_in` or `sockaddr_in6`: the family in the machine's order (little endian wherever Node runs on Linux with koffi), the rest big endian. */
+function socketAddress(family: Family, ip: string, port: number): Buffer {
+  const parsed = parseIp(ip);
+  if (parsed === undefined) throw new InterceptError("BAD_ADDRESS", `${ip} is no IP address`);
   const address = Buffer.alloc(family === 4 ? 16 : ADDRESS_SIZE);
   address.writeUInt16LE(AF[family], 0);
-  if (family === 4) address.writeUInt32BE(0x7f000001, 4);
-  else address.writeUInt8(1, 23);
+  address.writeUInt16BE(port, 2);
+  if (family === 4) address.writeUInt32BE(Number(parsed.value), 4);
+  else address.write(parsed.value.toString(16).padStart(32, "0"), 8, "hex");
   return address;
+}
+
+function levelOf(family: Family): number {
+  return family === 4 ? SOL_IP : SOL_IPV6;
 }
 
 function readAddress(buffer: Buffer, at: number, family: Family): { ip: string; port: number } {

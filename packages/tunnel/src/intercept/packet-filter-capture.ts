@@ -103,7 +103,7 @@ export class PacketFilterCapture implements Capture {
       server.on("error", (err) => log.warn({ err }, "a connection could not be accepted"));
       native.makeTransparent(server, family);
       const udp = native.openUdp(family, (datagram) => {
-        events.datagram(datagram, (addresses, flow) => new FlowSocket(addresses, flow));
+        events.datagram(datagram, (addresses, flow) => new FlowSocket(addresses, flow, native));
       });
       this.#udp.push(udp);
       const address = server.address();

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import type { Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import { parseRange } from "./ip-range.ts";
@@ -30,6 +31,12 @@ export class SourceRoutes {
       throw error;
     });
     this.#held.set(prefix, await ranges.acquire([range]));
+    if (range.family === 6 && !mayBindNonlocal()) {
+      this.#log.warn(
+        { prefix },
+        "connections can come from IPv6 addresses that the host has only by a route only with the setting net.ipv6.ip_nonlocal_bind=1 of the kernel",
+      );
+    }
   }
 
   async remove(prefix: string): Promise<void> {
@@ -44,5 +51,13 @@ export class SourceRoutes {
     this.#ranges = undefined;
     this.#held.clear();
     await (await ranges)?.close();
+  }
+}
+
+function mayBindNonlocal(): boolean {
+  try {
+    return readFileSync("/proc/sys/net/ipv6/ip_nonlocal_bind", "utf8").trim() === "1";
+  } catch {
+    return false;
   }
 }
