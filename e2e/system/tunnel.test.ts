@@ -158,9 +158,8 @@ describe("our tunnelers on a network of two routers", () => {
   it("a client that does not read stops its sender, and nobody else", async () => {
     const stuck = await openTcp(ports.sealed!);
     stuck.pause();
-    let sent = 0;
     const piece = Buffer.alloc(MIB);
-    while (sent < 64 && stuck.write(piece)) sent++;
+    for (let sent = 0; sent < 64; sent++) stuck.write(piece);
     await exchange(await openTcp(ports.sealed!), 5, 4 * MIB);
     expect(stuck.writableLength).toBeGreaterThan(0);
     stuck.destroy();
@@ -186,12 +185,8 @@ describe("our tunnelers on a network of two routers", () => {
   });
 
   it("a target that refuses connections ends the client's, at once", async () => {
-    await eventually("a refusal", async () => {
-      const socket = await openTcp(ports.broken!);
-      socket.on("error", () => {});
-      await once(socket, "close", { signal: AbortSignal.timeout(10_000) });
-      return true;
-    });
+    const socket = await openTcp(ports.broken!);
+    expect((await once(socket, "error"))[0]).toMatchObject({ code: "ECONNRESET" });
     await hosting.line(/a dial was refused.*ECONNREFUSED|ECONNREFUSED.*a dial was refused/);
   });
 

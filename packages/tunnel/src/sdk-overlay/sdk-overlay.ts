@@ -10,8 +10,7 @@ import type {
   OverlayIdentity,
   OverlayService,
 } from "../overlay.ts";
-import { DuplexConnection } from "./duplex-connection.ts";
-import { HostedListener } from "./hosted-listener.ts";
+import { HostedTerminators } from "./hosted-terminators.ts";
 
 /** The config types that a tunneler understands. */
 export const tunnelerConfigTypes: readonly string[] = [
@@ -96,18 +95,17 @@ export class SdkOverlay implements Overlay {
 
   async dial(service: OverlayService, o: OverlayDial): Promise<OverlayConnection> {
     const hasAppData = Object.keys(o.appData).length > 0;
-    const connection = await this.#context.dial(service.name, {
+    return await this.#context.connect(service.name, {
       timeoutMs: o.timeoutMs,
-      allowHalfOpen: true,
+      datagrams: o.kind === "datagrams",
       ...(o.signal === undefined ? {} : { signal: o.signal }),
       ...(o.instanceId === undefined ? {} : { instance: o.instanceId }),
       ...(hasAppData ? { appData: Buffer.from(JSON.stringify(o.appData)) } : {}),
     });
-    return new DuplexConnection(connection);
   }
 
   async host(service: OverlayService, o: OverlayHosting): Promise<HostedTerminator> {
-    return new HostedListener(this.#context, service, o, this.#log);
+    return new HostedTerminators(this.#context, service, o);
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,33 @@
+import type { Context, Hosted } from "@sallyport/sdk";
+import type { HostedTerminator, OverlayHosting, OverlayService } from "../overlay.ts";
+
+/** A terminator as the SDK keeps it: one on each of several routers, all offered alike. */
+export class HostedTerminators implements HostedTerminator {
+  readonly #hosted: Hosted;
+
+  constructor(context: Context, service: OverlayService, o: OverlayHosting) {
+    this.#hosted = context.host(service.name, {
+      cost: o.cost,
+      precedence: o.precedence,
+      ...(o.instanceId === undefined ? {} : { instance: o.instanceId }),
+      onDial: (dial) => {
+        const { appData, callerId, signal } = dial;
+        const accept = async ({ kind }: { kind: "stream" | "datagrams" }) =>
+          await dial.accept({ datagrams: kind === "datagrams" });
+        void o.onDial({ appData, callerId, signal, accept, reject: (reason) => dial.reject(reason) });
+      },
+    });
+  }
+
+  async update(o: Parameters<HostedTerminator["update"]>[0]): Promise<void> {
+    this.#hosted.update(o);
+  }
+
+  healthEvent(passed: boolean): void {
+    this.#hosted.healthEvent(passed);
+  }
+
+  async close(): Promise<void> {
+    await this.#hosted.close();
+  }
+}
