@@ -58,9 +58,9 @@ describe("the SDK on a network of two routers", () => {
   it("makes new connections while one stands still because nobody reads it", async () => {
     const stuck = await client.dial("echo", halfOpen);
     stuck.on("error", () => {});
-    // Echoed bytes pile up until the router connection is no longer read; the rest fits into the circuit's window.
-    stuck.write(Buffer.alloc(7 * MIB));
-    await untilUnread(stuck, 4 * MIB);
+    // Far more than its buffers and windows hold: whatever is left waits at the writer, and with nobody else.
+    stuck.write(Buffer.alloc(32 * MIB));
+    await untilUnread(stuck, 256 * 1024);
     await exchange(await client.dial("echo", halfOpen), 2, MIB);
     stuck.destroy();
     await exchange(await client.dial("echo", halfOpen), 3, MIB);

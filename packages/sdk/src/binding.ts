@@ -1,8 +1,11 @@
 import { ConnType, EdgeHeader, EdgeType, Headers, type Message, type Precedence } from "@sallyport/wire";
-import { type ConnectionKeys, EdgeConnection } from "./connection.ts";
+import type { ConnectionKeys } from "./crypto/end-to-end.ts";
 import type { KeyPair, Sodium } from "./crypto/sodium.ts";
 import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
-import { reasonOf } from "./errors.ts";
+import { ConnectionClosedError, reasonOf } from "./errors.ts";
+import { IncomingDial } from "./incoming-dial.ts";
+
+export type PrecedenceValue = (typeof Precedence)[keyof typeof Precedence];
 
 /** What every binding of one hosted service has in common. */
 export interface Hosting {
@@ -16,10 +19,9 @@ export interface Hosting {
   /** Set when the service requires end-to-end encryption. */
   readonly crypto?: { readonly sodium: Sodium; readonly keys: KeyPair } | undefined;
   readonly cost?: number | undefined;
-  readonly precedence?: (typeof Precedence)[keyof typeof Precedence] | undefined;
+  readonly precedence?: PrecedenceValue | undefined;
   readonly instance?: string | undefined;
   readonly instanceSecret?: Uint8Array | undefined;
-  readonly allowHalfOpen: boolean;
 }
 
 /** What a binding tells its listener. */
@@ -27,7 +29,7 @@ export interface BindingEvents {
   established(): void;
   /** The terminator is gone: refused or ended by the router (with its words), or lost with the router. */
   ended(text: string): void;
-  connection(connection: EdgeConnection): void;
+  dialled(dial: IncomingDial): void;
 }
 
 const establishTimeoutMs = 60_000;
@@ -40,6 +42,8 @@ export class Binding implements EdgeEndpoint {
   readonly #events: BindingEvents;
   readonly #id: number;
   readonly #timer: NodeJS.Timeout;
+  /** Dials that wait for an answer. */
+  readonly #dials = new Set<IncomingDial>();
   #isEnded = false;
   isEstablished = false;
 
@@ -67,6 +71,8 @@ export class Binding implements EdgeEndpoint {
 
   onData(): void {}
 
+  onCircuitFrame(): void {}
+
   onMessage(message: Message): void {
     switch (message.contentType) {
       case EdgeType.StateConnected:
@@ -88,6 +94,22 @@ export class Binding implements EdgeEndpoint {
     this.#end(reason === undefined ? "the connection to the router ended" : reasonOf(reason));
   }
 
+  /** Changes how likely the terminator is chosen. */
+  update(o: { readonly cost?: number | undefined; readonly precedence?: PrecedenceValue | undefined }): void {
+    if (this.#isEnded || this.edge.isClosed) return;
+    const headers = this.#bindHeaders();
+    if (o.cost !== undefined) headers.setU16(EdgeHeader.Cost, o.cost);
+    if (o.precedence !== undefined) headers.setByte(EdgeHeader.Precedence, o.precedence);
+    this.edge.channel.send({ contentType: EdgeType.UpdateBind, headers, body: this.#token() });
+  }
+
+  /** Tells the network about the health of the application. */
+  healthEvent(passed: boolean): void {
+    if (this.#isEnded || this.edge.isClosed) return;
+    const headers = this.#bindHeaders().setBool(EdgeHeader.HealthStatus, passed);
+    this.edge.channel.send({ contentType: EdgeType.HealthEvent, headers, body: this.#token() });
+  }
+
   /** Takes the terminator back. Connections that came through it go on. */
   close(): void {
     if (this.#isEnded) return;
@@ -104,6 +126,7 @@ export class Binding implements EdgeEndpoint {
       .setBool(EdgeHeader.RouterProvidedConnId, true)
       .setString(EdgeHeader.ListenerId, listenerId)
       .setBool(EdgeHeader.SupportsInspect, true)
+      .setBool(EdgeHeader.UseXgressToSdk, true)
       .setBool(EdgeHeader.SupportsBindSuccess, true);
     if (crypto !== undefined) headers.set(EdgeHeader.PublicKey, crypto.keys.publicKey);
     if (cost !== undefined && cost > 0) headers.setU16(EdgeHeader.Cost, cost);
@@ -133,15 +156,17 @@ export class Binding implements EdgeEndpoint {
       this.#refuse(message, reasonOf(error));
       return;
     }
-    const given = message.headers.getU32(EdgeHeader.RouterProvidedConnId);
-    if (given === undefined) {
-      // A router of an early generation gives no id: it takes ours, and tells when it is ready.
-      const waiting = new AwaitedStart((id) => this.#connect(id, message, crypto));
-      this.#succeed(message, waiting.register(this.edge));
-    } else {
-      this.#succeed(message, given);
-      this.#connect(given, message, crypto);
-    }
+    const { service, identityName } = this.#hosting;
+    const dial = new IncomingDial(message, {
+      edge: this.edge,
+      bindId: this.#id,
+      service,
+      identityName,
+      crypto,
+      onDone: (answered) => this.#dials.delete(answered),
+    });
+    this.#dials.add(dial);
+    this.#events.dialled(dial);
   }
 
   #whyNot(dial: Message): string | undefined {
@@ -158,35 +183,6 @@ export class Binding implements EdgeEndpoint {
     return { sodium: crypto.sodium, keys: crypto.sodium.sessionKeys("server", crypto.keys, dialerKey) };
   }
 
-  #connect(id: number, dial: Message, crypto: ConnectionKeys | undefined): void {
-    const { service, identityName, allowHalfOpen } = this.#hosting;
-    const callerId = dial.headers.getString(EdgeHeader.CallerId);
-    const connection = new EdgeConnection({
-      edge: this.edge,
-      id,
-      info: {
-        service,
-        circuitId: dial.headers.getString(EdgeHeader.CircuitId) ?? "",
-        callerId,
-        appData: dial.headers.get(EdgeHeader.AppData),
-        localName: identityName,
-        remoteName: dial.headers.getString(EdgeHeader.DialerIdentityName) ?? callerId ?? "",
-      },
-      crypto,
-      allowHalfOpen,
-    });
-    this.edge.assign(id, connection);
-    connection.begin();
-    this.#events.connection(connection);
-  }
-
-  #succeed(dial: Message, id: number): void {
-    const body = Buffer.alloc(4);
-    body.writeUInt32LE(id);
-    const headers = new Headers().setU32(EdgeHeader.ConnId, this.#id);
-    this.edge.channel.reply(dial, { contentType: EdgeType.DialSuccess, headers, body });
-  }
-
   #refuse(dial: Message, text: string): void {
     const headers = new Headers().setU32(EdgeHeader.ConnId, this.#id);
     this.edge.channel.reply(dial, { contentType: EdgeType.DialFailed, headers, body: Buffer.from(text) });
@@ -196,11 +192,17 @@ export class Binding implements EdgeEndpoint {
     if (this.edge.isClosed) return;
     this.edge.channel.send({
       contentType,
-      headers: new Headers()
-        .setU32(EdgeHeader.ConnId, this.#id)
-        .setString(EdgeHeader.ListenerId, this.#hosting.listenerId),
-      ...(contentType === EdgeType.Unbind ? { body: Buffer.from(this.#hosting.sessionToken) } : {}),
+      headers: this.#bindHeaders(),
+      ...(contentType === EdgeType.Unbind ? { body: this.#token() } : {}),
     });
+  }
+
+  #bindHeaders(): Headers {
+    return new Headers().setU32(EdgeHeader.ConnId, this.#id).setString(EdgeHeader.ListenerId, this.#hosting.listenerId);
+  }
+
+  #token(): Buffer {
+    return Buffer.from(this.#hosting.sessionToken);
   }
 
   #end(text: string): void {
@@ -213,36 +215,8 @@ export class Binding implements EdgeEndpoint {
     this.#isEnded = true;
     clearTimeout(this.#timer);
     this.edge.remove(this.#id, this);
+    for (const dial of this.#dials)
+      dial.abandon(new ConnectionClosedError(`${this.#hosting.service}: the listener is no longer on this router`));
+    this.#dials.clear();
   }
-}
-
-/** Holds the id of an accepted connection until its router says that it may start. */
-class AwaitedStart implements EdgeEndpoint {
-  readonly connType = ConnType.Dial;
-  readonly #start: (id: number) => void;
-  #edge: EdgeChannel | undefined;
-  #id = 0;
-
-  constructor(start: (id: number) => void) {
-    this.#start = start;
-  }
-
-  register(edge: EdgeChannel): number {
-    this.#edge = edge;
-    this.#id = edge.register(this);
-    return this.#id;
-  }
-
-  describe(): string {
-    return "accepted, not started";
-  }
-
-  onData(): void {}
-
-  onMessage(message: Message): void {
-    this.#edge?.remove(this.#id, this);
-    if (message.contentType === EdgeType.StateConnected) this.#start(this.#id);
-  }
-
-  onLost(): void {}
 }

@@ -257,7 +257,7 @@ export class Context {
    */
   host(service: string, options: HostOptions): Hosted {
     this.#mustBeOpen();
-    return hostService((signal) => this.listen(service, { ...options, signal }), service, options, this.#log);
+    return hostService((signal) => this.listen(service, { ...options, signal }), service, this.#log);
   }
 
   /**

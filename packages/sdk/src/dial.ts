@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { ConnType, EdgeHeader, EdgeType, Headers, type Message } from "@sallyport/wire";
-import { EdgeConnection } from "./connection.ts";
+import { carrierOn } from "./circuit/carrier-choice.ts";
+import { MessageConnection } from "./circuit/message-connection.ts";
 import type { KeyPair, Sodium } from "./crypto/sodium.ts";
 import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
 import { DialError, EncryptionError, reasonOf } from "./errors.ts";
@@ -17,7 +18,8 @@ export interface DialRequest {
   /** Address one instance of the service by its id. */
   readonly instance?: string | undefined;
   readonly appData?: Uint8Array | undefined;
-  readonly allowHalfOpen: boolean;
+  /** Messages are datagrams, not pieces of a stream. */
+  readonly datagrams?: boolean | undefined;
 }
 
 /** Why a dial did not lead to a connection, for who decides about trying again. */
@@ -52,25 +54,19 @@ export async function dialThrough(
   edge: EdgeChannel,
   request: DialRequest,
   signal: AbortSignal,
-): Promise<EdgeConnection> {
+): Promise<MessageConnection> {
   signal.throwIfAborted();
-  const connection = await new Promise<EdgeConnection>((resolve, reject) => {
+  return await new Promise<MessageConnection>((resolve, reject) => {
     new Attempt(edge, request, signal, resolve, reject);
   });
-  connection.off("error", keepForCaller);
-  if (connection.errored !== null) throw connection.errored;
-  return connection;
 }
-
-/** A connection can fail before its caller holds it; the failure must not be an event that nobody listens to. */
-function keepForCaller(): void {}
 
 class Attempt implements EdgeEndpoint {
   readonly connType = ConnType.Dial;
   readonly #edge: EdgeChannel;
   readonly #request: DialRequest;
   readonly #signal: AbortSignal;
-  readonly #resolve: (connection: EdgeConnection) => void;
+  readonly #resolve: (connection: MessageConnection) => void;
   readonly #reject: (error: unknown) => void;
   readonly #keys: KeyPair | undefined;
   readonly #id: number;
@@ -80,7 +76,7 @@ class Attempt implements EdgeEndpoint {
     edge: EdgeChannel,
     request: DialRequest,
     signal: AbortSignal,
-    resolve: (connection: EdgeConnection) => void,
+    resolve: (connection: MessageConnection) => void,
     reject: (error: unknown) => void,
   ) {
     this.#edge = edge;
@@ -109,6 +105,8 @@ class Attempt implements EdgeEndpoint {
   /** No data can come before the answer. */
   onData(): void {}
 
+  onCircuitFrame(): void {}
+
   onMessage(message: Message): void {
     if (message.contentType === EdgeType.StateConnected) this.#connected(message.headers);
     else if (message.contentType === EdgeType.StateClosed) {
@@ -125,6 +123,7 @@ class Attempt implements EdgeEndpoint {
     const headers = new Headers()
       .setU32(EdgeHeader.ConnId, this.#id)
       .setString(EdgeHeader.CallerId, callerId)
+      .setBool(EdgeHeader.UseXgressToSdk, true)
       .setString(EdgeHeader.ConnectionMarker, randomBytes(6).toString("base64url"));
     if (this.#keys !== undefined) headers.set(EdgeHeader.PublicKey, this.#keys.publicKey);
     if (instance !== undefined) headers.setString(EdgeHeader.TerminatorIdentity, instance);
@@ -133,7 +132,7 @@ class Attempt implements EdgeEndpoint {
   }
 
   #connected(headers: Headers): void {
-    const { service, callerId, sodium, allowHalfOpen } = this.#request;
+    const { service, callerId, sodium, datagrams } = this.#request;
     const hostKey = headers.get(EdgeHeader.PublicKey);
     if (this.#keys !== undefined && hostKey === undefined) {
       this.#sendClosed();
@@ -145,22 +144,16 @@ class Attempt implements EdgeEndpoint {
         this.#keys === undefined || sodium === undefined || hostKey === undefined
           ? undefined
           : { sodium, keys: sodium.sessionKeys("client", this.#keys, hostKey) };
-      const connection = new EdgeConnection({
+      const circuitId = headers.getString(EdgeHeader.CircuitId) ?? "";
+      const connection = new MessageConnection({
         edge: this.#edge,
-        id: this.#id,
-        info: {
-          service,
-          circuitId: headers.getString(EdgeHeader.CircuitId) ?? "",
-          localName: callerId,
-          remoteName: service,
-        },
+        info: { service, circuitId, localName: callerId, remoteName: service },
         crypto,
-        allowHalfOpen,
+        datagrams,
+        // From here on the id is the connection's: data may follow in the same read.
+        carrier: (receiver) => carrierOn(this.#edge, this.#id, { circuitId, side: "initiator", headers }, receiver),
       });
-      connection.on("error", keepForCaller);
       this.#done();
-      // From here on the id is the connection's: data may follow in the same read.
-      this.#edge.assign(this.#id, connection);
       connection.begin();
       this.#resolve(connection);
     } catch (cause) {
@@ -221,6 +214,8 @@ class Abandoned implements EdgeEndpoint {
   }
 
   onData(): void {}
+
+  onCircuitFrame(): void {}
 
   onMessage(message: Message): void {
     if (message.contentType === EdgeType.StateConnected) this.#sendClosed();

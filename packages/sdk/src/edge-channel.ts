@@ -5,12 +5,14 @@ import {
   ConnType,
   EdgeHeader,
   EdgeType,
+  FairOutput,
   type FrameView,
   firstRouterConnId,
   Headers,
   type Message,
-  type Output,
+  XgressType,
 } from "@sallyport/wire";
+import { CircuitSupplies } from "./circuit/supplies.ts";
 
 /** Who takes the messages of one connection id: a connection, an attempt to make one, or a hosted service. */
 export interface EdgeEndpoint {
@@ -19,6 +21,8 @@ export interface EdgeEndpoint {
   describe(): string;
   /** Data, in place: the bytes `start..end` of `buffer` are valid only during the call. `flags` are bits of `EdgeFlag`. */
   onData(buffer: Buffer, start: number, end: number, flags: number): void;
+  /** A payload or acknowledgement of its circuit, valid during the call only. */
+  onCircuitFrame(frame: FrameView): void;
   onMessage(message: Message): void;
   /** The connection to the router is gone, and with it this id. */
   onLost(reason: Error | undefined): void;
@@ -39,14 +43,21 @@ export class EdgeChannel {
   readonly tellsBindSuccess: boolean;
   /** Last measured round trip in milliseconds. */
   latencyMs: number | undefined;
+  readonly circuits: CircuitSupplies;
   readonly #endpoints = new Map<number, EdgeEndpoint>();
   readonly #pausedBy = new Set<EdgeEndpoint>();
+  /** Closed here, with bytes of theirs on the way. */
+  readonly #finishing = new Set<EdgeEndpoint>();
+  #onDrained: (() => void) | undefined;
+  #outputs: FairOutput[] = [];
   #nextId = 0;
   #frames = 0;
 
-  constructor(channel: Channel, router: string) {
+  /** @param circuits what all circuits of a context share */
+  constructor(channel: Channel, router: string, circuits: CircuitSupplies = new CircuitSupplies()) {
     this.channel = channel;
     this.router = router;
+    this.circuits = circuits;
     this.tellsBindSuccess = channel.result.getBool(EdgeHeader.SupportsBindSuccess) === true;
     channel.onFrame = (frame) => this.#onFrame(frame);
     for (const type of [EdgeType.StateConnected, EdgeType.StateClosed, EdgeType.Dial, EdgeType.BindSuccess]) {
@@ -58,6 +69,8 @@ export class EdgeChannel {
       const endpoints = [...this.#endpoints.values()];
       this.#endpoints.clear();
       for (const endpoint of endpoints) endpoint.onLost(reason);
+      this.#finishing.clear();
+      this.#onDrained?.();
     });
   }
 
@@ -65,9 +78,35 @@ export class EdgeChannel {
     return this.channel.isClosed;
   }
 
-  /** Where Data frames are written. @throws ChannelClosedError */
-  get output(): Output {
-    return this.channel.underlayFor(0).output;
+  /** The output for what belongs to a connection; the same while its underlay lives. @throws ChannelClosedError */
+  outputFor(id: number): FairOutput {
+    const underlay = this.channel.underlayFor(id);
+    const known = this.#outputs.find((output) => output.underlay === underlay);
+    if (known !== undefined) return known;
+    const made = new FairOutput(underlay);
+    this.#outputs = [...this.#outputs.filter((output) => !output.underlay.isClosed), made];
+    return made;
+  }
+
+  /** An endpoint was closed here and goes on until the other end has everything; see {@link drained}. */
+  finishing(endpoint: EdgeEndpoint): void {
+    this.#finishing.add(endpoint);
+  }
+
+  finished(endpoint: EdgeEndpoint): void {
+    if (this.#finishing.delete(endpoint) && this.#finishing.size === 0) this.#onDrained?.();
+  }
+
+  /** Resolves when the other ends of all connections closed here have everything, at the latest after `timeoutMs`. */
+  async drained(timeoutMs: number): Promise<void> {
+    if (this.#finishing.size === 0 || this.isClosed) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs);
+      this.#onDrained = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   /** A connection on it is not read by its application, so nothing comes through. */
@@ -134,7 +173,9 @@ export class EdgeChannel {
 
   #onFrame(frame: FrameView): boolean {
     this.#frames++;
-    if (frame.contentType !== EdgeType.Data) return false;
+    const type = frame.contentType;
+    const isCircuits = type === XgressType.Payload || type === XgressType.Acknowledgement;
+    if (type !== EdgeType.Data && !isCircuits) return false;
     const { buffer, headersEnd } = frame;
     let id = -1;
     let flags = 0;
@@ -148,8 +189,10 @@ export class EdgeChannel {
       if (key === EdgeHeader.ConnId) id = buffer.readUInt32LE(value);
       else if (key === EdgeHeader.Flags) flags = buffer.readUInt32LE(value);
     }
-    // Data for an id that is gone was on its way when the connection closed: dropped.
-    this.#endpoints.get(id)?.onData(buffer, frame.bodyStart, frame.end, flags);
+    // What comes for an id that is gone was on its way when the connection closed: dropped.
+    const endpoint = this.#endpoints.get(id);
+    if (isCircuits) endpoint?.onCircuitFrame(frame);
+    else endpoint?.onData(buffer, frame.bodyStart, frame.end, flags);
     return true;
   }
 

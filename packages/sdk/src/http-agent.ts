@@ -1,6 +1,6 @@
 import { Agent, type AgentOptions, type ClientRequestArgs } from "node:http";
 import { Duplex } from "node:stream";
-import type { EdgeConnection } from "./connection.ts";
+import type { EdgeConnection } from "./circuit/connection.ts";
 import { ConnectionClosedError } from "./errors.ts";
 
 /** What `http.Agent` counts its connections with; it has no word for one that is still being made. */

@@ -18,8 +18,10 @@
  */
 export type { IdentityInfo } from "./api-session.ts";
 export { type CaBundle, fetchCaBundle } from "./ca-bundle.ts";
-export { EdgeConnection } from "./connection.ts";
-export { Context, type ContextOptions, type DialOptions } from "./context.ts";
+export { EdgeConnection } from "./circuit/connection.ts";
+export { type ConnectionHandler, MessageConnection } from "./circuit/message-connection.ts";
+export { type ConnectOptions, Context, type ContextOptions, type DialOptions } from "./context.ts";
+export { type ConnectionKeys, EndToEnd } from "./crypto/end-to-end.ts";
 export { loadSodium } from "./crypto/load-sodium.ts";
 export {
   type KeyPair,
@@ -48,8 +50,10 @@ export {
   SdkError,
   ServiceError,
 } from "./errors.ts";
+export type { Hosted, HostOptions } from "./hosted.ts";
 export { ServiceAgent } from "./http-agent.ts";
 export type { IdentityFile } from "./identity-file.ts";
+export { IncomingDial } from "./incoming-dial.ts";
 export type { EnrollmentTrust } from "./pinned-request.ts";
 export { type ListenOptions, ServiceListener } from "./service-listener.ts";
 export type { Service } from "./services.ts";

@@ -8,6 +8,7 @@ import {
   type Logger,
 } from "@sallyport/wire";
 import type { Login } from "./api-session.ts";
+import { CircuitSupplies } from "./circuit/supplies.ts";
 import { EdgeChannel } from "./edge-channel.ts";
 import { RouterError, reasonOf } from "./errors.ts";
 import { orAborted } from "./or-aborted.ts";
@@ -20,6 +21,8 @@ export interface RouterAddress {
 }
 
 const connectTimeoutMs = 15_000;
+/** How long the other ends may take to acknowledge the last bytes when a context is closed. */
+const drainMs = 2_000;
 const probeIntervalMs = 60_000;
 /** A connection that ends this soon was probably refused: the router closes without a word. */
 const refusalWindowMs = 10_000;
@@ -54,6 +57,7 @@ export class Routers {
   readonly #all = new Set<EdgeChannel>();
   /** Routers that failed last, by address: how often, and until when they are left alone. */
   readonly #failed = new Map<string, { times: number; until: number }>();
+  readonly #circuits = new CircuitSupplies();
   readonly #probes: NodeJS.Timeout;
   #isClosed = false;
 
@@ -129,10 +133,13 @@ export class Routers {
     this.#failed.clear();
   }
 
-  close(): void {
+  /** Ends all connections, as soon as the other ends have what was written on those that were closed before. */
+  async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#probes);
+    await Promise.all([...this.#all].map((edge) => edge.drained(drainMs)));
     this.closeAll();
+    this.#circuits.close();
   }
 
   #leaveAlone(router: RouterAddress): void {
@@ -161,7 +168,7 @@ export class Routers {
       channel.close();
       throw fail(new Error("the context was closed"));
     }
-    const edge = new EdgeChannel(channel, `${router.name} (${router.address})`);
+    const edge = new EdgeChannel(channel, `${router.name} (${router.address})`, this.#circuits);
     const openedAt = Date.now();
     this.#open.set(router.address, edge);
     this.#all.add(edge);

@@ -3,10 +3,11 @@ import { EventEmitter } from "node:events";
 import { type Logger, Precedence } from "@sallyport/wire";
 import type { ApiSession } from "./api-session.ts";
 import { Binding, type Hosting } from "./binding.ts";
-import type { EdgeConnection } from "./connection.ts";
+import { EdgeConnection } from "./circuit/connection.ts";
 import { loadSodium } from "./crypto/load-sodium.ts";
 import type { KeyPair } from "./crypto/sodium.ts";
 import { ListenError, reasonOf, ServiceError } from "./errors.ts";
+import type { IncomingDial } from "./incoming-dial.ts";
 import { orAborted } from "./or-aborted.ts";
 import type { RouterAddress, Routers } from "./routers.ts";
 import type { Service, ServiceSession, Services } from "./services.ts";
@@ -25,6 +26,8 @@ export interface ListenOptions {
   readonly instanceSecret?: Uint8Array;
   /** As with `net.createServer`: false (when left out) ends connections when the dialer has ended. HTTP servers want true. */
   readonly allowHalfOpen?: boolean;
+  /** Answers every dial itself, instead of `connection` events: see {@link IncomingDial}. */
+  readonly onDial?: (dial: IncomingDial) => void;
   /** Ends waiting for the first router; the listener is closed. */
   readonly signal?: AbortSignal;
 }
@@ -46,6 +49,7 @@ interface ListenerEvents {
   error: [error: Error];
 }
 
+const precedences = { default: Precedence.Default, required: Precedence.Required, failed: Precedence.Failed };
 const retryMs = { first: 1_000, most: 30_000 };
 /** When enough terminators exist nothing is asked; with fewer, the controller is asked for new routers this often. */
 const lookAgainMs = 30_000;
@@ -67,6 +71,8 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   #isLooking = false;
   #lookAgain = false;
   #failures = 0;
+  #cost: number | undefined;
+  #precedence: "default" | "required" | "failed";
   #lastRefusal = "";
   /** Connections that came before the application could ask for them. */
   #early: EdgeConnection[] | undefined = [];
@@ -76,6 +82,8 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     this.service = service;
     this.#parts = parts;
     this.#options = options;
+    this.#cost = options.cost;
+    this.#precedence = options.precedence ?? "default";
   }
 
   /** The service can be dialled through at least one router. */
@@ -125,6 +133,27 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
       this.once("close", onClose);
       this.#look();
     });
+  }
+
+  /**
+   * Changes how likely this host is chosen, now and on every router to come.
+   *
+   * @throws ListenError `OPTION_INVALID`
+   */
+  update(o: {
+    readonly cost?: number | undefined;
+    readonly precedence?: ListenOptions["precedence"] | undefined;
+  }): void {
+    mustBeWithin("cost", o.cost, 0, 65_535);
+    if (o.cost !== undefined) this.#cost = o.cost;
+    if (o.precedence !== undefined) this.#precedence = o.precedence;
+    const precedence = o.precedence === undefined ? undefined : precedences[o.precedence];
+    for (const binding of this.#bindings.values()) binding.update({ cost: o.cost, precedence });
+  }
+
+  /** Tells the network, through every router, whether the application behind this host is well. */
+  healthEvent(passed: boolean): void {
+    for (const binding of this.#bindings.values()) binding.healthEvent(passed);
   }
 
   /** Takes the service back from every router. Connections that exist go on. */
@@ -224,12 +253,25 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
           if (this.#bindings.get(router.address) === binding) this.#bindings.delete(router.address);
           this.#schedule(this.#backoff());
         },
-        connection: (connection) => this.#accepted(connection),
+        dialled: (dial) => this.#dialled(dial),
       });
       this.#bindings.set(router.address, binding);
     } catch (error) {
       log.info({ ...fields, reason: reasonOf(error) }, "the service cannot be hosted on a router");
     }
+  }
+
+  #dialled(dial: IncomingDial): void {
+    const { onDial, allowHalfOpen } = this.#options;
+    if (onDial !== undefined) {
+      onDial(dial);
+      return;
+    }
+    dial.accept().then(
+      (messages) => this.#accepted(new EdgeConnection(messages, { allowHalfOpen: allowHalfOpen ?? false })),
+      // Gone before it began: its router's end of the binding says why.
+      (error: unknown) => this.#parts.log.debug({ service: this.service, reason: reasonOf(error) }, "a dial was lost"),
+    );
   }
 
   #accepted(connection: EdgeConnection): void {
@@ -252,21 +294,19 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
 
   async #hosting(service: Service, session: ServiceSession): Promise<Hosting> {
     const login = await this.#parts.session.login();
-    const { cost, precedence, instance, instanceSecret, allowHalfOpen } = this.#options;
+    const { instance, instanceSecret } = this.#options;
     const sodium = service.encryptionRequired ? await loadSodium() : undefined;
     this.#keys ??= sodium?.createKeyPair();
-    const names = { default: Precedence.Default, required: Precedence.Required, failed: Precedence.Failed };
     return {
       service: service.name,
       sessionToken: session.token,
       listenerId: this.#listenerId,
       identityName: login.identityName,
       crypto: sodium === undefined || this.#keys === undefined ? undefined : { sodium, keys: this.#keys },
-      cost,
-      precedence: names[precedence ?? "default"],
+      cost: this.#cost,
+      precedence: precedences[this.#precedence],
       instance,
       instanceSecret,
-      allowHalfOpen: allowHalfOpen ?? false,
     };
   }
 }

@@ -12,6 +12,7 @@ import {
   type Message,
   silentLogger,
   TlsPort,
+  XgressType,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { EdgeChannel } from "../edge-channel.ts";
@@ -28,6 +29,10 @@ interface Side {
 export class TinyRouter {
   /** Every message that arrived, in order. */
   readonly received: Message[] = [];
+  /** Leaves the flow control of circuits to the SDKs that can do it. */
+  flowControl = false;
+  /** Payloads and acknowledgements that are lost on their way. */
+  loses: (message: Message) => boolean = () => false;
   /** Leaves out connection ids of its own, as early routers did. */
   isLegacy = false;
   /** Text to refuse dials with. */
@@ -134,6 +139,15 @@ export class TinyRouter {
     on(EdgeType.DialFailed, (message) => this.#dials.get(channel)?.shift()?.(message));
     on(EdgeType.ConnInspectResponse, () => {});
     on(EdgeType.TraceRouteResponse, () => {});
+    const pass = (message: Message): void => {
+      const peer = this.#peerOf(channel, message);
+      if (peer === undefined || this.loses(message)) return;
+      const headers = message.headers.clone().setU32(EdgeHeader.ConnId, peer.id);
+      peer.channel.send({ contentType: message.contentType, headers, body: message.body });
+    };
+    on(XgressType.Payload, pass);
+    on(XgressType.Acknowledgement, pass);
+    on(XgressType.Close, () => {});
     on(EdgeType.StateClosed, (message) => {
       const peer = this.#peerOf(channel, message);
       peer?.channel.send({ contentType: EdgeType.StateClosed, headers: connId(peer.id), body: Buffer.from("closed") });
@@ -169,6 +183,7 @@ export class TinyRouter {
     }
     const headers = connId(host.id).setString(EdgeHeader.CircuitId, "circuit-1");
     const given = this.#nextId++;
+    if (this.#leavesFlowControl(message)) withFlowControl(headers, `host-${given}`);
     if (!this.isLegacy) headers.setU32(EdgeHeader.RouterProvidedConnId, given);
     for (const key of [EdgeHeader.PublicKey, EdgeHeader.CallerId, EdgeHeader.AppData, EdgeHeader.ConnectionMarker]) {
       const value = message.headers.get(key);
@@ -181,12 +196,17 @@ export class TinyRouter {
     host.channel.send({ contentType: EdgeType.Dial, headers, body: message.body });
   }
 
+  #leavesFlowControl(connect: Message): boolean {
+    return this.flowControl && connect.headers.getBool(EdgeHeader.UseXgressToSdk) === true;
+  }
+
   #connected(client: Side, host: Side & { readonly key: Buffer | undefined }, message: Message, answer: Message): void {
     const { channel, id } = client;
     const hostId = answer.body.readUInt32LE();
     this.#links.get(channel)?.set(id, { channel: host.channel, id: hostId });
     this.#links.get(host.channel)?.set(hostId, { channel, id });
     const connected = connId(id).setString(EdgeHeader.CircuitId, "circuit-1");
+    if (this.#leavesFlowControl(message)) withFlowControl(connected, `client-${hostId}`);
     if (host.key !== undefined) connected.set(EdgeHeader.PublicKey, host.key);
     channel.reply(message, { contentType: EdgeType.StateConnected, headers: connected });
     if (this.isLegacy) host.channel.reply(answer, { contentType: EdgeType.StateConnected, headers: connId(hostId) });
@@ -195,4 +215,11 @@ export class TinyRouter {
 
 function connId(id: number): Headers {
   return new Headers().setU32(EdgeHeader.ConnId, id);
+}
+
+function withFlowControl(headers: Headers, address: string): void {
+  headers
+    .setBool(EdgeHeader.UseXgressToSdk, true)
+    .setString(EdgeHeader.XgressCtrlId, "ctrl")
+    .setString(EdgeHeader.XgressAddress, address);
 }

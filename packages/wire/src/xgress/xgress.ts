@@ -156,6 +156,16 @@ export class Xgress implements XgressEnd, Scanned {
     this.#finish("the dial failed", { report: false });
   }
 
+  /** Payloads in order that wait for room outside. */
+  get held(): number {
+    return this.#receiver.held;
+  }
+
+  /** The fabric has forgotten the circuit: nothing leaves any more, but what arrived can still be taken. */
+  cut(): void {
+    this.#sender.stop();
+  }
+
   /** There is room outside again: hands out what was held, `max` payloads at most. Returns whether more waits. */
   deliverHeld(max = Number.POSITIVE_INFINITY): boolean {
     return !this.#ended && this.#receiver.deliverHeld(this.#view, max);

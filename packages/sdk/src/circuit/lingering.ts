@@ -1,5 +1,5 @@
 import { ConnType, EdgeHeader, EdgeType, Headers, type Message } from "@sallyport/wire";
-import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
+import type { EdgeChannel, EdgeEndpoint } from "../edge-channel.ts";
 
 const lingerMs = 30_000;
 
@@ -26,6 +26,8 @@ export class Lingering implements EdgeEndpoint {
   }
 
   onData(): void {}
+
+  onCircuitFrame(): void {}
 
   onMessage(message: Message): void {
     if (message.contentType === EdgeType.StateClosed) this.#forget();

@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { ConnType, EdgeFlag, EdgeHeader, EdgeType, Headers } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Binding, type Hosting } from "./binding.ts";
-import type { EdgeConnection } from "./connection.ts";
-import { loadSodium } from "./crypto/load-sodium.ts";
-import { dialThrough } from "./dial.ts";
-import type { EdgeChannel } from "./edge-channel.ts";
-import { TinyRouter } from "./testing/tiny-router.ts";
+import { Binding, type Hosting } from "../binding.ts";
+import { loadSodium } from "../crypto/load-sodium.ts";
+import { dialThrough } from "../dial.ts";
+import type { EdgeChannel } from "../edge-channel.ts";
+import { TinyRouter } from "../testing/tiny-router.ts";
+import { EdgeConnection } from "./connection.ts";
 
 let router: TinyRouter;
 let client: EdgeChannel;
@@ -34,13 +34,13 @@ async function serve(onConnection: (connection: EdgeConnection) => void, o: Host
     listenerId: "listener",
     identityName: "host",
     crypto: sodium === undefined ? undefined : { sodium, keys: sodium.createKeyPair() },
-    allowHalfOpen: o.allowHalfOpen ?? true,
   };
   return new Promise((resolve, reject) => {
     const binding: Binding = new Binding(host, hosting, {
       established: () => resolve(binding),
       ended: (text) => reject(new Error(text)),
-      connection: (connection) => {
+      dialled: async (dial) => {
+        const connection = new EdgeConnection(await dial.accept(), { allowHalfOpen: o.allowHalfOpen ?? true });
         connection.on("error", () => {});
         onConnection(connection);
       },
@@ -50,12 +50,12 @@ async function serve(onConnection: (connection: EdgeConnection) => void, o: Host
 
 async function dial(o: { encrypted?: boolean; signal?: AbortSignal; appData?: Buffer } = {}): Promise<EdgeConnection> {
   const sodium = o.encrypted === false ? undefined : await loadSodium();
-  const connection = await dialThrough(
+  const messages = await dialThrough(
     client,
-    { service: "svc", sessionToken: "svc", callerId: "alice", sodium, appData: o.appData, allowHalfOpen: true },
+    { service: "svc", sessionToken: "svc", callerId: "alice", sodium, appData: o.appData },
     o.signal ?? never,
   );
-  return connection.on("error", () => {});
+  return new EdgeConnection(messages, { allowHalfOpen: true }).on("error", () => {});
 }
 
 async function readAll(connection: EdgeConnection): Promise<Buffer> {

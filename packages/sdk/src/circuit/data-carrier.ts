@@ -1,0 +1,173 @@
+import {
+  type BodySealer,
+  ConnType,
+  EdgeFlag,
+  EdgeHeader,
+  EdgeType,
+  type FairOutput,
+  Headers,
+  type Message,
+} from "@sallyport/wire";
+import type { EdgeChannel, EdgeEndpoint } from "../edge-channel.ts";
+import type { Carrier, CarrierReceiver } from "./carrier.ts";
+import { reserveData } from "./data-frame.ts";
+import { Lingering } from "./lingering.ts";
+
+/** Bytes that wait for the application before the whole router connection is paused. */
+const maxUnread = 4 * 1024 * 1024;
+
+interface Unread {
+  readonly bytes: Buffer;
+  readonly flags: number;
+}
+
+/** A connection by Data messages: the router does the flow control of its circuit (docs/protocol/edge.md "Data and ending"). */
+export class DataCarrier implements Carrier, EdgeEndpoint {
+  readonly connType = ConnType.Dial;
+  readonly #edge: EdgeChannel;
+  readonly #id: number;
+  readonly #receiver: CarrierReceiver;
+  /** Messages that found no room, the oldest first. */
+  #unread: Unread[] = [];
+  #unreadBytes = 0;
+  /** The other end has sent its last message; it was handed over. */
+  #sawFin = false;
+  #finHanded = false;
+  /** The other end closed the connection, or it was lost. */
+  #isOver = false;
+  #overHanded = false;
+  #hasFinished = false;
+  /** Both ends have sent FIN, ours came last. */
+  #endedLast = false;
+  #isClosed = false;
+  #isWaiting = false;
+  #output: FairOutput | undefined;
+
+  constructor(edge: EdgeChannel, id: number, receiver: CarrierReceiver) {
+    this.#edge = edge;
+    this.#id = id;
+    this.#receiver = receiver;
+  }
+
+  // From the router ---------------------------------------------------------------------------------------------------
+
+  describe(): string {
+    return this.#receiver.describe();
+  }
+
+  onData(buffer: Buffer, start: number, end: number, flags: number): void {
+    if (this.#isClosed || this.#sawFin || this.#isOver) return;
+    if ((flags & EdgeFlag.Fin) !== 0) this.#sawFin = true;
+    if (end > start && (this.#unread.length > 0 || !this.#receiver.message(buffer, start, end, flags))) {
+      this.#keep({ bytes: Buffer.from(buffer.subarray(start, end)), flags });
+    }
+    this.#handEnds();
+  }
+
+  onCircuitFrame(): void {
+    // A router that was not asked for payloads sends none.
+  }
+
+  onMessage(message: Message): void {
+    if (message.contentType !== EdgeType.StateClosed || this.#isOver) return;
+    this.#isOver = true;
+    this.#edge.remove(this.#id, this);
+    this.#handEnds();
+  }
+
+  onLost(reason: Error | undefined): void {
+    if (this.#isClosed || this.#isOver) return;
+    // As with a TCP connection whose other end has said everything: what arrived can be read, and only a write fails.
+    if (this.#sawFin) {
+      this.#isOver = true;
+      this.#handEnds();
+      return;
+    }
+    this.#isClosed = true;
+    this.#receiver.lost(reason);
+  }
+
+  // Carrier -----------------------------------------------------------------------------------------------------------
+
+  get isFull(): boolean {
+    if (this.#isOver || this.#edge.isClosed) return false;
+    return this.#isWaiting || this.#fair().output.isFull;
+  }
+
+  write(buffer: Uint8Array, start: number, end: number, flags: number, sealer?: BodySealer): boolean {
+    if (this.#isClosed || this.#isOver || this.#hasFinished || this.#edge.isClosed) return true;
+    const { output } = this.#fair();
+    const bodyAt = reserveData(output, this.#id, end - start + (sealer?.overhead ?? 0), flags);
+    if (sealer === undefined) output.slab.set(buffer.subarray(start, end), bodyAt);
+    else sealer.seal(buffer as Buffer, start, end, output.slab, bodyAt);
+    if (!output.isFull) return true;
+    this.awaitRoom();
+    return false;
+  }
+
+  finish(): void {
+    if (this.#hasFinished || this.#isClosed) return;
+    this.#hasFinished = true;
+    if (this.#isOver || this.#edge.isClosed) return;
+    reserveData(this.#fair().output, this.#id, 0, EdgeFlag.Fin);
+    this.#endedLast = this.#sawFin;
+  }
+
+  resumeReading(): void {
+    while (this.#unread.length > 0 && !this.#isClosed) {
+      const { bytes, flags } = this.#unread[0] as Unread;
+      if (!this.#receiver.message(bytes, 0, bytes.length, flags)) return;
+      this.#unread.shift();
+      this.#unreadBytes -= bytes.length;
+    }
+    this.#edge.resume(this);
+    this.#handEnds();
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#unread = [];
+    this.#edge.remove(this.#id, this);
+    if (this.#isOver || this.#edge.isClosed) return;
+    if (this.#endedLast) {
+      new Lingering(this.#edge, this.#id);
+      return;
+    }
+    const headers = new Headers().setU32(EdgeHeader.ConnId, this.#id);
+    this.#edge.channel.send({ contentType: EdgeType.StateClosed, headers }, this.#fair().underlay);
+  }
+
+  #keep(unread: Unread): void {
+    this.#unread.push(unread);
+    this.#unreadBytes += unread.bytes.length;
+    if (this.#unreadBytes >= maxUnread) this.#edge.pause(this);
+  }
+
+  /** Hands on that the other end has finished, or closed, behind what it sent. */
+  #handEnds(): void {
+    if (this.#unread.length > 0 || this.#isClosed) return;
+    if (this.#sawFin && !this.#finHanded) {
+      this.#finHanded = true;
+      this.#receiver.endOfData();
+    }
+    if (!this.#isOver || this.#overHanded) return;
+    this.#overHanded = true;
+    this.#receiver.closed();
+  }
+
+  awaitRoom(): void {
+    if (this.#isWaiting || this.#isOver || this.#edge.isClosed) return;
+    this.#isWaiting = true;
+    this.#fair().output.onDrain(() => {
+      this.#isWaiting = false;
+      if (!this.#isClosed && !this.#overHanded) this.#receiver.writable();
+    });
+  }
+
+  /** Always the same one while it lives: on another the data could overtake what went before. */
+  #fair(): FairOutput {
+    if (this.#output === undefined || this.#output.underlay.isClosed) this.#output = this.#edge.outputFor(this.#id);
+    return this.#output;
+  }
+}

@@ -1,0 +1,270 @@
+import { EdgeFlag } from "@sallyport/wire";
+import { type ConnectionKeys, EndToEnd } from "../crypto/end-to-end.ts";
+import type { EdgeChannel } from "../edge-channel.ts";
+import { ConnectionClosedError } from "../errors.ts";
+import type { Carrier, CarrierReceiver } from "./carrier.ts";
+
+/** Plain bytes in one message of a stream at most: encrypted and framed for a link it fills one TLS record. */
+export const streamMessage = 16_279;
+/** The largest datagram there is over UDP. */
+const datagramMessage = 65_507;
+
+/** Where messages are decrypted to when nobody keeps them: consumed before the next one, whosever it is. */
+let scratch = Buffer.allocUnsafeSlow(96 * 1024);
+
+/** What is known about a connection when it is made. */
+export interface ConnectionInfo {
+  /** Name of the service. */
+  readonly service: string;
+  readonly circuitId: string;
+  /** Hosted connections: name of the identity that dialled, as its router announced it. */
+  readonly callerId?: string | undefined;
+  /** Bytes that the dialer gave along. */
+  readonly appData?: Buffer | undefined;
+  readonly localName: string;
+  readonly remoteName: string;
+}
+
+/** What happens on a connection. Nothing is called before `start`, nor after `closed`. */
+export interface ConnectionHandler {
+  /**
+   * Bytes of a stream, or one datagram, valid during the call only (see `memory`). False: there is no room, they come
+   * again after `resume()`.
+   */
+  data(buffer: Buffer, start: number, end: number): boolean;
+  /** The other end writes nothing more: half close. */
+  endOfData(): void;
+  /** There is room again after `write` answered false. */
+  writable(): void;
+  /** The connection is over: closed by the other end, or lost (with an error). */
+  closed(error?: Error): void;
+  /** Memory for bytes that are about to be given to `data`, which may keep it; without it they are only valid there. */
+  memory?(size: number): Buffer;
+}
+
+/** How a connection is made, besides what is known about it. */
+export interface ConnectionParts {
+  readonly edge: EdgeChannel;
+  readonly info: ConnectionInfo;
+  readonly crypto?: ConnectionKeys | undefined;
+  /** Messages are datagrams: never cut, never joined. Otherwise the connection is one stream of bytes. */
+  readonly datagrams?: boolean | undefined;
+  readonly carrier: (receiver: CarrierReceiver) => Carrier;
+}
+
+/**
+ * A connection to or from a service as callbacks: no streams in between, encrypted from where the bytes lie into the
+ * outgoing buffer, decrypted from the read buffer (docs/sdk.md "Connections as callbacks").
+ */
+export class MessageConnection implements CarrierReceiver {
+  readonly service: string;
+  readonly circuitId: string;
+  readonly callerId: string | undefined;
+  readonly appData: Buffer | undefined;
+  readonly localName: string;
+  readonly remoteName: string;
+  /** True when the bytes are encrypted between this process and the other end. */
+  readonly isEncrypted: boolean;
+  /** Plain bytes that fit one message; longer writes are cut for streams and refused for datagrams. */
+  readonly maxMessage: number;
+  bytesRead = 0;
+  bytesWritten = 0;
+  readonly #edge: EdgeChannel;
+  readonly #datagrams: boolean;
+  readonly #carrier: Carrier;
+  readonly #crypto: EndToEnd | undefined;
+  #handler: ConnectionHandler | undefined;
+  /** Decrypted, or taken apart, and then refused: the oldest first. */
+  #held: Buffer[] = [];
+  #isAnnounced = false;
+  #endsPending = { data: false, all: false };
+  #isOver = false;
+  #error: Error | undefined;
+
+  constructor(parts: ConnectionParts) {
+    this.#edge = parts.edge;
+    this.service = parts.info.service;
+    this.circuitId = parts.info.circuitId;
+    this.callerId = parts.info.callerId;
+    this.appData = parts.info.appData;
+    this.localName = parts.info.localName;
+    this.remoteName = parts.info.remoteName;
+    this.#datagrams = parts.datagrams === true;
+    this.maxMessage = this.#datagrams ? datagramMessage : streamMessage;
+    this.#crypto = parts.crypto === undefined ? undefined : new EndToEnd(parts.crypto);
+    this.isEncrypted = this.#crypto !== undefined;
+    this.#carrier = parts.carrier(this);
+  }
+
+  /** The connection to the router is gone. */
+  get isRouterGone(): boolean {
+    return this.#edge.isClosed;
+  }
+
+  /** Writing now would only make a queue longer. */
+  get isFull(): boolean {
+    return this.#carrier.isFull;
+  }
+
+  /** Has the handler's `writable` called when it is no longer full. */
+  awaitRoom(): void {
+    this.#carrier.awaitRoom();
+  }
+
+  /** Sends what has to come before any data. Called once, when the other end is known to be there. */
+  begin(): void {
+    const header = this.#crypto?.header;
+    if (header !== undefined) this.#carrier.write(header, 0, header.length, this.#announcement());
+  }
+
+  /** From now on the handler is called. Call it once. */
+  start(handler: ConnectionHandler): void {
+    this.#handler = handler;
+    if (this.#isOver) {
+      queueMicrotask(() => handler.closed(this.#error));
+      return;
+    }
+    this.resume();
+  }
+
+  /**
+   * Sends bytes, which are used during the call only.
+   *
+   * @returns false: taken, but write no more until `writable()`
+   * @throws RangeError a datagram is longer than `maxMessage`
+   */
+  write(buffer: Uint8Array, start = 0, end: number = buffer.length): boolean {
+    if (this.#isOver) return true;
+    if (this.#datagrams && end - start > this.maxMessage) {
+      throw new RangeError(`a datagram has at most ${this.maxMessage} bytes, this one has ${end - start}`);
+    }
+    let room = true;
+    for (let at = start; at < end; at += this.maxMessage) {
+      const to = Math.min(end, at + this.maxMessage);
+      room = this.#carrier.write(buffer, at, to, this.#announcement(), this.#crypto) && room;
+    }
+    this.bytesWritten += end - start;
+    return room;
+  }
+
+  /** Nothing more will be written: half close. */
+  endWriting(): void {
+    if (!this.#isOver) this.#carrier.finish();
+  }
+
+  /** There is room again after the handler's `data` answered false. */
+  resume(): void {
+    const handler = this.#handler;
+    if (handler === undefined || this.#isOver) return;
+    for (let bytes = this.#held[0]; bytes !== undefined; bytes = this.#held[0]) {
+      if (!handler.data(bytes, 0, bytes.length)) return;
+      this.#held.shift();
+    }
+    const { data, all } = this.#endsPending;
+    this.#endsPending = { data: false, all: false };
+    if (data && !this.#isOver) handler.endOfData();
+    if (all) this.#over(undefined);
+    else if (!this.#isOver) this.#carrier.resumeReading();
+  }
+
+  /** Ends the connection. What was written before still leaves; the handler is not called any more. */
+  close(): void {
+    this.#isOver = true;
+    this.#held = [];
+    this.#carrier.close();
+  }
+
+  // CarrierReceiver ---------------------------------------------------------------------------------------------------
+
+  describe(): string {
+    const { service, circuitId, bytesRead, bytesWritten } = this;
+    return JSON.stringify({ service, circuitId, encrypted: this.isEncrypted, bytesRead, bytesWritten });
+  }
+
+  message(buffer: Buffer, start: number, end: number, flags: number): boolean {
+    const handler = this.#handler;
+    if (this.#isOver) return true;
+    if (handler === undefined || this.#held.length > 0) return false;
+    const isMultipart = (flags & EdgeFlag.MultipartMessage) !== 0;
+    if (this.#crypto === undefined && !isMultipart && handler.memory === undefined) {
+      if (!handler.data(buffer, start, end)) return false;
+      this.bytesRead += end - start;
+      return true;
+    }
+    const plain = this.#plain(buffer, start, end, handler);
+    if (plain === undefined) return true;
+    const parts = isMultipart ? partsOf(plain) : [plain];
+    for (const part of parts) this.#give(part, handler);
+    return true;
+  }
+
+  endOfData(): void {
+    if (this.#held.length > 0 || this.#handler === undefined) this.#endsPending.data = true;
+    else if (!this.#isOver) this.#handler.endOfData();
+  }
+
+  writable(): void {
+    if (!this.#isOver) this.#handler?.writable();
+  }
+
+  closed(): void {
+    if (this.#held.length > 0 || this.#handler === undefined) this.#endsPending.all = true;
+    else this.#over(undefined);
+  }
+
+  lost(reason: Error | undefined): void {
+    const text = `the connection to router ${this.#edge.router} was lost: ${reason?.message}; dial ${this.service} again`;
+    this.#over(reason === undefined ? undefined : new ConnectionClosedError(text, { cause: reason }));
+  }
+
+  #plain(buffer: Buffer, start: number, end: number, handler: ConnectionHandler): Buffer | undefined {
+    const memory = (size: number): Buffer => handler.memory?.(size) ?? scratchOf(size);
+    try {
+      if (this.#crypto !== undefined) return this.#crypto.open(buffer, start, end, memory);
+    } catch (error) {
+      this.#carrier.close();
+      this.#over(error instanceof Error ? error : new Error(String(error)));
+      return undefined;
+    }
+    const plain = memory(end - start);
+    buffer.copy(plain, 0, start, end);
+    return plain;
+  }
+
+  #give(bytes: Buffer, handler: ConnectionHandler): void {
+    if (bytes.length === 0 || this.#isOver) return;
+    this.bytesRead += bytes.length;
+    if (this.#held.length === 0 && handler.data(bytes, 0, bytes.length)) return;
+    this.#held.push(handler.memory === undefined ? Buffer.from(bytes) : bytes);
+  }
+
+  #over(error: Error | undefined): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#held = [];
+    this.#error = error;
+    this.#handler?.closed(error);
+  }
+
+  /** Boundaries mean nothing to a stream; said once, with the first message. */
+  #announcement(): number {
+    if (this.#isAnnounced || this.#datagrams) return 0;
+    this.#isAnnounced = true;
+    return EdgeFlag.Stream;
+  }
+}
+
+function scratchOf(size: number): Buffer {
+  if (size > scratch.length) scratch = Buffer.allocUnsafeSlow(size);
+  return scratch.subarray(0, size);
+}
+
+function partsOf(body: Buffer): Buffer[] {
+  const parts: Buffer[] = [];
+  for (let at = 0; at + 2 <= body.length; ) {
+    const end = at + 2 + body.readUInt16LE(at);
+    parts.push(body.subarray(at + 2, Math.min(end, body.length)));
+    at = end;
+  }
+  return parts;
+}

@@ -1,0 +1,69 @@
+import type { BodySealer } from "@sallyport/wire";
+import { EncryptionError } from "../errors.ts";
+import {
+  messageOverhead,
+  type SessionKeys,
+  type Sodium,
+  type StreamDecryptor,
+  type StreamEncryptor,
+  streamHeaderBytes,
+} from "./sodium.ts";
+
+/** The keys of an encrypted connection. */
+export interface ConnectionKeys {
+  readonly sodium: Sodium;
+  readonly keys: SessionKeys;
+}
+
+/** Encryption of one connection, in place: from where the bytes lie to where they go (docs/protocol/edge.md "Encryption"). */
+export class EndToEnd implements BodySealer {
+  readonly overhead = messageOverhead;
+  readonly #sodium: Sodium;
+  readonly #receiveKey: Buffer;
+  readonly #encryptor: StreamEncryptor;
+  #decryptor: StreamDecryptor | undefined;
+
+  constructor({ sodium, keys }: ConnectionKeys) {
+    this.#sodium = sodium;
+    this.#receiveKey = keys.receive;
+    this.#encryptor = sodium.encryptor(keys.transmit);
+  }
+
+  /** The first message of our direction. */
+  get header(): Buffer {
+    return this.#encryptor.header;
+  }
+
+  seal(buffer: Buffer, start: number, end: number, target: Buffer, at: number): void {
+    this.#encryptor.encrypt(buffer.subarray(start, end), target.subarray(at, at + end - start + messageOverhead));
+  }
+
+  /**
+   * Decrypts a message. The first one is the other end's header, perhaps with a message behind it.
+   *
+   * @param memory gives memory for so many plain bytes
+   * @returns the plain bytes; undefined when there were none
+   * @throws EncryptionError `DECRYPTION_FAILED`
+   */
+  open(buffer: Buffer, from: number, end: number, memory: (size: number) => Buffer): Buffer | undefined {
+    let start = from;
+    if (this.#decryptor === undefined) {
+      if (end - start < streamHeaderBytes) fail("expected the 24-byte header of an encrypted stream first");
+      const header = Buffer.from(buffer.subarray(start, start + streamHeaderBytes));
+      this.#decryptor = this.#sodium.decryptor(this.#receiveKey, header);
+      start += streamHeaderBytes;
+      // Some implementations join the header with the first message.
+      if (start === end) return undefined;
+    }
+    const size = end - start - messageOverhead;
+    if (size < 0) fail(`an encrypted message has at least ${messageOverhead} bytes`);
+    const plain = memory(size);
+    if (!this.#decryptor.decrypt(buffer.subarray(start, end), plain))
+      fail("a message was changed, lost or repeated on its way");
+    return plain.length === 0 ? undefined : plain;
+  }
+}
+
+function fail(what: string): never {
+  throw new EncryptionError("DECRYPTION_FAILED", `${what}; the connection is closed`);
+}

@@ -1,0 +1,89 @@
+import type { Logger } from "@sallyport/wire";
+import { ListenError, reasonOf } from "./errors.ts";
+import type { IncomingDial } from "./incoming-dial.ts";
+import type { ListenOptions, ServiceListener } from "./service-listener.ts";
+
+/** How a service is hosted with callbacks. */
+export interface HostOptions extends Omit<ListenOptions, "signal" | "allowHalfOpen" | "onDial"> {
+  /** Answers every dial by its `accept` or `reject`. */
+  readonly onDial: (dial: IncomingDial) => void;
+}
+
+/** A service that is hosted until it is closed. */
+export interface Hosted {
+  /** Changes how likely this host is chosen. @throws ListenError `OPTION_INVALID` */
+  update(o: {
+    readonly cost?: number | undefined;
+    readonly precedence?: ListenOptions["precedence"] | undefined;
+  }): void;
+  /** Tells the network whether the application behind this host is well. */
+  healthEvent(passed: boolean): void;
+  /** Takes it back; connections that came through it go on. */
+  close(): Promise<void>;
+}
+
+/** Time between two attempts to host a service that this identity may not host, or that does not exist. */
+const retryMs = 15_000;
+
+/** @param listen offers the service; resolves when it is offered by a first router */
+export function hostService(
+  listen: (signal: AbortSignal) => Promise<ServiceListener>,
+  service: string,
+  log: Logger,
+): Hosted {
+  return new HostedService(listen, service, log);
+}
+
+class HostedService implements Hosted {
+  readonly #stopped = new AbortController();
+  readonly #listen: (signal: AbortSignal) => Promise<ServiceListener>;
+  readonly #service: string;
+  readonly #log: Logger;
+  #listener: ServiceListener | undefined;
+  #retry: NodeJS.Timeout | undefined;
+  /** What was changed before there was a listener. */
+  #changes: Parameters<Hosted["update"]>[0] = {};
+
+  constructor(listen: (signal: AbortSignal) => Promise<ServiceListener>, service: string, log: Logger) {
+    this.#listen = listen;
+    this.#service = service;
+    this.#log = log;
+    this.#start();
+  }
+
+  update(o: Parameters<Hosted["update"]>[0]): void {
+    this.#changes = { ...this.#changes, ...o };
+    this.#listener?.update(o);
+  }
+
+  healthEvent(passed: boolean): void {
+    this.#listener?.healthEvent(passed);
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#retry);
+    this.#stopped.abort(new ListenError("LISTENER_CLOSED", `hosting of ${this.#service} was ended`));
+    await this.#listener?.close();
+  }
+
+  #start(): void {
+    this.#listen(this.#stopped.signal).then(
+      (listener) => this.#listening(listener),
+      (error: unknown) => {
+        if (this.#stopped.signal.aborted) return;
+        this.#log.warn({ service: this.#service, reason: reasonOf(error) }, "a service cannot be hosted; trying again");
+        this.#retry = setTimeout(() => this.#start(), retryMs);
+        this.#retry.unref();
+      },
+    );
+  }
+
+  #listening(listener: ServiceListener): void {
+    this.#listener = listener;
+    listener.on("error", (error) =>
+      this.#log.warn({ service: this.#service, reason: error.message }, "hosting failed"),
+    );
+    if (this.#stopped.signal.aborted) void listener.close();
+    else if (Object.keys(this.#changes).length > 0) listener.update(this.#changes);
+  }
+}
