@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help demo pack test test-oldest test-crash test-namespaces check generate test-peers bench clean
+.PHONY: help demo pack bench-check test test-oldest test-crash test-namespaces check generate test-peers bench clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -39,6 +39,9 @@ pack: $(INSTALLED) ## the programs as JavaScript, in dist/: smaller and faster t
 
 bench: $(INSTALLED) ## figures of the wire and the data plane, ours and the peer's in one run, one JSON line each (needs Go for the peer)
 	@npm run --silent bench
+
+bench-check: $(INSTALLED) ## the figures of the data plane beside their targets; fails when one is missed (needs Go; on a quiet machine)
+	@npm run --silent bench:dataplane -- --check
 
 clean: ## remove what was installed or left by a demo
 	rm -rf node_modules .demo coverage dist

@@ -3,6 +3,8 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
 const CHUNK = Buffer.alloc(65_536, 0xa5);
+/** A connection that took nothing for so long is full. */
+const QUIET_MS = 1_000;
 
 async function open(port: number): Promise<Socket> {
   const socket = connect({ port, host: "127.0.0.1", noDelay: true, allowHalfOpen: true });
@@ -88,6 +90,11 @@ export async function openCircuits(port: number, count: number, concurrency: num
 
 /** Round trips of one byte on one open connection, one after the other. */
 export async function roundTrips(port: number, count: number): Promise<{ p50Ms: number; p99Ms: number }> {
+  const times = await timedRoundTrips(port, count);
+  return { p50Ms: percentile(times, 50), p99Ms: percentile(times, 99) };
+}
+
+async function timedRoundTrips(port: number, count: number): Promise<number[]> {
   const socket = await open(port);
   socket.write("e");
   const broken = failed(socket);
@@ -99,7 +106,33 @@ export async function roundTrips(port: number, count: number): Promise<{ p50Ms: 
     times.push(performance.now() - from);
   }
   socket.destroy();
+  return times;
+}
+
+/** The same on several connections at once; percentiles over all of them. */
+export async function roundTripsOfMany(
+  port: number,
+  connections: number,
+  count: number,
+): Promise<{ p50Ms: number; p99Ms: number }> {
+  const all = await Promise.all(Array.from({ length: connections }, () => timedRoundTrips(port, count / connections)));
+  const times = all.flat();
   return { p50Ms: percentile(times, 50), p99Ms: percentile(times, 99) };
+}
+
+/** A connection whose reader stops, and which is full: nothing more was taken for a while. */
+export async function openStopped(port: number): Promise<{ close(): void }> {
+  const socket = await open(port);
+  socket.on("error", () => socket.destroy());
+  socket.write("s");
+  for (let full = false; !full; ) {
+    if (socket.write(CHUNK)) continue;
+    full = await Promise.race([
+      once(socket, "drain").then(() => false),
+      new Promise<boolean>((resolve) => setTimeout(resolve, QUIET_MS, true)),
+    ]);
+  }
+  return { close: () => socket.destroy() };
 }
 
 export function percentile(values: readonly number[], p: number): number {

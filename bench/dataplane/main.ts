@@ -1,129 +1,102 @@
 /**
- * The data plane side by side: the same tunnelers (the peer's) over our routers and over the peer's, and our SDK's ends
- * over ours, next to a bare TLS pipe in the same minute. Prints one line of JSON per figure.
+ * The table of the data plane: our routers beside the peer's in one run, with the same load and the same tunnelers, and
+ * our own ends over ours. One line of JSON per figure, with its target.
  *
- *     make bench                              everything, and the wire alone (docs/benchmarks.md)
- *     npm run bench:dataplane -- --quick      a tenth of the bytes and circuits
- *     npm run bench:dataplane -- --only ours  without the peer's network (or `--only peer`)
+ *     make bench                                     everything, and the wire alone (docs/benchmarks.md)
+ *     npm run bench:dataplane -- [row …]             those rows only; without one: all
+ *     npm run bench:dataplane -- --quick             a tenth of the bytes and circuits
+ *     npm run bench:dataplane -- memory --minutes 10 how long memory is watched (default 1)
+ *     npm run bench:dataplane -- --without peer      without anything of the peer
+ *     npm run bench:dataplane -- --check             exits with 1 when a target is missed
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { startNetwork } from "../../e2e/network/network.ts";
-import { PeerCli } from "../../e2e/network/peer-cli.ts";
-import { startPeerNetwork } from "../../e2e/network/peer-network.ts";
-import { Program } from "../../e2e/network/program.ts";
 import { makeScratch, removeScratch } from "../../e2e/network/scratch.ts";
-import { startTunnelledService } from "../../e2e/network/tunnel.ts";
-import {
-  type Effort,
-  type Emit,
-  type MeasuredPath,
-  measureCircuits,
-  measureMemory,
-  measureThroughput,
-  warmUp,
-} from "./figures.ts";
-import { startSdkPath } from "./own.ts";
-import { measurePipe } from "./yardstick.ts";
+import { missed } from "./figure.ts";
+import { Paths } from "./paths.ts";
+import type { Effort, Row } from "./row.ts";
+import { circuits, firstByte } from "./rows/circuits.ts";
+import { idleCircuits } from "./rows/idle-circuits.ts";
+import { memory } from "./rows/memory.ts";
+import { relay } from "./rows/relay.ts";
+import { roundTrip } from "./rows/round-trip.ts";
+import { stoppedReader } from "./rows/stopped-reader.ts";
+import { throughput } from "./rows/throughput.ts";
 
-const { values: options } = parseArgs({ options: { quick: { type: "boolean" }, only: { type: "string" } } });
+/** In the order in which they disturb each other least: memory after everything that it should survive. */
+const ROWS: Readonly<Record<string, Row>> = {
+  relay,
+  "first-byte": firstByte,
+  "round-trip": roundTrip,
+  circuits,
+  throughput,
+  "stopped-reader": stoppedReader,
+  memory,
+  "idle-circuits": idleCircuits,
+};
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    quick: { type: "boolean" },
+    check: { type: "boolean" },
+    without: { type: "string" },
+    minutes: { type: "string" },
+  },
+});
+const memorySeconds = options.minutes === undefined ? undefined : Number(options.minutes) * 60;
 const effort: Effort = options.quick
-  ? { bytes: 100e6, circuits: 50, roundTrips: 200 }
-  : { bytes: 1e9, circuits: 500, roundTrips: 2_000 };
-
-const emit: Emit = (figure) => console.log(JSON.stringify(figure));
-
-async function main(): Promise<void> {
-  const folder = makeScratch("bench");
-  const cleanup: (() => Promise<unknown>)[] = [async () => removeScratch(folder)];
-  try {
-    const target = new Program({
-      name: "target",
-      command: process.execPath,
-      args: [join(import.meta.dirname, "target.ts")],
-    });
-    cleanup.push(() => target.stop());
-    const targetPort = Number((await target.line(/^port /)).slice(5));
-    const binary = peerBinary();
-
-    if (options.only !== "peer") {
-      const network = await startNetwork(join(folder, "ours"));
-      cleanup.push(() => network.stop());
-      const routers = { controller: network.controller, r1: network.routers[0], r2: network.routers[1] };
-      const sdk = await startSdkPath(network, targetPort);
-      await measure(
-        {
-          label: "our routers, our SDK",
-          port: sdk.port,
-          processes: { ...routers, client: sdk.client, host: sdk.host },
-        },
-        folder,
-      );
-      await sdk.stop();
-      if (binary !== undefined) {
-        const cli = new PeerCli(binary, network.folder);
-        await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
-        const service = await startTunnelledService({
-          cli,
-          binary,
-          folder: network.folder,
-          name: "tunnelled",
-          targetPort,
-        });
-        await measure(
-          {
-            label: "our routers, peer tunnelers",
-            port: service.port,
-            processes: { ...routers, client: service.client, host: service.host },
-          },
-          folder,
-        );
-        await service.stop();
-      }
-      await network.stop();
-    }
-    if (options.only !== "ours" && binary !== undefined) {
-      const network = await startPeerNetwork(binary, join(folder, "peer"));
-      cleanup.push(() => network.stop());
-      const service = await startTunnelledService({
-        cli: network.cli,
-        binary,
-        folder: network.folder,
-        name: "tunnelled",
-        targetPort,
-      });
-      const processes = {
-        controller: network.controller,
-        r1: network.routers[0],
-        r2: network.routers[1],
-        client: service.client,
-        host: service.host,
-      };
-      await measure({ label: "peer routers, peer tunnelers", port: service.port, processes }, folder);
-      await service.stop();
-    }
-  } finally {
-    for (const step of cleanup.toReversed()) await step();
-  }
-}
-
-async function measure(path: MeasuredPath, folder: string): Promise<void> {
-  await warmUp(path);
-  const pipe = await measurePipe(folder, effort.bytes);
-  emit({ figure: "TLS pipe, one hop", beside: path.label, ...pipe });
-  await measureThroughput(path, effort, emit);
-  await measureCircuits(path, effort, emit);
-  measureMemory(path, emit);
-}
+  ? { bytes: 1e8, rounds: 1, circuits: 100, roundTrips: 500, idleCircuits: 1_000, memorySeconds: memorySeconds ?? 10 }
+  : {
+      bytes: 4e8,
+      rounds: 2,
+      circuits: 400,
+      roundTrips: 2_000,
+      idleCircuits: 10_000,
+      memorySeconds: memorySeconds ?? 30,
+    };
 
 function peerBinary(): string | undefined {
-  const build = spawnSync(join(import.meta.dirname, "..", "..", "scripts", "install-tools.sh"), ["ziti"], {
-    encoding: "utf8",
-  });
+  if (options.without === "peer") return undefined;
+  const tools = join(import.meta.dirname, "..", "..", "scripts", "install-tools.sh");
+  const build = spawnSync(tools, ["ziti"], { encoding: "utf8" });
   if (build.status === 0) return build.stdout.trim();
   console.error(`*** THE PEER IS NOT MEASURED: ${build.stderr.trim()}`);
   return undefined;
 }
 
-await main();
+function rows(): [string, Row][] {
+  const names = positionals.length > 0 ? positionals : Object.keys(ROWS);
+  return names.map((name) => {
+    const row = ROWS[name];
+    if (row === undefined) throw new Error(`no row ${name}; there are ${Object.keys(ROWS).join(", ")}`);
+    return [name, row];
+  });
+}
+
+const asked = rows();
+const folder = makeScratch("bench");
+const paths = new Paths(folder, peerBinary());
+const failed: string[] = [];
+try {
+  for (const [name, row] of asked) {
+    const started = performance.now();
+    try {
+      await row(paths, effort);
+    } catch (error) {
+      failed.push(name);
+      console.error(`*** ${name} could not be measured: ${error instanceof Error ? error.message : String(error)}`);
+    }
+    console.error(`${name}: ${Math.round((performance.now() - started) / 1000)} s`);
+  }
+} finally {
+  await paths.stop();
+  removeScratch(folder);
+}
+for (const { figure, of, ratio, value, target } of missed()) {
+  console.error(
+    `missed: ${[figure, of].filter(Boolean).join(", ")}: ${ratio ?? value}, target ${JSON.stringify(target)}`,
+  );
+}
+if (failed.length > 0 || (options.check === true && missed().length > 0)) process.exitCode = 1;

@@ -2,7 +2,8 @@
  * The TCP server at the far end of a measured path, a process of its own: `node target.ts` prints the port it listens on.
  *
  * A connection begins with one command byte: `e` echoes everything that follows; `u` and a length (8 bytes, big endian)
- * swallows that many bytes and answers with one byte; `d` and a length sends that many bytes and ends.
+ * swallows that many bytes and answers with one byte; `d` and a length sends that many bytes and ends; `s` reads nothing
+ * more.
  */
 import { createServer, type Socket } from "node:net";
 
@@ -18,6 +19,9 @@ const server = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => 
       socket.off("data", onHead);
       socket.write(head.subarray(1));
       socket.pipe(socket);
+    } else if (command === "s") {
+      socket.off("data", onHead);
+      socket.pause();
     } else if (head.length >= 9) {
       socket.off("data", onHead);
       const length = Number(head.readBigUInt64BE(1));

@@ -1,16 +1,48 @@
 import { readFileSync } from "node:fs";
+import type { Program } from "../../e2e/network/program.ts";
 
 const TICKS_PER_SECOND = 100;
 
-/** CPU seconds (user and system, all threads) that a process has used so far. Linux only. */
-export function cpuSeconds(pid: number): number {
+/** What a process has used since it started. Linux only. */
+export interface Usage {
+  /** User and system, all threads. */
+  readonly cpuSeconds: number;
+  /** Pages that it was given memory for. */
+  readonly minorFaults: number;
+}
+
+export function usageOf(pid: number): Usage {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+  return {
+    cpuSeconds: (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND,
+    minorFaults: Number(fields[7]),
+  };
 }
 
 /** Resident memory of a process in MiB. Linux only. */
 export function residentMiB(pid: number): number {
   const line = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
   return Number(line?.[1] ?? Number.NaN) / 1024;
+}
+
+export type Processes = Readonly<Record<string, Program>>;
+
+/** Starts counting; the function it returns tells what every process has used since then, per so many units of work. */
+export function meter(processes: Processes): (units: number) => Record<string, Usage> {
+  const before = new Map(Object.entries(processes).map(([name, { pid }]) => [name, usageOf(pid)]));
+  return (units) =>
+    Object.fromEntries(
+      Object.entries(processes).map(([name, { pid }]) => {
+        const now = usageOf(pid);
+        const then = before.get(name) ?? now;
+        return [
+          name,
+          {
+            cpuSeconds: (now.cpuSeconds - then.cpuSeconds) / units,
+            minorFaults: (now.minorFaults - then.minorFaults) / units,
+          },
+        ];
+      }),
+    );
 }

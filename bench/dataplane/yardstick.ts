@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { connect, createServer } from "node:tls";
 import { x509 } from "@sallyport/wire";
 import { Program } from "../../e2e/network/program.ts";
-import { cpuSeconds } from "./usage.ts";
+import { usageOf } from "./usage.ts";
 
 const CHUNK = Buffer.alloc(65_536, 0x33);
 
@@ -39,7 +39,7 @@ export async function measurePipe(
     const port = Number((await relay.line(/^port /)).slice(5));
     const socket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false });
     await once(socket, "secureConnect");
-    const before = cpuSeconds(relay.pid);
+    const before = usageOf(relay.pid).cpuSeconds;
     const started = performance.now();
     for (let left = bytes; left > 0; left -= CHUNK.length) {
       if (!socket.write(left >= CHUNK.length ? CHUNK : CHUNK.subarray(0, left))) await once(socket, "drain");
@@ -48,7 +48,7 @@ export async function measurePipe(
     const seconds = (performance.now() - started) / 1000;
     socket.destroy();
     return {
-      cpuSecondsPerGB: (cpuSeconds(relay.pid) - before) / (bytes / 1e9),
+      cpuSecondsPerGB: (usageOf(relay.pid).cpuSeconds - before) / (bytes / 1e9),
       megabytesPerSecond: bytes / 1e6 / seconds,
     };
   } finally {
