@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help demo pack bench-check test test-oldest test-crash test-namespaces check generate test-peers bench clean
+.PHONY: help demo pack bench-check test test-oldest test-crash test-namespaces check generate test-mesh soak test-peers bench clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -30,6 +30,12 @@ check: $(INSTALLED) ## types, lint and format, dependency rules, generated files
 
 generate: $(INSTALLED) ## write the generated files again
 	@npm run --silent generate
+
+test-mesh: $(INSTALLED) ## a mesh whose links, routers and controller go away and come back: circuits lose nothing
+	@npm run --silent test:mesh
+
+soak: $(INSTALLED) ## random faults for MINUTES (10) from SEED: checksums, and what processes hold (needs root and nft; skipped loudly without)
+	@MINUTES=$(or $(MINUTES),$(SALLYPORT_SOAK_MINUTES),10) npm run --silent soak
 
 test-peers: $(INSTALLED) ## the peer's CLI, tunneler and router against ours (needs Go; skipped loudly without)
 	@npm run --silent test:peers
