@@ -158,7 +158,11 @@ export async function loadNativeSockets(): Promise<NativeSockets> {
         port = address.readUInt16BE(2);
       });
       const reader = new MessageReader((buffer) => koffi.address(buffer));
-      const poll = koffi.node.poll(fd, { readable: true }, () => {
+      let isClosed = false;
+      let isDue = false;
+      const read = (): void => {
+        isDue = false;
+        if (isClosed) return;
         for (let count = 0; count < MOST_PER_TURN; count++) {
           reader.prepare();
           // Errors are those of an empty queue, or ICMP's of former datagrams: the next readable event says more.
@@ -166,11 +170,18 @@ export async function loadNativeSockets(): Promise<NativeSockets> {
           if (received < 0) return;
           const datagram = reader.datagram(received, family);
           if (datagram !== undefined) onDatagram(datagram);
+          if (isClosed) return;
         }
+      };
+      // koffi calls back outside of Node's own callbacks: what is put off to the next tick there would wait for another event.
+      const poll = koffi.node.poll(fd, { readable: true }, () => {
+        if (!isDue) setImmediate(read);
+        isDue = true;
       });
       return {
         port,
         close() {
+          isClosed = true;
           poll.close();
           closeSocket(fd);
         },
