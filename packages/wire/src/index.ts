@@ -84,7 +84,13 @@ export { connectThroughProxy, type HttpProxy } from "./socket/http-connect.ts";
 export type { Output } from "./socket/output.ts";
 export { Slab } from "./socket/slab.ts";
 export { SocketOutput } from "./socket/socket-output.ts";
-export { TlsPort, type TlsPortOptions, type TlsPortUser } from "./socket/tls-port.ts";
+export {
+  type ChannelPort,
+  serverTlsOptions,
+  TlsPort,
+  type TlsPortOptions,
+  type TlsPortUser,
+} from "./socket/tls-port.ts";
 export { installUserBuffer } from "./socket/user-buffer.ts";
 export { writeFrame } from "./socket/write-frame.ts";
 export { PROTOCOL_VERSION, parseVersionInfo, type VersionInfo, versionInfo } from "./version.ts";

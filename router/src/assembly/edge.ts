@@ -1,20 +1,73 @@
+import type { EdgeListenerConfig } from "@sallyport/router-config";
+import { type ChannelPort, formatAddress } from "@sallyport/wire";
 import { edgeOptions } from "../config/forwarding.ts";
+import { RouterIdentity } from "../config/router-identity.ts";
 import type { Control } from "../control/control.ts";
+import { ApiProxy } from "../edge/api-proxy.ts";
 import { type Edge, type EdgePort, startEdge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
+import { Histogram } from "../metrics/histogram.ts";
 import type { Assembly } from "./context.ts";
 import { edgeListeners } from "./listeners.ts";
 
 /** The edge listeners, opened; none without one in the file. */
 export async function edge(
-  { config, identity, ports, log, stops }: Assembly,
+  context: Assembly,
   o: { control: Control; forwarder: Forwarder },
 ): Promise<Edge | undefined> {
+  const { config, counts, identity, log, stops } = context;
+  await apiProxy(context);
   const edgePorts: EdgePort[] = [];
-  for (const listener of edgeListeners(config))
-    edgePorts.push({ port: await ports.at(listener.address), options: edgeOptions(listener) });
+  for (const listener of edgeListeners(context.config)) {
+    edgePorts.push({ port: await portOf(context, listener), options: edgeOptions(listener) });
+  }
   if (edgePorts.length === 0) return undefined;
-  const edge = startEdge({ ports: edgePorts, ...o, anchors: () => identity.current.anchors, log });
+  const dataDelay = config.metrics.enableDataDelayMetric ? new Histogram() : undefined;
+  if (dataDelay !== undefined) counts.timers.set("xgress_edge.long_data_queue_time", dataDelay);
+  const edge = startEdge({
+    ports: edgePorts,
+    ...o,
+    anchors: () => identity.current.anchors,
+    counters: counts.edge,
+    dataDelay,
+    log,
+  });
   stops.push(() => edge.close());
   return edge;
+}
+
+async function portOf(context: Assembly, { address }: EdgeListenerConfig): Promise<ChannelPort> {
+  if (address.protocol !== "wss") return context.ports.at(address);
+  const { config, identity, baseDir, log, stops } = context;
+  const settings = config.transport.wss;
+  const outer =
+    settings.identity === undefined ? undefined : await RouterIdentity.load(settings.identity, baseDir, log);
+  // Few routers have one, and it takes its share of memory.
+  const { WebSocketPort } = await import("../edge/web-socket-port.ts");
+  const port = await WebSocketPort.listen({
+    host: address.host === "" ? "::" : address.host,
+    port: address.port,
+    identity: identity.current,
+    outer: outer?.current,
+    settings,
+    log,
+  });
+  stops.push(() => port.close());
+  identity.onChange((next) => port.setIdentity(next));
+  if (outer !== undefined) {
+    stops.push(outer.watch());
+    outer.onChange((next) => port.setOuterIdentity(next));
+  }
+  log.info({ address: formatAddress(address), port: port.port }, "listening for web sockets");
+  return port;
+}
+
+/** The controller's API for clients that reach nothing but this router. */
+async function apiProxy({ config, identity, log, stops }: Assembly): Promise<void> {
+  const settings = config.edge?.apiProxy;
+  if (settings === undefined) return;
+  const proxy = await ApiProxy.listen({ ...settings, identity: identity.current, log });
+  stops.push(() => proxy.close());
+  identity.onChange((next) => proxy.setIdentity(next));
+  log.info({ port: proxy.port, upstream: settings.upstream }, "the controller's API is proxied");
 }

@@ -4,7 +4,7 @@ import { interfaceOf } from "../config/network-interfaces.ts";
 export type LinkListener = LinkListenerConfig & { readonly localBinding: string };
 
 export function edgeListeners(config: RouterConfig): EdgeListenerConfig[] {
-  return config.listeners.filter((l): l is EdgeListenerConfig => l.binding === "edge" && l.address.protocol === "tls");
+  return config.listeners.filter((l): l is EdgeListenerConfig => l.binding === "edge");
 }
 
 /** Link listeners with the name of the interface they are bound to; empty for all interfaces. */

@@ -14,8 +14,12 @@ function advertisedHosts(config: RouterConfig): AdvertisedHost[] {
     key: `link.listeners[${i}].advertise`,
     host: listener.advertise.host,
   }));
+  // Browsers see the certificate of the web socket, where there is one.
+  const isOwn = (protocol: string) => protocol !== "wss" || config.transport.wss.identity === undefined;
   const edges = config.listeners.flatMap((listener, i) =>
-    listener.binding === "edge" ? [{ key: `listeners[${i}].options.advertise`, host: listener.advertise.host }] : [],
+    listener.binding === "edge" && isOwn(listener.address.protocol)
+      ? [{ key: `listeners[${i}].options.advertise`, host: listener.advertise.host }]
+      : [],
   );
   return [...links, ...edges];
 }

@@ -133,7 +133,6 @@ dialers: [{ binding: transport, options: { txQueueSize: 4, connectTimeout: 2s } 
       "forwarder.unresponsiveLinkTimeout",
       "listeners[0].options.mtu",
       "listeners[0].options.lookupSessionTimeout",
-      "listeners[0]",
       "dialers[0].options.txQueueSize",
     ]);
   });

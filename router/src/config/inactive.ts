@@ -30,9 +30,6 @@ const TUNNEL_KEYS = {
 const FORWARDER_KEYS = {
   unresponsiveLinkTimeout: [60_000, "links are closed after link.heartbeats.closeUnresponsiveTimeout"],
 } as const;
-const METRICS_KEYS = {
-  enableDataDelayMetric: [false, "the delay of data is not measured"],
-} as const;
 
 type Keys = Readonly<Record<string, readonly [standard: unknown, why: string]>>;
 
@@ -56,16 +53,13 @@ export function inactiveSettings(config: RouterConfig): string[] {
   const { enabled, maxSize } = config.ctrl.rateLimiter;
   say(!enabled || maxSize !== 250, "ctrl.rateLimiter: forwarder.rateLimitedWorkerCount bounds what is asked at a time");
   sayChanged("ctrl.options", config.ctrl.options, DIALLING_KEYS);
-  say(config.edge?.apiProxy !== undefined, "edge.apiProxy: the controller's API is not proxied");
   say(config.edge?.db !== undefined, "edge.db: sessions are not kept over a restart, the controller sends them");
   for (const [i, dialer] of (config.link?.dialers ?? []).entries())
     sayChanged(`link.dialers[${i}].options`, dialer.options, DIALLING_KEYS);
   sayChanged("forwarder", config.forwarder, FORWARDER_KEYS);
-  sayChanged("metrics", config.metrics, METRICS_KEYS);
   for (const [i, listener] of config.listeners.entries()) {
     if (listener.binding === "edge") {
       sayChanged(`listeners[${i}].options`, listener.options, { ...XGRESS_KEYS, ...EDGE_KEYS });
-      if (listener.address.protocol !== "tls") lines.push(`listeners[${i}]: SDKs are served on tls only`);
     } else {
       const more = listener.binding === "tunnel" ? TUNNEL_KEYS : isDatagram(listener.binding) ? DATAGRAM_KEYS : {};
       sayChanged(`listeners[${i}].options`, listener.options, { ...XGRESS_KEYS, ...more });

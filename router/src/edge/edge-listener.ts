@@ -3,17 +3,19 @@ import {
   acceptChannels,
   BaseHeader,
   type Channel,
+  type ChannelPort,
   EdgeHeader,
   edgeAlpn,
   type FrameView,
   Headers,
   type Logger,
-  type TlsPort,
   versionInfo,
 } from "@sallyport/wire";
 import type { ControlPlane, SdkConnection } from "../control/control-plane.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import { admit } from "./admission.ts";
+import { type EdgeCounters, edgeCounters } from "../metrics/edge-counters.ts";
+import type { Histogram } from "../metrics/histogram.ts";
+import { AdmissionError, admit } from "./admission.ts";
 import { Connector } from "./connector.ts";
 import { EarlyFrames } from "./early-frames.ts";
 import { EdgeEgress } from "./edge-egress.ts";
@@ -24,8 +26,8 @@ import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
 
 /** One address that SDKs are served at. */
 export interface EdgePort {
-  /** The shared TLS port; the edge takes ALPN `ziti-edge` and connections that offer none. */
-  readonly port: TlsPort;
+  /** The shared TLS port, or one for web sockets; the edge takes ALPN `ziti-edge` and connections that offer none. */
+  readonly port: ChannelPort;
   readonly options?: Partial<EdgeOptions>;
 }
 
@@ -36,6 +38,10 @@ export interface EdgeParts {
   readonly forwarder: Forwarder;
   /** The network's CAs at the moment: what session certificates must chain to. */
   readonly anchors: () => readonly X509Certificate[];
+  /** Counts who comes and goes. */
+  readonly counters?: EdgeCounters | undefined;
+  /** Takes what data was slow to be handled, in nanoseconds; nothing is measured without. */
+  readonly dataDelay?: Histogram | undefined;
   readonly log: Logger;
 }
 
@@ -45,7 +51,8 @@ export interface Edge {
   readonly channels: number;
   /** Listeners of SDKs. */
   readonly bindings: number;
-  sdkChannels(): Channel[];
+  /** The SDKs themselves, for traces and inspection. */
+  sdks(): readonly SdkChannel[];
   /**
    * Takes no more SDKs, and closes the channels of those without a circuit, who then go to another router. To be repeated:
    * a channel that carries circuits is left until they have ended.
@@ -65,6 +72,8 @@ class EdgeListener implements Edge {
   readonly #control: ControlPlane;
   readonly #log: Logger;
   readonly #anchors: () => readonly X509Certificate[];
+  readonly #counters: EdgeCounters;
+  readonly #dataDelay: Histogram | undefined;
   readonly #hosting: Hosting;
   readonly #requests: SdkRequests;
   readonly #sdks = new Set<SdkChannel>();
@@ -76,6 +85,8 @@ class EdgeListener implements Edge {
     this.#control = parts.control;
     this.#log = parts.log;
     this.#anchors = parts.anchors;
+    this.#counters = parts.counters ?? edgeCounters();
+    this.#dataDelay = parts.dataDelay;
     this.#hosting = new Hosting(parts.control, parts.log);
     const connector = new Connector(parts.control, parts.forwarder, parts.log);
     this.#requests = {
@@ -99,8 +110,8 @@ class EdgeListener implements Edge {
     return this.#sdks.size;
   }
 
-  sdkChannels(): Channel[] {
-    return [...this.#sdks].map((sdk) => sdk.channel);
+  sdks(): readonly SdkChannel[] {
+    return [...this.#sdks];
   }
 
   get bindings(): number {
@@ -123,7 +134,7 @@ class EdgeListener implements Edge {
     for (const sdk of [...this.#sdks]) sdk.channel.close();
   }
 
-  #listen(port: TlsPort, options: EdgeOptions): void {
+  #listen(port: ChannelPort, options: EdgeOptions): void {
     this.#listening.push(
       acceptChannels(port, {
         name: "edge",
@@ -178,12 +189,23 @@ class EdgeListener implements Edge {
       .then((session) => {
         if (channel.isClosed) return;
         this.#serve(
-          new SdkChannel(channel, session, { requests: this.#requests, options, log: this.#log }),
+          new SdkChannel(channel, session, {
+            requests: this.#requests,
+            options,
+            counts: this.#counters,
+            dataDelay: this.#dataDelay,
+            log: this.#log,
+          }),
           early.frames,
         );
         early.resume();
       })
       .catch((error: unknown) => {
+        this.#counters.connectsFailed++;
+        if (error instanceof AdmissionError && error.isUnknownSession) {
+          this.#counters.invalidTokens++;
+          if (!this.#control.isConnected()) this.#counters.invalidTokensDuringSync++;
+        }
         if (!channel.isClosed) {
           const reason = error instanceof Error ? error.message : String(error);
           this.#log.warn({ peer: channel.peer.address, client: channel.remoteId, reason }, "SDK not admitted");
@@ -201,11 +223,13 @@ class EdgeListener implements Edge {
       localAddress: sdk.options.advertise,
     };
     this.#sdks.add(sdk);
+    this.#counters.connects++;
     sdk.start(early);
     this.#control.identityConnected(connection);
     this.#log.info({ identityId: connection.identityId, peer: connection.remoteAddress }, "SDK connected");
     sdk.channel.onClose((reason) => {
       this.#sdks.delete(sdk);
+      this.#counters.disconnects++;
       for (const binding of sdk.channelClosed()) this.#hosting.remove(binding);
       this.#control.identityDisconnected(connection);
       this.#log.info(

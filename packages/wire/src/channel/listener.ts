@@ -6,7 +6,7 @@ import { HELLO_LIMITS, UNKNOWN_VERSION_RESPONSE } from "../frame/frame.ts";
 import type { Headers } from "../frame/headers.ts";
 import type { Logger } from "../log.ts";
 import { SocketReader } from "../socket/socket-reader.ts";
-import type { TlsPort } from "../socket/tls-port.ts";
+import type { ChannelPort } from "../socket/tls-port.ts";
 import type { Channel, ChannelLimits } from "./channel.ts";
 import { decideGroup, type Group } from "./group.ts";
 import { encodeResult, type Hello, helloOf, resultHeadersFor } from "./hello.ts";
@@ -49,7 +49,7 @@ export interface AcceptOptions extends ChannelLimits {
  * response; everything else that is wrong before the result closes the connection without an answer.
  * @returns stops accepting and ends hellos in progress; channels that were handed out stay
  */
-export function acceptChannels(port: TlsPort, options: AcceptOptions): () => void {
+export function acceptChannels(port: ChannelPort, options: AcceptOptions): () => void {
   const acceptor = new Acceptor(options);
   const unregister = port.register({
     name: options.name,

@@ -34,6 +34,12 @@ export interface TlsPortUser extends AlpnEntry {
 /** The oldest and the newest version that is spoken. */
 export type TlsVersions = Pick<TlsOptions, "minVersion" | "maxVersion">;
 
+/** Where channels can be accepted: a `TlsPort`, or what makes TLS connections in another way. */
+export interface ChannelPort {
+  /** Adds a user; the returned function removes it again and leaves its connections alone. */
+  register(user: TlsPortUser): () => void;
+}
+
 /** TLS with one identity. It does not listen: connections are handed to it. */
 interface Terminator {
   identity: Identity;
@@ -46,7 +52,7 @@ interface Terminator {
  * (docs/protocol/channel.md, "Shared ports"). Client certificates are asked for and not verified: who they belong to is
  * decided after the hello. Sessions are not resumed, since a resumed one no longer knows the client's chain.
  */
-export class TlsPort {
+export class TlsPort implements ChannelPort {
   readonly port: number;
   readonly #listener: TcpServer;
   readonly #handshakeTimeoutMs: number;
@@ -135,7 +141,7 @@ export class TlsPort {
 
   #terminator(identity: Identity, versions: TlsVersions = {}): Terminator {
     const server = createServer({
-      ...contextOptions(identity, versions),
+      ...serverTlsOptions(identity, versions),
       requestCert: true,
       rejectUnauthorized: false,
       handshakeTimeout: this.#handshakeTimeoutMs,
@@ -208,7 +214,7 @@ export class TlsPort {
 
 function replaceIdentity(terminator: Terminator, identity: Identity): void {
   terminator.identity = identity;
-  terminator.server.setSecureContext(contextOptions(identity, terminator.versions));
+  terminator.server.setSecureContext(serverTlsOptions(identity, terminator.versions));
 }
 
 /** A TLS socket whose handshake failed may have forgotten its peer; the connection below it, which Node keeps there, has not. */
@@ -225,8 +231,8 @@ function wordsOf(error: Error & { readonly code?: string; readonly reason?: stri
   return { ...(error.code === undefined ? {} : { code: error.code }), reason: error.reason ?? error.message };
 }
 
-/** For clients that name no server; those that do get their context from `SNICallback`. */
-function contextOptions(identity: Identity, versions: TlsVersions): TlsOptions {
+/** What a TLS server needs for clients that name no server; those that do get their context from `SNICallback`. */
+export function serverTlsOptions(identity: Identity, versions: TlsVersions = {}): TlsOptions {
   const { certPem, keyPem } = identity.defaultServerCertificate;
   return {
     ...tlsParameters,

@@ -1,0 +1,156 @@
+import type { X509Certificate } from "node:crypto";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import { Agent, createServer, request, type Server } from "node:https";
+import { type AddressInfo, isIP } from "node:net";
+import { pipeline } from "node:stream";
+import type { TLSSocket } from "node:tls";
+import { type Identity, type Logger, peerOf, serverTlsOptions } from "@sallyport/wire";
+
+interface HostPort {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface ApiProxyOptions {
+  readonly listener: HostPort;
+  readonly upstream: HostPort;
+  readonly identity: Identity;
+  readonly log: Logger;
+}
+
+/** A controller that takes longer than this for a request is given up. */
+const ANSWER_MS = 60_000;
+const MAX_CONNECTIONS = 1_000;
+/** Of one connection; a proxy passes on no others. */
+const HOP_BY_HOP = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+const PROXIED_AT = "x-edge-router-proxy-request";
+const CLIENT_CERTIFICATE = "x-client-certpem";
+
+/**
+ * The controller's API at this router (docs/protocol/edge.md, "API proxy"): HTTPS with the router's server certificate, passed
+ * on with its client certificate. The controller is told who the client is: the certificates it presented go into headers,
+ * which clients cannot forge, since theirs are removed.
+ */
+export class ApiProxy {
+  readonly port: number;
+  readonly #o: ApiProxyOptions;
+  readonly #server: Server;
+  #identity: Identity;
+  #agent: Agent;
+
+  private constructor(options: ApiProxyOptions, server: Server) {
+    this.#o = options;
+    this.#server = server;
+    this.#identity = options.identity;
+    this.#agent = agentFor(options.identity);
+    this.port = (server.address() as AddressInfo).port;
+    server.on("request", (incoming: IncomingMessage, outgoing: ServerResponse) => this.#pass(incoming, outgoing));
+  }
+
+  /** @throws Error as `net.Server.listen` gives it */
+  static async listen(options: ApiProxyOptions): Promise<ApiProxy> {
+    let proxy: ApiProxy | undefined;
+    const server = createServer({
+      ...serverTlsOptions(options.identity),
+      requestCert: true,
+      rejectUnauthorized: false,
+      SNICallback: (name, done) => done(null, (proxy?.identity ?? options.identity).serverContext(name)),
+    });
+    server.maxConnections = MAX_CONNECTIONS;
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen({ host: options.listener.host, port: options.listener.port }, () => {
+        server.off("error", reject);
+        resolve();
+      });
+    });
+    proxy = new ApiProxy(options, server);
+    return proxy;
+  }
+
+  get identity(): Identity {
+    return this.#identity;
+  }
+
+  /** New connections, to both sides, use `identity`. */
+  setIdentity(identity: Identity): void {
+    this.#identity = identity;
+    this.#server.setSecureContext(serverTlsOptions(identity));
+    const old = this.#agent;
+    this.#agent = agentFor(identity);
+    old.destroy();
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#server.closeAllConnections();
+    this.#agent.destroy();
+    await closed;
+  }
+
+  #pass(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const { upstream, log } = this.#o;
+    const { method = "GET", url = "/" } = incoming;
+    const onward = request({
+      host: upstream.host,
+      port: upstream.port,
+      servername: isIP(upstream.host) === 0 ? upstream.host : "",
+      method,
+      path: url,
+      headers: onwardHeaders(incoming),
+      agent: this.#agent,
+      timeout: ANSWER_MS,
+    });
+    const fail = (error: Error): void => {
+      log.warn({ upstream, method, reason: error.message }, "the controller's API could not be reached for a client");
+      if (outgoing.headersSent) outgoing.destroy();
+      else {
+        const body = JSON.stringify({ error: { code: "BAD_GATEWAY", message: "the controller cannot be reached" } });
+        outgoing.writeHead(502, { "content-type": "application/json" }).end(body);
+      }
+    };
+    onward.on("timeout", () => onward.destroy(new Error(`no answer within ${ANSWER_MS} ms`)));
+    onward.on("error", fail);
+    onward.on("response", (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, passable(answer.headers));
+      pipeline(answer, outgoing, () => {});
+    });
+    outgoing.on("close", () => {
+      if (!outgoing.writableFinished) onward.destroy();
+    });
+    pipeline(incoming, onward, () => {});
+  }
+}
+
+function agentFor(identity: Identity): Agent {
+  return new Agent({ keepAlive: true, secureContext: identity.clientContext() });
+}
+
+function passable(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const named = new Set((headers.connection ?? "").split(",").map((name) => name.trim().toLowerCase()));
+  return Object.fromEntries(
+    Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name) && !named.has(name)),
+  ) as IncomingHttpHeaders;
+}
+
+function onwardHeaders(incoming: IncomingMessage): Record<string, string | string[]> {
+  const socket = incoming.socket as TLSSocket;
+  const headers = { ...passable(incoming.headers) } as Record<string, string | string[]>;
+  const before = headers["x-forwarded-for"];
+  const client = socket.remoteAddress ?? "";
+  headers["x-forwarded-for"] = before === undefined ? client : `${String(before)}, ${client}`;
+  headers[PROXIED_AT] = new Date().toISOString();
+  delete headers[CLIENT_CERTIFICATE];
+  const chain: readonly X509Certificate[] = peerOf(socket).certificates;
+  if (chain.length > 0) headers[CLIENT_CERTIFICATE] = chain.map((certificate) => certificate.raw.toString("base64"));
+  return headers;
+}

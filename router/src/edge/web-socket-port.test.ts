@@ -1,0 +1,171 @@
+import { once } from "node:events";
+import { get } from "node:https";
+import { connect as connectTcp } from "node:net";
+import type { Duplex } from "node:stream";
+import { connect, type TLSSocket } from "node:tls";
+import {
+  acceptChannels,
+  BaseHeader,
+  BaseType,
+  type Channel,
+  edgeAlpn,
+  encodeMessage,
+  FrameParser,
+  Headers,
+  type Identity,
+  type Message,
+  messageOf,
+  silentLogger,
+} from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createWebSocketStream, WebSocket } from "ws";
+import { WebSocketPort, type WebSocketSettings } from "./web-socket-port.ts";
+
+const settings: WebSocketSettings = { handshakeTimeout: 10, pingInterval: 54, pongTimeout: 60 };
+let authority: TestAuthority;
+let port: WebSocketPort;
+let accepted: PromiseWithResolvers<Channel>;
+let stopAccepting: () => void;
+const clients: { destroy(): void }[] = [];
+
+async function listen(own: Partial<WebSocketSettings> = {}, outer?: Identity): Promise<void> {
+  port = await WebSocketPort.listen({
+    host: "127.0.0.1",
+    port: 0,
+    identity: await authority.identity("router1"),
+    outer,
+    settings: { ...settings, ...own },
+    log: silentLogger,
+  });
+  accepted = Promise.withResolvers();
+  stopAccepting = acceptChannels(port, {
+    name: "edge",
+    protocols: [edgeAlpn],
+    acceptsNoAlpn: true,
+    id: "router1",
+    log: silentLogger,
+    onChannel: (channel) => {
+      channel.handle(70, (message) => channel.reply(message, { contentType: 71, body: message.body }));
+      accepted.resolve(channel);
+    },
+  });
+}
+
+beforeEach(async () => {
+  authority = await TestAuthority.create();
+});
+afterEach(async () => {
+  for (const client of clients.splice(0)) client.destroy();
+  await port.close();
+});
+
+async function openWebSocket(path = "/ws"): Promise<WebSocket> {
+  const socket = new WebSocket(`wss://localhost:${port.port}${path}`, { ca: authority.certPem });
+  clients.push({ destroy: () => socket.terminate() });
+  socket.on("error", () => {});
+  await once(socket, "open");
+  return socket;
+}
+
+/** TLS inside a web socket. */
+async function secure(socket: WebSocket, identity: Identity | undefined, alpn?: string): Promise<TLSSocket> {
+  const stream: Duplex = createWebSocketStream(socket);
+  stream.on("error", () => {});
+  const inner = connect({
+    socket: stream,
+    host: "localhost",
+    servername: "localhost",
+    ca: authority.certPem,
+    ...(alpn === undefined ? {} : { ALPNProtocols: [alpn] }),
+    ...(identity === undefined ? {} : { cert: identity.certPem, key: identity.keyPem }),
+  });
+  inner.on("error", () => {});
+  await once(inner, "secureConnect");
+  return inner;
+}
+
+function messagesOf(socket: TLSSocket): (wanted: number) => Promise<Message> {
+  const waiting: { type: number; resolve: (message: Message) => void }[] = [];
+  const parser = new FrameParser({ maxHeaders: 65_536, maxBody: 16_777_216 }, (frame) => {
+    const at = waiting.findIndex(({ type }) => type === frame.contentType);
+    if (at >= 0) waiting.splice(at, 1)[0]?.resolve(messageOf(frame));
+  });
+  socket.on("data", (chunk: Buffer) => parser.push(chunk));
+  return (type) => new Promise((resolve) => waiting.push({ type, resolve }));
+}
+
+const hello = encodeMessage({ contentType: BaseType.Hello, headers: new Headers(), body: Buffer.from("browser") }, -1);
+
+describe("a port for web sockets", () => {
+  it.each([undefined, edgeAlpn])("carries channels of SDKs, whose inner ALPN is %s, both ways", async (alpn) => {
+    await listen();
+    const browser = await authority.identity("browser");
+    const outside = await openWebSocket();
+    const inner = await secure(outside, browser, alpn);
+    const next = messagesOf(inner);
+    const answer = next(BaseType.Result);
+    inner.write(hello);
+    const result = await answer;
+    expect(result.headers.getString(BaseHeader.Id)).toBe("router1");
+    const channel = await accepted.promise;
+    expect(channel.peer.fingerprint).toBe(browser.leafFingerprint);
+    expect(channel.peer.address).toMatch(/^127\.0\.0\.1:\d+$/);
+    const body = Buffer.alloc(700_000, "y");
+    const echoed = next(71);
+    inner.write(encodeMessage({ contentType: 70, headers: new Headers(), body }, 1));
+    expect((await echoed).body.equals(body)).toBe(true);
+    const gone = once(outside, "close");
+    channel.close();
+    await gone;
+  });
+
+  it("ends SDKs without a client certificate inside", async () => {
+    await listen();
+    const outside = await openWebSocket();
+    const inner = await secure(outside, undefined);
+    const gone = once(outside, "close");
+    inner.write(hello);
+    await gone;
+  });
+
+  it("serves nothing but the web socket, and nobody once nobody accepts", async () => {
+    await listen();
+    const status = await new Promise<number | undefined>((resolve, reject) => {
+      get({ host: "localhost", port: port.port, path: "/", ca: authority.certPem }, (answer) =>
+        resolve(answer.resume().statusCode),
+      ).on("error", reject);
+    });
+    expect(status).toBe(404);
+    await expect(openWebSocket("/other")).rejects.toThrow("404");
+    stopAccepting();
+    await expect(openWebSocket()).rejects.toThrow("404");
+  });
+
+  it("shows browsers a certificate of its own when it has one, and follows changes", async () => {
+    const elsewhere = await TestAuthority.create("public");
+    await listen({}, await elsewhere.identity("public"));
+    const shown = async () => {
+      const socket = connect({ host: "localhost", port: port.port, rejectUnauthorized: false });
+      clients.push(socket);
+      await once(socket, "secureConnect");
+      return socket.getPeerX509Certificate()?.issuer;
+    };
+    expect(await shown()).toBe("CN=public");
+    port.setIdentity(await authority.identity("router1"));
+    expect(await shown()).toBe("CN=public");
+    port.setOuterIdentity(await (await TestAuthority.create("renewed")).identity("public"));
+    expect(await shown()).toBe("CN=renewed");
+  });
+
+  it("ends web sockets that answer no ping, and connections that do not become one", async () => {
+    await listen({ pingInterval: 0.02, pongTimeout: 0.02, handshakeTimeout: 0.2 });
+    const deaf = new WebSocket(`wss://localhost:${port.port}/ws`, { ca: authority.certPem, autoPong: false });
+    await once(deaf, "open");
+    await once(deaf, "close");
+    const silent = connectTcp(port.port, "127.0.0.1");
+    clients.push(silent);
+    silent.on("error", () => {}).resume();
+    await once(silent, "close");
+  });
+});

@@ -1,0 +1,194 @@
+import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { TLSSocket } from "node:tls";
+import {
+  type ChannelPort,
+  type Identity,
+  type Logger,
+  selectAlpn,
+  serverTlsOptions,
+  type TlsPortUser,
+} from "@sallyport/wire";
+import { createWebSocketStream, type WebSocket, WebSocketServer } from "ws";
+
+/** `transport.wss`; times in seconds. */
+export interface WebSocketSettings {
+  readonly handshakeTimeout: number;
+  readonly pingInterval: number;
+  readonly pongTimeout: number;
+}
+
+export interface WebSocketPortOptions {
+  readonly host: string;
+  readonly port: number;
+  /** Of the router: what SDKs see inside the web socket. */
+  readonly identity: Identity;
+  /** What browsers see outside; the router's when left out. */
+  readonly outer?: Identity | undefined;
+  readonly settings: WebSocketSettings;
+  readonly log: Logger;
+}
+
+/** The one path there is. */
+const PATH = "/ws";
+/** Bytes of one message; peers send a TLS record or a few in each. */
+const MAX_MESSAGE = 1024 * 1024;
+/** The other end gets this long to answer that the web socket ends. */
+const LINGER_MS = 1_000;
+
+/**
+ * SDKs in browsers: HTTPS, where `GET /ws` becomes a web socket that carries TLS once more, with the client certificate
+ * that a browser cannot present outside (docs/protocol/channel.md, "Web sockets"). Whoever registers gets the inner connections.
+ */
+export class WebSocketPort implements ChannelPort {
+  readonly port: number;
+  readonly #o: WebSocketPortOptions;
+  readonly #https: HttpsServer;
+  readonly #sockets: WebSocketServer;
+  readonly #users: TlsPortUser[] = [];
+  readonly #connections = new Set<Socket>();
+  readonly #pings: NodeJS.Timeout;
+  /** When a web socket was heard last. */
+  readonly #heard = new Map<WebSocket, number>();
+  #identity: Identity;
+  #outer: Identity;
+
+  private constructor(options: WebSocketPortOptions, https: HttpsServer, port: number) {
+    this.#o = options;
+    this.#https = https;
+    this.port = port;
+    this.#identity = options.identity;
+    this.#outer = options.outer ?? options.identity;
+    this.#sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_MESSAGE, perMessageDeflate: false });
+    https.on("secureConnection", (socket: TLSSocket) => {
+      this.#connections.add(socket);
+      socket.once("close", () => this.#connections.delete(socket));
+    });
+    https.on("upgrade", (request, socket: Duplex, head: Buffer) => {
+      const { pathname } = new URL(request.url ?? "/", "https://router");
+      if (pathname !== PATH || this.#users.length === 0) {
+        socket.end("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+        return;
+      }
+      this.#sockets.handleUpgrade(request, socket, head, (webSocket) => this.#upgraded(webSocket, request.socket));
+    });
+    this.#pings = setInterval(() => this.#ping(), options.settings.pingInterval * 1000);
+    this.#pings.unref();
+  }
+
+  /** @throws Error as `net.Server.listen` gives it, for example `EADDRINUSE` */
+  static async listen(options: WebSocketPortOptions): Promise<WebSocketPort> {
+    const outer = options.outer ?? options.identity;
+    const timeoutMs = options.settings.handshakeTimeout * 1000;
+    let port: WebSocketPort | undefined;
+    const https = createHttpsServer(
+      {
+        ...serverTlsOptions(outer),
+        SNICallback: (name, done) => done(null, (port?.outer ?? outer).serverContext(name)),
+        handshakeTimeout: timeoutMs,
+        headersTimeout: timeoutMs,
+        requestTimeout: timeoutMs,
+      },
+      (_request, response) => {
+        response.writeHead(404, { connection: "close", "content-length": 0 }).end();
+      },
+    );
+    await new Promise<void>((resolve, reject) => {
+      https.once("error", reject);
+      https.listen({ host: options.host, port: options.port }, () => {
+        https.off("error", reject);
+        resolve();
+      });
+    });
+    port = new WebSocketPort(options, https, (https.address() as AddressInfo).port);
+    return port;
+  }
+
+  get outer(): Identity {
+    return this.#outer;
+  }
+
+  register(user: TlsPortUser): () => void {
+    this.#users.push(user);
+    return () => {
+      const at = this.#users.indexOf(user);
+      if (at >= 0) this.#users.splice(at, 1);
+    };
+  }
+
+  /** New connections use `identity`. */
+  setIdentity(identity: Identity): void {
+    this.#identity = identity;
+    if (this.#o.outer === undefined) this.setOuterIdentity(identity);
+  }
+
+  /** New connections see `identity` outside. */
+  setOuterIdentity(identity: Identity): void {
+    this.#outer = identity;
+    this.#https.setSecureContext(serverTlsOptions(identity));
+  }
+
+  /** Stops listening and ends every connection. */
+  async close(): Promise<void> {
+    clearInterval(this.#pings);
+    this.#users.length = 0;
+    for (const webSocket of this.#heard.keys()) webSocket.terminate();
+    const closed = new Promise<void>((resolve) => this.#https.close(() => resolve()));
+    for (const socket of this.#connections) socket.destroy();
+    await closed;
+  }
+
+  #upgraded(webSocket: WebSocket, below: Socket): void {
+    this.#heard.set(webSocket, performance.now());
+    const hear = (): void => void this.#heard.set(webSocket, performance.now());
+    webSocket.on("pong", hear).on("message", hear);
+    webSocket.once("close", () => this.#heard.delete(webSocket));
+    const stream = createWebSocketStream(webSocket);
+    const inner = new TLSSocket(stream, {
+      isServer: true,
+      // The name that a client asks for is that of the web socket, for which browsers have seen a certificate already.
+      secureContext: this.#identity.serverContext(),
+      requestCert: true,
+      rejectUnauthorized: false,
+      ALPNCallback: ({ protocols }) => selectAlpn(protocols, this.#users)?.protocol,
+      SNICallback: (name, done) => done(null, this.#identity.serverContext(name)),
+    });
+    const { remoteAddress, remotePort, localAddress, localPort } = below;
+    // A TLS socket inside a stream has no addresses of its own; those of the connection below say who it is.
+    for (const [name, value] of Object.entries({ remoteAddress, remotePort, localAddress, localPort })) {
+      Object.defineProperty(inner, name, { value });
+    }
+    const failed = (error: Error): void =>
+      this.#o.log.debug({ peer: remoteAddress, port: this.port, reason: error.message }, "web socket failed");
+    stream.on("error", failed);
+    inner.on("error", failed);
+    const late = setTimeout(() => webSocket.terminate(), this.#o.settings.handshakeTimeout * 1000);
+    inner.once("secure", () => {
+      clearTimeout(late);
+      this.#secured(inner);
+    });
+    inner.once("close", () => {
+      clearTimeout(late);
+      webSocket.close();
+      setTimeout(() => webSocket.terminate(), LINGER_MS).unref();
+    });
+    webSocket.once("close", () => inner.destroy());
+  }
+
+  #secured(socket: TLSSocket): void {
+    const offered = socket.alpnProtocol ? [socket.alpnProtocol] : [];
+    const user = selectAlpn(offered, this.#users)?.entry;
+    if (user === undefined) socket.destroy();
+    else user.onSocket(socket);
+  }
+
+  #ping(): void {
+    const { pingInterval, pongTimeout } = this.#o.settings;
+    const silentSince = performance.now() - (pingInterval + pongTimeout) * 1000;
+    for (const [webSocket, heard] of this.#heard) {
+      if (heard < silentSince) webSocket.terminate();
+      else webSocket.ping();
+    }
+  }
+}
