@@ -100,7 +100,7 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
     control,
     forwarder,
     links: links.manager,
-    sdkChannels: () => later.edge?.channels ?? 0,
+    edge: () => later.edge,
   });
   later.reporter = reporter;
   await links.listen();

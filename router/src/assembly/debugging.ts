@@ -39,7 +39,7 @@ export async function traces(
     controllers,
     pipes: () => [
       ...links.links().map(({ id, channel }) => ({ name: `link/${id}`, channel })),
-      ...(o.edge()?.sdkChannels() ?? []).map((channel) => ({ name: `edge/${channel.connectionId}`, channel })),
+      ...(o.edge()?.sdks() ?? []).map(({ channel }) => ({ name: `edge/${channel.connectionId}`, channel })),
     ],
     log,
   });

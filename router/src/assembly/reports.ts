@@ -2,6 +2,7 @@ import { xgressLoad } from "@sallyport/wire";
 import type { Control } from "../control/control.ts";
 import type { Controllers } from "../control/controllers.ts";
 import { InterfaceReports } from "../control/interface-reports.ts";
+import type { Edge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { inspectors } from "../inspectors.ts";
 import type { LinkManager } from "../link/link-manager.ts";
@@ -17,8 +18,8 @@ export interface Observed {
   readonly control: Control;
   readonly forwarder: Forwarder;
   readonly links: LinkManager;
-  /** Connected SDKs. */
-  readonly sdkChannels: () => number;
+  /** The edge, once there is one. */
+  readonly edge: () => Edge | undefined;
 }
 
 export interface Reports {
@@ -51,7 +52,7 @@ export function reports(context: Assembly, o: Observed): Reports {
     source: metrics,
   });
   stops.push(() => reporter.close());
-  inspectors(control.inspection, { config, links, forwarder, reporter });
+  inspectors(control.inspection, { config, links, forwarder, reporter, edge: o.edge });
   if (!config.interfaceDiscovery.disabled) {
     const { checkInterval, minReportInterval } = config.interfaceDiscovery;
     const interfaces = new InterfaceReports({
@@ -66,7 +67,7 @@ export function reports(context: Assembly, o: Observed): Reports {
 }
 
 /** The counters of all parts, put together. */
-function measured({ counts }: Assembly, { control, forwarder, links, sdkChannels }: Observed): RouterMetrics {
+function measured({ counts }: Assembly, { control, forwarder, links, edge }: Observed): RouterMetrics {
   const traffic = new Traffic(() => forwarder.circuits());
   forwarder.onRemoved((circuit) => traffic.ended(circuit));
   counts.pools.set("link.dialer", links.dialers);
@@ -82,7 +83,7 @@ function measured({ counts }: Assembly, { control, forwarder, links, sdkChannels
       return sum;
     },
     links: () => countedLinks(links, forwarder),
-    gauges: () => [["edge.connections", sdkChannels()] as const],
+    gauges: () => [["edge.connections", edge()?.channels ?? 0] as const],
   });
 }
 

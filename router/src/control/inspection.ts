@@ -1,4 +1,5 @@
 import { ControlType, ctrlPb, decodeControl, encodeControl, type Logger } from "@sallyport/wire";
+import { stackText } from "../agent/runtime.ts";
 import type { Controllers } from "./controllers.ts";
 
 /** Text as it is, anything else as JSON; `undefined`: no such thing. `name` is the key as requested, in lower case. */
@@ -10,7 +11,7 @@ export class Inspection {
   readonly #prefixes = new Map<string, InspectSource>();
 
   constructor(controllers: Controllers, log: Logger) {
-    this.register("stackdump", () => stackDump());
+    this.register("stackdump", stackText);
     controllers.handle(ControlType.InspectRequest, (message, controller) => {
       const values: { name: string; value: string }[] = [];
       const errors: string[] = [];
@@ -50,15 +51,4 @@ export class Inspection {
       ? value
       : JSON.stringify(value, (_key, item: unknown) => (typeof item === "bigint" ? item.toString() : item));
   }
-}
-
-/** There are no threads to list: what keeps the process busy is its active resources. */
-function stackDump(): string {
-  const counts = new Map<string, number>();
-  for (const resource of process.getActiveResourcesInfo()) counts.set(resource, (counts.get(resource) ?? 0) + 1);
-  const { rss, heapUsed } = process.memoryUsage();
-  return [
-    `node ${process.version} pid ${process.pid} up ${Math.round(process.uptime())} s rss ${rss} heap ${heapUsed}`,
-    ...[...counts].map(([name, count]) => `${name}: ${count}`),
-  ].join("\n");
 }

@@ -5,6 +5,13 @@ import type { ApiSessionRecord, ControlPlane } from "../control/control-plane.ts
 /** Why an SDK channel was not admitted. It goes to the log; the SDK only sees its connection closed. */
 export class AdmissionError extends Error {
   override readonly name = "AdmissionError";
+  /** Nobody announced the API session. */
+  readonly isUnknownSession: boolean;
+
+  constructor(message: string, o: { cause?: unknown; isUnknownSession?: boolean } = {}) {
+    super(message, o.cause === undefined ? undefined : { cause: o.cause });
+    this.isUnknownSession = o.isUnknownSession ?? false;
+  }
 }
 
 const SESSION_PATH = /^\/identity\/([^/]+)\/apiSession\/([^/]+)(?:\/apiSessionCertificate\/[^/]+)?$/;
@@ -65,7 +72,9 @@ export async function admit(
   if (channel.peer.certificates.length === 0) throw new AdmissionError("the client presented no certificate");
   const session = await control.findApiSession(token, { signal: o.signal, timeoutMs: o.timeoutMs });
   if (session === undefined) {
-    throw new AdmissionError(`the API session is not known here and was not announced within ${o.timeoutMs} ms`);
+    throw new AdmissionError(`the API session is not known here and was not announced within ${o.timeoutMs} ms`, {
+      isUnknownSession: true,
+    });
   }
   checkCertificate(session, channel.peer.certificates, o.anchors);
   return session;

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { BaseHeader, type Channel, dialUnderlay, Headers, silentLogger, type Underlay } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { edgeCounters } from "../metrics/edge-counters.ts";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
 import { EdgeConnection } from "./edge-connection.ts";
@@ -172,6 +173,7 @@ test("a stuck circuit stops the reading of connections, too, that join the chann
   const sdk = new SdkChannel(channel, session, {
     requests: {} as SdkRequests,
     options: edgeDefaults,
+    counts: edgeCounters(),
     log: silentLogger,
   });
   const stuck = new EdgeConnection(sdk, 1, "token");

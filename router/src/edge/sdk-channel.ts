@@ -19,6 +19,8 @@ import {
 import type { ApiSessionRecord } from "../control/control-plane.ts";
 import { CountedOutput } from "../forwarder/counted-output.ts";
 import { linkCounters } from "../forwarder/link-counters.ts";
+import type { EdgeCounters } from "../metrics/edge-counters.ts";
+import type { Histogram } from "../metrics/histogram.ts";
 import type { Binding } from "./binding.ts";
 import type { EdgeConnection } from "./edge-connection.ts";
 import { connIdOf, stateClosed, stateClosedFor, XGRESS_CLOSED } from "./edge-messages.ts";
@@ -28,6 +30,8 @@ import { SdkCircuits } from "./sdk-circuits.ts";
 import { traceAnswerToSdk, traceFromSdk, traceResponseFromSdk } from "./trace-route.ts";
 
 const LAST_CONN_ID = 0xffff_ffff;
+/** Data whose handling takes longer is measured, when the router is to measure it. */
+const LONG_DATA_MS = 5;
 
 /** What the services of the edge do with the requests of an SDK. */
 export interface SdkRequests {
@@ -73,6 +77,8 @@ export class SdkChannel {
   readonly options: EdgeOptions;
   readonly #requests: SdkRequests;
   readonly #log: Logger;
+  readonly #counts: EdgeCounters;
+  readonly #dataDelay: Histogram | undefined;
   #signOfLife: NodeJS.Timeout | undefined;
   /** Payloads of circuits whose flow control the SDK does. */
   readonly counters = linkCounters();
@@ -87,12 +93,21 @@ export class SdkChannel {
   constructor(
     channel: Channel,
     session: ApiSessionRecord,
-    o: { requests: SdkRequests; options: EdgeOptions; log: Logger },
+    o: {
+      requests: SdkRequests;
+      options: EdgeOptions;
+      counts: EdgeCounters;
+      /** Takes what is slow to be handled, in nanoseconds. */
+      dataDelay?: Histogram | undefined;
+      log: Logger;
+    },
   ) {
     this.channel = channel;
     this.session = session;
     this.options = o.options;
     this.#requests = o.requests;
+    this.#counts = o.counts;
+    this.#dataDelay = o.dataDelay;
     this.#log = o.log;
   }
 
@@ -101,7 +116,10 @@ export class SdkChannel {
     const channel = this.channel;
     const handlers = this.#handlers();
     for (const [contentType, handler] of handlers) channel.handle(contentType, handler);
-    channel.onFrame = (frame, underlay) => this.#onFrame(frame, underlay);
+    channel.onFrame =
+      this.#dataDelay === undefined
+        ? (frame, underlay) => this.#onFrame(frame, underlay)
+        : (frame, underlay) => this.#timed(frame, underlay);
     for (const frame of early) {
       if (frame.contentType === EdgeType.Data) this.#data(frame);
       else handlers.get(frame.contentType)?.(messageOf(frame));
@@ -199,6 +217,11 @@ export class SdkChannel {
     if (this.#bindings.get(binding.connId) === binding) this.#bindings.delete(binding.connId);
   }
 
+  /** Its circuits, for inspection. */
+  connections(): Iterable<SdkConnection> {
+    return this.#connections.values();
+  }
+
   /** Tokens of the dial and bind sessions in use on this channel. */
   *sessionTokens(): Iterable<string> {
     for (const connection of this.#connections.values()) yield connection.sessionToken;
@@ -266,11 +289,26 @@ export class SdkChannel {
     const type = frame.contentType;
     if (type === EdgeType.Data) return this.#data(frame);
     if (type !== XgressType.Payload && type !== XgressType.Acknowledgement) return false;
-    if (this.#circuits.frame(frame, underlay)) return true;
+    const { foreign } = this.#circuits;
+    const isWell = this.#circuits.frame(frame, underlay);
+    if (!isWell || this.#circuits.foreign > foreign) {
+      if (type === XgressType.Payload) this.#counts.droppedPayloads++;
+      else this.#counts.droppedAcks++;
+    }
+    if (isWell) return true;
     const { connId } = this.#circuits.view;
     // Nobody can be told without a connection id; the sender's patience ends it.
     if (type === XgressType.Acknowledgement && connId >= 0) this.send(stateClosed(connId, XGRESS_CLOSED));
     return true;
+  }
+
+  /** As `#onFrame`; takes the time. */
+  #timed(frame: FrameView, underlay: Underlay): boolean {
+    const started = performance.now();
+    const isTaken = this.#onFrame(frame, underlay);
+    const tookMs = performance.now() - started;
+    if (tookMs > LONG_DATA_MS) this.#dataDelay?.update(tookMs * 1e6);
+    return isTaken;
   }
 
   #data(frame: FrameView): boolean {
@@ -279,7 +317,9 @@ export class SdkChannel {
     while (p + 8 <= frame.headersEnd) {
       const length = b.readInt32LE(p + 4);
       if (b.readInt32LE(p) === EdgeHeader.ConnId && length === 4) {
-        this.#connections.get(b.readUInt32LE(p + 8))?.data(frame);
+        const connection = this.#connections.get(b.readUInt32LE(p + 8));
+        if (connection === undefined) this.#counts.droppedMessages++;
+        else connection.data(frame);
         return true;
       }
       p += 8 + length;

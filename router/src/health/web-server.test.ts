@@ -48,7 +48,7 @@ afterEach(async () => {
 });
 
 async function get(path: string, method = "GET"): Promise<{ status: number; headers: object; body: string }> {
-  const sent = request({
+  const options = {
     host: "127.0.0.1",
     port: port.port,
     path,
@@ -56,7 +56,8 @@ async function get(path: string, method = "GET"): Promise<{ status: number; head
     ALPNProtocols: ["http/1.1"],
     ca: authority.certPem,
     servername: "localhost",
-  });
+  };
+  const sent = request(options);
   sent.end();
   const [response] = await once(sent, "response");
   let body = "";

@@ -7,7 +7,7 @@ export function forwardingTables(forwarder: Forwarder): string {
   const kindOf = (address: string): string => destinations.get(address)?.kind ?? "missing";
   for (const circuit of forwarder.circuits()) {
     lines.push(
-      `circuit ${circuit.id} of controller ${circuit.controllerId}, idle ${Date.now() - circuit.lastActivity} ms`,
+      `circuit ${circuit.id} of controller ${circuit.controllerId}, idle ${Math.round(performance.now() - circuit.lastActivity)} ms`,
     );
     for (const { source, target } of circuit.forwards) {
       lines.push(`  ${source} (${kindOf(source)}) -> ${target} (${kindOf(target)})`);

@@ -37,12 +37,9 @@ afterEach(async () => {
   await controller.close();
 });
 
-function toggle(fields: {
-  enable: boolean;
-  verbosity?: number;
-  appRegex?: string;
-  pipeRegex?: string;
-}): Promise<Message> {
+type Toggle = { enable: boolean; verbosity?: ctrlPb.TraceToggleVerbosity; appRegex?: string; pipeRegex?: string };
+
+function toggle(fields: Toggle): Promise<Message> {
   const body = encodeControl(ctrlPb.TogglePipeTracesRequestSchema, fields);
   return channel.request({ contentType: ControlType.TogglePipeTracesRequest, body });
 }
