@@ -169,7 +169,7 @@ export class Routers {
       throw fail(new Error("the context was closed"));
     }
     const edge = new EdgeChannel(channel, `${router.name} (${router.address})`, this.#circuits);
-    const openedAt = Date.now();
+    const openedAt = performance.now();
     this.#open.set(router.address, edge);
     this.#all.add(edge);
     channel.onClose((reason) => {
@@ -180,7 +180,7 @@ export class Routers {
       }
       if (this.#isClosed) return;
       this.#log.info({ router: router.name, reason: reason?.message }, "the connection to a router ended");
-      if (Date.now() - openedAt >= refusalWindowMs) {
+      if (performance.now() - openedAt >= refusalWindowMs) {
         this.#failed.delete(router.address);
       } else {
         this.#leaveAlone(router);

@@ -22,7 +22,7 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 export async function createCircuit(controllers: Controllers, request: CircuitRequest): Promise<CircuitCreated> {
   const until = performance.now() + (request.timeoutMs ?? DEFAULT_TIMEOUT_MS);
   const controller = await controllers.connected("creating a circuit", until - performance.now());
-  const options = { timeoutMs: Math.max(1, until - performance.now()) };
+  const options = { timeoutMs: Math.max(1, Math.round(until - performance.now())) };
   if (!controller.has(ControllerCapability.CreateCircuitV2)) {
     const body = encodeControl(edgeCtrlPb.CreateCircuitRequestSchema, {
       sessionToken: request.sessionToken,

@@ -157,7 +157,7 @@ export class Controllers {
   /** Whether it answered its last heartbeats in time. */
   isResponsive(controller: Controller): boolean {
     const { sendIntervalMs, unresponsiveAfterMs } = this.#options.heartbeats;
-    return !controller.isUnresponsive(Date.now(), { sendIntervalMs, unresponsiveAfterMs });
+    return !controller.isUnresponsive(performance.now(), { sendIntervalMs, unresponsiveAfterMs });
   }
 
   /** Asks the best controller. Rejects with NoControllerError (`what` says for what), or as `Channel.request`. */
@@ -241,7 +241,7 @@ export class Controllers {
       channel.close(error instanceof Error ? error : undefined);
       return;
     }
-    const controller = new Controller({ channel, version, address, now: Date.now() });
+    const controller = new Controller({ channel, version, address, now: performance.now() });
     const other = this.#live.get(controller.id);
     if (other !== undefined && !other.channel.isClosed && other.address !== address) {
       this.#log.info({ address, controllerId: controller.id, via: other.address }, "controller is already connected");
@@ -258,7 +258,7 @@ export class Controllers {
       sendIntervalMs,
       checkIntervalMs,
       closeUnresponsiveMs,
-      onLatency: (ns) => controller.heard(Number(ns) / 1e6, Date.now()),
+      onLatency: (ns) => controller.heard(Number(ns) / 1e6, performance.now()),
     });
     const isReconnect = this.#seen.has(controller.id);
     this.#seen.add(controller.id);

@@ -51,7 +51,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   readonly circuitId: string;
   readonly address: string;
   readonly side: Side;
-  lastReceived = Date.now();
+  lastReceived = performance.now();
   readonly #path: Path;
   #ended = false;
 
@@ -109,7 +109,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
     flags: number,
     from?: Underlay,
   ): void {
-    this.lastReceived = Date.now();
+    this.lastReceived = performance.now();
     super.payload(frame, forward, flags, from);
   }
 
@@ -155,7 +155,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
     return {
       address: this.address,
       originator: this.side === "initiator" ? "Initiator" : "Terminator",
-      timeSinceLastLinkRx: `${Date.now() - this.lastReceived}ms`,
+      timeSinceLastLinkRx: `${Math.round(performance.now() - this.lastReceived)}ms`,
       flowControl: "sdk",
       connId: this.connId,
     };

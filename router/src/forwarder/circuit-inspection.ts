@@ -6,7 +6,7 @@ export function circuitDetail(circuit: Circuit, ends: Iterable<LocalEnd>): Recor
   return {
     circuitId: circuit.id,
     ctrlId: circuit.controllerId,
-    timeSinceActivity: `${Date.now() - circuit.lastActivity}ms`,
+    timeSinceActivity: `${Math.round(performance.now() - circuit.lastActivity)}ms`,
     forwards: Object.fromEntries(circuit.forwards.map((f) => [f.source, f.target])),
     xgressDetails: Object.fromEntries([...ends].map((end) => [end.address, end.inspect()])),
     relatedEntities: {},

@@ -66,7 +66,7 @@ export class Circuit {
   controllerId: string;
   /** Pins the circuit to one underlay of a link. */
   readonly key: number;
-  /** Milliseconds of `Date.now()` when a frame of it was last forwarded. */
+  /** Milliseconds of `performance.now()` when a frame of it was last forwarded. */
   lastActivity: number;
   /** A local end has closed: stray frames are expected and no fault. */
   ended = false;

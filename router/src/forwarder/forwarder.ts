@@ -80,7 +80,7 @@ export class Forwarder implements XgressFabric {
         this.counters.acksFailed++;
       },
       closed: (end, report) => this.#endClosed(end, report),
-      now: () => Date.now(),
+      now: () => performance.now(),
     };
     this.#routes = new RouteProcessor({
       options: this.options,
@@ -149,7 +149,7 @@ export class Forwarder implements XgressFabric {
   unroute(circuitId: string, now: boolean): void {
     this.#routes.cancel(circuitId);
     if (now) this.#remove(circuitId);
-    else if (this.#circuits.has(circuitId)) this.#closing.set(circuitId, Date.now());
+    else if (this.#circuits.has(circuitId)) this.#closing.set(circuitId, performance.now());
   }
 
   // Local ends --------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ export class Forwarder implements XgressFabric {
   }
 
   /** One look for idle circuits; called by the timer. */
-  scanIdle(now = Date.now()): void {
+  scanIdle(now = performance.now()): void {
     const byOwner = new Map<string, Map<string, number>>();
     for (const circuit of this.#circuits.values()) {
       const idle = now - circuit.lastActivity;
@@ -231,7 +231,7 @@ export class Forwarder implements XgressFabric {
   }
 
   /** One look at the circuits that were unrouted with now = false; called by the timer. */
-  scanClosing(now = Date.now()): void {
+  scanClosing(now = performance.now()): void {
     for (const [circuitId, since] of this.#closing) {
       const ends = this.#ends.get(circuitId);
       let quiet = true;
@@ -287,11 +287,11 @@ export class Forwarder implements XgressFabric {
       link.counters.payloadsIn++;
       link.counters.payloadBytesIn += size;
       if ((flags & XgressFlag.Retransmit) === 0) {
-        circuit.lastActivity = Date.now();
+        circuit.lastActivity = performance.now();
         forward.payloads++;
         forward.bytes += size;
       }
-    } else circuit.lastActivity = Date.now();
+    } else circuit.lastActivity = performance.now();
     if (frame.carriesHeartbeat && destination.kind !== "xgress")
       this.#forwardStripped(frame, forward, destination, flags, underlay);
     else if (type === XgressType.Payload) destination.payload(frame, forward, flags, underlay);
@@ -315,7 +315,7 @@ export class Forwarder implements XgressFabric {
     const circuit = this.#circuits.get(id);
     const forward = circuit?.from(linkId);
     if (circuit === undefined || forward === undefined) return;
-    circuit.lastActivity = Date.now();
+    circuit.lastActivity = performance.now();
     const destination = this.#destination(forward);
     const verdict = answerTraceRoute(frame, this.#routerId, destination === undefined);
     this.#passControl(verdict, forward, destination, linkId);
@@ -342,11 +342,11 @@ export class Forwarder implements XgressFabric {
   #apply(route: RouteRequest, controllerId: string): void {
     let circuit = this.#circuits.get(route.circuitId);
     if (circuit === undefined) {
-      circuit = new Circuit(route.circuitId, controllerId, Date.now(), route.tags);
+      circuit = new Circuit(route.circuitId, controllerId, performance.now(), route.tags);
       this.#circuits.set(circuit.id, circuit);
     }
     circuit.controllerId = controllerId;
-    circuit.lastActivity = Date.now();
+    circuit.lastActivity = performance.now();
     this.#closing.delete(route.circuitId);
     for (const { srcAddress, dstAddress, dstType } of route.forwards)
       circuit.route(srcAddress, dstAddress).leadsTo = dstType;

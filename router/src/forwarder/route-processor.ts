@@ -83,7 +83,7 @@ export class RouteProcessor implements WorkPool {
       const text = `the router has ${this.#queue.length} dials waiting (forwarder.xgressDialQueueLength); try another router`;
       return failure(RouteErrorCode.Generic, text);
     }
-    const deadline = Date.now() + Math.min(Number(route.timeout / 1_000_000n), MAX_DIAL_MS);
+    const deadline = performance.now() + Math.min(Number(route.timeout / 1_000_000n), MAX_DIAL_MS);
     const abort = new AbortController();
     this.#track(route.circuitId, abort);
     await this.#worker();
@@ -143,7 +143,7 @@ export class RouteProcessor implements WorkPool {
       destination: egress.destination,
       peerData,
       tags: route.tags,
-      timeoutMs: Math.max(1, deadline - Date.now()),
+      timeoutMs: Math.max(1, Math.round(deadline - performance.now())),
       signal,
     });
   }

@@ -74,7 +74,7 @@ export class LinkControl implements LinkReports {
     const body = encodeControl(ctrlPb.VerifyRouterSchema, { routerId, fingerprints: [fingerprint] });
     const until = performance.now() + VERIFY_MS;
     const controller = await this.#controllers.connected(`verifying router ${routerId}`, VERIFY_MS);
-    const timeoutMs = Math.max(1, until - performance.now());
+    const timeoutMs = Math.max(1, Math.round(until - performance.now()));
     const reply = await controller.channel.request({ contentType: ControlType.VerifyRouter, body }, { timeoutMs });
     if (reply.headers.getBool(BaseHeader.ResultSuccess) === true) return;
     const why = reply.body.toString("utf8");

@@ -35,7 +35,7 @@ export interface XgressEnd {
   readonly side: Side;
   /** Set when it was taken out of the fabric. */
   gone: boolean;
-  /** `Date.now()` of the last payload that arrived from the fabric. */
+  /** `performance.now()` of the last payload that arrived from the fabric. */
   readonly lastReceived: number;
   /** A payload (1100), an acknowledgement (1101), a control message (1102): `frame` is valid during the call only. */
   payload(frame: FrameView): void;

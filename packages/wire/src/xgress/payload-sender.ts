@@ -94,7 +94,7 @@ export class PayloadSender implements Waiter {
     this.#queue(this.#writer.data(buffer, start, end, edgeFlags, uuidStart, uuidEnd, sealer));
     if (this.#input.bytes < Math.min(INPUT_FULL, this.#pool.share)) return true;
     this.#inputStopped = true;
-    this.#stoppedAt = Date.now();
+    this.#stoppedAt = performance.now();
     return false;
   }
 
@@ -218,7 +218,7 @@ export class PayloadSender implements Waiter {
   }
 
   #transmitOnce(frame: KeptFrame): void {
-    this.#writer.stamp(frame, this.#buffer.skip(), Date.now());
+    this.#writer.stamp(frame, this.#buffer.skip(), performance.now());
     this.#path.payload(frame, frame.flags);
     this.#pool.give(frame);
   }
@@ -236,7 +236,7 @@ export class PayloadSender implements Waiter {
   }
 
   #transmit(frame: KeptFrame): void {
-    const now = Date.now();
+    const now = performance.now();
     const flags = frame.flags;
     const size = frame.end - frame.bodyStart;
     this.#inFlightBytes += size;
@@ -267,7 +267,7 @@ export class PayloadSender implements Waiter {
     if (!this.#inputStopped || this.#input.bytes > Math.min(INPUT_LOW, this.#pool.share / 4)) return;
     this.#inputStopped = false;
     this.#counters.sourceStops++;
-    this.#counters.sourceStoppedMs += Date.now() - this.#stoppedAt;
+    this.#counters.sourceStoppedMs += performance.now() - this.#stoppedAt;
     this.#onRoom();
   }
 }

@@ -28,7 +28,7 @@ export class ScanTimer {
   }
 
   readonly #scan = (): void => {
-    const now = Date.now();
+    const now = performance.now();
     for (const scanned of this.#scanned) scanned.scan(now);
   };
 }

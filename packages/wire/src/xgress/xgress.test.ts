@@ -69,7 +69,7 @@ class ScriptedEnd implements XgressEnd {
       rtt?: number;
     } = {},
   ): void {
-    const { flags = 0, body = "", sequence = this.#next++, rtt = ms16(Date.now()) } = o;
+    const { flags = 0, body = "", sequence = this.#next++, rtt = ms16(performance.now()) } = o;
     const extra = payloadHeaders(o);
     const length = this.#template.byteLength(flags, extra);
     const buffer = Buffer.alloc(length + body.length);

@@ -40,7 +40,7 @@ export class Xgress implements XgressEnd, Scanned {
   readonly address: string;
   readonly side: Side;
   gone = false;
-  lastReceived = Date.now();
+  lastReceived = performance.now();
   readonly #port: LocalPort;
   readonly #options: XgressOptions;
   readonly #path: XgressPath;
@@ -49,7 +49,7 @@ export class Xgress implements XgressEnd, Scanned {
   readonly #receiver: PayloadReceiver;
   readonly #view = new PayloadView();
   readonly #delivery: Delivery = { buffer: NOTHING, start: 0, end: 0, edgeFlags: -1, uuidStart: -1, uuidEnd: -1 };
-  readonly #created = Date.now();
+  readonly #created = performance.now();
   /** Whether the other end understands the EOF flag; undefined until its first payload. */
   #peerKnowsEof: boolean | undefined;
   /** The local side gives no more data. */
@@ -122,14 +122,14 @@ export class Xgress implements XgressEnd, Scanned {
     this.#localEnded = true;
     this.#endPending = true;
     this.#sendEndMark();
-    this.#settle(Date.now());
+    this.#settle(performance.now());
   }
 
   /** The local side is gone. What it sent before is still delivered, then the circuit ends. */
   close(reason: string): void {
     if (this.#ended || this.#closingReason !== undefined) return;
     this.#closingReason = reason;
-    this.#closingSince = Date.now();
+    this.#closingSince = performance.now();
     this.#receiver.dropHeld();
     // A host may say its piece and hang up before the circuit starts: that waits for the start. The other side starts itself.
     if (!this.#sender.isStarted && this.side === "initiator") {
@@ -141,7 +141,7 @@ export class Xgress implements XgressEnd, Scanned {
     this.#sender.mark(XgressFlag.CircuitEnd);
     // A second mark tells a full close from the half close of a peer that knows no other end mark.
     this.#sender.mark(XgressFlag.CircuitEnd);
-    this.#settle(Date.now());
+    this.#settle(performance.now());
   }
 
   /** The local side cannot be written to any more: the other end is told to stop, and the circuit ends. */
@@ -182,14 +182,14 @@ export class Xgress implements XgressEnd, Scanned {
     if (this.#ended || !readPayload(frame, view)) return;
     const fromTerminator = (view.flags & XgressFlag.Terminator) !== 0;
     if (fromTerminator === (this.side === "terminator")) return;
-    this.lastReceived = Date.now();
+    this.lastReceived = performance.now();
     if ((view.flags & XgressFlag.WriteFailed) !== 0) this.#stopSending();
     this.#receiver.arrived(frame, view);
   }
 
   ack(frame: FrameView): void {
     if (this.#ended) return;
-    const now = Date.now();
+    const now = performance.now();
     if (this.#sender.acknowledge(frame, now) && this.#localEnded) this.#settle(now);
   }
 
@@ -236,7 +236,7 @@ export class Xgress implements XgressEnd, Scanned {
     return {
       address: this.address,
       originator: this.side === "initiator" ? "Initiator" : "Terminator",
-      timeSinceLastLinkRx: `${Date.now() - this.lastReceived}ms`,
+      timeSinceLastLinkRx: `${Math.round(performance.now() - this.lastReceived)}ms`,
       sendBufferDetail: this.#sender.detail(),
       recvBufferDetail: this.#receiver.detail(),
       queuedToSend: this.#sender.queued,
@@ -294,7 +294,7 @@ export class Xgress implements XgressEnd, Scanned {
     }
     this.#remoteEnded = true;
     if (this.#closingReason === undefined) this.#port.endOfData();
-    this.#settle(Date.now());
+    this.#settle(performance.now());
   }
 
   /** The other end cannot deliver any more. */
