@@ -312,9 +312,9 @@ test("an unrouted circuit ends at once, or when it was quiet for the check inter
   const second = await sdk.connect(network.session("web", "Dial"));
   const id = [...network.circuits.keys()][1] as string;
   network.unroute(id, false);
-  router.forwarder.scanClosing(Date.now() + 1_000);
+  router.forwarder.scanClosing(performance.now() + 1_000);
   expect(second.closedReason).toBeUndefined();
-  router.forwarder.scanClosing(Date.now() + 60_000);
+  router.forwarder.scanClosing(performance.now() + 60_000);
   expect(await second.whenClosed()).toContain("closed by the network");
   expect(router.forwarder.circuitIds()).toEqual([]);
 });
