@@ -30,6 +30,8 @@ export class EdgeConnection extends Duplex {
   readonly #messages: MessageConnection;
   #sawEnd = false;
   #isRemoteClosed = false;
+  /** Node wants more bytes. */
+  #isAsked = false;
   #idle: NodeJS.Timeout | undefined;
   /** What is being written, and who wants to know when it is. */
   readonly #writing = new Pieces(streamMessage);
@@ -73,7 +75,8 @@ export class EdgeConnection extends Duplex {
 
   #take(bytes: Buffer): boolean {
     if (this.destroyed) return true;
-    if (this.readableLength >= highWaterMark) return false;
+    if (!this.#isAsked && this.readableLength >= highWaterMark) return false;
+    this.#isAsked = false;
     this.#idle?.refresh();
     this.push(bytes);
     return true;
@@ -106,6 +109,8 @@ export class EdgeConnection extends Duplex {
   }
 
   override _read(): void {
+    // What is being read still counts as unread: without a push after this there would never be another call.
+    this.#isAsked = true;
     this.#messages.resume();
   }
 

@@ -41,6 +41,7 @@ export class DataCarrier implements Carrier, EdgeEndpoint {
   #endedLast = false;
   #isClosed = false;
   #isWaiting = false;
+  #isGiving = false;
   #output: FairOutput | undefined;
 
   constructor(edge: EdgeChannel, id: number, receiver: CarrierReceiver) {
@@ -114,12 +115,17 @@ export class DataCarrier implements Carrier, EdgeEndpoint {
   }
 
   resumeReading(): void {
-    while (this.#unread.length > 0 && !this.#isClosed) {
-      const { bytes, flags } = this.#unread[0] as Unread;
-      if (!this.#receiver.message(bytes, 0, bytes.length, flags)) return;
+    if (this.#isGiving) return;
+    // Who takes a message may ask for more at once: this loop goes on with it.
+    this.#isGiving = true;
+    for (let unread = this.#unread[0]; unread !== undefined && !this.#isClosed; unread = this.#unread[0]) {
+      const { bytes, flags } = unread;
+      if (!this.#receiver.message(bytes, 0, bytes.length, flags)) break;
       this.#unread.shift();
       this.#unreadBytes -= bytes.length;
     }
+    this.#isGiving = false;
+    if (this.#unread.length > 0) return;
     this.#edge.resume(this);
     this.#handEnds();
   }

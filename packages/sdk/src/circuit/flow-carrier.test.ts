@@ -77,3 +77,147 @@ test.each([true, false])("bytes both ways, each direction ended by itself (encry
   expect(await hash).toBe(sha256(bytes));
   expect(router.messages(XgressType.Payload).length).toBeGreaterThan(1_000);
 });
+
+test("a reader that stops costs its window only: other circuits of the same router connections go on", async () => {
+  const bytes = randomBytes(24 * MiB);
+  await serveStreams((connection) => {
+    connection.once("data", (first) => {
+      if (first.toString() === "much") connection.end(bytes);
+      else connection.pipe(connection);
+    });
+  });
+  const stuck = await dial();
+  stuck.write("much");
+  await once(stuck, "readable");
+  const other = await dial();
+  other.write("echo");
+  const sent = randomBytes(2 * MiB);
+  const hash = hashOf(other);
+  other.end(sent);
+  expect(await hash).toBe(sha256(sent));
+  // What waits here is a window and the reader's own buffer, not what was written.
+  expect(stuck.readableLength).toBeLessThan(MiB);
+  expect(client.circuits.pool.lentBytes).toBeLessThan(16 * MiB);
+  expect(host.isPaused || client.isPaused).toBe(false);
+  expect(await hashOf(stuck)).toBe(sha256(bytes));
+});
+
+test("payloads and acknowledgements that are lost are sent again", async () => {
+  let count = 0;
+  let lost = 0;
+  router.loses = () => {
+    if (count++ % 17 !== 5) return false;
+    lost++;
+    return true;
+  };
+  await serveStreams((connection) => connection.pipe(connection));
+  const connection = await dial();
+  const bytes = randomBytes(2 * MiB);
+  const hash = hashOf(connection);
+  connection.end(bytes);
+  expect(await hash).toBe(sha256(bytes));
+  expect(lost).toBeGreaterThan(5);
+});
+
+test("what was written before a close still arrives; the router connection knows when it has", async () => {
+  const received = Promise.withResolvers<string>();
+  await serveStreams((connection) => received.resolve(hashOf(connection)));
+  const connection = await dial();
+  const bytes = randomBytes(3 * MiB);
+  connection.write(bytes, () => connection.destroy());
+  if (!connection.closed) await once(connection, "close");
+  await client.drained(10_000);
+  client.channel.close();
+  expect(await received.promise).toBe(sha256(bytes));
+});
+
+test("when the network takes the circuit down, what has arrived can still be read, then it ends", async () => {
+  await serveStreams((connection) => connection.end(Buffer.alloc(MiB, 7)));
+  const messages = await connect();
+  // Nobody reads yet: all of it is held by the circuit.
+  await expect.poll(() => client.circuits.counters.bytesIn).toBeGreaterThan(MiB);
+  router.unroute(0);
+  const connection = new EdgeConnection(messages, { allowHalfOpen: true });
+  expect(await hashOf(connection)).toBe(sha256(Buffer.alloc(MiB, 7)));
+  if (!connection.closed) await once(connection, "close");
+  expect(connection.errored).toBeNull();
+  expect(client.circuits.pool.lentBytes).toBe(0);
+});
+
+test("the loss of the router is an error for who was not done", async () => {
+  await serveStreams((connection) => connection.resume());
+  const connection = await dial();
+  connection.write("hello");
+  router.dropAll();
+  const [error] = await once(connection, "error");
+  expect(error).toMatchObject({ code: "CONNECTION_CLOSED" });
+  expect(client.circuits.pool.lentBytes).toBe(0);
+});
+
+test("a message that is refused comes again, once, after resume; nothing overtakes it", async () => {
+  const accepted = Promise.withResolvers<MessageConnection>();
+  await serve(async (incoming) => accepted.resolve(await incoming.accept()));
+  const near = await connect();
+  const far = await accepted.promise;
+  const seen: string[] = [];
+  let room = false;
+  let ended = false;
+  far.start({
+    data: (buffer, start, end) => {
+      if (!room) return false;
+      seen.push(buffer.toString("utf8", start, end));
+      return true;
+    },
+    endOfData: () => {
+      ended = true;
+    },
+    writable() {},
+    closed() {},
+  });
+  for (const text of ["one", "two", "three"]) near.write(Buffer.from(text));
+  near.endWriting();
+  await expect.poll(() => host.circuits.counters.payloadsIn).toBeGreaterThan(4);
+  expect([seen, ended]).toEqual([[], false]);
+  room = true;
+  far.resume();
+  await expect.poll(() => ended).toBe(true);
+  expect(seen).toEqual(["one", "two", "three"]);
+  near.close();
+  far.close();
+});
+
+test("datagrams keep their boundaries, up to the largest of UDP and not beyond", async () => {
+  const accepted = Promise.withResolvers<MessageConnection>();
+  await serve(async (incoming) => accepted.resolve(await incoming.accept({ datagrams: true })));
+  const near = await connect({ datagrams: true });
+  const far = await accepted.promise;
+  const sizes: number[] = [];
+  far.start({
+    data: (_buffer, start, end) => {
+      sizes.push(end - start);
+      return true;
+    },
+    endOfData() {},
+    writable() {},
+    closed() {},
+  });
+  for (const size of [1, 65_507, 2, 1_400]) near.write(Buffer.alloc(size));
+  await expect.poll(() => sizes).toEqual([1, 65_507, 2, 1_400]);
+  expect(() => near.write(Buffer.alloc(65_508))).toThrow(/at most 65507/);
+  near.close();
+  far.close();
+});
+
+test("a dial is answered by the application: refused with its text, or accepted when it likes", async () => {
+  const dials: IncomingDial[] = [];
+  await serve((incoming) => dials.push(incoming));
+  const refused = connect();
+  await expect.poll(() => dials.length).toBe(1);
+  dials[0]?.reject("the target is down");
+  await expect(refused).rejects.toThrow("the target is down");
+  await expect(dials[0]?.accept()).rejects.toMatchObject({ code: "CONNECTION_CLOSED" });
+  void connect().catch(() => {});
+  await expect.poll(() => dials.length).toBe(2);
+  host.channel.close();
+  await expect.poll(() => dials[1]?.signal.aborted).toBe(true);
+});

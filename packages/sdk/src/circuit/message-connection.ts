@@ -77,6 +77,7 @@ export class MessageConnection implements CarrierReceiver {
   /** Decrypted, or taken apart, and then refused: the oldest first. */
   #held: Buffer[] = [];
   #isAnnounced = false;
+  #isGiving = false;
   #endsPending = { data: false, all: false };
   #isOver = false;
   #error: Error | undefined;
@@ -155,11 +156,15 @@ export class MessageConnection implements CarrierReceiver {
   /** There is room again after the handler's `data` answered false. */
   resume(): void {
     const handler = this.#handler;
-    if (handler === undefined || this.#isOver) return;
+    if (handler === undefined || this.#isOver || this.#isGiving) return;
+    // Taken out while it is given: who takes it may call `resume` at once.
+    this.#isGiving = true;
     for (let bytes = this.#held[0]; bytes !== undefined; bytes = this.#held[0]) {
-      if (!handler.data(bytes, 0, bytes.length)) return;
+      if (!handler.data(bytes, 0, bytes.length)) break;
       this.#held.shift();
     }
+    this.#isGiving = false;
+    if (this.#held.length > 0) return;
     const { data, all } = this.#endsPending;
     this.#endsPending = { data: false, all: false };
     if (data && !this.#isOver) handler.endOfData();

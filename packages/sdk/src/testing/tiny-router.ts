@@ -103,6 +103,15 @@ export class TinyRouter {
     return new Promise((resolve) => this.#expected.push({ contentType, resolve }));
   }
 
+  /** Takes down the circuits of the client that connected as number `index`. */
+  unroute(index: number): void {
+    const channel = this.#channels[index];
+    if (channel === undefined) return;
+    for (const id of this.#links.get(channel)?.keys() ?? []) {
+      channel.send({ contentType: EdgeType.StateClosed, headers: connId(id), body: Buffer.from("xgress unrouted") });
+    }
+  }
+
   messages(contentType: number): Message[] {
     return this.received.filter((message) => message.contentType === contentType);
   }

@@ -43,6 +43,7 @@ export class PayloadReceiver implements AckSource {
   readonly #ackTemplate: AckTemplate;
   readonly #ackFrame: FrameView;
   #acksWaiting = false;
+  #isHandingOut = false;
   #stopped = false;
 
   constructor(parts: ReceiverParts) {
@@ -106,6 +107,17 @@ export class PayloadReceiver implements AckSource {
 
   /** There is room outside: hands out what was held, `max` payloads at most. Returns whether more waits. */
   deliverHeld(view: PayloadView, max: number): boolean {
+    // Handing out may ask for more at once: the loop that is running goes on with it.
+    if (this.#isHandingOut) return false;
+    this.#isHandingOut = true;
+    try {
+      return this.#handOutHeld(view, max);
+    } finally {
+      this.#isHandingOut = false;
+    }
+  }
+
+  #handOutHeld(view: PayloadView, max: number): boolean {
     for (let count = 0; count < max; count++) {
       const frame = this.#held.head;
       if (frame === undefined || this.#stopped) return false;
