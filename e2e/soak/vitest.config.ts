@@ -9,7 +9,7 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: 1,
     testTimeout: 3_600_000,
-    hookTimeout: 240_000,
+    hookTimeout: 900_000,
     reporters: process.env.SALLYPORT_REPORT
       ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
       : ["default"],
