@@ -1,0 +1,149 @@
+import { createSocket, type Socket } from "node:dgram";
+import { once } from "node:events";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { eventually } from "../network/eventually.ts";
+import { type Network, startNetwork } from "../network/network.ts";
+import type { Program } from "../network/program.ts";
+import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { allow, declareConfigured, declareIdentity, startTunneler } from "../network/tunneler.ts";
+import { type Host, hasNamespaces, Site } from "./network-namespace.ts";
+
+/**
+ * A whole network in the namespace of the test: controller, two routers, a tunneler that hosts and one that intercepts. `client` is a machine
+ * behind the intercepting one, `server` one behind the hosting one; neither knows of the overlay, nor of the other.
+ */
+describe.skipIf(!hasNamespaces)("applications on a network that they know nothing of", () => {
+  const folder = makeScratch("namespaces");
+  const site = new Site();
+  const here = site.here();
+  let client: Host;
+  let server: Host;
+  let network: Network;
+  let hosting: Program;
+  let tunneler: Program;
+  let nameServer: Socket;
+  let files: { host: string; client: string };
+  const tunnel = () => startTunneler(folder, "run", "run", "-i", files.client, "--resolver", "udp://198.18.5.1:53");
+  const ask = async (host: Host, url: string): Promise<string> => {
+    const ran = await host.attempt("curl", "-sS", "--max-time", "10", url);
+    return ran.code === 0 ? ran.stdout : `curl ${ran.code}`;
+  };
+  const answers = async (host: Host, url: string): Promise<string> =>
+    await eventually(
+      `an answer of ${url}`,
+      async () => {
+        const answer = await ask(host, url);
+        if (answer.startsWith("curl ")) throw new Error(answer);
+        return answer;
+      },
+      60_000,
+    );
+
+  beforeAll(async () => {
+    client = await site.host("client");
+    server = await site.host("server");
+    await site.cable(here, "198.18.5.1/24", client, "198.18.5.2/24");
+    await site.cable(here, "198.18.6.1/24", server, "198.18.6.2/24");
+    await client.ip("route", "add", "default", "via", "198.18.5.1");
+    await server.ip("route", "add", "default", "via", "198.18.6.1");
+    client.resolveWith("198.18.5.1");
+    const web = `require("node:http").createServer((q, r) => r.end(q.headers.host + " " + q.url + " from " + q.socket.remoteAddress)).listen(8080, () => console.log("up"))`;
+    await server.start({ name: "web", command: process.execPath, args: ["-e", web] }).line(/up/);
+    nameServer = createSocket("udp4").bind(0, "127.0.0.1");
+    await once(nameServer, "listening");
+    // Every question of one name for an address has the same answer.
+    nameServer.on("message", (query, from) => {
+      const answer = Buffer.concat([query, Buffer.from("c00c000100010000003c0004c633640a", "hex")]);
+      answer.writeUInt16BE(0x8180, 2);
+      answer.writeUInt16BE(1, 6);
+      nameServer.send(answer, from.port, from.address);
+    });
+    network = await startNetwork(join(folder, "network"));
+    files = {
+      host: (await declareIdentity(network, "host", "r2")).file,
+      client: (await declareIdentity(network, "client", "r1")).file,
+    };
+    await allow(network, "Bind", "host", "tunnel");
+    await allow(network, "Dial", "client", "tunnel");
+    await network.management.createServiceEdgeRouterPolicy({
+      body: { name: "all", semantic: "AnyOf", serviceRoles: ["#all"], edgeRouterRoles: ["#all"] },
+    });
+    const declare = async (name: string, intercept: object, host: object): Promise<void> => {
+      const ports = { protocols: ["tcp"], portRanges: [{ low: 80, high: 80 }] };
+      await declareConfigured(network, {
+        ...{ name, roles: ["tunnel"] },
+        configs: {
+          "intercept.v1": { ...ports, ...intercept },
+          "host.v1": { protocol: "tcp", address: "198.18.6.2", port: 8080, ...host },
+        },
+      });
+    };
+    await declare("web", { addresses: ["web.ziti", "*.apps.ziti", "10.77.0.0/24"] }, {});
+    await declare(
+      "names",
+      { protocols: ["udp"], addresses: ["10.77.1.53"], portRanges: [{ low: 53, high: 53 }] },
+      { protocol: "udp", address: "127.0.0.1", port: nameServer.address().port },
+    );
+    await declare(
+      "transparent",
+      { addresses: ["10.77.3.1"], sourceIp: "203.0.113.50" },
+      { allowedSourceAddresses: ["203.0.113.0/24"] },
+    );
+    hosting = startTunneler(folder, "hosting", "host", "-i", files.host);
+    tunneler = tunnel();
+  });
+
+  afterAll(async () => {
+    await tunneler?.stop();
+    await hosting?.stop();
+    await network?.stop();
+    nameServer?.close();
+    await site.close();
+    removeScratch(folder);
+  });
+
+  test("curl reaches a service by its name, by a name under its wildcard, and by its addresses", async () => {
+    expect(await answers(client, "http://web.ziti/a")).toBe("web.ziti /a from ::ffff:198.18.6.1");
+    expect(await answers(client, "http://one.apps.ziti/b")).toBe("one.apps.ziti /b from ::ffff:198.18.6.1");
+    expect(await answers(client, "http://10.77.0.9/c")).toBe("10.77.0.9 /c from ::ffff:198.18.6.1");
+    expect(await ask(client, "http://web.ziti:81/")).toBe("curl 7");
+    expect(await ask(client, "http://nowhere.ziti/")).toBe("curl 6");
+    // Applications of the tunneler's own machine, too.
+    expect(await answers(here, "http://10.77.0.9/d")).toBe("10.77.0.9 /d from ::ffff:198.18.6.1");
+  });
+
+  test("a DNS query goes over UDP to a name server behind the network", async () => {
+    const program = `
+      const { Resolver } = require("node:dns").promises;
+      const resolver = new Resolver({ timeout: 2000, tries: 20 });
+      resolver.setServers(["10.77.1.53"]);
+      resolver.resolve4("anything.example").then((found) => console.log(found.join()), (e) => console.log(e.code));`;
+    expect((await client.run(process.execPath, "-e", program)).stdout.trim()).toBe("198.51.100.10");
+  });
+
+  test("the server sees the address that the service's configuration says", async () => {
+    expect(await answers(client, "http://10.77.3.1/")).toBe("10.77.3.1 / from ::ffff:203.0.113.50");
+  });
+
+  test("a tunneler that is killed leaves no stale rules once the next one runs; the last one leaves none at all", async () => {
+    await answers(client, "http://10.77.0.9/");
+    const local = async (): Promise<string> =>
+      (await here.ip("route", "show", "table", "local"))
+        .split("\n")
+        .filter((line) => /metric 2\d\d/.test(line))
+        .join("\n");
+    const rules = async (): Promise<string> => (await here.run("nft", "list", "tables")).stdout;
+    const [routesBefore, rulesBefore] = [await local(), await rules()];
+    tunneler.signal("SIGKILL");
+    await tunneler.exited;
+    expect(await local()).toBe(routesBefore);
+    tunneler = tunnel();
+    expect(await answers(client, "http://web.ziti/again")).toContain("web.ziti /again");
+    await eventually("the routes are those of one tunneler", async () => (await local()) === routesBefore);
+    expect(await rules()).toBe(rulesBefore);
+    expect(await tunneler.stop()).toBe(0);
+    expect(await hosting.stop()).toBe(0);
+    expect([await local(), await rules()]).toEqual(["", ""]);
+  });
+});
