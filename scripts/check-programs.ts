@@ -16,7 +16,7 @@ function expectVersion(program: string, command: string, ...args: string[]): voi
   console.log(`${program}: ${version}`);
 }
 
-for (const program of ["controller", "router"]) {
+for (const program of ["controller", "router", "tunnel"]) {
   expectVersion(`sallyport-${program}`, join(bin, `sallyport-${program}`));
   expectVersion(`sallyport-${program}, packed`, join(bin, "node"), await pack(program));
 }
