@@ -1,4 +1,5 @@
-import { chmodSync } from "node:fs";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../network/eventually.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -264,6 +265,26 @@ describe.skipIf(!hasNamespaces)("interception", () => {
       );
       expect(await curl(client, "http://10.5.0.1/")).toMatchObject({ service: "web" });
     });
+  });
+
+  test("a diverter does what nft would do, and is told the same in reverse", async () => {
+    const program = join(folder, "diverter");
+    const calls = join(folder, "calls");
+    writeFileSync(program, `#!/bin/sh\necho "$@" >>${calls}\n`);
+    chmodSync(program, 0o755);
+    const interceptor = await start({ diverter: program });
+    const target = { name: "web", addresses: ["10.5.0.0/16"], portRanges: [{ low: 80, high: 90 }] };
+    await interceptor.intercept({ ...target, allowedSourceAddresses: ["192.0.2.2"] });
+    await interceptor.intercept({ ...target, id: "b", protocols: ["udp"] });
+    expect((await router.run("nft", "list", "ruleset")).stdout).toBe("");
+    expect(await interceptor.program.stop()).toBe(0);
+    const lines = readFileSync(calls, "utf8").trim().split("\n");
+    const web = "-c 10.5.0.0 -m 16 -o 192.0.2.2 -n 32 -p tcp -l 80 -h 90";
+    const udp = "-c 10.5.0.0 -m 16 -o 0.0.0.0 -n 0 -p udp -l 80 -h 90";
+    expect(lines.map((line) => line.replace(/ -t \d+/, " -t PORT"))).toEqual([
+      ...["-V", `-I ${web} -t PORT -s web`, `-I ${udp} -t PORT -s web`, `-D ${web}`, `-D ${udp}`],
+    ]);
+    await expect(start({ diverter: join(folder, "missing") })).rejects.toThrow(/missing is not on this host/);
   });
 
   describe("leaves nothing behind", () => {

@@ -3,6 +3,7 @@ import { createServer, type Server } from "node:net";
 import type { Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import type { Capture, CaptureEvents } from "./capture.ts";
+import { Diverter } from "./diverter.ts";
 import { FlowSocket } from "./flow-socket.ts";
 import { runOnHost } from "./host-command.ts";
 import type { Intercept } from "./intercept-set.ts";
@@ -14,6 +15,8 @@ import { deleteRules, type ListenerPorts, renderRules } from "./rules.ts";
 export interface PacketFilterOptions {
   readonly table: string;
   readonly lanIf?: string | undefined;
+  /** Program that diverts packets in the place of nft. */
+  readonly diverter?: string | undefined;
   readonly events: CaptureEvents;
   readonly log: Logger;
 }
@@ -24,6 +27,7 @@ export class PacketFilterCapture implements Capture {
   readonly #options: PacketFilterOptions;
   readonly #servers: Server[] = [];
   readonly #udp: NativeUdp[] = [];
+  readonly #diverter: Diverter | undefined;
   readonly #listeners = { tcp: {} as Partial<Record<Family, number>>, udp: {} as Partial<Record<Family, number>> };
   #last: Promise<unknown> = Promise.resolve();
   /** What the next run of nft loads, and its promise; undefined while none waits. */
@@ -31,6 +35,7 @@ export class PacketFilterCapture implements Capture {
 
   private constructor(options: PacketFilterOptions) {
     this.#options = options;
+    this.#diverter = options.diverter === undefined ? undefined : new Diverter(options.diverter);
   }
 
   /** @throws InterceptError `NO_KOFFI`, `NO_PROGRAM` or `NO_TPROXY` where this way is not possible, others where something is wrong */
@@ -63,7 +68,8 @@ export class PacketFilterCapture implements Capture {
     const run = async (): Promise<void> => {
       const { intercepts: latest } = this.#next ?? { intercepts };
       this.#next = undefined;
-      await runOnHost("nft", ["-f", "-"], renderRules(latest, { ...this.#options, listeners: this.#listeners }));
+      if (this.#diverter !== undefined) await this.#diverter.apply(latest, this.#listeners);
+      else await runOnHost("nft", ["-f", "-"], renderRules(latest, { ...this.#options, listeners: this.#listeners }));
     };
     const done = this.#last.then(run, run);
     this.#next = { intercepts, done };
@@ -74,7 +80,9 @@ export class PacketFilterCapture implements Capture {
   async close(): Promise<void> {
     await this.#last;
     const errors: unknown[] = [];
-    await runOnHost("nft", ["-f", "-"], deleteRules(this.#options.table)).catch((error: unknown) => {
+    const removal: Promise<unknown> =
+      this.#diverter?.close() ?? runOnHost("nft", ["-f", "-"], deleteRules(this.#options.table));
+    await removal.catch((error: unknown) => {
       if (!(error instanceof InterceptError && error.code === "NO_PROGRAM")) errors.push(error);
     });
     for (const udp of this.#udp.splice(0)) udp.close();
@@ -116,6 +124,10 @@ export class PacketFilterCapture implements Capture {
 
   /** Has the kernel check a rule of each kind, without loading it. */
   async #probe(): Promise<void> {
+    if (this.#diverter !== undefined) {
+      await this.#diverter.probe();
+      return;
+    }
     const listeners: ListenerPorts = this.#listeners;
     const ranges = ["192.0.2.1", ...(listeners.tcp[6] === undefined ? [] : ["2001:db8::1"])].flatMap(
       (text) => parseRange(text) ?? [],

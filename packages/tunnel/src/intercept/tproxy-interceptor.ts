@@ -27,6 +27,8 @@ export interface TproxyOptions {
   readonly dnsSvcIpRange?: string | undefined;
   /** Interface of a network whose clients are to be let in even where the host's own table of rules says nothing of them. */
   readonly lanIf?: string | undefined;
+  /** Program that diverts packets in the place of nft, see `Diverter`. */
+  readonly diverter?: string | undefined;
   /** 5 minutes when absent or below 5 s. */
   readonly udpIdleTimeoutMs?: number | undefined;
   /** 30 s when absent or below 1 s. */
@@ -163,7 +165,7 @@ export class TproxyInterceptor implements Interceptor {
   }
 
   async #start(pool: AddressPool): Promise<void> {
-    const { log, resolver = "udp://127.0.0.1:53", dnsSvcIpRange = "100.64.0.1/10", lanIf } = this.#options;
+    const { log, resolver = "udp://127.0.0.1:53", dnsSvcIpRange = "100.64.0.1/10", lanIf, diverter } = this.#options;
     const range = parseRange(dnsSvcIpRange);
     if (range !== undefined) {
       const other = await this.#routes.takenByAnother(range);
@@ -181,9 +183,10 @@ export class TproxyInterceptor implements Interceptor {
       datagram: (datagram, open) => this.#flows.take(datagram, open),
     };
     try {
-      this.#capture = await PacketFilterCapture.open({ table: this.#routes.slot.table, lanIf, events, log });
+      this.#capture = await PacketFilterCapture.open({ table: this.#routes.slot.table, lanIf, diverter, events, log });
     } catch (error) {
-      if (!(error instanceof InterceptError) || !FALL_BACK.has(error.code)) throw error;
+      // Who names a diverter wants that one.
+      if (!(error instanceof InterceptError) || !FALL_BACK.has(error.code) || diverter !== undefined) throw error;
       log.warn(
         { code: error.code },
         `interception falls back to one listener for each address and port, so wide ranges are not possible: ${error.message}`,

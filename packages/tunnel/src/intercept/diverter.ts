@@ -1,0 +1,78 @@
+import type { Protocol } from "../interceptor.ts";
+import { runOnHost } from "./host-command.ts";
+import type { Intercept } from "./intercept-set.ts";
+import { formatIp, type IpRange } from "./ip-range.ts";
+import type { ListenerPorts } from "./rules.ts";
+
+/** One call of a diverter, without its first option. */
+interface Entry {
+  /** Options that name the entry, at insertion and removal. */
+  readonly key: readonly string[];
+  /** Further ones of the insertion. */
+  readonly more: readonly string[];
+}
+
+/**
+ * A program of the user that diverts packets to the tunneler's listeners in the place of nft (`tproxy:<program>`). It is told each address,
+ * source and range of ports: `-I -c <ip> -m <length> -o <source> -n <length> -p <protocol> -l <low> -h <high> -t <port> -s <service>`,
+ * and `-D` with the first seven to take it back. IPv4 only.
+ */
+export class Diverter {
+  readonly #program: string;
+  #entries = new Map<string, Entry>();
+
+  constructor(program: string) {
+    this.#program = program;
+  }
+
+  /** @throws InterceptError when the program cannot be started */
+  async probe(): Promise<void> {
+    await runOnHost(this.#program, ["-V"]);
+  }
+
+  async apply(intercepts: readonly Intercept[], listeners: ListenerPorts): Promise<void> {
+    const wanted = entriesOf(intercepts, listeners);
+    for (const [text, entry] of this.#entries) {
+      if (wanted.has(text)) continue;
+      await runOnHost(this.#program, ["-D", ...entry.key]);
+      this.#entries.delete(text);
+    }
+    for (const [text, entry] of wanted) {
+      if (this.#entries.has(text)) continue;
+      await runOnHost(this.#program, ["-I", ...entry.key, ...entry.more]);
+      this.#entries.set(text, entry);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.apply([], { tcp: {}, udp: {} });
+  }
+}
+
+const EVERYBODY: IpRange = { family: 4, base: 0n, length: 0 };
+
+function entriesOf(intercepts: readonly Intercept[], listeners: ListenerPorts): Map<string, Entry> {
+  const entries = new Map<string, Entry>();
+  const add = (intercept: Intercept, protocol: Protocol, to: IpRange, from: IpRange): void => {
+    for (const { low, high } of intercept.ports) {
+      const key = [
+        ...["-c", formatIp(4, to.base), "-m", String(to.length)],
+        ...["-o", formatIp(4, from.base), "-n", String(from.length)],
+        ...["-p", protocol, "-l", String(low), "-h", String(high)],
+      ];
+      const text = key.join(" ");
+      const port = listeners[protocol][4];
+      // Services that share a range share its entry: the connection's service is found when it has been accepted.
+      if (port === undefined || entries.has(text)) continue;
+      entries.set(text, { key, more: ["-t", String(port), "-s", intercept.name] });
+    }
+  };
+  for (const intercept of intercepts) {
+    const sources =
+      intercept.sources.length === 0 ? [EVERYBODY] : intercept.sources.filter((range) => range.family === 4);
+    for (const to of intercept.ranges.filter((range) => range.family === 4)) {
+      for (const from of sources) for (const protocol of intercept.protocols) add(intercept, protocol, to, from);
+    }
+  }
+  return entries;
+}
