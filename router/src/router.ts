@@ -106,7 +106,7 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   await links.listen();
   const edge = await edgeListener(context, { control, forwarder });
   await plainListeners(context, { control, forwarder });
-  await tunneler(context, { control, forwarder });
+  await tunneler(context, { control, controllers, forwarder, links: links.manager });
   if (edge !== undefined) later.edge = edge;
   const checks = health(context, { controllers, links: links.manager });
   await web(context, { health: checks, metrics });

@@ -1,7 +1,11 @@
 import type { RouterConfig } from "@sallyport/router-config";
+import { type Address, AddressError, parseAddress } from "@sallyport/wire";
 import { xgressOptions } from "../config/forwarding.ts";
 import type { Control } from "../control/control.ts";
+import type { Controllers } from "../control/controllers.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
+import type { LinkManager } from "../link/link-manager.ts";
+import { Histogram } from "../metrics/histogram.ts";
 import type { Assembly } from "./context.ts";
 
 type TunnelConfig = Extract<RouterConfig["listeners"][number], { binding: "tunnel" }>;
@@ -22,33 +26,55 @@ export interface RouterTunneler {
  */
 export async function tunneler(
   context: Assembly,
-  { control, forwarder }: { control: Control; forwarder: Forwarder },
+  o: { control: Control; controllers: Controllers; forwarder: Forwarder; links: LinkManager },
 ): Promise<RouterTunneler | undefined> {
-  const { config, identity, routerId, log, stops } = context;
+  const { config, identity, routerId, log, stops, counts } = context;
+  const { control, controllers, forwarder, links } = o;
   const listener = config.listeners.findLast((each): each is TunnelConfig => each.binding === "tunnel");
   if (listener === undefined) return undefined;
   const { startTunneler } = await import("../tunnel/start-tunneler.ts");
   const { options } = listener;
   const dialer = config.dialers.findLast(({ binding }) => binding === "tunnel")?.options ?? options;
+  const creations = new Histogram();
+  counts.timers.set("xgress_edge_tunnel.terminator.create_timer", creations);
+  const tunnel = control.startTunnel({ servicePollMs: options.svcPollRate });
+  control.inspection.register("router-data-model", () => tunnel.inspectModel());
+  control.inspection.register("router-data-model-index", () => tunnel.modelPosition());
   const started = await startTunneler({
     mode: options,
     routerId,
     secret: identity.current.keyPem,
-    control: control.startTunnel({ servicePollMs: options.svcPollRate }),
+    control: tunnel,
+    onTerminatorCreated: (ns) => creations.update(ns),
     forwarder,
     sendFault: (fault) => control.sendFault(fault),
     dialed: { xgress: xgressOptions(options), mtu: options.mtu },
     hosted: { xgress: xgressOptions(dialer), mtu: dialer.mtu },
+    protectedAddresses: () => needed(config, controllers, links),
     onStop: (stop) => stops.push(stop),
     log,
   });
   forwarder.registerEgress("tunnel", started.egress);
   stops.push(
-    control.onValidateTerminators("tunnel", ({ id }) =>
-      started.hasTerminator(id)
+    control.onValidateTerminators("tunnel", async ({ id }) =>
+      (await started.hasTerminator(id))
         ? { valid: true, detail: "valid" }
         : { valid: false, reason: 1, detail: "the router's tunneler does not host it" },
     ),
   );
   return { mode: options.mode, circuits: started.circuits, terminators: started.terminators };
+}
+
+/** Hosts and addresses of the controllers, and of the routers this one is linked to. */
+function needed(config: RouterConfig, controllers: Controllers, links: LinkManager): string[] {
+  const dialled = [...controllers.endpoints, ...links.links().flatMap(({ dialAddress }) => dialAddress ?? [])];
+  const hosts = dialled.flatMap((text): Pick<Address, "host">[] => {
+    try {
+      return [parseAddress(text)];
+    } catch (error) {
+      if (error instanceof AddressError) return [];
+      throw error;
+    }
+  });
+  return [...new Set([...config.ctrl.endpoints, ...hosts].map(({ host }) => host))];
 }

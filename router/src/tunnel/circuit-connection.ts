@@ -68,6 +68,8 @@ export class CircuitConnection implements OverlayConnection {
   readonly #onEnd: () => void;
   #xgress: Xgress | undefined;
   #handler: OverlayHandler | undefined;
+  /** There was room again before anybody could be told. */
+  #hadRoom = false;
   /** Plain bytes that were decrypted and found no room. */
   #refused: Buffer | undefined;
   /** What has to be said when they are gone. */
@@ -110,6 +112,7 @@ export class CircuitConnection implements OverlayConnection {
     setImmediate(() => {
       if (this.#closed) return;
       this.#handler = handler;
+      if (this.#hadRoom) handler.writable();
       this.resume();
     });
   }
@@ -166,7 +169,8 @@ export class CircuitConnection implements OverlayConnection {
   }
 
   hasRoom(): void {
-    this.#handler?.writable();
+    if (this.#handler === undefined) this.#hadRoom = true;
+    else this.#handler.writable();
   }
 
   ended(reason: string): void {

@@ -1,6 +1,6 @@
 import type { HostedTerminator, OverlayHosting, OverlayService, Precedence } from "@sallyport/tunnel";
 import type { Logger } from "@sallyport/wire";
-import { TerminatorPrecedence } from "../control/control-plane.ts";
+import { TerminatorPrecedence, TerminatorResult } from "../control/control-plane.ts";
 import type { TunnelControl } from "../control/tunnel/tunnel-control.ts";
 import { terminatorId } from "./terminator-id.ts";
 
@@ -20,6 +20,10 @@ export interface HostedTerminatorsOptions {
   /** What makes terminator ids this router's own. */
   readonly secret: string;
   readonly log: Logger;
+  /** Is told how long a terminator took to be created, in nanoseconds. */
+  readonly onTerminatorCreated?: ((ns: number) => void) | undefined;
+  /** For tests. */
+  readonly settleMs?: number | undefined;
 }
 
 const precedences: Readonly<Record<Precedence, number>> = {
@@ -28,6 +32,9 @@ const precedences: Readonly<Record<Precedence, number>> = {
   failed: TerminatorPrecedence.Failed,
 };
 
+/** How long after the services are known a terminator may take to be hosted again, e.g. behind a template or a busy address. */
+const SETTLE_MS = 10_000;
+
 /** The terminators of the router's own tunneler, by id. The control plane keeps them at the controllers. */
 export class HostedTerminators {
   readonly #o: HostedTerminatorsOptions;
@@ -35,6 +42,10 @@ export class HostedTerminators {
   /** How often the same terminator was made: an id that is being removed must not be created again at the same time. */
   readonly #generations = new Map<string, number>();
   readonly #unsubscribe: () => void;
+  /** Resolved when everything that is to be hosted can be expected to be. */
+  readonly #settled = Promise.withResolvers<void>();
+  readonly #awaited = new Map<string, PromiseWithResolvers<void>>();
+  #settling: NodeJS.Timeout | undefined;
 
   constructor(options: HostedTerminatorsOptions) {
     this.#o = options;
@@ -45,6 +56,22 @@ export class HostedTerminators {
     return this.#terminators.get(id);
   }
 
+  /** The services are known; what is hosted of them follows. */
+  servicesKnown(): void {
+    this.#settling ??= setTimeout(() => this.#settled.resolve(), this.#o.settleMs ?? SETTLE_MS).unref();
+  }
+
+  /** Whether a terminator is here. After a start the answer waits: a controller asks before the services are known. */
+  async isHere(id: string): Promise<boolean> {
+    if (!this.#terminators.has(id)) {
+      const entered = this.#awaited.get(id) ?? Promise.withResolvers<void>();
+      this.#awaited.set(id, entered);
+      await Promise.race([entered.promise, this.#settled.promise]);
+      this.#awaited.delete(id);
+    }
+    return this.#terminators.has(id);
+  }
+
   get size(): number {
     return this.#terminators.size;
   }
@@ -53,7 +80,10 @@ export class HostedTerminators {
     const terminator = new Terminator(service, o, {
       ...this.#o,
       newId: () => this.#newId([service.id, o.index, o.instanceId ?? ""]),
-      enter: (id, entry) => this.#terminators.set(id, entry),
+      enter: (id, entry) => {
+        this.#terminators.set(id, entry);
+        this.#awaited.get(id)?.resolve();
+      },
       leave: (id) => this.#terminators.delete(id),
     });
     terminator.open();
@@ -63,6 +93,8 @@ export class HostedTerminators {
   /** Takes all of them back. */
   close(): void {
     this.#unsubscribe();
+    clearTimeout(this.#settling);
+    this.#settled.resolve();
     const ids = [...this.#terminators.keys()];
     this.#terminators.clear();
     if (ids.length > 0) this.#o.control.removeTerminators(ids);
@@ -104,7 +136,8 @@ class Terminator implements HostedTerminator, Hosted {
   open(): void {
     this.#id = this.#place.newId();
     this.#place.enter(this.#id, this);
-    const { control, log } = this.#place;
+    const { control, log, onTerminatorCreated } = this.#place;
+    const since = performance.now();
     const fields = { serviceName: this.service.name, terminatorId: this.#id };
     control
       .createTerminator({
@@ -116,7 +149,11 @@ class Terminator implements HostedTerminator, Hosted {
         ...(this.#instanceId === undefined ? {} : { instanceId: this.#instanceId }),
       })
       .then(
-        () => log.info(fields, "hosting a service"),
+        ({ result }) => {
+          if (result !== TerminatorResult.Success) return;
+          onTerminatorCreated?.((performance.now() - since) * 1e6);
+          log.info(fields, "hosting a service");
+        },
         (error: unknown) => {
           if (!this.#closed) log.warn({ ...fields, err: error }, "a service is not hosted");
         },

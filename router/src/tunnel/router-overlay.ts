@@ -40,6 +40,10 @@ export interface RouterOverlayOptions {
   readonly dialed: TunnelXgress;
   readonly hosted: TunnelXgress;
   readonly log: Logger;
+  /** See `HostedTerminators`. */
+  readonly onTerminatorCreated?: (ns: number) => void;
+  /** See `HostedTerminators`; for tests. */
+  readonly settleMs?: number;
 }
 
 const NOBODY: OverlayIdentity = { id: "", name: "", appData: {} };
@@ -79,14 +83,15 @@ export class RouterOverlay implements Overlay {
     return { terminators: this.#hosted.size, connections: this.#connections.size };
   }
 
-  /** Whether a terminator of the binding `tunnel` is here. */
-  hasTerminator(id: string): boolean {
-    return this.#hosted.find(id) !== undefined;
+  /** Whether a terminator of the binding `tunnel` is here; answered when the services are known. */
+  hasTerminator(id: string): Promise<boolean> {
+    return this.#hosted.isHere(id);
   }
 
   onServices(listener: (services: ReadonlyMap<string, OverlayService>) => void): () => void {
     const unsubscribe = this.#o.control.onIdentity((identity) => {
       this.#identity = identity ?? { ...NOBODY, id: this.#o.routerId };
+      this.#hosted.servicesKnown();
       listener(identity === undefined ? NO_SERVICES : servicesOf(identity));
     });
     this.#unsubscribes.add(unsubscribe);
@@ -119,9 +124,7 @@ export class RouterOverlay implements Overlay {
       }
       const endToEnd =
         own === undefined || peerKey === undefined ? undefined : new EndToEnd(this.#o.sodium, "client", own, peerKey);
-      const { connection, xgress } = this.#open({ ...circuit, side: "initiator" }, o.kind, endToEnd, this.#o.dialed);
-      xgress.start();
-      return connection;
+      return this.#open({ ...circuit, side: "initiator" }, o.kind, endToEnd, this.#o.dialed);
     } catch (error) {
       this.#release(circuit);
       throw error;
@@ -140,7 +143,7 @@ export class RouterOverlay implements Overlay {
   }
 
   #terminate(request: EgressRequest, kind: ConnectionKind, endToEnd: EndToEnd | undefined): OverlayConnection {
-    return this.#open({ ...request, side: "terminator" }, kind, endToEnd, this.#o.hosted).connection;
+    return this.#open({ ...request, side: "terminator" }, kind, endToEnd, this.#o.hosted);
   }
 
   #open(
@@ -148,7 +151,7 @@ export class RouterOverlay implements Overlay {
     kind: ConnectionKind,
     endToEnd: EndToEnd | undefined,
     { xgress: options, mtu }: TunnelXgress,
-  ): { connection: CircuitConnection; xgress: Xgress } {
+  ): CircuitConnection {
     const { circuitId, address, side } = circuit;
     const connection: CircuitConnection = new CircuitConnection({
       ...{ circuitId, kind, endToEnd, mtu, hopType: "xgress/tunnel" },
@@ -156,8 +159,9 @@ export class RouterOverlay implements Overlay {
     });
     const xgress = new Xgress({ fabric: this.#o.forwarder, circuitId, address, side, port: connection.port, options });
     this.#connections.add(connection);
+    if (side === "initiator") xgress.start();
     connection.join(xgress);
-    return { connection, xgress };
+    return connection;
   }
 
   /** Nobody wants the circuit that was built: its owner takes it down. */

@@ -1,6 +1,5 @@
 import { loadSodium } from "@sallyport/sdk";
-import { type Interceptor, ProxyInterceptor, Tunneler } from "@sallyport/tunnel";
-import type { Logger } from "@sallyport/wire";
+import { type Interceptor, ProxyInterceptor, SourceRoutes, TproxyInterceptor, Tunneler } from "@sallyport/tunnel";
 import { RouterOverlay, type RouterOverlayOptions } from "./router-overlay.ts";
 import type { TunnelEgress } from "./tunnel-egress.ts";
 
@@ -20,13 +19,15 @@ export interface TunnelMode {
 
 export interface TunnelerStart extends Omit<RouterOverlayOptions, "sodium"> {
   readonly mode: TunnelMode;
+  /** Hosts and addresses that this router itself needs: they must not be intercepted. */
+  readonly protectedAddresses: () => readonly string[];
   /** Is given each stop as soon as there is something to stop; they are called in reverse order. */
   readonly onStop: (stop: () => Promise<void>) => void;
 }
 
 export interface StartedTunneler {
   readonly egress: TunnelEgress;
-  readonly hasTerminator: (id: string) => boolean;
+  readonly hasTerminator: (id: string) => Promise<boolean>;
   readonly circuits: () => number;
   readonly terminators: () => number;
 }
@@ -38,11 +39,13 @@ export async function startTunneler(o: TunnelerStart): Promise<StartedTunneler> 
   if (sodium.kind === "wasm") {
     log.warn({}, "libsodium's native module is not there: encryption from end to end costs several times as much");
   }
-  const interceptor = interceptorOf(o.mode, log);
+  const interceptor = await interceptorOf(o);
   if (interceptor !== undefined) onStop(() => interceptor.close());
   const overlay = new RouterOverlay({ ...o, sodium });
   onStop(() => overlay.close());
-  const tunneler = new Tunneler({ overlay, interceptor, log });
+  const localRoutes = new SourceRoutes(log);
+  onStop(() => localRoutes.close());
+  const tunneler = new Tunneler({ overlay, interceptor, localRoutes, log });
   onStop(() => tunneler.close());
   tunneler.start();
   log.info({ mode: o.mode.mode }, "the tunneler waits for its services");
@@ -54,13 +57,15 @@ export async function startTunneler(o: TunnelerStart): Promise<StartedTunneler> 
   };
 }
 
-function interceptorOf(mode: TunnelMode, log: Logger): Interceptor | undefined {
+async function interceptorOf({ mode, protectedAddresses, log }: TunnelerStart): Promise<Interceptor | undefined> {
   if (mode.mode === "host") return undefined;
   if (mode.mode === "proxy") {
     const services = mode.services.map(({ service: name, port, protocol }) => ({ name, port, protocol }));
     return new ProxyInterceptor({ services, udpIdleMs: udpIdle(mode), log });
   }
-  throw new Error(`mode ${mode.mode} is not there yet`);
+  const { resolver, dnsSvcIpRange, lanIf } = mode;
+  const times = { udpIdleTimeoutMs: mode.udpIdleTimeout, udpCheckIntervalMs: mode.udpCheckInterval };
+  return TproxyInterceptor.open({ resolver, dnsSvcIpRange, lanIf, ...times, protectedAddresses, log });
 }
 
 /** Times too short to be meant count as not given. */

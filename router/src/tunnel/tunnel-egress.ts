@@ -75,7 +75,7 @@ export class TunnelEgress implements EgressBinding {
         outcome.resolve(answer);
         return connection;
       },
-      reject: (reason) => outcome.reject(new EgressError(RouteErrorCode.Generic, reason)),
+      reject: (reason, cause) => outcome.reject(new EgressError(codeOf(cause), reason, { cause })),
     };
     hosted.onDial(dial).then(
       () => outcome.reject(new EgressError(RouteErrorCode.Generic, "the tunneler did not answer the dial")),
@@ -98,9 +98,10 @@ function dialError(error: unknown): EgressError {
   return new EgressError(codeOf(error), text, { cause: error });
 }
 
-/** What the network said about the target. */
+/** What the network said about the target; it may lie below what others said of it. */
 function codeOf(error: unknown): RouteError {
-  if (!(error instanceof Error) || !("code" in error)) return RouteErrorCode.Generic;
+  if (!(error instanceof Error)) return RouteErrorCode.Generic;
+  if (!("code" in error)) return codeOf(error.cause);
   if (error.code === "ECONNREFUSED") return RouteErrorCode.ConnectionRefused;
-  return error.code === "ETIMEDOUT" ? RouteErrorCode.DialTimedOut : RouteErrorCode.Generic;
+  return error.code === "ETIMEDOUT" ? RouteErrorCode.DialTimedOut : codeOf(error.cause);
 }

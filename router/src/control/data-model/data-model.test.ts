@@ -22,9 +22,13 @@ const { DataState_RelatedEntityType: Related } = edgeCtrlPb;
 
 const put = (model: EventInit["model"], action: edgeCtrlPb.DataState_Action = Action.Create): EventInit =>
   ({ action, model }) as EventInit;
-const members = (policyId: string, relatedEntityType: number, relatedEntityIds: string[], add = true): EventInit =>
-  put({ case: "servicePolicyChange", value: { policyId, relatedEntityType, relatedEntityIds, add } });
-const policy = (id: string, policyType: number): EventInit =>
+const members = (
+  policyId: string,
+  relatedEntityType: edgeCtrlPb.DataState_RelatedEntityType,
+  relatedEntityIds: string[],
+  add = true,
+): EventInit => put({ case: "servicePolicyChange", value: { policyId, relatedEntityType, relatedEntityIds, add } });
+const policy = (id: string, policyType: edgeCtrlPb.DataState_PolicyType): EventInit =>
   put({ case: "servicePolicy", value: { id, name: id, policyType } });
 const service = (id: string, configs: string[] = [], encryptionRequired = true): EventInit =>
   put({ case: "service", value: { id, name: `name of ${id}`, encryptionRequired, configs } });

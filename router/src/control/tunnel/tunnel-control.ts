@@ -160,6 +160,20 @@ export class TunnelControl {
     return this.#terminators.inspect();
   }
 
+  /** What is kept of the data model, by kind and id; configs may hold anything, so only their size is told. */
+  inspectModel(): object {
+    const kinds = [...this.#model.model.describe()].map(([kind, entities]) => [
+      kind,
+      Object.fromEntries([...entities].map(([id, text]) => [id, kind === "config" ? text.length : JSON.parse(text)])),
+    ]);
+    return { ...this.modelPosition(), entities: Object.fromEntries(kinds) };
+  }
+
+  modelPosition(): { timeline: string; index: string } {
+    const { timeline, index } = this.#model.model;
+    return { timeline, index: index.toString() };
+  }
+
   close(): void {
     this.#model.close();
     this.#legacy.stop();
