@@ -22,6 +22,11 @@ export interface ContextOptions {
   readonly configTypes?: readonly string[];
   /** How often the controller is asked whether services changed, in milliseconds, give or take a tenth; 60,000 when left out. */
   readonly refreshIntervalMs?: number;
+  /**
+   * TCP connections to each router, if it supports several; 1 when left out. More help where one cannot fill the line:
+   * over long or lossy ways.
+   */
+  readonly connectionsPerRouter?: number;
   /** Ends waiting for the login; afterwards it has no meaning. */
   readonly signal?: AbortSignal;
 }
@@ -87,7 +92,12 @@ export class Context {
     });
     const session = this.#session;
     this.#services = new Services({ session, log });
-    this.#routers = new Routers({ login: () => session.login(), log, onRefused: () => this.#verify() });
+    this.#routers = new Routers({
+      login: () => session.login(),
+      log,
+      onRefused: () => this.#verify(),
+      connections: o.connectionsPerRouter,
+    });
     // Contexts that were started together do not ask together.
     const interval = (o.refreshIntervalMs ?? defaultRefreshIntervalMs) * (0.9 + Math.random() / 5);
     this.#poll = setInterval(() => void this.#services.poll(), interval);

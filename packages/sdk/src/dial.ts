@@ -25,6 +25,9 @@ export interface DialRequest {
 /** Why a dial did not lead to a connection, for who decides about trying again. */
 export type DialFailure = "refused" | "lost" | "unencrypted";
 
+/** A router that has not answered a dial after this long is asked whether it is there at all, and how long it may take. */
+const doubtAfterMs = 2_000;
+const doubtTimeoutMs = 3_000;
 /** A router answers a dial within this time, or never. */
 const answerTimeoutMs = 60_000;
 
@@ -70,6 +73,7 @@ class Attempt implements EdgeEndpoint {
   readonly #reject: (error: unknown) => void;
   readonly #keys: KeyPair | undefined;
   readonly #id: number;
+  readonly #doubt: NodeJS.Timeout;
   readonly #onAbort = () => this.#abort();
 
   constructor(
@@ -86,6 +90,8 @@ class Attempt implements EdgeEndpoint {
     this.#reject = reject;
     this.#keys = request.sodium?.createKeyPair();
     this.#id = edge.register(this);
+    this.#doubt = setTimeout(() => void edge.probe(doubtTimeoutMs), doubtAfterMs);
+    this.#doubt.unref();
     signal.addEventListener("abort", this.#onAbort, { once: true });
     try {
       edge.channel.send({
@@ -180,6 +186,7 @@ class Attempt implements EdgeEndpoint {
   }
 
   #done(): void {
+    clearTimeout(this.#doubt);
     this.#signal.removeEventListener("abort", this.#onAbort);
   }
 

@@ -30,6 +30,7 @@ export interface EdgeEndpoint {
 
 const entryPrefix = 8;
 const probeTimeoutMs = 10_000;
+const latencyIntervalMs = 60_000;
 
 /**
  * The messages of one router connection, sorted by connection id (docs/protocol/edge.md). Data goes to its endpoint
@@ -52,6 +53,8 @@ export class EdgeChannel {
   #outputs: FairOutput[] = [];
   #nextId = 0;
   #frames = 0;
+  #framesWatched = -1;
+  #probedAt = 0;
 
   /** @param circuits what all circuits of a context share */
   constructor(channel: Channel, router: string, circuits: CircuitSupplies = new CircuitSupplies()) {
@@ -152,17 +155,29 @@ export class EdgeChannel {
     for (const underlay of this.channel.underlays) underlay.resume();
   }
 
+  /**
+   * To be called regularly: a router that has sent nothing since the last call is probed, others from time to time, so
+   * that the round trip stays known.
+   */
+  watch(): void {
+    const isQuiet = this.#frames === this.#framesWatched;
+    this.#framesWatched = this.#frames;
+    if (isQuiet || performance.now() - this.#probedAt > latencyIntervalMs) void this.probe();
+  }
+
   /** Measures the round trip. A router that neither answers nor sends anything else meanwhile is given up. */
-  async probe(): Promise<void> {
+  async probe(timeoutMs = probeTimeoutMs): Promise<void> {
+    if (this.isClosed) return;
     const framesBefore = this.#frames;
     const startedAt = performance.now();
+    this.#probedAt = startedAt;
     try {
       await this.channel.request(
         {
           contentType: BaseType.Latency,
           headers: new Headers().setU64(BaseHeader.Correlation, process.hrtime.bigint()),
         },
-        { timeoutMs: probeTimeoutMs },
+        { timeoutMs },
       );
       this.latencyMs = performance.now() - startedAt;
     } catch (error) {

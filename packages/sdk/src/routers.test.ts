@@ -1,7 +1,11 @@
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { Binding } from "./binding.ts";
+import { EdgeConnection } from "./circuit/connection.ts";
+import { dialThrough } from "./dial.ts";
 import type { EdgeChannel } from "./edge-channel.ts";
 import { type RouterAddress, Routers, routerAddresses } from "./routers.ts";
 import { TinyRouter } from "./testing/tiny-router.ts";
@@ -16,7 +20,7 @@ let attempts = 0;
 let refusals = 0;
 
 beforeEach(async () => {
-  [near, far] = await Promise.all([TinyRouter.start(), TinyRouter.start()]);
+  [near, far] = await Promise.all([TinyRouter.start(), TinyRouter.start({ grouped: true })]);
   // Each router has an authority of its own: the identity trusts both.
   const identity = await near.identity("app", [far]);
   const login = async () => ({ token: "api-session", identityId: "app", identityName: "app", identity });
@@ -30,8 +34,15 @@ beforeEach(async () => {
   await once(broken, "listening");
 });
 
+/** With so many connections to each router. */
+async function grouped(connections: number): Promise<Routers> {
+  const identity = await near.identity("app", [far]);
+  const login = async () => ({ token: "api-session", identityId: "app", identityName: "app", identity });
+  return new Routers({ login, log: silentLogger, onRefused: () => {}, connections });
+}
+
 afterEach(async () => {
-  routers.close();
+  await routers.close();
   broken.close();
   await Promise.all([near.close(), far.close()]);
 });
@@ -99,3 +110,81 @@ it("reads the tls addresses that the controller lists", () => {
   ];
   expect(routerAddresses(list)).toEqual([{ name: "r1", address: "tls:r1.example:3022" }]);
 });
+
+it("gives up a router that is silent when it is asked, and the next one is taken", async () => {
+  const list = [at("near", near), at("far", far)];
+  const [toNear] = await Promise.all(list.map(connected));
+  Object.assign(toNear ?? {}, { latencyMs: 0 });
+  near.freeze();
+  expect(await routers.best(list, never)).toBe(toNear);
+  // What a dial does that waits for its answer.
+  await toNear?.probe(100);
+  expect(toNear?.isClosed).toBe(true);
+  expect((await routers.best(list, never)).router).toContain("far");
+});
+
+it("fails a dial through a silent router as lost, long before the dial's own time is over", async () => {
+  const edge = await connected(at("near", near));
+  near.freeze();
+  const dial = dialThrough(edge, { service: "svc", sessionToken: "svc", callerId: "app" }, never);
+  await expect(dial).rejects.toMatchObject({ failure: "lost", code: "ROUTER_LOST" });
+}, 60_000);
+
+it("keeps several connections to a router that takes them, and one to others", async () => {
+  const several = await grouped(3);
+  try {
+    const [toNear, toFar] = await Promise.all(
+      [at("near", near), at("far", far)].map((router) => several.connect(router, never)),
+    );
+    await expect.poll(() => toFar?.channel.underlays.length, { timeout: 20_000 }).toBe(3);
+    expect(toNear?.channel.underlays.length).toBe(1);
+    toFar?.channel.underlays[1]?.close();
+    expect(toFar?.channel.underlays.length).toBe(2);
+    await expect.poll(() => toFar?.channel.underlays.length, { timeout: 20_000 }).toBe(3);
+    expect(toFar?.isClosed).toBe(false);
+  } finally {
+    await several.close();
+  }
+}, 60_000);
+
+it("carries circuits over several connections, and over those that are left when one is cut", async () => {
+  far.flowControl = true;
+  const [hosts, clients] = [await grouped(3), await grouped(3)];
+  try {
+    const [host, client] = await Promise.all([hosts, clients].map((r) => r.connect(at("far", far), never)));
+    if (host === undefined || client === undefined) throw new Error("no connection");
+    await expect.poll(() => client.channel.underlays.length, { timeout: 20_000 }).toBe(3);
+    await new Promise<void>((resolve) => {
+      new Binding(
+        host,
+        { service: "svc", sessionToken: "svc", listenerId: "l", identityName: "host" },
+        {
+          established: resolve,
+          ended() {},
+          dialled: async (dial) => {
+            const connection = new EdgeConnection(await dial.accept(), { allowHalfOpen: true });
+            connection.pipe(connection);
+          },
+        },
+      );
+    });
+    const sockets = await Promise.all(
+      Array.from({ length: 6 }, async () => {
+        const request = { service: "svc", sessionToken: "svc", callerId: "app" };
+        return new EdgeConnection(await dialThrough(client, request, never), { allowHalfOpen: true });
+      }),
+    );
+    const bytes = randomBytes(2 * 1024 * 1024);
+    const echoes = sockets.map(async (socket) => {
+      socket.end(bytes);
+      const chunks: Buffer[] = [];
+      for await (const chunk of socket) chunks.push(chunk as Buffer);
+      return Buffer.concat(chunks).equals(bytes);
+    });
+    client.channel.underlays[2]?.close();
+    expect(await Promise.all(echoes)).toEqual(sockets.map(() => true));
+  } finally {
+    await clients.close();
+    await hosts.close();
+  }
+}, 60_000);

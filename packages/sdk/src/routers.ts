@@ -11,6 +11,7 @@ import type { Login } from "./api-session.ts";
 import { CircuitSupplies } from "./circuit/supplies.ts";
 import { EdgeChannel } from "./edge-channel.ts";
 import { RouterError, reasonOf } from "./errors.ts";
+import { askForGroup, keepConnections } from "./group.ts";
 import { orAborted } from "./or-aborted.ts";
 
 /** A router that may be used: its name and where it is dialled. */
@@ -23,7 +24,8 @@ export interface RouterAddress {
 const connectTimeoutMs = 15_000;
 /** How long the other ends may take to acknowledge the last bytes when a context is closed. */
 const drainMs = 2_000;
-const probeIntervalMs = 60_000;
+/** How often a quiet connection is looked at. */
+const watchIntervalMs = 5_000;
 /** A connection that ends this soon was probably refused: the router closes without a word. */
 const refusalWindowMs = 10_000;
 const backoffMs = { first: 1_000, most: 60_000 };
@@ -57,17 +59,25 @@ export class Routers {
   readonly #all = new Set<EdgeChannel>();
   /** Routers that failed last, by address: how often, and until when they are left alone. */
   readonly #failed = new Map<string, { times: number; until: number }>();
+  readonly #connections: number;
   readonly #circuits = new CircuitSupplies();
   readonly #probes: NodeJS.Timeout;
   #isClosed = false;
 
-  constructor(o: { login: () => Promise<Login>; log: Logger; onRefused: () => void }) {
+  /** @param o.connections TCP connections to each router, if it supports several; 1 when left out */
+  constructor(o: {
+    login: () => Promise<Login>;
+    log: Logger;
+    onRefused: () => void;
+    connections?: number | undefined;
+  }) {
+    this.#connections = o.connections ?? 1;
     this.#login = o.login;
     this.#log = o.log;
     this.#onRefused = o.onRefused;
     this.#probes = setInterval(() => {
-      for (const edge of this.#all) void edge.probe();
-    }, probeIntervalMs);
+      for (const edge of this.#all) edge.watch();
+    }, watchIntervalMs);
     this.#probes.unref();
   }
 
@@ -158,7 +168,7 @@ export class Routers {
       address: router.address,
       identity: login.identity,
       alpn: edgeAlpn,
-      hello: { idToken: login.identity.id, headers: new Headers().setString(EdgeHeader.SessionToken, login.token) },
+      hello: { idToken: login.identity.id, headers: this.#helloHeaders(login) },
       timeoutMs: connectTimeoutMs,
       log: this.#log,
     }).catch((error: unknown) => {
@@ -188,6 +198,12 @@ export class Routers {
       }
     });
     void edge.probe();
+    keepConnections(channel, this.#connections, this.#log);
     return edge;
+  }
+
+  #helloHeaders(login: Login): Headers {
+    const headers = new Headers().setString(EdgeHeader.SessionToken, login.token);
+    return this.#connections > 1 ? askForGroup(headers) : headers;
   }
 }

@@ -49,7 +49,7 @@ export class TinyRouter {
   #expected: { readonly contentType: number; readonly resolve: () => void }[] = [];
   #nextId = 0x8000_0000;
 
-  private constructor(port: TlsPort, authority: TestAuthority) {
+  private constructor(port: TlsPort, authority: TestAuthority, grouped: boolean) {
     this.#port = port;
     this.#authority = authority;
     acceptChannels(port, {
@@ -57,17 +57,23 @@ export class TinyRouter {
       protocols: [edgeAlpn],
       acceptsNoAlpn: true,
       id: "tiny",
+      grouped,
       resultHeaders: () => new Headers().setBool(EdgeHeader.SupportsBindSuccess, true),
       onChannel: (channel) => this.#take(channel),
       log: silentLogger,
     });
   }
 
-  static async start(): Promise<TinyRouter> {
+  /** @param o.grouped takes channels of several connections */
+  static async start(o: { readonly grouped?: boolean } = {}): Promise<TinyRouter> {
     // Named by chance: an application may trust several of them at once.
     const authority = await TestAuthority.create(`Tiny ${randomUUID()}`);
     const identity = await authority.identity("tiny");
-    return new TinyRouter(await TlsPort.listen({ host: "127.0.0.1", port: 0, identity }), authority);
+    return new TinyRouter(
+      await TlsPort.listen({ host: "127.0.0.1", port: 0, identity }),
+      authority,
+      o.grouped ?? false,
+    );
   }
 
   /** `tls:host:port` */
@@ -114,6 +120,11 @@ export class TinyRouter {
 
   messages(contentType: number): Message[] {
     return this.received.filter((message) => message.contentType === contentType);
+  }
+
+  /** Reads nothing any more, as a router behind a line that is silently cut. */
+  freeze(): void {
+    for (const channel of this.#channels) for (const underlay of channel.underlays) underlay.pause();
   }
 
   /** Drops every connection, as a router that goes away. */
