@@ -47,7 +47,7 @@ const { values: options, positionals } = parseArgs({
 });
 const memorySeconds = options.minutes === undefined ? undefined : Number(options.minutes) * 60;
 const effort: Effort = options.quick
-  ? { bytes: 1e8, rounds: 1, circuits: 100, roundTrips: 500, idleCircuits: 1_000, memorySeconds: memorySeconds ?? 10 }
+  ? { bytes: 1e8, rounds: 1, circuits: 100, roundTrips: 500, idleCircuits: 2_000, memorySeconds: memorySeconds ?? 10 }
   : {
       bytes: 4e8,
       rounds: 2,
