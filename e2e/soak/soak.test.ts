@@ -42,7 +42,7 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
     site = new Site();
     echo = await startEcho();
     process.env.NODE_OPTIONS = `--expose-gc --import ${new URL("probe.ts", import.meta.url)}`;
-    mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "2s", pairs: PAIRS });
+    mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "5s", pairs: PAIRS });
     const { network } = mesh;
     const service = await declareService(network, { name: "sdk" });
     const host = await Context.load(service.hostFile);

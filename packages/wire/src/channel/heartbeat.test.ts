@@ -23,6 +23,27 @@ const CLOCK = 1755720000123456789n;
 const QUIET = { sendIntervalMs: 60_000, checkIntervalMs: 60_000 };
 
 describe("heartbeats", () => {
+  test("are not missed because this process stood still: the answer waits to be read", async () => {
+    const channel = await listener.dial();
+    const other = await listener.channel();
+    other.enableHeartbeats(QUIET);
+    const answers: bigint[] = [];
+    channel.enableHeartbeats({
+      sendIntervalMs: 10,
+      checkIntervalMs: 5,
+      closeUnresponsiveMs: 150,
+      onLatency: (ns) => answers.push(ns),
+    });
+    for (let round = 0; round < 5; round++) {
+      const until = answers.length + 2;
+      while (answers.length < until && !channel.isClosed) await new Promise((resolve) => setImmediate(resolve));
+      const stopped = performance.now();
+      while (performance.now() - stopped < 300) Math.random();
+    }
+    expect(channel.isClosed).toBe(false);
+    channel.close();
+  });
+
   test("of both sides are answered and measured", async () => {
     const channel = await listener.dial();
     const other = await listener.channel();

@@ -30,6 +30,7 @@ export class Heartbeats {
   readonly #host: HeartbeatHost;
   readonly #timer: NodeJS.Timeout;
   #lastSent = 0;
+  #lookedAt = performance.now();
   #deadline: number;
   #latencyNs: bigint | undefined;
 
@@ -69,6 +70,9 @@ export class Heartbeats {
 
   #check(): void {
     const now = performance.now();
+    // Time in which this process itself stood still says nothing about the peer: its answer may wait to be read.
+    this.#deadline += Math.max(0, now - this.#lookedAt - this.#options.checkIntervalMs);
+    this.#lookedAt = now;
     if (now > this.#deadline) {
       this.#host.close(
         new ChannelClosedError(
