@@ -1,6 +1,7 @@
 import { CONTROL_QUEUE, channelLimits } from "../config/channel-limits.ts";
 import { resolveBind } from "../config/network-interfaces.ts";
 import { proxyOf } from "../config/proxy.ts";
+import { AdaptiveWindow } from "../control/adaptive-window.ts";
 import { Control } from "../control/control.ts";
 import { Controllers } from "../control/controllers.ts";
 import { helloHeaders } from "../control/router-hello.ts";
@@ -36,8 +37,11 @@ export function control(context: Assembly, forwarder: Forwarder): { controllers:
   const { config, routerId, log, stops } = context;
   const edges = edgeListeners(config);
   const controllers = controlChannels(context);
+  const window = new AdaptiveWindow(config.ctrl.rateLimiter);
+  stops.push(() => window.close());
   const control = new Control({
     routerId,
+    window,
     controllers,
     log,
     edgeAddresses: () =>

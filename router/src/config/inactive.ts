@@ -6,6 +6,9 @@ const DIALLING_KEYS = {
   maxQueuedConnects: [undefined, "only what listens limits the connections in their hello"],
   maxOutstandingConnects: [undefined, "only what listens limits the connections in their hello"],
 } as const;
+const RATE_KEYS = {
+  timeout: [30_000, "an answer is always waited for 30 s"],
+} as const;
 const WSS_KEYS = {
   readTimeout: [5, "a silent SDK is found by pingInterval and pongTimeout"],
   writeTimeout: [10, "use writeTimeout of the listener's options"],
@@ -50,8 +53,7 @@ export function inactiveSettings(config: RouterConfig): string[] {
   say(dtls !== undefined || handshakeTimeout !== undefined, "transport.dtls: links and SDKs are not served over DTLS");
   sayChanged("transport.wss", wss, WSS_KEYS);
   say(config.plugins.length > 0, "plugins: Go plug-ins cannot be loaded");
-  const { enabled, maxSize } = config.ctrl.rateLimiter;
-  say(!enabled || maxSize !== 250, "ctrl.rateLimiter: forwarder.rateLimitedWorkerCount bounds what is asked at a time");
+  sayChanged("ctrl.rateLimiter", config.ctrl.rateLimiter, RATE_KEYS);
   sayChanged("ctrl.options", config.ctrl.options, DIALLING_KEYS);
   say(config.edge?.db !== undefined, "edge.db: sessions are not kept over a restart, the controller sends them");
   for (const [i, dialer] of (config.link?.dialers ?? []).entries())

@@ -1,5 +1,6 @@
 import { ControlType, ctrlPb, EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger } from "@sallyport/wire";
 import type { WorkPool } from "../metrics/work-pool.ts";
+import type { AdaptiveWindow } from "./adaptive-window.ts";
 import { type ApiSessionRecord, ApiSessionTable } from "./api-sessions.ts";
 import { createCircuit } from "./circuits.ts";
 import { ConnectEvents } from "./connect-events.ts";
@@ -39,6 +40,8 @@ export interface ControlOptions {
   readonly validate: { chunkSize: number; minPauseMs: number; maxPauseMs: number };
   readonly connectEvents: { enabled: boolean; batchIntervalMs: number; fullSyncIntervalMs: number };
   readonly rateLimited: { workers: number; queueLength: number };
+  /** `ctrl.rateLimiter`; without it nothing but the workers bounds requests for terminators. */
+  readonly window?: AdaptiveWindow | undefined;
   readonly log: Logger;
 }
 
@@ -82,13 +85,14 @@ export class Control implements ControlPlane {
       addresses: o.edgeAddresses,
       onSessionsRemoved: (tokens) => this.#sessionsRemoved(tokens),
     });
-    this.#removals = new TerminatorRemovals({ controllers, log });
+    this.#removals = new TerminatorRemovals({ controllers, window: o.window, log });
     this.#terminators = new Terminators({
       controllers,
       log,
       messages: sdkTerminatorMessages,
       workers: o.rateLimited.workers,
       queueLength: o.rateLimited.queueLength,
+      window: o.window,
       onLost: (id, outcome) => {
         for (const listener of this.#lostListeners) listener(id, outcome);
       },

@@ -1,8 +1,11 @@
 import { BaseHeader, BaseType, ControlHeader, ControlType, ctrlPb, encodeControl, type Logger } from "@sallyport/wire";
+import type { AdaptiveWindow, WindowOutcome } from "./adaptive-window.ts";
 import type { Controllers } from "./controllers.ts";
 
 export interface RemovalOptions {
   readonly controllers: Controllers;
+  /** Bounds what is on its way to the controllers, all terminators together. */
+  readonly window?: AdaptiveWindow | undefined;
   readonly log: Logger;
 }
 
@@ -78,14 +81,19 @@ export class TerminatorRemovals {
     while (this.#pending.size > 0 && !this.#closed) {
       const terminatorIds = [...this.#pending].slice(0, BATCH);
       const body = encodeControl(ctrlPb.RemoveTerminatorsRequestSchema, { terminatorIds });
-      const { reply } = await this.#o.controllers.request("removing terminators", {
-        contentType: ControlType.RemoveTerminatorsRequest,
-        body,
-      });
-      const ok = reply.contentType === BaseType.Result && reply.headers.getBool(BaseHeader.ResultSuccess) === true;
-      if (!ok) {
+      const leave = await this.#o.window?.enter();
+      let outcome: WindowOutcome = "lost";
+      try {
+        const { reply } = await this.#o.controllers.request("removing terminators", {
+          contentType: ControlType.RemoveTerminatorsRequest,
+          body,
+        });
+        const ok = reply.contentType === BaseType.Result && reply.headers.getBool(BaseHeader.ResultSuccess) === true;
         const busy = reply.headers.getU32(ControlHeader.RateLimited) === 1;
-        throw new Error(busy ? "the controller is busy" : reply.body.toString("utf8"));
+        outcome = busy ? "busy" : "success";
+        if (!ok) throw new Error(busy ? "the controller is busy" : reply.body.toString("utf8"));
+      } finally {
+        leave?.(outcome);
       }
       for (const id of terminatorIds) this.#pending.delete(id);
       this.#retryMs = RETRY_MS;

@@ -1,5 +1,6 @@
 import { edgeCtrlPb, type Logger, type Message } from "@sallyport/wire";
 import type { WorkPool } from "../metrics/work-pool.ts";
+import type { AdaptiveWindow } from "./adaptive-window.ts";
 import { type TerminatorOutcome, TerminatorPrecedence, TerminatorResult } from "./control-plane.ts";
 import type { Controller } from "./controller.ts";
 import type { Controllers } from "./controllers.ts";
@@ -33,6 +34,8 @@ export interface TerminatorsOptions<R> {
   /** `forwarder.rateLimitedWorkerCount` and `.rateLimitedQueueLength`. */
   readonly workers: number;
   readonly queueLength: number;
+  /** Bounds what is on its way to the controllers, all terminators together. */
+  readonly window?: AdaptiveWindow | undefined;
   readonly onLost: (id: string, outcome: TerminatorOutcome) => void;
   readonly log: Logger;
   /** For tests; the standard times are those of docs/protocol/control.md, "Terminators". */
@@ -230,7 +233,7 @@ export class Terminators<R extends KeptTerminator> {
       try {
         const controller = this.#o.controllers.best();
         if (controller === undefined) throw new NoControllerError("creating a terminator");
-        this.#finish(entry, await this.#o.messages.request(entry.request, controller, this.#times.answerMs));
+        this.#finish(entry, await this.#request(entry.request, controller));
       } catch (error) {
         // No controller, no answer, or an answer that is none: the next connect or scan sends it again.
         if (entry.state === "sending") entry.state = "waiting";
@@ -239,6 +242,18 @@ export class Terminators<R extends KeptTerminator> {
       }
     });
     if (!accepted) this.#retryLater(entry);
+  }
+
+  async #request(request: R, controller: Controller): Promise<TerminatorOutcome> {
+    const leave = await this.#o.window?.enter();
+    try {
+      const outcome = await this.#o.messages.request(request, controller, this.#times.answerMs);
+      leave?.(outcome.result === TerminatorResult.FailedBusy ? "busy" : "success");
+      return outcome;
+    } catch (error) {
+      leave?.("lost");
+      throw error;
+    }
   }
 
   #answered(message: Message): void {
