@@ -37,7 +37,7 @@ async function whoAnswers(port: number): Promise<string | undefined> {
   return first[0]?.toString().trim();
 }
 
-describe("our tunnelers on a network of two routers", () => {
+describe("our tunnelers on a network of two routers", { timeout: 90_000 }, () => {
   const folder = makeScratch("tunnel");
   let network: Network;
   let hosting: Program;
@@ -112,7 +112,7 @@ describe("our tunnelers on a network of two routers", () => {
         return true;
       });
     }
-  });
+  }, 180_000);
 
   afterAll(async () => {
     await proxy?.stop();

@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import { parseCommand, USAGE } from "./command-line.ts";
+
+const common = { udpIdleMs: 300_000, refreshIntervalMs: 15_000, drainMs: 5_000, verbose: false };
+
+describe("the command line", () => {
+  it.each<[string[], object]>([
+    [["host", "-i", "a.json"], { name: "tunnel", mode: { name: "host" }, identities: ["a.json"], ...common }],
+    [
+      ["proxy", "-i", "a.json", "--identity", "more", "web:80", "dns:53:udp", "-v", "--drain", "0s"],
+      {
+        mode: { name: "proxy", services: ["web:80", "dns:53:udp"], bindAddress: "127.0.0.1" },
+        identities: ["a.json", "more"],
+        verbose: true,
+        drainMs: 0,
+      },
+    ],
+    [["proxy", "-i", "a", "--bind", "0.0.0.0", "web:80"], { mode: { bindAddress: "0.0.0.0" } }],
+    [
+      ["run", "-i", "a"],
+      { mode: { name: "run", resolver: "udp://127.0.0.1:53", dnsRange: "100.64.0.1/10", lanInterface: undefined } },
+    ],
+    [
+      ["run", "-i", "a", "--resolver", "udp://10.0.0.1:53", "--dns-range", "10.9.0.1/16", "--lan-if", "eth1"],
+      { mode: { resolver: "udp://10.0.0.1:53", dnsRange: "10.9.0.1/16", lanInterface: "eth1" } },
+    ],
+    [["host", "-i", "a", "--refresh", "1m", "--udp-idle", "10s"], { refreshIntervalMs: 60_000, udpIdleMs: 10_000 }],
+    [["enroll", "--jwt", "me.jwt"], { name: "enroll", jwtFile: "me.jwt", output: "me.json", verbose: false }],
+    [["enroll", "--jwt", "token", "-o", "x"], { output: "x" }],
+    [["--version"], { name: "version" }],
+    [["help"], { name: "help" }],
+    [[], { name: "help" }],
+  ])("%j", (args, command) => {
+    expect(parseCommand(args)).toMatchObject(command);
+  });
+
+  it.each([
+    [["dance"], "there is no command dance"],
+    [["host"], "host needs -i <identity>"],
+    [["host", "-i", "a", "web:80"], "host takes no argument, found web:80"],
+    [["host", "-i", "a", "--bind", "x"], "host takes no --bind"],
+    [["proxy", "-i", "a"], "proxy needs at least one <service>:<port>[:tcp|udp]"],
+    [["enroll"], "enroll needs --jwt <file>"],
+    [["enroll", "--jwt", "a", "-i", "b"], "enroll takes no --identity"],
+    [["host", "-i", "a", "--drain", "soon"], "--drain expects a duration such as 30s or 5m, found soon"],
+    [["host", "-i", "a", "--refresh", "10ms"], "--refresh expects a duration of at least 1s"],
+    [["host", "--colour"], "Unknown option '--colour'"],
+  ])("%j is told what is wrong", (args, problem) => {
+    expect(parseCommand(args)).toEqual({ name: "help", problem: expect.stringContaining(problem) });
+  });
+
+  it("help names every option", () => {
+    for (const option of ["--identity", "--resolver", "--dns-range", "--lan-if", "--bind", "--refresh", "--udp-idle"]) {
+      expect(USAGE).toContain(option);
+    }
+  });
+});
