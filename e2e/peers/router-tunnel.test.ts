@@ -1,0 +1,143 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { exchange, exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
+import { eventually } from "../network/eventually.ts";
+import { routerFile, startNetwork } from "../network/network.ts";
+import { PeerCli } from "../network/peer-cli.ts";
+import { peerRouterFile, startPeerController } from "../network/peer-network.ts";
+import { freePorts, Program, quietPorts } from "../network/program.ts";
+import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { askUdp, openUdp, startUdpEcho } from "../network/tunneler.ts";
+import { peer } from "./peer.ts";
+
+const MIB = 1024 * 1024;
+const MAIN = join(import.meta.dirname, "..", "..", "router", "src", "main.ts");
+const ROUTERS = ["mine", "theirs"] as const;
+
+interface Controller {
+  readonly port: number;
+  readonly cli: PeerCli;
+  stop(): Promise<void>;
+}
+
+/** A controller without routers, and the peer's CLI logged in to it. */
+async function startController(whose: "ours" | "the peer's", folder: string): Promise<Controller> {
+  if (whose === "the peer's") {
+    const { cli, port, controller } = await startPeerController(peer.path, join(folder, "controller"));
+    return { cli, port, stop: async () => void (await controller.stop()) };
+  }
+  const network = await startNetwork(join(folder, "network"));
+  for (const name of ["r1", "r2"]) await network.stopProgram(name);
+  const cli = new PeerCli(peer.path, folder);
+  await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
+  return { cli, port: network.port, stop: () => network.stop() };
+}
+
+describe.skipIf(peer.isMissing).each([{ whose: "the peer's" }, { whose: "ours" }] as const)(
+  "tunnelers inside our router and the peer's, on $whose controller",
+  { timeout: 180_000 },
+  ({ whose }) => {
+    const folder = makeScratch("router-tunnel");
+    const programs: Program[] = [];
+    const ports = new Map<string, number>();
+    let controller: Controller;
+    let echo: TcpServer;
+    let udp: Awaited<ReturnType<typeof startUdpEcho>>;
+
+    beforeAll(async () => {
+      [echo, udp] = await Promise.all([startEcho(), startUdpEcho()]);
+      controller = await startController(whose, folder);
+      const { cli, port } = controller;
+      const [ourPort = 0, edgePort = 0, linkPort = 0] = await freePorts(3);
+      const proxied = ["at-mine", "at-theirs", "udp-at-mine", "udp-at-theirs"];
+      for (const [name, text] of [
+        ["mine", routerFile({ folder, name: "mine", controllerPort: port, port: ourPort })],
+        ["theirs", peerRouterFile({ folder, name: "theirs", controllerPort: port, edgePort, linkPort })],
+      ] as const) {
+        const found = await quietPorts(proxied.length);
+        for (const [index, service] of proxied.entries()) ports.set(`${name} ${service}`, found[index] ?? 0);
+        const services = proxied.map(
+          (service) =>
+            `        - ${service}:${ports.get(`${name} ${service}`)}${service.startsWith("udp") ? ":udp" : ""}\n`,
+        );
+        const tunnel = `  - binding: tunnel\n    options:\n      mode: proxy\n      services:\n${services.join("")}`;
+        const file = join(folder, `${name}.yml`);
+        const token = join(folder, `${name}.jwt`);
+        writeFileSync(file, text.replace("\nlisteners:\n", `\nlisteners:\n${tunnel}`));
+        await cli.edge("create", "edge-router", name, "-o", token, "-t", "-a", name);
+        const [command, before] = name === "mine" ? [process.execPath, [MAIN]] : [peer.path, ["router"]];
+        const start = (action: string, ...args: string[]): Program =>
+          new Program({
+            name: `${name} ${action}`,
+            command,
+            args: [...before, action, file, ...args],
+            env: { ZITI_HOME: folder },
+            logFile: join(folder, `${name}.log`),
+          });
+        expect(await start("enroll", "--jwt", token).exited).toBe(0);
+        programs.push(start("run"));
+      }
+      await eventually(
+        "a link",
+        async () => /mine.*theirs|theirs.*mine/s.test(await cli.run("fabric", "list", "links")),
+        60_000,
+      );
+      const all = ["--service-roles", "#all"];
+      await cli.edge("create", "service-edge-router-policy", "all", ...all, "--edge-router-roles", "#all");
+      const dialers = ROUTERS.map((name) => `@${name}`).join(",");
+      await cli.edge("create", "service-policy", "dial", "Dial", "--identity-roles", dialers, ...all);
+      for (const name of ROUTERS) {
+        for (const [service, protocol, target] of [
+          [`at-${name}`, "tcp", echo.port],
+          [`udp-at-${name}`, "udp", udp.port],
+        ] as const) {
+          const config = JSON.stringify({ protocol, address: "127.0.0.1", port: target });
+          await cli.edge("create", "config", `${service}-host`, "host.v1", config);
+          await cli.edge("create", "service", service, "--configs", `${service}-host`, "-a", service);
+        }
+        const services = `#at-${name},#udp-at-${name}`;
+        const roles = ["--identity-roles", `@${name}`, "--service-roles", services, "--semantic", "AnyOf"];
+        await cli.edge("create", "service-policy", `bind-${name}`, "Bind", ...roles);
+      }
+    }, 300_000);
+
+    afterAll(async () => {
+      for (const program of programs) await program.stop();
+      await controller?.stop();
+      await echo?.close();
+      udp?.close();
+      removeScratch(folder);
+    }, 60_000);
+
+    it.each([
+      ["mine", "theirs"],
+      ["theirs", "mine"],
+      ["mine", "mine"],
+    ])("carry streams from %s to %s, encrypted, with half close", async (from, to) => {
+      const port = ports.get(`${from} at-${to}`) ?? 0;
+      await eventually(
+        "an echo",
+        async () => {
+          await exchangeThenEnd(await openTcp(port), 1, 1000);
+          return true;
+        },
+        90_000,
+      );
+      await exchange(await openTcp(port), 2, 8 * MIB);
+      await exchangeThenEnd(await openTcp(port), 3, MIB);
+    });
+
+    it.each([
+      ["mine", "theirs"],
+      ["theirs", "mine"],
+    ])("carry datagrams from %s to %s", async (from, to) => {
+      const socket = await openUdp(ports.get(`${from} udp-at-${to}`) ?? 0);
+      const small = await askUdp(socket, Buffer.from("ping"), 60_000);
+      expect(small.toString()).toBe("ping");
+      const large = Buffer.alloc(9_000, 5);
+      expect((await askUdp(socket, large, 60_000)).equals(large)).toBe(true);
+      socket.close();
+    });
+  },
+);
