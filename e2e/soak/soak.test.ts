@@ -41,6 +41,7 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
     console.info(`soak: MINUTES=${MINUTES} SEED=${SEED}`);
     site = new Site();
     echo = await startEcho();
+    // Also for programs that are started again in the middle.
     process.env.NODE_OPTIONS = `--expose-gc --import ${new URL("probe.ts", import.meta.url)}`;
     mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "5s", pairs: PAIRS });
     const { network } = mesh;
@@ -73,7 +74,6 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
       startTunneler(network.folder, "tunnel-host", "host", "-i", hosting.file),
       startTunneler(network.folder, "tunnel-client", "proxy", "-i", proxying.file, `tunnelled:${tunnelPort}`),
     );
-    delete process.env.NODE_OPTIONS;
     for (const open of [bySdk, byTunnel]) {
       await eventually(
         "a first echo",
@@ -88,6 +88,7 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
 
   afterAll(async () => {
     isOver = true;
+    delete process.env.NODE_OPTIONS;
     await Promise.all(contexts.map((context) => context.close()));
     for (const tunneler of tunnelers) await tunneler.stop();
     await mesh?.stop();
