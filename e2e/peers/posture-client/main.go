@@ -6,6 +6,9 @@
 //		controller offers OIDC
 //	posture-client wait
 //		does nothing until it is ended: a process to be watched
+//	posture-client flow-host IDENTITY-FILE SERVICE CONNECTIONS
+//	posture-client flow-dial IDENTITY-FILE SERVICE PORT CONNECTIONS
+//		carries circuits with the SDK's own flow control, over so many TCP connections to each router; prints "ready"
 package main
 
 import (
@@ -23,6 +26,14 @@ import (
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "wait" {
 		time.Sleep(time.Hour)
+		return
+	}
+	if len(os.Args) == 5 && os.Args[1] == "flow-host" {
+		flowHost(os.Args[2], os.Args[3], os.Args[4])
+		return
+	}
+	if len(os.Args) == 6 && os.Args[1] == "flow-dial" {
+		flowDial(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
 		return
 	}
 	if len(os.Args) < 6 {

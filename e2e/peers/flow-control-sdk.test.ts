@@ -1,0 +1,81 @@
+import { join } from "node:path";
+import { Context } from "@sallyport/sdk";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { exchange, openTcp } from "../network/bytes.ts";
+import { eventually } from "../network/eventually.ts";
+import { declareService, type Network, startNetwork } from "../network/network.ts";
+import { freePorts, Program } from "../network/program.ts";
+import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { peer } from "./peer.ts";
+
+const MIB = 1024 * 1024;
+
+/**
+ * The peer's newest SDK with flow control of its own, on routers of ours. With several connections to a router it fails
+ * every circuit for which the router does not grant that.
+ */
+describe.skipIf(peer.postureClient === "").each([1, 3])(
+  "flow control by the peer's SDK over %i connections to each router of ours",
+  (connections) => {
+    let folder = "";
+    let network: Network;
+    const programs: Program[] = [];
+
+    const run = async (name: string, ...args: string[]): Promise<Program> => {
+      const options = { name, command: peer.postureClient, args, logFile: join(folder, `${name}.log`) };
+      const program = new Program(options);
+      programs.push(program);
+      await program.line(/^ready$/);
+      return program;
+    };
+
+    beforeAll(async () => {
+      folder = makeScratch(`flow-sdk-${connections}`);
+      network = await startNetwork(join(folder, "network"));
+    });
+
+    afterAll(async () => {
+      for (const program of programs.splice(0)) await program.stop();
+      await network?.stop();
+      removeScratch(folder);
+    });
+
+    it("hosts: bytes come back unchanged, and each direction ends by itself", async () => {
+      const files = await declareService(network, { name: "by-peer" });
+      await run("host", "flow-host", files.hostFile, "by-peer", String(connections));
+      const context = await Context.load(files.clientFile, { connectionsPerRouter: connections });
+      try {
+        const dial = () => context.dial("by-peer", { allowHalfOpen: true });
+        await eventually("a first echo", async () => exchange(await dial(), 1, 1_000).then(() => true));
+        await exchange(await dial(), 2, 16 * MIB);
+        await Promise.all(Array.from({ length: 10 }, async (_, i) => exchange(await dial(), i, MIB / 4)));
+      } finally {
+        await context.close();
+      }
+    });
+
+    it("dials: bytes come back unchanged, and each direction ends by itself", async () => {
+      const files = await declareService(network, { name: "by-us" });
+      const context = await Context.load(files.hostFile, { connectionsPerRouter: connections });
+      try {
+        const listener = await context.listen("by-us", { allowHalfOpen: true });
+        listener.on("connection", (connection) => connection.on("error", () => {}).pipe(connection));
+        const [port = 0] = await freePorts(1);
+        await run("dial", "flow-dial", files.clientFile, "by-us", String(port), String(connections));
+        await exchange(await openTcp(port), 3, 16 * MIB);
+        await Promise.all(Array.from({ length: 10 }, async (_, i) => exchange(await openTcp(port), i, MIB / 4)));
+      } finally {
+        await context.close();
+      }
+    });
+
+    it("at both ends", async () => {
+      const files = await declareService(network, { name: "both" });
+      await run("host-both", "flow-host", files.hostFile, "both", String(connections));
+      const [port = 0] = await freePorts(1);
+      const dialer = await run("dial-both", "flow-dial", files.clientFile, "both", String(port), String(connections));
+      await exchange(await openTcp(port), 4, 16 * MIB);
+      expect(dialer.tail.filter((line) => line.startsWith("dial refused"))).toEqual([]);
+    });
+  },
+);

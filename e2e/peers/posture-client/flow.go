@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/openziti/sdk-golang/ziti"
+)
+
+// How many circuits there were is the test's business: each is carried to its end, half close included.
+
+// flowHost echoes what comes on SERVICE with flow control of the SDK's own, over CONNECTIONS to each router.
+func flowHost(identityFile, service, connections string) {
+	context := openFlow(identityFile, connections)
+	own := true
+	listener, err := context.ListenWithOptions(service, &ziti.ListenOptions{
+		SdkFlowControl:               &own,
+		ConnectTimeout:               30 * time.Second,
+		WaitForNEstablishedListeners: 1,
+	})
+	fail(err)
+	fmt.Println("ready")
+	for {
+		accepted, err := listener.AcceptEdge()
+		fail(err)
+		go func() {
+			_, err := io.Copy(accepted, accepted)
+			if err == nil {
+				err = accepted.CloseWrite()
+			}
+			if err != nil {
+				fmt.Printf("echo failed: %v\n", err)
+			}
+			// Time for the other end to read what is left: a close gives up what is not acknowledged after a while.
+			_ = accepted.Close()
+		}()
+	}
+}
+
+// flowDial dials SERVICE in the same way for every TCP connection to PORT.
+func flowDial(identityFile, service, port, connections string) {
+	context := openFlow(identityFile, connections)
+	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+	fail(err)
+	fmt.Println("ready")
+	for {
+		local, err := listener.Accept()
+		fail(err)
+		go carryFlow(context, service, local.(*net.TCPConn))
+	}
+}
+
+func carryFlow(context ziti.Context, service string, local *net.TCPConn) {
+	defer func() { _ = local.Close() }()
+	own := true
+	remote, err := context.DialWithOptions(service, &ziti.DialOptions{ConnectTimeout: 10 * time.Second, SdkFlowControl: &own})
+	if err != nil {
+		fmt.Printf("dial refused: %v\n", err)
+		return
+	}
+	defer func() { _ = remote.Close() }()
+	sent := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(remote, local)
+		_ = remote.CloseWrite()
+		close(sent)
+	}()
+	_, _ = io.Copy(local, remote)
+	_ = local.CloseWrite()
+	<-sent
+}
+
+func openFlow(identityFile, connections string) ziti.Context {
+	config, err := ziti.NewConfigFromFile(identityFile)
+	fail(err)
+	count, err := strconv.ParseUint(connections, 10, 32)
+	fail(err)
+	config.SetMaxDefaultConnections(uint32(count))
+	context, err := ziti.NewContext(config)
+	fail(err)
+	fail(context.Authenticate())
+	return context
+}
