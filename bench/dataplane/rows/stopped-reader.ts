@@ -14,13 +14,20 @@ export async function stoppedReader(paths: Paths, effort: Effort): Promise<void>
     const routers = ["r1", "r2"].map((name) => path.processes[name]?.pid ?? -1);
     let cost: number[] = [];
     await roundTripsOfMany(path.port, OTHERS, effort.roundTrips / 4);
-    for (let round = 0; round < effort.rounds + 3; round++) {
+    const measureAlone = async (): Promise<void> => {
       alone.push((await roundTripsOfMany(path.port, OTHERS, effort.roundTrips)).p99Ms);
+    };
+    const measureBeside = async (): Promise<void> => {
       const before = routers.map(residentMiB);
       const stopped = await openStopped(path.port);
       cost = routers.map((pid, index) => residentMiB(pid) - (before[index] ?? 0));
       beside.push((await roundTripsOfMany(path.port, OTHERS, effort.roundTrips)).p99Ms);
       stopped.close();
+    };
+    // Each goes first as often as the other, so that what changes with time counts for neither.
+    for (let round = 0; round < 2 * effort.rounds; round++) {
+      const order = round % 2 === 0 ? [measureAlone, measureBeside] : [measureBeside, measureAlone];
+      for (const measure of order) await measure();
     }
     emit({
       figure: "round trips of others beside a reader that stops, p99",
