@@ -47,7 +47,9 @@ export class ServiceRun {
   }
 
   /** Brings both sides to what the service says now; a side whose part of it is the same goes on undisturbed. */
-  update(service: OverlayService, identity: OverlayIdentity): Promise<void> {
+  update(service: OverlayService, overlayIdentity: OverlayIdentity): Promise<void> {
+    // What templates and instance ids know of it, and nothing else that an overlay may keep there.
+    const identity = { name: overlayIdentity.name, appData: overlayIdentity.appData };
     return this.#inTurn(async () => {
       const { name, id, isEncrypted, configs } = service;
       const base = { id, name, isEncrypted };

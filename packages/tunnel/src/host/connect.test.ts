@@ -48,7 +48,7 @@ async function httpProxy(status = "200 Connection established"): Promise<{ port:
     onward.on("error", () => {});
     onward.once("connect", () => {
       // The target's first words come in the same packet as the answer.
-      onward.once("data", (first) => {
+      onward.once("data", (first: Buffer) => {
         socket.write(Buffer.concat([Buffer.from(`HTTP/1.1 ${status}\r\nProxy: x\r\n\r\n`), first]));
         onward.pipe(socket).pipe(onward);
       });

@@ -31,6 +31,8 @@ export interface SdkOverlayOptions {
 
 const defaultRefreshMs = 15_000;
 const identityRetryMs = 5_000;
+/** What an identity hosts with, its name and app data change without a change of its services. */
+const identityRefreshMs = 60_000;
 
 type ServicesListener = (services: ReadonlyMap<string, OverlayService>) => void;
 
@@ -82,13 +84,21 @@ export class SdkOverlay implements Overlay {
   onServices(listener: ServicesListener): () => void {
     // Only the newest set counts, whichever answer about the identity comes first.
     let newest = 0;
-    const unfollow = this.#context.onServices((services) => {
+    let known: readonly Service[] | undefined;
+    const tell = (services: readonly Service[]): void => {
+      known = services;
       newest++;
       void this.#tell(services, listener, newest, () => newest);
-    });
+    };
+    const unfollow = this.#context.onServices(tell);
+    const refresh = setInterval(() => {
+      if (known !== undefined) tell(known);
+    }, identityRefreshMs);
+    refresh.unref();
     return () => {
       newest = Number.POSITIVE_INFINITY;
       clearTimeout(this.#retry);
+      clearInterval(refresh);
       unfollow();
     };
   }
