@@ -29,7 +29,7 @@ export async function edge(
     ...o,
     anchors: () => identity.current.anchors,
     counters: counts.edge,
-    dataDelay,
+    dataDelay: dataDelay && ((ns) => dataDelay.update(ns)),
     log,
   });
   stops.push(() => edge.close());

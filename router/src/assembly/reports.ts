@@ -6,11 +6,13 @@ import type { Edge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { inspectors } from "../inspectors.ts";
 import type { LinkManager } from "../link/link-manager.ts";
+import { Histogram } from "../metrics/histogram.ts";
 import type { CountedLink } from "../metrics/link-metrics.ts";
 import { MetricsReporter } from "../metrics/metrics-reporter.ts";
 import { RouterMetrics } from "../metrics/router-metrics.ts";
 import { Traffic } from "../metrics/traffic.ts";
 import { Usage } from "../metrics/usage.ts";
+import type { WorkPool } from "../metrics/work-pool.ts";
 import type { Assembly } from "./context.ts";
 
 export interface Observed {
@@ -71,7 +73,7 @@ function measured({ counts }: Assembly, { control, forwarder, links, edge }: Obs
   const traffic = new Traffic(() => forwarder.circuits());
   forwarder.onRemoved((circuit) => traffic.ended(circuit));
   counts.pools.set("link.dialer", links.dialers);
-  counts.pools.set("route.handler", forwarder.dialers);
+  counts.pools.set("route.handler", dialerPool(forwarder.dialers));
   for (const [name, pool] of control.pools()) counts.pools.set(name, pool);
   return new RouterMetrics({
     ...counts,
@@ -85,6 +87,23 @@ function measured({ counts }: Assembly, { control, forwarder, links, edge }: Obs
     links: () => countedLinks(links, forwarder),
     gauges: () => [["edge.connections", edge()?.channels ?? 0] as const],
   });
+}
+
+function dialerPool(dialers: Forwarder["dialers"]): WorkPool {
+  const work = new Histogram();
+  dialers.onDialed = (ms) => work.update(ms * 1e6);
+  return {
+    work,
+    get waiting() {
+      return dialers.waiting;
+    },
+    get workers() {
+      return dialers.workers;
+    },
+    get busy() {
+      return dialers.busy;
+    },
+  };
 }
 
 function* countedLinks(links: LinkManager, forwarder: Forwarder): Iterable<CountedLink> {

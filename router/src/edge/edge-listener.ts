@@ -13,11 +13,10 @@ import {
 } from "@sallyport/wire";
 import type { ControlPlane, SdkConnection } from "../control/control-plane.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import { type EdgeCounters, edgeCounters } from "../metrics/edge-counters.ts";
-import type { Histogram } from "../metrics/histogram.ts";
 import { AdmissionError, admit } from "./admission.ts";
 import { Connector } from "./connector.ts";
 import { EarlyFrames } from "./early-frames.ts";
+import { type EdgeCounters, edgeCounters } from "./edge-counters.ts";
 import { EdgeEgress } from "./edge-egress.ts";
 import { SESSION_ENDED } from "./edge-messages.ts";
 import { Hosting } from "./hosting.ts";
@@ -41,7 +40,7 @@ export interface EdgeParts {
   /** Counts who comes and goes. */
   readonly counters?: EdgeCounters | undefined;
   /** Takes what data was slow to be handled, in nanoseconds; nothing is measured without. */
-  readonly dataDelay?: Histogram | undefined;
+  readonly dataDelay?: ((ns: number) => void) | undefined;
   readonly log: Logger;
 }
 
@@ -54,7 +53,7 @@ export interface Edge {
   /** The SDKs themselves, for traces and inspection. */
   sdks(): readonly SdkChannel[];
   /**
-   * Takes no more SDKs, and closes the channels of those without a circuit, who then go to another router. To be repeated:
+   * Takes no more SDKs and no more dials, and closes the channels of those without a circuit, who then go to another router. To be repeated:
    * a channel that carries circuits is left until they have ended.
    * @returns channels that are left
    */
@@ -73,13 +72,14 @@ class EdgeListener implements Edge {
   readonly #log: Logger;
   readonly #anchors: () => readonly X509Certificate[];
   readonly #counters: EdgeCounters;
-  readonly #dataDelay: Histogram | undefined;
+  readonly #dataDelay: ((ns: number) => void) | undefined;
   readonly #hosting: Hosting;
   readonly #requests: SdkRequests;
   readonly #sdks = new Set<SdkChannel>();
   readonly #waiting = new Map<Channel, AbortController>();
   readonly #stops: (() => void)[] = [];
   readonly #listening: (() => void)[] = [];
+  readonly #connector: Connector;
 
   constructor(parts: EdgeParts) {
     this.#control = parts.control;
@@ -89,6 +89,7 @@ class EdgeListener implements Edge {
     this.#dataDelay = parts.dataDelay;
     this.#hosting = new Hosting(parts.control, parts.log);
     const connector = new Connector(parts.control, parts.forwarder, parts.log);
+    this.#connector = connector;
     this.#requests = {
       connect: (sdk, connId, message) => connector.connect(sdk, connId, message),
       bind: (sdk, connId, message) => this.#hosting.bind(sdk, connId, message),
@@ -119,6 +120,7 @@ class EdgeListener implements Edge {
   }
 
   sendAway(): number {
+    this.#connector.stop();
     for (const stop of this.#listening.splice(0)) stop();
     for (const sdk of [...this.#sdks]) if (sdk.isIdle) sdk.channel.close();
     return this.#sdks.size;

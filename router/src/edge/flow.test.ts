@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
 import { BaseHeader, type Channel, dialUnderlay, Headers, silentLogger, type Underlay } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { edgeCounters } from "../metrics/edge-counters.ts";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
 import { EdgeConnection } from "./edge-connection.ts";
+import { edgeCounters } from "./edge-counters.ts";
 import { edgeDefaults } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
 

@@ -19,14 +19,13 @@ import {
 import type { ApiSessionRecord } from "../control/control-plane.ts";
 import { CountedOutput } from "../forwarder/counted-output.ts";
 import { linkCounters } from "../forwarder/link-counters.ts";
-import type { EdgeCounters } from "../metrics/edge-counters.ts";
-import type { Histogram } from "../metrics/histogram.ts";
 import type { Binding } from "./binding.ts";
 import type { EdgeConnection } from "./edge-connection.ts";
+import type { EdgeCounters } from "./edge-counters.ts";
 import { connIdOf, stateClosed, stateClosedFor, XGRESS_CLOSED } from "./edge-messages.ts";
+import { SdkCircuit } from "./flow-control/sdk-circuit.ts";
+import { SdkCircuits } from "./flow-control/sdk-circuits.ts";
 import type { EdgeOptions } from "./options.ts";
-import { SdkCircuit } from "./sdk-circuit.ts";
-import { SdkCircuits } from "./sdk-circuits.ts";
 import { traceAnswerToSdk, traceFromSdk, traceResponseFromSdk } from "./trace-route.ts";
 
 const LAST_CONN_ID = 0xffff_ffff;
@@ -78,7 +77,7 @@ export class SdkChannel {
   readonly #requests: SdkRequests;
   readonly #log: Logger;
   readonly #counts: EdgeCounters;
-  readonly #dataDelay: Histogram | undefined;
+  readonly #dataDelay: ((ns: number) => void) | undefined;
   #signOfLife: NodeJS.Timeout | undefined;
   /** Payloads of circuits whose flow control the SDK does. */
   readonly counters = linkCounters();
@@ -98,7 +97,7 @@ export class SdkChannel {
       options: EdgeOptions;
       counts: EdgeCounters;
       /** Takes what is slow to be handled, in nanoseconds. */
-      dataDelay?: Histogram | undefined;
+      dataDelay?: ((ns: number) => void) | undefined;
       log: Logger;
     },
   ) {
@@ -307,7 +306,7 @@ export class SdkChannel {
     const started = performance.now();
     const isTaken = this.#onFrame(frame, underlay);
     const tookMs = performance.now() - started;
-    if (tookMs > LONG_DATA_MS) this.#dataDelay?.update(tookMs * 1e6);
+    if (tookMs > LONG_DATA_MS) this.#dataDelay?.(tookMs * 1e6);
     return isTaken;
   }
 

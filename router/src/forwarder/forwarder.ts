@@ -12,7 +12,6 @@ import {
   XgressType,
   xgressCounters,
 } from "@sallyport/wire";
-import type { WorkPool } from "../metrics/work-pool.ts";
 import { Circuit, type Destination, type Forward } from "./circuit.ts";
 import { circuitDetail } from "./circuit-inspection.ts";
 import type { EgressBinding } from "./egress.ts";
@@ -20,7 +19,7 @@ import { type Fault, FaultKind, FaultReports } from "./fault-reports.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
 import { type LocalEnd, Path, type PathTables } from "./local-end.ts";
 import { type ForwarderOptions, forwarderDefaults } from "./options.ts";
-import { type RouteOutcome, RouteProcessor, type RouteRequest } from "./route-processor.ts";
+import { type Dialers, type RouteOutcome, RouteProcessor, type RouteRequest } from "./route-processor.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
 import { TransitBudget } from "./transit-queue.ts";
 
@@ -129,7 +128,7 @@ export class Forwarder implements XgressFabric {
   }
 
   /** Who dials the ways out of the fabric. */
-  get dialers(): WorkPool {
+  get dialers(): Dialers {
     return this.#routes;
   }
 

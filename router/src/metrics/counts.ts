@@ -1,4 +1,4 @@
-import { type EdgeCounters, edgeCounters } from "./edge-counters.ts";
+import { type EdgeCounters, edgeCounters } from "../edge/edge-counters.ts";
 import type { Histogram } from "./histogram.ts";
 import type { WorkPool } from "./work-pool.ts";
 

@@ -1,5 +1,5 @@
 import type { XgressCounters, XgressLoad } from "@sallyport/wire";
-import type { EdgeCounters } from "./edge-counters.ts";
+import type { EdgeCounters } from "../edge/edge-counters.ts";
 import type { Histogram } from "./histogram.ts";
 import { type CountedLink, LinkMetrics } from "./link-metrics.ts";
 import { MeanSamples } from "./mean-samples.ts";
