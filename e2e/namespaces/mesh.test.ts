@@ -1,0 +1,82 @@
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Context } from "@sallyport/sdk";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { exchange } from "../network/bytes.ts";
+import { type Disturbance, exchangeUnder } from "../network/cuts.ts";
+import { eventually } from "../network/eventually.ts";
+import { type Mesh, type Pair, startMesh } from "../network/mesh.ts";
+import { declareService } from "../network/network.ts";
+import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { hasNamespaces, Site } from "./network-namespace.ts";
+
+const MIB = 1024 * 1024;
+
+describe.skipIf(!hasNamespaces)("links whose packets are dropped by a packet filter", () => {
+  const folder = makeScratch("mesh-packets");
+  const site = new Site();
+  const contexts: Context[] = [];
+  let mesh: Mesh;
+  let client: Context;
+
+  beforeAll(async () => {
+    mesh = await startMesh(join(folder, "mesh"), {
+      linkTimeout: "2s",
+      pairs: [
+        ["r1", "r2"],
+        ["r1", "r3"],
+        ["r3", "r2"],
+      ],
+    });
+    const service = await declareService(mesh.network, { name: "echo" });
+    const server = await Context.load(service.hostFile);
+    client = await Context.load(service.clientFile);
+    contexts.push(server, client);
+    const listener = await server.listen("echo", { allowHalfOpen: true });
+    listener.on("error", () => {});
+    listener.on("connection", (connection) => {
+      connection.on("error", () => {});
+      connection.pipe(connection);
+    });
+    await eventually("a first echo", async () => {
+      await exchange(await client.dial("echo", { allowHalfOpen: true }), 1, 1000);
+      return true;
+    });
+  }, 300_000);
+
+  afterAll(async () => {
+    await Promise.all(contexts.map((context) => context.close()));
+    await mesh?.stop();
+    await site.close();
+    removeScratch(folder);
+  });
+
+  /** Every packet of a pair's way is dropped until the link is given up. */
+  const drop =
+    ([one, other]: Pair): Disturbance =>
+    async () => {
+      const before = await mesh.linked(one, other);
+      const loss = await site.here().lose({ protocol: "tcp", port: mesh.way(one, other).port });
+      await mesh.unlinked(one, other, before);
+      await loss.end();
+      await mesh.linked(one, other, before);
+    };
+
+  it("carry their circuits on over what is left, and come back", { timeout: 600_000 }, async () => {
+    const shortly: Disturbance = async () => {
+      const before = await mesh.linked("r1", "r2");
+      const loss = await site.here().lose({ protocol: "tcp", port: mesh.way("r1", "r2").port });
+      await delay(500);
+      await loss.end();
+      // TCP repairs what is short: the link is the one it was.
+      expect(await mesh.linked("r1", "r2")).toBe(before);
+    };
+    await exchangeUnder(await client.dial("echo", { allowHalfOpen: true }), 4, 64 * MIB, [
+      drop(["r1", "r2"]),
+      drop(["r1", "r3"]),
+      shortly,
+      drop(["r1", "r2"]),
+      drop(["r3", "r2"]),
+    ]);
+  });
+});
