@@ -83,6 +83,7 @@ export class Control implements ControlPlane {
       log,
       apiSessions: this.#apiSessions,
       addresses: o.edgeAddresses,
+      followsDataModel: () => this.#tunnel !== undefined,
       onSessionsRemoved: (tokens) => this.#sessionsRemoved(tokens),
     });
     this.#removals = new TerminatorRemovals({ controllers, window: o.window, log });

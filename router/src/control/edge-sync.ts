@@ -4,6 +4,7 @@ import {
   EdgeCtrlType,
   edgeCtrlPb,
   encodeControl,
+  Headers,
   type Logger,
   type Message,
   PROTOCOL_VERSION,
@@ -27,6 +28,8 @@ export interface EdgeSyncOptions {
   readonly apiSessions: ApiSessionTable;
   /** Read at every hello: ports may have been chosen by the system. */
   readonly addresses: () => readonly EdgeAddress[];
+  /** Whether this router subscribes to the data model. */
+  readonly followsDataModel: () => boolean;
   readonly onSessionsRemoved: (tokens: readonly string[]) => void;
   readonly log: Logger;
 }
@@ -78,8 +81,10 @@ export class EdgeSync {
         advertise: wireAddress(a.protocol, a.advertiseHost, a.advertisePort),
       })),
     });
-    // No data-model header: this router lives on announced sessions, and a controller that reads it would send more.
-    controller.channel.reply(message, { contentType: EdgeCtrlType.ClientHello, body });
+    // Only a router that tunnels follows the data model. Without the header some controllers send it states, but no changes.
+    const headers = new Headers();
+    if (this.#o.followsDataModel()) headers.setBool(EdgeCtrlHeader.DataModel, true);
+    controller.channel.reply(message, { contentType: EdgeCtrlType.ClientHello, headers, body });
   }
 
   #added(message: Message, controller: Controller): void {
