@@ -8,6 +8,7 @@ import {
   type Message,
   PeerData,
   RequestTimeoutError,
+  ROUTER_STOPPING,
   Xgress,
 } from "@sallyport/wire";
 import type { CircuitCreated, ControlPlane } from "../control/control-plane.ts";
@@ -16,8 +17,8 @@ import { FaultKind } from "../forwarder/fault-reports.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { EdgeConnection } from "./edge-connection.ts";
 import { INVALID_SESSION, MAX_SESSION_TOKEN, NO_CONTROLLER_FOR_CIRCUIT, stateClosedFor } from "./edge-messages.ts";
+import { SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
-import { SdkCircuit, withFlowControl } from "./sdk-circuit.ts";
 
 /** Headers of Connect that travel to the hosting side under the same number. */
 const FORWARDED = [PeerData.PublicKey, PeerData.CallerId, PeerData.AppData, PeerData.ConnectionMarker] as const;
@@ -32,6 +33,7 @@ export class Connector {
   readonly #control: ControlPlane;
   readonly #forwarder: Forwarder;
   readonly #log: Logger;
+  #isStopping = false;
 
   constructor(control: ControlPlane, forwarder: Forwarder, log: Logger) {
     this.#control = control;
@@ -70,8 +72,14 @@ export class Connector {
       });
   }
 
+  /** From now on dials are refused: the router is to stop. */
+  stop(): void {
+    this.#isStopping = true;
+  }
+
   /** Why a dial is refused without asking the controller. */
   #obstacle(sdk: SdkChannel, connId: number, sessionToken: string): string | undefined {
+    if (this.#isStopping) return `${ROUTER_STOPPING}; dial through another`;
     if (sdk.isTaken(connId)) return `connection id ${connId} is already in use on this channel`;
     if (sdk.connecting >= MAX_CONNECTING) return `${MAX_CONNECTING} dials of this client are waiting; try again later`;
     const isNone = sessionToken.length > MAX_SESSION_TOKEN || this.#control.wasSessionRemoved(sessionToken);

@@ -13,8 +13,8 @@ import { type EgressBinding, EgressError, type EgressRequest } from "../forwarde
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { Binding } from "./binding.ts";
 import { EdgeConnection } from "./edge-connection.ts";
+import { SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
 import { type Hosting, isTerminatorId } from "./hosting.ts";
-import { SdkCircuit, withFlowControl } from "./sdk-circuit.ts";
 
 /** Hosting applications answer within this time, or the dial fails. */
 const MAX_DIAL_MS = 5_000;

@@ -15,14 +15,14 @@ import {
   XgressFlag,
   XgressType,
 } from "@sallyport/wire";
-import type { CountedOutput } from "../forwarder/counted-output.ts";
-import type { Forwarder } from "../forwarder/forwarder.ts";
-import type { LinkCounters } from "../forwarder/link-counters.ts";
-import type { LocalEnd, Path } from "../forwarder/local-end.ts";
-import { OutputDestination } from "../forwarder/output-destination.ts";
-import { stateClosed, UNROUTED } from "./edge-messages.ts";
-import type { SdkChannel } from "./sdk-channel.ts";
-import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "./trace-route.ts";
+import type { CountedOutput } from "../../forwarder/counted-output.ts";
+import type { Forwarder } from "../../forwarder/forwarder.ts";
+import type { LinkCounters } from "../../forwarder/link-counters.ts";
+import type { LocalEnd, Path } from "../../forwarder/local-end.ts";
+import { OutputDestination } from "../../forwarder/output-destination.ts";
+import { stateClosed, UNROUTED } from "../edge-messages.ts";
+import type { SdkChannel } from "../sdk-channel.ts";
+import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "../trace-route.ts";
 
 /** An SDK that takes nothing at all for long gets no more acknowledgements. */
 const MAX_ACK_BACKLOG = 8 * 1024 * 1024;

@@ -12,9 +12,9 @@ import {
   XgressType,
 } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { FaultKind } from "../forwarder/fault-reports.ts";
-import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
-import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
+import { FaultKind } from "../../forwarder/fault-reports.ts";
+import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
+import { type TestConnection, TestSdk } from "../../testing/test-sdk.ts";
 
 const CAPABILITIES = XgressHeader.FirstPayloadHeader + PayloadHeader.Capabilities;
 const EOF_KNOWN = Buffer.from("00000100", "hex");
