@@ -43,7 +43,7 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
   beforeAll(async () => {
     client = await site.host("client");
     server = await site.host("server");
-    await site.cable(here, "198.18.5.1/24", client, "198.18.5.2/24");
+    await site.cable(here, ["198.18.5.1/24", "198.18.5.3/24"], client, "198.18.5.2/24");
     await site.cable(here, "198.18.6.1/24", server, "198.18.6.2/24");
     await client.ip("route", "add", "default", "via", "198.18.5.1");
     await server.ip("route", "add", "default", "via", "198.18.6.1");
@@ -59,20 +59,34 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
       answer.writeUInt16BE(1, 6);
       nameServer.send(answer, from.port, from.address);
     });
-    network = await startNetwork(join(folder, "network"));
+    const tproxy = "mode: tproxy, resolver: udp://198.18.5.3:53, dnsSvcIpRange: 100.128.0.1/16";
+    // A flow of datagrams is a circuit until it is idle: nothing to wait for when a router stops.
+    const stop = "\nshutdown: { drainTimeout: 1s }\n";
+    network = await startNetwork(join(folder, "network"), {
+      routerSettings: (name, text) =>
+        name === "r1"
+          ? text.replace("\nlisteners:\n", `\nlisteners:\n  - binding: tunnel\n    options: { ${tproxy} }\n`) + stop
+          : text + stop,
+    });
     files = {
       host: (await declareIdentity(network, "host", "r2")).file,
       client: (await declareIdentity(network, "client", "r1")).file,
     };
     await allow(network, "Bind", "host", "tunnel");
     await allow(network, "Dial", "client", "tunnel");
+    // The router's own tunneler has the identity with the router's id.
+    const { data: routers } = await network.management.listEdgeRouters({ query: { filter: 'name = "r1"' } });
+    const params = { id: routers[0]?.id ?? "" };
+    await network.management.patchEdgeRouter({ params, body: { isTunnelerEnabled: true } });
+    await network.management.patchIdentity({ params, body: { roleAttributes: ["r1"] } });
+    await allow(network, "Dial", "r1", "routed");
     await network.management.createServiceEdgeRouterPolicy({
       body: { name: "all", semantic: "AnyOf", serviceRoles: ["#all"], edgeRouterRoles: ["#all"] },
     });
     const declare = async (name: string, intercept: object, host: object): Promise<void> => {
       const ports = { protocols: ["tcp"], portRanges: [{ low: 80, high: 80 }] };
       await declareConfigured(network, {
-        ...{ name, roles: ["tunnel"] },
+        ...{ name, roles: name === "routed" ? ["tunnel", "routed"] : ["tunnel"] },
         configs: {
           "intercept.v1": { ...ports, ...intercept },
           "host.v1": { protocol: "tcp", address: "198.18.6.2", port: 8080, ...host },
@@ -89,6 +103,11 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
       "transparent",
       { addresses: ["10.77.3.1"], sourceIp: "203.0.113.50" },
       { allowedSourceAddresses: ["203.0.113.0/24"] },
+    );
+    await declare(
+      "routed",
+      { protocols: ["tcp", "udp"], addresses: ["routed.ziti", "10.78.0.0/24"] },
+      { protocol: undefined, forwardProtocol: true, allowedProtocols: ["tcp", "udp"] },
     );
     hosting = startTunneler(folder, "hosting", "host", "-i", files.host);
     tunneler = tunnel();
@@ -126,6 +145,30 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
     expect(await answers(client, "http://10.77.3.1/")).toBe("10.77.3.1 / from ::ffff:203.0.113.50");
   });
 
+  test("a router intercepts by itself, beside the tunneler, and removes what is its own when it stops", async () => {
+    client.resolveWith("198.18.5.3");
+    expect(await answers(client, "http://routed.ziti/a")).toBe("routed.ziti /a from ::ffff:198.18.6.1");
+    const tables = async (): Promise<number> =>
+      (await here.run("nft", "list", "tables")).stdout.split("sallyport_").length - 1;
+    const ranges = async (): Promise<string[]> =>
+      [...(await here.ip("route", "show", "table", "local")).matchAll(/^local (100\.\d+\.0\.0\/\d+)/gm)]
+        .map((match) => match[1] ?? "")
+        .toSorted();
+    expect([await tables(), await ranges()]).toEqual([2, ["100.128.0.0/16", "100.64.0.0/10"]]);
+    await network.stopProgram("r1");
+    expect([await tables(), await ranges()]).toEqual([1, ["100.64.0.0/10"]]);
+    await network.startRouter("r1");
+    expect(await answers(client, "http://routed.ziti/b")).toBe("routed.ziti /b from ::ffff:198.18.6.1");
+    await network.stopProgram("r1", "SIGKILL");
+    expect([await tables(), await ranges()]).toEqual([2, ["100.128.0.0/16", "100.64.0.0/10"]]);
+    await network.startRouter("r1");
+    expect(await answers(client, "http://routed.ziti/c")).toBe("routed.ziti /c from ::ffff:198.18.6.1");
+    expect([await tables(), await ranges()]).toEqual([2, ["100.128.0.0/16", "100.64.0.0/10"]]);
+    await network.stopProgram("r1");
+    client.resolveWith("198.18.5.1");
+    await network.startRouter("r1");
+  });
+
   test("a tunneler that is killed leaves no stale rules once the next one runs; the last one leaves none at all", async () => {
     await answers(client, "http://10.77.0.9/");
     const local = async (): Promise<string> =>
@@ -133,7 +176,8 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
         .split("\n")
         .filter((line) => /metric 2\d\d/.test(line))
         .join("\n");
-    const rules = async (): Promise<string> => (await here.run("nft", "list", "tables")).stdout;
+    const rules = async (): Promise<string> =>
+      (await here.run("nft", "list", "tables")).stdout.trim().split("\n").toSorted().join("\n");
     const [routesBefore, rulesBefore] = [await local(), await rules()];
     tunneler.signal("SIGKILL");
     await tunneler.exited;
@@ -144,6 +188,7 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
     expect(await rules()).toBe(rulesBefore);
     expect(await tunneler.stop()).toBe(0);
     expect(await hosting.stop()).toBe(0);
+    await network.stopProgram("r1");
     expect([await local(), await rules()]).toEqual(["", ""]);
   });
 });

@@ -9,8 +9,8 @@ export default defineConfig({
     pool: "forks",
     // They share the namespaces of `run.ts`, and each starts programs.
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     reporters: process.env.SALLYPORT_REPORT
       ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
       : ["default"],
