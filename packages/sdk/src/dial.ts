@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { ConnType, EdgeHeader, EdgeType, Headers, type Message } from "@sallyport/wire";
+import { ConnType, EdgeHeader, EdgeType, Headers, type Message, ROUTER_STOPPING } from "@sallyport/wire";
 import { carrierOn } from "./circuit/carrier-choice.ts";
 import { MessageConnection } from "./circuit/message-connection.ts";
 import type { KeyPair, Sodium } from "./crypto/sodium.ts";
@@ -116,7 +116,10 @@ class Attempt implements EdgeEndpoint {
   onMessage(message: Message): void {
     if (message.contentType === EdgeType.StateConnected) this.#connected(message.headers);
     else if (message.contentType === EdgeType.StateClosed) {
-      this.#fail("refused", message.body.toString("utf8") || "no reason given");
+      const text = message.body.toString("utf8") || "no reason given";
+      if (!text.startsWith(ROUTER_STOPPING)) return this.#fail("refused", text);
+      this.#edge.leave();
+      this.#fail("lost", text);
     }
   }
 

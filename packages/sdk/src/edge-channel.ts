@@ -46,6 +46,7 @@ export class EdgeChannel {
   latencyMs: number | undefined;
   readonly circuits: CircuitSupplies;
   readonly #endpoints = new Map<number, EdgeEndpoint>();
+  #isLeaving = false;
   readonly #pausedBy = new Set<EdgeEndpoint>();
   /** Closed here, with bytes of theirs on the way. */
   readonly #finishing = new Set<EdgeEndpoint>();
@@ -114,7 +115,12 @@ export class EdgeChannel {
 
   /** A connection on it is not read by its application, so nothing comes through. */
   get isPaused(): boolean {
-    return this.#pausedBy.size > 0;
+    return this.#isLeaving || this.#pausedBy.size > 0;
+  }
+
+  /** The router is about to stop: what is open goes on, nothing new is made on it. */
+  leave(): void {
+    this.#isLeaving = true;
   }
 
   /** Gives an endpoint a connection id of ours. */

@@ -117,3 +117,9 @@ export const firstRouterConnId = 0x8000_0000;
 
 /** Application protocol name of edge channels. */
 export const edgeAlpn = "ziti-edge";
+
+/**
+ * Begins the text with which a router that is about to stop refuses a dial: nothing is wrong with the service, and another
+ * router will do (docs/protocol/edge.md, "Dialling").
+ */
+export const ROUTER_STOPPING = "this router is stopping";
