@@ -107,9 +107,9 @@ export class Paths {
     const start = (side: string, ...args: string[]): Program =>
       this.#program(`sdk-${side}`, process.execPath, join(import.meta.dirname, `sdk-${side}.ts`), ...args);
     const host = start("host", hostFile, service, String(await this.targetPort()));
-    await host.line(/^hosting/);
+    await host.line(/^hosting/, 120_000);
     const client = start("client", clientFile, service);
-    const port = Number((await client.line(/^port /)).slice(5));
+    const port = Number((await client.line(/^port /, 120_000)).slice(5));
     return { port, processes: { ...(await this.ourProcesses()), client, host } };
   }
 

@@ -23,8 +23,8 @@ export async function idleCircuits(paths: Paths, effort: Effort): Promise<void> 
   const host = start("host", hostFile, service);
   const client = start("client", clientFile, service, String(effort.idleCircuits));
   try {
-    await host.line(/^hosting/);
-    await client.line(/^ready/, 60_000);
+    await host.line(/^hosting/, 120_000);
+    await client.line(/^ready/, 120_000);
     await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
     const before = network.routers.map(({ pid }) => residentMiB(pid));
     client.signal("SIGUSR2");
