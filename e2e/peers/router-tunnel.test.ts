@@ -124,7 +124,9 @@ describe.skipIf(peer.isMissing).each([{ whose: "the peer's" }, { whose: "ours" }
         },
         90_000,
       );
-      await exchange(await openTcp(port), 2, 8 * MIB);
+      await exchangeThenEnd(await openTcp(port), 2, 8 * MIB);
+      // The peer's v1.6.0 as host ends the whole circuit when the client has no more to send.
+      if (to === "mine") await exchange(await openTcp(port), 4, 8 * MIB);
       await exchangeThenEnd(await openTcp(port), 3, MIB);
     });
 
