@@ -65,7 +65,8 @@ async function interceptorOf({ mode, protectedAddresses, log }: TunnelerStart): 
   }
   const { resolver, dnsSvcIpRange, lanIf } = mode;
   const times = { udpIdleTimeoutMs: mode.udpIdleTimeout, udpCheckIntervalMs: mode.udpCheckInterval };
-  return TproxyInterceptor.open({ resolver, dnsSvcIpRange, lanIf, ...times, protectedAddresses, log });
+  const diverter = mode.mode.startsWith("tproxy:") ? mode.mode.slice("tproxy:".length) : undefined;
+  return TproxyInterceptor.open({ resolver, dnsSvcIpRange, lanIf, diverter, ...times, protectedAddresses, log });
 }
 
 /** Times too short to be meant count as not given. */
