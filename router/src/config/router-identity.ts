@@ -1,4 +1,5 @@
 import { watch } from "node:fs";
+import { stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { RouterConfig } from "@sallyport/router-config";
@@ -13,6 +14,8 @@ import {
 
 /** Files that belong together are written one after the other. */
 const SETTLE_MS = 1_000;
+/** How often the files are looked at where changes of their folders are not told, as on some network file systems. */
+const LOOK_MS = 30_000;
 
 /** Files that a renewal writes. */
 export interface IdentityFiles {
@@ -62,9 +65,10 @@ export class RouterIdentity {
   /**
    * Reads the files again a second after one of them has changed (docs/protocol/identity.md, "Configuration"). When they
    * make no identity, perhaps because only some of them are written yet, the old one stays until the next change.
+   * Changes of which the system says nothing are found within `lookMs`, 30 s.
    * @returns stops watching
    */
-  watch(): () => void {
+  watch({ lookMs = LOOK_MS }: { lookMs?: number } = {}): () => void {
     const folders = new Map<string, Set<string>>();
     for (const file of this.#paths()) {
       const names = folders.get(dirname(file)) ?? new Set();
@@ -93,10 +97,27 @@ export class RouterIdentity {
         return undefined;
       }
     });
+    const stopLooking = this.#look(lookMs, soon);
     return () => {
       clearTimeout(timer);
+      stopLooking();
       for (const watcher of watchers) watcher?.close();
     };
+  }
+
+  /** Calls `changed` when a file is another than at the last look. */
+  #look(everyMs: number, changed: () => void): () => void {
+    const look = (): Promise<string[]> => Promise.all(this.#paths().map(stampOf));
+    let last = look();
+    const timer = setInterval(() => {
+      const before = last;
+      last = look();
+      void Promise.all([before, last]).then(([then, now]) => {
+        if (then.join() !== now.join()) changed();
+      });
+    }, everyMs);
+    timer.unref();
+    return () => clearInterval(timer);
   }
 
   /** Reads the files again; when that fails the identity stays as it is and the error is thrown. */
@@ -116,6 +137,17 @@ export class RouterIdentity {
       const source = pemSource(value, this.#baseDir);
       return source.kind === "file" ? [source.path] : [];
     });
+  }
+}
+
+/** What tells one state of a file from another; links are followed. */
+async function stampOf(file: string): Promise<string> {
+  try {
+    const { ino, size, mtimeMs, ctimeMs } = await stat(file);
+    return `${ino}/${size}/${mtimeMs}/${ctimeMs}`;
+  } catch (error) {
+    // Gone for the moment, while it is exchanged: another state, too.
+    return error instanceof Error && "code" in error ? String(error.code) : "unreadable";
   }
 }
 

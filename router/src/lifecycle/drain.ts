@@ -4,9 +4,9 @@ import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { Quiesce } from "./quiesce.ts";
 
 export interface DrainParts {
-  readonly quiesce: Quiesce;
-  readonly edge: Edge | undefined;
-  readonly forwarder: Forwarder;
+  readonly quiesce: Pick<Quiesce, "begin">;
+  readonly edge: Pick<Edge, "sendAway"> | undefined;
+  readonly forwarder: Pick<Forwarder, "ends">;
   readonly log: Logger;
 }
 
@@ -18,26 +18,33 @@ export interface DrainOptions {
 }
 
 const LOOK_MS = 50;
+/**
+ * How long circuits with datagrams may go on: long enough for an answer that is on its way. They end by silence only,
+ * minutes later, and their clients send again what is lost.
+ */
+const DATAGRAM_LIMIT_MS = 2_000;
 
 /**
  * Empties a router that is to stop: the controllers choose other terminators, SDKs are sent to other routers as soon as
  * they have no circuit here, and circuits that begin or end here go on until they end or the time is up. Circuits that
- * only pass through are not waited for; they are given another path when the links close.
+ * only pass through are not waited for; they are given another path when the links close. Nor are those with datagrams,
+ * for longer than 2 s.
  *
  * @returns circuits that still had an end here
  */
 export async function drain(parts: DrainParts, o: DrainOptions): Promise<number> {
   const { quiesce, edge, forwarder, log } = parts;
-  if (o.limitMs === 0 || o.signal.aborted) return openCircuits(forwarder);
+  if (o.limitMs === 0 || o.signal.aborted) return openCircuits(forwarder).all;
   const began = performance.now();
   const stopped = aborted(o.signal);
   const isAvoided = await Promise.race([quiesce.begin(), stopped]);
-  log.info({ circuits: openCircuits(forwarder), isAvoided, limitMs: o.limitMs }, "waiting for circuits to end");
+  log.info({ circuits: openCircuits(forwarder).all, isAvoided, limitMs: o.limitMs }, "waiting for circuits to end");
   for (;;) {
     const sdks = edge?.sendAway() ?? 0;
-    const circuits = openCircuits(forwarder);
+    const { all: circuits, datagrams } = openCircuits(forwarder);
     const waitedMs = Math.round(performance.now() - began);
-    if ((circuits === 0 && sdks === 0) || waitedMs >= o.limitMs || o.signal.aborted) {
+    const awaited = waitedMs >= DATAGRAM_LIMIT_MS ? circuits - datagrams : circuits;
+    if ((awaited === 0 && sdks === 0) || waitedMs >= o.limitMs || o.signal.aborted) {
       log.info({ circuits, sdks, waitedMs }, circuits === 0 ? "no circuit is left" : "circuits are cut");
       return circuits;
     }
@@ -45,10 +52,13 @@ export async function drain(parts: DrainParts, o: DrainOptions): Promise<number>
   }
 }
 
-/** Circuits with an end at this router. */
-function openCircuits(forwarder: Forwarder): number {
-  let count = 0;
-  for (const _end of forwarder.ends()) count++;
+/** Circuits with an end at this router, and how many of them carry datagrams. */
+function openCircuits(forwarder: DrainParts["forwarder"]): { all: number; datagrams: number } {
+  const count = { all: 0, datagrams: 0 };
+  for (const end of forwarder.ends()) {
+    count.all++;
+    if (end.carriesDatagrams === true) count.datagrams++;
+  }
   return count;
 }
 

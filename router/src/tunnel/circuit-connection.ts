@@ -22,6 +22,10 @@ class ConnectionPort implements LocalPort {
     this.#connection = connection;
   }
 
+  get carriesDatagrams(): boolean {
+    return this.#connection.kind === "datagrams";
+  }
+
   deliver(delivery: Delivery): boolean {
     return this.#connection.delivered(delivery);
   }
@@ -63,7 +67,7 @@ export class CircuitConnection implements OverlayConnection {
   readonly hopType: string;
   /** What the xgress is made with. */
   readonly port: LocalPort = new ConnectionPort(this);
-  readonly #kind: ConnectionKind;
+  readonly kind: ConnectionKind;
   readonly #endToEnd: EndToEnd | undefined;
   readonly #onEnd: () => void;
   #xgress: Xgress | undefined;
@@ -92,7 +96,7 @@ export class CircuitConnection implements OverlayConnection {
   }) {
     this.circuitId = o.circuitId;
     this.hopType = o.hopType;
-    this.#kind = o.kind;
+    this.kind = o.kind;
     this.#endToEnd = o.endToEnd;
     this.#onEnd = o.onEnd;
     const body = o.mtu > 0 ? Math.min(o.mtu, alignedPayloadSize) : alignedPayloadSize;
@@ -120,7 +124,7 @@ export class CircuitConnection implements OverlayConnection {
   write(buffer: Buffer, start: number, end: number): boolean {
     const xgress = this.#xgress;
     if (xgress === undefined) return true;
-    if (this.#kind === "datagrams") return this.#writePiece(xgress, buffer, start, end);
+    if (this.kind === "datagrams") return this.#writePiece(xgress, buffer, start, end);
     let room = true;
     for (let at = start; at < end; at += this.maxMessage) {
       room = this.#writePiece(xgress, buffer, at, Math.min(end, at + this.maxMessage));

@@ -18,6 +18,8 @@ export interface Delivery {
 
 /** The outside of an xgress: a connection of an SDK, a TCP connection. */
 export interface LocalPort {
+  /** Its payloads are datagrams: such a circuit has no end of its own, only silence. */
+  readonly carriesDatagrams?: boolean;
   /**
    * Takes one payload in order, or answers `false` when there is no room; the port then calls `xgress.deliverHeld()`
    * as soon as there is. It must not keep `delivery`.

@@ -33,6 +33,8 @@ export interface XgressEnd {
   /** Unique among the ends of a fabric. */
   readonly address: string;
   readonly side: Side;
+  /** Its payloads are datagrams, as far as is known here: nothing tells that the circuit is no longer used. */
+  readonly carriesDatagrams?: boolean;
   /** Set when it was taken out of the fabric. */
   gone: boolean;
   /** `performance.now()` of the last payload that arrived from the fabric. */

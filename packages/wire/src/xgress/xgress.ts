@@ -88,6 +88,10 @@ export class Xgress implements XgressEnd, Scanned {
     this.#scans.add(this);
   }
 
+  get carriesDatagrams(): boolean {
+    return this.#port.carriesDatagrams === true;
+  }
+
   // From outside ------------------------------------------------------------------------------------------------------
 
   /** Opens the circuit from the initiating side. */

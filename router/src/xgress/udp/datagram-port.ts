@@ -12,6 +12,7 @@ export interface DatagramPortOptions {
 
 /** Datagrams at the end of a circuit: a payload is a datagram. There is no half close, an end of data ends it all. */
 export class DatagramPort implements LocalPort {
+  readonly carriesDatagrams = true;
   readonly #o: DatagramPortOptions;
   /** The circuit takes no more for now: what comes is lost, as datagrams are. */
   isFull = false;
