@@ -167,7 +167,7 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
     };
     const stopProgram = async (name: string, signal?: NodeJS.Signals): Promise<number | null> => {
       if (signal !== undefined) program(name).signal(signal);
-      const code = await program(name).stop(20_000);
+      const code = await program(name).stop();
       programs.delete(name);
       return code;
     };

@@ -5,6 +5,11 @@ import { createWriteStream, type WriteStream } from "node:fs";
 import { connect, createServer } from "node:net";
 import { createInterface } from "node:readline";
 
+/** How long is waited for what comes within a second or two on a quiet machine. */
+const PATIENCE_MS = 120_000;
+/** A router waits 20 s for its circuits, and then stops within 10 s. */
+const STOP_MS = 35_000;
+
 export interface ProgramOptions {
   /** Name in messages and of the log file. */
   readonly name: string;
@@ -62,13 +67,13 @@ export class Program {
   }
 
   /** Resolves with the first line, printed from now on or among the last ones, that matches; rejects when the program ends first. */
-  async line(pattern: RegExp, timeoutMs = 30_000): Promise<string> {
+  async line(pattern: RegExp, timeoutMs = PATIENCE_MS): Promise<string> {
     const seen = this.tail.find((line) => pattern.test(line));
     return seen ?? (await this.nextLine(pattern, timeoutMs));
   }
 
   /** The same for lines printed from now on only. */
-  async nextLine(pattern: RegExp, timeoutMs = 30_000): Promise<string> {
+  async nextLine(pattern: RegExp, timeoutMs = PATIENCE_MS): Promise<string> {
     return await this.#until(`the line ${pattern}`, timeoutMs, (found) => {
       const watch = (line: string): void => {
         if (pattern.test(line)) found(line);
@@ -79,7 +84,7 @@ export class Program {
   }
 
   /** Resolves when `probe` says true; it is asked again and again until then. Rejects when the program ends first. */
-  async ready(what: string, probe: () => Promise<boolean>, timeoutMs = 60_000): Promise<void> {
+  async ready(what: string, probe: () => Promise<boolean>, timeoutMs = PATIENCE_MS): Promise<void> {
     await this.#until(what, timeoutMs, (found) => {
       let stopped = false;
       const ask = async (): Promise<void> => {
@@ -100,7 +105,7 @@ export class Program {
   }
 
   /** Asks it to stop, and ends it if it has not within the time limit; resolves with its exit code. */
-  async stop(timeoutMs = 10_000): Promise<number | null> {
+  async stop(timeoutMs = STOP_MS): Promise<number | null> {
     if (this.isRunning) this.#child.kill("SIGTERM");
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), timeoutMs);
     const code = await this.#exited;
