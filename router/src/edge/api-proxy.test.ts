@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { createServer, request, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
-import type { TLSSocket } from "node:tls";
+import { connect, type TLSSocket } from "node:tls";
 import { type Identity, silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -88,6 +88,28 @@ describe("the API proxy", () => {
     await ask(undefined, { "x-client-certpem": "forged", connection: "close, x-secret", "x-secret": "1" });
     expect(Object.keys(seen[0]?.headers ?? {})).not.toEqual(expect.arrayContaining(["x-client-certpem"]));
     expect(seen[0]?.headers["x-secret"]).toBeUndefined();
+  });
+
+  it.each([
+    ["GET in chunks", "GET", "Transfer-Encoding: chunked\r\n"],
+    ["DELETE in chunks", "DELETE", "Transfer-Encoding: chunked\r\n"],
+    ["GET that hides its length", "GET", "Connection: content-length\r\nContent-Length: LENGTH\r\n"],
+    ["POST that hides its length", "POST", "Connection: content-length, host\r\nContent-Length: LENGTH\r\n"],
+  ])("keeps a second request in the body of a %s where it is", async (_, method, framing) => {
+    const hidden = "GET /hidden HTTP/1.1\r\nHost: localhost\r\nX-Client-CertPem: forged\r\n\r\n";
+    const length = Buffer.byteLength(hidden);
+    const body = framing.startsWith("Transfer") ? `${length.toString(16)}\r\n${hidden}\r\n0\r\n\r\n` : hidden;
+    const socket = connect({ host: "localhost", port: proxy.port, servername: "localhost", ca: authority.certPem });
+    socket.on("error", () => {});
+    socket.write(
+      `${method} /edge HTTP/1.1\r\nHost: localhost\r\n${framing.replace("LENGTH", String(length))}\r\n${body}`,
+    );
+    await new Promise((resolve) => socket.once("data", resolve));
+    // A request after it on the same connection to the controller: what was hidden would have come before.
+    await ask(undefined);
+    socket.destroy();
+    expect(seen.map(({ url }) => url)).toEqual(["/edge", "/edge/client/v1/authenticate?method=cert"]);
+    expect(seen[0]?.body).toBe(hidden);
   });
 
   it("says that the controller cannot be reached, and serves with a renewed identity", async () => {

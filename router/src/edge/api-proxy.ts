@@ -32,6 +32,8 @@ const HOP_BY_HOP = new Set([
   "transfer-encoding",
   "upgrade",
 ]);
+/** Where a body ends, and whom it is for: `Connection` must not take these away. */
+const NEVER_HOP_BY_HOP = new Set(["content-length", "host"]);
 const PROXIED_AT = "x-edge-router-proxy-request";
 const CLIENT_CERTIFICATE = "x-client-certpem";
 
@@ -138,13 +140,18 @@ function agentFor(identity: Identity): Agent {
 function passable(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const named = new Set((headers.connection ?? "").split(",").map((name) => name.trim().toLowerCase()));
   return Object.fromEntries(
-    Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name) && !named.has(name)),
+    Object.entries(headers).filter(
+      ([name]) => NEVER_HOP_BY_HOP.has(name) || !(HOP_BY_HOP.has(name) || named.has(name)),
+    ),
   ) as IncomingHttpHeaders;
 }
 
 function onwardHeaders(incoming: IncomingMessage): Record<string, string | string[]> {
   const socket = incoming.socket as TLSSocket;
   const headers = { ...passable(incoming.headers) } as Record<string, string | string[]>;
+  // A body of any method stays framed: without its length the controller would take it for the next request of this
+  // connection, one with whatever certificate it names.
+  if (incoming.headers["transfer-encoding"] !== undefined) headers["transfer-encoding"] = "chunked";
   const before = headers["x-forwarded-for"];
   const client = socket.remoteAddress ?? "";
   headers["x-forwarded-for"] = before === undefined ? client : `${String(before)}, ${client}`;

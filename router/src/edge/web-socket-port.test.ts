@@ -120,6 +120,19 @@ describe("a port for web sockets", () => {
     await gone;
   });
 
+  it.each(["//", "http://[", "/ws/../%"])("refuses the path %j, and goes on", async (path) => {
+    await listen();
+    const socket = connect({ host: "localhost", port: port.port, servername: "localhost", ca: authority.certPem });
+    clients.push(socket);
+    socket.on("error", () => {});
+    socket.write(
+      `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`,
+    );
+    const [answer] = (await once(socket, "data")) as [Buffer];
+    expect(answer.toString("latin1")).toMatch(/^HTTP\/1\.1 40[04] /);
+    await openWebSocket();
+  });
+
   it("ends SDKs without a client certificate inside", async () => {
     await listen();
     const outside = await openWebSocket();

@@ -66,8 +66,9 @@ export class WebSocketPort implements ChannelPort {
       socket.once("close", () => this.#connections.delete(socket));
     });
     https.on("upgrade", (request, socket: Duplex, head: Buffer) => {
-      const { pathname } = new URL(request.url ?? "/", "https://router");
-      if (pathname !== PATH || this.#users.length === 0) {
+      // Not parsed as a URL: what a stranger sends need not be one.
+      const [path] = (request.url ?? "").split("?", 1);
+      if (path !== PATH || this.#users.length === 0) {
         socket.end("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
         return;
       }
