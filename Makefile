@@ -5,10 +5,10 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help demo pack bench-check test test-oldest test-crash test-namespaces check generate test-mesh soak test-peers bench clean
+.PHONY: bench bench-check check clean demo generate help pack soak test test-crash test-mesh test-namespaces test-oldest test-peers
 
 help: ## list these targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | sort | expand -t 24
 
 demo: $(INSTALLED) ## start a whole network, move 100 MiB through two routers, stay up (CHECK=1: exit after the check)
 	@npm run --silent demo -- $(if $(CHECK),--check)
