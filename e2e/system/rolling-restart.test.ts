@@ -102,7 +102,7 @@ afterAll(async () => {
 });
 
 describe("a router that is restarted while it is used", { timeout: 120_000 }, () => {
-  it.each(["r1"])("%s: no request on a new connection is lost, and its terminators come back", async (name) => {
+  it.each(["r1", "r2"])("%s: no request on a new connection is lost, and its terminators come back", async (name) => {
     const load = new Load(4);
     await load.more(20);
     expect(await network.stopProgram(name)).toBe(0);
