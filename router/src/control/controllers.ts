@@ -74,6 +74,9 @@ export class Controllers {
   /** Takes messages of a content type from every controller. What a handler throws is logged and ends nothing. */
   handle(contentType: number, handler: ControlHandler): void {
     this.#handlers.set(contentType, handler);
+    for (const controller of this.#live.values()) {
+      controller.channel.handle(contentType, (message) => handler(message, controller));
+    }
   }
 
   onConnected(listener: (controller: Controller, isReconnect: boolean) => void): void {

@@ -4,6 +4,7 @@ import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { type Identity, x509 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import { signedRequest } from "./signed-request.ts";
 
 /** The enrollment side of a controller: a token signer, the CA bundle, and certificates made from requests. */
 export class ScriptedEnrollment {
@@ -85,35 +86,10 @@ export class ScriptedEnrollment {
     }
     const { certCsr, serverCertCsr } = JSON.parse(body) as { certCsr: string; serverCertCsr: string };
     const data = {
-      cert: await this.#issue(certCsr),
-      serverCert: await this.#issue(serverCertCsr),
+      cert: await signedRequest(this.authority, certCsr, this.lifetimeMs),
+      serverCert: await signedRequest(this.authority, serverCertCsr, this.lifetimeMs),
       ca: this.authority.certPem,
     };
     json(200, { data, meta: {} });
-  }
-
-  async #issue(csrPem: string): Promise<string> {
-    const csr = new x509.Pkcs10CertificateRequest(csrPem);
-    const issuer = new x509.X509Certificate(this.authority.certPem);
-    const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
-    const signingKey = await crypto.subtle.importKey(
-      "pkcs8",
-      createPrivateKey(this.authority.keyPem).export({ type: "pkcs8", format: "der" }),
-      algorithm,
-      false,
-      ["sign"],
-    );
-    const certificate = await x509.X509CertificateGenerator.create({
-      serialNumber: "01",
-      subject: csr.subject,
-      issuer: issuer.subject,
-      notBefore: new Date(Date.now() - 60_000),
-      notAfter: new Date(Date.now() + this.lifetimeMs),
-      publicKey: csr.publicKey,
-      signingKey,
-      signingAlgorithm: algorithm,
-      extensions: csr.extensions,
-    });
-    return `${certificate.toString("pem")}\n`;
   }
 }
