@@ -57,7 +57,7 @@ async function allLinked(): Promise<void> {
 }
 
 beforeAll(async () => {
-  mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "1s", withControlWay: true, pairs });
+  mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "3s", withControlWay: true, pairs });
 });
 afterAll(async () => {
   await Promise.all(contexts.map((context) => context.close()));
@@ -189,7 +189,7 @@ describe("a router that says nothing more, though its connections stand", () => 
     socket.write("x");
     await once(socket, "data");
     const { data } = await mesh.fabric.listCircuits({ query: { limit: 100 } });
-    const first = data.find((circuit) => circuit.service.name === "silent")?.path.nodes[0]?.name ?? "";
+    const first = data.find(({ id }) => id === socket.circuitId)?.path.nodes[0]?.name ?? "";
     const since = performance.now();
     mesh.network.program(first).signal("SIGSTOP");
     try {

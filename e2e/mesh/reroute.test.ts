@@ -18,12 +18,12 @@ describe.each([{ host: "127.0.0.1" }, { host: "::1" }])("circuits in a triangle 
 
   const dial = async (): Promise<EdgeConnection> =>
     await client.dial("echo", { allowHalfOpen: true, timeoutMs: 20_000 });
-  const length = host === "::1" ? 16 * MIB : 256 * MIB;
 
   beforeAll(async () => {
     mesh = await startMesh(join(folder, "mesh"), {
       host,
-      linkTimeout: "1s",
+      // The ways run in the process of this test: a shorter time is up when that is kept waiting.
+      linkTimeout: "3s",
       pairs: [
         ["r1", "r2"],
         ["r1", "r3"],
@@ -66,7 +66,9 @@ describe.each([{ host: "127.0.0.1" }, { host: "::1" }])("circuits in a triangle 
       cut(mesh, direct, "swallow"),
       cut(mesh, first, "swallow"),
     ];
-    await exchangeUnder(await dial(), 5, length, cuts);
+    // What is below TLS makes no difference to the later ones.
+    if (host === "::1") await exchangeUnder(await dial(), 5, 16 * MIB, cuts.slice(0, 3));
+    else await exchangeUnder(await dial(), 5, 256 * MIB, cuts);
   });
 
   it("end when a link breaks and there is no other path; new ones work as soon as there is one", async () => {

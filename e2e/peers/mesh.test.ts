@@ -19,7 +19,7 @@ describe.skipIf(peer.isMissing)("the peer's tunnelers over a triangle of our rou
   beforeAll(async () => {
     echo = await startEcho();
     mesh = await startMesh(join(folder, "mesh"), {
-      linkTimeout: "1s",
+      linkTimeout: "3s",
       pairs: [
         ["r1", "r2"],
         ["r1", "r3"],
