@@ -10,7 +10,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { RouterIdentity } from "../config/router-identity.ts";
 import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
 import { ScriptedRenewal } from "../testing/scripted-renewal.ts";
-import { CertificateRenewal, newAnchors, renewalTime } from "./certificate-renewal.ts";
+import { CertificateRenewal, newAnchors } from "./certificate-renewal.ts";
 import type { Controllers } from "./controllers.ts";
 
 const run = promisify(execFile);
@@ -176,14 +176,6 @@ describe("renewing certificates", () => {
 });
 
 describe("when certificates are renewed", () => {
-  it("is 7 days or a third of their lifetime before the end of the one that ends first", () => {
-    const validFrom = Date.UTC(2026, 0, 1);
-    const until = (days: number) => ({ validFrom, validTo: validFrom + days * DAY });
-    expect(renewalTime([until(365)])).toBe(validFrom + 358 * DAY);
-    expect(renewalTime([until(3)])).toBe(validFrom + 2 * DAY);
-    expect(renewalTime([until(365), until(30)])).toBe(validFrom + 23 * DAY);
-  });
-
   it("is at once when that time is past, and not again afterwards", async () => {
     await enrolled({ notBefore: new Date(Date.now() - 20 * DAY), notAfter: new Date(Date.now() + DAY) });
     await connect();

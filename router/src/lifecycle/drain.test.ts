@@ -1,0 +1,106 @@
+import { createSocket, type Socket } from "node:dgram";
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Server } from "node:net";
+import { silentLogger, xgressDefaults } from "@sallyport/wire";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
+import { TestSdk } from "../testing/test-sdk.ts";
+import { TransportEgress } from "../xgress/transport/transport-egress.ts";
+import { UdpEgress } from "../xgress/udp/udp-egress.ts";
+import { drain } from "./drain.ts";
+
+let network: TestNetwork;
+let a: TestRouter;
+let b: TestRouter;
+let sdk: TestSdk;
+let streams: Server;
+let datagrams: Socket;
+const calls: string[] = [];
+
+beforeEach(async () => {
+  network = await TestNetwork.create();
+  a = await network.addRouter("rA");
+  b = await network.addRouter("rB");
+  await network.link(a, b);
+  b.forwarder.registerEgress(
+    "transport",
+    new TransportEgress(b.forwarder, {
+      xgress: xgressDefaults,
+      connectTimeoutMs: 0,
+      mtu: 0,
+      identity: () => b.identity,
+    }),
+  );
+  b.forwarder.registerEgress("transport_udp", new UdpEgress(b.forwarder, { xgress: xgressDefaults }));
+  sdk = await TestSdk.connect(a.port.port, await network.client("alice"));
+  streams = createServer((socket) => void socket.pipe(socket));
+  streams.listen(0, "127.0.0.1");
+  datagrams = createSocket("udp4");
+  datagrams.bind(0, "127.0.0.1");
+  await Promise.all([once(streams, "listening"), once(datagrams, "listening")]);
+});
+
+afterEach(async () => {
+  sdk.close();
+  streams.close();
+  datagrams.close();
+  await network.close();
+  calls.length = 0;
+});
+
+async function connect(binding: "transport" | "transport_udp"): Promise<Awaited<ReturnType<TestSdk["connect"]>>> {
+  const { port } = (binding === "transport" ? streams.address() : datagrams.address()) as AddressInfo;
+  const address = `${binding === "transport" ? "tcp" : "udp"}:127.0.0.1:${port}`;
+  network.addTerminator({ service: binding, routerId: "rB", binding, address });
+  return await sdk.connect(network.session(binding, "Dial"));
+}
+
+function draining(router: TestRouter, o: { limitMs?: number; signal?: AbortSignal } = {}): Promise<number> {
+  const quiesce = { begin: async () => calls.push("avoid me") > 0 };
+  const parts = { quiesce, edge: router.edge, forwarder: router.forwarder, log: silentLogger };
+  return drain(parts, { limitMs: 60_000, signal: new AbortController().signal, ...o });
+}
+
+describe("draining a router", () => {
+  it("lasts until the circuits that end here have ended", async () => {
+    const connection = await connect("transport");
+    let isDone = false;
+    const done = draining(b).finally(() => {
+      isDone = true;
+    });
+    await expect.poll(() => calls).toEqual(["avoid me"]);
+    // The circuit goes on.
+    connection.send(Buffer.from("still there?"));
+    await expect.poll(() => connection.received).toBe(12);
+    expect(isDone).toBe(false);
+    connection.close();
+    expect(await done).toBe(0);
+  });
+
+  it("lasts a moment only when all that is left are circuits with datagrams", async () => {
+    await connect("transport_udp");
+    expect([...b.forwarder.ends()].map(({ carriesDatagrams }) => carriesDatagrams)).toEqual([true]);
+    expect(await draining(b)).toBe(1);
+  });
+
+  it("is over at its limit, at once without one, and when it is told", async () => {
+    await connect("transport");
+    expect(await draining(b, { limitMs: 100 })).toBe(1);
+    calls.length = 0;
+    expect(await draining(b, { limitMs: 0 })).toBe(1);
+    expect(calls).toEqual([]);
+    const told = new AbortController();
+    const done = draining(b, { signal: told.signal });
+    await expect.poll(() => calls).toEqual(["avoid me"]);
+    told.abort();
+    expect(await done).toBe(1);
+  });
+
+  it("does not wait for a controller that does not answer once it is told to end", async () => {
+    const told = new AbortController();
+    const parts = { quiesce: { begin: () => new Promise<never>(() => {}) }, edge: undefined, forwarder: b.forwarder };
+    const done = drain({ ...parts, log: silentLogger }, { limitMs: 60_000, signal: told.signal });
+    told.abort();
+    expect(await done).toBe(0);
+  });
+});
