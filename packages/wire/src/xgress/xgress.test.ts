@@ -171,14 +171,34 @@ test("a terminating end sends nothing before the circuit is started, and then it
   expect(port.delivered).toEqual([]);
 });
 
-test("a peer without capabilities is told none and gets CircuitEnd for half close", () => {
+test("a peer without capabilities is told none, and gets a FIN only for half close: CircuitEnd would end its direction, too", () => {
   far.send({ flags: CircuitStart });
   write("x");
   near.endInput();
-  expect(far.payloads.map((p) => [p.flags, p.body, p.edgeFlags, p.capabilities])).toEqual([
+  const sent = () => far.payloads.map((p) => [p.flags, p.body, p.edgeFlags, p.capabilities]);
+  const half = [
     [Terminator, "x", -1, -1],
     [Terminator, "", EdgeFlag.Fin, -1],
-    [Terminator | CircuitEnd, "", -1, -1],
+  ];
+  expect(sent()).toEqual(half);
+  far.send({ body: "on its way" });
+  vi.advanceTimersByTime(20);
+  expect(sent().filter(([flags]) => ((flags ?? 0) as number) & CircuitEnd)).toEqual([]);
+  expect(port.delivered).toEqual(["on its way"]);
+  far.send({ edgeFlags: EdgeFlag.Fin });
+  expect(sent().at(-1)).toEqual([Terminator | CircuitEnd, "", -1, -1]);
+  expect(port.log).toEqual([]);
+  far.send({ flags: CircuitEnd });
+  expect(port.log.at(-1)).toContain("closed");
+});
+
+test("a peer without capabilities that has ended first gets CircuitEnd at once", () => {
+  far.send({ flags: CircuitStart });
+  far.send({ body: "last", edgeFlags: EdgeFlag.Fin });
+  near.endInput();
+  expect(far.payloads.map((p) => [p.flags, p.edgeFlags])).toEqual([
+    [Terminator, EdgeFlag.Fin],
+    [Terminator | CircuitEnd, -1],
   ]);
 });
 

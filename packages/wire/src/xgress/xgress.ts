@@ -266,6 +266,7 @@ export class Xgress implements XgressEnd, Scanned {
       if (edgeFlags >= 0 && (edgeFlags & EdgeFlag.Fin) !== 0) this.#remoteFin = true;
     }
     if (this.#peerKnowsEof === undefined) this.#learn(flags, capabilities);
+    this.#sendEndMark();
     if ((flags & END_FLAGS) !== 0) this.#remoteEnd(flags);
     return true;
   }
@@ -277,11 +278,15 @@ export class Xgress implements XgressEnd, Scanned {
       if (this.#peerKnowsEof) this.#sender.markFirst(xgressCapability.eof);
       this.#sender.start();
     }
-    this.#sendEndMark();
   }
 
+  /**
+   * The mark of a half close. An end that knows no EOF takes a CircuitEnd for the end of both directions: the FIN is all
+   * that it gets until its own direction has ended.
+   */
   #sendEndMark(): void {
     if (!this.#endPending || this.#peerKnowsEof === undefined) return;
+    if (!this.#peerKnowsEof && !this.#remoteFin && !this.#remoteEnded) return;
     this.#endPending = false;
     this.#sender.mark(this.#peerKnowsEof ? XgressFlag.Eof : XgressFlag.CircuitEnd);
   }
