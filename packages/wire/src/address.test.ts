@@ -24,6 +24,7 @@ describe("parseAddress", () => {
     "tls://a:1",
     "tls:a",
     "tls:a b:1",
+    "tls:[fe80::1%a\r\nX: y]:1",
     "",
   ])("refuses %j", (text) => {
     expect(() => parseAddress(text)).toThrow(AddressError);

@@ -17,7 +17,7 @@ export class AddressError extends WireError {
   }
 }
 
-const form = /^([a-z][a-z0-9_]*):(\[([0-9a-fA-F:.]+(?:%[^\]]+)?)\]|[^:[\]/\s]*):([0-9]{1,5})$/;
+const form = /^([a-z][a-z0-9_]*):(\[([0-9a-fA-F:.]+(?:%[^\]\s]+)?)\]|[^:[\]/\s]*):([0-9]{1,5})$/;
 
 /**
  * Reads `<protocol>:<host>:<port>`, e.g. `tls:localhost:1280` or `tls:[::1]:443`.

@@ -1,5 +1,5 @@
-import { chmod, lstat, readdir, unlink } from "node:fs/promises";
-import { createConnection } from "node:net";
+import { lstat, readdir, stat, unlink } from "node:fs/promises";
+import { createConnection, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AGENT_MAGIC } from "./protocol.ts";
@@ -13,14 +13,31 @@ export function agentSocketPath(pid: number, folder: string = tmpdir()): string 
   return join(folder, `gops-agent.${pid}.sock`);
 }
 
-/** The sockets of all processes that live, by process id. */
-export async function agentSockets(folder: string = tmpdir()): Promise<Map<number, string>> {
-  const found = new Map<number, string>();
+/**
+ * The sockets of all processes that live, by process id. Anybody may put a socket of that name into the folder: those of
+ * other users, or for the superuser those that are not of the process's own user, come as `foreign` and are not to be asked.
+ */
+export async function agentSockets(
+  folder: string = tmpdir(),
+): Promise<{ readonly own: Map<number, string>; readonly foreign: Map<number, string> }> {
+  const [own, foreign] = [new Map<number, string>(), new Map<number, string>()];
   for (const name of await readdir(folder)) {
     const pid = Number(NAME.exec(name)?.[1] ?? 0);
-    if (pid > 0 && isAlive(pid)) found.set(pid, join(folder, name));
+    const path = join(folder, name);
+    if (pid > 0 && isAlive(pid)) ((await isForeign(path, pid)) ? foreign : own).set(pid, path);
   }
-  return found;
+  return { own, foreign };
+}
+
+/** Whether somebody who is not to be trusted may have put the socket of this process there; false when there is none. */
+export async function isForeign(path: string, pid: number): Promise<boolean> {
+  const known = await lstat(path).catch(() => undefined);
+  if (known === undefined) return false;
+  const user = process.geteuid?.();
+  if (!known.isSocket()) return true;
+  if (user === undefined || known.uid === user) return false;
+  const owner = await stat(`/proc/${pid}`).catch(() => undefined);
+  return user !== 0 || owner === undefined || owner.uid !== known.uid;
 }
 
 /**
@@ -39,9 +56,14 @@ export async function clearStaleSocket(path: string): Promise<void> {
   await unlink(path);
 }
 
-/** Leaves the socket to its owner alone. */
-export async function closeToOthers(path: string): Promise<void> {
-  await chmod(path, 0o700);
+/** Listens on a socket that is its owner's alone from the first moment: the system makes it within this call. */
+export function listenForOwner(server: Server, path: string, onListening: () => void): void {
+  const before = process.umask(0o077);
+  try {
+    server.listen(path, onListening);
+  } finally {
+    process.umask(before);
+  }
 }
 
 /**

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { lstat, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chown, lstat, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,8 +14,9 @@ import {
 } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { Agent, type AgentOptions } from "./agent.ts";
-import { agentSocketPath, agentSockets, askAgent } from "./agent-socket.ts";
+import { agentSocketPath, agentSockets, askAgent, listenForOwner } from "./agent-socket.ts";
 import { AGENT_MAGIC, AgentOp, ROUTER_APPLICATION, RouterRequest, readZigZag } from "./protocol.ts";
+import { status } from "./status-command.ts";
 
 let dir: string;
 let path: string;
@@ -53,11 +54,44 @@ const ask = async (...request: number[]): Promise<string> => (await askAgent(pat
 it("answers its owner alone, is found by process, and leaves nothing behind", async () => {
   const agent = await start();
   expect((await lstat(path)).mode & 0o777).toBe(0o700);
-  expect(await agentSockets(dir)).toEqual(new Map([[process.pid, path]]));
+  expect((await agentSockets(dir)).own).toEqual(new Map([[process.pid, path]]));
   expect(JSON.parse(await ask(AgentOp.ApplicationInfo))).toEqual({ type: "router", id: "r1", version: "1.2.3" });
   await agent.close();
   await expect(lstat(path)).rejects.toThrow(/ENOENT/);
 });
+
+it("is closed to others from its first moment, whatever they are allowed of new files", async () => {
+  const before = process.umask(0);
+  try {
+    const seen: number[] = [];
+    const server = createServer();
+    listenForOwner(server, path, () => {});
+    seen.push((await lstat(path)).mode & 0o777, process.umask());
+    await new Promise((resolve) => server.close(resolve));
+    expect(seen).toEqual([0o700, 0]);
+  } finally {
+    process.umask(before);
+  }
+});
+
+it.runIf(process.getuid?.() === 0)(
+  "asks no socket that somebody else has put there in the name of a process",
+  async () => {
+    await start();
+    const forged = agentSocketPath(process.ppid, dir);
+    const server = createServer((socket) => socket.end('{"type":"router","id":"r1"}'));
+    await new Promise<void>((resolve) => server.listen(forged, resolve));
+    await chown(forged, 65_534, 65_534);
+    expect(await agentSockets(dir)).toEqual({
+      own: new Map([[process.pid, path]]),
+      foreign: new Map([[process.ppid, forged]]),
+    });
+    await expect(status({ json: false, pid: process.ppid, folder: dir })).rejects.toThrow(/belongs to another user/);
+    await new Promise((resolve) => server.close(resolve));
+    await writeFile(forged, "");
+    expect((await agentSockets(dir)).foreign.has(process.ppid)).toBe(true);
+  },
+);
 
 it("tells what this runtime can tell, and says so when it cannot", async () => {
   await start();

@@ -2,7 +2,7 @@ import { unlinkSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import type { Channel, Logger } from "@sallyport/wire";
 import { acceptOn } from "@sallyport/wire";
-import { agentSocketPath, clearStaleSocket, closeToOthers } from "./agent-socket.ts";
+import { agentSocketPath, clearStaleSocket, listenForOwner } from "./agent-socket.ts";
 import { AGENT_MAGIC, AgentOp, type ApplicationInfo, LOG_LEVELS, ROUTER_APPLICATION, readZigZag } from "./protocol.ts";
 import { collectGarbage, cpuProfile, heapProfile, memoryText, stackText, statsText } from "./runtime.ts";
 
@@ -79,13 +79,12 @@ export class Agent {
   async #listen(): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once("error", reject);
-      this.#server.listen(this.path, () => {
+      listenForOwner(this.#server, this.path, () => {
         this.#server.off("error", reject);
         this.#server.on("error", (err) => this.#o.log.warn({ path: this.path, err }, "the agent's socket failed"));
         resolve();
       });
     });
-    await closeToOthers(this.path);
     this.#o.log.debug({ path: this.path }, "the agent listens");
   }
 

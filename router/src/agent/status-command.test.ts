@@ -74,6 +74,13 @@ listeners: 1
   expect(statusText({ ...SAMPLE, healthy: true, uptimeSeconds: 0 })).toMatch(/^router r1, healthy\n.*up 0s,/);
 });
 
+it("never writes to the terminal what would move its cursor", () => {
+  const [link] = SAMPLE.links;
+  const text = statusText({ ...SAMPLE, id: "r\u001b[2J1", links: [{ ...link!, address: "tls:\u009b31m\nx:1" }] });
+  expect(text.replaceAll("\n", "")).not.toMatch(/\p{Cc}/u);
+  expect(text.split("\n")).toHaveLength(statusText(SAMPLE).split("\n").length);
+});
+
 it("asks the only router there is, or the one that is named, and gives JSON to programs", async () => {
   await running(process.pid);
   await running(process.ppid, "controller");

@@ -1,6 +1,9 @@
-import { agentSocketPath, agentSockets, askAgent } from "./agent-socket.ts";
+import { agentSocketPath, agentSockets, askAgent, isForeign } from "./agent-socket.ts";
 import { AgentOp, type ApplicationInfo, ROUTER_APPLICATION, RouterRequest } from "./protocol.ts";
-import { type RouterStatus, statusText } from "./status.ts";
+import { printable, type RouterStatus, statusText } from "./status.ts";
+
+/** Of an answer that makes no sense. */
+const MOST_SAID = 500;
 
 /** There is no status to show; the message says why and what to do. */
 export class StatusError extends Error {
@@ -23,9 +26,15 @@ export interface StatusOptions {
  * @throws StatusError
  */
 export async function status(o: StatusOptions): Promise<string> {
-  const socket = o.socket ?? (o.pid === undefined ? await onlyRouter(o.folder) : agentSocketPath(o.pid, o.folder));
+  const socket = o.socket ?? (o.pid === undefined ? await onlyRouter(o.folder) : await socketOf(o.pid, o.folder));
   const found = await statusOf(socket);
   return o.json ? `${JSON.stringify(found, undefined, 2)}\n` : statusText(found);
+}
+
+async function socketOf(pid: number, folder: string | undefined): Promise<string> {
+  const socket = agentSocketPath(pid, folder);
+  if (await isForeign(socket, pid)) throw new StatusError(ofAnother(socket));
+  return socket;
 }
 
 async function statusOf(socket: string): Promise<RouterStatus> {
@@ -36,7 +45,7 @@ async function statusOf(socket: string): Promise<RouterStatus> {
     throw new StatusError(whyNot(socket, cause), { cause });
   }
   if (!answer.startsWith("{")) {
-    const said = answer === "" ? "" : `: ${answer.trim()}`;
+    const said = answer === "" ? "" : `: ${printable(answer.trim().slice(0, MOST_SAID))}`;
     throw new StatusError(`the process behind ${socket} is no router of this kind${said}`);
   }
   return JSON.parse(answer) as RouterStatus;
@@ -44,8 +53,9 @@ async function statusOf(socket: string): Promise<RouterStatus> {
 
 async function onlyRouter(folder: string | undefined): Promise<string> {
   const routers: { readonly pid: number; readonly socket: string; readonly info: ApplicationInfo }[] = [];
-  const silent: string[] = [];
-  for (const [pid, socket] of await agentSockets(folder)) {
+  const { own, foreign } = await agentSockets(folder);
+  const silent = [...foreign.values()].map(ofAnother);
+  for (const [pid, socket] of own) {
     try {
       const info = JSON.parse((await askAgent(socket, [AgentOp.ApplicationInfo])).toString("utf8")) as ApplicationInfo;
       if (info.type === "router") routers.push({ pid, socket, info });
@@ -61,10 +71,14 @@ async function onlyRouter(folder: string | undefined): Promise<string> {
     );
   }
   if (others.length > 0) {
-    const list = routers.map(({ pid, info }) => `  --pid ${pid}   router ${info.id ?? "?"}`).join("\n");
+    const list = routers.map(({ pid, info }) => `  --pid ${pid}   router ${printable(info.id ?? "?")}`).join("\n");
     throw new StatusError(`${routers.length} routers run here; name one of them:\n${list}`);
   }
   return first.socket;
+}
+
+function ofAnother(socket: string): string {
+  return `${socket} belongs to another user; ask as that user or as root`;
 }
 
 function whyNot(socket: string, error: unknown): string {
@@ -76,7 +90,7 @@ function whyNot(socket: string, error: unknown): string {
       return `no router listens on ${socket} any more: it has ended`;
     case "EACCES":
     case "EPERM":
-      return `${socket} belongs to another user; ask as that user or as root`;
+      return ofAnother(socket);
     default:
       return `${socket} does not answer: ${error instanceof Error ? error.message : String(error)}`;
   }

@@ -61,7 +61,7 @@ export function statusText(s: RouterStatus): string {
     ? "healthy"
     : `unhealthy: ${failing.map((c) => `${c.id} (${c.error ?? "failing"})`).join(", ")}`;
   const connected = s.controllers.filter((controller) => controller.connected).length;
-  return [
+  const text = [
     `router ${s.id}, ${state}`,
     ...table([
       ["process", `pid ${s.pid}, up ${durationText(s.uptimeSeconds)}, since ${s.startedAt}`],
@@ -93,7 +93,13 @@ export function statusText(s: RouterStatus): string {
     `listeners: ${s.listeners.length}`,
     ...table(s.listeners.map((l) => [l.kind, l.address, l.advertise === undefined ? "" : `as ${l.advertise}`])),
     "",
-  ].join("\n");
+  ];
+  return text.map(printable).join("\n");
+}
+
+/** Text for a terminal: names come from elsewhere, and must not move its cursor. */
+export function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}/gu, "?");
 }
 
 /** Rows with columns of one width each, indented. */

@@ -82,6 +82,18 @@ it("answers every path and every method with its first API, and the others below
   expect(await get("/", "HEAD")).toMatchObject({ status: 503, body: "" });
 });
 
+it("refuses what is no path without a word in the log", async () => {
+  const lines: unknown[] = [];
+  const log = { ...silentLogger, error: (...line: unknown[]) => lines.push(line) } as typeof silentLogger;
+  server = new WebServer({
+    ...{ name: "test", apis: [health], readTimeoutMs: 5_000, writeTimeoutMs: 5_000, idleTimeoutMs: 5_000, log },
+  });
+  server.serve({ port, user: "web" });
+  expect(await get("//")).toMatchObject({ status: 400, body: "" });
+  expect(await get("/health-checks")).toMatchObject({ status: 503 });
+  expect(lines).toEqual([]);
+});
+
 it("speaks HTTP/2 with those who offer it", async () => {
   server.serve({ port, user: "web" });
   const session = connectHttp2(`https://127.0.0.1:${port.port}`, { ca: authority.certPem, servername: "localhost" });

@@ -106,7 +106,13 @@ export class WebServer {
     // What is sent along has no meaning; it is bounded by the time limits.
     request.resume();
     try {
-      const url = new URL(request.url ?? "/", "https://router");
+      const url = URL.parse(request.url ?? "/", "https://router");
+      if (url === null) {
+        // Strangers may send anything, and as much of it as they like: nothing for the log.
+        response.statusCode = 400;
+        end(response, "");
+        return;
+      }
       const api = apis.find(({ binding }) => isBelow(url.pathname, `/${binding}`)) ?? apis[0];
       if (api === undefined) throw new Error("this server has no API");
       const { status, contentType, body } = api.answer(url);

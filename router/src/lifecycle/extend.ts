@@ -76,7 +76,7 @@ async function extendHere(o: ExtendOptions, identity: RouterIdentity): Promise<v
 
 /** Socket of the agent of the router with this id, when it runs on this machine. */
 async function runningRouter(id: string, folder?: string): Promise<string | undefined> {
-  for (const [pid, socket] of await agentSockets(folder)) {
+  for (const [pid, socket] of (await agentSockets(folder)).own) {
     try {
       const info = JSON.parse((await askAgent(socket, [AgentOp.ApplicationInfo])).toString("utf8")) as ApplicationInfo;
       if (info.type === "router" && info.id === id && pid !== process.pid) return socket;

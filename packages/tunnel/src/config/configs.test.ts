@@ -181,11 +181,20 @@ describe("how a service is hosted", () => {
     [{ connectTimeoutSeconds: 3 }, 3_000],
     [{ connectTimeoutSeconds: 3, connectTimeout: "2s" }, 2_000],
     [{ connectTimeoutSeconds: 0 }, 5_000],
+    [{ connectTimeoutSeconds: 9_000_000_000 }, 2 ** 31 - 1],
+    [{ connectTimeout: "1.5us" }, 1],
+    [{ connectTimeout: "10000h" }, 2 ** 31 - 1],
   ])("connects for at most what %o says", (listenOptions, ms) => {
     expect(hostConfigs(serviceWith({ "host.v1": { ...host, listenOptions } }))?.[0]?.connectTimeoutMs).toBe(ms);
   });
 
   const check = { address: "localhost:1", interval: "1s", timeout: "1s" };
+  it("keeps the times of checks within what timers take: others would end the process, or keep it busy", () => {
+    const times = { interval: "1000000h", timeout: "1.5ms", actions: [{ trigger: "fail", action: "send event" }] };
+    const [config] = hostConfigs(serviceWith({ "host.v1": { ...host, portChecks: [{ ...check, ...times }] } })) ?? [];
+    expect(config?.checks).toMatchObject([{ intervalMs: 2 ** 31 - 1, timeoutMs: 2 }]);
+  });
+
   const withAction = (action: string) => ({
     ...host,
     portChecks: [{ ...check, actions: [{ trigger: "fail", action }] }],

@@ -6,7 +6,16 @@ import type { PortRange, Protocol } from "../interceptor.ts";
 import type { OverlayService, Precedence } from "../overlay.ts";
 import { type HealthCheckConfig, healthChecks, httpCheck, portCheck } from "./health-config.ts";
 import { defaultConnectTimeoutMs } from "./intercept-config.ts";
-import { decodeConfig, duration, looseObject, port, portRange, protocol, ServiceConfigError } from "./loose.ts";
+import {
+  decodeConfig,
+  duration,
+  longestMs,
+  looseObject,
+  port,
+  portRange,
+  protocol,
+  ServiceConfigError,
+} from "./loose.ts";
 
 /** One value, or those that dialers may ask for. */
 export type FixedOr<T, A> = { readonly fixed: T } | { readonly allowed: A };
@@ -153,7 +162,7 @@ function checked(configType: string, base: string, c: HostV1): HostConfig {
     sourcePrefixes: sources.map((source, i) => attempt(`allowedSourceAddresses[${i}]`, () => parsePrefix(source))),
     allowedSourceAddresses: sources,
     proxy: c.proxy === undefined ? undefined : attempt("proxy.address", () => proxyAddress(c.proxy?.address ?? "")),
-    connectTimeoutMs: options?.connectTimeout || seconds * 1_000 || defaultConnectTimeoutMs,
+    connectTimeoutMs: options?.connectTimeout || Math.min(seconds * 1_000, longestMs) || defaultConnectTimeoutMs,
     cost: options?.cost,
     precedence: options?.precedence,
     bindUsingEdgeIdentity: options?.bindUsingEdgeIdentity ?? false,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { PortRange, Protocol } from "../interceptor.ts";
 import type { OverlayService } from "../overlay.ts";
-import { decodeConfig, looseObject, port, portRange, protocol } from "./loose.ts";
+import { decodeConfig, longestMs, looseObject, port, portRange, protocol } from "./loose.ts";
 
 /** How a service is dialled, and for which clients (docs/protocol/configs.md, "What a tunneler does with them"). */
 export interface InterceptConfig {
@@ -17,8 +17,6 @@ export interface InterceptConfig {
 }
 
 export const defaultConnectTimeoutMs = 5_000;
-/** What timers can hold. */
-const longestMs = 2 ** 31 - 1;
 
 const interceptV1 = looseObject({
   protocols: z.array(protocol).min(1),

@@ -1,5 +1,11 @@
 import { contains, type IpPrefix, parseIp, parsePrefix } from "./ip.ts";
 
+/**
+ * What a dialer may call a name, before it is known to be one: labels of letters, digits, `-` and `_`. One whose last label
+ * is a number is an address to resolvers, however it is written (`127.1`, `0x7f000001`), and needs a range that allows it.
+ */
+const nameForm = /^(?=.{1,253}$)(?:[a-z0-9_-]{1,63}\.)*(?!(?:\d+|0x[0-9a-f]*)$)[a-z0-9_-]{1,63}$/;
+
 /** The addresses that dialers may ask for: names, `*.domain`, `*`, IP addresses and ranges. */
 export class AllowedAddresses {
   readonly #names = new Set<string>();
@@ -24,11 +30,9 @@ export class AllowedAddresses {
   /** Whether a name is meant; `*.d` means `d`, too. Ranges of addresses mean no names. */
   hasName(name: string): boolean {
     const wanted = name.toLowerCase().replace(/\.$/, "");
-    return (
-      this.#allNames ||
-      this.#names.has(wanted) ||
-      this.#domains.some((domain) => wanted.endsWith(domain) || wanted === domain.slice(1))
-    );
+    if (this.#names.has(wanted)) return true;
+    if (!nameForm.test(wanted)) return false;
+    return this.#allNames || this.#domains.some((domain) => wanted.endsWith(domain) || wanted === domain.slice(1));
   }
 
   /** Whether an IP address is meant; names and `*` mean none. */

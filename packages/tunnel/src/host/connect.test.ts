@@ -123,6 +123,15 @@ describe("connecting to a target", () => {
     expect(text).toBe("first words");
   });
 
+  it("through an HTTP proxy never with a host that would be a request of its own", async () => {
+    const proxy = await httpProxy();
+    const attempt = connected(tcp(1, { host: "a:1 HTTP/1.1\r\n\r\nCONNECT b" }), {
+      proxy: { host: "127.0.0.1", port: proxy.port },
+    });
+    await expect(attempt).rejects.toThrow("is no host to ask an http proxy for");
+    expect(proxy.asked).toEqual([]);
+  });
+
   it("through an HTTP proxy that refuses fails with the proxy's words; UDP does not go through one", async () => {
     const port = await listening(createServer((socket) => socket.end("x")));
     const proxy = await httpProxy("403 Forbidden");

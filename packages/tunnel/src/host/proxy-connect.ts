@@ -15,6 +15,9 @@ export async function connectThroughProxy(
   signal: AbortSignal,
 ): Promise<void> {
   const authority = hostPort(target.host, target.port);
+  // A name that ends a line would be a request of its own.
+  if (!/^[!-~]+$/.test(authority))
+    throw new Error(`${JSON.stringify(target.host)} is no host to ask an http proxy for`);
   socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`);
   const head = await readHead(socket, signal);
   const [statusLine = ""] = head.split("\r\n", 1);

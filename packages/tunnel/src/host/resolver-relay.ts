@@ -14,6 +14,8 @@ export class ResolverRelay implements OverlayHandler, Relay {
   readonly #onEnd: (reason: string) => void;
   #open = 0;
   #isBlocked = false;
+  /** The dialer has room for answers. */
+  #hasRoom = true;
   #isOver = false;
 
   /** @param allowed the names that may be asked for; undefined: none */
@@ -41,7 +43,7 @@ export class ResolverRelay implements OverlayHandler, Relay {
   }
 
   data(buffer: Buffer, start: number, end: number): boolean {
-    if (this.#open >= maxOpen) {
+    if (this.#open >= maxOpen || !this.#hasRoom) {
       this.#isBlocked = true;
       return false;
     }
@@ -50,10 +52,8 @@ export class ResolverRelay implements OverlayHandler, Relay {
       this.#open--;
       if (this.#isOver) return;
       const answer = Buffer.from(text);
-      this.#connection.write(answer, 0, answer.length);
-      if (!this.#isBlocked) return;
-      this.#isBlocked = false;
-      this.#connection.resume();
+      this.#hasRoom = this.#connection.write(answer, 0, answer.length) && this.#hasRoom;
+      this.#unblock();
     });
     return true;
   }
@@ -63,10 +63,18 @@ export class ResolverRelay implements OverlayHandler, Relay {
   }
 
   writable(): void {
-    // Answers are small and bounded in number: they are written whenever they are there.
+    this.#hasRoom = true;
+    this.#unblock();
   }
 
   closed(error?: Error): void {
     this.close(error?.message ?? "the circuit ended");
+  }
+
+  /** Whoever asks without taking the answers is not asked to go on. */
+  #unblock(): void {
+    if (!this.#isBlocked || !this.#hasRoom) return;
+    this.#isBlocked = false;
+    this.#connection.resume();
   }
 }

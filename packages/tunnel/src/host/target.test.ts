@@ -63,7 +63,42 @@ describe("allowed addresses", () => {
   it("* alone means every name and no address", () => {
     const all = new AllowedAddresses(["*"]);
     expect([all.hasName("any.where"), all.hasIp("10.0.0.1")]).toEqual([true, false]);
+    for (const name of [
+      "127.0.0.1",
+      "127.1",
+      "2130706433",
+      "0x7f000001",
+      "0177.0.0.01",
+      "10.0.0.1.",
+      "::1",
+      "[::1]",
+      "",
+    ]) {
+      expect(all.hasName(name), name).toBe(false);
+    }
     expect(() => new AllowedAddresses(["a.*.b"])).toThrow("expected * only alone");
+  });
+});
+
+describe("names of dialers", () => {
+  it.each([
+    "a\r\nHost: b.example.com",
+    "evil:443 HTTP/1.1\r\n\r\n.example.com",
+    "a b.example.com",
+    "a/.example.com",
+    "a\0.example.com",
+    `${"a".repeat(64)}.example.com`,
+    `${"a.".repeat(130)}example.com`,
+  ])("%j are none, although a wildcard ends them", (name) => {
+    expect(new AllowedAddresses(["*.example.com"]).hasName(name)).toBe(false);
+    expect(new AllowedAddresses(["*"]).hasName(name)).toBe(false);
+  });
+
+  it("are quoted in part only when they are refused", () => {
+    const allowed = new AllowedAddresses(["x.ziti"]);
+    const config = { protocol: { fixed: "tcp" }, address: { allowed }, port: { fixed: 1 }, sourcePrefixes: [] };
+    const dial = () => targetOf(config as never, { dst_hostname: `a${"\u001b[2J".repeat(10_000)}` });
+    expect(dial).toThrow(expect.objectContaining({ message: expect.stringMatching(/^[ -~]{1,200}$/) }));
   });
 });
 

@@ -13,6 +13,8 @@ export interface Target {
   readonly source?: { readonly ip: string; readonly port: number } | undefined;
 }
 
+const longestShown = 100;
+
 /** A dial asks for what the service's config does not allow. */
 export class TargetError extends Error {
   override readonly name = "TargetError";
@@ -33,6 +35,12 @@ export function targetOf(config: HostConfig, appData: AppData): Target {
   };
 }
 
+/** A dialer's words as the log and the dialer get them: not more of them than helps, and nothing that moves a cursor. */
+function shown(text: string): string {
+  const start = text.slice(0, longestShown).replaceAll(/[^ -~]/g, "?");
+  return text.length > longestShown ? `${start}...` : start;
+}
+
 function required(appData: AppData, key: keyof AppData): string {
   const value = appData[key];
   if (value === undefined || value === "") throw new TargetError(`${key} required but not provided`);
@@ -43,7 +51,7 @@ function protocolOf({ protocol }: HostConfig, appData: AppData): Protocol {
   if ("fixed" in protocol) return protocol.fixed;
   const wanted = required(appData, "dst_protocol").toLowerCase();
   const found = protocol.allowed.find((each) => each === wanted);
-  if (found === undefined) throw new TargetError(`protocol '${wanted}' is not in allowed protocols`);
+  if (found === undefined) throw new TargetError(`protocol '${shown(wanted)}' is not in allowed protocols`);
   return found;
 }
 
@@ -53,10 +61,10 @@ function hostOf({ address, translations }: HostConfig, appData: AppData): string
   const name = appData.dst_hostname?.toLowerCase();
   if (name !== undefined && name !== "") {
     if (address.allowed.hasName(name)) return name;
-    throw new TargetError(`address '${name}' is not in allowed addresses`);
+    throw new TargetError(`address '${shown(name)}' is not in allowed addresses`);
   }
   const ip = required(appData, "dst_ip");
-  if (!address.allowed.hasIp(ip)) throw new TargetError(`address '${ip}' is not in allowed addresses`);
+  if (!address.allowed.hasIp(ip)) throw new TargetError(`address '${shown(ip)}' is not in allowed addresses`);
   return translations.apply(ip);
 }
 
@@ -66,7 +74,7 @@ function portOf({ port }: HostConfig, appData: AppData): number {
   const wanted = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   const isAllowed =
     wanted >= 1 && wanted <= 65_535 && port.allowed.some(({ low, high }) => low <= wanted && wanted <= high);
-  if (!isAllowed) throw new TargetError(`port ${text} is not in allowed port ranges`);
+  if (!isAllowed) throw new TargetError(`port ${shown(text)} is not in allowed port ranges`);
   return wanted;
 }
 
@@ -75,10 +83,10 @@ function sourceOf(config: HostConfig, appData: AppData): Target["source"] {
   if (text === undefined || text === "") return undefined;
   const source = splitSource(text);
   const ip = parseIp(source.ip);
-  if (ip === undefined) throw new TargetError(`source address '${text}' is not an IP address`);
+  if (ip === undefined) throw new TargetError(`source address '${shown(text)}' is not an IP address`);
   // Whoever dials must not choose among this machine's own addresses.
   if (!config.sourcePrefixes.some((prefix) => contains(prefix, ip))) {
-    throw new TargetError(`source address '${source.ip}' is not in allowed source addresses`);
+    throw new TargetError(`source address '${shown(source.ip)}' is not in allowed source addresses`);
   }
   return source;
 }
@@ -89,6 +97,6 @@ function splitSource(text: string): { ip: string; port: number } {
   const ip = bracketed ?? plain;
   if (ip === undefined) return { ip: text, port: 0 };
   const number = Number(port);
-  if (number > 65_535) throw new TargetError(`source address '${text}' has no valid port`);
+  if (number > 65_535) throw new TargetError(`source address '${shown(text)}' has no valid port`);
   return { ip, port: number };
 }

@@ -120,6 +120,15 @@ describe("a dial through an HTTP proxy", () => {
     ).rejects.toMatchObject({ code });
   });
 
+  test("is never asked for a host that would be a request of its own", async () => {
+    const open = await startProxy(undefined);
+    const host = "a:1 HTTP/1.1\r\n\r\nCONNECT b";
+    await expect(connectThroughProxy(open, { host, port: 1 }, { signal: signal() })).rejects.toThrow(
+      "is no host to ask",
+    );
+    expect(asked).toEqual([]);
+  });
+
   test("ends when it is aborted, and when there is no proxy", async () => {
     const silent = createTcpServer(() => {});
     silent.listen(0, "127.0.0.1");

@@ -27,6 +27,8 @@ export async function connectThroughProxy(
   const name = `${proxy.host}:${proxy.port}`;
   const authority = `${target.host.includes(":") ? `[${target.host}]` : target.host}:${target.port}`;
   o.signal.throwIfAborted();
+  // A host that ends a line would be a request of its own, with the proxy's password or without.
+  if (!/^[!-~]+$/.test(authority)) throw failed(name, `${JSON.stringify(target.host)} is no host to ask it for`);
   const socket = connect({
     host: proxy.host,
     port: proxy.port,

@@ -5,6 +5,8 @@ import { DEFAULT_LIMITS, FRAME_PREFIX_LENGTH, type FrameView } from "../frame/fr
 
 const ENTRY_PREFIX = 8;
 const CONN_ID_ENTRY = ENTRY_PREFIX + 4;
+/** Headers to be cut out cost a copy each; SDKs send a connection id and little else. */
+const MAX_FOREIGN_HEADERS = 16;
 /** Ids of today have 22 characters. */
 const MAX_ID_LENGTH = 128;
 
@@ -38,6 +40,7 @@ export class CircuitFrame implements FrameView {
     this.idStart = -1;
     this.flags = 0;
     let start = frame.start;
+    let foreign = 0;
     let at = frame.headersStart;
     while (at + ENTRY_PREFIX <= end) {
       const key = b.readInt32LE(at);
@@ -47,6 +50,7 @@ export class CircuitFrame implements FrameView {
       if (next > end) return false;
       if (key < XgressHeader.FirstPayloadHeader || key > XgressHeader.Rtt) {
         if (key === EdgeHeader.ConnId && length === 4) this.connId = b.readUInt32LE(value);
+        if (++foreign > MAX_FOREIGN_HEADERS) return false;
         b.copyWithin(start + next - at, start, at);
         start += next - at;
       } else if (key === XgressHeader.CircuitId) {

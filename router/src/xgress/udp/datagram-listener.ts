@@ -118,10 +118,18 @@ export class DatagramListener {
       log.debug({ binding, sessions: MAX_SESSIONS }, "no more clients are taken at the moment");
       return;
     }
+    let wanted = service;
+    try {
+      wanted ??= parseRequest(first.toString("utf8")).service;
+    } catch {
+      // Not answered: the sender may be forged, and two listeners would tell each other of their mistakes for ever.
+      log.debug({ binding, from: `${from.address}:${from.port}` }, "a datagram that is no request was dropped");
+      return;
+    }
     const waiting = service === undefined ? [] : [first];
     const session: Session = { from, waiting, lastUse: Date.now(), xgress: undefined, port: undefined };
     this.#sessions.set(key, session);
-    this.#connect(key, session, first).catch((error: unknown) => {
+    this.#connect(key, session, wanted).catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
       log.info({ binding, service, from: `${from.address}:${from.port}`, reason }, "a client got no circuit");
       if (service === undefined) this.#send(session, Buffer.from(answerLine({ error: reason })));
@@ -129,9 +137,9 @@ export class DatagramListener {
     });
   }
 
-  async #connect(key: string, session: Session, first: Buffer): Promise<void> {
+  async #connect(key: string, session: Session, wanted: string): Promise<void> {
     const { service, createCircuit } = this.#o;
-    const circuit = await createCircuit(service ?? parseRequest(first.toString("utf8")).service);
+    const circuit = await createCircuit(wanted);
     if (this.#sessions.get(key) !== session) {
       this.#o.release(circuit);
       return;
