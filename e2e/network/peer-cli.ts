@@ -8,20 +8,21 @@ const run = promisify(execFile);
 /** The peer's CLI with a login folder of its own, so that suites never meet each other's sessions. */
 export class PeerCli {
   readonly #binary: string;
-  readonly #env: NodeJS.ProcessEnv;
+  /** What makes another process of the peer use the same login. */
+  readonly env: Readonly<Record<string, string>>;
 
   constructor(binary: string, folder: string) {
     this.#binary = binary;
     const config = join(folder, "cli");
     mkdirSync(config, { recursive: true });
-    this.#env = { ...process.env, ZITI_CONFIG_DIR: config, ZITI_HOME: folder };
+    this.env = { ZITI_CONFIG_DIR: config, ZITI_HOME: folder };
   }
 
   /** Runs a command and resolves with what it printed; rejects with its output when it fails. */
   async run(...args: readonly string[]): Promise<string> {
     try {
       const { stdout, stderr } = await run(this.#binary, args, {
-        env: this.#env,
+        env: { ...process.env, ...this.env },
         timeout: 60_000,
         maxBuffer: 16 << 20,
       });

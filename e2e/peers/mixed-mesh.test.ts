@@ -1,11 +1,12 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type BareController, startBareController } from "../network/bare-controller.ts";
 import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
-import { routerFile, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { peerRouterFile, startPeerController } from "../network/peer-network.ts";
+import { routerFile } from "../network/network.ts";
+import type { PeerCli } from "../network/peer-cli.ts";
+import { peerRouterFile } from "../network/peer-network.ts";
 import { freePorts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
@@ -13,26 +14,6 @@ import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
 const MAIN = join(import.meta.dirname, "..", "..", "router", "src", "main.ts");
-
-interface Controller {
-  readonly port: number;
-  readonly cli: PeerCli;
-  stop(): Promise<void>;
-}
-
-/** A controller without routers, and the peer's CLI logged in to it. */
-async function startController(whose: "ours" | "the peer's", folder: string): Promise<Controller> {
-  if (whose === "the peer's") {
-    const { cli, port, controller } = await startPeerController(peer.path, join(folder, "controller"));
-    return { cli, port, stop: async () => void (await controller.stop()) };
-  }
-  const network = await startNetwork(join(folder, "network"));
-  // Its own routers would be further ways.
-  for (const name of ["r1", "r2"]) await network.stopProgram(name);
-  const cli = new PeerCli(peer.path, folder);
-  await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
-  return { cli, port: network.port, stop: () => network.stop() };
-}
 
 /** What each router has counted under a name of its metrics, by the router's name. */
 async function counted(cli: PeerCli, name: string): Promise<Record<string, number>> {
@@ -60,12 +41,12 @@ describe.skipIf(peer.isMissing).each([
   const folder = makeScratch("mixed");
   const programs: Program[] = [];
   const services: TunnelledService[] = [];
-  let controller: Controller;
+  let controller: BareController;
   let echo: TcpServer;
 
   beforeAll(async () => {
     echo = await startEcho();
-    controller = await startController(whose, folder);
+    controller = await startBareController(whose, peer.path, folder);
     const { cli, port } = controller;
     const [ourPort = 0, edgePort = 0, linkPort = 0] = await freePorts(3);
     const drop = (text: string, part: "dialers" | "listeners"): string =>

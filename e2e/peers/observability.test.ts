@@ -4,11 +4,10 @@ import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type BareController, startBareController } from "../network/bare-controller.ts";
 import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
-import { routerFile, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { startPeerController } from "../network/peer-network.ts";
+import { routerFile } from "../network/network.ts";
 import { freePorts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
@@ -19,37 +18,11 @@ const BYTES = 1_000_000;
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A controller on which the CLI is logged in. */
-interface Controller {
-  readonly cli: PeerCli;
-  readonly port: number;
-  stop(): Promise<void>;
-}
+const SIDES = [{ whose: "ours" }, { whose: "the peer's" }] as const;
 
-async function ours(folder: string): Promise<Controller> {
-  const network = await startNetwork(join(folder, "network"));
-  const cli = new PeerCli(peer.path, folder);
-  await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
-  return { cli, port: network.port, stop: () => network.stop() };
-}
-
-async function thePeers(folder: string): Promise<Controller> {
-  const { cli, port, controller } = await startPeerController(peer.path, join(folder, "peer"));
-  return {
-    cli,
-    port,
-    stop: async () => {
-      await controller.stop();
-    },
-  };
-}
-
-describe.skipIf(peer.isMissing).each([
-  { whose: "our controller", start: ours },
-  { whose: "the peer's controller", start: thePeers },
-])("what operators see of our router on $whose, with the peer's CLI", ({ start }) => {
+describe.skipIf(peer.isMissing).each(SIDES)("what operators see of our router on $whose controller", ({ whose }) => {
   let folder = "";
-  let controller: Controller;
+  let controller: BareController;
   let router: Program;
   let echo: TcpServer;
   let service: TunnelledService;
@@ -60,8 +33,7 @@ describe.skipIf(peer.isMissing).each([
   /** A command that prints until it is stopped. */
   const stream = (name: string, ...args: string[]): { lines(): string[]; program: Program } => {
     const logFile = join(folder, `${name}.log`);
-    const home = start === ours ? folder : join(folder, "peer");
-    const env = { ZITI_CONFIG_DIR: join(home, "cli"), ZITI_HOME: home };
+    const { env } = controller.cli;
     const program = new Program({ name, command: peer.path, args: ["fabric", "stream", ...args], env, logFile });
     programs.push(program);
     return { program, lines: () => (existsSync(logFile) ? readFileSync(logFile, "utf8").split("\n") : []) };
@@ -92,7 +64,7 @@ describe.skipIf(peer.isMissing).each([
   beforeAll(async () => {
     folder = makeScratch("observability");
     echo = await startEcho();
-    controller = await start(folder);
+    controller = await startBareController(whose, peer.path, folder);
     const { cli } = controller;
     const [port = 0, web = 0] = await freePorts(2);
     webPort = web;

@@ -1,11 +1,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type BareController, startBareController } from "../network/bare-controller.ts";
 import { exchange, exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
-import { routerFile, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { peerRouterFile, startPeerController } from "../network/peer-network.ts";
+import { routerFile } from "../network/network.ts";
+import { peerRouterFile } from "../network/peer-network.ts";
 import { freePorts, Program, quietPorts } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { askUdp, openUdp, startUdpEcho } from "../network/tunneler.ts";
@@ -15,25 +15,6 @@ const MIB = 1024 * 1024;
 const MAIN = join(import.meta.dirname, "..", "..", "router", "src", "main.ts");
 const ROUTERS = ["mine", "theirs"] as const;
 
-interface Controller {
-  readonly port: number;
-  readonly cli: PeerCli;
-  stop(): Promise<void>;
-}
-
-/** A controller without routers, and the peer's CLI logged in to it. */
-async function startController(whose: "ours" | "the peer's", folder: string): Promise<Controller> {
-  if (whose === "the peer's") {
-    const { cli, port, controller } = await startPeerController(peer.path, join(folder, "controller"));
-    return { cli, port, stop: async () => void (await controller.stop()) };
-  }
-  const network = await startNetwork(join(folder, "network"));
-  for (const name of ["r1", "r2"]) await network.stopProgram(name);
-  const cli = new PeerCli(peer.path, folder);
-  await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
-  return { cli, port: network.port, stop: () => network.stop() };
-}
-
 describe.skipIf(peer.isMissing).each([{ whose: "the peer's" }, { whose: "ours" }] as const)(
   "tunnelers inside our router and the peer's, on $whose controller",
   { timeout: 180_000 },
@@ -41,13 +22,13 @@ describe.skipIf(peer.isMissing).each([{ whose: "the peer's" }, { whose: "ours" }
     const folder = makeScratch("router-tunnel");
     const programs: Program[] = [];
     const ports = new Map<string, number>();
-    let controller: Controller;
+    let controller: BareController;
     let echo: TcpServer;
     let udp: Awaited<ReturnType<typeof startUdpEcho>>;
 
     beforeAll(async () => {
       [echo, udp] = await Promise.all([startEcho(), startUdpEcho()]);
-      controller = await startController(whose, folder);
+      controller = await startBareController(whose, peer.path, folder);
       const { cli, port } = controller;
       const [ourPort = 0, edgePort = 0, linkPort = 0] = await freePorts(3);
       const proxied = ["at-mine", "at-theirs", "udp-at-mine", "udp-at-theirs"];
