@@ -1,51 +1,24 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { RouterProgram } from "./testing/router-program.ts";
 import { ScriptedController } from "./testing/scripted-controller.ts";
 
-const program = fileURLToPath(new URL("main.ts", import.meta.url));
 let dir: string;
-const children = new Set<ChildProcess>();
 
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "sallyport-main-"));
 });
 
 afterEach(async () => {
-  for (const child of children) child.kill("SIGKILL");
+  await RouterProgram.endAll();
   await rm(dir, { recursive: true });
 });
 
-interface Running {
-  readonly child: ChildProcess;
-  readonly ended: Promise<{ code: number | null; out: string; err: string }>;
-}
-
-function start(...args: string[]): Running {
-  return startWith({}, ...args);
-}
-
-function startWith(variables: Record<string, string>, ...args: string[]): Running {
-  const env = { ...process.env, ...variables };
-  const child = spawn(process.execPath, [program, ...args], { cwd: dir, env, stdio: ["ignore", "pipe", "pipe"] });
-  children.add(child);
-  let out = "";
-  let err = "";
-  child.stdout.on("data", (chunk) => (out += String(chunk)));
-  child.stderr.on("data", (chunk) => (err += String(chunk)));
-  const ended = new Promise<{ code: number | null; out: string; err: string }>((resolve) => {
-    child.once("close", (code) => {
-      children.delete(child);
-      resolve({ code, out, err });
-    });
-  });
-  return { child, ended };
-}
-
+const startWith = (env: Record<string, string>, ...args: string[]) => RouterProgram.start({ cwd: dir, env }, ...args);
+const start = (...args: string[]) => startWith({}, ...args);
 const run = (...args: string[]) => start(...args).ended;
 
 async function configure(controllerPort: number): Promise<void> {
@@ -151,14 +124,10 @@ identity: { cert: r1.cert, server_cert: r1.cert, key: r1.key, ca: ca.pem }
 ctrl: { endpoint: "tls:localhost:1", startupTimeout: 0s }
 `,
     );
-    const { child, ended } = start("run", "router.yml");
-    await new Promise<void>((resolve) => {
-      child.stdout?.on("data", (chunk) => {
-        if (String(chunk).includes("the router is running")) resolve();
-      });
-    });
-    child.kill("SIGTERM");
-    const { code, out } = await ended;
+    const router = start("run", "router.yml");
+    await router.printed("the router is running");
+    router.child.kill("SIGTERM");
+    const { code, out } = await router.ended;
     expect(code).toBe(0);
     expect(out).toContain('"msg":"stopped"');
     for (const line of out.trimEnd().split("\n")) {

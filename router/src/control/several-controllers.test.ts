@@ -1,0 +1,166 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { parseRouterConfig } from "@sallyport/router-config";
+import {
+  ControlType,
+  ctrlPb,
+  encodeControl,
+  formatAddress,
+  type Identity,
+  type Logger,
+  silentLogger,
+} from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { endpointsOf } from "../assembly/membership.ts";
+import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
+import { ControllerAddresses } from "./controller-addresses.ts";
+import type { Controllers } from "./controllers.ts";
+import { readEndpointsFile } from "./endpoints-file.ts";
+
+let dir: string;
+let identities: Identity[];
+let controllers: Controllers;
+let scripted: ScriptedController[];
+const errors: string[] = [];
+const log: Logger = { ...silentLogger, error: (_fields, text) => errors.push(text) };
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "sallyport-controllers-"));
+  const authority = await TestAuthority.create();
+  identities = await Promise.all(["ctrl1", "ctrl2", "r1"].map((name) => authority.identity(name)));
+  scripted = [];
+  controllers = testControllers(identities[2]!);
+});
+
+afterEach(async () => {
+  controllers.stop();
+  for (const each of scripted) await each.close();
+  await rm(dir, { recursive: true });
+  errors.length = 0;
+});
+
+async function controller(id: string): Promise<ScriptedController> {
+  const made = await ScriptedController.start(identities[id === "ctrl2" ? 1 : 0]!, id);
+  scripted.push(made);
+  return made;
+}
+
+const connectedTo = () =>
+  controllers
+    .all()
+    .map(({ id }) => id)
+    .toSorted();
+const text = (one: ScriptedController) => formatAddress(one.address);
+
+/** What a controller says of its cluster. */
+async function announce(from: ScriptedController, addresses: string[], index: bigint, isLeader = false): Promise<void> {
+  const body = encodeControl(ctrlPb.UpdateCtrlAddressesSchema, { addresses, index, isLeader });
+  (await from.channel()).send({ contentType: ControlType.UpdateCtrlAddresses, body });
+}
+
+describe("the addresses of a cluster", () => {
+  const file = () => join(dir, "state", "endpoints.yml");
+
+  it("are dialled as they are announced, and remembered for the next start", async () => {
+    const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
+    const addresses = new ControllerAddresses({ controllers, endpointsFile: file(), log });
+    controllers.setEndpoints([one.address]);
+    await announce(one, [text(one), text(two)], 5n, true);
+    await expect.poll(connectedTo).toEqual(["ctrl1", "ctrl2"]);
+    expect(addresses.leader).toBe("ctrl1");
+    await addresses.settled();
+    expect(await readEndpointsFile(file(), silentLogger)).toEqual([one.address, two.address]);
+    expect((await stat(file())).mode & 0o777).toBe(0o600);
+    expect((await stat(dirname(file()))).mode & 0o777).toBe(0o700);
+    // What is older than that is not believed; what is newer may leave the first one out.
+    await announce(two, [text(one)], 5n);
+    await announce(two, [text(one)], 4n);
+    await announce(two, ["no address", ""], 6n);
+    await announce(two, [text(two)], 7n);
+    await expect.poll(connectedTo).toEqual(["ctrl2"]);
+    await addresses.settled();
+    expect(await readFile(file(), "utf8")).toBe(`endpoints:\n  - ${text(two)}\n`);
+    const body = encodeControl(ctrlPb.UpdateClusterLeaderSchema, { index: 8n });
+    (await two.channel()).send({ contentType: ControlType.UpdateClusterLeader, body });
+    await expect.poll(() => addresses.leader).toBe("ctrl2");
+    expect(one.hellos).toHaveLength(1);
+  });
+
+  it("may be one new address, too", async () => {
+    const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
+    new ControllerAddresses({ controllers, endpointsFile: file(), log });
+    controllers.setEndpoints([one.address]);
+    const body = encodeControl(ctrlPb.SettingsSchema, { data: { 1: Buffer.from(text(two)) } });
+    (await one.channel()).send({ contentType: ControlType.Settings, body });
+    await expect.poll(connectedTo).toEqual(["ctrl2"]);
+  });
+
+  it("are used even when they cannot be saved, which is told", async () => {
+    const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
+    await writeFile(join(dir, "state"), "in the way");
+    const addresses = new ControllerAddresses({ controllers, endpointsFile: file(), log });
+    controllers.setEndpoints([one.address]);
+    await announce(one, [text(one), text(two)], 1n);
+    await expect.poll(connectedTo).toEqual(["ctrl1", "ctrl2"]);
+    await addresses.settled();
+    expect(errors).toEqual(["the controllers' new addresses could not be saved"]);
+  });
+
+  it("that were remembered win over the configuration, unless there are none", async () => {
+    const { config } = parseRouterConfig(
+      'v: 3\nidentity: { cert: a, key: b, ca: c }\nctrl: { endpoint: "tls:old.example:1" }\n',
+      { env: {} },
+    );
+    const from = { config, configFile: join(dir, "router.yml"), baseDir: dir, log };
+    expect((await endpointsOf(from)).endpoints.map(formatAddress)).toEqual(["tls:old.example:1"]);
+    await writeFile(join(dir, "endpoints.yml"), "endpoints: []\n");
+    expect((await endpointsOf(from)).endpoints.map(formatAddress)).toEqual(["tls:old.example:1"]);
+    await writeFile(join(dir, "endpoints.yml"), "endpoints: ['tls:a.example:1', 'tls:b.example:2']\n");
+    expect((await endpointsOf(from)).endpoints.map(formatAddress)).toEqual(["tls:a.example:1", "tls:b.example:2"]);
+    const unknown = { ...config, ctrl: { ...config.ctrl, endpoints: [] } };
+    await writeFile(join(dir, "endpoints.yml"), "endpoints: []\n");
+    await expect(endpointsOf({ ...from, config: unknown })).rejects.toThrow(/no controller is known: ctrl\.endpoint/);
+  });
+});
+
+describe("several controllers", () => {
+  it("that are the same by two addresses are one: the second is left and not dialled again", async () => {
+    const [one, twin] = [await controller("ctrl1"), await controller("ctrl1")];
+    controllers.setEndpoints([one.address]);
+    await one.connections(1);
+    await expect.poll(connectedTo).toEqual(["ctrl1"]);
+    controllers.setEndpoints([one.address, twin.address]);
+    await twin.connections(1);
+    await expect.poll(() => twin.hellos[0]?.isClosed).toBe(true);
+    // A dialer that had not given up would be there again after 50 ms.
+    one.hellos[0]?.close();
+    await one.connections(2);
+    await expect.poll(connectedTo).toEqual(["ctrl1"]);
+    expect([one.hellos.length, twin.hellos.length]).toEqual([2, 1]);
+    expect(controllers.all()[0]?.address).toBe(text(one));
+  });
+
+  it("are asked in the order of their answers: the fastest, then the unproven, those that do not answer last", async () => {
+    const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
+    controllers.setEndpoints([one.address, two.address]);
+    await expect.poll(connectedTo).toEqual(["ctrl1", "ctrl2"]);
+    const [first, second] = [controllers.byId("ctrl1")!, controllers.byId("ctrl2")!];
+    const now = performance.now();
+    second.heard(20, now);
+    expect(controllers.best()).toBe(second);
+    first.heard(10, now);
+    expect(controllers.best()).toBe(first);
+    first.heard(5_001, now);
+    expect(controllers.isResponsive(first)).toBe(false);
+    expect(controllers.best()).toBe(second);
+    // An answer long ago is none.
+    first.heard(1, now - 15_001);
+    expect(controllers.best()).toBe(second);
+    void controllers.request("a question", { contentType: 9_999 }).catch(() => {});
+    await two.next(9_999);
+    controllers.suspend(text(two));
+    await expect.poll(() => controllers.best()).toBe(first);
+  });
+});

@@ -1,0 +1,120 @@
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ControlType, parseCertificates } from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { RouterProgram } from "../testing/router-program.ts";
+import { ScriptedController } from "../testing/scripted-controller.ts";
+import { ScriptedRenewal } from "../testing/scripted-renewal.ts";
+
+let dir: string;
+let controller: ScriptedController;
+let renewal: ScriptedRenewal;
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "sallyport-lifecycle-"));
+  await mkdir(join(dir, "agents"));
+  const authority = await TestAuthority.create();
+  controller = await ScriptedController.start(await authority.identity("ctrl1"));
+  renewal = new ScriptedRenewal(controller, authority);
+  renewal.lifetimeMs = 300 * 86_400_000;
+  const { certPem, keyPem } = await authority.issue({ commonName: "r1", dns: ["localhost"] });
+  await writeFile(join(dir, "r1.cert"), certPem);
+  await writeFile(join(dir, "r1.server.cert"), certPem);
+  await writeFile(join(dir, "r1.key"), keyPem);
+  await writeFile(join(dir, "ca.pem"), authority.certPem);
+  await writeFile(
+    join(dir, "router.yml"),
+    `v: 3
+identity: { cert: r1.cert, server_cert: r1.server.cert, key: r1.key, ca: ca.pem }
+ctrl: { endpoint: "tls:localhost:${controller.port.port}" }
+csr: { sans: { dns: [localhost] } }
+`,
+  );
+});
+
+afterEach(async () => {
+  await RouterProgram.endAll();
+  await controller.close();
+  await rm(dir, { recursive: true });
+});
+
+/** Agents are found in the folder for temporary files. */
+const start = (...args: string[]) =>
+  RouterProgram.start({ cwd: dir, env: { TMPDIR: join(dir, "agents") } }, ...args, "router.yml");
+
+async function running(): Promise<RouterProgram> {
+  const router = start("run");
+  await router.printed("connected to the controller");
+  return router;
+}
+
+const validTo = async () =>
+  parseCertificates(await readFile(join(dir, "r1.cert"), "utf8"))[0]?.validTo ?? "no certificate";
+
+describe("the command extend", { timeout: 60_000 }, () => {
+  it("renews the certificates of a router that does not run, over a control channel of its own", async () => {
+    const before = await validTo();
+    const { code, out, err } = await start("extend").ended;
+    expect([code, err]).toEqual([0, ""]);
+    expect(await validTo()).not.toBe(before);
+    expect(out).toContain(`the certificates are renewed; they are valid until ${await validTo()}`);
+    expect(renewal.shown).toHaveLength(1);
+  });
+
+  it("asks a router that runs, whose channel stays, and which uses the new certificate from then on", async () => {
+    const before = await validTo();
+    const router = await running();
+    const { code, out, err } = await start("extend").ended;
+    expect([code, err]).toEqual([0, ""]);
+    expect(await validTo()).not.toBe(before);
+    expect(out).toContain(`the running router has renewed its certificates; they are valid until ${await validTo()}`);
+    expect(controller.hellos).toHaveLength(1);
+    await router.printed("the identity was loaded again");
+    controller.hellos[0]?.close();
+    await controller.connections(2);
+    expect(controller.hellos[1]?.peer.certificates[0]?.validTo).toBe(await validTo());
+  });
+
+  it("says why it failed, of either", async () => {
+    renewal.verify = () => "this one not";
+    const alone = await start("extend").ended;
+    expect([alone.code, alone.err]).toEqual([1, expect.stringMatching(/this one not.*\[RENEWAL_REFUSED\]/)]);
+    await running();
+    const asked = await start("extend").ended;
+    expect([asked.code, asked.err]).toEqual([
+      1,
+      expect.stringMatching(/the running router could not renew: .*this one not.*\[RENEWAL_FAILED\]/),
+    ]);
+  });
+});
+
+describe("a signal to stop", { timeout: 60_000 }, () => {
+  const marker = () => join(dir, "endpoints.yml.r1.quiesced");
+
+  it("has the controller avoid the router, and the next start takes that back", async () => {
+    controller.on(ControlType.QuiesceRouter, (message, channel) => channel.replyResult(message, true));
+    controller.on(ControlType.DequiesceRouter, (message, channel) => channel.replyResult(message, true));
+    const router = await running();
+    router.child.kill("SIGTERM");
+    expect((await router.ended).code).toBe(0);
+    expect(existsSync(marker())).toBe(true);
+    expect(controller.received.map(({ contentType }) => contentType)).not.toContain(ControlType.DequiesceRouter);
+    const next = await running();
+    await next.printed("the controllers use this router again");
+    expect(existsSync(marker())).toBe(false);
+  });
+
+  it("given twice ends it at once, with status 1", async () => {
+    // A controller that does not answer would be waited for.
+    const router = await running();
+    router.child.kill("SIGTERM");
+    await controller.next(ControlType.QuiesceRouter);
+    router.child.kill("SIGINT");
+    const { code, out } = await router.ended;
+    expect(code).toBe(1);
+    expect(out).toContain("stopped at once");
+  });
+});
