@@ -21,6 +21,8 @@ const CONN_ID_LENGTH = HEADER + 4;
 const FLAGS_LENGTH = HEADER + 4;
 /** A longer trace id is none and stays behind: with the headers of a payload it could make a frame that a link refuses. */
 const MAX_UUID = 64;
+/** Behind this much no trace is sent. */
+const MAX_TRACE_BACKLOG = 8 * 1024 * 1024;
 
 /**
  * One circuit as an SDK sees it: Data messages on a connection id of its channel. One Data message is one payload and
@@ -140,12 +142,18 @@ export class EdgeConnection implements SdkConnection, LocalPort, Waiter {
 
   trace(message: ControlMessage): ControlMessage | undefined {
     const answer = answerAtEdge(message);
-    if (answer === undefined) this.sdk.send(traceRequestToSdk(this.connId, message));
+    if (answer === undefined && this.#takesTraces) this.sdk.send(traceRequestToSdk(this.connId, message));
     return answer;
   }
 
   traceAnswered(message: ControlMessage): void {
-    this.sdk.send(traceResponseToSdk(this.connId, message));
+    if (this.#takesTraces) this.sdk.send(traceResponseToSdk(this.connId, message));
+  }
+
+  /** Traces without end from the other side of a circuit must not make this channel too full to live. */
+  get #takesTraces(): boolean {
+    const output = this.sdk.outputFor(this.connId)?.underlay.output;
+    return output !== undefined && output.pending <= MAX_TRACE_BACKLOG;
   }
 
   // Waiter ------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import {
 import type { ApiSessionRecord } from "../control/control-plane.ts";
 import { CountedOutput } from "../forwarder/counted-output.ts";
 import { linkCounters } from "../forwarder/link-counters.ts";
+import type { TransitRoom } from "../forwarder/transit-queue.ts";
 import type { Binding } from "./binding.ts";
 import type { EdgeConnection } from "./edge-connection.ts";
 import type { EdgeCounters } from "./edge-counters.ts";
@@ -163,6 +164,11 @@ export class SdkChannel {
     const made = new CountedOutput(underlay, this.counters);
     this.#outputs = [...this.#outputs.filter((output) => !output.underlay.isClosed), made];
     return made;
+  }
+
+  /** Room for what waits for this SDK, see `SdkCircuits`. */
+  roomOf(budget: TransitRoom): TransitRoom {
+    return this.#circuits.roomOf(budget);
   }
 
   // Connection ids ----------------------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@ import { type FramePool, type FrameView, type Underlay, XgressFlag } from "@sall
 import type { Destination, Forward } from "./circuit.ts";
 import type { CountedOutput } from "./counted-output.ts";
 import type { LinkCounters } from "./link-counters.ts";
-import { type TransitBudget, TransitQueue } from "./transit-queue.ts";
+import { TransitQueue, type TransitRoom } from "./transit-queue.ts";
 
 /** What all destinations with connections of their own share: memory for payloads that wait, and its bound. */
 export interface TransitMemory {
   readonly pool: FramePool;
-  readonly budget: TransitBudget;
+  readonly budget: TransitRoom;
 }
 
 /**

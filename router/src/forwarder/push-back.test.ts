@@ -12,7 +12,7 @@ import { Circuit } from "./circuit.ts";
 import { CountedOutput } from "./counted-output.ts";
 import { linkCounters } from "./link-counters.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
-import { TransitBudget, TransitQueue } from "./transit-queue.ts";
+import { TransitBudget, TransitQueue, TransitShare } from "./transit-queue.ts";
 
 /** A connection whose room the test decides. */
 class ScriptedUnderlay {
@@ -165,6 +165,23 @@ test("waiting payloads leave in order, and the source is stopped when all togeth
   expect(source.paused).toBe(0);
   connection.drain(5);
   expect(connection.written).toEqual(["1001", "1002", "1003"]);
+  expect(budget.bytes).toBe(0);
+});
+
+test("one destination has a share of the memory and no more: what goes elsewhere is neither dropped nor stopped", () => {
+  const [slow, fast, source] = [new ScriptedUnderlay(), new ScriptedUnderlay(), new ScriptedUnderlay()];
+  const budget = new TransitBudget(10_000);
+  const share = new TransitShare(budget, 3_000);
+  const circuits = ["c1", "c2", "c3"].map((id) => new Circuit(id, "ctrl", 0).route("a", "b"));
+  const queues = circuits.map((forward) => new TransitQueue(forward, new FramePool(), share));
+  const toSlow = new CountedOutput(slow.asUnderlay, linkCounters());
+  const held = queues.map((queue) => queue.hold(frame(1_500), toSlow, source.asUnderlay));
+  expect([held, budget.bytes, source.paused]).toEqual([[true, true, false], 3_000, 0]);
+  const other = new TransitQueue(new Circuit("c4", "ctrl", 0).route("a", "c"), new FramePool(), budget);
+  expect(other.hold(frame(1_501), new CountedOutput(fast.asUnderlay, linkCounters()), source.asUnderlay)).toBe(true);
+  queues[0]?.clear();
+  expect(queues[2]?.hold(frame(1_500), toSlow, source.asUnderlay)).toBe(true);
+  for (const queue of [...queues, other]) queue.clear();
   expect(budget.bytes).toBe(0);
 });
 

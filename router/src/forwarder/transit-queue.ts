@@ -7,13 +7,20 @@ const MAX_HELD_PER_CIRCUIT = 8 * 1024 * 1024;
 /** How long a source is stopped before its payloads are dropped instead; what makes circular waiting impossible. */
 const MAX_PAUSE_MS = 100;
 
+/** Memory for payloads that wait. */
+export interface TransitRoom {
+  /** Asks for `bytes` of room for a payload read from `from`. False: drop it. */
+  take(bytes: number, from: Underlay | undefined): boolean;
+  release(bytes: number): void;
+}
+
 /**
  * The memory that waiting transit payloads of all circuits may hold together. When it is used up, the underlays that
  * bring more are paused, but only for a moment: if nothing drained until then, reading goes on and payloads that find
  * no room are dropped (senders retransmit), because two routers that wait for each other would otherwise wait for ever
  * (docs/protocol/data-path.md, "Push-back").
  */
-export class TransitBudget {
+export class TransitBudget implements TransitRoom {
   readonly #limit: number;
   readonly #maxPauseMs: number;
   readonly #paused = new Set<Underlay>();
@@ -37,7 +44,6 @@ export class TransitBudget {
     return this.#paused.size;
   }
 
-  /** Asks for `bytes` of room for a payload read from `from`. False: drop it. */
   take(bytes: number, from: Underlay | undefined): boolean {
     if (this.#bytes + bytes > this.#limit) {
       if (this.#shedding) {
@@ -81,17 +87,43 @@ export class TransitBudget {
   }
 }
 
+/**
+ * What one destination may have of a budget: an SDK that reads nothing, on however many circuits, must not use up what
+ * links need. Beyond it its payloads are dropped, and nobody who sends to others is stopped.
+ */
+export class TransitShare implements TransitRoom {
+  readonly #budget: TransitRoom;
+  readonly #limit: number;
+  #bytes = 0;
+
+  constructor(budget: TransitRoom, limit: number) {
+    this.#budget = budget;
+    this.#limit = limit;
+  }
+
+  take(bytes: number, from: Underlay | undefined): boolean {
+    if (this.#bytes + bytes > this.#limit || !this.#budget.take(bytes, from)) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.#bytes -= bytes;
+    this.#budget.release(bytes);
+  }
+}
+
 /** Payloads of one direction of a transit circuit that wait for room on a link. */
 export class TransitQueue implements HeldPayloads {
   readonly #forward: Forward;
   readonly #pool: FramePool;
-  readonly #budget: TransitBudget;
+  readonly #budget: TransitRoom;
   readonly #write: typeof writeFrame;
   readonly #frames = new FrameQueue();
   #output: CountedOutput | undefined;
 
   /** @param write copies a frame into the output of a connection */
-  constructor(forward: Forward, pool: FramePool, budget: TransitBudget, write: typeof writeFrame = writeFrame) {
+  constructor(forward: Forward, pool: FramePool, budget: TransitRoom, write: typeof writeFrame = writeFrame) {
     this.#forward = forward;
     this.#pool = pool;
     this.#budget = budget;

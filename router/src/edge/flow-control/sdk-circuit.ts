@@ -24,7 +24,7 @@ import { stateClosed, UNROUTED } from "../edge-messages.ts";
 import type { SdkChannel } from "../sdk-channel.ts";
 import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "../trace-route.ts";
 
-/** An SDK that takes nothing at all for long gets no more acknowledgements. */
+/** An SDK that takes nothing at all for long gets no more acknowledgements, and no traces. */
 const MAX_ACK_BACKLOG = 8 * 1024 * 1024;
 
 export interface SdkCircuitParts {
@@ -56,7 +56,8 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   #ended = false;
 
   constructor(parts: SdkCircuitParts) {
-    super(parts.forwarder);
+    const { pool, budget } = parts.forwarder;
+    super({ pool, budget: parts.sdk.roomOf(budget) });
     this.sdk = parts.sdk;
     this.connId = parts.connId;
     this.sessionToken = parts.sessionToken;
@@ -121,7 +122,9 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
 
   control(frame: FrameView): void {
     const message = readControl(frame);
-    if (message === undefined || this.#ended) return;
+    const pending = this.outputFor()?.underlay.output.pending;
+    // Whoever sends traces without end from the other side of a circuit must not make this channel too full to live.
+    if (message === undefined || pending === undefined || pending > MAX_ACK_BACKLOG) return;
     if (message.kind === XgressControl.TraceRouteResponse) this.sdk.send(traceResponseToSdk(this.connId, message));
     if (message.kind !== XgressControl.TraceRoute) return;
     const answer = answerAtEdge(message);

@@ -7,7 +7,11 @@ import {
   type Underlay,
   XgressType,
 } from "@sallyport/wire";
+import { type TransitRoom, TransitShare } from "../../forwarder/transit-queue.ts";
 import type { SdkCircuit } from "./sdk-circuit.ts";
+
+/** Of an SDK that reads slowly or not at all. */
+const MAX_WAITING = 16 * 1024 * 1024;
 
 /**
  * The circuits of one SDK whose flow control it does itself. What it sends is matched by circuit id and side, since not
@@ -16,11 +20,19 @@ import type { SdkCircuit } from "./sdk-circuit.ts";
 export class SdkCircuits {
   /** The frame at hand; reused. */
   readonly view = new CircuitFrame();
+  /** What all of them together may have waiting. */
+  #room: TransitShare | undefined;
   /** Frames for circuits that are not, or no longer, this SDK's. */
   foreign = 0;
   /** One SDK may be at both ends of a circuit. */
   readonly #initiating = new Map<string, SdkCircuit>();
   readonly #terminating = new Map<string, SdkCircuit>();
+
+  /** Their share of the router's memory for payloads that wait. */
+  roomOf(budget: TransitRoom): TransitRoom {
+    this.#room ??= new TransitShare(budget, MAX_WAITING);
+    return this.#room;
+  }
 
   add(circuit: SdkCircuit): void {
     this.#of(circuit).set(circuit.circuitId, circuit);

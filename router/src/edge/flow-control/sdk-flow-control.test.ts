@@ -330,3 +330,25 @@ test("trace routes: the SDK's own go along the circuit, and those for it are put
   const reply = await once(near.sdk.events, "message");
   expect((reply[0] as Message).contentType).toBe(EdgeType.TraceRouteResponse);
 });
+
+test("traces without end from the other side do not close the channel of an SDK that reads slowly", async () => {
+  const { near, far } = await pair();
+  near.start();
+  for (const underlay of near.sdk.channel.underlays) underlay.pause();
+  const headers = () =>
+    new Headers()
+      .setU32(EdgeHeader.ConnId, far.connId)
+      .setU32(EdgeHeader.TraceSourceRequestId, 1)
+      .set(EdgeHeader.TraceError, Buffer.alloc(1_024, "x"));
+  for (let round = 0; round < 40; round++) {
+    for (let i = 0; i < 2_000; i++) {
+      far.sdk.channel.send({ contentType: EdgeType.TraceRouteResponse, headers: headers() });
+    }
+    await new Promise<void>((resolve) => {
+      if (far.sdk.channel.isFull) far.sdk.channel.onDrain(resolve);
+      else setImmediate(resolve);
+    });
+  }
+  // What the router thinks of it: the SDK itself, which does not read, would learn of it last.
+  expect(a.edge.channels).toBe(1);
+});
