@@ -1,3 +1,4 @@
+import type { EndToEnd } from "@sallyport/sdk";
 import type { ConnectionKind, OverlayConnection, OverlayHandler } from "@sallyport/tunnel";
 import {
   alignedPayloadSize,
@@ -9,10 +10,17 @@ import {
   type Xgress,
 } from "@sallyport/wire";
 import { traceAnswerAt } from "../xgress/trace-answer.ts";
-import type { EndToEnd } from "./end-to-end.ts";
 
 /** The largest datagram there is. */
 const MAX_DATAGRAM = 65_507;
+
+/** Where messages are decrypted to; its bytes are consumed before the next one comes, whichever connection it is of. */
+let scratch = Buffer.allocUnsafeSlow(96 * 1024);
+
+function plainMemory(size: number): Buffer {
+  if (size > scratch.length) scratch = Buffer.allocUnsafeSlow(size);
+  return scratch.subarray(0, size);
+}
 
 /** The side of a connection that its xgress sees. Its `resume` is about the other direction than a connection's. */
 class ConnectionPort implements LocalPort {
@@ -186,9 +194,9 @@ export class CircuitConnection implements OverlayConnection {
 
   /** @returns false: the connection was closed */
   #deliverSealed(endToEnd: EndToEnd, handler: OverlayHandler, buffer: Buffer, start: number, end: number): boolean {
-    let plain: Buffer;
+    let plain: Buffer | undefined;
     try {
-      plain = endToEnd.open(buffer, start, end);
+      plain = endToEnd.open(buffer, start, end, plainMemory);
     } catch (error) {
       this.#stopListening();
       handler.closed(error instanceof Error ? error : new Error(String(error)));
@@ -196,7 +204,7 @@ export class CircuitConnection implements OverlayConnection {
       return false;
     }
     // An encrypted message cannot be opened twice: what finds no room is kept.
-    if (plain.length > 0 && !handler.data(plain, 0, plain.length)) this.#refused = Buffer.from(plain);
+    if (plain !== undefined && !handler.data(plain, 0, plain.length)) this.#refused = Buffer.from(plain);
     return true;
   }
 

@@ -1,4 +1,4 @@
-import { type KeyPair, keyBytes, loadSodium, type Sodium } from "@sallyport/sdk";
+import { EndToEnd, type KeyPair, keyBytes, loadSodium, type Sodium } from "@sallyport/sdk";
 import { TcpRelay } from "@sallyport/tunnel";
 import { type Identity, PeerData, RouteErrorCode, Xgress, type XgressOptions } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
@@ -7,7 +7,6 @@ import { dialStream } from "../xgress/transport/stream-dial.ts";
 import { targetOf } from "../xgress/transport/target.ts";
 import { addressesOf } from "../xgress/transport/terminator-addresses.ts";
 import { CircuitConnection } from "./circuit-connection.ts";
-import { EndToEnd } from "./end-to-end.ts";
 
 export interface EdgeTransportOptions {
   readonly xgress: XgressOptions;
@@ -47,9 +46,12 @@ class EdgeTransportEgress implements EgressBinding {
     const { connectTimeoutMs, identity, mtu, xgress: options } = this.#o;
     const timeoutMs = connectTimeoutMs > 0 ? Math.min(connectTimeoutMs, request.timeoutMs) : request.timeoutMs;
     const socket = await dialStream({ target, identity, timeoutMs, signal: request.signal });
-    const own: KeyPair | undefined = peerKey === undefined ? undefined : this.#sodium.createKeyPair();
+    const sodium = this.#sodium;
+    const own: KeyPair | undefined = peerKey === undefined ? undefined : sodium.createKeyPair();
     const endToEnd =
-      own === undefined || peerKey === undefined ? undefined : new EndToEnd(this.#sodium, "server", own, peerKey);
+      own === undefined || peerKey === undefined
+        ? undefined
+        : new EndToEnd({ sodium, keys: sodium.sessionKeys("server", own, peerKey) });
     const { circuitId, address } = request;
     const hopType = "xgress/edge_transport";
     const connection = new CircuitConnection({ circuitId, kind: "stream", endToEnd, mtu, hopType, onEnd: () => {} });

@@ -1,4 +1,4 @@
-import { keyBytes, type Sodium } from "@sallyport/sdk";
+import { EndToEnd, keyBytes, type Sodium } from "@sallyport/sdk";
 import type {
   ConnectionKind,
   HostedTerminator,
@@ -17,7 +17,6 @@ import type { TunnelIdentity, TunnelService } from "../control/tunnel/tunnel-ide
 import type { EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { CircuitConnection } from "./circuit-connection.ts";
-import { EndToEnd } from "./end-to-end.ts";
 import { HostedTerminators, type TerminatorControl } from "./hosted-terminators.ts";
 import { TunnelEgress } from "./tunnel-egress.ts";
 
@@ -103,7 +102,8 @@ export class RouterOverlay implements Overlay {
 
   async dial(service: OverlayService, o: OverlayDial): Promise<OverlayConnection> {
     o.signal?.throwIfAborted();
-    const own = service.isEncrypted ? this.#o.sodium.createKeyPair() : undefined;
+    const { sodium } = this.#o;
+    const own = service.isEncrypted ? sodium.createKeyPair() : undefined;
     const peerData = new Map<number, Buffer>();
     if (own !== undefined) peerData.set(PeerData.PublicKey, own.publicKey);
     if (Object.keys(o.appData).length > 0) peerData.set(PeerData.AppData, Buffer.from(JSON.stringify(o.appData)));
@@ -123,7 +123,9 @@ export class RouterOverlay implements Overlay {
         throw new Error(`service ${service.name} is encrypted from end to end, and its host sent no key`);
       }
       const endToEnd =
-        own === undefined || peerKey === undefined ? undefined : new EndToEnd(this.#o.sodium, "client", own, peerKey);
+        own === undefined || peerKey === undefined
+          ? undefined
+          : new EndToEnd({ sodium, keys: sodium.sessionKeys("client", own, peerKey) });
       return this.#open({ ...circuit, side: "initiator" }, o.kind, endToEnd, this.#o.dialed);
     } catch (error) {
       this.#release(circuit);

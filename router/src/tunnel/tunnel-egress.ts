@@ -1,8 +1,7 @@
-import { type KeyPair, keyBytes, type Sodium } from "@sallyport/sdk";
+import { EndToEnd, type KeyPair, keyBytes, type Sodium } from "@sallyport/sdk";
 import type { ConnectionKind, IncomingDial, OverlayConnection } from "@sallyport/tunnel";
 import { type Logger, PeerData, RouteErrorCode } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type EgressRequest, type RouteError } from "../forwarder/egress.ts";
-import { EndToEnd } from "./end-to-end.ts";
 import type { Hosted } from "./hosted-terminators.ts";
 
 /** Makes the connection of a circuit that ends here. */
@@ -65,9 +64,12 @@ export class TunnelEgress implements EgressBinding {
       accept: async ({ kind, localAddress, remoteAddress }) => {
         signal.throwIfAborted();
         const answer = new Map<number, Buffer>();
-        const own: KeyPair | undefined = peerKey === undefined ? undefined : this.#o.sodium.createKeyPair();
+        const { sodium } = this.#o;
+        const own: KeyPair | undefined = peerKey === undefined ? undefined : sodium.createKeyPair();
         const endToEnd =
-          own === undefined || peerKey === undefined ? undefined : new EndToEnd(this.#o.sodium, "server", own, peerKey);
+          own === undefined || peerKey === undefined
+            ? undefined
+            : new EndToEnd({ sodium, keys: sodium.sessionKeys("server", own, peerKey) });
         if (own !== undefined) answer.set(PeerData.PublicKey, own.publicKey);
         if (localAddress !== undefined) answer.set(PeerData.TerminatorLocalAddress, Buffer.from(localAddress));
         if (remoteAddress !== undefined) answer.set(PeerData.TerminatorRemoteAddress, Buffer.from(remoteAddress));

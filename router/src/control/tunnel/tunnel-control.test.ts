@@ -81,14 +81,14 @@ describe("at a controller with the data model", () => {
   });
 
   it("a terminator is 20413 by service id, asked for again when refused, renamed when it is another's", async () => {
-    const answers = [3, 2, 0];
+    const answers: edgeCtrlPb.CreateTerminatorResult[] = [3, 2, 0];
     controller.on(EdgeCtrlType.CreateTunnelTerminatorV2Request, (message, channel) => {
       const { address, serviceId, cost } = decodeControl(
         edgeCtrlPb.CreateTunnelTerminatorV2RequestSchema,
         message.body,
       );
       expect({ serviceId, cost }).toEqual({ serviceId: "s1", cost: 4 });
-      const result = address === "t2" ? 1 : (answers.shift() ?? 0);
+      const result: edgeCtrlPb.CreateTerminatorResult = address === "t2" ? 1 : (answers.shift() ?? 0);
       const body = encodeControl(edgeCtrlPb.CreateTunnelTerminatorV2ResponseSchema, { terminatorId: address, result });
       channel.reply(message, { contentType: EdgeCtrlType.CreateTunnelTerminatorV2Response, body });
     });
