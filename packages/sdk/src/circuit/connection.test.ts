@@ -106,6 +106,22 @@ describe.each([true, false])("a connection (encrypted: %s)", (encrypted) => {
 });
 
 describe("reading", () => {
+  it("is given the messages of one turn as one chunk, in order, whatever their size", async () => {
+    const bytes = Buffer.from(Array.from({ length: 500_000 }, (_, index) => (index * 7) & 0xff));
+    await serve((connection) => {
+      for (let at = 0, size = 1; at < bytes.length; at += size, size = (size * 5) % 9_973) {
+        connection.write(bytes.subarray(at, at + size));
+      }
+      connection.end(bytes);
+    });
+    const connection = await dial();
+    const chunks: Buffer[] = [];
+    connection.on("data", (chunk: Buffer) => chunks.push(chunk));
+    await once(connection, "end");
+    expect(Buffer.concat(chunks).equals(Buffer.concat([bytes, bytes]))).toBe(true);
+    expect(Math.max(...chunks.map((chunk) => chunk.length))).toBeGreaterThan(16_384);
+  });
+
   it("gives everything that came before the other end closed, then the end", async () => {
     await serve((connection) => {
       connection.write(Buffer.alloc(300_000, 7));

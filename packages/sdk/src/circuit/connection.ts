@@ -1,8 +1,8 @@
 import { Duplex } from "node:stream";
 import { ConnectionClosedError } from "../errors.ts";
-import { type MessageConnection, streamMessage } from "./message-connection.ts";
+import { largestStreamMessage, type MessageConnection, streamMessage } from "./message-connection.ts";
 import { Pieces } from "./pieces.ts";
-import { takeBuffer } from "./read-pool.ts";
+import { ReadMemory } from "./read-pool.ts";
 
 const highWaterMark = 256 * 1024;
 
@@ -32,9 +32,14 @@ export class EdgeConnection extends Duplex {
   #isRemoteClosed = false;
   /** Node wants more bytes. */
   #isAsked = false;
+  readonly #memory = new ReadMemory();
+  /** What arrived in this turn and follows each other in memory: pushed as one at its end. */
+  #arrived: Buffer | undefined;
+  #arrivedBytes = 0;
+  #isPushing = false;
   #idle: NodeJS.Timeout | undefined;
   /** What is being written, and who wants to know when it is. */
-  readonly #writing = new Pieces(streamMessage);
+  readonly #writing = new Pieces(streamMessage, largestStreamMessage);
   #written: ((error?: Error | null) => void) | undefined;
 
   /** @param o.allowHalfOpen as with `net.Socket` */
@@ -55,7 +60,7 @@ export class EdgeConnection extends Duplex {
     this.localAddress = messages.localName;
     this.remoteAddress = messages.remoteName;
     messages.start({
-      memory: takeBuffer,
+      memory: (size) => this.#memory.take(size, this.#arrived !== undefined),
       data: (buffer, start, end) => this.#take(buffer.subarray(start, end)),
       endOfData: () => this.#endOfData(),
       writable: () => this.#write(),
@@ -75,21 +80,54 @@ export class EdgeConnection extends Duplex {
 
   #take(bytes: Buffer): boolean {
     if (this.destroyed) return true;
-    if (!this.#isAsked && this.readableLength >= highWaterMark) return false;
+    if (!this.#isAsked && this.readableLength + this.#arrivedBytes >= highWaterMark) return false;
     this.#isAsked = false;
     this.#idle?.refresh();
-    this.push(bytes);
+    const arrived = this.#arrived;
+    if (arrived !== undefined) {
+      if (bytes.buffer === arrived.buffer && bytes.byteOffset === arrived.byteOffset + this.#arrivedBytes) {
+        this.#arrivedBytes += bytes.length;
+        return true;
+      }
+      this.#push();
+      // Who was given them may have closed the connection.
+      if (this.destroyed) return true;
+    }
+    this.#arrived = bytes;
+    this.#arrivedBytes = bytes.length;
+    if (!this.#isPushing) {
+      this.#isPushing = true;
+      setImmediate(this.#pushAtEndOfTurn);
+    }
     return true;
+  }
+
+  readonly #pushAtEndOfTurn = (): void => {
+    this.#isPushing = false;
+    this.#push();
+  };
+
+  /** Hands to Node what arrived: many messages in one, because each push costs events, and often a write of who pipes. */
+  #push(): void {
+    const arrived = this.#arrived;
+    if (arrived === undefined) return;
+    const length = this.#arrivedBytes;
+    this.#arrived = undefined;
+    this.#arrivedBytes = 0;
+    if (this.destroyed) return;
+    this.push(arrived.length === length ? arrived : Buffer.from(arrived.buffer, arrived.byteOffset, length));
   }
 
   #endOfData(): void {
     if (this.#sawEnd) return;
     this.#sawEnd = true;
+    this.#push();
     this.push(null);
   }
 
   #over(error: Error | undefined): void {
     this.#isRemoteClosed = true;
+    this.#push();
     // Lost without an error: closed here, with the whole context.
     if (error !== undefined || (this.#messages.isRouterGone && !this.#sawEnd)) {
       this.destroy(error);

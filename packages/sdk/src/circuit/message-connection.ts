@@ -6,6 +6,8 @@ import type { Carrier, CarrierReceiver } from "./carrier.ts";
 
 /** Plain bytes in one message of a stream at most: encrypted and framed for a link it fills one TLS record. */
 export const streamMessage = 16_279;
+/** Plain bytes in one message of a stream where a little more saves a small message: four are a usual read of 64 KiB. */
+export const largestStreamMessage = 16_384;
 /** The largest datagram there is over UDP. */
 const datagramMessage = 65_507;
 
@@ -140,8 +142,9 @@ export class MessageConnection implements CarrierReceiver {
       throw new RangeError(`a datagram has at most ${this.maxMessage} bytes, this one has ${end - start}`);
     }
     let room = true;
-    for (let at = start; at < end; at += this.maxMessage) {
-      const to = Math.min(end, at + this.maxMessage);
+    const size = end - start <= largestStreamMessage ? largestStreamMessage : this.maxMessage;
+    for (let at = start; at < end; at += size) {
+      const to = Math.min(end, at + size);
       room = this.#carrier.write(buffer, at, to, this.#announcement(), this.#crypto) && room;
     }
     this.bytesWritten += end - start;

@@ -28,3 +28,18 @@ it.each([
 ])("cuts %j into %j", (chunks, pieces) => {
   expect(all(3, ...chunks)).toEqual(pieces);
 });
+
+it("cuts a chunk evenly where a small piece at its end would come otherwise", () => {
+  const lengths = (length: number, ...more: number[]) => {
+    const pieces = new Pieces(100, 105);
+    pieces.start([length, ...more].map((size) => Buffer.alloc(size)));
+    const found: number[] = [];
+    for (let piece = pieces.next(); piece !== undefined; piece = pieces.next()) found.push(piece.length);
+    return found;
+  };
+  expect(lengths(420)).toEqual([105, 105, 105, 105]);
+  expect(lengths(210, 105)).toEqual([105, 105, 105]);
+  expect(lengths(421)).toEqual([100, 100, 100, 100, 21]);
+  expect(lengths(110)).toEqual([100, 10]);
+  expect(lengths(103)).toEqual([103]);
+});

@@ -1,13 +1,21 @@
-/** Cuts chunks into pieces of one size at most: large chunks in place, small ones joined. */
+/** Where small chunks are joined: what is in it was used before the next piece is asked for, whosever it is. */
+let joint = Buffer.alloc(0);
+
+/** Cuts chunks into pieces: large chunks in place, small ones joined. */
 export class Pieces {
   readonly #size: number;
+  readonly #most: number;
   #chunks: Buffer[] = [];
   /** Bytes of the first chunk that were handed out. */
   #taken = 0;
 
-  /** @param size bytes of a piece at most */
-  constructor(size: number) {
+  /**
+   * @param size bytes of a piece
+   * @param most bytes of a piece where larger ones save a small one at the end of a chunk
+   */
+  constructor(size: number, most: number = size) {
     this.#size = size;
+    this.#most = most;
   }
 
   /** Replaces what was left by these. */
@@ -16,25 +24,31 @@ export class Pieces {
     this.#taken = 0;
   }
 
-  /** The next piece, never empty; undefined when nothing is left. It may be memory of a chunk. */
+  /** The next piece, never empty; undefined when nothing is left. Its bytes are valid until the next call, for any chunks. */
   next(): Buffer | undefined {
     for (;;) {
       const first = this.#chunks[0];
       if (first === undefined) return undefined;
-      const isLarge = first.length - this.#taken >= this.#size;
-      if (!isLarge && this.#chunks.length > 1) break;
-      const piece = first.subarray(this.#taken, this.#taken + this.#size);
+      const left = first.length - this.#taken;
+      if (left < this.#size && this.#chunks.length > 1) break;
+      const piece = first.subarray(this.#taken, this.#taken + this.#cut(left));
       this.#advance(first, piece.length);
       if (piece.length > 0) return piece;
     }
-    const joined = Buffer.allocUnsafe(this.#size);
+    if (joint.length < this.#size) joint = Buffer.allocUnsafeSlow(this.#size);
     let filled = 0;
     for (let chunk = this.#chunks[0]; chunk !== undefined && filled < this.#size; chunk = this.#chunks[0]) {
-      const length = chunk.copy(joined, filled, this.#taken);
+      const length = chunk.copy(joint, filled, this.#taken, this.#taken + this.#size - filled);
       filled += length;
       this.#advance(chunk, length);
     }
-    return filled > 0 ? joined.subarray(0, filled) : undefined;
+    return filled > 0 ? joint.subarray(0, filled) : undefined;
+  }
+
+  /** Chunks are often powers of two: four pieces, rather than four and a tail that costs as much as another one. */
+  #cut(left: number): number {
+    const even = Math.ceil(left / Math.max(1, Math.floor(left / this.#size)));
+    return even <= this.#most ? even : this.#size;
   }
 
   #advance(chunk: Buffer, length: number): void {
