@@ -1,35 +1,26 @@
 import type { Socket } from "node:dgram";
+import { DatagramInbox } from "../relay/datagram-inbox.ts";
 import type { DatagramEnd } from "../relay/datagram-relay.ts";
 
 /** A UDP socket that is connected to a target. */
 export type UdpTarget = DatagramEnd;
 
-/** Datagrams that came before anybody listened, at most. */
-const maxEarly = 16;
-
 /** Datagrams to and from one target; others' are not seen. A target that refuses them closes it. */
 export class UdpTargetSocket implements UdpTarget {
   readonly #socket: Socket;
-  #early: Buffer[] = [];
-  #listener: ((datagram: Buffer) => void) | undefined;
+  readonly #inbox = new DatagramInbox();
   #onClose: ((reason?: string) => void) | undefined;
   #isClosed = false;
   #failure: string | undefined;
 
   constructor(socket: Socket) {
     this.#socket = socket;
-    socket.on("message", (datagram) => {
-      if (this.#listener !== undefined) this.#listener(datagram);
-      else if (this.#early.length < maxEarly) this.#early.push(datagram);
-    });
+    socket.on("message", (datagram) => this.#inbox.take(datagram));
     socket.on("error", (error) => this.#fail(`the target refuses datagrams: ${error.message}`));
   }
 
   onMessage(listener: (datagram: Buffer) => void): void {
-    this.#listener = listener;
-    const early = this.#early;
-    this.#early = [];
-    for (const datagram of early) listener(datagram);
+    this.#inbox.listen(listener);
   }
 
   send(buffer: Buffer, start: number, end: number): void {

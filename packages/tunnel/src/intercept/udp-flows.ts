@@ -1,5 +1,6 @@
 import type { Logger } from "@sallyport/wire";
 import type { ClientAddresses, UdpFlow } from "../interceptor.ts";
+import { DatagramInbox } from "../relay/datagram-inbox.ts";
 import type { Datagram } from "./native-sockets.ts";
 
 /** How the datagrams of one flow reach its client. */
@@ -27,9 +28,6 @@ export interface UdpFlowsOptions {
   readonly mostFlows: number;
   readonly log: Logger;
 }
-
-/** Datagrams that wait for their consumer, per flow. */
-const MOST_WAITING = 64;
 
 /** The flows of all services: one for each client address and port, destination address and port. */
 export class UdpFlows {
@@ -94,8 +92,7 @@ class Flow implements UdpFlow {
   isClosed = false;
   readonly #transport: FlowTransport | undefined;
   readonly #onGone: () => void;
-  #waiting: Buffer[] = [];
-  #listener: ((datagram: Buffer) => void) | undefined;
+  readonly #inbox = new DatagramInbox();
   #onClose: (() => void) | undefined;
 
   constructor(addresses: ClientAddresses, open: OpenTransport, onGone: () => void, log: Logger) {
@@ -118,15 +115,11 @@ class Flow implements UdpFlow {
   take(bytes: Buffer): void {
     if (this.isClosed) return;
     this.lastUse = performance.now();
-    if (this.#listener !== undefined) this.#listener(bytes);
-    else if (this.#waiting.length < MOST_WAITING) this.#waiting.push(Buffer.from(bytes));
+    this.#inbox.take(bytes);
   }
 
   onMessage(listener: (datagram: Buffer) => void): void {
-    this.#listener = listener;
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const datagram of waiting) listener(datagram);
+    this.#inbox.listen(listener);
   }
 
   send(buffer: Buffer, start: number, end: number): void {
@@ -143,7 +136,7 @@ class Flow implements UdpFlow {
   close(): void {
     if (this.isClosed) return;
     this.isClosed = true;
-    this.#waiting = [];
+    this.#inbox.clear();
     this.#transport?.close();
     this.#onGone();
     this.#onClose?.();

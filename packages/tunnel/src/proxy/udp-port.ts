@@ -2,9 +2,8 @@ import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { isIPv6 } from "node:net";
 import type { ClientAddresses, Interception, UdpFlow } from "../interceptor.ts";
+import { DatagramInbox } from "../relay/datagram-inbox.ts";
 
-/** Datagrams of a client that came before its circuit exists, at most. */
-const maxEarly = 16;
 /** Clients of one port at a time; datagrams of further ones are dropped. */
 const maxFlows = 10_000;
 
@@ -122,8 +121,7 @@ class Flow implements UdpFlow {
   lastUse = performance.now();
   readonly #socket: Socket;
   readonly #onForget: () => void;
-  #early: Buffer[] = [];
-  #listener: ((datagram: Buffer) => void) | undefined;
+  readonly #inbox = new DatagramInbox();
   #onClose: () => void = () => {};
   #isClosed = false;
 
@@ -135,15 +133,11 @@ class Flow implements UdpFlow {
 
   take(datagram: Buffer): void {
     this.lastUse = performance.now();
-    if (this.#listener !== undefined) this.#listener(datagram);
-    else if (this.#early.length < maxEarly) this.#early.push(datagram);
+    this.#inbox.take(datagram);
   }
 
   onMessage(listener: (datagram: Buffer) => void): void {
-    this.#listener = listener;
-    const early = this.#early;
-    this.#early = [];
-    for (const datagram of early) listener(datagram);
+    this.#inbox.listen(listener);
   }
 
   send(buffer: Buffer, start: number, end: number): void {
@@ -168,7 +162,7 @@ class Flow implements UdpFlow {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#early = [];
+    this.#inbox.clear();
     this.#onForget();
   }
 }
