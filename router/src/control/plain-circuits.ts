@@ -15,7 +15,8 @@ export interface PlainCircuitRequest {
 const FIRST_PEER_KEY = 128;
 
 /**
- * Has a circuit built for the router itself (docs/protocol/control.md, "Plain listeners").
+ * Has a circuit built for the router itself (docs/protocol/control.md, "Plain listeners"). While no controller is
+ * connected one is waited for, within the same time.
  *
  * @throws ControlError `CIRCUIT_REFUSED` with the controller's text, NoControllerError, and as `Channel.request`
  */
@@ -28,10 +29,11 @@ export async function createPlainCircuit(
     service: request.service,
     peerData: Object.fromEntries(request.peerData ?? []),
   });
-  const { reply, controller } = await controllers.request(
-    "creating a circuit",
+  const until = performance.now() + request.timeoutMs;
+  const controller = await controllers.connected("creating a circuit", request.timeoutMs);
+  const reply = await controller.channel.request(
     { contentType: ControlType.CircuitRequest, body },
-    { timeoutMs: request.timeoutMs },
+    { timeoutMs: Math.max(1, Math.round(until - performance.now())) },
   );
   const text = reply.body.toString("utf8");
   if (reply.contentType === ControlType.CircuitFailed) {

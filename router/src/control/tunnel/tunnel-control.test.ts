@@ -1,4 +1,5 @@
 import {
+  ControlHeader,
   ControlType,
   decodeControl,
   EdgeCtrlHeader,
@@ -13,6 +14,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ScriptedController, testControllers } from "../../testing/scripted-controller.ts";
 import { Control } from "../control.ts";
 import type { Controllers } from "../controllers.ts";
+import { NoControllerError } from "../errors.ts";
 import type { TunnelControl } from "./tunnel-control.ts";
 import type { TunnelIdentity } from "./tunnel-identity.ts";
 
@@ -59,6 +61,24 @@ afterEach(async () => {
   control.close();
   controllers.stop();
   await controller.close();
+});
+
+it("dials wait for a controller as long as they may", async () => {
+  controller.capabilities = 0x1e;
+  controller.on(EdgeCtrlType.CreateTunnelCircuitV2Request, (message, channel) => {
+    const body = encodeControl(edgeCtrlPb.CreateTunnelCircuitV2ResponseSchema, { circuitId: "c1", address: "x1" });
+    channel.reply(message, { contentType: EdgeCtrlType.CreateTunnelCircuitV2Response, body });
+  });
+  controller.on(ControlType.CircuitRequest, (message, channel) => {
+    const headers = new Headers().setString(ControlHeader.CircuitSuccessAddress, "x2");
+    channel.reply(message, { contentType: ControlType.CircuitSuccess, headers, body: Buffer.from("c2") });
+  });
+  tunnel = control.startTunnel({ servicePollMs: 20 });
+  await expect(tunnel.createCircuit({ ...DIAL, timeoutMs: 20 })).rejects.toThrow(NoControllerError);
+  await expect(control.createPlainCircuit({ service: "web", timeoutMs: 20 })).rejects.toThrow(NoControllerError);
+  const waiting = [tunnel.createCircuit(DIAL), control.createPlainCircuit({ service: "web", timeoutMs: 5000 })];
+  controllers.setEndpoints([controller.address]);
+  expect(await Promise.all(waiting)).toMatchObject([{ circuitId: "c1" }, { circuitId: "c2", address: "x2" }]);
 });
 
 describe("at a controller with the data model", () => {

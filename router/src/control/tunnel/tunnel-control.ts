@@ -12,7 +12,6 @@ import type { CircuitCreated, TerminatorOutcome, Unsubscribe } from "../control-
 import type { Controllers } from "../controllers.ts";
 import { DataModelSubscription } from "../data-model/data-model-subscription.ts";
 import { expectReply } from "../edge-error.ts";
-import { NoControllerError } from "../errors.ts";
 import type { TerminatorRemovals } from "../terminator-removals.ts";
 import { Terminators, type TerminatorsOptions, wirePrecedence } from "../terminators.ts";
 import { LegacyServices } from "./legacy-services.ts";
@@ -100,11 +99,15 @@ export class TunnelControl {
     return () => this.#listeners.delete(listener);
   }
 
-  /** @throws NoControllerError, EdgeCtrlError with the controller's reason, and as `Channel.request` */
-  createCircuit(request: TunnelCircuitRequest): Promise<CircuitCreated> {
-    const controller = this.#o.controllers.best();
-    if (controller === undefined) return Promise.reject(new NoControllerError("creating a circuit"));
-    return createTunnelCircuit(controller, this.#legacy, request);
+  /**
+   * Waits for a controller, within the request's time, while none is connected.
+   * @throws NoControllerError, EdgeCtrlError with the controller's reason, and as `Channel.request`
+   */
+  async createCircuit(request: TunnelCircuitRequest): Promise<CircuitCreated> {
+    const until = performance.now() + request.timeoutMs;
+    const controller = await this.#o.controllers.connected("creating a circuit", request.timeoutMs);
+    const timeoutMs = Math.max(1, Math.round(until - performance.now()));
+    return await createTunnelCircuit(controller, this.#legacy, { ...request, timeoutMs });
   }
 
   /** Creates the terminator and keeps it until it is removed, see `ControlPlane.createTerminator`. */
