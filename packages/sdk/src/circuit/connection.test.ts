@@ -158,6 +158,12 @@ describe("reading", () => {
     expect((await readAll(socket)).toString()).toBe("sealed");
   });
 
+  it("closes the connection on a message of very many parts, each of which would take many times its bytes", async () => {
+    await serve((connection) => connection.write("x"), { encrypted: false });
+    router.tamper = () => ({ body: Buffer.alloc(8 * 1024 * 1024), flags: EdgeFlag.MultipartMessage });
+    await expect(dial({ encrypted: false }).then(readAll)).rejects.toThrow(/more than 32768 parts/);
+  });
+
   it("closes the connection when a byte was changed on the way", async () => {
     await serve((connection) => connection.write("secret"));
     router.tamper = (body, flags) => {

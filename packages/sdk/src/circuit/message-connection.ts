@@ -202,7 +202,10 @@ export class MessageConnection implements CarrierReceiver {
     const plain = this.#plain(buffer, start, end, handler);
     if (plain === undefined) return true;
     const parts = isMultipart ? partsOf(plain) : [plain];
-    for (const part of parts) this.#give(part, handler);
+    if (parts === undefined) {
+      this.#carrier.close();
+      this.#over(new ConnectionClosedError(`a message came in more than ${maxParts} parts; the connection is closed`));
+    } else for (const part of parts) this.#give(part, handler);
     return true;
   }
 
@@ -267,11 +270,17 @@ function scratchOf(size: number): Buffer {
   return scratch.subarray(0, size);
 }
 
-function partsOf(body: Buffer): Buffer[] {
+/** Each part takes many times its own bytes here; messages of this many are nobody's batch of datagrams. */
+const maxParts = 32_768;
+
+/** The parts of a message that have bytes; undefined when there are too many. */
+function partsOf(body: Buffer): Buffer[] | undefined {
   const parts: Buffer[] = [];
+  let count = 0;
   for (let at = 0; at + 2 <= body.length; ) {
+    if (++count > maxParts) return undefined;
     const end = at + 2 + body.readUInt16LE(at);
-    parts.push(body.subarray(at + 2, Math.min(end, body.length)));
+    if (end > at + 2) parts.push(body.subarray(at + 2, Math.min(end, body.length)));
     at = end;
   }
   return parts;

@@ -14,7 +14,8 @@ export class HostedTerminators implements HostedTerminator {
         const { appData, callerId, signal } = dial;
         const accept = async ({ kind }: { kind: "stream" | "datagrams" }) =>
           await dial.accept({ datagrams: kind === "datagrams" });
-        void o.onDial({ appData, callerId, signal, accept, reject: (reason) => dial.reject(reason) });
+        // A refusal that finds its router gone, or too full to take it, is nobody's any more.
+        o.onDial({ appData, callerId, signal, accept, reject: (reason) => dial.reject(reason) }).catch(() => {});
       },
     });
   }
