@@ -28,11 +28,25 @@ export function inspectors(inspection: Inspection, o: InspectedParts): void {
   inspection.register("router-circuits", () => ({
     circuits: Object.fromEntries([...forwarder.circuits()].map((circuit) => [circuit.id, summary(circuit, forwarder)])),
   }));
+  inspection.register("circuit-routes", () => circuitRoutes(forwarder));
   inspection.register("router-edge-circuits", () => edgeCircuits(o, false));
   inspection.register("router-sdk-circuits", () => edgeCircuits(o, true));
   const circuit = (name: string) => forwarder.inspectCircuit(name.slice(name.indexOf(":") + 1));
   inspection.register("circuit:*", circuit);
   inspection.register("circuitandstacks:*", circuit);
+}
+
+/** Every circuit as a restarted controller needs it to know it again (docs/protocol/fabric.md, "Restart"). */
+function circuitRoutes(forwarder: Forwarder): object {
+  const ends = new Map<string, { initiator?: string; terminator?: string }>();
+  for (const { circuitId, address, side } of forwarder.ends()) {
+    ends.set(circuitId, { ...ends.get(circuitId), [side]: address });
+  }
+  const circuits = [...forwarder.circuits()].map(({ id, controllerId, tags, forwards }) => ({
+    ...{ id, ctrlId: controllerId, tags, ...ends.get(id) },
+    forwards: forwards.map(({ source, target }) => [source, target]),
+  }));
+  return { circuits };
 }
 
 function summary(circuit: Circuit, forwarder: Forwarder) {

@@ -3,6 +3,7 @@ import { setTimeout } from "node:timers/promises";
 import type { Logger, TlsPort } from "@sallyport/wire";
 import type { Circuit } from "./circuits/circuit.ts";
 import { CircuitAccess } from "./circuits/circuit-access.ts";
+import { CircuitAdoption } from "./circuits/circuit-adoption.ts";
 import { CircuitBuilder } from "./circuits/circuit-builder.ts";
 import { CircuitMessages } from "./circuits/circuit-messages.ts";
 import { CircuitRegistry } from "./circuits/circuit-registry.ts";
@@ -115,16 +116,23 @@ export class Fabric {
     this.#validation = new TerminatorValidation({ mesh, model, costs, log });
     const links = new LinkMessages({ mesh, rerouter, model, emit, log });
     this.#linkMessages = links;
-    this.#life = new RouterLife({
-      ...{ model, mesh, exchange, circuits, rerouter, links, emit, log },
-      ...{ sessions: this.#sessions, validation: this.#validation, identities: this.#identities },
-      reconnectGraceMs: options.reconnectGraceMs,
-    });
     const builder = new CircuitBuilder({ model, mesh, exchange, circuits, costs, options, emit, log });
     const access = new CircuitAccess({ model, circuits, log });
     this.#access = access;
+    const adoption = new CircuitAdoption({
+      ...{ model, circuits, access, exchange, log },
+      controllerId: parts.controllerId,
+      isMaking: (circuitId) => builder.isMaking(circuitId),
+    });
+    this.#life = new RouterLife({
+      ...{ model, mesh, exchange, circuits, adoption, rerouter, links, emit, log },
+      ...{ sessions: this.#sessions, validation: this.#validation, identities: this.#identities },
+      reconnectGraceMs: options.reconnectGraceMs,
+    });
     this.#dataModel = new DataModelFeed({ source: model.dataModel, log });
-    const circuitMessages = new CircuitMessages({ model, builder, circuits, access, exchange, rerouter, links, log });
+    const circuitMessages = new CircuitMessages({
+      ...{ model, builder, circuits, access, adoption, exchange, rerouter, links, log },
+    });
     const terminators = new TerminatorMessages({ model, validation: this.#validation, costs, emit, log });
     const tunnels = new TunnelMessages({ model, circuits: circuitMessages, access, terminators, log });
     const routers = new RouterMessages({ model, identities: this.#identities, emit, log });

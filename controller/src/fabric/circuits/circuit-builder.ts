@@ -94,6 +94,11 @@ export class CircuitBuilder {
     }
   }
 
+  /** Is a circuit of this id being made? */
+  isMaking(circuitId: string): boolean {
+    return this.#making.has(circuitId);
+  }
+
   /** A router that was told of a circuit says that an end of it closed, before all routers' answers were worked off. */
   endedEarly(circuitId: string, routerId: string): void {
     const making = this.#making.get(circuitId);

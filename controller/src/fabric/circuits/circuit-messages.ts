@@ -21,6 +21,7 @@ import { onMessage, read } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import { type Circuit, type CircuitGrant, isEnd } from "./circuit.ts";
 import type { CircuitAccess } from "./circuit-access.ts";
+import type { CircuitAdoption } from "./circuit-adoption.ts";
 import { type CircuitBuilder, CircuitError } from "./circuit-builder.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { PeerData } from "./peer-data.ts";
@@ -35,6 +36,7 @@ export interface CircuitMessagesParts {
   readonly builder: CircuitBuilder;
   readonly circuits: CircuitRegistry;
   readonly access: CircuitAccess;
+  readonly adoption: CircuitAdoption;
   readonly exchange: RouteExchange;
   readonly rerouter: Rerouter;
   readonly links: LinkMessages;
@@ -185,12 +187,15 @@ export class CircuitMessages {
   }
 
   #fault(router: RouterConnection, body: ctrlPb.Fault): void {
-    const { circuits, builder, links, log } = this.#parts;
+    const { circuits, builder, adoption, links, log } = this.#parts;
     switch (body.subject) {
       case FaultSubject.IngressFault:
       case FaultSubject.EgressFault:
         if (this.#concerns(router, body.id)) circuits.end(body.id, false, "an end closed");
-        else builder.endedEarly(body.id, router.id);
+        else {
+          builder.endedEarly(body.id, router.id);
+          adoption.ended(body.id, router.id);
+        }
         return;
       case FaultSubject.LinkFault:
       case FaultSubject.LinkDuplicate:
@@ -208,10 +213,11 @@ export class CircuitMessages {
   }
 
   #forwardFaults(router: RouterConnection, ids: string, isOwner: boolean): void {
-    const { circuits, exchange, rerouter, log } = this.#parts;
+    const { circuits, adoption, exchange, rerouter, log } = this.#parts;
     for (const circuitId of ids.split(" ").filter((id) => id !== "")) {
       if (circuits.get(circuitId) === undefined) {
-        if (isOwner) exchange.unroute(router.id, circuitId, true);
+        // Routers say it again as long as it is true.
+        if (isOwner && !adoption.isAwaited(circuitId, router.id)) exchange.unroute(router.id, circuitId, true);
         continue;
       }
       if (!this.#concerns(router, circuitId)) {
@@ -225,10 +231,11 @@ export class CircuitMessages {
 
   /** A router has circuits without traffic and asks whether they still exist. */
   async #confirm(router: RouterConnection, body: ctrlPb.CircuitConfirmation): Promise<void> {
-    const { circuits, exchange, model } = this.#parts;
+    const { circuits, adoption, exchange, model } = this.#parts;
     const services = new Map<string, CircuitService | undefined>();
     for (const circuitId of body.circuitIds) {
       const circuit = circuits.get(circuitId);
+      if (circuit === undefined && adoption.isAwaited(circuitId, router.id)) continue;
       if (circuit === undefined || !this.#concerns(router, circuitId)) {
         exchange.unroute(router.id, circuitId, true);
         continue;

@@ -59,6 +59,16 @@ export class CircuitRegistry {
 
   /** `timespanMs`: how long its making took; for events. */
   opened(circuit: Circuit, timespanMs = 0): void {
+    this.#add(circuit);
+    this.#emit({ kind: "circuit-created", circuit, timespanMs });
+  }
+
+  /** A circuit of the process before this one; whoever wants to know of it was told then. */
+  adopted(circuit: Circuit): void {
+    this.#add(circuit);
+  }
+
+  #add(circuit: Circuit): void {
     this.#circuits.set(circuit.id, circuit);
     if (circuit.grant.kind === "session") {
       const { sessionId } = circuit.grant;
@@ -66,7 +76,6 @@ export class CircuitRegistry {
       this.#bySession.set(sessionId, ids.add(circuit.id));
     }
     this.#costs.circuitOpened(circuit.terminatorId);
-    this.#emit({ kind: "circuit-created", circuit, timespanMs });
   }
 
   moved(circuit: Circuit): void {

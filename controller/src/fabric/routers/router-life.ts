@@ -1,4 +1,5 @@
 import type { Logger } from "@sallyport/wire";
+import type { CircuitAdoption } from "../circuits/circuit-adoption.ts";
 import type { CircuitRegistry } from "../circuits/circuit-registry.ts";
 import type { Rerouter } from "../circuits/rerouter.ts";
 import type { RouteExchange } from "../circuits/route-exchange.ts";
@@ -18,6 +19,7 @@ export interface RouterLifeParts {
   readonly mesh: Mesh;
   readonly exchange: RouteExchange;
   readonly circuits: CircuitRegistry;
+  readonly adoption: CircuitAdoption;
   readonly rerouter: Rerouter;
   readonly links: LinkMessages;
   readonly sessions: SessionFeed;
@@ -38,22 +40,28 @@ export class RouterLife {
   readonly #parts: RouterLifeParts;
   readonly #peers: PeerStates;
   readonly #presence: Presence;
+  /** Runs while the routers of the process before this one are expected. */
+  #start: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   constructor(parts: RouterLifeParts) {
     this.#parts = parts;
+    this.#start = setTimeout(() => {
+      this.#start = undefined;
+      parts.rerouter.routerSettled();
+    }, parts.reconnectGraceMs);
     this.#peers = new PeerStates(parts.mesh);
     this.#presence = new Presence(parts.reconnectGraceMs, (routerId) => this.#gone(routerId));
   }
 
-  /** True while a router that lost its control channel is expected back. */
+  /** True while a router that lost its control channel, to this process or to the one before, is expected back. */
   isAnyAwaited(): boolean {
-    return this.#presence.isAnyAwaited;
+    return this.#presence.isAnyAwaited || (this.#start !== undefined && this.#parts.adoption.hasAdopted);
   }
 
   /** `isNewProcess`: nothing of what the router had before exists any more. */
   connected(router: RouterConnection, isNewProcess: boolean): void {
-    const { emit, sessions, validation, rerouter } = this.#parts;
+    const { emit, sessions, validation, rerouter, adoption } = this.#parts;
     this.#presence.back(router.id);
     if (isNewProcess) this.#forgetProcess(router.id);
     emit({
@@ -62,6 +70,7 @@ export class RouterLife {
       sourceAddress: router.channel.peer.address,
       destinationAddress: router.channel.underlays[0]?.localAddress ?? "",
     });
+    void adoption.connected(router, isNewProcess);
     sessions.connected(router);
     this.#peers.connected(router);
     this.#background(validation.connected(router), "looking up the router's terminators");
@@ -105,6 +114,7 @@ export class RouterLife {
 
   close(): void {
     this.#isClosed = true;
+    clearTimeout(this.#start);
     this.#presence.close();
   }
 

@@ -12,7 +12,7 @@ import {
 import { afterEach } from "vitest";
 import type { FabricOptions } from "../options.ts";
 import type { TerminatorRecord } from "../ports.ts";
-import type { ScriptedRouter } from "./scripted-router.ts";
+import type { ScriptedRouter, ScriptedRouterOptions } from "./scripted-router.ts";
 import { TestFabric } from "./test-fabric.ts";
 
 export const bytes = (text: string) => Buffer.from(text, "utf8");
@@ -49,7 +49,11 @@ export async function link(from: ScriptedRouter, to: ScriptedRouter, id: string,
 }
 
 /** A fabric with its events as they are logged: a service `svc` hosted at router b, a dial session `dial` of identity `client`; routers a and b with a link `ab`. */
-export async function startMesh(options: Partial<FabricOptions> = {}, terminator: Partial<TerminatorRecord> = {}) {
+export async function startMesh(
+  options: Partial<FabricOptions> = {},
+  terminator: Partial<TerminatorRecord> = {},
+  router: Partial<ScriptedRouterOptions> = {},
+) {
   const events: { kind: string; fields: object }[] = [];
   const net = await TestFabric.start(options, {
     ...silentLogger,
@@ -58,8 +62,8 @@ export async function startMesh(options: Partial<FabricOptions> = {}, terminator
   net.model.addService("svc");
   net.model.addTerminator("t1", "svc", "b", { peerData: new Map([[1011, bytes("app")]]), ...terminator });
   net.model.sessions.set("dial", { id: "s1", type: "Dial", serviceId: "svc", identityId: "client" });
-  const a = await net.connect("a");
-  const b = await net.connect("b");
+  const a = await net.connect("a", router);
+  const b = await net.connect("b", router);
   await link(a, b, "ab", 1);
   return { net, a, b, events };
 }

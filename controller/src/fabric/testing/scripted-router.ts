@@ -27,6 +27,8 @@ export interface ScriptedRouterOptions {
   readonly listeners?: readonly { readonly address: string; readonly protocol: string }[];
   /** Header 4; empty: none. */
   readonly version?: string;
+  /** Leaves the question for circuits from before the controller's start to the test; else the answer is that there are none. */
+  readonly hasFormerCircuits?: boolean;
   /** Raw header 10, in place of `listeners`. */
   readonly rawListeners?: Uint8Array;
 }
@@ -38,9 +40,16 @@ export class ScriptedRouter {
   readonly #arrived: Message[] = [];
   readonly #waiting: { readonly matches: (m: Message) => boolean; readonly take: (m: Message) => void }[] = [];
 
-  private constructor(id: string, channel: Channel) {
+  private constructor(id: string, channel: Channel, hasFormerCircuits: boolean) {
     this.id = id;
     this.channel = channel;
+    if (!hasFormerCircuits) {
+      channel.handle(ControlType.InspectRequest, (message) => {
+        const { requestedValues } = decodeControl(ctrlPb.InspectRequestSchema, message.body);
+        if (!requestedValues.includes("circuit-routes")) this.#arrive(message);
+        else channel.reply(message, { contentType: ControlType.InspectResponse });
+      });
+    }
     channel.handleOther((message) => this.#arrive(message));
   }
 
@@ -67,7 +76,7 @@ export class ScriptedRouter {
       hello: { idToken: id, headers },
       timeoutMs: WAIT_MS,
     });
-    return new ScriptedRouter(id, channel);
+    return new ScriptedRouter(id, channel, options.hasFormerCircuits === true);
   }
 
   /** The next message of a type (that `matches`), also one that has arrived already. */
