@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Network, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { peer } from "./peer.ts";
+import { type Network, startNetwork } from "../../network/network.ts";
+import { PeerCli } from "../../network/peer-cli.ts";
+import { makeScratch, removeScratch } from "../../network/scratch.ts";
+import { peer } from "../peer.ts";
 
 const HASH = "ab".repeat(64);
 const SIGNER = "cd".repeat(20);

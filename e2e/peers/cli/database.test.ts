@@ -1,11 +1,11 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { eventually } from "../network/eventually.ts";
-import { type Network, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { peer } from "./peer.ts";
+import { eventually } from "../../network/eventually.ts";
+import { type Network, startNetwork } from "../../network/network.ts";
+import { PeerCli } from "../../network/peer-cli.ts";
+import { makeScratch, removeScratch } from "../../network/scratch.ts";
+import { peer } from "../peer.ts";
 
 // `ziti ops db …` works on files of the peer's own database, never over HTTP: nothing of it concerns our controller.
 describe.skipIf(peer.isMissing)("the peer's CLI looks after our controller's database", () => {

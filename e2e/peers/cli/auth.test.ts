@@ -3,10 +3,10 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Network, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { peer } from "./peer.ts";
+import { type Network, startNetwork } from "../../network/network.ts";
+import { PeerCli } from "../../network/peer-cli.ts";
+import { makeScratch, removeScratch } from "../../network/scratch.ts";
+import { peer } from "../peer.ts";
 
 describe.skipIf(peer.isMissing)("the peer's CLI administers authentication", () => {
   let folder = "";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ThirdParty } from "../../../controller/src/auth/testing/third-party.ts";
+import { ThirdParty } from "../../../../controller/src/auth/testing/third-party.ts";
 import type { Same } from "./same.ts";
 
 const HASH = "ab".repeat(64);

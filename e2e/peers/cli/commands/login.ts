@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { PeerCli } from "../../network/peer-cli.ts";
-import { peer } from "../peer.ts";
+import { PeerCli } from "../../../network/peer-cli.ts";
+import { peer } from "../../peer.ts";
 import type { Same } from "./same.ts";
 
 /** Logging in and out, the sessions that this makes, and what a controller tells of itself. */

@@ -3,15 +3,15 @@ import { copyFileSync, writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
-import { eventually } from "../network/eventually.ts";
-import { type Network, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { peerRouterFile } from "../network/peer-network.ts";
-import { freePorts, Program } from "../network/program.ts";
-import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
-import { peer } from "./peer.ts";
+import { openTcp, startEcho, type TcpServer } from "../../network/bytes.ts";
+import { eventually } from "../../network/eventually.ts";
+import { type Network, startNetwork } from "../../network/network.ts";
+import { PeerCli } from "../../network/peer-cli.ts";
+import { peerRouterFile } from "../../network/peer-network.ts";
+import { freePorts, Program } from "../../network/program.ts";
+import { makeScratch, removeScratch } from "../../network/scratch.ts";
+import { startTunnelledService, type TunnelledService } from "../../network/tunnel.ts";
+import { peer } from "../peer.ts";
 
 /** Links that lost a contest of duplicates stay listed for a while. */
 const UP = 'state = "Connected"';

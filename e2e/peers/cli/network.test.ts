@@ -1,10 +1,10 @@
 import { copyFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Network, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { peer } from "./peer.ts";
+import { type Network, startNetwork } from "../../network/network.ts";
+import { PeerCli } from "../../network/peer-cli.ts";
+import { makeScratch, removeScratch } from "../../network/scratch.ts";
+import { peer } from "../peer.ts";
 
 describe.skipIf(peer.isMissing)("the peer's CLI administers our controller", () => {
   let folder = "";

@@ -2,13 +2,13 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Context } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { exchange } from "../network/bytes.ts";
-import { eventually } from "../network/eventually.ts";
-import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
-import { PeerCli } from "../network/peer-cli.ts";
-import { Program } from "../network/program.ts";
-import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { peer } from "./peer.ts";
+import { exchange } from "../../network/bytes.ts";
+import { eventually } from "../../network/eventually.ts";
+import { type DeclaredService, declareService, type Network, startNetwork } from "../../network/network.ts";
+import { PeerCli } from "../../network/peer-cli.ts";
+import { Program } from "../../network/program.ts";
+import { makeScratch, removeScratch } from "../../network/scratch.ts";
+import { peer } from "../peer.ts";
 
 type Event = Readonly<Record<string, unknown>>;
 

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe } from "vitest";
-import { makeScratch, removeScratch } from "../network/scratch.ts";
-import { type SideBySide, startSideBySide } from "../network/side-by-side.ts";
+import { makeScratch, removeScratch } from "../../network/scratch.ts";
+import { type SideBySide, startSideBySide } from "../../network/side-by-side.ts";
+import { peer } from "../peer.ts";
 import { configCommands } from "./commands/configs.ts";
 import { identityCommands } from "./commands/identities.ts";
 import { loginCommands } from "./commands/login.ts";
 import { relationCommands } from "./commands/relations.ts";
 import { Same } from "./commands/same.ts";
 import { securityCommands } from "./commands/security.ts";
-import { peer } from "./peer.ts";
 
 describe.skipIf(peer.isMissing)("the peer's CLI prints for our controller what it prints for the peer's", () => {
   let folder = "";
