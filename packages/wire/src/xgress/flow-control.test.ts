@@ -102,22 +102,57 @@ describe("SendBuffer", () => {
   });
 
   it("measures the round trip over the wrap of the clock, smooths it and derives the threshold", () => {
-    const wrap = new SendBuffer<string>(exact);
-    expect(wrap.retransmitAfterMs).toBe(200);
-    wrap.acknowledge(ackOf([], { rtt: 0xfff0 }), 0x5_0005);
-    expect(wrap.rttMs).toBe(21);
     const buffer = new SendBuffer<string>(exact);
-    buffer.acknowledge(ackOf([], { rtt: 1_000 }), 1_020);
-    expect(buffer.retransmitAfterMs).toBe(30);
-    buffer.acknowledge(ackOf([], { rtt: 1_000 }), 1_500);
+    expect(buffer.retransmitAfterMs).toBe(200);
+    const measure = (sentAt: number, roundTrip: number): void => {
+      const sequence = buffer.add("a", 1, sentAt);
+      buffer.acknowledge(ackOf([sequence], { rtt: ms16(sentAt) }), sentAt + roundTrip);
+    };
+    measure(0x4_fff0, 20);
+    expect([buffer.rttMs, buffer.retransmitAfterMs]).toEqual([20, 30]);
+    measure(0x5_1000, 500);
     expect([buffer.rttMs, buffer.retransmitAfterMs]).toEqual([50, 75]);
-    buffer.acknowledge(ackOf([], { rtt: 0 }), 9_000);
+    const sequence = buffer.add("a", 1, 0x5_2000);
+    buffer.acknowledge(ackOf([sequence], { rtt: 0 }), 0x5_9000);
     expect(buffer.rttMs).toBe(50);
+  });
+
+  it("tells by the echoed clock which of several transmissions is acknowledged", () => {
+    const buffer = new SendBuffer<string>(exact);
+    const acknowledge = (echo: number, now: number): void => {
+      buffer.add("a", 1, 1_000);
+      buffer.retransmit(1_300, () => true);
+      buffer.acknowledge(ackOf([buffer.nextSequence - 1], { rtt: echo }), now);
+    };
+    acknowledge(1_300, 1_310);
+    expect(buffer.rttMs).toBe(10);
+    const late = new SendBuffer<string>(exact);
+    late.add("a", 1, 1_000);
+    late.retransmit(1_300, () => true);
+    late.acknowledge(ackOf([0], { rtt: 1_000 }), 1_350);
+    expect(late.rttMs).toBe(350);
+    // The acknowledgement of the second one, which is known to echo our clock now.
+    late.acknowledge(ackOf([0], { rtt: 1_300 }), 1_650);
+    expect(late.rttMs).toBe(350);
+  });
+
+  it("does not believe a clock that another router has written over ours", () => {
+    const buffer = new SendBuffer<string>(exact);
+    buffer.add("a", 1, 5_000);
+    buffer.acknowledge(ackOf([0], { rtt: 50_144 }), 5_040);
+    expect(buffer.rttMs).toBe(40);
+    // Sent twice, it says nothing; nor does what is acknowledged again.
+    buffer.add("b", 1, 6_000);
+    buffer.retransmit(6_100, () => true);
+    buffer.acknowledge(ackOf([1], { rtt: 50_144 }), 6_150);
+    buffer.acknowledge(ackOf([1], { rtt: 50_144 }), 6_160);
+    expect(buffer.rttMs).toBe(40);
   });
 
   it("does not retransmit below the floor, because acknowledgements come in batches", () => {
     const buffer = new SendBuffer<string>();
-    buffer.acknowledge(ackOf([], { rtt: 1_000 }), 1_001);
+    buffer.add("a", 1, 1_000);
+    buffer.acknowledge(ackOf([0], { rtt: 1_000 }), 1_001);
     expect(buffer.retransmitAfterMs).toBe(100);
   });
 

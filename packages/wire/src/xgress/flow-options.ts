@@ -34,6 +34,8 @@ export interface FlowOptions {
   readonly retxFloorMs: number;
   /** A closing sender stays this long after everything was acknowledged. */
   readonly closeLingerMs: number;
+  /** A closing sender waits so long for the acknowledgement of its end mark when that is all that is missing. */
+  readonly endWaitMs: number;
   /** Payloads in flight, or held out of order, at most: empty ones cost no bytes but memory. */
   readonly maxPayloads: number;
 }
@@ -56,5 +58,6 @@ export const flowDefaults: FlowOptions = {
   maxCloseWaitMs: 30_000,
   retxFloorMs: 100,
   closeLingerMs: 5_000,
+  endWaitMs: 5_000,
   maxPayloads: 16_384,
 };

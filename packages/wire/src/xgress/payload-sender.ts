@@ -150,6 +150,11 @@ export class PayloadSender implements Waiter {
     if (this.#input.count > 0) this.pump();
   }
 
+  /** Everything was sent and acknowledged. */
+  get isEmpty(): boolean {
+    return this.#input.count === 0 && this.#buffer.inFlight === 0;
+  }
+
   /** Whether everything was sent and acknowledged, or waited for long enough. Call it when nothing more will be given. */
   isDone(now: number): boolean {
     if (this.#input.count > 0) return false;

@@ -39,6 +39,7 @@ export class SendBuffer<T> {
   #payloads: (T | undefined)[] = new Array<T | undefined>(firstCapacity).fill(undefined);
   #sizes = new Int32Array(firstCapacity);
   #sentAt = new Float64Array(firstCapacity);
+  #firstSentAt = new Float64Array(firstCapacity);
   #isEnd = new Uint8Array(firstCapacity);
   #mask = firstCapacity - 1;
   /** Oldest sequence that may still be in flight, and the next to give out. */
@@ -57,6 +58,8 @@ export class SendBuffer<T> {
   #retxScale: number;
   #retxThreshold: number;
   #lastRtt = 0;
+  /** Whether acknowledgements echo the clock written here, or one that was written over it on the way. */
+  #echoIsOurs = false;
   #lastScan = Number.NEGATIVE_INFINITY;
   #closingSince: number | undefined;
   #closed = false;
@@ -128,6 +131,7 @@ export class SendBuffer<T> {
     this.#payloads[slot] = payload;
     this.#sizes[slot] = size;
     this.#sentAt[slot] = now;
+    this.#firstSentAt[slot] = now;
     this.#isEnd[slot] = isEnd ? 1 : 0;
     this.#next = (sequence + 1) | 0;
     this.#inFlight++;
@@ -148,10 +152,11 @@ export class SendBuffer<T> {
 
   /** Takes an acknowledgement. Look at `canAdd` and `shouldClose` afterwards. */
   acknowledge(ack: AckView, now: number): void {
+    const roundTrip = this.#roundTrip(ack, now);
     for (let index = 0; index < ack.count; index++) this.#acknowledgeOne(ack.sequence(index));
     this.#advance();
     this.#peerBytes = ack.receiveBufferSize;
-    if (ack.rtt > 0) this.#measure((ms16(now) - ack.rtt + 65_536) % 65_536);
+    if (roundTrip >= 0) this.#measure(roundTrip);
   }
 
   /**
@@ -194,7 +199,9 @@ export class SendBuffer<T> {
     if (this.#closingSince === undefined) return false;
     const waited = now - this.#closingSince;
     if (waited >= this.#options.maxCloseWaitMs) return true;
-    return waited >= this.#options.closeLingerMs && this.#inFlight === this.#endsInFlight;
+    if (waited < this.#options.closeLingerMs || this.#inFlight !== this.#endsInFlight) return false;
+    // Its own end mark, when it is lost, is sent again like everything else, but not waited for without end.
+    return this.#inFlight === 0 || waited >= this.#options.endWaitMs;
   }
 
   /** Drops what is in flight; nothing is retransmitted any more. */
@@ -225,11 +232,38 @@ export class SendBuffer<T> {
     };
   }
 
-  #acknowledgeOne(sequence: number): void {
+  /**
+   * The round trip an acknowledgement tells of, -1: none. Routers may write their own clock over ours, so the echo counts
+   * only once it was seen to be ours; what was sent a single time needs none.
+   */
+  #roundTrip(ack: AckView, now: number): number {
+    if (ack.rtt === 0 || ack.count === 0) return -1;
+    const sequence = ack.sequence(0);
+    if (this.#isInFlight(sequence)) {
+      const sent = this.#sentAt[sequence & this.#mask] ?? now;
+      const first = this.#firstSentAt[sequence & this.#mask] ?? now;
+      for (const at of [sent, first]) {
+        if (ms16(at) !== ack.rtt) continue;
+        this.#echoIsOurs = true;
+        return Math.trunc(now - at);
+      }
+      if (sent === first) {
+        this.#echoIsOurs = false;
+        return Math.trunc(now - sent);
+      }
+    }
+    return this.#echoIsOurs ? (ms16(now) - ack.rtt + 65_536) % 65_536 : -1;
+  }
+
+  #isInFlight(sequence: number): boolean {
     const offset = (sequence - this.#base) | 0;
+    if (offset < 0 || offset >= ((this.#next - this.#base) | 0)) return false;
+    return this.#payloads[sequence & this.#mask] !== undefined;
+  }
+
+  #acknowledgeOne(sequence: number): void {
     const slot = sequence & this.#mask;
-    const known = offset >= 0 && offset < ((this.#next - this.#base) | 0) && this.#payloads[slot] !== undefined;
-    if (!known) {
+    if (!this.#isInFlight(sequence)) {
       this.totals.duplicateAcks++;
       if (++this.#dupAcks >= this.#options.txPortalDupAckThresh) {
         this.#dupAcks = 0;
@@ -293,6 +327,7 @@ export class SendBuffer<T> {
     const payloads = new Array<T | undefined>(capacity).fill(undefined);
     const sizes = new Int32Array(capacity);
     const sentAt = new Float64Array(capacity);
+    const firstSentAt = new Float64Array(capacity);
     const isEnd = new Uint8Array(capacity);
     for (let sequence = this.#base; sequence !== this.#next; sequence = (sequence + 1) | 0) {
       const from = sequence & oldMask;
@@ -300,11 +335,13 @@ export class SendBuffer<T> {
       payloads[to] = this.#payloads[from];
       sizes[to] = this.#sizes[from] ?? 0;
       sentAt[to] = this.#sentAt[from] ?? 0;
+      firstSentAt[to] = this.#firstSentAt[from] ?? 0;
       isEnd[to] = this.#isEnd[from] ?? 0;
     }
     this.#payloads = payloads;
     this.#sizes = sizes;
     this.#sentAt = sentAt;
+    this.#firstSentAt = firstSentAt;
     this.#isEnd = isEnd;
     this.#mask = mask;
   }

@@ -84,8 +84,12 @@ class ScriptedEnd implements XgressEnd {
 
   /** Acknowledges everything that came, as a receiver does. */
   acknowledgeAll(): void {
-    const body = Buffer.alloc(4 * this.payloads.length);
-    for (const [i, p] of this.payloads.entries()) body.writeInt32BE(p.sequence, 4 * i);
+    this.acknowledge(...this.payloads.map((p) => p.sequence));
+  }
+
+  acknowledge(...sequences: number[]): void {
+    const body = Buffer.alloc(4 * sequences.length);
+    for (const [i, sequence] of sequences.entries()) body.writeInt32BE(sequence, 4 * i);
     const headers = Buffer.alloc(8 + CIRCUIT.length + 12);
     headers.writeInt32LE(2256, 0);
     headers.writeInt32LE(CIRCUIT.length, 4);
@@ -186,16 +190,20 @@ test("a peer without capabilities is told none, and gets a FIN only for half clo
   expect(sent().filter(([flags]) => ((flags ?? 0) as number) & CircuitEnd)).toEqual([]);
   expect(port.delivered).toEqual(["on its way"]);
   far.send({ edgeFlags: EdgeFlag.Fin });
+  // Routers end the circuit when they see the mark: not before everything has arrived.
+  expect(sent()).toEqual(half);
+  far.acknowledgeAll();
   expect(sent().at(-1)).toEqual([Terminator | CircuitEnd, "", -1, -1]);
   expect(port.log).toEqual([]);
   far.send({ flags: CircuitEnd });
   expect(port.log.at(-1)).toContain("closed");
 });
 
-test("a peer without capabilities that has ended first gets CircuitEnd at once", () => {
+test("a peer without capabilities that has ended first gets CircuitEnd when it has everything", () => {
   far.send({ flags: CircuitStart });
   far.send({ body: "last", edgeFlags: EdgeFlag.Fin });
   near.endInput();
+  far.acknowledgeAll();
   expect(far.payloads.map((p) => [p.flags, p.edgeFlags])).toEqual([
     [Terminator, EdgeFlag.Fin],
     [Terminator | CircuitEnd, -1],
@@ -302,17 +310,38 @@ test("a source is stopped when too much waits, and goes on when acknowledgements
   }
 });
 
-test("closing delivers what was given, then two marks, and ends when they are acknowledged", () => {
+test("closing delivers what was given; the mark, at which routers end the circuit, waits until it has arrived", () => {
   far.start();
   write("bye");
   near.close("test");
-  expect(far.payloads.slice(-3).map((p) => [p.body, p.flags])).toEqual([
+  expect(far.payloads.map((p) => [p.body, p.flags])).toEqual([
+    ["", Terminator],
     ["bye", Terminator],
-    ["", Terminator | CircuitEnd],
-    ["", Terminator | CircuitEnd],
   ]);
   expect(fabric.reported).toEqual([]);
   far.acknowledgeAll();
+  expect(far.payloads.slice(2).map((p) => [p.body, p.flags])).toEqual([["", Terminator | CircuitEnd]]);
+  expect(fabric.reported).toEqual(["terminator"]);
+});
+
+test("a close behind a FIN has two marks: the first one alone is the half close of old peers", () => {
+  far.start();
+  near.write(Buffer.alloc(0), 0, 0, EdgeFlag.Fin);
+  near.close("test");
+  far.acknowledgeAll();
+  expect(far.payloads.slice(-2).map((p) => p.flags)).toEqual([Terminator | CircuitEnd, Terminator | CircuitEnd]);
+});
+
+test("an end mark that was lost is sent again before the circuit ends, for some seconds", () => {
+  far.start();
+  near.endInput();
+  far.acknowledge(0, 1);
+  far.send({ flags: XgressFlag.Eof });
+  expect(far.payloads.at(-1)?.flags).toBe(Terminator | XgressFlag.Eof);
+  vi.advanceTimersByTime(500);
+  expect(far.payloads.at(-1)?.flags).toBe(Terminator | XgressFlag.Eof | XgressFlag.Retransmit);
+  expect(fabric.reported).toEqual([]);
+  vi.advanceTimersByTime(xgressDefaults.endWaitMs);
   expect(fabric.reported).toEqual(["terminator"]);
 });
 
@@ -323,8 +352,18 @@ test("a host that says its piece and hangs up before the circuit starts is heard
   expect(far.payloads).toEqual([]);
   far.start();
   expect(far.payloads.map((p) => p.body).join("")).toBe("bye");
-  expect(far.payloads.slice(-2).map((p) => p.flags)).toEqual([Terminator | CircuitEnd, Terminator | CircuitEnd]);
   far.acknowledgeAll();
+  expect(far.payloads.at(-1)?.flags).toBe(Terminator | CircuitEnd);
+  expect(fabric.reported).toEqual(["terminator"]);
+});
+
+test("a host that hangs up without a word before the circuit starts ends it when it starts", () => {
+  near.close("test");
+  vi.advanceTimersByTime(1_000);
+  expect([far.payloads, fabric.reported]).toEqual([[], []]);
+  far.start();
+  far.acknowledgeAll();
+  expect(far.payloads.at(-1)?.flags).toBe(Terminator | CircuitEnd);
   expect(fabric.reported).toEqual(["terminator"]);
 });
 

@@ -56,6 +56,7 @@ export class Xgress implements XgressEnd, Scanned {
   #localEnded = false;
   /** Its end mark waits for the other end's capabilities. */
   #endPending = false;
+  #isEndMarked = false;
   /** A FIN was sent, or received. */
   #localFin = false;
   #remoteFin = false;
@@ -142,9 +143,7 @@ export class Xgress implements XgressEnd, Scanned {
     }
     this.#localEnded = true;
     this.#endPending = false;
-    this.#sender.mark(XgressFlag.CircuitEnd);
-    // A second mark tells a full close from the half close of a peer that knows no other end mark.
-    this.#sender.mark(XgressFlag.CircuitEnd);
+    // The mark comes last, when everything has arrived: routers take the circuit down as soon as they see it.
     this.#settle(performance.now());
   }
 
@@ -277,6 +276,7 @@ export class Xgress implements XgressEnd, Scanned {
     if ((flags & XgressFlag.CircuitStart) !== 0 && !this.#sender.isStarted) {
       if (this.#peerKnowsEof) this.#sender.markFirst(xgressCapability.eof);
       this.#sender.start();
+      if (this.#closingReason !== undefined) this.#settle(performance.now());
     }
   }
 
@@ -287,7 +287,10 @@ export class Xgress implements XgressEnd, Scanned {
   #sendEndMark(): void {
     if (!this.#endPending || this.#peerKnowsEof === undefined) return;
     if (!this.#peerKnowsEof && !this.#remoteFin && !this.#remoteEnded) return;
+    // Routers take the circuit down as soon as they see its end, whatever is still to be sent again.
+    if (!this.#peerKnowsEof && !this.#sender.isEmpty) return;
     this.#endPending = false;
+    this.#isEndMarked = true;
     this.#sender.mark(this.#peerKnowsEof ? XgressFlag.Eof : XgressFlag.CircuitEnd);
   }
 
@@ -315,11 +318,12 @@ export class Xgress implements XgressEnd, Scanned {
   /** Ends the circuit when both directions are done, or the closing one has waited long enough. */
   #settle(now: number): void {
     if (this.#ended || !this.#localEnded) return;
-    if (!this.#endPending && this.#sender.isDone(now)) {
-      if (this.#closingReason !== undefined) this.#finish(this.#closingReason);
+    this.#sendEndMark();
+    if (!this.#endPending && this.#sender.isStarted && this.#sender.isDone(now)) {
+      if (this.#closingReason !== undefined) this.#finish(this.#closingReason, { tellPeer: true });
       else if (this.#remoteEnded) this.#finish("both ends have finished", { tellPeer: true });
     } else if (this.#closingReason !== undefined && now - this.#closingSince > this.#options.maxCloseWaitMs) {
-      this.#finish(this.#closingReason);
+      this.#finish(this.#closingReason, { tellPeer: true });
     }
   }
 
@@ -329,7 +333,11 @@ export class Xgress implements XgressEnd, Scanned {
     this.#ended = true;
     this.#receiver.stop();
     // Sent once and not kept: the other end either waits for it or is gone.
-    if (o.tellPeer === true && this.#sender.isStarted) this.#sender.markOnce(XgressFlag.CircuitEnd);
+    if (o.tellPeer === true && this.#sender.isStarted) {
+      this.#sender.markOnce(XgressFlag.CircuitEnd);
+      // Behind a FIN the first one is taken for the half close of an end that knows no other mark.
+      if (this.#localFin && !this.#isEndMarked) this.#sender.markOnce(XgressFlag.CircuitEnd);
+    }
     this.#scans.delete(this);
     this.#sender.stop();
     this.#path.close(o.report ?? true);
