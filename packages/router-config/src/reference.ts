@@ -1,4 +1,5 @@
 import { formatDuration } from "./duration.ts";
+import { meanings, sharedName } from "./meanings.ts";
 import { routerConfigSchema } from "./schema.ts";
 import { xgressKeys } from "./sections/xgress.ts";
 
@@ -27,18 +28,29 @@ interface Node {
 
 const XGRESS = new Set(Object.keys(xgressKeys));
 
-/** Every key of the file with its kind, bounds and default, as a Markdown page made from the schema. */
-export function configReference(): string {
+/** The names of all keys, as on the page. */
+export function configKeys(): string[] {
+  const { rows, flow } = allRows();
+  return [...rows, ...flow].map(({ key }) => key);
+}
+
+function allRows(): { rows: Row[]; flow: Row[] } {
   const rows: Row[] = [];
   walk(routerConfigSchema as unknown as Node, "", "required", rows);
   const flow: Row[] = [];
   for (const [key, node] of Object.entries(xgressKeys)) walk(node as unknown as Node, key, "required", flow);
+  return { rows, flow };
+}
+
+/** Every key of the file with its meaning, kind, bounds and default, as a Markdown page made from the schema. */
+export function configReference(): string {
+  const { rows, flow } = allRows();
   const sections = Map.groupBy(rows, (row) => /^\w+/.exec(row.key)?.[0] ?? "");
   const parts = [...sections].map(([name, list]) => `## ${name}\n\n${table(list)}`);
   return `# Keys of the router's configuration file
 
 Generated from the schema in \`packages/router-config\` by \`npm run generate\`; do not edit.
-What they are for is in [router.md](router.md). A key without a default may be left out unless it is *required* where its section is
+How they work together is in [router.md](router.md). A key without a default may be left out unless it is *required* where its section is
 present. \`[]\` stands for each entry of a list, \`listeners[edge]\` for each of that binding.
 
 ${parts.join("\n\n")}
@@ -52,8 +64,12 @@ ${table(flow)}
 }
 
 function table(rows: readonly Row[]): string {
-  const lines = rows.map((row) => `| \`${row.key}\` | ${row.what.replaceAll(/[|<]/g, "\\$&")} | ${row.standard} |`);
-  return ["| Key | Value | Default |", "|---|---|---|", ...lines].join("\n");
+  const safe = (text: string) => text.replaceAll(/[|<]/g, "\\$&");
+  const lines = rows.map(
+    ({ key, what, standard }) =>
+      `| \`${key}\` | ${safe(meanings[sharedName(key)] ?? "")} | ${safe(what)} | ${standard} |`,
+  );
+  return ["| Key | Meaning | Value | Default |", "|---|---|---|---|", ...lines].join("\n");
 }
 
 function walk(node: Node, key: string, standard: string, rows: Row[]): void {

@@ -9,6 +9,9 @@ const DIALLING_KEYS = {
 const RATE_KEYS = {
   timeout: [30_000, "an answer is always waited for 30 s"],
 } as const;
+const EVENT_KEYS = {
+  maxQueuedEvents: [100_000, "reports say how things are, changes are not queued"],
+} as const;
 const WSS_KEYS = {
   readTimeout: [5, "a silent SDK is found by pingInterval and pongTimeout"],
   writeTimeout: [10, "use writeTimeout of the listener's options"],
@@ -55,6 +58,7 @@ export function inactiveSettings(config: RouterConfig): string[] {
   say(config.plugins.length > 0, "plugins: Go plug-ins cannot be loaded");
   sayChanged("ctrl.rateLimiter", config.ctrl.rateLimiter, RATE_KEYS);
   sayChanged("ctrl.options", config.ctrl.options, DIALLING_KEYS);
+  sayChanged("connectEvents", config.connectEvents, EVENT_KEYS);
   say(config.edge?.db !== undefined, "edge.db: sessions are not kept over a restart, the controller sends them");
   for (const [i, dialer] of (config.link?.dialers ?? []).entries())
     sayChanged(`link.dialers[${i}].options`, dialer.options, DIALLING_KEYS);
