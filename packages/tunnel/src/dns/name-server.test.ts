@@ -1,8 +1,8 @@
-import { createSocket, type Socket } from "node:dgram";
+import { createSocket, Socket } from "node:dgram";
 import { once } from "node:events";
 import { silentLogger } from "@sallyport/wire";
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { AddressPool } from "./address-pool.ts";
 import { NameServer } from "./name-server.ts";
 import { Names } from "./names.ts";
@@ -56,6 +56,17 @@ describe("the name server", () => {
   afterEach(async () => {
     client.close();
     await server.close();
+  });
+
+  test("answers nobody at port 0, where nothing can be sent: only forged packets come from there", async () => {
+    const bound = vi.spyOn(Socket.prototype, "bind");
+    await start();
+    const socket = bound.mock.contexts[0] as Socket;
+    bound.mockRestore();
+    const sent = vi.spyOn(socket, "send");
+    socket.emit("message", query("a.b", A), { address: "127.0.0.1", family: "IPv4", port: 0, size: 21 });
+    expect(code(await ask(query("a.b", A)))).toBe(REFUSED);
+    expect(sent).toHaveBeenCalledTimes(1);
   });
 
   test("answers a known name byte by byte, in the case that was asked for", async () => {

@@ -36,7 +36,10 @@ export class NameServer {
   private constructor(socket: Socket, options: NameServerOptions) {
     this.#socket = socket;
     this.#options = options;
-    socket.on("message", (query, from) => void this.#take(query, from));
+    socket.on("message", (query, from) => {
+      // Port 0 is nobody's: nothing can be sent there, and trying to would be an error of this process.
+      if (from.port !== 0) void this.#take(query, from);
+    });
     socket.on("error", (err) => options.log.warn({ err }, "name server"));
   }
 

@@ -49,6 +49,8 @@ export class UdpFlows {
   /** A datagram of a client: of a flow that exists, or the first of a new one. */
   take(datagram: Datagram, open: OpenTransport): void {
     const { sourceIp, sourcePort, destinationIp, destinationPort } = datagram;
+    // Port 0 is nobody's: no answer can be sent there.
+    if (sourcePort === 0 || destinationPort === 0) return;
     const key = `${sourceIp} ${sourcePort} ${destinationIp} ${destinationPort}`;
     const known = this.#flows.get(key);
     if (known !== undefined) {

@@ -1,7 +1,7 @@
-import { createSocket, type Socket as UdpSocket } from "node:dgram";
+import { createSocket, Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { InterceptedClients, InterceptTarget, TcpClient, UdpFlow } from "../interceptor.ts";
 import { ProxyInterceptor } from "./proxy-interceptor.ts";
 import { parseProxyService } from "./proxy-services.ts";
@@ -148,10 +148,16 @@ describe("UDP ports of a proxy", () => {
   it("tell clients apart; their destination is the port, not themselves", async () => {
     const port = await freePort();
     const { udp, clients } = collector();
+    const bound = vi.spyOn(UdpSocket.prototype, "bind");
     await proxy([`dns:${port}:udp`]).intercept(target("dns"), clients);
     const [first, second] = [udpClient(), udpClient()];
     first.send("1", port, "127.0.0.1");
     await expect.poll(() => udp.length).toBe(1);
+    // Only forged packets come from port 0; nothing could be answered there.
+    const open = bound.mock.contexts[0] as UdpSocket;
+    bound.mockRestore();
+    open.emit("message", Buffer.from("x"), { address: "127.0.0.1", family: "IPv4", port: 0, size: 1 });
+    expect(udp.length).toBe(1);
     second.send("2", port, "127.0.0.1");
     await expect.poll(() => udp.length).toBe(2);
     expect(udp[0]!.addresses).toEqual({

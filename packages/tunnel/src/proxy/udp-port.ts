@@ -77,6 +77,8 @@ export class UdpPort implements Interception {
   }
 
   #take(datagram: Buffer, from: RemoteInfo): void {
+    // Port 0 is nobody's: no answer can be sent there.
+    if (from.port === 0) return;
     const key = `${from.address} ${from.port}`;
     let flow = this.#flows.get(key);
     if (flow === undefined) {

@@ -1,7 +1,7 @@
-import { createSocket, type Socket } from "node:dgram";
+import { createSocket, Socket } from "node:dgram";
 import { once } from "node:events";
 import { silentLogger, xgressDefaults } from "@sallyport/wire";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { DatagramListener } from "./datagram-listener.ts";
 
 const closers: (() => void)[] = [];
@@ -9,8 +9,8 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-it("answers refused requests, and never what is no request: two listeners would answer each other for ever", async () => {
-  const wanted: string[] = [];
+/** @param wanted gets the services that were asked for; there are none */
+async function listen(wanted: string[]): Promise<DatagramListener> {
   const listener = await DatagramListener.listen({
     forwarder: undefined as never,
     xgress: xgressDefaults,
@@ -23,6 +23,21 @@ it("answers refused requests, and never what is no request: two listeners would 
     ...{ host: "127.0.0.1", port: 0, family: 4, log: silentLogger },
   });
   closers.push(() => listener.close());
+  return listener;
+}
+
+it("takes nothing from port 0, where nothing can be sent: only forged packets come from there", async () => {
+  const bound = vi.spyOn(Socket.prototype, "bind");
+  const listener = await listen([]);
+  const socket = bound.mock.contexts[0] as Socket;
+  bound.mockRestore();
+  socket.emit("message", Buffer.from('{"svcId":"s"}'), { address: "127.0.0.1", family: "IPv4", port: 0, size: 13 });
+  expect(listener.sessions).toBe(0);
+});
+
+it("answers refused requests, and never what is no request: two listeners would answer each other for ever", async () => {
+  const wanted: string[] = [];
+  const listener = await listen(wanted);
   const client: Socket = createSocket("udp4");
   closers.push(() => client.close());
   const heard: string[] = [];

@@ -17,6 +17,8 @@ export interface DatagramListenerOptions extends PlainListening {
   readonly family: 0 | 4 | 6;
   readonly log: Logger;
   readonly times?: Partial<typeof times>;
+  /** Milliseconds of a clock that never jumps; for tests. */
+  readonly now?: () => number;
 }
 
 const times = {
@@ -50,6 +52,7 @@ export class DatagramListener {
   readonly #socket: DatagramSocket;
   readonly #sessions = new Map<string, Session>();
   readonly #times: typeof times;
+  readonly #now: () => number;
   readonly #scan: NodeJS.Timeout;
   #closed = false;
 
@@ -57,6 +60,7 @@ export class DatagramListener {
     this.#o = options;
     this.#socket = socket;
     this.#times = { ...times, ...options.times };
+    this.#now = options.now ?? (() => performance.now());
     socket.on("message", (bytes, from) => this.#arrived(bytes, from));
     socket.on("error", (error) => options.log.warn({ err: error, binding: options.binding }, "a UDP listener failed"));
     this.#scan = setInterval(() => this.#expire(), this.#times.scanMs);
@@ -97,13 +101,15 @@ export class DatagramListener {
   }
 
   #arrived(bytes: Buffer, from: RemoteInfo): void {
+    // Port 0 is nobody's: no answer can be sent there.
+    if (from.port === 0) return;
     const key = `${from.address}|${from.port}`;
     const session = this.#sessions.get(key);
     if (session === undefined) {
       this.#begin(key, bytes, from);
       return;
     }
-    session.lastUse = Date.now();
+    session.lastUse = this.#now();
     const { xgress, port, waiting } = session;
     if (xgress !== undefined && port !== undefined) {
       if (!port.isFull) port.isFull = !xgress.write(bytes, 0, bytes.length);
@@ -127,7 +133,7 @@ export class DatagramListener {
       return;
     }
     const waiting = service === undefined ? [] : [first];
-    const session: Session = { from, waiting, lastUse: Date.now(), xgress: undefined, port: undefined };
+    const session: Session = { from, waiting, lastUse: this.#now(), xgress: undefined, port: undefined };
     this.#sessions.set(key, session);
     this.#connect(key, session, wanted).catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
@@ -152,7 +158,7 @@ export class DatagramListener {
     const port = new DatagramPort({
       hopType: `xgress/${this.#o.binding}`,
       send: (buffer, start, end) => {
-        session.lastUse = Date.now();
+        session.lastUse = this.#now();
         this.#send(session, Buffer.from(buffer.subarray(start, end)));
       },
       onEnd: (reason) => this.#end(key, session, reason),
@@ -171,7 +177,7 @@ export class DatagramListener {
   }
 
   #expire(): void {
-    const now = Date.now();
+    const now = this.#now();
     for (const [key, session] of this.#sessions) {
       if (now - session.lastUse >= this.#times.idleMs) this.#end(key, session, "the client was silent for too long");
     }
