@@ -16,6 +16,7 @@ import { Circuit, type Destination, type Forward } from "./circuit.ts";
 import { circuitDetail } from "./circuit-inspection.ts";
 import type { EgressBinding } from "./egress.ts";
 import { type Fault, FaultKind, FaultReports } from "./fault-reports.ts";
+import { areQuiet, type IdleCircuits, idleCircuits } from "./idle-circuits.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
 import { type LocalEnd, Path, type PathTables } from "./local-end.ts";
 import { type ForwarderOptions, forwarderDefaults } from "./options.ts";
@@ -25,13 +26,6 @@ import { TransitBudget } from "./transit-queue.ts";
 
 export type { LinkPort } from "./link-destination.ts";
 export type { RouteOutcome, RouteRequest } from "./route-processor.ts";
-
-/** Circuits of one controller that were idle, for a confirmation (docs/protocol/data-path.md, "Idle circuits"). */
-export interface IdleCircuits {
-  readonly controllerId: string;
-  /** Milliseconds without a frame, by circuit id. */
-  readonly idle: ReadonlyMap<string, number>;
-}
 
 /**
  * The switchboard of the router: which circuit's frames go where. Links and local xgress are its destinations; it owns
@@ -217,28 +211,16 @@ export class Forwarder implements XgressFabric {
 
   /** One look for idle circuits; called by the timer. */
   scanIdle(now = performance.now()): void {
-    const byOwner = new Map<string, Map<string, number>>();
-    for (const circuit of this.#circuits.values()) {
-      const idle = now - circuit.lastActivity;
-      if (idle <= this.options.idleCircuitTimeoutMs) continue;
-      const ids = byOwner.get(circuit.controllerId) ?? new Map<string, number>();
-      byOwner.set(circuit.controllerId, ids.set(circuit.id, idle));
-    }
-    for (const [controllerId, idle] of byOwner) {
-      for (const listener of this.#idleListeners) listener({ controllerId, idle });
+    for (const idle of idleCircuits(this.#circuits.values(), this.options.idleCircuitTimeoutMs, now)) {
+      for (const listener of this.#idleListeners) listener(idle);
     }
   }
 
   /** One look at the circuits that were unrouted with now = false; called by the timer. */
   scanClosing(now = performance.now()): void {
+    const quietMs = this.options.xgressCloseCheckIntervalMs;
     for (const [circuitId, since] of this.#closing) {
-      const ends = this.#ends.get(circuitId);
-      let quiet = true;
-      for (const end of ends ?? []) {
-        const last = Math.max(end.lastReceived, since);
-        if (now - last < this.options.xgressCloseCheckIntervalMs) quiet = false;
-      }
-      if (quiet) this.#remove(circuitId);
+      if (areQuiet(this.#ends.get(circuitId) ?? [], quietMs, since, now)) this.#remove(circuitId);
     }
   }
 
