@@ -132,7 +132,9 @@ it("takes requests for routers, and refuses those for others, unknown ones, and 
 
 it("closes on strangers and on requests that do not end, without a word", async () => {
   await start();
-  for (const bytes of [Buffer.from("GET / HTTP/1.1\r\n"), Buffer.concat([AGENT_MAGIC, Buffer.of(AgentOp.LogLevel)])]) {
+  const endless = Buffer.concat([AGENT_MAGIC, Buffer.of(AgentOp.GarbagePercent), Buffer.alloc(12, 0x80)]);
+  const cut = Buffer.concat([AGENT_MAGIC, Buffer.of(AgentOp.LogLevel)]);
+  for (const bytes of [Buffer.from("GET / HTTP/1.1\r\n"), cut, endless]) {
     const socket = createConnection(path);
     let answer = "";
     socket.on("data", (chunk) => {

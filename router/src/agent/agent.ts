@@ -103,7 +103,13 @@ export class Agent {
       }
       const [op] = read.subarray(AGENT_MAGIC.length);
       if (op === undefined) return;
-      const answer = this.#take(socket, op, read.subarray(AGENT_MAGIC.length + 1));
+      let answer: Answer | undefined;
+      try {
+        answer = this.#take(socket, op, read.subarray(AGENT_MAGIC.length + 1));
+      } catch {
+        socket.destroy();
+        return;
+      }
       if (answer === undefined) return;
       socket.off("data", onData);
       socket.setTimeout(WRITE_MS);

@@ -8,7 +8,7 @@ import {
   ManagementType,
   type Message,
 } from "@sallyport/wire";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { LinkManager } from "../link/link-manager.ts";
 import { forwardingTables } from "../observe/forwarding-tables.ts";

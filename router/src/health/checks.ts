@@ -1,5 +1,5 @@
 import { BaseType } from "@sallyport/wire";
-import type { Controller } from "../control/controller.ts";
+import type { Controller } from "../control/controllers/controller.ts";
 import type { Link } from "../link/link.ts";
 import { CheckFailed, type Look } from "./health-check.ts";
 

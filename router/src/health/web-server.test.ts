@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
 import { request } from "node:https";
-import { connect as connectTls, type TLSSocket } from "node:tls";
+import { PassThrough } from "node:stream";
+import { connect as connectTls, TLSSocket } from "node:tls";
 import { type Identity, silentLogger, TlsPort } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, beforeEach, expect, it } from "vitest";
@@ -92,6 +93,33 @@ it("refuses what is no path without a word in the log", async () => {
   expect(await get("//")).toMatchObject({ status: 400, body: "" });
   expect(await get("/health-checks")).toMatchObject({ status: 503 });
   expect(lines).toEqual([]);
+});
+
+it("answers those who ask although others hold connections without end", async () => {
+  const lines: unknown[] = [];
+  const log = { ...silentLogger, warn: (...line: unknown[]) => lines.push(line) } as typeof silentLogger;
+  server = new WebServer({
+    ...{ name: "test", apis: [health], readTimeoutMs: 60_000, writeTimeoutMs: 60_000, idleTimeoutMs: 60_000, log },
+  });
+  const holders: TLSSocket[] = [];
+  const taken: TLSSocket[] = [];
+  server.serve({
+    user: "web",
+    port: {
+      port: 0,
+      register: ({ onSocket }: { onSocket: (socket: TLSSocket) => void }) => {
+        for (let i = 0; i < 300; i++) {
+          const socket = new TLSSocket(new PassThrough());
+          holders.push(socket);
+          onSocket(socket);
+          if (!socket.destroyed) taken.push(socket);
+        }
+        return () => {};
+      },
+    } as unknown as TlsPort,
+  });
+  expect([taken.length, holders.filter((socket) => socket.destroyed).length, lines.length]).toEqual([300, 44, 1]);
+  expect(holders.findIndex((socket) => !socket.destroyed)).toBe(44);
 });
 
 it("speaks HTTP/2 with those who offer it", async () => {

@@ -39,12 +39,16 @@ type Request = IncomingMessage | Http2ServerRequest;
 type Response = ServerResponse | Http2ServerResponse;
 
 const MOST_CONNECTIONS = 256;
+/** Between two words in the log about that. */
+const COMPLAIN_MS = 60_000;
 
 /** Serves small read-only documents over HTTPS, in HTTP/1.1 and HTTP/2, on ports that it may share (docs/router-observability.md). */
 export class WebServer {
   readonly #o: WebServerOptions;
   readonly #sockets = new Set<TLSSocket>();
   readonly #stops: (() => void)[] = [];
+  #ended = 0;
+  #complainedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: WebServerOptions) {
     this.#o = options;
@@ -66,11 +70,7 @@ export class WebServer {
       session.on("error", () => session.destroy());
     });
     const onSocket = (socket: TLSSocket): void => {
-      if (this.#sockets.size >= MOST_CONNECTIONS) {
-        log.warn({ server: name, connections: this.#sockets.size }, "too many HTTP connections; one was refused");
-        socket.destroy();
-        return;
-      }
+      if (this.#sockets.size >= MOST_CONNECTIONS) this.#endOldest(name, log);
       this.#sockets.add(socket);
       const limit = new TimeLimit(socket);
       limits.set(socket, limit);
@@ -96,6 +96,18 @@ export class WebServer {
   close(): void {
     for (const stop of this.#stops.splice(0)) stop();
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Whoever holds connections without end must not keep those out who ask and go, such as a cluster's health checks. */
+  #endOldest(name: string, log: Logger): void {
+    const [oldest] = this.#sockets;
+    oldest?.destroy();
+    if (oldest !== undefined) this.#sockets.delete(oldest);
+    this.#ended++;
+    const now = performance.now();
+    if (now - this.#complainedAt < COMPLAIN_MS) return;
+    this.#complainedAt = now;
+    log.warn({ server: name, ended: this.#ended }, "too many HTTP connections; the oldest ones are ended");
   }
 
   #answer(request: Request, response: Response, newAddress: string | undefined): void {
