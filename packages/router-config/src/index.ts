@@ -12,7 +12,6 @@ export { type Environment, expandEnvironment } from "./environment.ts";
 export { type ConfigProblem, formatProblem, RouterConfigError } from "./errors.ts";
 export {
   type CsrConfig,
-  type DialerConfig,
   type EdgeListenerConfig,
   type ForwarderConfig,
   type LinkConfig,

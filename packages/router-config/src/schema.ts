@@ -97,6 +97,5 @@ export type EdgeListenerConfig = Extract<RouterConfig["listeners"][number], { bi
 export type LinkConfig = NonNullable<RouterConfig["link"]>;
 export type LinkListenerConfig = LinkConfig["listeners"][number];
 export type LinkDialerConfig = LinkConfig["dialers"][number];
-export type DialerConfig = RouterConfig["dialers"][number];
 export type ForwarderConfig = RouterConfig["forwarder"];
 export type CsrConfig = NonNullable<RouterConfig["csr"]>;

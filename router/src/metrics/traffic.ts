@@ -7,7 +7,7 @@ import { MeanSamples } from "./mean-samples.ts";
  * The ways of payloads through a router: from (`rx`) and to (`tx`) who began a circuit here (`ingress`), who it leads to
  * here (`egress`), and other routers (`fabric`).
  */
-export const TRAFFIC_KINDS = ["ingress.rx", "ingress.tx", "egress.rx", "egress.tx", "fabric.rx", "fabric.tx"] as const;
+const TRAFFIC_KINDS = ["ingress.rx", "ingress.tx", "egress.rx", "egress.tx", "fabric.rx", "fabric.tx"] as const;
 export type TrafficKind = (typeof TRAFFIC_KINDS)[number];
 
 /** The kinds that a direction of a circuit counts for: where its payloads come from, and where they go. */

@@ -132,7 +132,7 @@ export class HostedService {
 }
 
 /** Identity's default, then the config, then what the identity has for this service. */
-export function offerOf(service: OverlayService, config: HostConfig): Offer {
+function offerOf(service: OverlayService, config: HostConfig): Offer {
   return {
     cost: service.cost ?? config.cost ?? service.defaultCost ?? 0,
     precedence: service.precedence ?? config.precedence ?? service.defaultPrecedence ?? "default",

@@ -13,7 +13,7 @@ import type {
 import { HostedTerminators } from "./hosted-terminators.ts";
 
 /** The config types that a tunneler understands. */
-export const tunnelerConfigTypes: readonly string[] = [
+const tunnelerConfigTypes: readonly string[] = [
   "intercept.v1",
   "ziti-tunneler-client.v1",
   "host.v2",
