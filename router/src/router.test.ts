@@ -17,7 +17,7 @@ import {
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { readEndpointsFile } from "./control/endpoints-file.ts";
+import { readEndpointsFile } from "./control/controllers/endpoints-file.ts";
 import { type Router, startRouter } from "./router.ts";
 import { ScriptedController } from "./testing/scripted-controller.ts";
 

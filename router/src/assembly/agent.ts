@@ -4,7 +4,7 @@ import { RouterRequest } from "../agent/protocol.ts";
 import { RouterOperations } from "../agent/router-operations.ts";
 import type { ListenerStatus, RouterStatus } from "../agent/status.ts";
 import type { Control } from "../control/control.ts";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Edge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { Health } from "../health/health.ts";

@@ -1,11 +1,11 @@
 import { CONTROL_QUEUE, channelLimits } from "../config/channel-limits.ts";
 import { resolveBind } from "../config/network-interfaces.ts";
 import { proxyOf } from "../config/proxy.ts";
-import { AdaptiveWindow } from "../control/adaptive-window.ts";
 import { Control } from "../control/control.ts";
-import { Controllers } from "../control/controllers.ts";
-import { helloHeaders } from "../control/router-hello.ts";
+import { Controllers } from "../control/controllers/controllers.ts";
+import { helloHeaders } from "../control/controllers/router-hello.ts";
 import { handleRoutes } from "../control/routes.ts";
+import { AdaptiveWindow } from "../control/terminators/adaptive-window.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { Assembly } from "./context.ts";
 import { edgeListeners, linkListeners } from "./listeners.ts";

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Edge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { LinkManager } from "../link/link-manager.ts";

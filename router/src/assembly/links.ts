@@ -2,7 +2,7 @@ import type { RouterConfig } from "@sallyport/router-config";
 import { listenerLimits } from "../config/channel-limits.ts";
 import { resolveBind } from "../config/network-interfaces.ts";
 import { proxyOf } from "../config/proxy.ts";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { acceptLinks } from "../link/link-accept.ts";
 import { LinkControl } from "../link/link-control.ts";

@@ -1,11 +1,11 @@
 import { dirname, join, resolve } from "node:path";
 import type { RouterConfig } from "@sallyport/router-config";
 import { type Address, formatAddress } from "@sallyport/wire";
-import { CertificateRenewal } from "../control/certificate-renewal.ts";
-import { ControllerAddresses } from "../control/controller-addresses.ts";
-import type { Controllers } from "../control/controllers.ts";
-import { readEndpointsFile } from "../control/endpoints-file.ts";
-import { firstController } from "../control/first-controller.ts";
+import { ControllerAddresses } from "../control/controllers/controller-addresses.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
+import { readEndpointsFile } from "../control/controllers/endpoints-file.ts";
+import { firstController } from "../control/controllers/first-controller.ts";
+import { CertificateRenewal } from "../control/renewal/certificate-renewal.ts";
 import type { Assembly } from "./context.ts";
 import { RouterStartError } from "./start-error.ts";
 

@@ -1,4 +1,4 @@
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import { Quiesce } from "../lifecycle/quiesce.ts";
 import type { Assembly } from "./context.ts";
 import { endpointsFileOf } from "./membership.ts";

@@ -1,6 +1,6 @@
 import { xgressLoad } from "@sallyport/wire";
 import type { Control } from "../control/control.ts";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import { InterfaceReports } from "../control/interface-reports.ts";
 import type { Edge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";

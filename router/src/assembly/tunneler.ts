@@ -2,7 +2,7 @@ import type { RouterConfig } from "@sallyport/router-config";
 import { type Address, AddressError, parseAddress } from "@sallyport/wire";
 import { xgressOptions } from "../config/forwarding.ts";
 import type { Control } from "../control/control.ts";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { LinkManager } from "../link/link-manager.ts";
 import { Histogram } from "../metrics/histogram.ts";

@@ -1,6 +1,6 @@
 import { type Identity, type TlsPort, versionInfo } from "@sallyport/wire";
 import { RouterIdentity } from "../config/router-identity.ts";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import { controllerPing, linkHealth } from "../health/checks.ts";
 import { Health } from "../health/health.ts";
 import { HealthCheck } from "../health/health-check.ts";

@@ -1,7 +1,7 @@
 import { parseRouterConfig } from "@sallyport/router-config";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { describe, expect, it } from "vitest";
-import { renewalTime } from "../control/certificate-renewal.ts";
+import { renewalTime } from "../control/renewal/certificate-renewal.ts";
 import { Histogram } from "../metrics/histogram.ts";
 import { uncoveredHosts } from "./advertise.ts";
 import { CONTROL_QUEUE, channelLimits, listenerLimits } from "./channel-limits.ts";

@@ -1,14 +1,15 @@
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, watch } from "node:fs";
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { parseRouterConfig, type RouterConfig } from "@sallyport/router-config";
 import { createKeyPair, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { readEndpointsFile } from "../control/endpoints-file.ts";
+import { readEndpointsFile } from "../control/controllers/endpoints-file.ts";
 import { ScriptedEnrollment } from "../testing/scripted-enrollment.ts";
 import { uncoveredHosts } from "./advertise.ts";
 import { type EnrollOptions, enrolledFiles, enrollRouter } from "./enroll.ts";
@@ -16,6 +17,7 @@ import { enrollIfNeeded } from "./enroll-if-needed.ts";
 import { journalOf, readJournal, writeJournal } from "./enrollment-journal.ts";
 import { RouterIdentity } from "./router-identity.ts";
 
+const run = promisify(execFile);
 let dir: string;
 let controller: ScriptedEnrollment;
 
@@ -167,6 +169,27 @@ trace: { path: /nonexistent/folder/trace }
     await writeFile(join(dir, "sub"), "a file where a folder should be");
     await expect(enroll(controller.token("router1"))).rejects.toThrow(/sub/);
     expect(controller.requests.map((request) => request.method)).toEqual(["GET"]);
+  });
+
+  it.skipIf(process.getuid?.() !== 0)("onto a full disk leaves nothing half written and the token unused", async () => {
+    const disk = join(dir, "sub");
+    await mkdir(disk);
+    await run("mount", ["-t", "tmpfs", "-o", "size=16k", "none", disk]);
+    try {
+      const identity = "{ cert: sub/cert, server_cert: sub/server, key: sub/key, ca: sub/ca }";
+      const { config: c } = parseRouterConfig(`v: 3\nidentity: ${identity}\nctrl: {}\ncsr: {}\n`);
+      const jwt = controller.token("router1");
+      await expect(enroll(jwt, c)).rejects.toMatchObject({ code: "ENOSPC" });
+      expect(controller.requests.map((request) => request.method)).toEqual(["GET"]);
+      // At most the key, which is whole, and is used by the next attempt.
+      const left = await readdir(disk);
+      expect(left.filter((name) => name !== "key")).toEqual([]);
+      await run("mount", ["-o", "remount,size=1m", disk]);
+      expect(await enroll(jwt, c)).toEqual({ routerId: "router1" });
+      expect((await readdir(disk)).toSorted()).toEqual(["ca", "cert", "key", "server"]);
+    } finally {
+      await run("umount", [disk]);
+    }
   });
 
   it("refuses the token of another router than the one expected", async () => {

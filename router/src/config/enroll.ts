@@ -1,7 +1,7 @@
 import type { RouterConfig } from "@sallyport/router-config";
 import { fetchCaBundle, postEnrollment, verifyEnrollmentToken } from "@sallyport/sdk";
 import { createCsr, formatAddress, type Logger, parseAddress, pemSource } from "@sallyport/wire";
-import { certificateRequest } from "../control/router-csr.ts";
+import { certificateRequest } from "../control/renewal/router-csr.ts";
 import { RouterEnrollError } from "./enroll-error.ts";
 import { type KeyAlgorithm, routerKey } from "./enroll-key.ts";
 import { type EnrolledFiles, finishEnrollment, reserveJournal, writeJournal } from "./enrollment-journal.ts";

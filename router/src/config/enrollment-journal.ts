@@ -1,7 +1,7 @@
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatAddress, parseAddress } from "@sallyport/wire";
-import { writeEndpointsFile } from "../control/endpoints-file.ts";
+import { writeEndpointsFile } from "../control/controllers/endpoints-file.ts";
 import { RouterEnrollError } from "./enroll-error.ts";
 import { replaceFiles, stageFile, whyUnwritable } from "./staged-file.ts";
 

@@ -10,7 +10,7 @@ import {
   ProtocolError,
 } from "@sallyport/wire";
 import type { CircuitCreated, CircuitRequest } from "./control-plane.ts";
-import type { Controllers } from "./controllers.ts";
+import type { Controllers } from "./controllers/controllers.ts";
 import { expectReply } from "./edge-error.ts";
 
 const DEFAULT_TIMEOUT_MS = 30_000;

@@ -1,6 +1,6 @@
 import { EdgeCtrlType, edgeCtrlPb, encodeControl } from "@sallyport/wire";
 import type { SdkConnection } from "./control-plane.ts";
-import type { Controllers } from "./controllers.ts";
+import type { Controllers } from "./controllers/controllers.ts";
 
 export interface ConnectEventsOptions {
   readonly controllers: Controllers;

@@ -1,6 +1,6 @@
-import type { ApiSessionRecord } from "./api-sessions.ts";
+import type { ApiSessionRecord } from "./sessions/api-sessions.ts";
 
-export type { ApiSessionRecord } from "./api-sessions.ts";
+export type { ApiSessionRecord } from "./sessions/api-sessions.ts";
 
 /** A dial that an SDK client asked for (docs/protocol/control.md, "Circuits"). */
 export interface CircuitRequest {

@@ -17,7 +17,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Forwarder, RouteOutcome } from "../forwarder/forwarder.ts";
 import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
 import { Control } from "./control.ts";
-import type { Controllers } from "./controllers.ts";
+import type { Controllers } from "./controllers/controllers.ts";
 import { EdgeCtrlError, NoControllerError } from "./errors.ts";
 import { handleRoutes } from "./routes.ts";
 

@@ -1,7 +1,5 @@
 import { ControlType, ctrlPb, EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger } from "@sallyport/wire";
 import type { WorkPool } from "../metrics/work-pool.ts";
-import type { AdaptiveWindow } from "./adaptive-window.ts";
-import { type ApiSessionRecord, ApiSessionTable } from "./api-sessions.ts";
 import { createCircuit } from "./circuits.ts";
 import { ConnectEvents } from "./connect-events.ts";
 import {
@@ -18,17 +16,19 @@ import {
   type TerminatorValidator,
   type Unsubscribe,
 } from "./control-plane.ts";
-import type { Controllers } from "./controllers.ts";
+import type { Controllers } from "./controllers/controllers.ts";
 import { expectReply } from "./edge-error.ts";
-import { type EdgeAddress, EdgeSync } from "./edge-sync.ts";
 import { Inspection } from "./inspection.ts";
 import { createPlainCircuit, type PlainCircuitRequest } from "./plain-circuits.ts";
-import { RemovedSessions } from "./removed-sessions.ts";
-import { sdkTerminatorMessages } from "./sdk-terminators.ts";
-import { SessionHeartbeats, type TokenSource } from "./session-heartbeats.ts";
-import { TerminatorRemovals } from "./terminator-removals.ts";
-import { TerminatorValidation } from "./terminator-validation.ts";
-import { Terminators, wirePrecedence } from "./terminators.ts";
+import { type ApiSessionRecord, ApiSessionTable } from "./sessions/api-sessions.ts";
+import { type EdgeAddress, EdgeSync } from "./sessions/edge-sync.ts";
+import { RemovedSessions } from "./sessions/removed-sessions.ts";
+import { SessionHeartbeats, type TokenSource } from "./sessions/session-heartbeats.ts";
+import type { AdaptiveWindow } from "./terminators/adaptive-window.ts";
+import { sdkTerminatorMessages } from "./terminators/sdk-terminators.ts";
+import { TerminatorRemovals } from "./terminators/terminator-removals.ts";
+import { TerminatorValidation } from "./terminators/terminator-validation.ts";
+import { Terminators, wirePrecedence } from "./terminators/terminators.ts";
 import { TunnelControl } from "./tunnel/tunnel-control.ts";
 
 export interface ControlOptions {

@@ -1,6 +1,6 @@
 import { ControlType, ctrlPb, decodeControl, encodeControl, type Logger } from "@sallyport/wire";
 import { stackText } from "../agent/runtime.ts";
-import type { Controllers } from "./controllers.ts";
+import type { Controllers } from "./controllers/controllers.ts";
 
 /** Text as it is, anything else as JSON; `undefined`: no such thing. `name` is the key as requested, in lower case. */
 export type InspectSource = (name: string) => unknown;

@@ -1,6 +1,6 @@
 import { ControlHeader, ControlType, ctrlPb, encodeControl, ProtocolError, randomBase62Id } from "@sallyport/wire";
 import type { CircuitCreated } from "./control-plane.ts";
-import type { Controllers } from "./controllers.ts";
+import type { Controllers } from "./controllers/controllers.ts";
 import { ControlError } from "./errors.ts";
 
 /** A circuit that a plain listener of this router wants. */

@@ -9,8 +9,8 @@ import {
   RouteErrorCode,
 } from "@sallyport/wire";
 import type { Forwarder, RouteOutcome } from "../forwarder/forwarder.ts";
-import type { Controller } from "./controller.ts";
-import type { Controllers } from "./controllers.ts";
+import type { Controller } from "./controllers/controller.ts";
+import type { Controllers } from "./controllers/controllers.ts";
 
 /** Gives Route and Unroute of the controllers to the forwarder and answers with RouteResult (docs/protocol/control.md, "Routes"). */
 export function handleRoutes(controllers: Controllers, forwarder: Forwarder, log: Logger): void {

@@ -6,9 +6,9 @@ import { assembly, type Stop } from "../assembly/context.ts";
 import { controlChannels } from "../assembly/control.ts";
 import { endpointsOf } from "../assembly/membership.ts";
 import { RouterIdentity } from "../config/router-identity.ts";
-import { CertificateRenewal } from "../control/certificate-renewal.ts";
+import { firstController } from "../control/controllers/first-controller.ts";
 import { ControlError } from "../control/errors.ts";
-import { firstController } from "../control/first-controller.ts";
+import { CertificateRenewal } from "../control/renewal/certificate-renewal.ts";
 import { RENEWED } from "./extend-answer.ts";
 
 export interface ExtendOptions {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { ControlType, silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
 import { Quiesce } from "./quiesce.ts";
 

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { BaseHeader, ControlType, type Logger } from "@sallyport/wire";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 
 export interface QuiesceOptions {
   readonly controllers: Controllers;

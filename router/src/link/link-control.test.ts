@@ -10,7 +10,7 @@ import {
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import { dialer, healthy, type LinkRouter, startLinkRouter } from "../testing/link-router.ts";
 import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
 import { LinkControl } from "./link-control.ts";

@@ -8,8 +8,8 @@ import {
   HandshakeError,
   type Logger,
 } from "@sallyport/wire";
-import type { Controller } from "../control/controller.ts";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controller } from "../control/controllers/controller.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Link } from "./link.ts";
 import type { LinkManager, LinkReports } from "./link-manager.ts";
 

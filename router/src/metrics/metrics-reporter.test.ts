@@ -1,7 +1,7 @@
 import { ControlType, decodeControl, type Message, metricsPb, silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, expect, it } from "vitest";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import { Circuit } from "../forwarder/circuit.ts";
 import { DestinationType } from "../forwarder/route-processor.ts";
 import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { ControlType, encodeControl, type Logger, metricsPb } from "@sallyport/wire";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import { type MetricsSource, wireHistogram, wireMeter } from "./snapshot.ts";
 import type { Usage, UsageInterval } from "./usage.ts";
 

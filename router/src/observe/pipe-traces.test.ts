@@ -12,7 +12,7 @@ import {
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
 import { PipeTraces } from "./pipe-traces.ts";
 

@@ -7,8 +7,8 @@ import {
   type Message,
   ProtocolError,
 } from "@sallyport/wire";
-import type { Controller } from "../control/controller.ts";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controller } from "../control/controllers/controller.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import { observe } from "./channel-observers.ts";
 import { tracedMessage } from "./message-trace.ts";
 

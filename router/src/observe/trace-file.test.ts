@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { BaseType, ControlType, decodeControl, mgmtPb, silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
 import { TraceFile } from "./trace-file.ts";
 

@@ -1,6 +1,6 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { encodeControl, type Logger, mgmtPb } from "@sallyport/wire";
-import type { Controllers } from "../control/controllers.ts";
+import type { Controllers } from "../control/controllers/controllers.ts";
 import { observe } from "./channel-observers.ts";
 import { tracedMessage, traceTime } from "./message-trace.ts";
 

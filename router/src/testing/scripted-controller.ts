@@ -10,7 +10,7 @@ import {
   TlsPort,
   versionInfo,
 } from "@sallyport/wire";
-import { Controllers, type ControllersOptions } from "../control/controllers.ts";
+import { Controllers, type ControllersOptions } from "../control/controllers/controllers.ts";
 
 /** A controller that does what a test tells it to: real TLS, real channels, no model behind it. */
 export class ScriptedController {

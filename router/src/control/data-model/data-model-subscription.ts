@@ -8,8 +8,8 @@ import {
   type Logger,
   type Message,
 } from "@sallyport/wire";
-import type { Controller } from "../controller.ts";
-import type { Controllers } from "../controllers.ts";
+import type { Controller } from "../controllers/controller.ts";
+import type { Controllers } from "../controllers/controllers.ts";
 import { compareModels } from "./model-validation.ts";
 import { NetworkModel } from "./network-model.ts";
 

@@ -10,7 +10,7 @@ import {
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ScriptedController, testControllers } from "../../testing/scripted-controller.ts";
-import type { Controllers } from "../controllers.ts";
+import type { Controllers } from "../controllers/controllers.ts";
 import { DataModelSubscription } from "./data-model-subscription.ts";
 import { compareModels } from "./model-validation.ts";
 import { NetworkModel } from "./network-model.ts";

@@ -10,8 +10,8 @@ import {
   type Message,
   PROTOCOL_VERSION,
 } from "@sallyport/wire";
-import type { Controller } from "../controller.ts";
-import type { Controllers } from "../controllers.ts";
+import type { Controller } from "../controllers/controller.ts";
+import type { Controllers } from "../controllers/controllers.ts";
 import { expectReply } from "../edge-error.ts";
 import { EdgeCtrlError } from "../errors.ts";
 import { jsonObject, precedenceOf, type TunnelIdentity, type TunnelService } from "./tunnel-identity.ts";

@@ -8,7 +8,7 @@ import {
   ProtocolError,
 } from "@sallyport/wire";
 import type { CircuitCreated } from "../control-plane.ts";
-import type { Controller } from "../controller.ts";
+import type { Controller } from "../controllers/controller.ts";
 import { expectReply } from "../edge-error.ts";
 import type { LegacyServices } from "./legacy-services.ts";
 

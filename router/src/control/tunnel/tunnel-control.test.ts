@@ -13,7 +13,7 @@ import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ScriptedController, testControllers } from "../../testing/scripted-controller.ts";
 import { Control } from "../control.ts";
-import type { Controllers } from "../controllers.ts";
+import type { Controllers } from "../controllers/controllers.ts";
 import { NoControllerError } from "../errors.ts";
 import type { TunnelControl } from "./tunnel-control.ts";
 import type { TunnelIdentity } from "./tunnel-identity.ts";

@@ -9,11 +9,11 @@ import {
   type Logger,
 } from "@sallyport/wire";
 import type { CircuitCreated, TerminatorOutcome, Unsubscribe } from "../control-plane.ts";
-import type { Controllers } from "../controllers.ts";
+import type { Controllers } from "../controllers/controllers.ts";
 import { DataModelSubscription } from "../data-model/data-model-subscription.ts";
 import { expectReply } from "../edge-error.ts";
-import type { TerminatorRemovals } from "../terminator-removals.ts";
-import { Terminators, type TerminatorsOptions, wirePrecedence } from "../terminators.ts";
+import type { TerminatorRemovals } from "../terminators/terminator-removals.ts";
+import { Terminators, type TerminatorsOptions, wirePrecedence } from "../terminators/terminators.ts";
 import { LegacyServices } from "./legacy-services.ts";
 import { createTunnelCircuit, type TunnelCircuitRequest } from "./tunnel-circuits.ts";
 import type { TunnelIdentity } from "./tunnel-identity.ts";

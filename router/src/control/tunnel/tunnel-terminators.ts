@@ -7,9 +7,9 @@ import {
   type Message,
 } from "@sallyport/wire";
 import { type TerminatorOutcome, TerminatorResult } from "../control-plane.ts";
-import type { Controller } from "../controller.ts";
+import type { Controller } from "../controllers/controller.ts";
 import { expectReply } from "../edge-error.ts";
-import { type TerminatorMessages, wirePrecedence } from "../terminators.ts";
+import { type TerminatorMessages, wirePrecedence } from "../terminators/terminators.ts";
 import type { LegacyServices } from "./legacy-services.ts";
 
 /** A terminator that the router's own tunneler hosts. `address` is also its id. */

@@ -1,6 +1,6 @@
 import { BaseHeader, BaseType, ControlHeader, ControlType, ctrlPb, encodeControl, type Logger } from "@sallyport/wire";
+import type { Controllers } from "../controllers/controllers.ts";
 import type { AdaptiveWindow, WindowOutcome } from "./adaptive-window.ts";
-import type { Controllers } from "./controllers.ts";
 
 export interface RemovalOptions {
   readonly controllers: Controllers;

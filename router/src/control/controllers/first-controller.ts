@@ -1,5 +1,5 @@
+import { ControlError } from "../errors.ts";
 import type { Controllers } from "./controllers.ts";
-import { ControlError } from "./errors.ts";
 
 /** Waits for the first controller; rejects with ControlError `STARTUP_TIMEOUT` after `timeoutMs`, 0: never. */
 export function firstController(controllers: Controllers, timeoutMs: number, signal: AbortSignal): Promise<void> {

@@ -1,11 +1,11 @@
 import { edgeCtrlPb, type Logger, type Message } from "@sallyport/wire";
-import type { WorkPool } from "../metrics/work-pool.ts";
+import type { WorkPool } from "../../metrics/work-pool.ts";
+import { type TerminatorOutcome, TerminatorPrecedence, TerminatorResult } from "../control-plane.ts";
+import type { Controller } from "../controllers/controller.ts";
+import type { Controllers } from "../controllers/controllers.ts";
+import { ControlError, NoControllerError } from "../errors.ts";
+import { WorkQueue } from "../work-queue.ts";
 import type { AdaptiveWindow } from "./adaptive-window.ts";
-import { type TerminatorOutcome, TerminatorPrecedence, TerminatorResult } from "./control-plane.ts";
-import type { Controller } from "./controller.ts";
-import type { Controllers } from "./controllers.ts";
-import { ControlError, NoControllerError } from "./errors.ts";
-import { WorkQueue } from "./work-queue.ts";
 
 /** What is kept of a terminator whoever hosts it. `address` is also its id. */
 export interface KeptTerminator {

@@ -9,11 +9,11 @@ import {
   type Logger,
   parseCertificates,
 } from "@sallyport/wire";
-import type { IdentityFiles } from "../config/router-identity.ts";
-import { replaceFiles, whyUnwritable } from "../config/staged-file.ts";
-import type { Controller } from "./controller.ts";
-import type { Controllers } from "./controllers.ts";
-import { ControlError } from "./errors.ts";
+import type { IdentityFiles } from "../../config/router-identity.ts";
+import { replaceFiles, whyUnwritable } from "../../config/staged-file.ts";
+import type { Controller } from "../controllers/controller.ts";
+import type { Controllers } from "../controllers/controllers.ts";
+import { ControlError } from "../errors.ts";
 import { certificateRequest } from "./router-csr.ts";
 
 export interface RenewalOptions {

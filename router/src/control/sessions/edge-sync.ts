@@ -9,9 +9,9 @@ import {
   type Message,
   PROTOCOL_VERSION,
 } from "@sallyport/wire";
+import type { Controller } from "../controllers/controller.ts";
+import type { Controllers } from "../controllers/controllers.ts";
 import type { ApiSessionRecord, ApiSessionTable } from "./api-sessions.ts";
-import type { Controller } from "./controller.ts";
-import type { Controllers } from "./controllers.ts";
 import { SessionSync, type SyncChunk } from "./session-sync.ts";
 
 /** Where SDKs reach this router, for the controller's answers to them. */

@@ -6,9 +6,9 @@ import {
   encodeControl,
   type Message,
 } from "@sallyport/wire";
-import { type TerminatorOutcome, type TerminatorRequest, TerminatorResult } from "./control-plane.ts";
-import type { Controller } from "./controller.ts";
-import { ControlError } from "./errors.ts";
+import { type TerminatorOutcome, type TerminatorRequest, TerminatorResult } from "../control-plane.ts";
+import type { Controller } from "../controllers/controller.ts";
+import { ControlError } from "../errors.ts";
 import { type TerminatorMessages, wirePrecedence } from "./terminators.ts";
 
 /** How terminators of applications are created: 20216, by the tokens of their sessions (docs/protocol/control.md, "Terminators"). */

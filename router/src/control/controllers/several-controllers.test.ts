@@ -13,8 +13,8 @@ import {
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { endpointsOf } from "../assembly/membership.ts";
-import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
+import { endpointsOf } from "../../assembly/membership.ts";
+import { ScriptedController, testControllers } from "../../testing/scripted-controller.ts";
 import { ControllerAddresses } from "./controller-addresses.ts";
 import type { Controllers } from "./controllers.ts";
 import { readEndpointsFile } from "./endpoints-file.ts";

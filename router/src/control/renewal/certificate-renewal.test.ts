@@ -7,11 +7,11 @@ import type { CsrConfig } from "@sallyport/router-config";
 import { type Logger, silentLogger, splitPem, x509 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { RouterIdentity } from "../config/router-identity.ts";
-import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
-import { ScriptedRenewal } from "../testing/scripted-renewal.ts";
+import { RouterIdentity } from "../../config/router-identity.ts";
+import { ScriptedController, testControllers } from "../../testing/scripted-controller.ts";
+import { ScriptedRenewal } from "../../testing/scripted-renewal.ts";
+import type { Controllers } from "../controllers/controllers.ts";
 import { CertificateRenewal, newAnchors } from "./certificate-renewal.ts";
-import type { Controllers } from "./controllers.ts";
 
 const run = promisify(execFile);
 const DAY = 86_400_000;

@@ -1,8 +1,8 @@
 import { ControlType, ctrlPb, decodeControl, encodeControl, type Logger, type Message } from "@sallyport/wire";
-import { CountedPool, type WorkPool } from "../metrics/work-pool.ts";
-import type { TerminatorValidator, TerminatorVerdict } from "./control-plane.ts";
-import type { Controller } from "./controller.ts";
-import type { Controllers } from "./controllers.ts";
+import { CountedPool, type WorkPool } from "../../metrics/work-pool.ts";
+import type { TerminatorValidator, TerminatorVerdict } from "../control-plane.ts";
+import type { Controller } from "../controllers/controller.ts";
+import type { Controllers } from "../controllers/controllers.ts";
 
 export interface ValidationOptions {
   readonly controllers: Controllers;

@@ -16,8 +16,8 @@ import {
   ReconnectingDialer,
   type RequestOptions,
 } from "@sallyport/wire";
+import { NoControllerError } from "../errors.ts";
 import { Controller } from "./controller.ts";
-import { NoControllerError } from "./errors.ts";
 
 export type ControlHandler = (message: Message, controller: Controller) => void | Promise<void>;
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger } from "@sallyport/wire";
-import type { Controller } from "./controller.ts";
-import type { Controllers } from "./controllers.ts";
+import type { Controller } from "../controllers/controller.ts";
+import type { Controllers } from "../controllers/controllers.ts";
 
 /** Who knows which tokens are in use on this router. */
 export interface TokenSource {
