@@ -22,6 +22,8 @@ export interface Destination {
 /** Payloads of one direction of a transit circuit that wait for room (see transit-queue.ts). */
 export interface HeldPayloads extends Waiter {
   readonly count: number;
+  /** Makes sure that they leave by `output` as soon as there is room. */
+  waitFor(output: CountedOutput): void;
   clear(): void;
 }
 

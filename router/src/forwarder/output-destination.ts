@@ -40,6 +40,7 @@ export abstract class OutputDestination implements Destination {
     if ((held !== undefined && held.count > 0) || (output.isFull && from !== undefined)) {
       if ((flags & XgressFlag.Retransmit) !== 0) {
         this.counters.droppedRetransmits++;
+        if (held !== undefined && held.count > 0) held.waitFor(output);
         return;
       }
       if (this.#queueOf(forward).hold(frame, output, from)) this.counters.held++;

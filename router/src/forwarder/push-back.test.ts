@@ -6,11 +6,13 @@ import {
   type Output,
   type Underlay,
   type Waiter,
+  XgressFlag,
 } from "@sallyport/wire";
 import { expect, test, vi } from "vitest";
 import { Circuit } from "./circuit.ts";
 import { CountedOutput } from "./counted-output.ts";
 import { linkCounters } from "./link-counters.ts";
+import { OutputDestination } from "./output-destination.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
 import { TransitBudget, TransitQueue, TransitShare } from "./transit-queue.ts";
 
@@ -294,4 +296,35 @@ test("heartbeat headers stay on the channel they came on", () => {
   const target = Buffer.alloc(view.end);
   const length = copyWithoutHeartbeat(view, target);
   expect(target.subarray(0, length)).toEqual(expected.buffer.subarray(expected.start));
+});
+
+test("what is held leaves also when nothing but retransmissions comes, which are dropped meanwhile", () => {
+  const link = new ScriptedUnderlay();
+  const counters = linkCounters();
+  const output = new CountedOutput(link.asUnderlay, counters);
+  const pool = new FramePool();
+  class Link extends OutputDestination {
+    readonly kind = "link";
+    readonly address = "link";
+    readonly counters = counters;
+    outputFor(): CountedOutput {
+      return output;
+    }
+    ack(): void {}
+    control(): void {}
+    write(kept: FrameView, underlay: Underlay): void {
+      underlay.output.reserve(kept.end);
+    }
+  }
+  const destination = new Link({ pool, budget: new TransitBudget() });
+  const forward = new Circuit("c", "ctrl", 0).route("from", "link");
+  const source = new ScriptedUnderlay().asUnderlay;
+  destination.payload(frame(100), forward, 0, source);
+  // Whatever made it lose its place among those who wait.
+  output.leave(forward.held as TransitQueue);
+  destination.payload(frame(100), forward, XgressFlag.Retransmit, source);
+  expect(counters.droppedRetransmits).toBe(1);
+  link.drain(10);
+  expect([link.written, forward.held?.count]).toEqual([["100"], 0]);
+  expect(pool.lentBytes).toBe(0);
 });

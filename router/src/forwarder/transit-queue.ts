@@ -146,9 +146,13 @@ export class TransitQueue implements HeldPayloads {
     }
     if (!this.#budget.take(length, from)) return false;
     this.#frames.push(this.#pool.take(length).copyOf(frame));
+    this.waitFor(output);
+    return true;
+  }
+
+  waitFor(output: CountedOutput): void {
     this.#output = output;
     output.wait(this);
-    return true;
   }
 
   takeTurn(): boolean {
@@ -166,10 +170,7 @@ export class TransitQueue implements HeldPayloads {
   outputGone(): void {
     const output = this.#forward.destination?.outputFor(this.#forward);
     if (output === undefined) this.clear();
-    else {
-      this.#output = output;
-      output.wait(this);
-    }
+    else this.waitFor(output);
   }
 
   clear(): void {

@@ -44,7 +44,7 @@ export class FairOutput {
     if (this.#waiting.has(waiter)) return;
     this.#waiting.add(waiter);
     this.#waiters.push(waiter);
-    this.#arm();
+    if (!this.#sharing) this.#arm();
   }
 
   /** Leaves the ring. */
@@ -59,17 +59,15 @@ export class FairOutput {
       while (this.#waiting.size > 0 && !this.output.isFull && !this.underlay.isClosed) {
         const waiter = this.#waiters[given++];
         if (waiter === undefined) break;
-        if (!this.#waiting.has(waiter)) continue;
-        if (waiter.takeTurn()) this.#waiters.push(waiter);
-        else this.#waiting.delete(waiter);
+        // Taken out first: a waiter that asks again during its turn stays.
+        if (this.#waiting.delete(waiter) && waiter.takeTurn()) this.wait(waiter);
       }
     } finally {
       this.#waiters.splice(0, given);
       this.#sharing = false;
+      if (this.#waiting.size > 0 && !this.underlay.isClosed) this.#arm();
     }
-    if (this.#waiting.size === 0) return;
     if (this.underlay.isClosed) this.#abandon();
-    else this.#arm();
   }
 
   #abandon(): void {

@@ -46,6 +46,8 @@ export class PayloadSender implements Waiter {
   #started = false;
   #pumping = false;
   #inputStopped = false;
+  /** Retransmissions found no room and have joined the ring: where others always wait, they would never find any. */
+  #repeatsWait = false;
   #stoppedAt = 0;
   #blocked: number = Blocked.No;
   /** Bytes in flight, and bytes the other end said it holds. */
@@ -181,6 +183,7 @@ export class PayloadSender implements Waiter {
   }
 
   takeTurn(): boolean {
+    if (this.#repeatsWait && this.#repeatOne()) return true;
     if (this.#input.count === 0 || !this.#canSend) return false;
     if (!this.#path.isOpen) {
       // Rerouted since it joined the ring: its room is elsewhere now.
@@ -193,6 +196,7 @@ export class PayloadSender implements Waiter {
   }
 
   outputGone(): void {
+    this.#repeatsWait = false;
     this.pump();
   }
 
@@ -252,9 +256,24 @@ export class PayloadSender implements Waiter {
     this.#path.payload(frame, flags);
   }
 
+  /** Sends one payload again in its turn. False: none is due any more. */
+  #repeatOne(): boolean {
+    const now = performance.now();
+    let sent = false;
+    const send = (frame: KeptFrame, sequence: number): boolean => {
+      if (sent) return false;
+      sent = true;
+      return this.#retransmit(frame, sequence, now);
+    };
+    this.#repeatsWait = this.#buffer.retransmit(now, send, true) > 0;
+    return this.#repeatsWait;
+  }
+
   #retransmit(frame: KeptFrame, sequence: number, now: number): boolean {
     if (!this.#path.isOpen) {
       this.#counters.retransmissionsFailed++;
+      this.#repeatsWait = true;
+      this.#path.wait(this);
       return this.#path.report();
     }
     this.#counters.retransmissions++;

@@ -12,10 +12,13 @@ export interface Scanned {
 export class ScanTimer {
   readonly #scanned = new Set<Scanned>();
   #timer: NodeJS.Timeout | undefined;
+  #lastAt = 0;
+  #wasLate = false;
 
   add(scanned: Scanned): void {
     this.#scanned.add(scanned);
     if (this.#timer !== undefined) return;
+    this.#lastAt = performance.now();
     this.#timer = setInterval(this.#scan, INTERVAL_MS);
     this.#timer.unref();
   }
@@ -29,6 +32,10 @@ export class ScanTimer {
 
   readonly #scan = (): void => {
     const now = performance.now();
+    // The program was busy: acknowledgements may lie unread, and what they are for must not be sent again. Once.
+    this.#wasLate = !this.#wasLate && now - this.#lastAt > 1.5 * INTERVAL_MS;
+    this.#lastAt = now;
+    if (this.#wasLate) return;
     for (const scanned of this.#scanned) scanned.scan(now);
   };
 }

@@ -165,10 +165,11 @@ export class SendBuffer<T> {
    *
    * @param send sends the payload marked as a retransmission, with the clock of now; false when there is no room: it
    *   stays due
+   * @param isTurn goes on where there was no room, without regard to the last look
    * @returns how many were sent
    */
-  retransmit(now: number, send: (payload: T, sequence: number) => boolean): number {
-    if (this.#closed || this.#inFlight === 0 || now - this.#lastScan <= scanGapMs) return 0;
+  retransmit(now: number, send: (payload: T, sequence: number) => boolean, isTurn = false): number {
+    if (this.#closed || this.#inFlight === 0 || (!isTurn && now - this.#lastScan <= scanGapMs)) return 0;
     this.#lastScan = now;
     let sent = 0;
     for (let sequence = this.#base; sequence !== this.#next; sequence = (sequence + 1) | 0) {
