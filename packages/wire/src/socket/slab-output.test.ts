@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import type { Socket } from "node:net";
+import { Writable } from "node:stream";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Channel } from "../channel/channel.ts";
 import { ChannelClosedError } from "../errors.ts";
@@ -6,6 +8,7 @@ import { FRAME_PREFIX_LENGTH, writeFramePrefix } from "../frame/frame.ts";
 import { TestListener } from "../testing/channel-pair.ts";
 import type { Output } from "./output.ts";
 import { SLAB_SIZE, Slab } from "./slab.ts";
+import { SlabOutput } from "./slab-output.ts";
 
 let listener: TestListener;
 beforeEach(async () => {
@@ -89,6 +92,74 @@ describe("what is written in place", () => {
     while (output.pending > 0) await new Promise((resolve) => setImmediate(resolve));
     expect(output.slab.length).toBe(0);
     expect(Slab.idle).toBeGreaterThanOrEqual(Math.max(1, before));
+  });
+});
+
+describe("a socket that is slow", () => {
+  /** Takes one run whenever it is told to. */
+  function slow(): { output: SlabOutput; runs: Buffer[]; queued: () => number; take: () => void } {
+    const runs: Buffer[] = [];
+    let taken = (): void => {};
+    const socket = new Writable({
+      decodeStrings: false,
+      write(run: Buffer, _encoding, done) {
+        runs.push(Buffer.from(run));
+        taken = done;
+      },
+    });
+    let sequence = 0;
+    const output = new SlabOutput(socket as Socket, {
+      nextSequence: () => ++sequence,
+      limits: { maxPending: 8_000_000 },
+      onOverflow: () => {},
+    });
+    return { output, runs, queued: () => socket.writableLength, take: () => taken() };
+  }
+
+  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+  test("is given one run at a time, and everything before it is ended", async () => {
+    const { output, runs, queued, take } = slow();
+    const bodies = Array.from({ length: 60 }, (_, i) => Buffer.alloc(20_000 + i, i));
+    const expected = Buffer.concat(
+      bodies.map((body, i) => {
+        const prefix = Buffer.alloc(FRAME_PREFIX_LENGTH);
+        writeFramePrefix(prefix, 0, 1100, i + 1, 0, body.length);
+        return Buffer.concat([prefix, body]);
+      }),
+    );
+    for (const [i, body] of bodies.entries()) {
+      frame(output, body);
+      if (i % 9 === 0) await turn();
+      expect(queued()).toBe(runs.at(-1)?.length ?? 0);
+    }
+    for (let i = 0; i < 3; i++) {
+      take();
+      await turn();
+      expect(queued()).toBe(runs.at(-1)?.length);
+    }
+    output.finish();
+    while (output.pending > 0) {
+      take();
+      await turn();
+    }
+    expect(Buffer.concat(runs).equals(expected)).toBe(true);
+  });
+
+  test("has what it was not given taken over, across slabs", async () => {
+    const { output, runs } = slow();
+    for (let i = 0; i < 30; i++) {
+      frame(output, Buffer.alloc(20_000, i));
+      if (i === 0) await turn();
+    }
+    const unsent = output.takeUnsent();
+    expect(runs.map((run) => run.length)).toEqual([20_020]);
+    expect(unsent.length).toBe(29 * 20_020);
+    expect(Array.from({ length: 29 }, (_, i) => unsent[i * 20_020 + FRAME_PREFIX_LENGTH])).toEqual(
+      Array.from({ length: 29 }, (_, i) => i + 1),
+    );
+    expect(output.pending).toBe(20_020);
+    output.close();
   });
 });
 

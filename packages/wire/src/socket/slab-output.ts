@@ -37,9 +37,16 @@ export interface SlabOutputOptions {
   readonly onOverflow: (error: ChannelClosedError) => void;
 }
 
+/** A full slab, from its first byte that the socket has not been given. */
+interface Waiting {
+  readonly slab: Slab;
+  readonly bytes: Buffer;
+}
+
 /**
  * The output of one connection: frames are gathered in a recycled slab, and everything of one turn of the event loop
- * leaves in one write. No cork, no list of small writes. A slab is touched again only after the write callback of every
+ * leaves in one write. No cork, no list of small writes, and one write at a time: what comes meanwhile joins the next
+ * run, because Node would copy several into new memory. A slab is touched again only after the write callback of every
  * run in it; an idle connection holds none.
  */
 export class SlabOutput implements Output {
@@ -51,6 +58,8 @@ export class SlabOutput implements Output {
   #current: Slab | undefined;
   #runStart = 0;
   #at = 0;
+  #waiting: Waiting[] = [];
+  #writing = 0;
   #scheduled = false;
   #closed = false;
   #patience: NodeJS.Timeout | undefined;
@@ -115,17 +124,25 @@ export class SlabOutput implements Output {
     else this.#marks.push({ at: this.#taken + this.pending, cb });
   }
 
-  /** Hands everything reserved so far to the socket. */
+  /** Hands everything reserved so far to the socket, or has it follow what the socket is writing. */
   flush(): void {
     this.#scheduled = false;
     this.#writeRun();
   }
 
+  /** Hands everything to the socket, which is about to be ended. */
+  finish(): void {
+    this.#scheduled = false;
+    this.#setAside();
+    for (const { slab, bytes } of this.#waiting.splice(0)) this.#write(slab, bytes);
+  }
+
   /** Hands out a copy of what was reserved but never given to the socket, for another connection of the group. */
   takeUnsent(): Buffer {
-    const unsent = Buffer.from(this.slab.subarray(this.#runStart, this.#at));
+    this.#setAside();
+    const unsent = Buffer.concat(this.#waiting.map(({ bytes }) => bytes));
+    for (const { slab } of this.#waiting.splice(0)) slab.release();
     this.pending -= unsent.length;
-    this.#runStart = this.#at;
     return unsent;
   }
 
@@ -136,29 +153,48 @@ export class SlabOutput implements Output {
     }
     this.#closed = true;
     clearTimeout(this.#patience);
-    this.pending -= this.#at - this.#runStart;
+    this.#setAside();
+    for (const { slab, bytes } of this.#waiting.splice(0)) {
+      this.pending -= bytes.length;
+      slab.release();
+    }
     this.#letGo();
     this.#drained();
     for (const { cb } of this.#marks.splice(0)) cb();
   }
 
+  /** Gives the socket the next run, unless it has one: then it follows when that was taken. */
   #writeRun(): void {
+    if (this.#writing > 0) return;
+    const next = this.#waiting.shift();
+    if (next !== undefined) {
+      this.#write(next.slab, next.bytes);
+      return;
+    }
     const slab = this.#current;
-    const length = this.#at - this.#runStart;
-    if (slab === undefined || length === 0) {
+    if (slab === undefined || this.#at === this.#runStart) {
       return;
     }
     const run = this.slab.subarray(this.#runStart, this.#at);
     this.#runStart = this.#at;
     slab.retain();
-    this.#watch();
-    this.#socket.write(run, () => this.#written(slab, length));
+    this.#write(slab, run);
   }
 
-  #written(slab: Slab, length: number): void {
+  #write(slab: Slab, run: Buffer): void {
+    this.#writing++;
+    this.#watch();
+    this.#socket.write(run, (error) => this.#written(slab, run.length, error === null || error === undefined));
+  }
+
+  /** @param isAlive false: the socket has failed, and is given nothing more */
+  #written(slab: Slab, length: number, isAlive: boolean): void {
+    this.#writing--;
     slab.release();
     this.pending -= length;
     this.#taken += length;
+    // What this turn still adds leaves with it.
+    if (isAlive && !this.#closed && (!this.#scheduled || this.#waiting.length > 0)) this.#writeRun();
     if (this.#marks.length > 0) this.#passMarks();
     if (this.pending === 0) {
       this.#letGo();
@@ -170,6 +206,15 @@ export class SlabOutput implements Output {
     if (this.isFull && this.pending <= DRAINED_AT) {
       this.#drained();
     }
+  }
+
+  /** What the socket was not given of the current slab waits behind the others. */
+  #setAside(): void {
+    const slab = this.#current;
+    if (slab === undefined || this.#at === this.#runStart) return;
+    slab.retain();
+    this.#waiting.push({ slab, bytes: this.slab.subarray(this.#runStart, this.#at) });
+    this.#runStart = this.#at;
   }
 
   #passMarks(): void {
@@ -197,6 +242,7 @@ export class SlabOutput implements Output {
   }
 
   #roll(n: number): void {
+    this.#setAside();
     this.#writeRun();
     this.#letGo();
     this.#current = Slab.take(n);

@@ -117,7 +117,7 @@ export class SocketUnderlay implements Underlay {
     }
     this.#closed = true;
     if (sendQueued && !this.#socket.destroyed) {
-      this.output.flush();
+      this.output.finish();
       this.#socket.end();
       const linger = setTimeout(() => this.#socket.destroy(), LINGER_MS);
       linger.unref();
