@@ -61,7 +61,7 @@ async function interceptorOf({ mode, protectedAddresses, log }: TunnelerStart): 
   if (mode.mode === "host") return undefined;
   if (mode.mode === "proxy") {
     const services = mode.services.map(({ service: name, port, protocol }) => ({ name, port, protocol }));
-    return new ProxyInterceptor({ services, udpIdleMs: udpIdle(mode), log });
+    return new ProxyInterceptor({ services, udpIdleTimeoutMs: udpIdle(mode), log });
   }
   const { resolver, dnsSvcIpRange, lanIf } = mode;
   const times = { udpIdleTimeoutMs: mode.udpIdleTimeout, udpCheckIntervalMs: mode.udpCheckInterval };

@@ -103,11 +103,6 @@ export class TproxyInterceptor implements Interceptor {
     return this.#capture?.kind;
   }
 
-  /** Port of the name server, if there is one. */
-  get nameServerPort(): number | undefined {
-    return this.#resolver?.port;
-  }
-
   async intercept(target: InterceptTarget, clients: InterceptedClients): Promise<Interception> {
     const { capture, resolver } = this.#parts();
     const addresses = sortAddresses(target);

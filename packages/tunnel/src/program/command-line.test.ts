@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parseCommand, USAGE } from "./command-line.ts";
 
-const common = { udpIdleMs: 300_000, refreshIntervalMs: 15_000, drainMs: 5_000, verbose: false };
+const common = { udpIdleTimeoutMs: 300_000, refreshIntervalMs: 15_000, drainMs: 5_000, verbose: false };
 
 describe("the command line", () => {
   it.each<[string[], object]>([
@@ -24,7 +24,10 @@ describe("the command line", () => {
       ["run", "-i", "a", "--resolver", "udp://10.0.0.1:53", "--dns-range", "10.9.0.1/16", "--lan-if", "eth1"],
       { mode: { resolver: "udp://10.0.0.1:53", dnsRange: "10.9.0.1/16", lanInterface: "eth1" } },
     ],
-    [["host", "-i", "a", "--refresh", "1m", "--udp-idle", "10s"], { refreshIntervalMs: 60_000, udpIdleMs: 10_000 }],
+    [
+      ["host", "-i", "a", "--refresh", "1m", "--udp-idle", "10s"],
+      { refreshIntervalMs: 60_000, udpIdleTimeoutMs: 10_000 },
+    ],
     [["enroll", "--jwt", "me.jwt"], { name: "enroll", jwtFile: "me.jwt", output: "me.json", verbose: false }],
     [["enroll", "--jwt", "token", "-o", "x"], { output: "x" }],
     [["--version"], { name: "version" }],
@@ -44,6 +47,7 @@ describe("the command line", () => {
     [["enroll", "--jwt", "a", "-i", "b"], "enroll takes no --identity"],
     [["host", "-i", "a", "--drain", "soon"], "--drain expects a duration such as 30s or 5m, found soon"],
     [["host", "-i", "a", "--refresh", "10ms"], "--refresh expects a duration of at least 1s"],
+    [["run", "-i", "a", "--udp-idle", "4s"], "--udp-idle expects a duration of at least 5s"],
     [["host", "--colour"], "Unknown option '--colour'"],
   ])("%j is told what is wrong", (args, problem) => {
     expect(parseCommand(args)).toEqual({ name: "help", problem: expect.stringContaining(problem) });

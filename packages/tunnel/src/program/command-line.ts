@@ -19,7 +19,7 @@ export type Command =
       readonly mode: Mode;
       /** Identity files, and folders of them. */
       readonly identities: readonly string[];
-      readonly udpIdleMs: number;
+      readonly udpIdleTimeoutMs: number;
       readonly refreshIntervalMs: number;
       readonly drainMs: number;
       readonly verbose: boolean;
@@ -114,7 +114,7 @@ function commandOf({ values, positionals }: ReturnType<typeof parse>): Command {
     name: "tunnel",
     mode: modeOf(name, values, rest),
     identities,
-    udpIdleMs: time("udp-idle", values["udp-idle"] ?? "5m", 1_000),
+    udpIdleTimeoutMs: time("udp-idle", values["udp-idle"] ?? "5m", 5_000),
     refreshIntervalMs: time("refresh", values.refresh ?? "15s", 1_000),
     drainMs: time("drain", values.drain ?? "5s", 0),
     verbose,

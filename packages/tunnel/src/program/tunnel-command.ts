@@ -99,12 +99,17 @@ async function interceptorOf(
   addresses: () => readonly string[],
   log: Pino,
 ): Promise<Interceptor | undefined> {
-  const { mode, udpIdleMs } = command;
+  const { mode, udpIdleTimeoutMs } = command;
   switch (mode.name) {
     case "host":
       return undefined;
     case "proxy":
-      return new ProxyInterceptor({ services: proxyServices(mode), bindAddress: mode.bindAddress, udpIdleMs, log });
+      return new ProxyInterceptor({
+        services: proxyServices(mode),
+        bindAddress: mode.bindAddress,
+        udpIdleTimeoutMs,
+        log,
+      });
     case "run": {
       if (process.platform !== "linux") {
         throw new SetupError(`run needs Linux, this is ${process.platform}; use proxy or host`);
@@ -114,7 +119,7 @@ async function interceptorOf(
         resolver: mode.resolver,
         dnsSvcIpRange: mode.dnsRange,
         lanIf: mode.lanInterface,
-        udpIdleTimeoutMs: udpIdleMs,
+        udpIdleTimeoutMs,
         protectedAddresses: addresses,
         log,
       });

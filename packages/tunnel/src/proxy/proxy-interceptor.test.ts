@@ -39,7 +39,7 @@ function collector() {
   return { tcp, udp, clients };
 }
 
-function proxy(services: string[], more: { udpIdleMs?: number } = {}): ProxyInterceptor {
+function proxy(services: string[], more: { udpIdleTimeoutMs?: number } = {}): ProxyInterceptor {
   const interceptor = new ProxyInterceptor({
     services: services.map(parseProxyService),
     bindAddress: "127.0.0.1",
@@ -182,7 +182,7 @@ describe("UDP ports of a proxy", () => {
   it("forget an idle client without harm to the others", async () => {
     const port = await freePort();
     const { udp, clients } = collector();
-    await proxy([`dns:${port}:udp`], { udpIdleMs: 300 }).intercept(target("dns"), clients);
+    await proxy([`dns:${port}:udp`], { udpIdleTimeoutMs: 300 }).intercept(target("dns"), clients);
     const [idle, busy] = [udpClient(), udpClient()];
     idle.send("i", port, "127.0.0.1");
     await expect.poll(() => udp.length).toBe(1);

@@ -19,7 +19,7 @@ export interface ProxyOptions {
   /** Address that the ports are opened on; `0.0.0.0` when left out. */
   readonly bindAddress?: string | undefined;
   /** A UDP client that sends and receives nothing for so long is forgotten; 5 minutes when left out. */
-  readonly udpIdleMs?: number | undefined;
+  readonly udpIdleTimeoutMs?: number | undefined;
   readonly log?: Logger | undefined;
 }
 
@@ -82,7 +82,7 @@ export class ProxyInterceptor implements Interceptor {
       // A service that comes again meets the port that its last clients still use.
       const left = this.#udpPorts.get(port);
       if (left?.isClosing === true && !left.isClosed) return left.reopen(onFlow);
-      const opened = await UdpPort.open({ address, port, idleMs: this.#o.udpIdleMs ?? 300_000, onFlow });
+      const opened = await UdpPort.open({ address, port, idleMs: this.#o.udpIdleTimeoutMs ?? 300_000, onFlow });
       this.#udpPorts.set(port, opened);
       return opened;
     } catch (cause) {
