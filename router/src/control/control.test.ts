@@ -361,6 +361,13 @@ describe("routes", () => {
     expect(reply.headers.getString(1003)).toBe("k");
   });
 
+  it("that fail for a reason of any length are answered", async () => {
+    const error = "x".repeat(100_000);
+    handleRoutes(controllers, forwarder({ ok: false, error, errorCode: 1, peerData: new Map() }), silentLogger);
+    const reply = await (await connect()).request(route("c1"), { timeoutMs: 5_000 });
+    expect(reply.headers.getString(ControlHeader.RouteResultError)).toBe("x".repeat(1_024));
+  });
+
   it("that fail carry text and code and no success header at all", async () => {
     handleRoutes(controllers, forwarder({ ok: false, error: "x", errorCode: 1, peerData: new Map() }), silentLogger);
     const channel = await connect();

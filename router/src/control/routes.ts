@@ -12,6 +12,8 @@ import type { Forwarder, RouteOutcome } from "../forwarder/forwarder.ts";
 import type { Controller } from "./controllers/controller.ts";
 import type { Controllers } from "./controllers/controllers.ts";
 
+const MAX_REASON = 1_024;
+
 /** Gives Route and Unroute of the controllers to the forwarder and answers with RouteResult (docs/protocol/control.md, "Routes"). */
 export function handleRoutes(controllers: Controllers, forwarder: Forwarder, log: Logger): void {
   controllers.handle(ControlType.Route, async (message, controller) => {
@@ -20,7 +22,7 @@ export function handleRoutes(controllers: Controllers, forwarder: Forwarder, log
       const { fields, channelMask } = route.context;
       log.debug({ circuitId: route.circuitId, attempt: route.attempt, context: fields, channelMask }, "route");
     }
-    const outcome = await forwarder.route(route, controller.id);
+    const outcome = clipped(await forwarder.route(route, controller.id));
     if (!outcome.ok) {
       log.info(
         { circuitId: route.circuitId, attempt: route.attempt, error: outcome.error, errorCode: outcome.errorCode },
@@ -33,6 +35,12 @@ export function handleRoutes(controllers: Controllers, forwarder: Forwarder, log
     const { circuitId, now } = decodeControl(ctrlPb.UnrouteSchema, message.body);
     forwarder.unroute(circuitId, now);
   });
+}
+
+/** The reason may be the words of a hosting application, as many as it likes: they go into a header, and into the log. */
+function clipped(outcome: RouteOutcome): RouteOutcome {
+  const { error } = outcome;
+  return error === undefined ? outcome : { ...outcome, error: error.slice(0, MAX_REASON) };
 }
 
 /**

@@ -134,6 +134,19 @@ describe("circuits from before the controller's start", () => {
     expect(net.fabric.circuits().map(({ id }) => id)).toEqual(["good"]);
   });
 
+  test.each(["serviceId", "clientId", "hostId"])(
+    "are not taken when their routers do not agree on whose they are: %s",
+    async (name) => {
+      const { a, b } = await former();
+      const [atA, atB] = circuit("old");
+      const [alsoA, alsoB] = circuit("good");
+      await tell(b, { ...atB, tags: { ...tags, [name]: "forged" } }, alsoB);
+      await tell(a, atA, alsoA);
+      await eventually(() => expect(net.fabric.circuit("good")).toBeDefined());
+      expect(net.fabric.circuit("old")).toBeUndefined();
+    },
+  );
+
   test("a right that went meanwhile ends them", async () => {
     const { a, b } = await former();
     net.model.denied.add("client/svc");

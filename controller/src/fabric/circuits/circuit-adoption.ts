@@ -12,6 +12,7 @@ const INSPECTION = "circuit-routes";
 const ASK_TIMEOUT_MS = 30_000;
 /** So long the other routers of a circuit's way may take to connect. */
 const PATIENCE_MS = 120_000;
+const WHOSE = ["serviceId", "clientId", "hostId"] as const;
 const NO_ADDRESSES = { initiatorLocal: "", initiatorRemote: "", terminatorLocal: "", terminatorRemote: "" };
 
 const report = z.object({
@@ -105,7 +106,11 @@ export class CircuitAdoption {
   }
 
   #forget(routerId: string): void {
-    for (const { byRouter } of this.#awaited.values()) byRouter.delete(routerId);
+    for (const [id, { byRouter, since }] of this.#awaited) {
+      byRouter.delete(routerId);
+      // Nor is kept what nobody else has told of, however often a router comes back with other ids.
+      if (byRouter.size === 0 || performance.now() - since >= PATIENCE_MS) this.#awaited.delete(id);
+    }
   }
 
   async #take(routerId: string, reported: readonly Reported[]): Promise<void> {
@@ -126,7 +131,7 @@ export class CircuitAdoption {
 
   async #adopt(id: string, { byRouter }: Awaited): Promise<boolean> {
     const route = wholeRoute(byRouter);
-    const tags = byRouter.values().next().value?.tags;
+    const tags = route === undefined ? undefined : agreedTags(route, byRouter);
     const serviceTag = tags?.serviceId ?? "";
     const serviceId = serviceTag.slice(serviceTag.indexOf("@") + 1);
     const clientId = tags?.clientId ?? "";
@@ -177,6 +182,16 @@ export function wholeRoute(byRouter: ReadonlyMap<string, Reported>): CircuitRout
     [routerId, circuit] = next;
     source = target;
   }
+}
+
+/**
+ * What all routers of the way say alike about whose circuit it is; undefined when they do not: a router that only passes it
+ * on must not make it another identity's.
+ */
+function agreedTags(route: CircuitRoute, byRouter: ReadonlyMap<string, Reported>): Reported["tags"] | undefined {
+  const [first, ...others] = route.routers.map((routerId) => byRouter.get(routerId)?.tags);
+  const isAgreed = others.every((tags) => WHOSE.every((name) => tags?.[name] === first?.[name]));
+  return isAgreed ? first : undefined;
 }
 
 /** @throws whatever keeps the router from answering, and when it answers what is no such report */
