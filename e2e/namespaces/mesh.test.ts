@@ -51,6 +51,45 @@ describe.skipIf(!hasNamespaces)("links whose packets are dropped by a packet fil
     removeScratch(folder);
   });
 
+  it("and a client's router that vanishes without a word: the client dials over another, and what ran there ends", {
+    timeout: 600_000,
+  }, async () => {
+    const service = await declareService(mesh.network, { name: "roaming", clientRouters: ["r1", "r3"] });
+    const [host, roaming] = [await Context.load(service.hostFile), await Context.load(service.clientFile)];
+    contexts.push(host, roaming);
+    const listener = await host.listen("roaming", { allowHalfOpen: true });
+    listener.on("error", () => {});
+    listener.on("connection", (connection) => {
+      connection.on("error", () => {});
+      connection.pipe(connection);
+    });
+    const echo = async () => {
+      await exchange(await roaming.dial("roaming", { allowHalfOpen: true, timeoutMs: 5_000 }), 2, 1000);
+      return true;
+    };
+    await eventually("a first echo", echo, 60_000);
+    const open = await roaming.dial("roaming", { allowHalfOpen: true });
+    const broken = new Promise<void>((resolve) => open.once("close", resolve));
+    open.on("error", () => {});
+    open.resume();
+    open.write("x");
+    const circuits = await mesh.fabric.listCircuits({ query: { limit: 100 } });
+    const at = circuits.data.find(({ id }) => id === open.circuitId)?.path.nodes[0]?.name ?? "";
+    const routers = await mesh.network.management.listEdgeRouters({ query: { filter: `name = "${at}"` } });
+    const address = Object.values(routers.data[0]?.supportedProtocols ?? {})[0] ?? "";
+    // Neither end is told: both have half a connection.
+    const loss = await site.here().lose({ protocol: "tcp", port: Number(address.split(":").at(-1)) });
+    await eventually(`an echo without ${at}`, echo, 120_000);
+    await broken;
+    await loss.end();
+    await eventually(
+      "the router has let go of it, too",
+      async () =>
+        !(await mesh.fabric.listCircuits({ query: { limit: 100 } })).data.some((c) => c.id === open.circuitId),
+      180_000,
+    );
+  });
+
   /** Every packet of a pair's way is dropped until the link is given up. */
   const drop =
     ([one, other]: Pair): Disturbance =>

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { parseRouterConfig } from "@sallyport/router-config";
@@ -141,6 +143,36 @@ describe("several controllers", () => {
     expect([one.hellos.length, twin.hellos.length]).toEqual([2, 1]);
     expect(controllers.all()[0]?.address).toBe(text(one));
   });
+
+  it("of which one is dead: the other serves, and the dead one is taken when it lives", async () => {
+    const dead = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
+    await once(dead, "listening");
+    const { port } = dead.address() as AddressInfo;
+    const alive = await controller("ctrl2");
+    let attempts = 0;
+    dead.on("connection", () => attempts++);
+    controllers.setEndpoints([{ protocol: "tls", host: "127.0.0.1", port }, alive.address]);
+    await expect.poll(connectedTo).toEqual(["ctrl2"]);
+    // It does not give up on the dead one, and asks nothing of it.
+    await expect.poll(() => attempts, { timeout: 30_000 }).toBeGreaterThan(1);
+    expect((await controllers.connected("a question", 1_000)).id).toBe("ctrl2");
+    void controllers.request("a question", { contentType: 9_999 }).catch(() => {});
+    await alive.next(9_999);
+    const revived = await controller("ctrl1");
+    dead.removeAllListeners("connection").on("connection", (near: Socket) => {
+      const far = connect(revived.address.port, "127.0.0.1");
+      for (const [from, to] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        from.on("error", () => to.destroy()).pipe(to);
+        from.once("close", () => to.destroy());
+      }
+    });
+    await expect.poll(connectedTo, { timeout: 30_000 }).toEqual(["ctrl1", "ctrl2"]);
+    controllers.stop();
+    dead.close();
+  }, 90_000);
 
   it("are asked in the order of their answers: the fastest, then the unproven, those that do not answer last", async () => {
     const [one, two] = [await controller("ctrl1"), await controller("ctrl2")];
