@@ -62,6 +62,8 @@ export class SocketPort implements LocalPort {
         if (!this.#read(bytes, bytes.length)) socket.pause();
       });
     }
+    // Its end may have been seen together with what was read before.
+    if (socket.readableEnded) xgress.endInput();
     socket.resume();
   }
 
