@@ -9,14 +9,21 @@ export interface Usage {
   readonly cpuSeconds: number;
   /** Pages that it was given memory for. */
   readonly minorFaults: number;
+  /** Calls of the system that write, or read: sockets, and little else. */
+  readonly writes: number;
+  readonly reads: number;
 }
 
 export function usageOf(pid: number): Usage {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const io = readFileSync(`/proc/${pid}/io`, "utf8");
+  const calls = (name: string): number => Number(new RegExp(`^${name}: (\\d+)$`, "m").exec(io)?.[1] ?? Number.NaN);
   return {
     cpuSeconds: (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND,
     minorFaults: Number(fields[7]),
+    writes: calls("syscw"),
+    reads: calls("syscr"),
   };
 }
 
@@ -41,6 +48,8 @@ export function meter(processes: Processes): (units: number) => Record<string, U
           {
             cpuSeconds: (now.cpuSeconds - then.cpuSeconds) / units,
             minorFaults: (now.minorFaults - then.minorFaults) / units,
+            writes: (now.writes - then.writes) / units,
+            reads: (now.reads - then.reads) / units,
           },
         ];
       }),

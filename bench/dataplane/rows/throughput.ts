@@ -36,6 +36,8 @@ export async function throughput(paths: Paths, effort: Effort): Promise<void> {
     median((runs.get(`${name} ${streams}`) ?? []).map(pick));
   const cpu = (name: PathName, streams: number, process: string): number =>
     of(name, streams, ({ usage }) => usage[process]?.cpuSeconds ?? Number.NaN);
+  const perGB = (name: PathName, streams: number, process: string, what: keyof Usage): number =>
+    Math.round(of(name, streams, ({ usage }) => usage[process]?.[what] ?? Number.NaN));
   const has = (name: PathName): boolean => runs.has(`${name} 1`);
 
   emit({ figure: "TLS pipe, one hop", value: median(pipe), unit: "CPU s/GB" });
@@ -48,7 +50,9 @@ export async function throughput(paths: Paths, effort: Effort): Promise<void> {
             name,
             {
               cpuSecondsPerGB: cpu(name, streams, router),
-              minorFaultsPerGB: Math.round(of(name, streams, ({ usage }) => usage[router]?.minorFaults ?? Number.NaN)),
+              minorFaultsPerGB: perGB(name, streams, router, "minorFaults"),
+              writesPerGB: perGB(name, streams, router, "writes"),
+              readsPerGB: perGB(name, streams, router, "reads"),
             },
           ]),
         ),
