@@ -60,13 +60,13 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
       nameServer.send(answer, from.port, from.address);
     });
     const tproxy = "mode: tproxy, resolver: udp://198.18.5.3:53, dnsSvcIpRange: 100.128.0.1/16";
-    // A flow of datagrams is a circuit until it is idle: nothing to wait for when a router stops.
+    // A flow of datagrams of an SDK is a circuit until it is idle: nothing to wait for when a router stops.
     const stop = "\nshutdown: { drainTimeout: 1s }\n";
     network = await startNetwork(join(folder, "network"), {
       routerSettings: (name, text) =>
         name === "r1"
           ? text.replace("\nlisteners:\n", `\nlisteners:\n  - binding: tunnel\n    options: { ${tproxy} }\n`) + stop
-          : text + stop,
+          : text.replace("\nlisteners:\n", "\nlisteners:\n  - binding: tunnel\n    options: { mode: host }\n") + stop,
     });
     files = {
       host: (await declareIdentity(network, "host", "r2")).file,
@@ -75,18 +75,22 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
     await allow(network, "Bind", "host", "tunnel");
     await allow(network, "Dial", "client", "tunnel");
     // The router's own tunneler has the identity with the router's id.
-    const { data: routers } = await network.management.listEdgeRouters({ query: { filter: 'name = "r1"' } });
-    const params = { id: routers[0]?.id ?? "" };
-    await network.management.patchEdgeRouter({ params, body: { isTunnelerEnabled: true } });
-    await network.management.patchIdentity({ params, body: { roleAttributes: ["r1"] } });
+    const { data: routers } = await network.management.listEdgeRouters({});
+    for (const { id, name } of routers) {
+      await network.management.patchEdgeRouter({ params: { id }, body: { isTunnelerEnabled: true } });
+      await network.management.patchIdentity({ params: { id }, body: { roleAttributes: [name] } });
+    }
     await allow(network, "Dial", "r1", "routed");
+    await allow(network, "Bind", "r2", "behind");
+    await allow(network, "Dial", "client", "behind");
     await network.management.createServiceEdgeRouterPolicy({
       body: { name: "all", semantic: "AnyOf", serviceRoles: ["#all"], edgeRouterRoles: ["#all"] },
     });
+    const roles: Record<string, string[]> = { routed: ["tunnel", "routed"], behind: ["behind"] };
     const declare = async (name: string, intercept: object, host: object): Promise<void> => {
       const ports = { protocols: ["tcp"], portRanges: [{ low: 80, high: 80 }] };
       await declareConfigured(network, {
-        ...{ name, roles: name === "routed" ? ["tunnel", "routed"] : ["tunnel"] },
+        ...{ name, roles: roles[name] ?? ["tunnel"] },
         configs: {
           "intercept.v1": { ...ports, ...intercept },
           "host.v1": { protocol: "tcp", address: "198.18.6.2", port: 8080, ...host },
@@ -103,6 +107,11 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
       "transparent",
       { addresses: ["10.77.3.1"], sourceIp: "203.0.113.50" },
       { allowedSourceAddresses: ["203.0.113.0/24"] },
+    );
+    await declare(
+      "behind",
+      { addresses: ["10.77.4.1"], sourceIp: "192.0.2.50" },
+      { allowedSourceAddresses: ["192.0.2.0/24"] },
     );
     await declare(
       "routed",
@@ -143,6 +152,13 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
 
   test("the server sees the address that the service's configuration says", async () => {
     expect(await answers(client, "http://10.77.3.1/")).toBe("10.77.3.1 / from ::ffff:203.0.113.50");
+    // The same with a router as host; what it needs for it goes with it.
+    expect(await answers(client, "http://10.77.4.1/")).toBe("10.77.4.1 / from ::ffff:192.0.2.50");
+    const claimed = async () => (await here.ip("route", "show", "table", "local")).includes("192.0.2.0/24");
+    expect(await claimed()).toBe(true);
+    await network.stopProgram("r2");
+    expect(await claimed()).toBe(false);
+    await network.startRouter("r2");
   });
 
   test("a router intercepts by itself, beside the tunneler, and removes what is its own when it stops", async () => {

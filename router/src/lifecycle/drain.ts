@@ -28,7 +28,7 @@ const DATAGRAM_LIMIT_MS = 2_000;
  * Empties a router that is to stop: the controllers choose other terminators, SDKs are sent to other routers as soon as
  * they have no circuit here, and circuits that begin or end here go on until they end or the time is up. Circuits that
  * only pass through are not waited for; they are given another path when the links close. Nor are those with datagrams,
- * for longer than 2 s.
+ * for longer than 2 s; of an SDK's it is not known.
  *
  * @returns circuits that still had an end here
  */
@@ -52,7 +52,7 @@ export async function drain(parts: DrainParts, o: DrainOptions): Promise<number>
   }
 }
 
-/** Circuits with an end at this router, and how many of them carry datagrams. */
+/** Circuits with an end at this router, and how many of them carry datagrams, as far as is known. */
 function openCircuits(forwarder: DrainParts["forwarder"]): { all: number; datagrams: number } {
   const count = { all: 0, datagrams: 0 };
   for (const end of forwarder.ends()) {
