@@ -12,6 +12,8 @@ import type { SdkCircuit } from "./sdk-circuit.ts";
 
 /** Of an SDK that reads slowly or not at all. */
 const MAX_WAITING = 16 * 1024 * 1024;
+/** Traces need a few hundred bytes. */
+const MAX_CONTROL_HEADERS = 4_096;
 
 /**
  * The circuits of one SDK whose flow control it does itself. What it sends is matched by circuit id and side, since not
@@ -58,7 +60,8 @@ export class SdkCircuits {
   /** A control message: its body is one byte and the circuit id. */
   control(message: Message): void {
     const { body } = message;
-    if (body.length < 2) return;
+    // Routers on the way add to it, and a frame with too many headers ends the link that it comes by.
+    if (body.length < 2 || message.headers.byteLength > MAX_CONTROL_HEADERS) return;
     const circuit = this.#find(body.toString("latin1", 1), message);
     if (circuit === undefined) return;
     const headers = new Headers();

@@ -331,6 +331,20 @@ test("trace routes: the SDK's own go along the circuit, and those for it are put
   expect((reply[0] as Message).contentType).toBe(EdgeType.TraceRouteResponse);
 });
 
+test("a control message of an SDK never grows to a frame that a link refuses", async () => {
+  const { near } = await pair();
+  near.start();
+  const body = Buffer.concat([Buffer.from([XgressControl.TraceRoute]), Buffer.from(near.circuitId)]);
+  const headers = new Headers().setU32(TraceHeader.HopCount, 2).setU32(TraceHeader.UserValue, 17);
+  headers.set(9_999, Buffer.alloc(65_536 - headers.byteLength - 8, "x"));
+  near.sdk.channel.send({ contentType: XgressType.Control, headers, body });
+  // The answer takes the same way as that of the first one, behind it.
+  const trace = new Headers().setU32(EdgeHeader.ConnId, near.connId).setU32(EdgeHeader.TraceHopCount, 2);
+  const request = { contentType: EdgeType.TraceRoute, headers: trace };
+  const answer = await near.sdk.channel.request(request, { timeoutMs: 10_000 });
+  expect(answer.headers.getString(EdgeHeader.TraceHopId)).toBe("rB");
+});
+
 test("traces without end from the other side do not close the channel of an SDK that reads slowly", async () => {
   const { near, far } = await pair();
   near.start();
