@@ -81,7 +81,7 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
           await exchange(await open(), 1, KIB);
           return true;
         },
-        60_000,
+        180_000,
       );
     }
   });
@@ -142,7 +142,7 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
     await eventually(
       "no circuit is left",
       async () => (await mesh.fabric.listCircuits({ query: { limit: 100 } })).data.length === 0,
-      60_000,
+      180_000,
     );
   }
 
