@@ -4,8 +4,8 @@ import { XgressHeader, XgressType } from "../catalogue/xgress.ts";
 import { FrameParser, type FrameView } from "../frame/frame.ts";
 import { CircuitFrame } from "./circuit-frame.ts";
 
-/** A payload with the circuit id behind so many headers that are none of a circuit's. */
-function withForeignHeaders(count: number): Buffer {
+/** A payload with circuit ids behind so many headers that are none of a circuit's. */
+function withForeignHeaders(count: number, circuitIds = ["circuit1"]): Buffer {
   const entry = (key: number, value: Buffer): Buffer => {
     const prefix = Buffer.alloc(8);
     prefix.writeInt32LE(key, 0);
@@ -13,7 +13,8 @@ function withForeignHeaders(count: number): Buffer {
     return Buffer.concat([prefix, value]);
   };
   const foreign = Array.from({ length: count }, (_, i) => entry(EdgeHeader.ConnId, Buffer.from([i & 255, 0, 0, 0])));
-  const headers = Buffer.concat([...foreign, entry(XgressHeader.CircuitId, Buffer.from("circuit1"))]);
+  const ids = circuitIds.map((id) => entry(XgressHeader.CircuitId, Buffer.from(id)));
+  const headers = Buffer.concat([...foreign, ...ids]);
   const frame = Buffer.alloc(20);
   Buffer.from([3, 6, 9, 12]).copy(frame);
   frame.writeInt32LE(XgressType.Payload, 4);
@@ -36,4 +37,8 @@ test("refuses a frame whose many headers would cost a copy each", () => {
   expect(takes(withForeignHeaders(16))).toEqual([true]);
   expect(takes(withForeignHeaders(17))).toEqual([false]);
   expect(takes(withForeignHeaders(5_000))).toEqual([false]);
+});
+
+test("refuses a frame that names two circuits: who reads it next might take the other one", () => {
+  expect(takes(withForeignHeaders(1, ["mine", "mine2"]))).toEqual([false]);
 });

@@ -54,6 +54,8 @@ export class CircuitFrame implements FrameView {
         b.copyWithin(start + next - at, start, at);
         start += next - at;
       } else if (key === XgressHeader.CircuitId) {
+        // Of two the next router could mean the other one, and that one may be somebody else's circuit.
+        if (this.idStart >= 0) return false;
         this.idStart = value;
         this.idEnd = next;
       } else if (key === XgressHeader.Flags && length === 4) this.flags = b.readUInt32LE(value);
