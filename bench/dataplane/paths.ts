@@ -7,6 +7,7 @@ import { accepts, freePorts, Program } from "../../e2e/network/program.ts";
 import { declareService as declareTunnelled, startTunnelledService } from "../../e2e/network/tunnel.ts";
 import { pack } from "../../scripts/pack.ts";
 import { openCircuits } from "./load.ts";
+import { withMetrics } from "./router-counters.ts";
 import type { Processes } from "./usage.ts";
 
 /** What is measured: whose routers, and whose ends. */
@@ -40,6 +41,8 @@ export class Paths {
   readonly #paths = new Map<PathName, Promise<MeasuredPath>>();
   readonly #stops: (() => Promise<unknown>)[] = [];
   #ours: Promise<Network> | undefined;
+  /** Where our routers tell their metrics: `r1`, `r2`. */
+  readonly metricsPorts = new Map<string, number>();
   #peers: Promise<PeerNetwork> | undefined;
 
   constructor(folder: string, binary: string | undefined) {
@@ -55,7 +58,11 @@ export class Paths {
   ours(): Promise<Network> {
     this.#ours ??= (async () => {
       const files = { controller: await pack("controller"), router: await pack("router") };
-      const network = await startNetwork(join(this.folder, "ours"), { programFile: (program) => files[program] });
+      for (const [index, port] of (await freePorts(2)).entries()) this.metricsPorts.set(`r${index + 1}`, port);
+      const network = await startNetwork(join(this.folder, "ours"), {
+        programFile: (program) => files[program],
+        routerSettings: (name, text) => withMetrics(text, this.metricsPorts.get(name) ?? 0),
+      });
       this.#stops.push(() => network.stop());
       return network;
     })();

@@ -1,15 +1,21 @@
 import { emit, median } from "../figure.ts";
 import { upload } from "../load.ts";
 import { labels, type PathName, type Paths } from "../paths.ts";
+import { routerCounters } from "../router-counters.ts";
 import type { Effort } from "../row.ts";
 import { meter, type Usage } from "../usage.ts";
 import { measurePipe } from "../yardstick.ts";
 
 const STREAMS = [1, 8, 32];
 
+/** What routers count that says how well acknowledging works; with flow control by our ends they count nothing. */
+const COUNTED = ["xgress_tx_acks", "xgress_retransmissions", "xgress_payload_duplicates", "xgress_dropped_payloads"];
+
 interface Run {
   readonly megabytesPerSecond: number;
   readonly usage: Readonly<Record<string, Usage>>;
+  /** Of our routers: what both have counted, per GB. */
+  readonly counted: Readonly<Record<string, number>>;
 }
 
 /**
@@ -23,9 +29,13 @@ export async function throughput(paths: Paths, effort: Effort): Promise<void> {
   for (const streams of STREAMS) {
     for (let round = 0; round < effort.rounds; round++) {
       for (const path of measured) {
+        const before = await counted(paths);
         const used = meter(path.processes);
         const megabytesPerSecond = await upload(path.port, streams, effort.bytes);
-        const run = { megabytesPerSecond, usage: used(effort.bytes / 1e9) };
+        const usage = used(effort.bytes / 1e9);
+        const after = await counted(paths);
+        const perGB = COUNTED.map((name, i) => [name, (((after[i] ?? 0) - (before[i] ?? 0)) * 1e9) / effort.bytes]);
+        const run = { megabytesPerSecond, usage, counted: Object.fromEntries(perGB) as Record<string, number> };
         const key = `${path.name} ${streams}`;
         runs.set(key, [...(runs.get(key) ?? []), run]);
       }
@@ -69,6 +79,21 @@ export async function throughput(paths: Paths, effort: Effort): Promise<void> {
           target: { atMost: 1 / 3 },
           aim: { atMost: 1 / 4 },
         }),
+        details,
+      });
+    }
+  }
+  for (const streams of STREAMS) {
+    for (const { name } of measured) {
+      if (name === "peer") continue;
+      const details = Object.fromEntries(
+        COUNTED.map((what) => [what, of(name, streams, (run) => run.counted[what] ?? 0)]),
+      );
+      emit({
+        figure: "retransmissions",
+        of: `both routers, ${streams} streams, ${labels[name]}`,
+        value: of(name, streams, (run) => run.counted.xgress_retransmissions ?? 0),
+        unit: "per GB",
         details,
       });
     }
@@ -122,4 +147,10 @@ export async function throughput(paths: Paths, effort: Effort): Promise<void> {
       });
     }
   }
+}
+
+/** Both routers of ours together, in the order of `COUNTED`. */
+async function counted(paths: Paths): Promise<number[]> {
+  const routers = await Promise.all([...paths.metricsPorts.values()].map((port) => routerCounters(port)));
+  return COUNTED.map((name) => routers.reduce((sum, counters) => sum + (counters.get(name) ?? 0), 0));
 }
