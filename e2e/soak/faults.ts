@@ -43,12 +43,21 @@ export function nextFault(
         () => way.reset(),
         () => way.heal(),
       ),
-    () =>
-      during(
+    () => {
+      let before = 0;
+      return during(
         `silence of ${where}`,
-        () => way.swallow(),
-        () => way.heal(),
-      ),
+        async () => {
+          before = await mesh.linked(one, other);
+          way.swallow();
+        },
+        async () => {
+          way.heal();
+          // What was swallowed stays dead, noticed or not: whole again is only another link.
+          await mesh.linked(one, other, before);
+        },
+      );
+    },
     () => {
       const delayMs = random.between(5, 60);
       return during(
