@@ -38,7 +38,7 @@ edeg: {}
   );
 }
 
-describe("sallyport-router", () => {
+describe("sallyport-router", { timeout: 120_000 }, () => {
   it("tells its version and its commands", async () => {
     expect(await run("--version")).toMatchObject({
       code: 0,

@@ -54,7 +54,7 @@ async function running(): Promise<RouterProgram> {
 const validTo = async () =>
   parseCertificates(await readFile(join(dir, "r1.cert"), "utf8"))[0]?.validTo ?? "no certificate";
 
-describe("the command extend", { timeout: 60_000 }, () => {
+describe("the command extend", { timeout: 120_000 }, () => {
   it("renews the certificates of a router that does not run, over a control channel of its own", async () => {
     const before = await validTo();
     const { code, out, err } = await start("extend").ended;
@@ -91,7 +91,7 @@ describe("the command extend", { timeout: 60_000 }, () => {
   });
 });
 
-describe("a signal to stop", { timeout: 60_000 }, () => {
+describe("a signal to stop", { timeout: 120_000 }, () => {
   const marker = () => join(dir, "endpoints.yml.r1.quiesced");
 
   it("has the controller avoid the router, and the next start takes that back", async () => {
