@@ -207,7 +207,7 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
     expect(await rules()).toBe(rulesBefore);
     expect(await tunneler.stop()).toBe(0);
     expect(await hosting.stop()).toBe(0);
-    await network.stopProgram("r1");
+    await Promise.all(["r1", "r2"].map((name) => network.stopProgram(name)));
     expect([await local(), await rules()]).toEqual(["", ""]);
   });
 });

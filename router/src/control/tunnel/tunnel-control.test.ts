@@ -84,6 +84,15 @@ it("dials wait for a controller as long as they may", async () => {
 describe("at a controller with the data model", () => {
   beforeEach(() => start(0x1e));
 
+  it("the answer to the edge hello says that the data model is followed: the peer's sends no changes else", async () => {
+    const body = encodeControl(edgeCtrlPb.ServerHelloSchema, { version: "v1.6.20" });
+    const headers = new Headers().setBool(EdgeCtrlHeader.DataModel, true);
+    const channel = await controller.channel();
+    const reply = await channel.request({ contentType: EdgeCtrlType.ServerHello, headers, body });
+    expect(reply.contentType).toBe(EdgeCtrlType.ClientHello);
+    expect(reply.headers.getBool(EdgeCtrlHeader.DataModel)).toBe(true);
+  });
+
   it("a dial is 20220 by service name, and refused in the controller's words", async () => {
     controller.on(EdgeCtrlType.CreateTunnelCircuitV2Request, (message, channel) => {
       const request = decodeControl(edgeCtrlPb.CreateTunnelCircuitV2RequestSchema, message.body);
