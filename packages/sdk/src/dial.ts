@@ -117,9 +117,9 @@ class Attempt implements EdgeEndpoint {
     if (message.contentType === EdgeType.StateConnected) this.#connected(message.headers);
     else if (message.contentType === EdgeType.StateClosed) {
       const text = message.body.toString("utf8") || "no reason given";
-      if (!text.startsWith(ROUTER_STOPPING)) return this.#fail("refused", text);
-      this.#edge.leave();
-      this.#fail("lost", text);
+      const isStopping = text.startsWith(ROUTER_STOPPING);
+      if (isStopping) this.#edge.leave();
+      this.#fail(isStopping ? "lost" : "refused", text);
     }
   }
 
