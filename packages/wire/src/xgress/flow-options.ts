@@ -27,7 +27,7 @@ export interface FlowOptions {
   readonly retxMaxMs: number;
   /** One sample counts at most this many times the last round trip; 0: no limit. */
   readonly maxRttScale: number;
-  /** Longest wait for acknowledgements when closing. */
+  /** Longest wait for acknowledgements when closing, since something was acknowledged. */
   readonly maxCloseWaitMs: number;
 
   /** Never retransmit earlier than this: acknowledgements may come in batches. */
@@ -36,6 +36,8 @@ export interface FlowOptions {
   readonly closeLingerMs: number;
   /** A closing sender waits so long for the acknowledgement of its end mark when that is all that is missing. */
   readonly endWaitMs: number;
+  /** As `maxCloseWaitMs`, when the source ended in order before it went: outages of links are shorter. */
+  readonly orderlyWaitMs: number;
   /** Payloads in flight, or held out of order, at most: empty ones cost no bytes but memory. */
   readonly maxPayloads: number;
 }
@@ -59,5 +61,6 @@ export const flowDefaults: FlowOptions = {
   retxFloorMs: 100,
   closeLingerMs: 5_000,
   endWaitMs: 5_000,
+  orderlyWaitMs: 300_000,
   maxPayloads: 16_384,
 };

@@ -157,11 +157,19 @@ export class PayloadSender implements Waiter {
     return this.#input.count === 0 && this.#buffer.inFlight === 0;
   }
 
-  /** Whether everything was sent and acknowledged, or waited for long enough. Call it when nothing more will be given. */
-  isDone(now: number): boolean {
+  /**
+   * Whether everything was sent and acknowledged, or nothing was for `patienceMs`. Call it when nothing more will be
+   * given.
+   */
+  isDone(now: number, patienceMs: number): boolean {
     if (this.#input.count > 0) return false;
     this.#buffer.closeWhenEmpty(now);
-    return this.#buffer.shouldClose(now);
+    return this.#buffer.shouldClose(now, patienceMs);
+  }
+
+  /** When something was acknowledged the last time. */
+  get lastProgress(): number {
+    return this.#buffer.lastProgress;
   }
 
   /** Drops what waits and what is in flight. */

@@ -46,6 +46,8 @@ export class SendBuffer<T> {
   #base = 0;
   #next = 0;
   #inFlight = 0;
+  /** When something was acknowledged the last time. */
+  lastProgress = Number.NEGATIVE_INFINITY;
   #endsInFlight = 0;
 
   #window: number;
@@ -153,7 +155,9 @@ export class SendBuffer<T> {
   /** Takes an acknowledgement. Look at `canAdd` and `shouldClose` afterwards. */
   acknowledge(ack: AckView, now: number): void {
     const roundTrip = this.#roundTrip(ack, now);
+    const before = this.#inFlight;
     for (let index = 0; index < ack.count; index++) this.#acknowledgeOne(ack.sequence(index));
+    if (this.#inFlight < before) this.lastProgress = now;
     this.#advance();
     this.#peerBytes = ack.receiveBufferSize;
     if (roundTrip >= 0) this.#measure(roundTrip);
@@ -194,12 +198,15 @@ export class SendBuffer<T> {
     this.#closingSince ??= now;
   }
 
-  /** Whether a closing buffer has waited enough: everything acknowledged and lingered, or out of patience. */
-  shouldClose(now: number): boolean {
+  /**
+   * Whether a closing buffer has waited enough: everything acknowledged and lingered, or nothing for so long that its
+   * patience is at an end.
+   */
+  shouldClose(now: number, patienceMs: number = this.#options.maxCloseWaitMs): boolean {
     if (this.#closed) return true;
     if (this.#closingSince === undefined) return false;
     const waited = now - this.#closingSince;
-    if (waited >= this.#options.maxCloseWaitMs) return true;
+    if (now - Math.max(this.#closingSince, this.lastProgress) >= patienceMs) return true;
     if (waited < this.#options.closeLingerMs || this.#inFlight !== this.#endsInFlight) return false;
     // Its own end mark, when it is lost, is sent again like everything else, but not waited for without end.
     return this.#inFlight === 0 || waited >= this.#options.endWaitMs;

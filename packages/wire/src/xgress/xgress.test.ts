@@ -235,8 +235,35 @@ test("CircuitEnd behind a FIN is an old peer's half close; a second one is the e
   expect(port.log.at(-1)).toContain("closed");
 });
 
-test("CircuitEnd without a FIN is the end, and comes after everything sent before", () => {
+test("a peer that knows EOF but not yet that we do half closes with CircuitEnd, without a FIN; what comes back is sent", () => {
   far.start();
+  far.send({ body: "question" });
+  far.send({ flags: CircuitEnd });
+  expect(port.log).toEqual(["end of data"]);
+  write("answer");
+  near.endInput();
+  expect(far.payloads.slice(1).map((p) => [p.flags, p.body])).toEqual([
+    [Terminator, "answer"],
+    [Terminator, ""],
+    [Terminator | Eof, ""],
+  ]);
+  expect(fabric.reported).toEqual([]);
+  far.acknowledgeAll();
+  expect(port.log.at(-1)).toContain("both ends");
+});
+
+test("the first CircuitEnd of a peer that knows EOF takes nothing away that is still unacknowledged here", () => {
+  far.start();
+  write("answer");
+  near.endInput();
+  far.send({ flags: CircuitEnd });
+  expect(fabric.reported).toEqual([]);
+  far.send({ flags: CircuitEnd });
+  expect(port.log.at(-1)).toContain("the other end closed");
+});
+
+test("CircuitEnd without a FIN is the end for a peer without EOF, and comes after everything sent before", () => {
+  far.send({ flags: CircuitStart });
   far.send({ sequence: 2, flags: CircuitEnd });
   expect(port.log).toEqual([]);
   far.send({ sequence: 1, body: "late" });
@@ -320,12 +347,14 @@ test("closing delivers what was given; the mark, at which routers end the circui
   ]);
   expect(fabric.reported).toEqual([]);
   far.acknowledgeAll();
-  expect(far.payloads.slice(2).map((p) => [p.body, p.flags])).toEqual([["", Terminator | CircuitEnd]]);
+  // The first one alone is the half close of an end that knows no better.
+  const mark = ["", Terminator | CircuitEnd];
+  expect(far.payloads.slice(2).map((p) => [p.body, p.flags])).toEqual([mark, mark]);
   expect(fabric.reported).toEqual(["terminator"]);
 });
 
 test("a close behind a FIN has two marks: the first one alone is the half close of old peers", () => {
-  far.start();
+  far.send({ flags: CircuitStart });
   near.write(Buffer.alloc(0), 0, 0, EdgeFlag.Fin);
   near.close("test");
   far.acknowledgeAll();
@@ -372,6 +401,41 @@ test("a closing end whose other end is silent gives up after its time", () => {
   write("x");
   near.close("test");
   vi.advanceTimersByTime(xgressDefaults.maxCloseWaitMs + 1_000);
+  expect(fabric.reported).toEqual(["terminator"]);
+});
+
+test("a closing end that makes progress is not cut off", () => {
+  far.start();
+  for (const text of ["a", "b", "c"]) write(text);
+  near.close("test");
+  for (const sequence of [1, 2, 3]) {
+    vi.advanceTimersByTime(xgressDefaults.maxCloseWaitMs * 0.8);
+    far.acknowledge(sequence);
+    expect(fabric.reported).toEqual([]);
+  }
+  far.acknowledge(0);
+  expect(fabric.reported).toEqual(["terminator"]);
+});
+
+test.each([false, true])("what was given before an orderly end outlives an outage, gone local side: %s", (isGone) => {
+  far.start();
+  write("answer");
+  near.endInput();
+  far.send({ flags: Eof });
+  if (isGone) near.close("test");
+  vi.advanceTimersByTime(xgressDefaults.maxCloseWaitMs + 60_000);
+  expect(fabric.reported).toEqual([]);
+  expect(far.payloads.at(-1)?.flags).toBe(Terminator | Eof | Retransmit);
+  far.acknowledgeAll();
+  expect(fabric.reported).toEqual(["terminator"]);
+});
+
+test("an orderly end whose other end stays silent is given up at last", () => {
+  far.start();
+  write("answer");
+  near.endInput();
+  near.close("test");
+  vi.advanceTimersByTime(xgressDefaults.orderlyWaitMs + 1_000);
   expect(fabric.reported).toEqual(["terminator"]);
 });
 

@@ -54,6 +54,8 @@ export class Xgress implements XgressEnd, Scanned {
   #peerKnowsEof: boolean | undefined;
   /** The local side gives no more data. */
   #localEnded = false;
+  /** And said so, rather than being gone: what it gave is owed. */
+  #isOrderly = false;
   /** Its end mark waits for the other end's capabilities. */
   #endPending = false;
   #isEndMarked = false;
@@ -125,6 +127,7 @@ export class Xgress implements XgressEnd, Scanned {
     if (this.#ended || this.#localEnded) return;
     if (!this.#localFin) this.write(NOTHING, 0, 0, EdgeFlag.Fin);
     this.#localEnded = true;
+    this.#isOrderly = true;
     this.#endPending = true;
     this.#sendEndMark();
     this.#settle(performance.now());
@@ -295,11 +298,13 @@ export class Xgress implements XgressEnd, Scanned {
   }
 
   /**
-   * An end mark in its place. CircuitEnd also serves as half close for ends that know no EOF: it means that when a FIN
-   * went before, nothing else has ended yet, and it is the first mark; in all other cases the circuit is over.
+   * An end mark in its place. CircuitEnd also serves as half close: an end that knows EOF sends it until it has learnt
+   * that this end does, so there the first mark, whichever it is, ends one direction only, and the second one all. From
+   * an end that knows no EOF it means that when a FIN went before, nothing else has ended yet, and it is the first mark.
    */
   #remoteEnd(flags: number): void {
-    const isHalf = this.#remoteFin && !this.#remoteEnded && !this.#localFin && !this.#localEnded;
+    const isNew = this.#peerKnowsEof === true || (this.#remoteFin && !this.#localFin && !this.#localEnded);
+    const isHalf = isNew && !this.#remoteEnded;
     if ((flags & XgressFlag.CircuitEnd) !== 0 && !isHalf) {
       this.#finish(CLOSED_BY_OTHER_END, { tellPeer: true });
       return;
@@ -315,14 +320,18 @@ export class Xgress implements XgressEnd, Scanned {
     this.#port.stopSending();
   }
 
-  /** Ends the circuit when both directions are done, or the closing one has waited long enough. */
+  /** Ends the circuit when both directions are done, or the closing one has waited long enough without progress. */
   #settle(now: number): void {
     if (this.#ended || !this.#localEnded) return;
     this.#sendEndMark();
-    if (!this.#endPending && this.#sender.isStarted && this.#sender.isDone(now)) {
+    const patienceMs = this.#isOrderly ? this.#options.orderlyWaitMs : this.#options.maxCloseWaitMs;
+    if (!this.#endPending && this.#sender.isStarted && this.#sender.isDone(now, patienceMs)) {
       if (this.#closingReason !== undefined) this.#finish(this.#closingReason, { tellPeer: true });
       else if (this.#remoteEnded) this.#finish("both ends have finished", { tellPeer: true });
-    } else if (this.#closingReason !== undefined && now - this.#closingSince > this.#options.maxCloseWaitMs) {
+    } else if (
+      this.#closingReason !== undefined &&
+      now - Math.max(this.#closingSince, this.#sender.lastProgress) > patienceMs
+    ) {
       this.#finish(this.#closingReason, { tellPeer: true });
     }
   }
@@ -335,8 +344,9 @@ export class Xgress implements XgressEnd, Scanned {
     // Sent once and not kept: the other end either waits for it or is gone.
     if (o.tellPeer === true && this.#sender.isStarted) {
       this.#sender.markOnce(XgressFlag.CircuitEnd);
-      // Behind a FIN the first one is taken for the half close of an end that knows no other mark.
-      if (this.#localFin && !this.#isEndMarked) this.#sender.markOnce(XgressFlag.CircuitEnd);
+      // The first mark may be taken for a half close.
+      if (!this.#isEndMarked && (this.#localFin || this.#peerKnowsEof === true))
+        this.#sender.markOnce(XgressFlag.CircuitEnd);
     }
     this.#scans.delete(this);
     this.#sender.stop();
