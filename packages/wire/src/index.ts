@@ -130,4 +130,4 @@ export type { BodySealer } from "./xgress/payload-writer.ts";
 export { Arrival, ReceiveBuffer, type ReceiveBufferDetail } from "./xgress/receive-buffer.ts";
 export { type Scanned, ScanTimer } from "./xgress/scan-timer.ts";
 export { SendBuffer, type SendBufferDetail } from "./xgress/send-buffer.ts";
-export { CLOSED_BY_OTHER_END, Xgress, type XgressParts } from "./xgress/xgress.ts";
+export { CLOSED_BY_NETWORK, CLOSED_BY_OTHER_END, Xgress, type XgressParts } from "./xgress/xgress.ts";

@@ -37,6 +37,8 @@ export interface CarrierReceiver {
   writable(): void;
   /** The other end closed the connection, behind everything it sent. Nothing is called afterwards. */
   closed(): void;
+  /** The network took the circuit down before the other end had ended: data may be missing. Nothing is called afterwards. */
+  cut(): void;
   /** The router connection is gone; without a reason it was closed here. Nothing is called afterwards. */
   lost(reason: Error | undefined): void;
 }

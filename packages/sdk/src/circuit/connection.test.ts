@@ -292,6 +292,18 @@ describe("ending", () => {
     expect(host.isTaken(0x8000_0000)).toBe(false);
   });
 
+  it("is an error when the network takes the circuit down before the other end has ended", async () => {
+    await serve((connection) => connection.write("half of it"));
+    const connection = await dial();
+    await once(connection, "readable");
+    router.unroute(0);
+    const failed = once(connection, "error");
+    connection.resume();
+    const [error] = await failed;
+    expect(error).toMatchObject({ code: "CONNECTION_CLOSED", message: expect.stringContaining("may be missing") });
+    expect(connection.readableEnded).toBe(false);
+  });
+
   it("sends exactly FIN, then Close", async () => {
     await serve((connection) => connection.resume(), { encrypted: false });
     const connection = await dial({ encrypted: false });

@@ -1,5 +1,6 @@
 import {
   type BodySealer,
+  CLOSED_BY_NETWORK,
   ConnType,
   EdgeFlag,
   EdgeHeader,
@@ -15,6 +16,9 @@ import { Lingering } from "./lingering.ts";
 
 /** Bytes that wait for the application before the whole router connection is paused. */
 const maxUnread = 4 * 1024 * 1024;
+
+/** With these words a router says that the network took the circuit down; peers' routers do not always tell that from a close. */
+const cutReasons: readonly string[] = [CLOSED_BY_NETWORK, "xgress unrouted"];
 
 interface Unread {
   readonly bytes: Buffer;
@@ -35,6 +39,8 @@ export class DataCarrier implements Carrier, EdgeEndpoint {
   #finHanded = false;
   /** The other end closed the connection, or it was lost. */
   #isOver = false;
+  /** The network took it down before the other end had sent its last message. */
+  #isCut = false;
   #overHanded = false;
   #hasFinished = false;
   /** Both ends have sent FIN, ours came last. */
@@ -72,6 +78,7 @@ export class DataCarrier implements Carrier, EdgeEndpoint {
   onMessage(message: Message): void {
     if (message.contentType !== EdgeType.StateClosed || this.#isOver) return;
     this.#isOver = true;
+    this.#isCut = !this.#sawFin && cutReasons.includes(message.body.toString("utf8"));
     this.#edge.remove(this.#id, this);
     this.#handEnds();
   }
@@ -159,7 +166,8 @@ export class DataCarrier implements Carrier, EdgeEndpoint {
     }
     if (!this.#isOver || this.#overHanded) return;
     this.#overHanded = true;
-    this.#receiver.closed();
+    if (this.#isCut) this.#receiver.cut();
+    else this.#receiver.closed();
   }
 
   awaitRoom(): void {

@@ -144,6 +144,27 @@ test("when the network takes the circuit down, what has arrived can still be rea
   expect(client.circuits.pool.lentBytes).toBe(0);
 });
 
+test("a circuit that is taken down with a gap in its data is an error, never an end", async () => {
+  const content = Buffer.alloc(MiB, 7);
+  await serveStreams((connection) => connection.end(content));
+  let count = 0;
+  // Everything from here on is lost, the end included.
+  router.loses = () => count++ > 40;
+  const messages = await connect();
+  await expect.poll(() => client.circuits.counters.payloadsIn).toBeGreaterThan(10);
+  const connection = new EdgeConnection(messages, { allowHalfOpen: true });
+  let ended = false;
+  connection.on("end", () => {
+    ended = true;
+  });
+  connection.resume();
+  router.unroute(0);
+  const [error] = await once(connection, "error");
+  expect(error).toMatchObject({ code: "CONNECTION_CLOSED", message: expect.stringContaining("may be missing") });
+  expect(ended).toBe(false);
+  expect(client.circuits.pool.lentBytes).toBe(0);
+});
+
 test("the loss of the router is an error for who was not done", async () => {
   await serveStreams((connection) => connection.resume());
   const connection = await dial();

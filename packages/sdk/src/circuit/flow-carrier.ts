@@ -1,6 +1,7 @@
 import {
   type BodySealer,
   ChannelClosedError,
+  CLOSED_BY_OTHER_END,
   ConnType,
   type ControlMessage,
   type Delivery,
@@ -148,11 +149,12 @@ export class FlowCarrier implements Carrier, EdgeEndpoint, LocalPort {
     this.resume();
   }
 
-  closed(): void {
+  closed(reason: string): void {
     this.#way.edge.finished(this);
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#receiver.closed();
+    if (this.#sawEnd || reason === CLOSED_BY_OTHER_END) this.#receiver.closed();
+    else this.#receiver.cut();
   }
 
   trace(): ControlMessage | undefined {

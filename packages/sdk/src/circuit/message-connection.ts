@@ -83,6 +83,8 @@ export class MessageConnection implements CarrierReceiver {
   #endsPending = { data: false, all: false };
   #isOver = false;
   #error: Error | undefined;
+  /** What is told when everything that arrived was taken. */
+  #cutError: Error | undefined;
 
   constructor(parts: ConnectionParts) {
     this.#edge = parts.edge;
@@ -171,7 +173,7 @@ export class MessageConnection implements CarrierReceiver {
     const { data, all } = this.#endsPending;
     this.#endsPending = { data: false, all: false };
     if (data && !this.#isOver) handler.endOfData();
-    if (all) this.#over(undefined);
+    if (all) this.#over(this.#cutError);
     else if (!this.#isOver) this.#carrier.resumeReading();
   }
 
@@ -221,6 +223,13 @@ export class MessageConnection implements CarrierReceiver {
   closed(): void {
     if (this.#held.length > 0 || this.#handler === undefined) this.#endsPending.all = true;
     else this.#over(undefined);
+  }
+
+  cut(): void {
+    const text = `the network took the circuit to ${this.service} down before the other end had ended; data may be missing`;
+    this.#cutError = new ConnectionClosedError(text);
+    if (this.#held.length > 0 || this.#handler === undefined) this.#endsPending.all = true;
+    else this.#over(this.#cutError);
   }
 
   lost(reason: Error | undefined): void {

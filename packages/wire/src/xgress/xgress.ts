@@ -19,6 +19,9 @@ const NOTHING = Buffer.alloc(0);
 /** The reason with which a port is closed when the other end has ended the circuit in its order: everything it sent was handed out. */
 export const CLOSED_BY_OTHER_END = "the other end closed the circuit";
 
+/** The reason when the circuit was taken down under way: what was sent last may be missing. */
+export const CLOSED_BY_NETWORK = "the circuit was closed by the network";
+
 export interface XgressParts {
   readonly fabric: XgressFabric;
   readonly circuitId: string;
@@ -145,8 +148,9 @@ export class Xgress implements XgressEnd, Scanned {
       return;
     }
     this.#localEnded = true;
-    this.#endPending = false;
-    // The mark comes last, when everything has arrived: routers take the circuit down as soon as they see it.
+    // CircuitEnd comes last, when everything has arrived: routers take the circuit down as soon as they see it. EOF is
+    // acknowledged before that, so the other end knows that it has everything, whatever becomes of the circuit then.
+    this.#endPending = this.#peerKnowsEof === true && !this.#isEndMarked;
     this.#settle(performance.now());
   }
 
@@ -215,7 +219,7 @@ export class Xgress implements XgressEnd, Scanned {
   }
 
   unrouted(): void {
-    this.#finish("the circuit was closed by the network", { report: false });
+    this.#finish(CLOSED_BY_NETWORK, { report: false });
   }
 
   rerouted(): void {
@@ -279,7 +283,10 @@ export class Xgress implements XgressEnd, Scanned {
     if ((flags & XgressFlag.CircuitStart) !== 0 && !this.#sender.isStarted) {
       if (this.#peerKnowsEof) this.#sender.markFirst(xgressCapability.eof);
       this.#sender.start();
-      if (this.#closingReason !== undefined) this.#settle(performance.now());
+      if (this.#closingReason !== undefined) {
+        this.#endPending = this.#peerKnowsEof;
+        this.#settle(performance.now());
+      }
     }
   }
 
