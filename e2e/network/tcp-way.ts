@@ -97,7 +97,13 @@ export class TcpWay {
         to.once("drain", () => from.resume());
       }),
     );
-    from.once("end", () => after(() => !pair.swallowed && to.end()));
+    from.once("end", () =>
+      after(() => {
+        // Whoever gave it up needs no answer; the other end still hears nothing.
+        if (pair.swallowed) from.destroy();
+        else to.end();
+      }),
+    );
     from.once("close", () => {
       this.#pairs.delete(pair);
       if (!pair.swallowed || this.#mode === "refusing") to.destroySoon();
