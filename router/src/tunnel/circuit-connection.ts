@@ -187,8 +187,9 @@ export class CircuitConnection implements OverlayConnection {
 
   ended(reason: string): void {
     this.#onEnd();
-    const isRegular = this.#sawEnd || reason === CLOSED_BY_OTHER_END;
-    this.#end = { error: isRegular ? undefined : new Error(`circuit ${this.circuitId} ended: ${reason}`) };
+    // Closed in its order: that was all its data, too.
+    if (reason === CLOSED_BY_OTHER_END) this.#sawEnd = true;
+    this.#end = { error: this.#sawEnd ? undefined : new Error(`circuit ${this.circuitId} ended: ${reason}`) };
     this.#tellEnd();
   }
 

@@ -81,6 +81,8 @@ export class MessageConnection implements CarrierReceiver {
   #isAnnounced = false;
   #isGiving = false;
   #endsPending = { data: false, all: false };
+  /** The other end's end of data came. */
+  #sawEnd = false;
   #isOver = false;
   #error: Error | undefined;
   /** What is told when everything that arrived was taken. */
@@ -212,6 +214,8 @@ export class MessageConnection implements CarrierReceiver {
   }
 
   endOfData(): void {
+    if (this.#sawEnd) return;
+    this.#sawEnd = true;
     if (this.#held.length > 0 || this.#handler === undefined) this.#endsPending.data = true;
     else if (!this.#isOver) this.#handler.endOfData();
   }
@@ -221,6 +225,8 @@ export class MessageConnection implements CarrierReceiver {
   }
 
   closed(): void {
+    // Closed in its order, so that was all its data, too.
+    this.endOfData();
     if (this.#held.length > 0 || this.#handler === undefined) this.#endsPending.all = true;
     else this.#over(undefined);
   }

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import { installUserBuffer, SocketOutput } from "@sallyport/wire";
 import type { OverlayConnection, OverlayHandler } from "../overlay.ts";
 import type { Relay } from "./relays.ts";
@@ -104,12 +105,13 @@ export class TcpRelay implements OverlayHandler, Relay {
 
   closed(error?: Error): void {
     this.#isCircuitClosed = true;
-    if (error !== undefined) {
+    if (error !== undefined || !this.#hasEndedWriting) {
       // The application must not take a cut stream for a whole one.
-      this.#socket.resetAndDestroy();
+      // TLS has no reset, but its end is not said either.
+      if (this.#socket instanceof TLSSocket) this.#socket.destroy();
+      else this.#socket.resetAndDestroy();
       return;
     }
-    this.endOfData();
     const linger = setTimeout(() => this.#socket.destroy(), lingerMs);
     linger.unref();
     this.#socket.once("close", () => clearTimeout(linger));

@@ -47,7 +47,7 @@ export async function listen(onSocket: (socket: Socket) => void): Promise<Server
   return Object.assign(server, { port: (server.address() as { port: number }).port });
 }
 
-export const echo = () => listen((socket) => void socket.pipe(socket));
+export const echo = () => listen((socket) => void socket.on("error", () => {}).pipe(socket));
 
 export async function open(port: number): Promise<Socket> {
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });

@@ -1,6 +1,8 @@
 import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import {
   alignedPayloadSize,
+  CLOSED_BY_NETWORK,
   type ControlMessage,
   type Delivery,
   EdgeFlag,
@@ -90,10 +92,16 @@ export class SocketPort implements LocalPort {
     this.#socket?.resume();
   }
 
-  closed(): void {
+  closed(reason: string): void {
     const socket = this.#socket;
     if (this.#ended || socket === undefined) return;
     this.#ended = true;
+    if (!this.#finished && reason === CLOSED_BY_NETWORK) {
+      // A cut stream must not be taken for a whole one. TLS has no reset, but its end is not said either.
+      if (socket instanceof TLSSocket) socket.destroy();
+      else socket.resetAndDestroy();
+      return;
+    }
     this.endOfData();
     const linger = setTimeout(() => socket.destroy(), LINGER_MS);
     linger.unref();
