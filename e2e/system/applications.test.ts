@@ -90,7 +90,7 @@ describe("applications on the SDK", () => {
     const serviceRoles = ["#guide"];
     const all = ["#all"];
     const semantic = "AnyOf";
-    for (const name of ["echo", "web"]) {
+    for (const name of ["echo", "relay", "web"]) {
       await management.createService({ body: { name, roleAttributes: ["guide"], encryptionRequired: true } });
     }
     for (const type of ["Dial", "Bind"] as const) {
@@ -106,7 +106,7 @@ describe("applications on the SDK", () => {
     symlinkSync(join(ROOT, "node_modules"), join(home, "node_modules"));
     const guide = readFileSync(join(ROOT, "docs", "sdk.md"), "utf8");
     const blocks = [...guide.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, block]) => block);
-    expect(blocks).toHaveLength(6);
+    expect(blocks).toHaveLength(7);
     const script = join(home, "guide.ts");
     writeFileSync(script, blocks.join(""));
     const program = new Program({ name: "guide", command: process.execPath, args: [script], cwd: home });
