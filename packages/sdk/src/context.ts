@@ -3,6 +3,7 @@ import { type Logger, silentLogger } from "@sallyport/wire";
 import { ApiSession, type Credentials, fromController, type IdentityInfo } from "./api-session.ts";
 import { EdgeConnection } from "./circuit/connection.ts";
 import type { MessageConnection } from "./circuit/message-connection.ts";
+import { ControllerOutage } from "./controller-outage.ts";
 import { loadSodium } from "./crypto/load-sodium.ts";
 import { dialThrough, RouterDialError } from "./dial.ts";
 import { AuthenticationError, ConnectionClosedError, DialError, RouterError, SdkError } from "./errors.ts";
@@ -226,15 +227,15 @@ export class Context {
     const timeoutMs = options.timeoutMs ?? defaultDialTimeoutMs;
     const timeout = AbortSignal.timeout(timeoutMs);
     const signal = options.signal === undefined ? timeout : AbortSignal.any([timeout, options.signal]);
+    const outage = new ControllerOutage(signal);
     try {
-      return await this.#dial(service, options, signal);
+      return await this.#dial(service, options, signal, outage);
     } catch (error) {
       if (!timeout.aborted || error !== timeout.reason) throw fromController(error);
-      throw new DialError(
-        "DIAL_TIMEOUT",
-        `${service} could not be dialled within ${timeoutMs} ms; is it hosted, and are controller and routers reachable?`,
-        { cause: error },
-      );
+      const why = outage.reason ?? "is it hosted, and are controller and routers reachable?";
+      throw new DialError("DIAL_TIMEOUT", `${service} could not be dialled within ${timeoutMs} ms; ${why}`, {
+        cause: error,
+      });
     }
   }
 
@@ -303,14 +304,19 @@ export class Context {
     return (exact ?? services.find((service) => service.name.toLowerCase() === host.toLowerCase()))?.name ?? host;
   }
 
-  async #dial(name: string, options: ConnectOptions, signal: AbortSignal): Promise<MessageConnection> {
+  async #dial(
+    name: string,
+    options: ConnectOptions,
+    signal: AbortSignal,
+    outage: ControllerOutage,
+  ): Promise<MessageConnection> {
     signal.throwIfAborted();
-    const service = await orAborted(this.#services.find(name, "Dial"), signal);
-    const login = await orAborted(this.#session.login(), signal);
+    const service = await outage.outlast(() => this.#services.find(name, "Dial"));
+    const login = await outage.outlast(() => this.#session.login());
     const sodium = service.encryptionRequired ? await loadSodium() : undefined;
     let isRenewed = false;
     for (let attempt = 1; ; attempt++) {
-      const session = await orAborted(this.#sessionWithRouters(service), signal);
+      const session = await outage.outlast(() => this.#sessionWithRouters(service));
       try {
         const edge = await this.#routers.best(session.routers, signal);
         return await dialThrough(
@@ -331,7 +337,7 @@ export class Context {
         if (isLost && attempt < maxAttempts) continue;
         if (isLost || isRenewed) throw error;
         isRenewed = true;
-        if (!(await orAborted(this.#isAboutSession(error, service, session), signal))) throw error;
+        if (!(await outage.outlast(() => this.#isAboutSession(error, service, session)))) throw error;
       }
     }
   }

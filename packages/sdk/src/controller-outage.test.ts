@@ -1,0 +1,69 @@
+import { createServer } from "node:net";
+import { ApiError, createClient } from "@sallyport/api";
+import { expect, it } from "vitest";
+import { ControllerOutage } from "./controller-outage.ts";
+import { AuthenticationError } from "./errors.ts";
+
+/** A port of this machine at which nobody listens. */
+async function deserted(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+const never = new AbortController().signal;
+
+it("asks a controller that is away again until it answers", async () => {
+  const api = createClient("client", { baseUrl: `https://127.0.0.1:${await deserted()}` });
+  const outage = new ControllerOutage(never);
+  let asked = 0;
+  const answer = await outage.outlast(async () => {
+    asked += 1;
+    if (asked === 3) {
+      expect(outage.reason).toContain("ECONNREFUSED");
+      return "here";
+    }
+    await api.listVersion().catch((error: unknown) => {
+      throw asked === 1
+        ? error
+        : new AuthenticationError("CONTROLLER_UNREACHABLE", "no login: ECONNREFUSED", { cause: error });
+    });
+    throw new Error("somebody listens");
+  });
+  expect([answer, asked, outage.reason]).toEqual(["here", 3, undefined]);
+});
+
+it("waits for a store that comes back", async () => {
+  const answers = [new ApiError(503, "UNAVAILABLE", "later", undefined), undefined];
+  const outage = new ControllerOutage(never);
+  await outage.outlast(async () => {
+    const error = answers.shift();
+    if (error !== undefined) throw error;
+  });
+  expect(answers).toEqual([]);
+});
+
+it.each([
+  ["a refusal", new ApiError(401, "UNAUTHORIZED", "who?", undefined)],
+  ["a failure of ours", new TypeError("undefined is not a function")],
+])("takes %s for an answer", async (_name, error) => {
+  const outage = new ControllerOutage(never);
+  await expect(outage.outlast(() => Promise.reject(error))).rejects.toBe(error);
+  expect(outage.reason).toBeUndefined();
+});
+
+it("ends with its signal, and knows why it waited", async () => {
+  const api = createClient("client", { baseUrl: `https://127.0.0.1:${await deserted()}` });
+  const abort = new AbortController();
+  const outage = new ControllerOutage(abort.signal);
+  let asked = 0;
+  const waiting = outage.outlast(() => {
+    asked += 1;
+    if (asked === 2) setImmediate(() => abort.abort(new Error("enough")));
+    return api.listVersion();
+  });
+  await expect(waiting).rejects.toThrow("enough");
+  expect(outage.reason).toContain("ECONNREFUSED");
+});

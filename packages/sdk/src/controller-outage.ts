@@ -1,0 +1,52 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { ApiError, ApiTransportError } from "@sallyport/api";
+import { reasonOf } from "./errors.ts";
+import { orAborted } from "./or-aborted.ts";
+
+const firstPauseMs = 50;
+const longestPauseMs = 1_000;
+const serviceUnavailable = 503;
+/** Failures of the way to the controller, as the operating system names them; not those of its certificate. */
+const systemFailure = /^E(?!RR_)[A-Z_]+$/;
+
+/**
+ * The patience of one dial with a controller that is away: what is asked of it is asked again, as long as the dial's
+ * signal allows. A refusal is an answer and ends it.
+ */
+export class ControllerOutage {
+  readonly #signal: AbortSignal;
+  /** Why the controller could not be asked the last time; undefined when it answered. */
+  reason: string | undefined;
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal;
+  }
+
+  /** What `ask` gives, once the controller can be reached. @throws what the controller says, or the signal's reason */
+  async outlast<T>(ask: () => Promise<T>): Promise<T> {
+    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+      try {
+        const answer = await orAborted(ask(), this.#signal);
+        this.reason = undefined;
+        return answer;
+      } catch (error) {
+        if (!isAway(error)) throw error;
+        this.reason = reasonOf(error);
+      }
+      await delay(pauseMs, undefined, { signal: this.#signal }).catch(() => this.#signal.throwIfAborted());
+    }
+  }
+}
+
+/** The failure, or one that it was caused by, says that the controller is not there; not that it refuses. */
+function isAway(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof ApiError) return cause.status === serviceUnavailable;
+    if (cause instanceof ApiTransportError) {
+      const way = cause.cause;
+      if (!(way instanceof Error)) return false;
+      return way.name === "TimeoutError" || ("code" in way && systemFailure.test(String(way.code)));
+    }
+  }
+  return false;
+}
