@@ -10,7 +10,7 @@ import { alive, processTree } from "../network/processes.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
 const MIB = 1024 * 1024;
-const folder = makeScratch("outages");
+const folder = makeScratch("restarts");
 let network: Network;
 let echo: DeclaredService;
 let host: Context;
@@ -104,7 +104,7 @@ const terminatorsOf = async (id: string): Promise<string[]> =>
   (await network.management.listServiceTerminators({ params: { id } })).data.map((terminator) => terminator.id);
 
 beforeAll(async () => {
-  network = await startNetwork(folder);
+  network = await startNetwork(folder, { routerSettings: (_name, text) => `${text}shutdown:\n  drainTimeout: 2s\n` });
   echo = await declareService(network, { name: "echo" });
   host = await load(echo.hostFile);
   listener = await hostEcho(host, "echo");
