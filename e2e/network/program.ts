@@ -146,22 +146,11 @@ process.once("exit", () => {
   for (const program of running) program.signal("SIGKILL");
 });
 
-/** Ports that were free a moment ago, all different. */
+/**
+ * TCP ports of 127.0.0.1 that nobody uses: below those that the system gives to whoever asks for any, so that none is
+ * taken by an outgoing connection before it is opened.
+ */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer().listen(0, "127.0.0.1");
-      await once(server, "listening");
-      return server;
-    }),
-  );
-  const ports = servers.map((server) => (server.address() as { port: number }).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
-}
-
-/** As {@link freePorts}, below those that systems give to whoever asks for any: for ports that are opened only later. */
-export async function quietPorts(count: number): Promise<number[]> {
   const ports = new Set<number>();
   while (ports.size < count) {
     const port = randomInt(12_000, 32_000);

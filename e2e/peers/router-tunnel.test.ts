@@ -6,7 +6,7 @@ import { exchange, exchangeThenEnd, openTcp, startEcho, type TcpServer } from ".
 import { eventually } from "../network/eventually.ts";
 import { routerFile } from "../network/network.ts";
 import { peerRouterFile } from "../network/peer-network.ts";
-import { freePorts, Program, quietPorts } from "../network/program.ts";
+import { freePorts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { askUdp, openUdp, startUdpEcho } from "../network/tunneler.ts";
 import { peer } from "./peer.ts";
@@ -36,7 +36,7 @@ describe.skipIf(peer.isMissing).each([{ whose: "the peer's" }, { whose: "ours" }
         ["mine", routerFile({ folder, name: "mine", controllerPort: port, port: ourPort })],
         ["theirs", peerRouterFile({ folder, name: "theirs", controllerPort: port, edgePort, linkPort })],
       ] as const) {
-        const found = await quietPorts(proxied.length);
+        const found = await freePorts(proxied.length);
         for (const [index, service] of proxied.entries()) ports.set(`${name} ${service}`, found[index] ?? 0);
         const services = proxied.map(
           (service) =>

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, startEcho, startTcpServer, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { type Network, startNetwork } from "../network/network.ts";
-import { accepts, quietPorts } from "../network/program.ts";
+import { accepts, freePorts } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import {
   allow,
@@ -64,7 +64,7 @@ describe("routers that tunnel by themselves, and listen for plain clients", { ti
 
   beforeAll(async () => {
     const names = ["echo", "plain", "duo", "udp", "transport", "proxy", "transportUdp", "proxyUdp", "gone"];
-    const found = await quietPorts(names.length);
+    const found = await freePorts(names.length);
     for (const [index, name] of names.entries()) port[name] = found[index] ?? 0;
     [echo, udp] = await Promise.all([startEcho(), startUdpEcho()]);
     named = await Promise.all(["one", "two"].map((name) => startTcpServer((socket) => void socket.end(`${name}\n`))));
