@@ -203,7 +203,7 @@ describe.skipIf(!hasNamespaces)("applications on a network that they know nothin
     expect(await local()).toBe(routesBefore);
     tunneler = tunnel();
     expect(await answers(client, "http://web.ziti/again")).toContain("web.ziti /again");
-    await eventually("the routes are those of one tunneler", async () => (await local()) === routesBefore);
+    await expect.poll(local, { timeout: 20_000 }).toBe(routesBefore);
     expect(await rules()).toBe(rulesBefore);
     expect(await tunneler.stop()).toBe(0);
     expect(await hosting.stop()).toBe(0);
