@@ -1,12 +1,13 @@
-import { EndToEnd, type KeyPair, keyBytes, loadSodium, type Sodium } from "@sallyport/sdk";
+import { loadSodium, type Sodium } from "@sallyport/sdk";
 import { TcpRelay } from "@sallyport/tunnel";
-import { type Identity, PeerData, RouteErrorCode, Xgress, type XgressOptions } from "@sallyport/wire";
-import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
+import { type Identity, Xgress, type XgressOptions } from "@sallyport/wire";
+import type { EgressBinding, EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { dialStream } from "../xgress/transport/stream-dial.ts";
 import { targetOf } from "../xgress/transport/target.ts";
 import { addressesOf } from "../xgress/transport/terminator-addresses.ts";
 import { CircuitConnection } from "./circuit-connection.ts";
+import { dialerKeyOf, encryptionWith } from "./dialer-encryption.ts";
 
 export interface EdgeTransportOptions {
   readonly xgress: XgressOptions;
@@ -38,29 +39,19 @@ class EdgeTransportEgress implements EgressBinding {
 
   async dial(request: EgressRequest): Promise<Map<number, Buffer>> {
     const target = targetOf(request.destination, "edge_transport", ["tcp", "tls"]);
-    const peerKey = request.peerData.get(PeerData.PublicKey);
-    if (peerKey !== undefined && peerKey.length !== keyBytes) {
-      const text = `expected a public key of ${keyBytes} bytes from the dialling end, got ${peerKey.length}`;
-      throw new EgressError(RouteErrorCode.Generic, text);
-    }
+    const dialerKey = dialerKeyOf(request.peerData);
     const { connectTimeoutMs, identity, mtu, xgress: options } = this.#o;
     const timeoutMs = connectTimeoutMs > 0 ? Math.min(connectTimeoutMs, request.timeoutMs) : request.timeoutMs;
     const socket = await dialStream({ target, identity, timeoutMs, signal: request.signal });
-    const sodium = this.#sodium;
-    const own: KeyPair | undefined = peerKey === undefined ? undefined : sodium.createKeyPair();
-    const endToEnd =
-      own === undefined || peerKey === undefined
-        ? undefined
-        : new EndToEnd({ sodium, keys: sodium.sessionKeys("server", own, peerKey) });
+    const { localAddress = "", localPort, remoteAddress = "", remotePort } = socket;
+    const answer = addressesOf([localAddress, localPort], [remoteAddress, remotePort]);
+    const endToEnd = dialerKey && encryptionWith(this.#sodium, dialerKey, answer);
     const { circuitId, address } = request;
     const hopType = "xgress/edge_transport";
     const connection = new CircuitConnection({ circuitId, kind: "stream", endToEnd, mtu, hopType, onEnd: () => {} });
     const { port } = connection;
     connection.join(new Xgress({ fabric: this.#forwarder, circuitId, address, side: "terminator", port, options }));
     new TcpRelay(socket, connection, () => {}).start();
-    const { localAddress = "", localPort, remoteAddress = "", remotePort } = socket;
-    const answer = addressesOf([localAddress, localPort], [remoteAddress, remotePort]);
-    if (own !== undefined) answer.set(PeerData.PublicKey, own.publicKey);
     return answer;
   }
 }

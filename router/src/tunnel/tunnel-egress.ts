@@ -1,7 +1,8 @@
-import { EndToEnd, type KeyPair, keyBytes, type Sodium } from "@sallyport/sdk";
+import type { EndToEnd, Sodium } from "@sallyport/sdk";
 import type { ConnectionKind, IncomingDial, OverlayConnection } from "@sallyport/tunnel";
 import { type Logger, PeerData, RouteErrorCode } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type EgressRequest, type RouteError } from "../forwarder/egress.ts";
+import { dialerKeyOf, encryptionWith } from "./dialer-encryption.ts";
 import type { Hosted } from "./hosted-terminators.ts";
 
 /** Makes the connection of a circuit that ends here. */
@@ -36,12 +37,8 @@ export class TunnelEgress implements EgressBinding {
       const text = `terminator ${request.destination} is not hosted by this router's tunneler`;
       throw new EgressError(RouteErrorCode.InvalidTerminator, text);
     }
-    const peerKey = request.peerData.get(PeerData.PublicKey);
-    if (peerKey !== undefined && peerKey.length !== keyBytes) {
-      const text = `expected a public key of ${keyBytes} bytes from the dialling end, got ${peerKey.length}`;
-      throw new EgressError(RouteErrorCode.Generic, text);
-    }
-    if (peerKey === undefined && hosted.service.isEncrypted) {
+    const dialerKey = dialerKeyOf(request.peerData);
+    if (dialerKey === undefined && hosted.service.isEncrypted) {
       const text = `service ${hosted.service.name} is encrypted from end to end, and the dialling end sent no key`;
       throw new EgressError(RouteErrorCode.Generic, text);
     }
@@ -64,13 +61,7 @@ export class TunnelEgress implements EgressBinding {
       accept: async ({ kind, localAddress, remoteAddress }) => {
         signal.throwIfAborted();
         const answer = new Map<number, Buffer>();
-        const { sodium } = this.#o;
-        const own: KeyPair | undefined = peerKey === undefined ? undefined : sodium.createKeyPair();
-        const endToEnd =
-          own === undefined || peerKey === undefined
-            ? undefined
-            : new EndToEnd({ sodium, keys: sodium.sessionKeys("server", own, peerKey) });
-        if (own !== undefined) answer.set(PeerData.PublicKey, own.publicKey);
+        const endToEnd = dialerKey && encryptionWith(this.#o.sodium, dialerKey, answer);
         if (localAddress !== undefined) answer.set(PeerData.TerminatorLocalAddress, Buffer.from(localAddress));
         if (remoteAddress !== undefined) answer.set(PeerData.TerminatorRemoteAddress, Buffer.from(remoteAddress));
         connection = this.#o.terminate(request, kind, endToEnd);
