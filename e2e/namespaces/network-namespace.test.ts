@@ -99,7 +99,7 @@ describe.skipIf(!hasNamespaces)("network namespaces of tests", () => {
   });
 
   test("in the test's own namespace a port of loopback can be cut", async () => {
-    const server = createServer((socket) => socket.pipe(socket)).listen(0, "127.0.0.1");
+    const server = createServer((socket) => void socket.on("error", () => {}).pipe(socket)).listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
     const socket = connect(port, "127.0.0.1");

@@ -110,7 +110,7 @@ describe.skipIf(peer.isMissing)("our tunneler on the peer's controller and route
 
   it("health checks change the terminators that the peer's controller knows", async () => {
     const { cli } = network;
-    const target = createServer((socket) => void socket.pipe(socket)).listen(0, "127.0.0.1");
+    const target = createServer((socket) => void socket.on("error", () => {}).pipe(socket)).listen(0, "127.0.0.1");
     await once(target, "listening");
     const { port } = target.address() as { port: number };
     const check = {

@@ -109,7 +109,7 @@ describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", 
 
     beforeAll(async () => {
       listener = await host.listen(service, { allowHalfOpen: true });
-      listener.on("connection", (socket) => socket.pipe(socket));
+      listener.on("connection", (socket) => void socket.on("error", () => {}).pipe(socket));
     });
 
     afterAll(async () => {
@@ -198,7 +198,7 @@ describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", 
 
   it("hosts and dials again after a router was restarted", async () => {
     const listener = await host.listen("ours-sealed", { allowHalfOpen: true });
-    listener.on("connection", (socket) => socket.pipe(socket));
+    listener.on("connection", (socket) => void socket.on("error", () => {}).pipe(socket));
     await exchange(await client.dial("ours-sealed", { allowHalfOpen: true }), 1, 1_000);
     const again = once(listener, "listening");
     await network.routers[1].stop();

@@ -69,7 +69,7 @@ describe.skipIf(peer.isMissing)("our SDK and the peer's tunneler at the two ends
       const files = await declareService({ cli, binary: peer.path, folder, name, targetPort: echo.port, isEncrypted });
       const context = await Context.load(files.hostFile);
       const server = await context.listen(name);
-      server.on("connection", (socket) => socket.pipe(socket));
+      server.on("connection", (socket) => void socket.on("error", () => {}).pipe(socket));
       const [port = 0] = await freePorts(1);
       const client = tunnel(`${name}-client`, "proxy", "-i", files.clientFile, `${name}:${port}`);
       try {

@@ -46,7 +46,7 @@ beforeAll(async () => {
   const declared = await declareService(network, { name: "echo" });
   host = await Context.load(declared.hostFile);
   const server = await host.listen("echo", { allowHalfOpen: true });
-  server.on("connection", (connection) => connection.pipe(connection));
+  server.on("connection", (connection) => void connection.on("error", () => {}).pipe(connection));
   client = await Context.load(declared.clientFile);
   const authority = await TestAuthority.create("Stranger");
   const issued = await authority.issue({ commonName: "stranger" });

@@ -355,7 +355,7 @@ describe("ends of connections", () => {
     await exchange(socket, 4, 4 * MIB);
 
     const again = await context.listen("nobody", { allowHalfOpen: true });
-    again.on("connection", (connection) => connection.pipe(connection));
+    again.on("connection", (connection) => void connection.on("error", () => {}).pipe(connection));
     await exchange(await dial(dialing, "nobody", "echo"), 5, MIB);
     await again.close();
   });

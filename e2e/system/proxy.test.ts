@@ -41,7 +41,7 @@ beforeAll(async () => {
   host = await Context.load(hostFile, { refreshIntervalMs: 500 });
   client = await Context.load(clientFile, { refreshIntervalMs: 500 });
   const server = await host.listen("echo");
-  server.on("connection", (connection) => connection.pipe(connection));
+  server.on("connection", (connection) => void connection.on("error", () => {}).pipe(connection));
   await eventually("the service can be dialled", async () => (await echo()) === "there and back", 60_000);
 }, 180_000);
 

@@ -70,7 +70,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI on our management channel", () =
     service = await declareService(network, { name: "echo" });
     host = await Context.load(service.hostFile);
     const server = await host.listen("echo");
-    server.on("connection", (socket) => socket.pipe(socket));
+    server.on("connection", (socket) => void socket.on("error", () => {}).pipe(socket));
     client = await Context.load(service.clientFile);
     await eventually("a first echo", async () => {
       await exchange(await client.dial("echo"), 1, 1000);

@@ -33,7 +33,7 @@ beforeEach(async () => {
   );
   b.forwarder.registerEgress("transport_udp", new UdpEgress(b.forwarder, { xgress: xgressDefaults }));
   sdk = await TestSdk.connect(a.port.port, await network.client("alice"));
-  streams = createServer((socket) => void socket.pipe(socket));
+  streams = createServer((socket) => void socket.on("error", () => {}).pipe(socket));
   streams.listen(0, "127.0.0.1");
   datagrams = createSocket("udp4");
   datagrams.bind(0, "127.0.0.1");
