@@ -83,6 +83,7 @@ export { FairOutput, type Waiter } from "./socket/fair-output.ts";
 export { connectThroughProxy, type HttpProxy } from "./socket/http-connect.ts";
 export type { Output } from "./socket/output.ts";
 export { Slab } from "./socket/slab.ts";
+export { cutSocket, lingerSocket } from "./socket/socket-end.ts";
 export { SocketOutput } from "./socket/socket-output.ts";
 export {
   type ChannelPort,

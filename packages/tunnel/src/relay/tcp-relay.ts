@@ -1,13 +1,10 @@
 import type { Socket } from "node:net";
-import { TLSSocket } from "node:tls";
-import { installUserBuffer, SocketOutput } from "@sallyport/wire";
+import { cutSocket, installUserBuffer, lingerSocket, SocketOutput } from "@sallyport/wire";
 import type { OverlayConnection, OverlayHandler } from "../overlay.ts";
 import type { Relay } from "./relays.ts";
 
 /** Messages that one read fills exactly, so that no short one trails each read. */
 const messagesPerRead = 4;
-/** How long a socket may take to send its last bytes. */
-const lingerMs = 10_000;
 
 /** Read buffers by size, shared by all sockets of the thread: their bytes are consumed before the next socket is read. */
 const readBuffers = new Map<number, Buffer>();
@@ -105,18 +102,9 @@ export class TcpRelay implements OverlayHandler, Relay {
 
   closed(error?: Error): void {
     this.#isCircuitClosed = true;
-    if (error !== undefined || !this.#hasEndedWriting) {
-      // The application must not take a cut stream for a whole one.
-      // TLS has no reset, but its end is not said either.
-      if (this.#socket instanceof TLSSocket) this.#socket.destroy();
-      else this.#socket.resetAndDestroy();
-      return;
-    }
-    const linger = setTimeout(() => this.#socket.destroy(), lingerMs);
-    linger.unref();
-    this.#socket.once("close", () => clearTimeout(linger));
-    // What still comes is dropped, so that the end of the connection is seen.
-    this.#socket.resume();
+    // The application must not take a cut stream for a whole one.
+    if (error !== undefined || !this.#hasEndedWriting) cutSocket(this.#socket);
+    else lingerSocket(this.#socket);
   }
 
   // From the socket ---------------------------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 import type { Socket } from "node:net";
-import { TLSSocket } from "node:tls";
 import {
   alignedPayloadSize,
   CLOSED_BY_NETWORK,
   type ControlMessage,
+  cutSocket,
   type Delivery,
   EdgeFlag,
   installUserBuffer,
   type LocalPort,
+  lingerSocket,
   SocketOutput,
   type Xgress,
 } from "@sallyport/wire";
@@ -15,8 +16,6 @@ import { traceAnswerAt } from "../trace-answer.ts";
 
 /** One read fills four payloads exactly, so no short one trails each read. Shared: its bytes are consumed at once. */
 const READ_BUFFER = Buffer.allocUnsafeSlow(4 * alignedPayloadSize);
-/** How long a socket may take to send its last bytes. */
-const LINGER_MS = 10_000;
 
 export interface SocketPortOptions {
   /** What this end calls itself in answers to trace routes. */
@@ -97,17 +96,11 @@ export class SocketPort implements LocalPort {
     if (this.#ended || socket === undefined) return;
     this.#ended = true;
     if (!this.#finished && reason === CLOSED_BY_NETWORK) {
-      // A cut stream must not be taken for a whole one. TLS has no reset, but its end is not said either.
-      if (socket instanceof TLSSocket) socket.destroy();
-      else socket.resetAndDestroy();
+      cutSocket(socket);
       return;
     }
     this.endOfData();
-    const linger = setTimeout(() => socket.destroy(), LINGER_MS);
-    linger.unref();
-    socket.once("close", () => clearTimeout(linger));
-    // Nobody reads any more; what still comes is dropped, so that the end of the connection is seen.
-    socket.resume();
+    lingerSocket(socket);
   }
 
   trace(message: ControlMessage): ControlMessage {
