@@ -14,14 +14,6 @@ import { traceAnswerAt } from "../xgress/trace-answer.ts";
 /** The largest datagram there is. */
 const MAX_DATAGRAM = 65_507;
 
-/** Where messages are decrypted to; its bytes are consumed before the next one comes, whichever connection it is of. */
-let scratch = Buffer.allocUnsafeSlow(96 * 1024);
-
-function plainMemory(size: number): Buffer {
-  if (size > scratch.length) scratch = Buffer.allocUnsafeSlow(size);
-  return scratch.subarray(0, size);
-}
-
 /** The side of a connection that its xgress sees. Its `resume` is about the other direction than a connection's. */
 class ConnectionPort implements LocalPort {
   readonly #connection: CircuitConnection;
@@ -197,7 +189,7 @@ export class CircuitConnection implements OverlayConnection {
   #deliverSealed(endToEnd: EndToEnd, handler: OverlayHandler, buffer: Buffer, start: number, end: number): boolean {
     let plain: Buffer | undefined;
     try {
-      plain = endToEnd.open(buffer, start, end, plainMemory);
+      plain = endToEnd.open(buffer, start, end);
     } catch (error) {
       this.#stopListening();
       handler.closed(error instanceof Error ? error : new Error(String(error)));

@@ -1,5 +1,5 @@
 import { EdgeFlag } from "@sallyport/wire";
-import { type ConnectionKeys, EndToEnd } from "../crypto/end-to-end.ts";
+import { type ConnectionKeys, EndToEnd, scratchMemory } from "../crypto/end-to-end.ts";
 import type { EdgeChannel } from "../edge-channel.ts";
 import { ConnectionClosedError } from "../errors.ts";
 import type { Carrier, CarrierReceiver } from "./carrier.ts";
@@ -10,9 +10,6 @@ export const streamMessage = 16_279;
 export const largestStreamMessage = 16_384;
 /** The largest datagram there is over UDP. */
 const datagramMessage = 65_507;
-
-/** Where messages are decrypted to when nobody keeps them: consumed before the next one, whosever it is. */
-let scratch = Buffer.allocUnsafeSlow(96 * 1024);
 
 /** What is known about a connection when it is made. */
 export interface ConnectionInfo {
@@ -80,13 +77,13 @@ export class MessageConnection implements CarrierReceiver {
   #held: Buffer[] = [];
   #isAnnounced = false;
   #isGiving = false;
-  #endsPending = { data: false, all: false };
+  /** What is told when everything that arrived was taken. */
+  #isEndOfDataDue = false;
+  #overDue: { readonly error: Error | undefined } | undefined;
   /** The other end's end of data came. */
   #sawEnd = false;
   #isOver = false;
   #error: Error | undefined;
-  /** What is told when everything that arrived was taken. */
-  #cutError: Error | undefined;
 
   constructor(parts: ConnectionParts) {
     this.#edge = parts.edge;
@@ -172,10 +169,11 @@ export class MessageConnection implements CarrierReceiver {
     }
     this.#isGiving = false;
     if (this.#held.length > 0) return;
-    const { data, all } = this.#endsPending;
-    this.#endsPending = { data: false, all: false };
-    if (data && !this.#isOver) handler.endOfData();
-    if (all) this.#over(this.#cutError);
+    if (this.#isEndOfDataDue && !this.#isOver) {
+      this.#isEndOfDataDue = false;
+      handler.endOfData();
+    }
+    if (this.#overDue !== undefined) this.#over(this.#overDue.error);
     else if (!this.#isOver) this.#carrier.resumeReading();
   }
 
@@ -216,8 +214,8 @@ export class MessageConnection implements CarrierReceiver {
   endOfData(): void {
     if (this.#sawEnd) return;
     this.#sawEnd = true;
-    if (this.#held.length > 0 || this.#handler === undefined) this.#endsPending.data = true;
-    else if (!this.#isOver) this.#handler.endOfData();
+    if (this.#hasUntaken) this.#isEndOfDataDue = true;
+    else if (!this.#isOver) this.#handler?.endOfData();
   }
 
   writable(): void {
@@ -227,15 +225,12 @@ export class MessageConnection implements CarrierReceiver {
   closed(): void {
     // Closed in its order, so that was all its data, too.
     this.endOfData();
-    if (this.#held.length > 0 || this.#handler === undefined) this.#endsPending.all = true;
-    else this.#over(undefined);
+    this.#overBehindData(undefined);
   }
 
   cut(): void {
     const text = `the network took the circuit to ${this.service} down before the other end had ended; data may be missing`;
-    this.#cutError = new ConnectionClosedError(text);
-    if (this.#held.length > 0 || this.#handler === undefined) this.#endsPending.all = true;
-    else this.#over(this.#cutError);
+    this.#overBehindData(new ConnectionClosedError(text));
   }
 
   lost(reason: Error | undefined): void {
@@ -244,7 +239,7 @@ export class MessageConnection implements CarrierReceiver {
   }
 
   #plain(buffer: Buffer, start: number, end: number, handler: ConnectionHandler): Buffer | undefined {
-    const memory = (size: number): Buffer => handler.memory?.(size) ?? scratchOf(size);
+    const memory = (size: number): Buffer => handler.memory?.(size) ?? scratchMemory(size);
     try {
       if (this.#crypto !== undefined) return this.#crypto.open(buffer, start, end, memory);
     } catch (error) {
@@ -264,6 +259,16 @@ export class MessageConnection implements CarrierReceiver {
     this.#held.push(handler.memory === undefined ? Buffer.from(bytes) : bytes);
   }
 
+  /** Something arrived that nobody has taken yet. */
+  get #hasUntaken(): boolean {
+    return this.#held.length > 0 || this.#handler === undefined;
+  }
+
+  #overBehindData(error: Error | undefined): void {
+    if (this.#hasUntaken) this.#overDue = { error };
+    else this.#over(error);
+  }
+
   #over(error: Error | undefined): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -278,11 +283,6 @@ export class MessageConnection implements CarrierReceiver {
     this.#isAnnounced = true;
     return EdgeFlag.Stream;
   }
-}
-
-function scratchOf(size: number): Buffer {
-  if (size > scratch.length) scratch = Buffer.allocUnsafeSlow(size);
-  return scratch.subarray(0, size);
 }
 
 /** Each part takes many times its own bytes here; messages of this many are nobody's batch of datagrams. */

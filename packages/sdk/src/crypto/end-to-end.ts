@@ -9,6 +9,15 @@ import {
   streamHeaderBytes,
 } from "./sodium.ts";
 
+/** Where messages are decrypted to when nobody keeps them: consumed before the next one, whosever it is. */
+let scratch = Buffer.allocUnsafeSlow(96 * 1024);
+
+/** Memory for `size` bytes that are consumed before anybody asks again. */
+export function scratchMemory(size: number): Buffer {
+  if (size > scratch.length) scratch = Buffer.allocUnsafeSlow(size);
+  return scratch.subarray(0, size);
+}
+
 /** The keys of an encrypted connection. */
 export interface ConnectionKeys {
   readonly sodium: Sodium;
@@ -41,11 +50,16 @@ export class EndToEnd implements BodySealer {
   /**
    * Decrypts a message. The first one is the other end's header, perhaps with a message behind it.
    *
-   * @param memory gives memory for so many plain bytes
+   * @param memory gives memory for so many plain bytes; without it they are valid until the next message only
    * @returns the plain bytes; undefined when there were none
    * @throws EncryptionError `DECRYPTION_FAILED`
    */
-  open(buffer: Buffer, from: number, end: number, memory: (size: number) => Buffer): Buffer | undefined {
+  open(
+    buffer: Buffer,
+    from: number,
+    end: number,
+    memory: (size: number) => Buffer = scratchMemory,
+  ): Buffer | undefined {
     let start = from;
     if (this.#decryptor === undefined) {
       if (end - start < streamHeaderBytes) fail("expected the 24-byte header of an encrypted stream first");
