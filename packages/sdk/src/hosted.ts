@@ -11,6 +11,8 @@ export interface HostOptions extends Omit<ListenOptions, "signal" | "allowHalfOp
 
 /** A service that is hosted until it is closed. */
 export interface Hosted {
+  /** Resolves when the service can be dialled for the first time, or when hosting was ended before. Never rejects. */
+  readonly established: Promise<void>;
   /** Changes how likely this host is chosen. @throws ListenError `OPTION_INVALID` */
   update(o: {
     readonly cost?: number | undefined;
@@ -35,6 +37,8 @@ export function hostService(
 }
 
 class HostedService implements Hosted {
+  readonly established: Promise<void>;
+  readonly #establish: () => void;
   readonly #stopped = new AbortController();
   readonly #listen: (signal: AbortSignal) => Promise<ServiceListener>;
   readonly #service: string;
@@ -48,6 +52,9 @@ class HostedService implements Hosted {
     this.#listen = listen;
     this.#service = service;
     this.#log = log;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.established = promise;
+    this.#establish = resolve;
     this.#start();
   }
 
@@ -63,6 +70,7 @@ class HostedService implements Hosted {
   async close(): Promise<void> {
     clearTimeout(this.#retry);
     this.#stopped.abort(new ListenError("LISTENER_CLOSED", `hosting of ${this.#service} was ended`));
+    this.#establish();
     await this.#listener?.close();
   }
 
@@ -80,6 +88,7 @@ class HostedService implements Hosted {
 
   #listening(listener: ServiceListener): void {
     this.#listener = listener;
+    this.#establish();
     listener.on("error", (error) =>
       this.#log.warn({ service: this.#service, reason: error.message }, "hosting failed"),
     );
