@@ -186,6 +186,7 @@ describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", 
   it("sees the end of a connection that the other side destroys", async () => {
     const listener = await host.listen("ours-sealed");
     listener.on("connection", (socket) => {
+      socket.on("error", () => {});
       socket.write("bye");
       socket.once("data", () => socket.destroy());
     });

@@ -32,7 +32,7 @@ beforeEach(async () => {
   );
   sdk = await TestSdk.connect(a.port.port, await network.client("alice"));
   server = createServer({ allowHalfOpen: true });
-  accepted = once(server, "connection").then(([socket]) => socket as Socket);
+  accepted = once(server, "connection").then(([socket]) => (socket as Socket).on("error", () => {}));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
 });
