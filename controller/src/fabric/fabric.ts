@@ -9,7 +9,7 @@ import { CircuitMessages } from "./circuits/circuit-messages.ts";
 import { CircuitRegistry } from "./circuits/circuit-registry.ts";
 import type { TraceOf } from "./circuits/circuit-traces.ts";
 import { DynamicCosts } from "./circuits/costs.ts";
-import { Rerouter } from "./circuits/rerouter.ts";
+import { Rerouter } from "./circuits/reroute/rerouter.ts";
 import { RouteExchange } from "./circuits/route-exchange.ts";
 import { DataModelFeed, type DataModelValidation } from "./data-model/data-model-feed.ts";
 import { type EmitEvent, eventFields } from "./fabric-events.ts";

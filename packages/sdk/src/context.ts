@@ -7,12 +7,12 @@ import { ControllerOutage } from "./controller-outage.ts";
 import { loadSodium } from "./crypto/load-sodium.ts";
 import { dialThrough, RouterDialError } from "./dial.ts";
 import { AuthenticationError, ConnectionClosedError, DialError, RouterError, SdkError } from "./errors.ts";
-import { type Hosted, type HostOptions, hostService } from "./hosted.ts";
+import { type Hosted, type HostOptions, hostService } from "./hosting/hosted.ts";
+import { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 import { ServiceAgent } from "./http-agent.ts";
 import { type IdentityFile, loadIdentityFile } from "./identity-file.ts";
 import { orAborted } from "./or-aborted.ts";
 import { Routers } from "./routers.ts";
-import { type ListenOptions, ServiceListener } from "./service-listener.ts";
 import { type Service, type ServiceSession, Services } from "./services.ts";
 
 /** Settings of a context; everything is optional. */

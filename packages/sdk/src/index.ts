@@ -17,7 +17,6 @@
  * Identity files are interchangeable with those of OpenZiti. Every error is an `SdkError` with a `code`.
  */
 export type { IdentityInfo } from "./api-session.ts";
-export { type CaBundle, fetchCaBundle } from "./ca-bundle.ts";
 export { EdgeConnection } from "./circuit/connection.ts";
 export { type ConnectionHandler, MessageConnection } from "./circuit/message-connection.ts";
 export { type ConnectOptions, Context, type ContextOptions, type DialOptions } from "./context.ts";
@@ -34,9 +33,11 @@ export {
   streamHeaderBytes,
 } from "./crypto/sodium.ts";
 export { RouterDialError } from "./dial.ts";
-export { type EnrollOptions, enroll } from "./enroll.ts";
-export { type EnrollmentBody, postEnrollment } from "./enroll-request.ts";
-export { type EnrollmentToken, verifyEnrollmentToken } from "./enrollment-token.ts";
+export { type CaBundle, fetchCaBundle } from "./enrollment/ca-bundle.ts";
+export { type EnrollOptions, enroll } from "./enrollment/enroll.ts";
+export { type EnrollmentBody, postEnrollment } from "./enrollment/enroll-request.ts";
+export { type EnrollmentToken, verifyEnrollmentToken } from "./enrollment/enrollment-token.ts";
+export type { EnrollmentTrust } from "./enrollment/pinned-request.ts";
 export {
   AuthenticationError,
   ConnectionClosedError,
@@ -50,10 +51,9 @@ export {
   SdkError,
   ServiceError,
 } from "./errors.ts";
-export type { Hosted, HostOptions } from "./hosted.ts";
+export type { Hosted, HostOptions } from "./hosting/hosted.ts";
+export { IncomingDial } from "./hosting/incoming-dial.ts";
+export { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 export { ServiceAgent } from "./http-agent.ts";
 export type { IdentityFile } from "./identity-file.ts";
-export { IncomingDial } from "./incoming-dial.ts";
-export type { EnrollmentTrust } from "./pinned-request.ts";
-export { type ListenOptions, ServiceListener } from "./service-listener.ts";
 export type { Service } from "./services.ts";

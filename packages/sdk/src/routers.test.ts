@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { Binding } from "./binding.ts";
 import { EdgeConnection } from "./circuit/connection.ts";
 import { dialThrough } from "./dial.ts";
 import type { EdgeChannel } from "./edge-channel.ts";
+import { Binding } from "./hosting/binding.ts";
 import { type RouterAddress, Routers, routerAddresses } from "./routers.ts";
 import { TinyRouter } from "./testing/tiny-router.ts";
 

@@ -95,30 +95,18 @@ export {
 export { installUserBuffer } from "./socket/user-buffer.ts";
 export { writeFrame } from "./socket/write-frame.ts";
 export { PROTOCOL_VERSION, parseVersionInfo, type VersionInfo, versionInfo } from "./version.ts";
-export { AckScheduler, type AckSource } from "./xgress/ack-scheduler.ts";
-export {
-  AckBatch,
-  type AckBatchOptions,
-  AckTemplate,
-  AckView,
-  ackBatchDefaults,
-  readAck,
-} from "./xgress/acknowledgement.ts";
-export { CircuitFrame, writeCircuitFrame } from "./xgress/circuit-frame.ts";
+export { type XgressCounters, type XgressLoad, xgressCounters, xgressLoad } from "./xgress/counters.ts";
+export { type FlowOptions, flowDefaults } from "./xgress/flow-options.ts";
+export { CircuitFrame, writeCircuitFrame } from "./xgress/frames/circuit-frame.ts";
 export {
   answerTraceRoute,
   type ControlMessage,
   type ControlReply,
   controlFrame,
   readControl,
-} from "./xgress/control-message.ts";
-export { type XgressCounters, type XgressLoad, xgressCounters, xgressLoad } from "./xgress/counters.ts";
-export { type FlowOptions, flowDefaults } from "./xgress/flow-options.ts";
-export { FramePool, KeptFrame } from "./xgress/frame-pool.ts";
-export { FrameQueue } from "./xgress/frame-queue.ts";
-export type { Delivery, LocalPort } from "./xgress/local-port.ts";
-export { type XgressOptions, xgressDefaults } from "./xgress/options.ts";
-export type { Side, XgressEnd, XgressFabric, XgressPath } from "./xgress/path.ts";
+} from "./xgress/frames/control-message.ts";
+export { FramePool, KeptFrame } from "./xgress/frames/frame-pool.ts";
+export { FrameQueue } from "./xgress/frames/frame-queue.ts";
 export {
   alignedPayloadSize,
   ms16,
@@ -126,9 +114,21 @@ export {
   PayloadView,
   payloadHeaders,
   readPayload,
-} from "./xgress/payload.ts";
-export type { BodySealer } from "./xgress/payload-writer.ts";
-export { Arrival, ReceiveBuffer, type ReceiveBufferDetail } from "./xgress/receive-buffer.ts";
+} from "./xgress/frames/payload.ts";
+export type { Delivery, LocalPort } from "./xgress/local-port.ts";
+export { type XgressOptions, xgressDefaults } from "./xgress/options.ts";
+export type { Side, XgressEnd, XgressFabric, XgressPath } from "./xgress/path.ts";
+export { AckScheduler, type AckSource } from "./xgress/receive/ack-scheduler.ts";
+export {
+  AckBatch,
+  type AckBatchOptions,
+  AckTemplate,
+  AckView,
+  ackBatchDefaults,
+  readAck,
+} from "./xgress/receive/acknowledgement.ts";
+export { Arrival, ReceiveBuffer, type ReceiveBufferDetail } from "./xgress/receive/receive-buffer.ts";
 export { type Scanned, ScanTimer } from "./xgress/scan-timer.ts";
-export { SendBuffer, type SendBufferDetail } from "./xgress/send-buffer.ts";
+export type { BodySealer } from "./xgress/send/payload-writer.ts";
+export { SendBuffer, type SendBufferDetail } from "./xgress/send/send-buffer.ts";
 export { CLOSED_BY_NETWORK, CLOSED_BY_OTHER_END, Xgress, type XgressParts } from "./xgress/xgress.ts";

@@ -25,7 +25,7 @@ import type { CircuitAdoption } from "./circuit-adoption.ts";
 import { type CircuitBuilder, CircuitError } from "./circuit-builder.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { PeerData } from "./peer-data.ts";
-import type { Rerouter } from "./rerouter.ts";
+import type { Rerouter } from "./reroute/rerouter.ts";
 import type { RouteExchange } from "./route-exchange.ts";
 
 const { FaultSubject } = ctrlPb;

@@ -1,7 +1,7 @@
 import type { Logger } from "@sallyport/wire";
 import type { CircuitAdoption } from "../circuits/circuit-adoption.ts";
 import type { CircuitRegistry } from "../circuits/circuit-registry.ts";
-import type { Rerouter } from "../circuits/rerouter.ts";
+import type { Rerouter } from "../circuits/reroute/rerouter.ts";
 import type { RouteExchange } from "../circuits/route-exchange.ts";
 import type { EmitEvent } from "../fabric-events.ts";
 import type { LinkMessages } from "../links/link-messages.ts";

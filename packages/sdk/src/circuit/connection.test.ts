@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { ConnType, EdgeFlag, EdgeHeader, EdgeType, Headers } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Binding, type Hosting } from "../binding.ts";
 import { loadSodium } from "../crypto/load-sodium.ts";
 import { dialThrough } from "../dial.ts";
 import type { EdgeChannel } from "../edge-channel.ts";
+import { Binding, type Hosting } from "../hosting/binding.ts";
 import { TinyRouter } from "../testing/tiny-router.ts";
 import { EdgeConnection } from "./connection.ts";
 

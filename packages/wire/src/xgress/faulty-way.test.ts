@@ -2,12 +2,12 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { XgressHeader, XgressType } from "../catalogue/xgress.ts";
 import type { FrameView } from "../frame/frame.ts";
 import type { Waiter } from "../socket/fair-output.ts";
-import { AckScheduler } from "./ack-scheduler.ts";
 import { xgressCounters } from "./counters.ts";
-import { FramePool, KeptFrame } from "./frame-pool.ts";
+import { FramePool, KeptFrame } from "./frames/frame-pool.ts";
 import type { Delivery, LocalPort } from "./local-port.ts";
 import { xgressDefaults } from "./options.ts";
 import type { Side, XgressEnd, XgressFabric, XgressPath } from "./path.ts";
+import { AckScheduler } from "./receive/ack-scheduler.ts";
 import { ScanTimer } from "./scan-timer.ts";
 import { Xgress } from "./xgress.ts";
 

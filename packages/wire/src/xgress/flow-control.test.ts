@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { AckBatch, AckView } from "./acknowledgement.ts";
-import { ms16 } from "./payload.ts";
-import { Arrival, ReceiveBuffer } from "./receive-buffer.ts";
-import { SendBuffer } from "./send-buffer.ts";
+import { ms16 } from "./frames/payload.ts";
+import { AckBatch, AckView } from "./receive/acknowledgement.ts";
+import { Arrival, ReceiveBuffer } from "./receive/receive-buffer.ts";
+import { SendBuffer } from "./send/send-buffer.ts";
 
 function ackOf(sequences: readonly number[], o: { held?: number; rtt?: number } = {}): AckView {
   const view = new AckView();

@@ -1,9 +1,9 @@
 /** Another end that sends what no honest one does: each case has its outcome in docs/protocol/data-path.md, "What is not to be expected". */
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { AckView } from "./acknowledgement.ts";
-import { Arrival, ReceiveBuffer } from "./receive-buffer.ts";
+import { AckView } from "./receive/acknowledgement.ts";
+import { Arrival, ReceiveBuffer } from "./receive/receive-buffer.ts";
 import { ScanTimer } from "./scan-timer.ts";
-import { SendBuffer } from "./send-buffer.ts";
+import { SendBuffer } from "./send/send-buffer.ts";
 
 afterEach(() => vi.restoreAllMocks());
 

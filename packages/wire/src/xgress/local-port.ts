@@ -1,4 +1,4 @@
-import type { ControlMessage } from "./control-message.ts";
+import type { ControlMessage } from "./frames/control-message.ts";
 
 /**
  * A payload on its way out of the fabric, as offsets into memory that is valid during the call only. One object per

@@ -1,15 +1,15 @@
 import { expect, test } from "vitest";
 import { XgressFlag } from "../catalogue/xgress.ts";
 import type { FrameView } from "../frame/frame.ts";
-import { AckScheduler } from "./ack-scheduler.ts";
-import { AckTemplate, AckView, readAck } from "./acknowledgement.ts";
 import { xgressCounters } from "./counters.ts";
 import { flowDefaults } from "./flow-options.ts";
-import { FramePool } from "./frame-pool.ts";
+import { FramePool } from "./frames/frame-pool.ts";
+import { PayloadTemplate, PayloadView, readPayload } from "./frames/payload.ts";
 import type { XgressPath } from "./path.ts";
-import { PayloadTemplate, PayloadView, readPayload } from "./payload.ts";
-import { PayloadReceiver } from "./payload-receiver.ts";
-import { PayloadSender } from "./payload-sender.ts";
+import { AckScheduler } from "./receive/ack-scheduler.ts";
+import { AckTemplate, AckView, readAck } from "./receive/acknowledgement.ts";
+import { PayloadReceiver } from "./receive/payload-receiver.ts";
+import { PayloadSender } from "./send/payload-sender.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

@@ -1,8 +1,8 @@
 import type { FrameView } from "../frame/frame.ts";
 import type { Waiter } from "../socket/fair-output.ts";
-import type { AckScheduler } from "./ack-scheduler.ts";
 import type { XgressCounters, XgressLoad } from "./counters.ts";
-import type { FramePool } from "./frame-pool.ts";
+import type { FramePool } from "./frames/frame-pool.ts";
+import type { AckScheduler } from "./receive/ack-scheduler.ts";
 import type { ScanTimer } from "./scan-timer.ts";
 
 /** Which end of the circuit an xgress is. */

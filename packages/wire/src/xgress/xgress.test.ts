@@ -3,12 +3,12 @@ import { EdgeFlag } from "../catalogue/edge.ts";
 import { XgressFlag, XgressType, xgressCapability } from "../catalogue/xgress.ts";
 import { FrameParser, type FrameView } from "../frame/frame.ts";
 import { JoinedFabric } from "../testing/joined-fabric.ts";
-import { AckView, readAck } from "./acknowledgement.ts";
-import type { ControlMessage } from "./control-message.ts";
+import type { ControlMessage } from "./frames/control-message.ts";
+import { ms16, PayloadTemplate, PayloadView, payloadHeaders, readPayload } from "./frames/payload.ts";
 import type { Delivery, LocalPort } from "./local-port.ts";
 import { xgressDefaults } from "./options.ts";
 import type { XgressEnd, XgressPath } from "./path.ts";
-import { ms16, PayloadTemplate, PayloadView, payloadHeaders, readPayload } from "./payload.ts";
+import { AckView, readAck } from "./receive/acknowledgement.ts";
 import { Xgress } from "./xgress.ts";
 
 const CIRCUIT = "5esv560XXd312KZWHbukBN";

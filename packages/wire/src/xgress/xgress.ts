@@ -1,16 +1,16 @@
 import { EdgeFlag } from "../catalogue/edge.ts";
 import { XgressControl, XgressFlag, xgressCapability } from "../catalogue/xgress.ts";
 import type { FrameView } from "../frame/frame.ts";
-import { type ControlMessage, controlFrame, readControl } from "./control-message.ts";
 import type { XgressLoad } from "./counters.ts";
+import { type ControlMessage, controlFrame, readControl } from "./frames/control-message.ts";
+import { PayloadView, readPayload } from "./frames/payload.ts";
 import type { Delivery, LocalPort } from "./local-port.ts";
 import type { XgressOptions } from "./options.ts";
 import type { Side, XgressEnd, XgressFabric, XgressPath } from "./path.ts";
-import { PayloadView, readPayload } from "./payload.ts";
-import { PayloadReceiver } from "./payload-receiver.ts";
-import { PayloadSender } from "./payload-sender.ts";
-import type { BodySealer } from "./payload-writer.ts";
+import { PayloadReceiver } from "./receive/payload-receiver.ts";
 import type { Scanned, ScanTimer } from "./scan-timer.ts";
+import { PayloadSender } from "./send/payload-sender.ts";
+import type { BodySealer } from "./send/payload-writer.ts";
 
 const END_FLAGS = XgressFlag.CircuitEnd | XgressFlag.Eof;
 const MARK_FLAGS = END_FLAGS | XgressFlag.CircuitStart | XgressFlag.WriteFailed;

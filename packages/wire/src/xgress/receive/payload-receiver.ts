@@ -1,13 +1,13 @@
-import { XgressFlag, XgressType } from "../catalogue/xgress.ts";
-import type { FrameView } from "../frame/frame.ts";
+import { XgressFlag, XgressType } from "../../catalogue/xgress.ts";
+import type { FrameView } from "../../frame/frame.ts";
+import type { XgressCounters, XgressLoad } from "../counters.ts";
+import type { FlowOptions } from "../flow-options.ts";
+import type { FramePool, KeptFrame } from "../frames/frame-pool.ts";
+import { FrameQueue } from "../frames/frame-queue.ts";
+import { type PayloadView, readPayload } from "../frames/payload.ts";
+import type { XgressPath } from "../path.ts";
 import type { AckScheduler, AckSource } from "./ack-scheduler.ts";
 import { AckBatch, AckTemplate } from "./acknowledgement.ts";
-import type { XgressCounters, XgressLoad } from "./counters.ts";
-import type { FlowOptions } from "./flow-options.ts";
-import type { FramePool, KeptFrame } from "./frame-pool.ts";
-import { FrameQueue } from "./frame-queue.ts";
-import type { XgressPath } from "./path.ts";
-import { type PayloadView, readPayload } from "./payload.ts";
 import { Arrival, ReceiveBuffer, type ReceiveBufferDetail } from "./receive-buffer.ts";
 
 /** The receive buffer counts data; payloads with little or none of it take memory all the same, up to so many times as much. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Path } from "./path.ts";
+import type { Path } from "../path.ts";
 import { planSmartReroutes } from "./reroute-plan.ts";
 
 const policy = { rerouteFraction: 0.02, rerouteCap: 4, minCostDelta: 15 };

@@ -1,9 +1,9 @@
 import { createCsr, createKeyPair, type KeyCurve, parseCertificates, readPrivateKey } from "@sallyport/wire";
+import { EnrollmentError } from "../errors.ts";
+import type { IdentityFile } from "../identity-file.ts";
 import { fetchCaBundle } from "./ca-bundle.ts";
 import { postEnrollment } from "./enroll-request.ts";
 import { verifyEnrollmentToken } from "./enrollment-token.ts";
-import { EnrollmentError } from "./errors.ts";
-import type { IdentityFile } from "./identity-file.ts";
 
 /** How an enrollment is done; everything is optional. */
 export interface EnrollOptions {

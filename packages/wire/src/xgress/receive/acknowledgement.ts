@@ -1,6 +1,6 @@
-import { XgressHeader, XgressType } from "../catalogue/xgress.ts";
-import { FRAME_PREFIX_LENGTH, type FrameView, writeFramePrefix } from "../frame/frame.ts";
-import { prefix } from "./payload.ts";
+import { XgressHeader, XgressType } from "../../catalogue/xgress.ts";
+import { FRAME_PREFIX_LENGTH, type FrameView, writeFramePrefix } from "../../frame/frame.ts";
+import { prefix } from "../frames/payload.ts";
 
 const ENTRY_PREFIX = 8;
 /** What a missing receive-buffer header means: no room at all. */

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { EdgeHeader } from "../catalogue/edge.ts";
-import { XgressHeader, XgressType } from "../catalogue/xgress.ts";
-import { FrameParser, type FrameView } from "../frame/frame.ts";
+import { EdgeHeader } from "../../catalogue/edge.ts";
+import { XgressHeader, XgressType } from "../../catalogue/xgress.ts";
+import { FrameParser, type FrameView } from "../../frame/frame.ts";
 import { CircuitFrame } from "./circuit-frame.ts";
 
 /** A payload with circuit ids behind so many headers that are none of a circuit's. */

@@ -1,7 +1,7 @@
-import { PayloadHeader, XgressFlag, XgressHeader, XgressType } from "../catalogue/xgress.ts";
-import { FRAME_PREFIX_LENGTH } from "../frame/frame.ts";
-import type { FramePool, KeptFrame } from "./frame-pool.ts";
-import { ms16, PayloadTemplate, payloadHeaders } from "./payload.ts";
+import { PayloadHeader, XgressFlag, XgressHeader, XgressType } from "../../catalogue/xgress.ts";
+import { FRAME_PREFIX_LENGTH } from "../../frame/frame.ts";
+import type { FramePool, KeptFrame } from "../frames/frame-pool.ts";
+import { ms16, PayloadTemplate, payloadHeaders } from "../frames/payload.ts";
 
 const ENTRY_PREFIX = 8;
 const EDGE_FLAGS_KEY = XgressHeader.FirstPayloadHeader + PayloadHeader.EdgeFlags;

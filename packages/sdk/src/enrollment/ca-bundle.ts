@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { x509 } from "@sallyport/wire";
+import { EnrollmentError, reasonOf } from "../errors.ts";
 import { issuerUrl } from "./enrollment-token.ts";
-import { EnrollmentError, reasonOf } from "./errors.ts";
 import { type EnrollmentTrust, enrollmentRequest } from "./pinned-request.ts";
 
 /** The certificate authorities a controller trusts. */

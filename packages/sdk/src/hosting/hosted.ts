@@ -1,5 +1,5 @@
 import type { Logger } from "@sallyport/wire";
-import { ListenError, reasonOf } from "./errors.ts";
+import { ListenError, reasonOf } from "../errors.ts";
 import type { IncomingDial } from "./incoming-dial.ts";
 import type { ListenOptions, ServiceListener } from "./service-listener.ts";
 

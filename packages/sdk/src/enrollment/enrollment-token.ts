@@ -1,5 +1,5 @@
 import { verify, type X509Certificate } from "node:crypto";
-import { EnrollmentError } from "./errors.ts";
+import { EnrollmentError } from "../errors.ts";
 import { servedLeaf } from "./pinned-request.ts";
 
 /** What an enrollment token says, once its signature was checked (docs/protocol/enrollment.md, "Token"). */

@@ -1,12 +1,12 @@
-import { XgressFlag } from "../catalogue/xgress.ts";
-import type { FrameView } from "../frame/frame.ts";
-import type { Waiter } from "../socket/fair-output.ts";
-import { AckView, readAck } from "./acknowledgement.ts";
-import type { XgressCounters, XgressLoad } from "./counters.ts";
-import type { FlowOptions } from "./flow-options.ts";
-import type { FramePool, KeptFrame } from "./frame-pool.ts";
-import { FrameQueue } from "./frame-queue.ts";
-import type { XgressPath } from "./path.ts";
+import { XgressFlag } from "../../catalogue/xgress.ts";
+import type { FrameView } from "../../frame/frame.ts";
+import type { Waiter } from "../../socket/fair-output.ts";
+import type { XgressCounters, XgressLoad } from "../counters.ts";
+import type { FlowOptions } from "../flow-options.ts";
+import type { FramePool, KeptFrame } from "../frames/frame-pool.ts";
+import { FrameQueue } from "../frames/frame-queue.ts";
+import type { XgressPath } from "../path.ts";
+import { AckView, readAck } from "../receive/acknowledgement.ts";
 import { type BodySealer, PayloadWriter } from "./payload-writer.ts";
 import { SendBuffer, type SendBufferDetail } from "./send-buffer.ts";
 

@@ -1,16 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { EventEmitter } from "node:events";
 import { type Logger, Precedence } from "@sallyport/wire";
-import type { ApiSession } from "./api-session.ts";
+import type { ApiSession } from "../api-session.ts";
+import { EdgeConnection } from "../circuit/connection.ts";
+import { loadSodium } from "../crypto/load-sodium.ts";
+import type { KeyPair } from "../crypto/sodium.ts";
+import { ListenError, reasonOf, ServiceError } from "../errors.ts";
+import { orAborted } from "../or-aborted.ts";
+import type { RouterAddress, Routers } from "../routers.ts";
+import type { Service, ServiceSession, Services } from "../services.ts";
 import { Binding, type Hosting } from "./binding.ts";
-import { EdgeConnection } from "./circuit/connection.ts";
-import { loadSodium } from "./crypto/load-sodium.ts";
-import type { KeyPair } from "./crypto/sodium.ts";
-import { ListenError, reasonOf, ServiceError } from "./errors.ts";
 import type { IncomingDial } from "./incoming-dial.ts";
-import { orAborted } from "./or-aborted.ts";
-import type { RouterAddress, Routers } from "./routers.ts";
-import type { Service, ServiceSession, Services } from "./services.ts";
 
 /** How a service is hosted; everything is optional. */
 export interface ListenOptions {

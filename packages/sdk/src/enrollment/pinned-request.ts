@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { isIP } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
-import { EnrollmentError, reasonOf } from "./errors.ts";
+import { EnrollmentError, reasonOf } from "../errors.ts";
 
 /** Whom a request during enrollment trusts: exactly this leaf, or whoever these anchors vouch for (PEM). */
 export type EnrollmentTrust = { readonly leaf: X509Certificate } | { readonly caPem: string };

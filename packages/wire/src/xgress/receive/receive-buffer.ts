@@ -1,4 +1,4 @@
-import { type FlowOptions, flowDefaults } from "./flow-options.ts";
+import { type FlowOptions, flowDefaults } from "../flow-options.ts";
 
 /** What to do with a payload that arrived. */
 export const Arrival = {

@@ -1,9 +1,9 @@
 import { ConnType, EdgeHeader, EdgeType, Headers, type Message } from "@sallyport/wire";
-import { carrierOn } from "./circuit/carrier-choice.ts";
-import { MessageConnection } from "./circuit/message-connection.ts";
-import type { ConnectionKeys } from "./crypto/end-to-end.ts";
-import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
-import { ConnectionClosedError } from "./errors.ts";
+import { carrierOn } from "../circuit/carrier-choice.ts";
+import { MessageConnection } from "../circuit/message-connection.ts";
+import type { ConnectionKeys } from "../crypto/end-to-end.ts";
+import type { EdgeChannel, EdgeEndpoint } from "../edge-channel.ts";
+import { ConnectionClosedError } from "../errors.ts";
 
 /** What is known of the binding that a dial came to. */
 export interface DialTarget {

@@ -1,9 +1,9 @@
 import { ControlType, ctrlPb } from "@sallyport/wire";
 import { describe, expect, test } from "vitest";
-import type { FabricOptions } from "../options.ts";
-import { established, fault, link, meshPerTest } from "../testing/circuit-mesh.ts";
-import type { ScriptedRouter } from "../testing/scripted-router.ts";
-import { eventually, type TestFabric } from "../testing/test-fabric.ts";
+import type { FabricOptions } from "../../options.ts";
+import { established, fault, link, meshPerTest } from "../../testing/circuit-mesh.ts";
+import type { ScriptedRouter } from "../../testing/scripted-router.ts";
+import { eventually, type TestFabric } from "../../testing/test-fabric.ts";
 
 let net: TestFabric;
 const mesh = meshPerTest((started) => {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { TraceHeader, XgressControl, XgressFlag, XgressType, xgressCapability } from "../catalogue/xgress.ts";
-import { FrameParser, type FrameView } from "../frame/frame.ts";
-import { Headers } from "../frame/headers.ts";
-import { encodeMessage } from "../frame/message.ts";
-import { AckBatch, AckTemplate, AckView, readAck } from "./acknowledgement.ts";
+import { TraceHeader, XgressControl, XgressFlag, XgressType, xgressCapability } from "../../catalogue/xgress.ts";
+import { FrameParser, type FrameView } from "../../frame/frame.ts";
+import { Headers } from "../../frame/headers.ts";
+import { encodeMessage } from "../../frame/message.ts";
+import { AckBatch, AckTemplate, AckView, readAck } from "../receive/acknowledgement.ts";
 import { alignedPayloadSize, ms16, PayloadTemplate, PayloadView, payloadHeaders, readPayload } from "./payload.ts";
 
 const hex = (text: string) => Buffer.from(text.replace(/\s+/g, ""), "hex");

@@ -1,7 +1,7 @@
-import { BaseHeader } from "../catalogue/base.ts";
-import { TraceHeader, XgressControl, XgressType } from "../catalogue/xgress.ts";
-import { FRAME_PREFIX_LENGTH, type FrameView, writeFramePrefix } from "../frame/frame.ts";
-import { Headers } from "../frame/headers.ts";
+import { BaseHeader } from "../../catalogue/base.ts";
+import { TraceHeader, XgressControl, XgressType } from "../../catalogue/xgress.ts";
+import { FRAME_PREFIX_LENGTH, type FrameView, writeFramePrefix } from "../../frame/frame.ts";
+import { Headers } from "../../frame/headers.ts";
 
 /** Headers of the channel that carried the message; they must not travel further. */
 const ChannelHeaders = [BaseHeader.Heartbeat, BaseHeader.HeartbeatResponse] as const;

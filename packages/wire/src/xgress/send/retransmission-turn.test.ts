@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { XgressFlag } from "../catalogue/xgress.ts";
-import type { Waiter } from "../socket/fair-output.ts";
-import { xgressCounters } from "./counters.ts";
-import { flowDefaults } from "./flow-options.ts";
-import { FramePool } from "./frame-pool.ts";
-import type { XgressPath } from "./path.ts";
-import { PayloadView, readPayload } from "./payload.ts";
+import { XgressFlag } from "../../catalogue/xgress.ts";
+import type { Waiter } from "../../socket/fair-output.ts";
+import { xgressCounters } from "../counters.ts";
+import { flowDefaults } from "../flow-options.ts";
+import { FramePool } from "../frames/frame-pool.ts";
+import { PayloadView, readPayload } from "../frames/payload.ts";
+import type { XgressPath } from "../path.ts";
+import { ScanTimer } from "../scan-timer.ts";
 import { PayloadSender } from "./payload-sender.ts";
-import { ScanTimer } from "./scan-timer.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });

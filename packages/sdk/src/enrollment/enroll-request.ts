@@ -1,5 +1,5 @@
+import { EnrollmentError } from "../errors.ts";
 import { type EnrollmentToken, issuerUrl } from "./enrollment-token.ts";
-import { EnrollmentError } from "./errors.ts";
 import { enrollmentRequest } from "./pinned-request.ts";
 
 /** What is sent with an enrollment: a certificate request as PEM for identities, JSON for routers. */

@@ -1,13 +1,13 @@
 import type { Logger } from "@sallyport/wire";
-import type { Mesh } from "../links/mesh.ts";
-import type { FabricOptions } from "../options.ts";
-import { WorkLane } from "../routers/work-lane.ts";
-import type { Circuit } from "./circuit.ts";
-import type { CircuitRegistry } from "./circuit-registry.ts";
-import type { Path } from "./path.ts";
+import type { Mesh } from "../../links/mesh.ts";
+import type { FabricOptions } from "../../options.ts";
+import { WorkLane } from "../../routers/work-lane.ts";
+import type { Circuit } from "../circuit.ts";
+import type { CircuitRegistry } from "../circuit-registry.ts";
+import type { Path } from "../path.ts";
+import type { RouteExchange } from "../route-exchange.ts";
+import type { CircuitRoute } from "../route-plan.ts";
 import { planSmartReroutes } from "./reroute-plan.ts";
-import type { RouteExchange } from "./route-exchange.ts";
-import type { CircuitRoute } from "./route-plan.ts";
 
 export interface RerouterParts {
   readonly mesh: Mesh;

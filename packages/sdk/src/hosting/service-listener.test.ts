@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { EdgeHeader, EdgeType, firstRouterConnId, Headers, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import type { ApiSession } from "./api-session.ts";
-import type { EdgeConnection } from "./circuit/connection.ts";
-import { Routers } from "./routers.ts";
+import type { ApiSession } from "../api-session.ts";
+import type { EdgeConnection } from "../circuit/connection.ts";
+import { Routers } from "../routers.ts";
+import type { Services } from "../services.ts";
+import { TinyRouter } from "../testing/tiny-router.ts";
 import { type ListenOptions, ServiceListener } from "./service-listener.ts";
-import type { Services } from "./services.ts";
-import { TinyRouter } from "./testing/tiny-router.ts";
 
 let router: TinyRouter;
 let routers: Routers;

@@ -1,4 +1,4 @@
-import type { FrameView } from "../frame/frame.ts";
+import type { FrameView } from "../../frame/frame.ts";
 
 /** Sizes a frame's memory may have: small frames, 1 KiB, 4 KiB, the usual payload sizes with their headers, 64 KiB. */
 const SIZES = [256, 1280, 4352, 10752, 17152, 33536, 66304] as const;

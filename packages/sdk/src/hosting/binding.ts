@@ -1,8 +1,8 @@
 import { ConnType, EdgeHeader, EdgeType, Headers, type Message, type Precedence } from "@sallyport/wire";
-import type { ConnectionKeys } from "./crypto/end-to-end.ts";
-import type { KeyPair, Sodium } from "./crypto/sodium.ts";
-import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
-import { ConnectionClosedError, reasonOf } from "./errors.ts";
+import type { ConnectionKeys } from "../crypto/end-to-end.ts";
+import type { KeyPair, Sodium } from "../crypto/sodium.ts";
+import type { EdgeChannel, EdgeEndpoint } from "../edge-channel.ts";
+import { ConnectionClosedError, reasonOf } from "../errors.ts";
 import { IncomingDial } from "./incoming-dial.ts";
 
 export type PrecedenceValue = (typeof Precedence)[keyof typeof Precedence];

@@ -1,5 +1,5 @@
-import { PayloadHeader, XgressHeader, XgressType } from "../catalogue/xgress.ts";
-import { FRAME_PREFIX_LENGTH, type FrameView, writeFramePrefix } from "../frame/frame.ts";
+import { PayloadHeader, XgressHeader, XgressType } from "../../catalogue/xgress.ts";
+import { FRAME_PREFIX_LENGTH, type FrameView, writeFramePrefix } from "../../frame/frame.ts";
 
 const ENTRY_PREFIX = 8;
 const capabilitiesKey = XgressHeader.FirstPayloadHeader + PayloadHeader.Capabilities;

@@ -1,6 +1,6 @@
-import type { AckView } from "./acknowledgement.ts";
-import { type FlowOptions, flowDefaults } from "./flow-options.ts";
-import { ms16 } from "./payload.ts";
+import { type FlowOptions, flowDefaults } from "../flow-options.ts";
+import { ms16 } from "../frames/payload.ts";
+import type { AckView } from "../receive/acknowledgement.ts";
 
 /** Least time between two looks for payloads to retransmit. */
 const scanGapMs = 64;

@@ -1,7 +1,7 @@
-import { EdgeHeader } from "../catalogue/edge.ts";
-import { XgressFlag, XgressHeader } from "../catalogue/xgress.ts";
-import type { Underlay } from "../channel/channel.ts";
-import { DEFAULT_LIMITS, FRAME_PREFIX_LENGTH, type FrameView } from "../frame/frame.ts";
+import { EdgeHeader } from "../../catalogue/edge.ts";
+import { XgressFlag, XgressHeader } from "../../catalogue/xgress.ts";
+import type { Underlay } from "../../channel/channel.ts";
+import { DEFAULT_LIMITS, FRAME_PREFIX_LENGTH, type FrameView } from "../../frame/frame.ts";
 
 const ENTRY_PREFIX = 8;
 const CONN_ID_ENTRY = ENTRY_PREFIX + 4;
