@@ -1,4 +1,5 @@
 export { type Address, AddressError, addressFromUrl, formatAddress, parseAddress } from "./address.ts";
+export { boundedLog, type LineBounds, lineBounds } from "./bounded-log.ts";
 export * from "./catalogue/base.ts";
 export * from "./catalogue/control.ts";
 export * from "./catalogue/edge.ts";
@@ -87,6 +88,7 @@ export { cutSocket, lingerSocket } from "./socket/socket-end.ts";
 export { SocketOutput } from "./socket/socket-output.ts";
 export {
   type ChannelPort,
+  type ChannelPortUser,
   serverTlsOptions,
   TlsPort,
   type TlsPortOptions,

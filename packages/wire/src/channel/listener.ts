@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
-import type { TLSSocket } from "node:tls";
+import { boundedLog } from "../bounded-log.ts";
 import { HandshakeError, ProtocolError } from "../errors.ts";
 import { readFirstFrame } from "../frame/first-frame.ts";
 import { HELLO_LIMITS, UNKNOWN_VERSION_RESPONSE } from "../frame/frame.ts";
 import type { Headers } from "../frame/headers.ts";
 import type { Logger } from "../log.ts";
 import { SocketReader } from "../socket/socket-reader.ts";
+import type { SecureSocket } from "../socket/stream-socket.ts";
 import type { ChannelPort } from "../socket/tls-port.ts";
 import type { Channel, ChannelLimits } from "./channel.ts";
 import { decideGroup, type Group } from "./group.ts";
@@ -65,11 +66,14 @@ export function acceptChannels(port: ChannelPort, options: AcceptOptions): () =>
 
 class Acceptor {
   readonly #options: AcceptOptions;
+  readonly #log: Logger;
   readonly #groups = new Map<string, Group>();
   /** Hellos in progress. */
   readonly #exchanges = new Set<AbortController>();
 
   constructor(options: AcceptOptions) {
+    // One for all channels: what peers make the log say is bounded however often they come.
+    this.#log = boundedLog(options.log);
     this.#options = options;
   }
 
@@ -79,7 +83,7 @@ class Acceptor {
     }
   }
 
-  accept(socket: TLSSocket): void {
+  accept(socket: SecureSocket): void {
     const reader = new SocketReader();
     reader.useExisting(socket);
     const address = remoteAddress(socket);
@@ -94,7 +98,7 @@ class Acceptor {
     });
   }
 
-  async #exchange(socket: TLSSocket, reader: SocketReader): Promise<void> {
+  async #exchange(socket: SecureSocket, reader: SocketReader): Promise<void> {
     const maxHellos = this.#options.maxHellos ?? MAX_HELLOS;
     if (this.#exchanges.size >= maxHellos) {
       throw new HandshakeError("TOO_MANY_HELLOS", `${maxHellos} connections are in their hello already`);
@@ -119,7 +123,7 @@ class Acceptor {
   }
 
   async #join(
-    socket: TLSSocket,
+    socket: SecureSocket,
     reader: SocketReader,
     hello: Hello,
     sequence: number,
@@ -143,7 +147,7 @@ class Acceptor {
         resultHeadersFor(hello, sequence, this.#resultParts(channel.connectionId, hello, peer, group)),
       );
       channel.addUnderlay(socket, reader, decision.type).start();
-      this.#options.log.info({ channel: channel.label, underlay: decision.type }, "underlay joined");
+      this.#log.info({ channel: channel.label, underlay: decision.type }, "underlay joined");
       return;
     }
     const isGrouped = decision.kind === "first";
@@ -160,7 +164,7 @@ class Acceptor {
       connectionId,
       isGrouped,
       ...limitsOf(this.#options),
-      log: this.#options.log,
+      log: this.#log,
     });
     const underlay = channel.addUnderlay(socket, reader, type);
     if (isGrouped) {
@@ -171,7 +175,7 @@ class Acceptor {
     try {
       this.#options.onChannel(channel);
     } catch (error) {
-      this.#options.log.error({ channel: channel.label, err: error }, "a new channel could not be taken over");
+      this.#log.error({ channel: channel.label, err: error }, "a new channel could not be taken over");
       channel.close(error instanceof Error ? error : undefined);
       return;
     }
@@ -194,7 +198,7 @@ class Acceptor {
     };
   }
 
-  #answer(socket: TLSSocket, result: Headers): void {
+  #answer(socket: SecureSocket, result: Headers): void {
     socket.write(encodeResult(result));
   }
 
@@ -202,9 +206,9 @@ class Acceptor {
     const fields = { listener: this.#options.name, peer: address };
     if (error instanceof Error) {
       const code = "code" in error ? error.code : undefined;
-      this.#options.log.info({ ...fields, code, reason: error.message }, "connection refused");
+      this.#log.info({ ...fields, code, reason: error.message }, "connection refused");
     } else {
-      this.#options.log.info({ ...fields, reason: String(error) }, "connection refused");
+      this.#log.info({ ...fields, reason: String(error) }, "connection refused");
     }
   }
 }

@@ -1,4 +1,4 @@
-import type { Socket } from "node:net";
+import { boundedLog } from "../bounded-log.ts";
 import { BaseHeader, BaseType, reflectedHeaders } from "../catalogue/base.ts";
 import { ChannelClosedError, ProtocolError, WireError } from "../errors.ts";
 import { DEFAULT_LIMITS, type FrameLimits, type FrameView } from "../frame/frame.ts";
@@ -8,6 +8,7 @@ import type { Logger } from "../log.ts";
 import { DEFAULT_MAX_PENDING, type OutputLimits } from "../socket/slab-output.ts";
 import type { SocketReader } from "../socket/socket-reader.ts";
 import { SocketUnderlay, type UnderlayOwner } from "../socket/socket-underlay.ts";
+import type { StreamSocket } from "../socket/stream-socket.ts";
 import type {
   Channel,
   ChannelLimits,
@@ -91,7 +92,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
     this.isGrouped = parts.isGrouped;
     this.limits = parts.limits;
     this.outputLimits = parts.outputLimits;
-    this.#log = parts.log;
+    this.#log = boundedLog(parts.log);
     const { promise, resolve } = Promise.withResolvers<Error | undefined>();
     this.closed = promise;
     this.#resolveClosed = resolve;
@@ -115,7 +116,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   }
 
   /** Adds a connection whose hello was exchanged. The type of the first one is the channel's default type. */
-  addUnderlay(socket: Socket, reader: SocketReader, type: string): SocketUnderlay {
+  addUnderlay(socket: StreamSocket, reader: SocketReader, type: string): SocketUnderlay {
     const underlay = new SocketUnderlay(socket, reader, type, this);
     if (this.#isClosed) {
       underlay.fail(undefined);

@@ -1,7 +1,6 @@
 import { X509Certificate } from "node:crypto";
-import type { Socket } from "node:net";
-import type { TLSSocket } from "node:tls";
 import { fingerprint } from "../identity/certificates.ts";
+import type { PresentedCertificate, SecureSocket, SocketAddresses } from "../socket/stream-socket.ts";
 
 /** Who is at the other end of a TLS connection, as far as the handshake proved it: only the leaf's key is proven. */
 export interface Peer {
@@ -18,7 +17,7 @@ const MAX_CHAIN = 10;
 const MAPPED = "::ffff:";
 
 /** The other end of a socket whose handshake is done. */
-export function peerOf(socket: TLSSocket): Peer {
+export function peerOf(socket: SecureSocket): Peer {
   const certificates = presentedChain(socket);
   const [leaf] = certificates;
   const address = remoteAddress(socket);
@@ -26,12 +25,12 @@ export function peerOf(socket: TLSSocket): Peer {
 }
 
 /** `ip:port` of a socket's other end, IPv6 in brackets; `unknown` once it is gone. */
-export function remoteAddress(socket: Socket): string {
+export function remoteAddress(socket: SocketAddresses): string {
   return hostAndPort(socket.remoteAddress, socket.remotePort);
 }
 
 /** `ip:port` of a socket's own end, like `remoteAddress`. */
-export function localAddress(socket: Socket): string {
+export function localAddress(socket: SocketAddresses): string {
   return hostAndPort(socket.localAddress, socket.localPort);
 }
 
@@ -47,9 +46,9 @@ function hostAndPort(ip: string | undefined, port: number | undefined): string {
  * Everything that was sent, in the order of sending: the leaf is first, the others may be in any order, and are for whoever builds a chain.
  * (What `getPeerCertificate` tells loses certificates that are not in order.)
  */
-function presentedChain(socket: TLSSocket): X509Certificate[] {
+function presentedChain(socket: SecureSocket): X509Certificate[] {
   const chain: X509Certificate[] = [];
-  let next = socket.getPeerX509Certificate();
+  let next: PresentedCertificate | undefined = socket.getPeerX509Certificate();
   while (next !== undefined && chain.length < MAX_CHAIN) {
     const { raw } = next;
     if (!chain.some((known) => known.raw.equals(raw))) chain.push(new X509Certificate(raw));

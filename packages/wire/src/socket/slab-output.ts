@@ -1,4 +1,4 @@
-import type { Socket } from "node:net";
+import type { Writable } from "node:stream";
 import { ChannelClosedError } from "../errors.ts";
 import type { Output } from "./output.ts";
 import { Slab } from "./slab.ts";
@@ -53,7 +53,7 @@ export class SlabOutput implements Output {
   slab: Buffer = EMPTY;
   pending = 0;
   isFull = false;
-  readonly #socket: Socket;
+  readonly #socket: Writable;
   readonly #options: SlabOutputOptions;
   #current: Slab | undefined;
   #runStart = 0;
@@ -68,7 +68,7 @@ export class SlabOutput implements Output {
   #marks: { readonly at: number; readonly cb: () => void }[] = [];
   #taken = 0;
 
-  constructor(socket: Socket, options: SlabOutputOptions) {
+  constructor(socket: Writable, options: SlabOutputOptions) {
     this.#socket = socket;
     this.#options = options;
   }

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import { installUserBuffer } from "./user-buffer.ts";
 
 /** One read buffer for every socket of this thread: its bytes are consumed before the next socket is read. */
@@ -17,7 +18,7 @@ export class SocketReader {
   /** The option of `tls.connect` and `net.connect` that reads into the shared buffer. */
   readonly onread: { buffer: Uint8Array; callback: (bytes: number, buffer: Uint8Array) => boolean };
   #mode: ReadMode = "shared";
-  #socket: Socket | undefined;
+  #socket: Duplex | undefined;
   #receiver: ((buffer: Buffer, length: number) => void) | undefined;
   #held: Buffer[] = [];
   #heldBytes = 0;
@@ -46,7 +47,7 @@ export class SocketReader {
   }
 
   /** Takes over a socket that exists already: an accepted one, or one inside a proxy's tunnel. */
-  useExisting(socket: Socket, preferred: ReadMode = "shared"): void {
+  useExisting(socket: Duplex, preferred: ReadMode = "shared"): void {
     this.#socket = socket;
     this.#watch(socket);
     if (preferred === "shared" && this.#installUserBuffer(socket)) {
@@ -87,7 +88,7 @@ export class SocketReader {
     }
   }
 
-  #watch(socket: Socket): void {
+  #watch(socket: Duplex): void {
     socket.on("error", (error) => {
       this.#error ??= error;
     });
@@ -108,7 +109,7 @@ export class SocketReader {
     cb(this.#error);
   }
 
-  #installUserBuffer(socket: Socket): boolean {
+  #installUserBuffer(socket: Duplex): boolean {
     const early = installUserBuffer(socket, SHARED, (length) => this.onread.callback(length, SHARED));
     if (early === undefined) return false;
     for (const bytes of early) this.#keep(bytes);

@@ -1,4 +1,3 @@
-import type { Socket } from "node:net";
 import type { Channel, Underlay } from "../channel/channel.ts";
 import { localAddress, remoteAddress } from "../channel/peer.ts";
 import { ChannelClosedError, ProtocolError } from "../errors.ts";
@@ -6,6 +5,7 @@ import { type FrameLimits, FrameParser, type FrameView } from "../frame/frame.ts
 import type { Output } from "./output.ts";
 import { type OutputLimits, SlabOutput } from "./slab-output.ts";
 import type { SocketReader } from "./socket-reader.ts";
+import type { StreamSocket } from "./stream-socket.ts";
 
 /** What is not sent a second after closing is dropped with the socket. */
 const LINGER_MS = 1_000;
@@ -29,7 +29,7 @@ export class SocketUnderlay implements Underlay {
   readonly localAddress: string;
   readonly remoteAddress: string;
   readonly output: SlabOutput;
-  readonly #socket: Socket;
+  readonly #socket: StreamSocket;
   readonly #reader: SocketReader;
   readonly #owner: UnderlayOwner;
   readonly #parser: FrameParser;
@@ -37,7 +37,7 @@ export class SocketUnderlay implements Underlay {
   #closed = false;
   #paused = false;
 
-  constructor(socket: Socket, reader: SocketReader, type: string, owner: UnderlayOwner) {
+  constructor(socket: StreamSocket, reader: SocketReader, type: string, owner: UnderlayOwner) {
     this.type = type;
     // Read once: a closed socket no longer knows them.
     this.localAddress = localAddress(socket);

@@ -1,12 +1,14 @@
 import { constants } from "node:crypto";
 import { createServer as createTcpServer, type Socket, type Server as TcpServer } from "node:net";
 import { createServer, type Server, type TLSSocket, type TlsOptions } from "node:tls";
+import { boundedLog } from "../bounded-log.ts";
 import { remoteAddress } from "../channel/peer.ts";
 import { HandshakeError } from "../errors.ts";
 import { type Identity, tlsParameters } from "../identity/identity.ts";
 import { type Logger, silentLogger } from "../log.ts";
 import { type AlpnEntry, selectAlpn } from "./alpn.ts";
 import { peekClientHello } from "./client-hello.ts";
+import type { SecureSocket } from "./stream-socket.ts";
 
 const HANDSHAKE_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 15_000;
@@ -34,10 +36,17 @@ export interface TlsPortUser extends AlpnEntry {
 /** The oldest and the newest version that is spoken. */
 export type TlsVersions = Pick<TlsOptions, "minVersion" | "maxVersion">;
 
+/** A user that takes connections of whatever kind of port. */
+export interface ChannelPortUser extends AlpnEntry {
+  readonly name: string;
+  /** As `TlsPortUser.onSocket`. */
+  onSocket(socket: SecureSocket): void;
+}
+
 /** Where channels can be accepted: a `TlsPort`, or what makes TLS connections in another way. */
 export interface ChannelPort {
   /** Adds a user; the returned function removes it again and leaves its connections alone. */
-  register(user: TlsPortUser): () => void;
+  register(user: ChannelPortUser): () => void;
 }
 
 /** TLS with one identity. It does not listen: connections are handed to it. */
@@ -68,7 +77,7 @@ export class TlsPort implements ChannelPort {
     this.#listener = listener;
     this.port = port;
     this.#handshakeTimeoutMs = options.handshakeTimeoutMs ?? HANDSHAKE_TIMEOUT_MS;
-    this.#log = options.log ?? silentLogger;
+    this.#log = boundedLog(options.log ?? silentLogger);
     this.#common = this.#terminator(options.identity);
     listener.on("connection", (socket) => this.#connected(socket));
     listener.on("error", (error) => this.#log.error({ port, err: error }, "listening failed"));

@@ -1,4 +1,5 @@
 import { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 
 interface UserBufferKeys {
   readonly buffer: symbol;
@@ -26,7 +27,7 @@ const userBufferKeys = findUserBufferKeys();
  * @returns what the socket had read before, or undefined when this is not possible: use 'data' events
  */
 export function installUserBuffer(
-  socket: Socket,
+  socket: Duplex,
   buffer: Buffer,
   callback: (length: number) => boolean,
 ): Buffer[] | undefined {
