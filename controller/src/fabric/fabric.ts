@@ -28,8 +28,10 @@ import { RouterLife } from "./routers/router-life.ts";
 import { RouterMessages } from "./routers/router-messages.ts";
 import { RouterOperations } from "./routers/router-operations.ts";
 import { type RouterState, routerState } from "./routers/router-state.ts";
+import { StartGrace } from "./routers/start-grace.ts";
 import { SessionFeed } from "./sessions/session-feed.ts";
 import { TerminatorMessages } from "./terminators/terminator-messages.ts";
+import { TerminatorSearch } from "./terminators/terminator-search.ts";
 import { TerminatorValidation } from "./terminators/terminator-validation.ts";
 import { TunnelMessages } from "./tunnel-messages.ts";
 
@@ -112,11 +114,13 @@ export class Fabric {
     const isAnyAwaited = () => this.#life.isAnyAwaited();
     const rerouter = new Rerouter({ mesh, circuits, exchange, isAnyAwaited, options, log });
     this.#rerouter = rerouter;
+    const start = new StartGrace(options.reconnectGraceMs, () => rerouter.routerSettled());
     this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
     this.#validation = new TerminatorValidation({ mesh, model, costs, log });
     const links = new LinkMessages({ mesh, rerouter, model, emit, log });
     this.#linkMessages = links;
-    const builder = new CircuitBuilder({ model, mesh, exchange, circuits, costs, options, emit, log });
+    const search = new TerminatorSearch({ model, mesh, start, costs, log });
+    const builder = new CircuitBuilder({ model, search, exchange, circuits, costs, options, emit, log });
     const access = new CircuitAccess({ model, circuits, log });
     this.#access = access;
     const adoption = new CircuitAdoption({
@@ -125,7 +129,7 @@ export class Fabric {
       isMaking: (circuitId) => builder.isMaking(circuitId),
     });
     this.#life = new RouterLife({
-      ...{ model, mesh, exchange, circuits, adoption, rerouter, links, emit, log },
+      ...{ model, mesh, start, exchange, circuits, adoption, rerouter, links, emit, log },
       ...{ sessions: this.#sessions, validation: this.#validation, identities: this.#identities },
       reconnectGraceMs: options.reconnectGraceMs,
     });

@@ -1,9 +1,8 @@
 import { type Logger, PeerData as PeerDataKey, RouteErrorCode, randomBase62Id } from "@sallyport/wire";
 import { CircuitFailureCause, type EmitEvent } from "../fabric-events.ts";
-import type { Mesh } from "../links/mesh.ts";
 import type { FabricOptions } from "../options.ts";
 import type { CircuitService, FabricModel, TerminatorRecord } from "../ports.ts";
-import { chooseTerminator } from "../terminators/terminator-choice.ts";
+import type { TerminatorSearch } from "../terminators/terminator-search.ts";
 import type { Circuit, CircuitGrant } from "./circuit.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { DynamicCosts } from "./costs.ts";
@@ -38,8 +37,8 @@ export class CircuitError extends Error {
 }
 
 export interface CircuitBuilderParts {
-  readonly model: Pick<FabricModel, "terminatorsOfService" | "deleteTerminators" | "updateTerminator">;
-  readonly mesh: Mesh;
+  readonly model: Pick<FabricModel, "deleteTerminators" | "updateTerminator">;
+  readonly search: TerminatorSearch;
   readonly exchange: RouteExchange;
   readonly circuits: CircuitRegistry;
   readonly costs: DynamicCosts;
@@ -106,7 +105,7 @@ export class CircuitBuilder {
   }
 
   async #create(request: CircuitRequest, circuitId: string, making: Making): Promise<Circuit> {
-    const { options, exchange, circuits, costs, mesh } = this.#parts;
+    const { options, exchange, circuits, search } = this.#parts;
     const startedAt = Date.now();
     const deadline = startedAt + options.routeTimeoutMs;
     const { told } = making;
@@ -117,18 +116,14 @@ export class CircuitBuilder {
 
     let failures = 0;
     for (let attempt = 0; failures < options.createCircuitRetries; attempt++) {
-      const terminators = await this.#parts.model.terminatorsOfService(request.service.id);
-      const choice = chooseTerminator(
+      const choice = await search.find(
         {
           service: request.service,
           instanceId: request.instanceId,
           from: request.ingressRouterId,
           stickyId: peerDataText(request.peerData, PeerDataKey.StickinessToken),
         },
-        terminators,
-        mesh.paths(),
-        (id) => mesh.router(id) !== undefined,
-        costs,
+        startedAt + options.routeTimeoutMs / 2,
       );
       if (!choice.ok) throw failed(choice.cause, choice.message);
 

@@ -9,6 +9,8 @@ export class Mesh {
   readonly #routers = new Map<string, RouterConnection>();
   readonly #minRouterCost: number;
   #finder: PathFinder | undefined;
+  /** Resolved at the next change; made when somebody waits for it. */
+  #next: PromiseWithResolvers<void> | undefined;
 
   constructor(options: Pick<FabricOptions, "initialLinkLatencyMs" | "minRouterCost">) {
     this.links = new LinkTable(options.initialLinkLatencyMs, () => this.changed());
@@ -46,6 +48,17 @@ export class Mesh {
   /** Routers, their costs or links are not what they were. */
   changed(): void {
     this.#finder = undefined;
+    this.#next?.resolve();
+    this.#next = undefined;
+  }
+
+  /** Resolves when anything of the mesh has changed, at the latest after `ms`. What changes in one go wakes all who wait once. */
+  async nextChange(ms: number): Promise<void> {
+    this.#next ??= Promise.withResolvers();
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(late.resolve, ms);
+    await Promise.race([this.#next.promise, late.promise]);
+    clearTimeout(timer);
   }
 
   /** The mesh as it is now. */

@@ -13,6 +13,7 @@ import type { IdentityConnections } from "./identity-connections.ts";
 import { PeerStates } from "./peer-states.ts";
 import { Presence } from "./presence.ts";
 import type { RouterConnection } from "./router-connection.ts";
+import type { StartGrace } from "./start-grace.ts";
 
 export interface RouterLifeParts {
   readonly model: Pick<FabricModel, "findRouter">;
@@ -25,6 +26,7 @@ export interface RouterLifeParts {
   readonly sessions: SessionFeed;
   readonly validation: TerminatorValidation;
   readonly identities: IdentityConnections;
+  readonly start: StartGrace;
   /** How long a router without a channel is expected back. */
   readonly reconnectGraceMs: number;
   readonly emit: EmitEvent;
@@ -40,28 +42,23 @@ export class RouterLife {
   readonly #parts: RouterLifeParts;
   readonly #peers: PeerStates;
   readonly #presence: Presence;
-  /** Runs while the routers of the process before this one are expected. */
-  #start: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   constructor(parts: RouterLifeParts) {
     this.#parts = parts;
-    this.#start = setTimeout(() => {
-      this.#start = undefined;
-      parts.rerouter.routerSettled();
-    }, parts.reconnectGraceMs);
     this.#peers = new PeerStates(parts.mesh);
     this.#presence = new Presence(parts.reconnectGraceMs, (routerId) => this.#gone(routerId));
   }
 
   /** True while a router that lost its control channel, to this process or to the one before, is expected back. */
   isAnyAwaited(): boolean {
-    return this.#presence.isAnyAwaited || (this.#start !== undefined && this.#parts.adoption.hasAdopted);
+    return this.#presence.isAnyAwaited || (this.#parts.start.isRunning && this.#parts.adoption.hasAdopted);
   }
 
   /** `isNewProcess`: nothing of what the router had before exists any more. */
   connected(router: RouterConnection, isNewProcess: boolean): void {
-    const { emit, sessions, validation, rerouter, adoption } = this.#parts;
+    const { emit, sessions, validation, rerouter, adoption, start } = this.#parts;
+    start.connected(router.id);
     this.#presence.back(router.id);
     if (isNewProcess) this.#forgetProcess(router.id);
     emit({
@@ -114,7 +111,7 @@ export class RouterLife {
 
   close(): void {
     this.#isClosed = true;
-    clearTimeout(this.#start);
+    this.#parts.start.close();
     this.#presence.close();
   }
 

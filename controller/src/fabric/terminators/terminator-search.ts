@@ -1,0 +1,74 @@
+import type { Logger } from "@sallyport/wire";
+import type { DynamicCosts } from "../circuits/costs.ts";
+import { CircuitFailureCause } from "../fabric-events.ts";
+import type { Mesh } from "../links/mesh.ts";
+import type { FabricModel, TerminatorRecord } from "../ports.ts";
+import type { StartGrace } from "../routers/start-grace.ts";
+import { type Choice, type ChoiceRequest, chooseTerminator } from "./terminator-choice.ts";
+
+/** Longest wait for what comes back. A dialer that gives up after the usual five seconds hears the true reason before. */
+const LONGEST_WAIT_MS = 4_000;
+
+export interface TerminatorSearchParts {
+  readonly model: Pick<FabricModel, "terminatorsOfService">;
+  readonly mesh: Mesh;
+  readonly start: StartGrace;
+  readonly costs: Pick<DynamicCosts, "of">;
+  readonly log: Logger;
+}
+
+/**
+ * Finds terminator and path for a circuit. A controller that was just started waits with that for the routers and links of the
+ * process before it, as long as what is missing may come back with them.
+ *
+ * Source: docs/protocol/fabric.md, "Restart".
+ */
+export class TerminatorSearch {
+  readonly #parts: TerminatorSearchParts;
+
+  constructor(parts: TerminatorSearchParts) {
+    this.#parts = parts;
+  }
+
+  /** @param waitUntil Unix time in ms; what is not found by then is not found */
+  async find(request: ChoiceRequest, waitUntil: number): Promise<Choice> {
+    const { model, mesh, start, log } = this.#parts;
+    const until = Math.min(waitUntil, Date.now() + LONGEST_WAIT_MS);
+    for (;;) {
+      const terminators = await model.terminatorsOfService(request.service.id);
+      let choice = this.#choose(request, terminators);
+      if (choice.ok || !this.#mayReturn(request, choice.cause, terminators)) return choice;
+      log.debug(
+        { serviceId: request.service.id, cause: choice.cause },
+        "a dial waits for routers and links to come back",
+      );
+      // The store is asked again only when it is of use: everybody wakes at every change.
+      while (!choice.ok && this.#mayReturn(request, choice.cause, terminators)) {
+        const leftMs = Math.min(start.leftMs, until - Date.now());
+        if (leftMs <= 0) return choice;
+        await mesh.nextChange(leftMs);
+        choice = this.#choose(request, terminators);
+      }
+      if (!choice.ok) return choice;
+    }
+  }
+
+  #choose(request: ChoiceRequest, terminators: readonly TerminatorRecord[]): Choice {
+    const { mesh, costs } = this.#parts;
+    return chooseTerminator(request, terminators, mesh.paths(), (id) => mesh.router(id) !== undefined, costs);
+  }
+
+  /** Can a router or a link that comes back help? */
+  #mayReturn(
+    { from, instanceId }: ChoiceRequest,
+    cause: CircuitFailureCause,
+    terminators: readonly TerminatorRecord[],
+  ): boolean {
+    const { mesh, start } = this.#parts;
+    // Nobody is left to hear of it.
+    if (mesh.router(from) === undefined) return false;
+    if (cause === CircuitFailureCause.NoPath) return start.isRunning;
+    if (cause !== CircuitFailureCause.NoOnlineTerminators) return false;
+    return terminators.some((t) => t.instanceId === instanceId && start.isExpected(t.routerId));
+  }
+}
