@@ -3,6 +3,7 @@
 #   scripts/install-tools.sh ziti               the peer's program (CLI, controller, router, tunneler), built from its Go module
 #   scripts/install-tools.sh ziti-unversioned   the same as a development build, which announces v0.0.0
 #   scripts/install-tools.sh posture-client     e2e/peers/posture-client: a program on the newest SDK of the peer that can be built from its module
+#   scripts/install-tools.sh link-relay         e2e/peers/link-relay: both ends of grouped links on the peer's channel module
 #   scripts/install-tools.sh nft                the folder with the program nft: the system's, else the one of Debian's packages
 # Exit code 3: the tool cannot be had on this machine (the reason is on standard error); the suite that asked is skipped.
 set -euo pipefail
@@ -38,11 +39,12 @@ build() {
   echo "$binary"
 }
 
-posture_client() {
-  local folder="$here/e2e/peers/posture-client"
+# own_program NAME: one of ours on the peer's modules.
+own_program() {
+  local folder="$here/e2e/peers/$1"
   # Named after what it is built from: a changed program or pin is built anew.
   local binary
-  binary="$cache/posture-client-$(cat "$folder"/go.mod "$folder"/go.sum "$folder"/*.go | cksum | cut -d ' ' -f 1)"
+  binary="$cache/$1-$(cat "$folder"/go.mod "$folder"/go.sum "$folder"/*.go | cksum | cut -d ' ' -f 1)"
   build "$binary" "$folder" "-s -w" .
 }
 
@@ -80,7 +82,7 @@ fetch_nft() {
 case "${1:-}" in
   ziti) ziti v1.6.0 ;;
   ziti-unversioned) ziti v0.0.0 ;;
-  posture-client) posture_client ;;
+  posture-client | link-relay) own_program "$1" ;;
   nft) nft ;;
-  *) echo "usage: $0 nft|ziti|ziti-unversioned|posture-client" >&2; exit 2 ;;
+  *) echo "usage: $0 nft|ziti|ziti-unversioned|posture-client|link-relay" >&2; exit 2 ;;
 esac

@@ -6,6 +6,8 @@ export interface PeerProgram {
   readonly unversionedPath: string;
   /** A program on the newest SDK of the peer that its module registry serves: `posture-client/main.go`. */
   readonly postureClient: string;
+  /** Both ends of grouped links on the peer's channel module: `link-relay/main.go`. */
+  readonly linkRelay: string;
   readonly isMissing: boolean;
 }
 
@@ -14,5 +16,6 @@ export const peer: PeerProgram = {
   path: process.env.SALLYPORT_PEER ?? "",
   unversionedPath: process.env.SALLYPORT_PEER_UNVERSIONED ?? "",
   postureClient: process.env.SALLYPORT_PEER_POSTURE_CLIENT ?? "",
+  linkRelay: process.env.SALLYPORT_PEER_LINK_RELAY ?? "",
   isMissing: process.env.SALLYPORT_PEER === undefined,
 };

@@ -10,6 +10,7 @@ export function setup(): void {
     ["ziti", "SALLYPORT_PEER"],
     ["ziti-unversioned", "SALLYPORT_PEER_UNVERSIONED"],
     ["posture-client", "SALLYPORT_PEER_POSTURE_CLIENT"],
+    ["link-relay", "SALLYPORT_PEER_LINK_RELAY"],
   ] as const) {
     const build = spawnSync(SCRIPT, [tool], {
       encoding: "utf8",
