@@ -5,6 +5,7 @@ import { Context, type EdgeConnection, type ServiceListener } from "@sallyport/s
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
+import { hostEcho } from "../network/hosted-echo.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { alive, processTree } from "../network/processes.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -22,16 +23,6 @@ async function load(file: string): Promise<Context> {
   const context = await Context.load(file, { refreshIntervalMs: 500 });
   contexts.push(context);
   return context;
-}
-
-async function hostEcho(context: Context, name: string): Promise<ServiceListener> {
-  const server = await context.listen(name, { allowHalfOpen: true });
-  server.on("error", () => {});
-  server.on("connection", (connection) => {
-    connection.on("error", () => {});
-    connection.pipe(connection);
-  });
-  return server;
 }
 
 const dial = (context: Context, name: string): Promise<EdgeConnection> =>

@@ -5,9 +5,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { type Disturbance, exchangeUnder } from "../network/cuts.ts";
 import { eventually } from "../network/eventually.ts";
-import { type Mesh, type Pair, startMesh } from "../network/mesh.ts";
+import { hostEcho } from "../network/hosted-echo.ts";
+import type { Mesh, Pair } from "../network/mesh.ts";
 import { declareService } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { type EchoTriangle, startEchoTriangle } from "../network/triangle.ts";
 import { hasNamespaces, Site } from "./network-namespace.ts";
 
 const MIB = 1024 * 1024;
@@ -16,37 +18,17 @@ describe.skipIf(!hasNamespaces)("links whose packets are dropped by a packet fil
   const folder = makeScratch("mesh-packets");
   const site = new Site();
   const contexts: Context[] = [];
+  let triangle: EchoTriangle;
   let mesh: Mesh;
-  let client: Context;
 
   beforeAll(async () => {
-    mesh = await startMesh(join(folder, "mesh"), {
-      linkTimeout: "2s",
-      pairs: [
-        ["r1", "r2"],
-        ["r1", "r3"],
-        ["r3", "r2"],
-      ],
-    });
-    const service = await declareService(mesh.network, { name: "echo" });
-    const server = await Context.load(service.hostFile);
-    client = await Context.load(service.clientFile);
-    contexts.push(server, client);
-    const listener = await server.listen("echo", { allowHalfOpen: true });
-    listener.on("error", () => {});
-    listener.on("connection", (connection) => {
-      connection.on("error", () => {});
-      connection.pipe(connection);
-    });
-    await eventually("a first echo", async () => {
-      await exchange(await client.dial("echo", { allowHalfOpen: true }), 1, 1000);
-      return true;
-    });
+    triangle = await startEchoTriangle(join(folder, "mesh"), { linkTimeout: "2s" });
+    mesh = triangle.mesh;
   }, 300_000);
 
   afterAll(async () => {
     await Promise.all(contexts.map((context) => context.close()));
-    await mesh?.stop();
+    await triangle?.stop();
     await site.close();
     removeScratch(folder);
   });
@@ -57,12 +39,7 @@ describe.skipIf(!hasNamespaces)("links whose packets are dropped by a packet fil
     const service = await declareService(mesh.network, { name: "roaming", clientRouters: ["r1", "r3"] });
     const [host, roaming] = [await Context.load(service.hostFile), await Context.load(service.clientFile)];
     contexts.push(host, roaming);
-    const listener = await host.listen("roaming", { allowHalfOpen: true });
-    listener.on("error", () => {});
-    listener.on("connection", (connection) => {
-      connection.on("error", () => {});
-      connection.pipe(connection);
-    });
+    await hostEcho(host, "roaming");
     const echo = async () => {
       await exchange(await roaming.dial("roaming", { allowHalfOpen: true, timeoutMs: 5_000 }), 2, 1000);
       return true;
@@ -110,7 +87,7 @@ describe.skipIf(!hasNamespaces)("links whose packets are dropped by a packet fil
       // TCP repairs what is short: the link is the one it was.
       expect(await mesh.linked("r1", "r2")).toBe(before);
     };
-    await exchangeUnder(await client.dial("echo", { allowHalfOpen: true }), 4, 64 * MIB, [
+    await exchangeUnder(await triangle.dial(), 4, 64 * MIB, [
       drop(["r1", "r2"]),
       drop(["r1", "r3"]),
       shortly,

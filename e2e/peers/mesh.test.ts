@@ -5,6 +5,7 @@ import { cut, exchangeUnder } from "../network/cuts.ts";
 import { type Mesh, startMesh } from "../network/mesh.ts";
 import { PeerCli } from "../network/peer-cli.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { TRIANGLE } from "../network/triangle.ts";
 import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
 
@@ -18,14 +19,7 @@ describe.skipIf(peer.isMissing)("the peer's tunnelers over a triangle of our rou
 
   beforeAll(async () => {
     echo = await startEcho();
-    mesh = await startMesh(join(folder, "mesh"), {
-      linkTimeout: "3s",
-      pairs: [
-        ["r1", "r2"],
-        ["r1", "r3"],
-        ["r3", "r2"],
-      ],
-    });
+    mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "3s", pairs: TRIANGLE });
     const { network } = mesh;
     const cli = new PeerCli(peer.path, folder);
     await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");

@@ -6,6 +6,7 @@ import { createCsr, createKeyPair, splitPem, x509 } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
+import { hostEcho } from "../network/hosted-echo.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
@@ -58,12 +59,7 @@ beforeAll(async () => {
   network = await startNetwork(join(folder, "network"));
   echo = await declareService(network, { name: "echo" });
   host = await load(echo.hostFile);
-  const server = await host.listen("echo", { allowHalfOpen: true });
-  server.on("error", () => {});
-  server.on("connection", (connection) => {
-    connection.on("error", () => {});
-    connection.pipe(connection);
-  });
+  await hostEcho(host, "echo");
   await dials(await load(echo.clientFile));
 }, 120_000);
 

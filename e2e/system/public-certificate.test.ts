@@ -7,6 +7,7 @@ import { commonName, x509 } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
+import { hostEcho } from "../network/hosted-echo.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
 import { PublicCertificate, shownBy } from "../network/public-certificate.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -54,12 +55,7 @@ beforeAll(async () => {
   network = await startNetwork(join(folder, "network"), { controllerSettings: (text) => certificate.settings(text) });
   echo = await declareService(network, { name: "echo" });
   const host = await load(echo.hostFile);
-  const server = await host.listen("echo", { allowHalfOpen: true });
-  server.on("error", () => {});
-  server.on("connection", (connection) => {
-    connection.on("error", () => {});
-    connection.pipe(connection);
-  });
+  await hostEcho(host, "echo");
 }, 180_000);
 
 afterAll(async () => {
