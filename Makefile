@@ -35,7 +35,7 @@ test-mesh: $(INSTALLED) ## a mesh whose links, routers and controller go away an
 	@npm run --silent test:mesh
 
 soak: $(INSTALLED) ## random faults for MINUTES (10) from SEED: checksums, and what processes hold (needs root and nft; skipped loudly without)
-	@MINUTES=$(or $(MINUTES),$(SALLYPORT_SOAK_MINUTES),10) npm run --silent soak
+	@npm run --silent soak
 
 test-peers: $(INSTALLED) ## the peer's CLI, tunneler and router against ours (needs Go; skipped loudly without)
 	@npm run --silent test:peers

@@ -25,23 +25,20 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hasNamespaces, Site } from "../namespaces/network-namespace.ts";
 import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
+import { hostEcho } from "../network/hosted-echo.ts";
 import { type Mesh, startMesh } from "../network/mesh.ts";
 import { declareService } from "../network/network.ts";
 import { freePorts, type Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { TRIANGLE } from "../network/triangle.ts";
 import { allow, declareConfigured, declareIdentity, startTunneler } from "../network/tunneler.ts";
 import { type Excuses, nextFault } from "./faults.ts";
 import { growth, type Held, hasFallen, heldBy, heldHere } from "./held.ts";
 import { Random } from "./random.ts";
 
-const MINUTES = Number(process.env.MINUTES ?? process.env.SALLYPORT_SOAK_MINUTES ?? 10);
+const MINUTES = Number(process.env.MINUTES ?? 10);
 const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 1e9));
 const KIB = 1024;
-const PAIRS = [
-  ["r1", "r2"],
-  ["r1", "r3"],
-  ["r3", "r2"],
-] as const;
 
 describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} minutes, seed ${SEED}`, () => {
   const folder = makeScratch("soak");
@@ -64,18 +61,13 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
     echo = await startEcho();
     // Also for programs that are started again in the middle.
     process.env.NODE_OPTIONS = `--import ${new URL("probe.ts", import.meta.url)}`;
-    mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "5s", pairs: PAIRS });
+    mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "5s", pairs: TRIANGLE });
     const { network } = mesh;
     const service = await declareService(network, { name: "sdk" });
     const host = await Context.load(service.hostFile);
     client = await Context.load(service.clientFile);
     contexts.push(host, client);
-    const listener = await host.listen("sdk", { allowHalfOpen: true });
-    listener.on("error", () => {});
-    listener.on("connection", (connection) => {
-      connection.on("error", () => {});
-      connection.pipe(connection);
-    });
+    await hostEcho(host, "sdk");
     await declareConfigured(network, {
       name: "tunnelled",
       roles: ["tunnelled"],
@@ -166,7 +158,7 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
 
   /** No traffic, no fault, every router in place, no circuit left. */
   async function quiet(): Promise<void> {
-    for (const [one, other] of PAIRS) await mesh.linked(one, other);
+    for (const [one, other] of TRIANGLE) await mesh.linked(one, other);
     await eventually(
       "no circuit is left",
       async () => (await mesh.fabric.listCircuits({ query: { limit: 100 } })).data.length === 0,
@@ -204,11 +196,11 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
     );
     const until = performance.now() + ms;
     while (performance.now() < until && !failed.signal.aborted) {
-      const fault = nextFault(random, { mesh, here: site.here(), pairs: [...PAIRS], excuses });
+      const fault = nextFault(random, { mesh, here: site.here(), pairs: TRIANGLE, excuses });
       console.info(`${new Date().toISOString()} ${fault.name}`);
       await fault.run();
       // One at a time: the next comes when everything is whole again.
-      for (const [one, other] of PAIRS) await mesh.linked(one, other);
+      for (const [one, other] of TRIANGLE) await mesh.linked(one, other);
       await delay(random.between(0, 1_000));
     }
     isOver = true;
