@@ -41,13 +41,14 @@ export interface ControllersOptions {
     closeUnresponsiveMs: number;
   };
   readonly log: Logger;
-  /** Wait between attempts after a loss; 5 s. */
+  /** Longest wait between attempts after a loss; 3 s. */
   readonly retryMs?: number;
 }
 
 const FIRST_RETRY_MS = 50;
 const MAX_RETRY_MS = 300_000;
-const RECONNECT_MS = 5000;
+/** Within the time that a controller which was restarted has dials wait for its routers (docs/protocol/fabric.md, "Restart"). */
+const RECONNECT_MS = 3000;
 
 /**
  * The control channels of this router, one per controller: dialled, kept alive and dialled again for ever. What is
