@@ -132,6 +132,7 @@ export class Xgress implements XgressEnd, Scanned {
     this.#localEnded = true;
     this.#isOrderly = true;
     this.#endPending = true;
+    this.#sender.drain();
     this.#sendEndMark();
     this.#settle(performance.now());
   }
@@ -148,6 +149,7 @@ export class Xgress implements XgressEnd, Scanned {
       return;
     }
     this.#localEnded = true;
+    this.#sender.drain();
     // CircuitEnd comes last, when everything has arrived: routers take the circuit down as soon as they see it. EOF is
     // acknowledged before that, so the other end knows that it has everything, whatever becomes of the circuit then.
     this.#endPending = this.#peerKnowsEof === true && !this.#isEndMarked;

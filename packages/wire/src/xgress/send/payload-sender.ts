@@ -8,7 +8,7 @@ import { FrameQueue } from "../frames/frame-queue.ts";
 import type { XgressPath } from "../path.ts";
 import { AckView, readAck } from "../receive/acknowledgement.ts";
 import { type BodySealer, PayloadWriter } from "./payload-writer.ts";
-import { SendBuffer, type SendBufferDetail } from "./send-buffer.ts";
+import { MOST_PATIENCE_MS, SendBuffer, type SendBufferDetail } from "./send-buffer.ts";
 
 /** What one circuit may have waiting to be sent before its source is stopped, and where it may go on. */
 const INPUT_FULL = 1024 * 1024;
@@ -53,6 +53,11 @@ export class PayloadSender implements Waiter {
   /** Bytes in flight, and bytes the other end said it holds. */
   #inFlightBytes = 0;
   #peerHeld = 0;
+  /** Nothing more will be given. */
+  #isDraining = false;
+  /** When a full other end is sent a payload all the same, and how long after that the next one; 0: not set. */
+  #probeAt = 0;
+  #probeMs = 0;
 
   constructor(parts: SenderParts) {
     this.#path = parts.path;
@@ -100,6 +105,12 @@ export class PayloadSender implements Waiter {
     return false;
   }
 
+  /** Nothing more will be given: what waits leaves one by one even to a full end, which then has the circuit's end, too. */
+  drain(): void {
+    this.#isDraining = true;
+    this.pump();
+  }
+
   /** Sends a payload without a body behind everything given before. */
   mark(flags: number, capabilities = -1): void {
     this.#queue(this.#writer.mark(flags, capabilities));
@@ -124,6 +135,7 @@ export class PayloadSender implements Waiter {
     this.#buffer.acknowledge(view, now);
     this.#counters.acksDuplicate += this.#buffer.totals.duplicateAcks - duplicates;
     this.#peerHeld = view.receiveBufferSize;
+    if (!this.#buffer.blockedByPeer) this.#probeAt = 0;
     this.pump();
     return true;
   }
@@ -149,7 +161,9 @@ export class PayloadSender implements Waiter {
     if (this.#buffer.inFlight > 0) {
       this.#buffer.retransmit(now, (frame, sequence) => this.#retransmit(frame, sequence, now));
     }
-    if (this.#input.count > 0) this.pump();
+    if (this.#input.count === 0) return;
+    this.#probe(now);
+    this.pump();
   }
 
   /** Everything was sent and acknowledged. */
@@ -211,13 +225,27 @@ export class PayloadSender implements Waiter {
   /**
    * Whether the window takes another payload. Stricter than the window alone: what is in flight must still find room
    * beside what the other end holds, because receivers drop what is too much and that costs a retransmission; and it
-   * takes memory here, of which each circuit has its share.
+   * takes memory here, of which each circuit has its share. Nor does one payload always pass to an end that is full: it
+   * would say so again in no time, and get the next one.
    */
   get #canSend(): boolean {
     if (!this.#buffer.canAdd) return false;
-    if (this.#buffer.inFlight === 0) return true;
+    if (this.#buffer.inFlight === 0) return this.#isDraining || !this.#buffer.blockedByPeer;
     const inFlight = this.#inFlightBytes;
     return inFlight + this.#peerHeld <= this.#options.txPortalMaxSize && inFlight <= this.#pool.share;
+  }
+
+  /** A payload for an end that is full, now and then: its word that it has room again may have been lost. */
+  #probe(now: number): void {
+    if (!this.#started || !this.#buffer.blockedByPeer || this.#buffer.inFlight > 0) return;
+    if (this.#probeAt === 0) {
+      this.#probeMs = this.#buffer.retransmitAfterMs;
+      this.#probeAt = now + this.#probeMs;
+    }
+    if (now < this.#probeAt || !this.#path.isOpen) return;
+    this.#probeMs = Math.min(2 * this.#probeMs, MOST_PATIENCE_MS);
+    this.#probeAt = now + this.#probeMs;
+    this.#transmit(this.#input.shift() as KeptFrame);
   }
 
   #queue(frame: KeptFrame): void {

@@ -5,6 +5,8 @@ import type { AckView } from "../receive/acknowledgement.ts";
 /** Least time between two looks for payloads to retransmit. */
 const scanGapMs = 64;
 const firstCapacity = 64;
+/** A peer that says that it is full is asked again at least so often, by a payload: its word that it is not may be lost. */
+export const MOST_PATIENCE_MS = 5_000;
 
 /** Counters of a send buffer, for inspection and metrics. */
 export interface SendBufferDetail {
@@ -63,6 +65,9 @@ export class SendBuffer<T> {
   /** Whether acknowledgements echo the clock written here, or one that was written over it on the way. */
   #echoIsOurs = false;
   #lastScan = Number.NEGATIVE_INFINITY;
+  /** Rounds of retransmission since a full peer acknowledged something, and when the last one began. */
+  #fullRounds = 0;
+  #fullRoundAt = Number.NEGATIVE_INFINITY;
   #closingSince: number | undefined;
   #closed = false;
   /** Sums over the buffer's life, for metrics. */
@@ -160,12 +165,14 @@ export class SendBuffer<T> {
     if (this.#inFlight < before) this.lastProgress = now;
     this.#advance();
     this.#peerBytes = ack.receiveBufferSize;
+    if (this.#inFlight < before || !this.blockedByPeer) this.#fullRounds = 0;
     if (roundTrip >= 0) this.#measure(roundTrip);
   }
 
   /**
    * Sends again what has waited too long, oldest first. Call it after acknowledgements and every 100 ms; it looks at
-   * most once in 64 ms.
+   * most once in 64 ms. A peer that is full has most likely dropped them: it gets them less and less often, until it has
+   * room.
    *
    * @param send sends the payload marked as a retransmission, with the clock of now; false when there is no room: it
    *   stays due
@@ -175,12 +182,13 @@ export class SendBuffer<T> {
   retransmit(now: number, send: (payload: T, sequence: number) => boolean, isTurn = false): number {
     if (this.#closed || this.#inFlight === 0 || (!isTurn && now - this.#lastScan <= scanGapMs)) return 0;
     this.#lastScan = now;
+    const patience = this.#patience;
     let sent = 0;
     for (let sequence = this.#base; sequence !== this.#next; sequence = (sequence + 1) | 0) {
       const slot = sequence & this.#mask;
       const payload = this.#payloads[slot];
       const sentAt = this.#sentAt[slot] ?? now;
-      if (payload === undefined || now - sentAt < this.#retxThreshold) continue;
+      if (payload === undefined || now - sentAt < patience) continue;
       // Noted before: sending may come back with acknowledgements and new payloads, which move the slots.
       this.#sentAt[slot] = now;
       if (!send(payload, sequence)) {
@@ -190,7 +198,18 @@ export class SendBuffer<T> {
       sent++;
       this.#countRetransmit();
     }
+    if (sent > 0 && this.blockedByPeer && now - this.#fullRoundAt >= patience) {
+      this.#fullRounds++;
+      this.#fullRoundAt = now;
+    }
     return sent;
+  }
+
+  /** Milliseconds after which a payload is sent again now. */
+  get #patience(): number {
+    const patience = this.#retxThreshold;
+    if (!this.blockedByPeer) return patience;
+    return Math.max(patience, Math.min(patience * 2 ** this.#fullRounds, MOST_PATIENCE_MS));
   }
 
   /** Begins to close: nothing new will come; `shouldClose` tells when it is done. */
