@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { lineBounds } from "@sallyport/wire";
 import { describe, expect, it } from "vitest";
 import {
   client,
@@ -78,6 +79,30 @@ describe("a client's connection", () => {
     });
     socket.resume();
     await expect.poll(() => length, { timeout: 20_000 }).toBeGreaterThanOrEqual(200_000_000);
+  });
+
+  it("that gets no circuit is not worth a line each time", async () => {
+    const interceptor = new RecordingInterceptor();
+    tunneler({ interceptor });
+    overlay.change({
+      web: {
+        ...{ canDial: true, canBind: true },
+        configs: configs({
+          "intercept.v1": interceptV1,
+          "host.v1": { protocol: "tcp", address: "127.0.0.1", port: 1 },
+        }),
+      },
+    });
+    await expect.poll(() => [interceptor.clients.length, overlay.hosted.length]).toEqual([1, 1]);
+    for (let i = 0; i < 12; i++) {
+      const { near, far } = await tcpClient();
+      const failed = once(near, "error");
+      interceptor.clients[0]!.tcp({ addresses: client, socket: far });
+      await failed;
+    }
+    for (const line of ["a client got no circuit", "a dial was refused"]) {
+      expect(logged.filter(({ msg }) => msg === line)).toHaveLength(lineBounds.perReason);
+    }
   });
 
   it("that gets no circuit is reset", async () => {

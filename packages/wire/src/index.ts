@@ -94,6 +94,7 @@ export {
   type TlsPortOptions,
   type TlsPortUser,
 } from "./socket/tls-port.ts";
+export { ThreadPort, type ThreadPortOptions } from "./socket/threads/thread-port.ts";
 export { installUserBuffer } from "./socket/user-buffer.ts";
 export { writeFrame } from "./socket/write-frame.ts";
 export { PROTOCOL_VERSION, parseVersionInfo, type VersionInfo, versionInfo } from "./version.ts";

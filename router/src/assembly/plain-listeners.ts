@@ -1,6 +1,6 @@
 import { createServer, type Server } from "node:net";
 import type { RouterConfig } from "@sallyport/router-config";
-import { type Address, formatAddress } from "@sallyport/wire";
+import { type Address, boundedLog, formatAddress } from "@sallyport/wire";
 import { xgressOptions } from "../config/forwarding.ts";
 import type { Control } from "../control/control.ts";
 import { FaultSubject } from "../control/control-plane.ts";
@@ -38,7 +38,8 @@ async function open(
   listener: PlainConfig,
   { control, forwarder }: { control: Control; forwarder: Forwarder },
 ): Promise<void> {
-  const { log, stops } = context;
+  const { stops } = context;
+  const log = boundedLog(context.log);
   const { binding, address, options } = listener;
   const common = {
     forwarder,

@@ -1,4 +1,5 @@
 import {
+  boundedLog,
   ControlHeader,
   ControlType,
   ctrlPb,
@@ -16,6 +17,7 @@ const MAX_REASON = 1_024;
 
 /** Gives Route and Unroute of the controllers to the forwarder and answers with RouteResult (docs/protocol/control.md, "Routes"). */
 export function handleRoutes(controllers: Controllers, forwarder: Forwarder, log: Logger): void {
+  const failures = boundedLog(log);
   controllers.handle(ControlType.Route, async (message, controller) => {
     const route = decodeControl(ctrlPb.RouteSchema, message.body);
     if (route.context !== undefined) {
@@ -24,7 +26,7 @@ export function handleRoutes(controllers: Controllers, forwarder: Forwarder, log
     }
     const outcome = clipped(await forwarder.route(route, controller.id));
     if (!outcome.ok) {
-      log.info(
+      failures.info(
         { circuitId: route.circuitId, attempt: route.attempt, error: outcome.error, errorCode: outcome.errorCode },
         "a route could not be set up",
       );

@@ -4,7 +4,7 @@ import { Agent, createServer, request, type Server } from "node:https";
 import { type AddressInfo, isIP } from "node:net";
 import { pipeline } from "node:stream";
 import type { TLSSocket } from "node:tls";
-import { type Identity, type Logger, peerOf, serverTlsOptions } from "@sallyport/wire";
+import { boundedLog, type Identity, type Logger, peerOf, serverTlsOptions } from "@sallyport/wire";
 
 interface HostPort {
   readonly host: string;
@@ -45,12 +45,14 @@ const CLIENT_CERTIFICATE = "x-client-certpem";
 export class ApiProxy {
   readonly port: number;
   readonly #o: ApiProxyOptions;
+  readonly #log: Logger;
   readonly #server: Server;
   #identity: Identity;
   #agent: Agent;
 
   private constructor(options: ApiProxyOptions, server: Server) {
     this.#o = options;
+    this.#log = boundedLog(options.log);
     this.#server = server;
     this.#identity = options.identity;
     this.#agent = agentFor(options.identity);
@@ -100,7 +102,7 @@ export class ApiProxy {
   }
 
   #pass(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    const { upstream, log } = this.#o;
+    const { upstream } = this.#o;
     const { method = "GET", url = "/" } = incoming;
     const onward = request({
       host: upstream.host,
@@ -113,7 +115,10 @@ export class ApiProxy {
       timeout: ANSWER_MS,
     });
     const fail = (error: Error): void => {
-      log.warn({ upstream, method, reason: error.message }, "the controller's API could not be reached for a client");
+      this.#log.warn(
+        { upstream, method, reason: error.message },
+        "the controller's API could not be reached for a client",
+      );
       if (outgoing.headersSent) outgoing.destroy();
       else {
         const body = JSON.stringify({ error: { code: "BAD_GATEWAY", message: "the controller cannot be reached" } });

@@ -2,6 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import {
   acceptChannels,
   BaseHeader,
+  boundedLog,
   type Channel,
   type ChannelPort,
   EdgeHeader,
@@ -70,6 +71,8 @@ export function startEdge(parts: EdgeParts): Edge {
 class EdgeListener implements Edge {
   readonly #control: ControlPlane;
   readonly #log: Logger;
+  /** SDKs that come and go, which a busy router has many of. */
+  readonly #comings: Logger;
   readonly #anchors: () => readonly X509Certificate[];
   readonly #counters: EdgeCounters;
   readonly #dataDelay: ((ns: number) => void) | undefined;
@@ -83,7 +86,8 @@ class EdgeListener implements Edge {
 
   constructor(parts: EdgeParts) {
     this.#control = parts.control;
-    this.#log = parts.log;
+    this.#log = boundedLog(parts.log);
+    this.#comings = boundedLog(parts.log, { perReason: 10, perMessage: 300 });
     this.#anchors = parts.anchors;
     this.#counters = parts.counters ?? edgeCounters();
     this.#dataDelay = parts.dataDelay;
@@ -228,13 +232,13 @@ class EdgeListener implements Edge {
     this.#counters.connects++;
     sdk.start(early);
     this.#control.identityConnected(connection);
-    this.#log.info({ identityId: connection.identityId, peer: connection.remoteAddress }, "SDK connected");
+    this.#comings.info({ identityId: connection.identityId, peer: connection.remoteAddress }, "SDK connected");
     sdk.channel.onClose((reason) => {
       this.#sdks.delete(sdk);
       this.#counters.disconnects++;
       for (const binding of sdk.channelClosed()) this.#hosting.remove(binding);
       this.#control.identityDisconnected(connection);
-      this.#log.info(
+      this.#comings.info(
         { identityId: connection.identityId, peer: connection.remoteAddress, reason: reason?.message },
         "SDK disconnected",
       );

@@ -1,14 +1,17 @@
-import { EdgeHeader, EdgeType, Headers } from "@sallyport/wire";
+import { EdgeHeader, EdgeType, Headers, lineBounds } from "@sallyport/wire";
+import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { TestSdk } from "../testing/test-sdk.ts";
 
 let network: TestNetwork;
 let router: TestRouter;
+let log: RecordingLogger;
 const sdks: TestSdk[] = [];
 
 beforeEach(async () => {
-  network = await TestNetwork.create();
+  log = new RecordingLogger();
+  network = await TestNetwork.create(log);
   router = await network.addRouter("r1", { edge: { maxListeners: 3 } });
 });
 
@@ -73,4 +76,10 @@ test("a session token of a length that none has is refused without asking anybod
     expect([answer.contentType, answer.body.toString()]).toEqual([EdgeType.StateClosed, "Invalid Session"]);
   }
   expect(router.edge.bindings).toBe(0);
+});
+
+test("SDKs that are not admitted, over and over, leave a few lines in the log", async () => {
+  const stranger = { ...(await network.client("stranger")), token: "" };
+  for (let i = 0; i < 12; i++) await (await TestSdk.connect(router.port.port, stranger)).channel.closed;
+  expect(log.entries.filter(({ msg }) => msg === "SDK not admitted")).toHaveLength(lineBounds.perReason);
 });

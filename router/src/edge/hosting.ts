@@ -1,4 +1,5 @@
 import {
+  boundedLog,
   ConnType,
   EdgeHeader,
   EdgeType,
@@ -51,7 +52,7 @@ export class Hosting {
 
   constructor(control: ControlPlane, log: Logger) {
     this.#control = control;
-    this.#log = log;
+    this.#log = boundedLog(log);
   }
 
   get count(): number {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { type Logger, RouteErrorCode } from "@sallyport/wire";
+import { boundedLog, type Logger, RouteErrorCode } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type RouteError } from "./egress.ts";
 import type { ForwarderOptions } from "./options.ts";
 
@@ -61,12 +61,14 @@ export interface Dialers {
 export class RouteProcessor implements Dialers {
   onDialed: (ms: number) => void = () => {};
   readonly #tables: RouteTables;
+  readonly #log: Logger;
   readonly #running = new Map<string, Set<AbortController>>();
   readonly #queue: (() => void)[] = [];
   #busy = 0;
 
   constructor(tables: RouteTables) {
     this.#tables = tables;
+    this.#log = boundedLog(tables.log);
   }
 
   get waiting(): number {
@@ -106,7 +108,7 @@ export class RouteProcessor implements Dialers {
       return outcome;
     } catch (error) {
       if (error instanceof EgressError) return failure(error.code, error.message);
-      this.#tables.log.error({ circuitId: route.circuitId, err: error }, "egress dial failed unexpectedly");
+      this.#log.error({ circuitId: route.circuitId, err: error }, "egress dial failed unexpectedly");
       return failure(RouteErrorCode.Generic, error instanceof Error ? error.message : String(error));
     } finally {
       this.onDialed(performance.now() - started);

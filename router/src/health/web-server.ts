@@ -1,7 +1,7 @@
 import { createServer as createHttp1, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createHttp2, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import type { TLSSocket } from "node:tls";
-import { HandshakeError, type Logger, type TlsPort } from "@sallyport/wire";
+import { boundedLog, HandshakeError, type Logger, type TlsPort } from "@sallyport/wire";
 
 /** What an API answers; it takes every method and every path below its own. */
 export interface Answer {
@@ -45,6 +45,7 @@ const COMPLAIN_MS = 60_000;
 /** Serves small read-only documents over HTTPS, in HTTP/1.1 and HTTP/2, on ports that it may share (docs/router-observability.md). */
 export class WebServer {
   readonly #o: WebServerOptions;
+  readonly #failures: Logger;
   readonly #sockets = new Set<TLSSocket>();
   readonly #stops: (() => void)[] = [];
   #ended = 0;
@@ -52,6 +53,7 @@ export class WebServer {
 
   constructor(options: WebServerOptions) {
     this.#o = options;
+    this.#failures = boundedLog(options.log);
   }
 
   /**
@@ -111,7 +113,7 @@ export class WebServer {
   }
 
   #answer(request: Request, response: Response, newAddress: string | undefined): void {
-    const { apis, writeTimeoutMs, idleTimeoutMs, log } = this.#o;
+    const { apis, writeTimeoutMs, idleTimeoutMs } = this.#o;
     const limit = limits.get("stream" in request ? (request.stream.session ?? request) : request.socket);
     limit?.set(writeTimeoutMs);
     response.on("finish", () => limit?.set(idleTimeoutMs));
@@ -135,7 +137,7 @@ export class WebServer {
       response.setHeader("content-length", Buffer.byteLength(body));
       end(response, request.method === "HEAD" ? "" : body);
     } catch (err) {
-      log.error({ server: this.#o.name, err }, "an HTTP request failed");
+      this.#failures.error({ server: this.#o.name, err }, "an HTTP request failed");
       response.statusCode = 500;
       end(response, "");
     }

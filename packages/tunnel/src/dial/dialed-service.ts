@@ -1,4 +1,4 @@
-import type { Logger } from "@sallyport/wire";
+import { boundedLog, type Logger } from "@sallyport/wire";
 import { appDataOf } from "../config/app-data.ts";
 import type { InterceptConfig } from "../config/intercept-config.ts";
 import { fillClient, fillIdentity, hostPort } from "../config/template.ts";
@@ -20,12 +20,15 @@ export class DialedService implements InterceptedClients {
   readonly #service: OverlayService;
   readonly #config: InterceptConfig;
   readonly #parts: DialingParts;
+  /** Clients fail as often as they like. */
+  readonly #log: Logger;
   readonly #stopped = new AbortController();
 
   constructor(service: OverlayService, config: InterceptConfig, parts: DialingParts) {
     this.#service = service;
     this.#config = config;
     this.#parts = parts;
+    this.#log = boundedLog(parts.log);
   }
 
   /** Gives up the dials under way. Connections that exist go on. */
@@ -65,7 +68,8 @@ export class DialedService implements InterceptedClients {
     },
     gone?: AbortSignal,
   ): Promise<void> {
-    const { relays, log } = this.#parts;
+    const { relays } = this.#parts;
+    const log = this.#log;
     const fields = { service: this.#service.name, client: hostPort(client.sourceIp, client.sourcePort) };
     try {
       const connection = await this.#dial(client, kind, gone);
@@ -108,7 +112,7 @@ export class DialedService implements InterceptedClients {
       return fillClient(fillIdentity(template, this.#parts.overlay.identity), client) || undefined;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      this.#parts.log.warn({ service: this.#service.name, key, reason }, "a template cannot be used");
+      this.#log.warn({ service: this.#service.name, key, reason }, "a template cannot be used");
       return undefined;
     }
   }

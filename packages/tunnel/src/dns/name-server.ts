@@ -1,7 +1,7 @@
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { isIPv6 } from "node:net";
-import type { Logger } from "@sallyport/wire";
+import { boundedLog, type Logger } from "@sallyport/wire";
 import { parseIp } from "../intercept/ip-range.ts";
 import { InterceptError } from "../interceptor.ts";
 import { encodeAnswer, encodeError, parseQuery, type Question, RecordType, ResponseCode } from "./message.ts";
@@ -31,16 +31,19 @@ export interface NameServerOptions {
 export class NameServer {
   readonly #socket: Socket;
   readonly #options: NameServerOptions;
+  /** Whoever sends datagrams can make it complain. */
+  readonly #log: Logger;
   #isClosed = false;
 
   private constructor(socket: Socket, options: NameServerOptions) {
     this.#socket = socket;
     this.#options = options;
+    this.#log = boundedLog(options.log);
     socket.on("message", (query, from) => {
       // Port 0 is nobody's: nothing can be sent there, and trying to would be an error of this process.
       if (from.port !== 0) void this.#take(query, from);
     });
-    socket.on("error", (err) => options.log.warn({ err }, "name server"));
+    socket.on("error", (err) => this.#log.warn({ err }, "name server"));
   }
 
   /** @throws InterceptError when the address cannot be had */
@@ -82,7 +85,7 @@ export class NameServer {
 
   async #take(query: Buffer, from: RemoteInfo): Promise<void> {
     const answer = await this.#answer(query, from.address).catch((err: unknown) => {
-      this.#options.log.warn({ err, client: from.address }, "a question could not be answered");
+      this.#log.warn({ err, client: from.address }, "a question could not be answered");
       return encodeError(query, ResponseCode.ServerFailure);
     });
     if (answer !== undefined && !this.#isClosed) this.#socket.send(answer, from.port, from.address);

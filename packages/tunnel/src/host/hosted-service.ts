@@ -1,4 +1,4 @@
-import type { Logger } from "@sallyport/wire";
+import { boundedLog, type Logger } from "@sallyport/wire";
 import { type AppData, parseAppData } from "../config/app-data.ts";
 import type { HostConfig } from "../config/host-config.ts";
 import { fillIdentity } from "../config/template.ts";
@@ -25,6 +25,8 @@ export interface HostingParts {
 export class HostedService {
   readonly #service: OverlayService;
   readonly #parts: HostingParts;
+  /** Dialers are refused as often as they like. */
+  readonly #refusals: Logger;
   readonly #terminators: HostedTerminator[] = [];
   readonly #monitors: HealthMonitor[] = [];
   readonly #stopped = new AbortController();
@@ -33,6 +35,7 @@ export class HostedService {
   private constructor(service: OverlayService, parts: HostingParts) {
     this.#service = service;
     this.#parts = parts;
+    this.#refusals = boundedLog(parts.log);
   }
 
   /** Offers a service by all of its terminators. @throws what the overlay or a template says; nothing is left then */
@@ -79,7 +82,6 @@ export class HostedService {
   }
 
   async #answer(dial: IncomingDial, config: HostConfig): Promise<void> {
-    const { log } = this.#parts;
     const fields = { service: this.#service.name, caller: dial.callerId };
     try {
       const appData = parseAppData(dial.appData);
@@ -87,7 +89,7 @@ export class HostedService {
       else await this.#connect(dial, config, appData);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      log.warn({ ...fields, reason }, "a dial was refused");
+      this.#refusals.warn({ ...fields, reason }, "a dial was refused");
       dial.reject(reason, error);
     }
   }

@@ -1,7 +1,7 @@
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
-import type { Logger } from "@sallyport/wire";
+import { boundedLog, type Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import type { Capture, CaptureEvents } from "./capture.ts";
 import type { Intercept } from "./intercept-set.ts";
@@ -34,7 +34,7 @@ export class ListenerCapture implements Capture {
 
   constructor(events: CaptureEvents, log: Logger) {
     this.#events = events;
-    this.#log = log;
+    this.#log = boundedLog(log);
   }
 
   async apply(intercepts: readonly Intercept[]): Promise<void> {

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
-import type { Logger } from "@sallyport/wire";
+import { boundedLog, type Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import type { Capture, CaptureEvents } from "./capture.ts";
 import { Diverter } from "./diverter.ts";
@@ -35,7 +35,7 @@ export class PacketFilterCapture implements Capture {
 
   private constructor(options: PacketFilterOptions) {
     this.#options = options;
-    this.#diverter = options.diverter === undefined ? undefined : new Diverter(options.diverter);
+    this.#diverter = options.diverter === undefined ? undefined : new Diverter(options.diverter, options.log);
   }
 
   /** @throws InterceptError `NO_KOFFI`, `NO_PROGRAM` or `NO_TPROXY` where this way is not possible, others where something is wrong */
@@ -93,7 +93,8 @@ export class PacketFilterCapture implements Capture {
 
   async #listen(): Promise<void> {
     const native = await loadNativeSockets();
-    const { events, log } = this.#options;
+    const { events } = this.#options;
+    const log = boundedLog(this.#options.log);
     for (const [family, host] of [
       [4, "127.0.0.1"],
       [6, "::1"],
@@ -133,6 +134,7 @@ export class PacketFilterCapture implements Capture {
       (text) => parseRange(text) ?? [],
     );
     const probe: Intercept = {
+      id: "probe",
       name: "probe",
       protocols: ["tcp", "udp"],
       ranges,

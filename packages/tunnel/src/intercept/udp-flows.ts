@@ -1,4 +1,4 @@
-import type { Logger } from "@sallyport/wire";
+import { boundedLog, type Logger } from "@sallyport/wire";
 import type { ClientAddresses, UdpFlow } from "../interceptor.ts";
 import { DatagramInbox } from "../relay/datagram-inbox.ts";
 import type { Datagram } from "./native-sockets.ts";
@@ -32,12 +32,14 @@ export interface UdpFlowsOptions {
 /** The flows of all services: one for each client address and port, destination address and port. */
 export class UdpFlows {
   readonly #options: UdpFlowsOptions;
+  readonly #log: Logger;
   readonly #flows = new Map<string, Flow>();
   readonly #timer: NodeJS.Timeout;
   #refused = 0;
 
   constructor(options: UdpFlowsOptions) {
     this.#options = options;
+    this.#log = boundedLog(options.log);
     this.#timer = setInterval(() => this.#check(), options.checkIntervalMs);
     this.#timer.unref();
   }
@@ -64,7 +66,7 @@ export class UdpFlows {
       this.#refused++;
       return;
     }
-    const flow = new Flow(addresses, open, () => this.#flows.delete(key), this.#options.log);
+    const flow = new Flow(addresses, open, () => this.#flows.delete(key), this.#log);
     if (flow.isClosed) return;
     this.#flows.set(key, flow);
     flow.take(datagram.buffer);

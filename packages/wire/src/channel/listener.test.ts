@@ -1,4 +1,7 @@
+import { once } from "node:events";
+import { connect as connectTcp } from "node:net";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { lineBounds } from "../bounded-log.ts";
 import { BaseHeader } from "../catalogue/base.ts";
 import { UNKNOWN_VERSION_RESPONSE, writeFramePrefix } from "../frame/frame.ts";
 import { Headers } from "../frame/headers.ts";
@@ -228,4 +231,16 @@ test("a stopped listener ends hellos in progress and leaves its channels alone",
   expect((await settled.message()).replyFor).toBe(5);
   const late = await dial().catch(() => undefined);
   if (late !== undefined) expect((await late.closed).length).toBe(0);
+});
+
+test("connections that fail over and over leave a few lines in the log, whatever they failed at", async () => {
+  await listen();
+  for (let i = 0; i < 12; i++) {
+    const stranger = connectTcp(port.port, "127.0.0.1").on("error", () => {});
+    stranger.end("GET / HTTP/1.1\r\n\r\n").resume();
+    await once(stranger, "close");
+    await (await dial()).write(Buffer.from("0306090d", "hex")).closed;
+  }
+  const handshakes = log.entries.filter((entry) => entry.msg === "TLS handshake failed");
+  expect([handshakes.length, refusals().length]).toEqual([lineBounds.perReason, lineBounds.perReason]);
 });

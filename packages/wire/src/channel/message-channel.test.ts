@@ -18,7 +18,7 @@ const ECHO = 7000;
 
 let identity: Identity;
 let port: TlsPort;
-let log: RecordingLogger;
+const log = new RecordingLogger();
 let accepted: PromiseWithResolvers<Channel>;
 let bind: (channel: Channel) => void;
 
@@ -32,9 +32,7 @@ beforeAll(async () => {
     acceptsNoAlpn: true,
     id: "rtr",
     maxBody: 8_000_000,
-    get log() {
-      return log;
-    },
+    log,
     onChannel: (channel) => {
       bind(channel);
       accepted.resolve(channel);
@@ -42,7 +40,7 @@ beforeAll(async () => {
   });
 });
 beforeEach(() => {
-  log = new RecordingLogger();
+  log.entries.length = 0;
   accepted = Promise.withResolvers();
   bind = (channel) =>
     channel.handle(ECHO, (message) => channel.reply(message, { contentType: ECHO, body: message.body }));

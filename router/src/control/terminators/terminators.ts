@@ -1,4 +1,4 @@
-import { edgeCtrlPb, type Logger, type Message } from "@sallyport/wire";
+import { boundedLog, edgeCtrlPb, type Logger, type Message } from "@sallyport/wire";
 import type { WorkPool } from "../../metrics/work-pool.ts";
 import { type TerminatorOutcome, TerminatorPrecedence, TerminatorResult } from "../control-plane.ts";
 import type { Controller } from "../controllers/controller.ts";
@@ -74,6 +74,7 @@ interface Entry<R> {
  */
 export class Terminators<R extends KeptTerminator> {
   readonly #o: TerminatorsOptions<R>;
+  readonly #log: Logger;
   readonly #times: typeof times;
   readonly #entries = new Map<string, Entry<R>>();
   readonly #queue: WorkQueue;
@@ -81,6 +82,7 @@ export class Terminators<R extends KeptTerminator> {
 
   constructor(options: TerminatorsOptions<R>) {
     this.#o = options;
+    this.#log = boundedLog(options.log);
     this.#times = { ...times, ...options.times };
     this.#queue = new WorkQueue(options.workers, options.queueLength);
     options.controllers.onConnected(() => this.#connected());
@@ -238,7 +240,7 @@ export class Terminators<R extends KeptTerminator> {
         // No controller, no answer, or an answer that is none: the next connect or scan sends it again.
         if (entry.state === "sending") entry.state = "waiting";
         const reason = error instanceof Error ? error.message : String(error);
-        this.#o.log.warn({ terminatorId: entry.request.address, reason }, "a terminator is not yet created");
+        this.#log.warn({ terminatorId: entry.request.address, reason }, "a terminator is not yet created");
       }
     });
     if (!accepted) this.#retryLater(entry);
@@ -274,7 +276,7 @@ export class Terminators<R extends KeptTerminator> {
     entry.busyMs = 0;
     if (outcome.result !== TerminatorResult.Success && !this.#o.messages.isFinal(outcome)) {
       entry.state = "waiting";
-      this.#o.log.warn(
+      this.#log.warn(
         { terminatorId: entry.request.address, result: outcome.result, reason: outcome.message },
         "the controller does not take a terminator yet; it is asked again",
       );
@@ -289,7 +291,7 @@ export class Terminators<R extends KeptTerminator> {
     const wasEstablished = entry.state === "established" || entry.confirmed;
     this.#entries.delete(entry.request.address);
     entry.first.resolve(outcome);
-    this.#o.log.warn(
+    this.#log.warn(
       { terminatorId: entry.request.address, result: outcome.result, reason: outcome.message, wasEstablished },
       "the controller refused a terminator",
     );

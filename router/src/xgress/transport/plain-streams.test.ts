@@ -2,8 +2,9 @@ import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { connect as connectTls, createServer as createTlsServer } from "node:tls";
-import { type Identity, RouteErrorCode, silentLogger, TlsPort, xgressDefaults } from "@sallyport/wire";
+import { type Identity, lineBounds, RouteErrorCode, silentLogger, TlsPort, xgressDefaults } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
 import type { PlainCircuit } from "../plain-circuit.ts";
@@ -209,4 +210,14 @@ test("a TLS service is dialled when its certificate is of this network and its n
     expect(outcome).toMatchObject({ ok: false, errorCode: RouteErrorCode.DialTimedOut });
     expect(outcome.error).toContain(`connecting to tls:localhost:${port} failed`);
   }
+});
+
+test("clients that get no circuit, over and over, leave a few lines in the log", async () => {
+  const log = new RecordingLogger();
+  const made = listener({ binding: "proxy", service: "no such", log });
+  for (let i = 0; i < 12; i++) {
+    const socket = await client(made);
+    await once(socket.on("error", () => {}).resume(), "end");
+  }
+  expect(log.entries.map(({ msg }) => msg)).toEqual(Array(lineBounds.perReason).fill("a client got no circuit"));
 });

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import type { Logger } from "@sallyport/wire";
+import { boundedLog, type Logger } from "@sallyport/wire";
 import { initiate, type PlainCircuit, type PlainListening } from "../plain-circuit.ts";
 import { answerLine, parseRequest, readLine } from "./request-line.ts";
 import { SocketPort } from "./socket-port.ts";
@@ -23,11 +23,13 @@ const REQUEST_TIMEOUT_MS = 30_000;
  */
 export class StreamListener {
   readonly #o: StreamListenerOptions;
+  readonly #log: Logger;
   readonly #sockets = new Set<Socket>();
   #closed = false;
 
   constructor(options: StreamListenerOptions) {
     this.#o = options;
+    this.#log = boundedLog(options.log);
   }
 
   get connections(): number {
@@ -47,7 +49,7 @@ export class StreamListener {
     this.#serve(socket).catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
       const from = `${socket.remoteAddress}:${socket.remotePort}`;
-      this.#o.log.info({ binding: this.#o.binding, service: this.#o.service, from, reason }, "a client got no circuit");
+      this.#log.info({ binding: this.#o.binding, service: this.#o.service, from, reason }, "a client got no circuit");
       if (this.#o.binding === "transport" && socket.writable) socket.end(answerLine({ error: reason }));
       else socket.destroy();
     });
@@ -68,7 +70,7 @@ export class StreamListener {
     const { line, rest } = await readLine(socket, requestTimeoutMs);
     const request = parseRequest(line);
     const circuit = await createCircuit(request.service);
-    this.#o.log.debug({ binding, client: request.clientId, circuitId: circuit.circuitId }, "a client has its circuit");
+    this.#log.debug({ binding, client: request.clientId, circuitId: circuit.circuitId }, "a client has its circuit");
     if (socket.writable) socket.write(answerLine({ circuitId: circuit.circuitId }));
     this.#join(socket, circuit, rest);
   }

@@ -1,6 +1,7 @@
 import { createSocket, Socket } from "node:dgram";
 import { once } from "node:events";
-import { silentLogger, xgressDefaults } from "@sallyport/wire";
+import { type Logger, lineBounds, silentLogger, xgressDefaults } from "@sallyport/wire";
+import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, expect, it, vi } from "vitest";
 import { DatagramListener } from "./datagram-listener.ts";
 
@@ -10,7 +11,7 @@ afterEach(() => {
 });
 
 /** @param wanted gets the services that were asked for; there are none */
-async function listen(wanted: string[]): Promise<DatagramListener> {
+async function listen(wanted: string[], log: Logger = silentLogger): Promise<DatagramListener> {
   const listener = await DatagramListener.listen({
     forwarder: undefined as never,
     xgress: xgressDefaults,
@@ -20,7 +21,7 @@ async function listen(wanted: string[]): Promise<DatagramListener> {
     },
     release: () => {},
     binding: "transport_udp",
-    ...{ host: "127.0.0.1", port: 0, family: 4, log: silentLogger },
+    ...{ host: "127.0.0.1", port: 0, family: 4, log },
   });
   closers.push(() => listener.close());
   return listener;
@@ -48,4 +49,16 @@ it("answers refused requests, and never what is no request: two listeners would 
   await once(client, "message");
   expect(wanted).toEqual(["s1"]);
   expect(heard).toEqual(['{"scc":false,"msg":"no such service"}\n']);
+});
+
+it("writes a few lines about clients that get no circuit, however many there are", async () => {
+  const log = new RecordingLogger();
+  const listener = await listen([], log);
+  for (let i = 0; i < 12; i++) {
+    const client: Socket = createSocket("udp4");
+    closers.push(() => client.close());
+    client.send('{"svcId":"s1"}', listener.port, "127.0.0.1");
+    await once(client, "message");
+  }
+  expect(log.entries.map(({ msg }) => msg)).toEqual(Array(lineBounds.perReason).fill("a client got no circuit"));
 });

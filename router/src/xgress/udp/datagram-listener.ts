@@ -1,6 +1,6 @@
 import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from "node:dgram";
 import { once } from "node:events";
-import type { Logger, Xgress } from "@sallyport/wire";
+import { boundedLog, type Logger, type Xgress } from "@sallyport/wire";
 import { initiate, type PlainCircuit, type PlainListening } from "../plain-circuit.ts";
 import { answerLine, parseRequest } from "../transport/request-line.ts";
 import { DatagramPort } from "./datagram-port.ts";
@@ -49,6 +49,7 @@ interface Session {
  */
 export class DatagramListener {
   readonly #o: DatagramListenerOptions;
+  readonly #log: Logger;
   readonly #socket: DatagramSocket;
   readonly #sessions = new Map<string, Session>();
   readonly #times: typeof times;
@@ -58,11 +59,12 @@ export class DatagramListener {
 
   private constructor(options: DatagramListenerOptions, socket: DatagramSocket) {
     this.#o = options;
+    this.#log = boundedLog(options.log);
     this.#socket = socket;
     this.#times = { ...times, ...options.times };
     this.#now = options.now ?? (() => performance.now());
     socket.on("message", (bytes, from) => this.#arrived(bytes, from));
-    socket.on("error", (error) => options.log.warn({ err: error, binding: options.binding }, "a UDP listener failed"));
+    socket.on("error", (error) => this.#log.warn({ err: error, binding: options.binding }, "a UDP listener failed"));
     this.#scan = setInterval(() => this.#expire(), this.#times.scanMs);
     this.#scan.unref();
   }
@@ -119,7 +121,8 @@ export class DatagramListener {
   }
 
   #begin(key: string, first: Buffer, from: RemoteInfo): void {
-    const { binding, log, service } = this.#o;
+    const { binding, service } = this.#o;
+    const log = this.#log;
     if (this.#sessions.size >= MAX_SESSIONS) {
       log.debug({ binding, sessions: MAX_SESSIONS }, "no more clients are taken at the moment");
       return;
