@@ -144,6 +144,27 @@ test("when the network takes the circuit down, what has arrived can still be rea
   expect(client.circuits.pool.lentBytes).toBe(0);
 });
 
+test.each([
+  ["a FIN", (connection: EdgeConnection) => connection.end(Buffer.alloc(MiB, 7))],
+  ["a close", (connection: EdgeConnection) => connection.write(Buffer.alloc(MiB, 7), () => connection.destroy())],
+])("payloads that the end of the circuit overtakes, up to %s, are read, and no error", async (_what, say) => {
+  await serveStreams(say);
+  let count = 0;
+  router.holds = (message) => message.contentType === XgressType.Payload && count++ > 10;
+  const connection = await dial();
+  const hash = hashOf(connection);
+  connection.end();
+  await expect.poll(() => client.circuits.counters.payloadsIn).toBeGreaterThan(5);
+  await expect.poll(() => count).toBeGreaterThan(50);
+  // Routers in the field put this ahead of what waits.
+  router.unroute(0);
+  router.release();
+  expect(await hash).toBe(sha256(Buffer.alloc(MiB, 7)));
+  if (!connection.closed) await once(connection, "close");
+  expect(connection.errored).toBeNull();
+  expect(client.circuits.pool.lentBytes).toBe(0);
+});
+
 test("a circuit that is taken down with a gap in its data is an error, never an end", async () => {
   const content = Buffer.alloc(MiB, 7);
   await serveStreams((connection) => connection.end(content));

@@ -30,6 +30,12 @@ import type { Carrier, CarrierReceiver } from "./carrier.ts";
 const maxAckBacklog = 8 * 1024 * 1024;
 
 /**
+ * How long what is still on its way may take behind the message that the circuit is gone, since the last of it: routers in the
+ * field put that message ahead of the payloads that wait.
+ */
+const overtakenMs = 1_000;
+
+/**
  * A connection as the end of a circuit whose flow control is done here: a reader that stops holds up nothing but its own
  * circuit (docs/protocol/edge.md "Flow control by the SDK").
  */
@@ -41,6 +47,8 @@ export class FlowCarrier implements Carrier, EdgeEndpoint, LocalPort {
   #isFull = false;
   #sawEnd = false;
   #isClosed = false;
+  /** Runs while payloads may follow the message that the circuit is gone. */
+  #overtaken: NodeJS.Timeout | undefined;
 
   constructor(
     edge: EdgeChannel,
@@ -68,15 +76,26 @@ export class FlowCarrier implements Carrier, EdgeEndpoint, LocalPort {
   }
 
   onCircuitFrame(frame: FrameView): void {
-    if (frame.contentType === XgressType.Payload) this.#xgress.payload(frame);
-    else if (frame.contentType === XgressType.Acknowledgement) this.#xgress.ack(frame);
+    if (frame.contentType === XgressType.Payload) {
+      this.#xgress.payload(frame);
+      if (!this.#way.isCut) return;
+      this.#overtaken?.refresh();
+      this.#endWhenRead();
+    } else if (frame.contentType === XgressType.Acknowledgement) this.#xgress.ack(frame);
   }
 
   onMessage(message: Message): void {
-    if (message.contentType !== EdgeType.StateClosed) return;
-    // The circuit is gone, but what arrived of it can still be read.
+    if (message.contentType !== EdgeType.StateClosed || this.#way.isCut) return;
+    // The circuit is gone, but what arrived of it, and what was overtaken by this message, can still be read.
     this.#way.isCut = true;
     this.#xgress.cut();
+    if (!this.#sawEnd && !this.#isClosed) {
+      this.#overtaken = setTimeout(() => {
+        this.#overtaken = undefined;
+        this.#endWhenRead();
+      }, overtakenMs);
+      this.#overtaken.unref();
+    }
     this.#endWhenRead();
   }
 
@@ -141,6 +160,7 @@ export class FlowCarrier implements Carrier, EdgeEndpoint, LocalPort {
   endOfData(): void {
     if (this.#sawEnd || this.#isClosed) return;
     this.#sawEnd = true;
+    this.#stopWaiting();
     this.#receiver.endOfData();
   }
 
@@ -150,6 +170,7 @@ export class FlowCarrier implements Carrier, EdgeEndpoint, LocalPort {
   }
 
   closed(reason: string): void {
+    this.#stopWaiting();
     this.#way.edge.finished(this);
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -170,8 +191,13 @@ export class FlowCarrier implements Carrier, EdgeEndpoint, LocalPort {
     this.#receiver.writable();
   }
 
+  #stopWaiting(): void {
+    clearTimeout(this.#overtaken);
+    this.#overtaken = undefined;
+  }
+
   #endWhenRead(): void {
-    if (this.#xgress.held === 0) this.#xgress.unrouted();
+    if (this.#overtaken === undefined && this.#xgress.held === 0) this.#xgress.unrouted();
   }
 }
 

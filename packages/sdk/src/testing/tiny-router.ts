@@ -33,6 +33,8 @@ export class TinyRouter {
   flowControl = false;
   /** Payloads and acknowledgements that are lost on their way. */
   loses: (message: Message) => boolean = () => false;
+  /** Those that wait until `release`, while other messages pass them. */
+  holds: (message: Message) => boolean = () => false;
   /** Leaves out connection ids of its own, as early routers did. */
   isLegacy = false;
   /** Text to refuse dials with. */
@@ -46,6 +48,7 @@ export class TinyRouter {
   readonly #links = new Map<Channel, Map<number, Side>>();
   /** Dials sent to a host and not answered yet, oldest first: hosts answer in order. */
   readonly #dials = new Map<Channel, ((answer: Message) => void)[]>();
+  readonly #held: (() => void)[] = [];
   #expected: { readonly contentType: number; readonly resolve: () => void }[] = [];
   #nextId = 0x8000_0000;
 
@@ -118,6 +121,11 @@ export class TinyRouter {
     }
   }
 
+  /** Lets go what `holds` has kept, in its order. */
+  release(): void {
+    for (const send of this.#held.splice(0)) send();
+  }
+
   messages(contentType: number): Message[] {
     return this.received.filter((message) => message.contentType === contentType);
   }
@@ -163,7 +171,9 @@ export class TinyRouter {
       const peer = this.#peerOf(channel, message);
       if (peer === undefined || this.loses(message)) return;
       const headers = message.headers.clone().setU32(EdgeHeader.ConnId, peer.id);
-      peer.channel.send({ contentType: message.contentType, headers, body: message.body });
+      const send = () => peer.channel.send({ contentType: message.contentType, headers, body: message.body });
+      if (this.holds(message)) this.#held.push(send);
+      else send();
     };
     on(XgressType.Payload, pass);
     on(XgressType.Acknowledgement, pass);
