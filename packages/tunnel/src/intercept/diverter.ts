@@ -1,3 +1,4 @@
+import type { Logger } from "@sallyport/wire";
 import type { Protocol } from "../interceptor.ts";
 import { runOnHost } from "./host-command.ts";
 import type { Intercept } from "./intercept-set.ts";
@@ -14,15 +15,18 @@ interface Entry {
 
 /**
  * A program of the user that diverts packets to the tunneler's listeners in the place of nft (`tproxy:<program>`). It is told each address,
- * source and range of ports: `-I -c <ip> -m <length> -o <source> -n <length> -p <protocol> -l <low> -h <high> -t <port> -s <service>`,
+ * source and range of ports: `-I -c <ip> -m <length> -o <source> -n <length> -p <protocol> -l <low> -h <high> -t <port> -s <service id>`,
  * and `-D` with the first seven to take it back. IPv4 only.
  */
 export class Diverter {
   readonly #program: string;
-  #entries = new Map<string, Entry>();
+  readonly #log: Logger;
+  /** What the program was told and has not been told to take back. */
+  readonly #entries = new Map<string, Entry>();
 
-  constructor(program: string) {
+  constructor(program: string, log: Logger) {
     this.#program = program;
+    this.#log = log;
   }
 
   /** @throws InterceptError when the program cannot be started */
@@ -30,22 +34,46 @@ export class Diverter {
     await runOnHost(this.#program, ["-V"]);
   }
 
+  /**
+   * Tells the program what has changed; one call that fails keeps no other from being made. What is not taken back is logged, as it
+   * hinders no service, and told again with the next change.
+   * @throws InterceptError `COMMAND_FAILED` with the program's words when an entry could not be made
+   */
   async apply(intercepts: readonly Intercept[], listeners: ListenerPorts): Promise<void> {
     const wanted = entriesOf(intercepts, listeners);
-    for (const [text, entry] of this.#entries) {
-      if (wanted.has(text)) continue;
-      await runOnHost(this.#program, ["-D", ...entry.key]);
-      this.#entries.delete(text);
+    for (const err of await this.#takeBack((text) => !wanted.has(text))) {
+      this.#log.warn({ err }, "the diverter has not taken an entry back; it is told again with the next change");
     }
+    const errors: unknown[] = [];
     for (const [text, entry] of wanted) {
       if (this.#entries.has(text)) continue;
-      await runOnHost(this.#program, ["-I", ...entry.key, ...entry.more]);
-      this.#entries.set(text, entry);
+      try {
+        await runOnHost(this.#program, ["-I", ...entry.key, ...entry.more]);
+        this.#entries.set(text, entry);
+      } catch (error) {
+        errors.push(error);
+      }
     }
+    if (errors.length > 0) throw errors[0];
   }
 
+  /** Takes everything back. @throws InterceptError of the first entry that was not */
   async close(): Promise<void> {
-    await this.apply([], { tcp: {}, udp: {} });
+    const [error] = await this.#takeBack(() => true);
+    if (error !== undefined) throw error;
+  }
+
+  async #takeBack(isGone: (text: string) => boolean): Promise<unknown[]> {
+    const errors: unknown[] = [];
+    for (const [text, entry] of [...this.#entries].filter(([text]) => isGone(text))) {
+      try {
+        await runOnHost(this.#program, ["-D", ...entry.key]);
+        this.#entries.delete(text);
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    return errors;
   }
 }
 
@@ -64,7 +92,7 @@ function entriesOf(intercepts: readonly Intercept[], listeners: ListenerPorts): 
       const port = listeners[protocol][4];
       // Services that share a range share its entry: the connection's service is found when it has been accepted.
       if (port === undefined || entries.has(text)) continue;
-      entries.set(text, { key, more: ["-t", String(port), "-s", intercept.name] });
+      entries.set(text, { key, more: ["-t", String(port), "-s", intercept.id] });
     }
   };
   for (const intercept of intercepts) {

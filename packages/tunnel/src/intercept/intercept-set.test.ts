@@ -8,6 +8,7 @@ const intercept = (
   ports: [number, number][],
   more: Partial<Intercept> = {},
 ): Intercept => ({
+  id: name,
   name,
   protocols: ["tcp"],
   ranges: ranges.map((text) => parseRange(text)!),

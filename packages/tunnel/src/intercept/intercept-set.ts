@@ -3,6 +3,8 @@ import { contains, formatRange, type IpRange, parseIp, parseRange, widthOf } fro
 
 /** What is intercepted for one service, by address. Names have been replaced by their addresses. */
 export interface Intercept {
+  /** Of the service. */
+  readonly id: string;
   readonly name: string;
   readonly protocols: readonly Protocol[];
   /** Grows when a name under a wildcard is asked for. */

@@ -5,7 +5,8 @@ import { renderRules } from "./rules.ts";
 
 const ranges = (...texts: string[]) => texts.map((text) => parseRange(text)!);
 const intercept = (more: Partial<Intercept>): Intercept => ({
-  ...{ name: "s", protocols: ["tcp"], ranges: ranges("10.0.0.1"), ports: [{ low: 80, high: 80 }], sources: [] },
+  ...{ id: "s", name: "s", protocols: ["tcp"], ranges: ranges("10.0.0.1"), sources: [] },
+  ports: [{ low: 80, high: 80 }],
   ...more,
 });
 const listeners = { tcp: { 4: 1001, 6: 1002 }, udp: { 4: 1003 } };

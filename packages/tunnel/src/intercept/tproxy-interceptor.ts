@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { Logger } from "@sallyport/wire";
 import { AddressPool } from "../dns/address-pool.ts";
@@ -109,6 +109,7 @@ export class TproxyInterceptor implements Interceptor {
     this.#refuseProtected(target.name, addresses);
     const owner = `${target.id} ${++this.#count}`;
     const active: Active = {
+      id: target.id,
       name: target.name,
       owner,
       clients,
@@ -130,7 +131,9 @@ export class TproxyInterceptor implements Interceptor {
       for (const wildcard of addresses.wildcards) this.#addWildcard(wildcard, active, resolver);
       await capture.apply([...this.#active]);
     } catch (error) {
-      await this.#end(active);
+      await this.#end(active).catch((err: unknown) => {
+        this.#options.log.warn({ err, service: target.name }, "what there was of a service could not be taken back");
+      });
       throw error;
     }
     this.#options.log.info(
@@ -220,8 +223,11 @@ export class TproxyInterceptor implements Interceptor {
     active.isClosed = true;
     this.#active.delete(active);
     this.#resolver?.removeOwner(active.owner);
-    if (this.#closed === undefined) await this.#capture?.apply([...this.#active]);
-    if (active.connections === 0) await active.release();
+    try {
+      if (this.#closed === undefined) await this.#capture?.apply([...this.#active]);
+    } finally {
+      if (active.connections === 0) await active.release();
+    }
   }
 
   #hold(active: Active): () => void {
@@ -339,5 +345,9 @@ function atLeast(value: number | undefined, floor: number, standard: number): nu
 }
 
 function hasInterface(name: string): boolean {
-  return /^[^\s/"]{1,15}$/.test(name) && existsSync(`/sys/class/net/${name}`);
+  // Not /sys/class/net: that is of the namespace that mounted it, which need not be ours.
+  const names = readFileSync("/proc/self/net/dev", "latin1")
+    .split("\n")
+    .map((line) => line.split(":")[0]?.trim());
+  return /^[^\s/"]{1,15}$/.test(name) && names.includes(name);
 }
