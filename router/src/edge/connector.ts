@@ -15,6 +15,7 @@ import type { CircuitCreated, ControlPlane } from "../control/control-plane.ts";
 import { EdgeCtrlError, NoControllerError } from "../control/errors.ts";
 import { FaultKind } from "../forwarder/fault-reports.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
+import { saysDatagrams } from "./dialed-datagrams.ts";
 import { EdgeConnection } from "./edge-connection.ts";
 import { INVALID_SESSION, MAX_SESSION_TOKEN, NO_CONTROLLER_FOR_CIRCUIT, stateClosedFor } from "./edge-messages.ts";
 import { SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
@@ -27,6 +28,13 @@ const MAX_CONNECTING = 1_000;
 /** Peer data that an SDK gets to see: everything else in an answer is the channel's or the control plane's own. */
 const FIRST_PEER_HEADER = 1000;
 const CONTROL_KEYS = { first: 1100, last: 1199 } as const;
+
+/** A dial of an SDK. */
+interface Dialed {
+  readonly connId: number;
+  readonly sessionToken: string;
+  readonly carriesDatagrams: boolean;
+}
 
 /** Dials of SDKs: asks the controller for a circuit and starts its initiating end (docs/protocol/data-path.md, "Dialing"). */
 export class Connector {
@@ -107,9 +115,10 @@ export class Connector {
 
   #start(sdk: SdkChannel, connId: number, message: Message, sessionToken: string, circuit: CircuitCreated): void {
     const bySdk = message.headers.getBool(EdgeHeader.UseXgressToSdk) === true;
+    const dialed = { connId, sessionToken, carriesDatagrams: saysDatagrams(message.headers.get(EdgeHeader.AppData)) };
     const connection = bySdk
-      ? this.#flowControlBySdk(sdk, connId, sessionToken, circuit)
-      : this.#flowControlHere(sdk, connId, sessionToken, circuit);
+      ? this.#flowControlBySdk(sdk, dialed, circuit)
+      : this.#flowControlHere(sdk, dialed, circuit);
     sdk.addConnection(connection);
     const headers = new Headers().setString(EdgeHeader.CircuitId, circuit.circuitId);
     if (bySdk) withFlowControl(headers, circuit);
@@ -126,8 +135,8 @@ export class Connector {
     if (connection instanceof EdgeConnection) connection.xgress.start();
   }
 
-  #flowControlHere(sdk: SdkChannel, connId: number, sessionToken: string, circuit: CircuitCreated): EdgeConnection {
-    const connection = new EdgeConnection(sdk, connId, sessionToken);
+  #flowControlHere(sdk: SdkChannel, dialed: Dialed, circuit: CircuitCreated): EdgeConnection {
+    const connection = new EdgeConnection(sdk, dialed.connId, dialed.sessionToken, dialed.carriesDatagrams);
     connection.xgress = this.#orRelease(
       circuit,
       () =>
@@ -143,12 +152,12 @@ export class Connector {
     return connection;
   }
 
-  #flowControlBySdk(sdk: SdkChannel, connId: number, sessionToken: string, circuit: CircuitCreated): SdkCircuit {
+  #flowControlBySdk(sdk: SdkChannel, dialed: Dialed, circuit: CircuitCreated): SdkCircuit {
     const { circuitId, address } = circuit;
     const forwarder = this.#forwarder;
     return this.#orRelease(
       circuit,
-      () => new SdkCircuit({ forwarder, sdk, connId, sessionToken, circuitId, address, side: "initiator" }),
+      () => new SdkCircuit({ forwarder, sdk, ...dialed, circuitId, address, side: "initiator" }),
     );
   }
 

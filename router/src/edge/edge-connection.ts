@@ -33,6 +33,7 @@ export class EdgeConnection implements SdkConnection, LocalPort, Waiter {
   readonly connId: number;
   /** Token of the dial or bind session it was made with. */
   readonly sessionToken: string;
+  readonly carriesDatagrams: boolean;
   /** Set by whoever makes the xgress for this port, before anything arrives. */
   xgress!: Xgress;
   /** Its connection of the channel: another one while this one lives could overtake it. */
@@ -40,10 +41,12 @@ export class EdgeConnection implements SdkConnection, LocalPort, Waiter {
   #finSent = false;
   #ended = false;
 
-  constructor(sdk: SdkChannel, connId: number, sessionToken: string) {
+  /** @param carriesDatagrams what the dialling end says of it */
+  constructor(sdk: SdkChannel, connId: number, sessionToken: string, carriesDatagrams = false) {
     this.sdk = sdk;
     this.connId = connId;
     this.sessionToken = sessionToken;
+    this.carriesDatagrams = carriesDatagrams;
   }
 
   get circuitId(): string {

@@ -12,6 +12,7 @@ import {
 import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { Binding } from "./binding.ts";
+import { saysDatagrams } from "./dialed-datagrams.ts";
 import { EdgeConnection } from "./edge-connection.ts";
 import { SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
 import { type Hosting, isTerminatorId } from "./hosting.ts";
@@ -68,11 +69,14 @@ export class EdgeEgress implements EgressBinding {
     const { sdk, sessionToken } = binding;
     const { circuitId, address } = request;
     const forwarder = this.#forwarder;
-    return new SdkCircuit({ forwarder, sdk, connId, sessionToken, circuitId, address, side: "terminator" });
+    const carriesDatagrams = saysDatagrams(request.peerData.get(PeerData.AppData));
+    const parts = { forwarder, sdk, connId, sessionToken, circuitId, address, carriesDatagrams };
+    return new SdkCircuit({ ...parts, side: "terminator" });
   }
 
   #flowControlHere(binding: Binding, connId: number, request: EgressRequest): EdgeConnection {
-    const connection = new EdgeConnection(binding.sdk, connId, binding.sessionToken);
+    const carriesDatagrams = saysDatagrams(request.peerData.get(PeerData.AppData));
+    const connection = new EdgeConnection(binding.sdk, connId, binding.sessionToken, carriesDatagrams);
     connection.xgress = new Xgress({
       fabric: this.#forwarder,
       circuitId: request.circuitId,

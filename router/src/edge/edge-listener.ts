@@ -56,9 +56,10 @@ export interface Edge {
   /**
    * Takes no more SDKs and no more dials, and closes the channels of those without a circuit, who then go to another router. To be repeated:
    * a channel that carries circuits is left until they have ended.
+   * @param cutsDatagrams circuits that carry datagrams, which have no end of their own, are not waited for
    * @returns channels that are left
    */
-  sendAway(): number;
+  sendAway(cutsDatagrams?: boolean): number;
   /** Takes no more SDKs at any port and closes the channels of those connected. */
   close(): void;
 }
@@ -123,10 +124,12 @@ class EdgeListener implements Edge {
     return this.#hosting.count;
   }
 
-  sendAway(): number {
+  sendAway(cutsDatagrams = false): number {
     this.#connector.stop();
     for (const stop of this.#listening.splice(0)) stop();
-    for (const sdk of [...this.#sdks]) if (sdk.isIdle) sdk.channel.close();
+    for (const sdk of [...this.#sdks]) {
+      if (sdk.isIdle || (cutsDatagrams && sdk.hasDatagramsOnly)) sdk.channel.close();
+    }
     return this.#sdks.size;
   }
 

@@ -54,6 +54,8 @@ export interface SdkConnection {
   readonly circuitId: string;
   /** Token of the dial or bind session it was made with. */
   readonly sessionToken: string;
+  /** Its payloads are datagrams, as far as is known: it ends by silence only. */
+  readonly carriesDatagrams: boolean;
   /** A Data message from the SDK. */
   data(frame: FrameView): void;
   sendControl(message: ControlMessage): void;
@@ -189,6 +191,11 @@ export class SdkChannel {
   /** Nothing would break if the channel ended now; its listeners are then kept by the SDK's other routers. */
   get isIdle(): boolean {
     return this.#connections.size === 0 && this.#connecting.size === 0;
+  }
+
+  /** As `isIdle`, except for datagrams, whose senders know that some are lost. */
+  get hasDatagramsOnly(): boolean {
+    return this.#connecting.size === 0 && this.#connections.values().every((each) => each.carriesDatagrams);
   }
 
   /** Dials of this SDK that wait for the controller. */

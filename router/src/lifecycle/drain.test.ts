@@ -1,7 +1,7 @@
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
-import { silentLogger, xgressDefaults } from "@sallyport/wire";
+import { EdgeHeader, Headers, silentLogger, xgressDefaults } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { TestSdk } from "../testing/test-sdk.ts";
@@ -82,6 +82,39 @@ describe("draining a router", () => {
     expect([...b.forwarder.ends()].map(({ carriesDatagrams }) => carriesDatagrams)).toEqual([true]);
     expect(await draining(b)).toBe(1);
   });
+
+  it.each([false, true])(
+    "knows from the dialler's app data that an SDK's circuit carries datagrams, at both of its ends (flow control by the SDK: %s)",
+    async (bySdk) => {
+      const host = await TestSdk.connect(b.port.port, await network.client("host"));
+      network.sessions.set("bind", { service: "s", type: "Bind" });
+      network.sessions.set("dial", { service: "s", type: "Dial" });
+      const bind = new Headers().setBool(EdgeHeader.RouterProvidedConnId, true);
+      if (bySdk) bind.setBool(EdgeHeader.UseXgressToSdk, true);
+      await host.requestBind("bind", { headers: bind });
+      const dial = (protocol: string): Headers => {
+        const headers = new Headers().setString(EdgeHeader.AppData, `{"dst_protocol":"${protocol}"}`);
+        return bySdk ? headers.setBool(EdgeHeader.UseXgressToSdk, true) : headers;
+      };
+      await sdk.connect("dial", { headers: dial("udp") });
+      for (const router of [a, b]) {
+        expect([...router.forwarder.ends()].map(({ carriesDatagrams }) => carriesDatagrams)).toEqual([true]);
+      }
+      const stream = await sdk.connect("dial", { headers: dial("tcp") });
+      let isDone = false;
+      const done = draining(a).finally(() => {
+        isDone = true;
+      });
+      // Both circuits are on one channel, which is not closed for the one as long as the other goes on.
+      await expect.poll(() => calls).toEqual(["avoid me"]);
+      expect([isDone, sdk.channel.isClosed]).toEqual([false, false]);
+      stream.close();
+      await sdk.channel.closed;
+      // What the channel's end leaves of the circuit may still be there.
+      expect(await done).toBeLessThanOrEqual(1);
+      host.close();
+    },
+  );
 
   it("is over at its limit, at once without one, and when it is told", async () => {
     await connect("transport");

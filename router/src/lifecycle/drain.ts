@@ -28,7 +28,7 @@ const DATAGRAM_LIMIT_MS = 2_000;
  * Empties a router that is to stop: the controllers choose other terminators, SDKs are sent to other routers as soon as
  * they have no circuit here, and circuits that begin or end here go on until they end or the time is up. Circuits that
  * only pass through are not waited for; they are given another path when the links close. Nor are those with datagrams,
- * for longer than 2 s; of an SDK's it is not known.
+ * for longer than 2 s.
  *
  * @returns circuits that still had an end here
  */
@@ -40,10 +40,11 @@ export async function drain(parts: DrainParts, o: DrainOptions): Promise<number>
   const isAvoided = await Promise.race([quiesce.begin(), stopped]);
   log.info({ circuits: openCircuits(forwarder).all, isAvoided, limitMs: o.limitMs }, "waiting for circuits to end");
   for (;;) {
-    const sdks = edge?.sendAway() ?? 0;
-    const { all: circuits, datagrams } = openCircuits(forwarder);
     const waitedMs = Math.round(performance.now() - began);
-    const awaited = waitedMs >= DATAGRAM_LIMIT_MS ? circuits - datagrams : circuits;
+    const cutsDatagrams = waitedMs >= DATAGRAM_LIMIT_MS;
+    const sdks = edge?.sendAway(cutsDatagrams) ?? 0;
+    const { all: circuits, datagrams } = openCircuits(forwarder);
+    const awaited = cutsDatagrams ? circuits - datagrams : circuits;
     if ((awaited === 0 && sdks === 0) || waitedMs >= o.limitMs || o.signal.aborted) {
       log.info({ circuits, sdks, waitedMs }, circuits === 0 ? "no circuit is left" : "circuits are cut");
       return circuits;

@@ -37,6 +37,8 @@ export interface SdkCircuitParts {
   /** Given by the controller; the SDK is told. */
   readonly address: string;
   readonly side: Side;
+  /** What the dialling end says of it. */
+  readonly carriesDatagrams: boolean;
 }
 
 /**
@@ -51,6 +53,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   readonly circuitId: string;
   readonly address: string;
   readonly side: Side;
+  readonly carriesDatagrams: boolean;
   lastReceived = performance.now();
   readonly #path: Path;
   #ended = false;
@@ -64,6 +67,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
     this.circuitId = parts.circuitId;
     this.address = parts.address;
     this.side = parts.side;
+    this.carriesDatagrams = parts.carriesDatagrams;
     this.#path = parts.forwarder.register(this);
   }
 
