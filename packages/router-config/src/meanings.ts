@@ -126,6 +126,8 @@ export const meanings: Readonly<Record<string, string>> = {
   "forwarder.xgressDialDwellTime": "Pause before each dial to a service, for tests.",
   "forwarder.xgressDialQueueLength": "Dials to services that may wait for a worker.",
   "forwarder.xgressDialWorkerCount": "Dials to services at a time.",
+  "forwarder.circuitMemory":
+    "Memory for payloads of the circuits that end in this router, all together: in flight, and waiting for readers, who get half. A router of another make takes no notice of it.",
   "forwarder.unresponsiveLinkTimeout": "Without effect: see `link.heartbeats.closeUnresponsiveTimeout`.",
 
   "metrics.reportInterval": "How often controllers get metrics and usage.",

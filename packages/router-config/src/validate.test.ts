@@ -38,6 +38,7 @@ describe("the smallest file", () => {
       xgressDialDwellTime: 0,
       xgressDialQueueLength: 1000,
       xgressDialWorkerCount: 128,
+      circuitMemory: 25_165_824,
     });
     expect(config.ctrl.defaultRequestTimeout).toBe(5000);
     expect(config.metrics).toMatchObject({
@@ -260,6 +261,7 @@ listeners:
     ["rateLimitedWorkerCount", 1, 10_000],
     ["xgressDialQueueLength", 1, 10_000],
     ["xgressDialWorkerCount", 1, 10_000],
+    ["circuitMemory", 4_194_304, 4_294_967_296],
   ];
   it.each(forwarderBounds)("forwarder.%s is bounded", (key, min, max) => {
     const at = (value: number) => problems(`${base}forwarder: { ${key}: ${value} }`);

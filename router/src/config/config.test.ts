@@ -138,10 +138,14 @@ dialers: [{ binding: transport, options: { txQueueSize: 4, connectTimeout: 2s } 
   });
 
   it("reach forwarder and edge under their names", () => {
-    const config = read(`forwarder: { faultTxInterval: 1, xgressDialWorkerCount: 2 }
+    const config = read(`forwarder: { faultTxInterval: 1, xgressDialWorkerCount: 2, circuitMemory: 8388608 }
 listeners: [{ binding: edge, address: "tls:0.0.0.0:1", options: { advertise: "[::1]:1", retxStartMs: 7, circuitStartTimeout: 9s } }]
 `);
-    expect(forwarderOptions(config.forwarder)).toMatchObject({ faultTxIntervalMs: 1, xgressDialWorkerCount: 2 });
+    expect(forwarderOptions(config.forwarder)).toMatchObject({
+      faultTxIntervalMs: 1,
+      xgressDialWorkerCount: 2,
+      circuitMemoryBytes: 8_388_608,
+    });
     const [listener] = config.listeners;
     if (listener?.binding !== "edge") throw new Error("no edge listener");
     expect(edgeOptions(listener)).toMatchObject({

@@ -15,6 +15,7 @@ export function forwarderOptions(config: ForwarderConfig): ForwarderOptions {
     xgressDialDwellTimeMs: config.xgressDialDwellTime,
     xgressDialQueueLength: config.xgressDialQueueLength,
     xgressDialWorkerCount: config.xgressDialWorkerCount,
+    circuitMemoryBytes: config.circuitMemory,
   };
 }
 

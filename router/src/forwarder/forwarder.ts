@@ -34,7 +34,7 @@ export type { RouteOutcome, RouteRequest } from "./route-processor.ts";
  */
 export class Forwarder implements XgressFabric {
   readonly options: ForwarderOptions;
-  readonly pool = new FramePool();
+  readonly pool: FramePool;
   readonly budget: TransitBudget;
   /** Sums over all local ends. */
   readonly counters = xgressCounters();
@@ -62,6 +62,8 @@ export class Forwarder implements XgressFabric {
 
   constructor(o: { routerId: string; log: Logger; options?: Partial<ForwarderOptions> }) {
     this.options = { ...forwarderDefaults, ...o.options };
+    const bytes = this.options.circuitMemoryBytes;
+    this.pool = new FramePool({ budget: bytes, maxFree: bytes });
     this.budget = new TransitBudget(this.options.transitBufferBytes);
     this.#log = o.log;
     this.#routerId = o.routerId;

@@ -16,6 +16,8 @@ export interface ForwarderOptions {
   xgressDialWorkerCount: number;
   /** Memory that transit payloads waiting for room on a link may hold together, in bytes. */
   transitBufferBytes: number;
+  /** Memory for payloads of the circuits that end here, all together, in bytes. */
+  circuitMemoryBytes: number;
 }
 
 export const forwarderDefaults: ForwarderOptions = {
@@ -27,4 +29,5 @@ export const forwarderDefaults: ForwarderOptions = {
   xgressDialQueueLength: 1_000,
   xgressDialWorkerCount: 128,
   transitBufferBytes: 64 * 1024 * 1024,
+  circuitMemoryBytes: 24 * 1024 * 1024,
 };

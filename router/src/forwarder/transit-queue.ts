@@ -1,4 +1,4 @@
-import { type FramePool, FrameQueue, type FrameView, type Underlay, writeFrame } from "@sallyport/wire";
+import { type FramePool, FrameQueue, type FrameView, type KeptFrame, type Underlay, writeFrame } from "@sallyport/wire";
 import type { Forward, HeldPayloads } from "./circuit.ts";
 import type { CountedOutput } from "./counted-output.ts";
 
@@ -145,7 +145,10 @@ export class TransitQueue implements HeldPayloads {
       return false;
     }
     if (!this.#budget.take(length, from)) return false;
-    this.#frames.push(this.#pool.take(length).copyOf(frame));
+    const kept = this.#pool.take(length).copyOf(frame);
+    this.#frames.push(kept);
+    // The budget is its bound: it is not missing in the windows of this router's own ends.
+    this.#pool.setApart(kept.buffer.length);
     this.waitFor(output);
     return true;
   }
@@ -162,7 +165,7 @@ export class TransitQueue implements HeldPayloads {
     this.#output.counters.payloadsOut++;
     this.#output.counters.payloadBytesOut += frame.end - frame.bodyStart;
     this.#write(frame, this.#output.underlay);
-    this.#pool.give(frame);
+    this.#giveBack(frame);
     this.#budget.release(length);
     return this.#frames.count > 0;
   }
@@ -176,7 +179,12 @@ export class TransitQueue implements HeldPayloads {
   clear(): void {
     const bytes = this.#frames.bytes;
     this.#output?.leave(this);
-    this.#frames.clear((frame) => this.#pool.give(frame));
+    this.#frames.clear((frame) => this.#giveBack(frame));
     this.#budget.release(bytes);
+  }
+
+  #giveBack(frame: KeptFrame): void {
+    this.#pool.setApart(-frame.buffer.length);
+    this.#pool.give(frame);
   }
 }

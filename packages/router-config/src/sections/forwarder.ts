@@ -2,6 +2,7 @@ import { durationOrMs, integer } from "../scalars.ts";
 import { ignored, section } from "../section.ts";
 
 const ms = (standard: number) => integer({ unit: "ms" }).default(standard);
+const MIB = 1024 * 1024;
 
 /** Forwarding, queues and workers. Specification: "forwarder" and "Limits". */
 export const forwarder = section({
@@ -17,5 +18,6 @@ export const forwarder = section({
   xgressDialQueueLength: integer({ min: 1, max: 10_000 }).default(1000),
   xgressDialWorkerCount: integer({ min: 1, max: 10_000 }).default(128),
   unresponsiveLinkTimeout: durationOrMs({ min: 5000 }).default(60_000),
+  circuitMemory: integer({ min: 4 * MIB, max: 4096 * MIB, unit: "bytes" }).default(24 * MIB),
   latencyProbeInterval: ignored(),
 });

@@ -3,8 +3,12 @@ import type { FrameView } from "../../frame/frame.ts";
 /** Sizes a frame's memory may have: small frames, 1 KiB, 4 KiB, the usual payload sizes with their headers, 64 KiB. */
 const SIZES = [256, 1280, 4352, 10752, 17152, 33536, 66304] as const;
 
-/** What one circuit may always hold, however many others there are. */
+/** What one circuit may always hold, however many others there are; and when there are far too many. */
 const LEAST_SHARE = 64 * 1024;
+const CROWDED_SHARE = 16 * 1024;
+/** Where more memory for what waits ends, and where any does, in budgets. */
+const CROWDED = 1.5;
+const EXHAUSTED = 2.5;
 
 /**
  * A frame with memory of its own: sent and not yet acknowledged, waiting for room, or received out of order. Where its
@@ -51,7 +55,8 @@ export class KeptFrame implements FrameView {
 export interface FramePoolLimits {
   /**
    * Bytes that all frames in use should take together. No circuit gets more than what is left of it, so that a single
-   * one has its whole window, and many share (docs/protocol/data-path.md, "Memory").
+   * one has its whole window, and many share. Half of it is for what moves, however much waits for readers; at most two
+   * and a half times as much is in use, and a little for each circuit (docs/protocol/data-path.md, "Memory").
    */
   readonly budget: number;
   /** Unused memory that is kept for reuse; what is given back beyond it goes to the collector. */
@@ -71,6 +76,8 @@ export class FramePool {
   #lentBytes = 0;
   #freeBytes = 0;
   #givenTwice = 0;
+  #parkedBytes = 0;
+  #apartBytes = 0;
 
   constructor(limits: Partial<FramePoolLimits> = {}) {
     this.#limits = { ...framePoolDefaults, ...limits };
@@ -86,9 +93,48 @@ export class FramePool {
     return this.#freeBytes;
   }
 
+  /** Bytes that wait for somebody outside, see {@link park}. */
+  get parkedBytes(): number {
+    return this.#parkedBytes;
+  }
+
   /** How many bytes one circuit may hold now: what is left of the budget, and a little in any case. */
   get share(): number {
-    return Math.max(this.#limits.budget - this.#lentBytes, LEAST_SHARE);
+    const { budget } = this.#limits;
+    const used = this.#lentBytes - this.#apartBytes;
+    const left = budget - used;
+    if (left >= budget / 2) return Math.max(left, LEAST_SHARE);
+    const ofMoving = Math.min(budget / 2 + this.#parkedBytes, EXHAUSTED * budget) - used;
+    return Math.max(left, ofMoving, this.#leastShare);
+  }
+
+  /**
+   * How many bytes one circuit may have waiting at one of its ends: all of them together get half of the budget, because
+   * a reader that stops gives nothing back.
+   */
+  get shareOfWaiting(): number {
+    return Math.max(Math.min(this.share, this.#limits.budget / 2 - this.#parkedBytes), this.#leastShare);
+  }
+
+  /**
+   * How many bytes of one circuit may wait for its reader, whatever its sender was told: beyond it payloads are refused.
+   * No bound as long as there is memory.
+   */
+  get mostWaiting(): number {
+    return this.#isCrowded ? 2 * LEAST_SHARE : Number.POSITIVE_INFINITY;
+  }
+
+  /**
+   * Tells that frames of so many bytes, which were taken, do not move: they wait for a reader, or are those of a sender at a
+   * standstill; negative: no longer.
+   */
+  park(bytes: number): void {
+    this.#parkedBytes += bytes;
+  }
+
+  /** Tells that frames of so many bytes, which were taken, have a bound of their own, apart from all shares; negative: no longer. */
+  setApart(bytes: number): void {
+    this.#apartBytes += bytes;
   }
 
   /** How often a frame was given back that lay here already: each is a fault in who owned it, and tests expect none. */
@@ -120,6 +166,14 @@ export class FramePool {
     if (list === undefined || this.#freeBytes + size > this.#limits.maxFree) return;
     this.#freeBytes += size;
     list.push(frame);
+  }
+
+  get #leastShare(): number {
+    return this.#isCrowded ? CROWDED_SHARE : LEAST_SHARE;
+  }
+
+  get #isCrowded(): boolean {
+    return this.#lentBytes - this.#apartBytes > CROWDED * this.#limits.budget;
   }
 
   #take(size: number): KeptFrame {

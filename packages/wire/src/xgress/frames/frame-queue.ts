@@ -11,6 +11,7 @@ export class FrameQueue {
   #head = 0;
   #count = 0;
   #bytes = 0;
+  #memory = 0;
 
   /** Frames waiting. */
   get count(): number {
@@ -22,11 +23,17 @@ export class FrameQueue {
     return this.#bytes;
   }
 
+  /** Bytes of memory that the frames waiting lie in. */
+  get memory(): number {
+    return this.#memory;
+  }
+
   push(frame: KeptFrame): void {
     if (this.#count === this.#frames.length) this.#grow();
     this.#frames[(this.#head + this.#count) & (this.#frames.length - 1)] = frame;
     this.#count++;
     this.#bytes += frame.end - frame.start;
+    this.#memory += frame.buffer.length;
   }
 
   /** The oldest frame, left in the queue. */
@@ -40,6 +47,7 @@ export class FrameQueue {
     if (frame === undefined) return undefined;
     this.#frames[this.#head] = undefined;
     this.#bytes -= frame.end - frame.start;
+    this.#memory -= frame.buffer.length;
     this.#head = (this.#head + 1) & (this.#frames.length - 1);
     this.#count--;
     return frame;

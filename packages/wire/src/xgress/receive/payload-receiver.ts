@@ -86,7 +86,7 @@ export class PayloadReceiver implements AckSource {
       this.#counters.dropped++;
       return;
     }
-    const arrival = this.#buffer.arrive(sequence, size);
+    const arrival = this.#buffer.arrive(sequence, size, this.#pool.mostWaiting);
     if (arrival === Arrival.NoRoom) {
       this.#counters.dropped++;
       return;
@@ -126,7 +126,7 @@ export class PayloadReceiver implements AckSource {
       // Handing out an end mark may have emptied the queue.
       if (this.#held.head !== frame) return false;
       this.#held.shift();
-      this.#pool.give(frame);
+      this.#giveHeld(frame);
     }
     return this.#held.count > 0;
   }
@@ -138,7 +138,7 @@ export class PayloadReceiver implements AckSource {
 
   /** Nobody outside takes anything any more: what is held goes, what comes is acknowledged. */
   dropHeld(): void {
-    this.#held.clear((frame) => this.#pool.give(frame));
+    this.#held.clear((frame) => this.#giveHeld(frame));
   }
 
   /** Sends the last acknowledgements and drops everything. */
@@ -170,7 +170,14 @@ export class PayloadReceiver implements AckSource {
 
   #inOrder(frame: FrameView, view: PayloadView): void {
     if (this.#held.count === 0 && this.#offer(view)) return;
-    this.#held.push(this.#pool.take(frame.end - frame.start).copyOf(frame));
+    const kept = this.#pool.take(frame.end - frame.start).copyOf(frame);
+    this.#held.push(kept);
+    this.#pool.park(kept.buffer.length);
+  }
+
+  #giveHeld(frame: KeptFrame): void {
+    this.#pool.park(-frame.buffer.length);
+    this.#pool.give(frame);
   }
 
   #offer(view: PayloadView): boolean {
@@ -182,7 +189,7 @@ export class PayloadReceiver implements AckSource {
 
   /** How many times less than its full window this circuit may hold here now. */
   get #scale(): number {
-    return Math.max(1, this.#fullSize / this.#pool.share);
+    return Math.max(1, this.#fullSize / this.#pool.shareOfWaiting);
   }
 
   #ackSoon(): void {

@@ -57,12 +57,14 @@ export class ReceiveBuffer<T> {
 
   /**
    * Judges a payload of `size` data bytes. After `Next` its bytes count as held until `release`; after `Early` call `keep`.
+   *
+   * @param most no more is held than so many bytes, when that is less than the limit
    */
-  arrive(sequence: number, size: number): Arrival {
+  arrive(sequence: number, size: number, most = Number.POSITIVE_INFINITY): Arrival {
     const ahead = (sequence - this.#expected) | 0;
     if (ahead < 0 || this.#early.has(sequence)) return Arrival.Duplicate;
     const isNew = ((sequence - this.#highest) | 0) > 0;
-    if (isNew && this.#held > this.#limit) return Arrival.NoRoom;
+    if (isNew && (this.#held > this.#limit || this.#held > most)) return Arrival.NoRoom;
     if (ahead > 0) {
       // Gaps are filled even when it is full, or it would never empty; but a sender that leaves them on purpose is not fed.
       if (this.#early.size >= this.#maxEarly || this.#held > 2 * this.#limit) return Arrival.NoRoom;

@@ -9,6 +9,7 @@ import type { XgressPath } from "../path.ts";
 import { AckView, readAck } from "../receive/acknowledgement.ts";
 import { type BodySealer, PayloadWriter } from "./payload-writer.ts";
 import { MOST_PATIENCE_MS, SendBuffer, type SendBufferDetail } from "./send-buffer.ts";
+import { Standstill } from "./standstill.ts";
 
 /** What one circuit may have waiting to be sent before its source is stopped, and where it may go on. */
 const INPUT_FULL = 1024 * 1024;
@@ -53,6 +54,9 @@ export class PayloadSender implements Waiter {
   /** Bytes in flight, and bytes the other end said it holds. */
   #inFlightBytes = 0;
   #peerHeld = 0;
+  /** Memory that what is in flight lies in. */
+  #inFlightMemory = 0;
+  readonly #standstill: Standstill;
   /** Nothing more will be given. */
   #isDraining = false;
   /** When a full other end is sent a payload all the same, and how long after that the next one; 0: not set. */
@@ -65,6 +69,7 @@ export class PayloadSender implements Waiter {
     this.#options = parts.options;
     this.#counters = parts.counters;
     this.#onRoom = parts.onRoom;
+    this.#standstill = new Standstill(parts.pool);
     this.#writer = new PayloadWriter(parts.circuitId, parts.isTerminator, parts.pool);
     this.#buffer = new SendBuffer<KeptFrame>(parts.options, (frame) => this.#released(frame));
   }
@@ -99,7 +104,7 @@ export class PayloadSender implements Waiter {
     sealer?: BodySealer,
   ): boolean {
     this.#queue(this.#writer.data(buffer, start, end, edgeFlags, uuidStart, uuidEnd, sealer));
-    if (this.#input.bytes < Math.min(INPUT_FULL, this.#pool.share)) return true;
+    if (this.#input.bytes < Math.min(INPUT_FULL, this.#pool.shareOfWaiting)) return true;
     this.#inputStopped = true;
     this.#stoppedAt = performance.now();
     return false;
@@ -135,7 +140,10 @@ export class PayloadSender implements Waiter {
     this.#buffer.acknowledge(view, now);
     this.#counters.acksDuplicate += this.#buffer.totals.duplicateAcks - duplicates;
     this.#peerHeld = view.receiveBufferSize;
-    if (!this.#buffer.blockedByPeer) this.#probeAt = 0;
+    if (!this.#buffer.blockedByPeer) {
+      this.#probeAt = 0;
+      this.#standstill.moved(now);
+    }
     this.pump();
     return true;
   }
@@ -161,9 +169,11 @@ export class PayloadSender implements Waiter {
     if (this.#buffer.inFlight > 0) {
       this.#buffer.retransmit(now, (frame, sequence) => this.#retransmit(frame, sequence, now));
     }
-    if (this.#input.count === 0) return;
-    this.#probe(now);
-    this.pump();
+    if (this.#input.count > 0) {
+      this.#probe(now);
+      this.pump();
+    }
+    this.#standstill.look(now, this.#input.memory + this.#inFlightMemory);
   }
 
   /** Everything was sent and acknowledged. */
@@ -188,6 +198,7 @@ export class PayloadSender implements Waiter {
 
   /** Drops what waits and what is in flight. */
   stop(): void {
+    this.#standstill.moved(performance.now());
     this.#input.clear((frame) => this.#pool.give(frame));
     this.#buffer.close();
   }
@@ -285,6 +296,7 @@ export class PayloadSender implements Waiter {
     const flags = frame.flags;
     const size = frame.end - frame.bodyStart;
     this.#inFlightBytes += size;
+    this.#inFlightMemory += frame.buffer.length;
     this.#counters.payloadsOut++;
     this.#counters.bytesOut += size;
     const sequence = this.#buffer.add(frame, size, now, (flags & END_FLAGS) !== 0);
@@ -320,11 +332,12 @@ export class PayloadSender implements Waiter {
 
   #released(frame: KeptFrame): void {
     this.#inFlightBytes -= frame.end - frame.bodyStart;
+    this.#inFlightMemory -= frame.buffer.length;
     this.#pool.give(frame);
   }
 
   #inputMoved(): void {
-    if (!this.#inputStopped || this.#input.bytes > Math.min(INPUT_LOW, this.#pool.share / 4)) return;
+    if (!this.#inputStopped || this.#input.bytes > Math.min(INPUT_LOW, this.#pool.shareOfWaiting / 4)) return;
     this.#inputStopped = false;
     this.#counters.sourceStops++;
     this.#counters.sourceStoppedMs += performance.now() - this.#stoppedAt;
