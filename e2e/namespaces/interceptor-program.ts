@@ -12,7 +12,9 @@ const [path = "", options = "{}"] = process.argv.slice(2);
 const say =
   (level: string) =>
   (fields: object, text: string): void =>
-    console.log(JSON.stringify({ level, text, ...fields }));
+    console.log(
+      JSON.stringify({ level, text, ...fields }, (_key, value) => (value instanceof Error ? value.message : value)),
+    );
 const log: Logger = { debug: say("debug"), info: say("info"), warn: say("warn"), error: say("error") };
 
 const { protect = [], ...rest } = JSON.parse(options) as { protect?: string[] };
