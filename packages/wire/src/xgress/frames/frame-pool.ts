@@ -51,6 +51,11 @@ export class KeptFrame implements FrameView {
   }
 }
 
+/** What frames of one size take together. */
+function bytesOf(frames: readonly KeptFrame[]): number {
+  return frames.length * (frames[0]?.buffer.length ?? 0);
+}
+
 /** How much memory for frames a program uses. */
 export interface FramePoolLimits {
   /**
@@ -96,6 +101,11 @@ export class FramePool {
   /** Bytes that wait for somebody outside, see {@link park}. */
   get parkedBytes(): number {
     return this.#parkedBytes;
+  }
+
+  /** Bytes that are no part of the shares, see {@link setApart}. */
+  get apartBytes(): number {
+    return this.#apartBytes;
   }
 
   /** How many bytes one circuit may hold now: what is left of the budget, and a little in any case. */
@@ -163,9 +173,24 @@ export class FramePool {
     this.#lentBytes -= size;
     frame.isFree = true;
     const list = this.#free[frame.sizeClass];
-    if (list === undefined || this.#freeBytes + size > this.#limits.maxFree) return;
+    if (list === undefined || !this.#makeRoom(size, list)) return;
     this.#freeBytes += size;
     list.push(frame);
+  }
+
+  /**
+   * Lets frames of the size go of which most lie here, until `size` more bytes fit. Else what an earlier load needed would
+   * fill the pool for good, and every frame of another size would be new memory.
+   */
+  #makeRoom(size: number, own: readonly KeptFrame[]): boolean {
+    while (this.#freeBytes + size > this.#limits.maxFree) {
+      let most: KeptFrame[] = [];
+      for (const list of this.#free) if (bytesOf(list) > bytesOf(most)) most = list;
+      const frame = most === own ? undefined : most.pop();
+      if (frame === undefined) return false;
+      this.#freeBytes -= frame.buffer.length;
+    }
+    return true;
   }
 
   get #leastShare(): number {
