@@ -1,13 +1,14 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
 import { silentLogger } from "@sallyport/wire";
 import pg from "pg";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openStore } from "../database.ts";
 import { EmbeddedPostgres } from "./embedded.ts";
 import { postgresUser } from "./postgres-user.ts";
@@ -27,6 +28,19 @@ async function gone(pid: number): Promise<void> {
 
 describe("the embedded PostgreSQL", { timeout: 120_000 }, () => {
   let parent: string;
+  let stopped: string;
+  /** A data folder that was used before, without the seconds that making one takes. */
+  const usedFolder = async (dir = join(parent, "db")): Promise<string> => {
+    // Owner and mode too: the server refuses a folder of somebody else.
+    await promisify(execFile)("cp", ["-Rp", join(stopped, "db"), dir]);
+    return dir;
+  };
+  beforeAll(async () => {
+    stopped = await mkdtemp(join(tmpdir(), "sallyport-embedded-"));
+    await chmod(stopped, 0o755);
+    await (await openStore({ embedded: { dir: join(stopped, "db") }, log: silentLogger })).close();
+  });
+  afterAll(() => rm(stopped, { recursive: true, force: true }));
   beforeEach(async () => {
     parent = await mkdtemp(join(tmpdir(), "sallyport-embedded-"));
     await chmod(parent, 0o755);
@@ -61,7 +75,8 @@ describe("the embedded PostgreSQL", { timeout: 120_000 }, () => {
   });
 
   it("puts its socket into a short folder when the data folder's path is long", async () => {
-    const dir = join(parent, "long".repeat(20), "db");
+    await mkdir(join(parent, "long".repeat(20)), { mode: 0o755 });
+    const dir = await usedFolder(join(parent, "long".repeat(20), "db"));
     const server = await EmbeddedPostgres.start({ dir, log: silentLogger });
     expect(server.connection.host.length).toBeLessThan(60);
     const client = new pg.Client(server.connection);
@@ -72,7 +87,7 @@ describe("the embedded PostgreSQL", { timeout: 120_000 }, () => {
   });
 
   it("ends when the process that started it is killed, and everything committed is there for the next", async () => {
-    const dir = join(parent, "db");
+    const dir = await usedFolder();
     const { child, said } = await startHolder(dir);
     expect(said).toBe("open");
     const { pid } = (await readPostmaster(dir))!;
@@ -84,7 +99,7 @@ describe("the embedded PostgreSQL", { timeout: 120_000 }, () => {
   });
 
   it("is not taken from a living controller: the second process names the holder", async () => {
-    const dir = join(parent, "db");
+    const dir = await usedFolder();
     const first = await startHolder(dir);
     const second = await startHolder(dir);
     expect(second.said).toContain("DatabaseHeldError: the database is in use by sallyport-controller on ");
@@ -97,7 +112,7 @@ describe("the embedded PostgreSQL", { timeout: 120_000 }, () => {
   });
 
   it("is started again after a crash, while orphans of the old one end", async () => {
-    const dir = join(parent, "db");
+    const dir = await usedFolder();
     const store = await openStore({ embedded: { dir }, log: silentLogger });
     await store.db.insertInto("setting").values({ name: "kept", value: "1" }).execute();
     const { pid } = (await readPostmaster(dir))!;
@@ -117,9 +132,7 @@ describe("the embedded PostgreSQL", { timeout: 120_000 }, () => {
   });
 
   it("does not mistake a stranger's process number for its own", async () => {
-    const dir = join(parent, "db");
-    const server = await EmbeddedPostgres.start({ dir, log: silentLogger });
-    await server.stop();
+    const dir = await usedFolder();
     await writeFile(join(dir, "postmaster.pid"), `${process.pid}\n${dir}\n1\n5432\n${dir}\n\n`);
     const again = await EmbeddedPostgres.start({ dir, log: silentLogger });
     await again.stop();
