@@ -1,6 +1,7 @@
 import { createSocket, Socket } from "node:dgram";
 import { once } from "node:events";
 import { silentLogger } from "@sallyport/wire";
+import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { AddressPool } from "./address-pool.ts";
@@ -10,6 +11,7 @@ import { Upstream } from "./upstream.ts";
 
 const A = 1;
 const AAAA = 28;
+const SERVFAIL = 2;
 const REFUSED = 5;
 
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(/\s/g, ""), "hex");
@@ -33,10 +35,12 @@ describe("the name server", () => {
   let names: Names;
   let server: NameServer;
   let client: Socket;
+  let log: RecordingLogger;
 
   const start = async (range = "100.64.0.1/10", upstream?: Upstream): Promise<void> => {
     names = new Names(new AddressPool(range));
-    server = await NameServer.listen({ host: "127.0.0.1", port: 0, names, upstream, log: silentLogger });
+    log = new RecordingLogger();
+    server = await NameServer.listen({ host: "127.0.0.1", port: 0, names, upstream, log });
   };
   const ask = async (bytes: Buffer): Promise<Buffer> => {
     const answer = once(client, "message");
@@ -136,13 +140,14 @@ describe("the name server", () => {
     expect(names.nameOf("100.64.0.2")).toBe("a.b.example.org");
   });
 
-  test("refuses when the range is used up", async () => {
+  test("fails, and says so once, when the range is used up", async () => {
     await start("192.0.2.1/30");
     names.addWildcard("*.w", "s1", async () => {});
-    expect([await address("a.w"), await address("b.w"), await address("c.w")]).toEqual([
-      "192.0.2.2",
-      "192.0.2.3",
-      REFUSED,
+    const answers = [];
+    for (const name of ["a.w", "b.w", "c.w", "d.w", "a.w", "e.w"]) answers.push(await address(name));
+    expect(answers).toEqual(["192.0.2.2", "192.0.2.3", SERVFAIL, SERVFAIL, "192.0.2.2", SERVFAIL]);
+    expect(log.entries.filter(({ level }) => level === "warn").map(({ fields, msg }) => [fields, msg])).toEqual([
+      [{ name: "c.w" }, expect.stringMatching(/^no address is left for names under wildcards.*dnsSvcIpRange/)],
     ]);
     expect(() => names.add("d", "s1")).toThrow(/no address is left.*dnsSvcIpRange/);
   });

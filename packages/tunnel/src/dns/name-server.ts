@@ -5,10 +5,9 @@ import { boundedLog, type Logger } from "@sallyport/wire";
 import { parseIp } from "../intercept/ip-range.ts";
 import { InterceptError } from "../interceptor.ts";
 import { encodeAnswer, encodeError, parseQuery, type Question, RecordType, ResponseCode } from "./message.ts";
-import type { Names } from "./names.ts";
+import { ADDRESS_TTL_SECONDS, type Names } from "./names.ts";
 import type { Upstream } from "./upstream.ts";
 
-const TTL_SECONDS = 60;
 /** A name that every name server of a tunneler answers for, with this address: by it one finds out whether the system asks us. */
 const TEST_NAME = "ziti-tunnel.resolver.test";
 const TEST_ADDRESS = Buffer.from([19, 65, 28, 94]);
@@ -33,12 +32,14 @@ export class NameServer {
   readonly #options: NameServerOptions;
   /** Whoever sends datagrams can make it complain. */
   readonly #log: Logger;
+  readonly #shortage: Logger;
   #isClosed = false;
 
   private constructor(socket: Socket, options: NameServerOptions) {
     this.#socket = socket;
     this.#options = options;
     this.#log = boundedLog(options.log);
+    this.#shortage = boundedLog(options.log, { perReason: 1, perMessage: 1 });
     socket.on("message", (query, from) => {
       // Port 0 is nobody's: nothing can be sent there, and trying to would be an error of this process.
       if (from.port !== 0) void this.#take(query, from);
@@ -98,7 +99,7 @@ export class NameServer {
     const { question } = parsed;
     const { names, upstream, log } = this.#options;
     if (question.name === TEST_NAME && question.type === RecordType.A) {
-      return encodeAnswer(query, question, TEST_ADDRESS, TTL_SECONDS);
+      return encodeAnswer(query, question, TEST_ADDRESS, ADDRESS_TTL_SECONDS);
     }
     const isOurs = names.knows(question.name);
     if (!isOurs && upstream !== undefined) return await upstream.ask(query, question, client);
@@ -112,14 +113,25 @@ export class NameServer {
   /** The address if it is of the family that was asked for; none otherwise, which is an answer, too. */
   async #addressAnswer(query: Buffer, question: Question, family: 4 | 6): Promise<Buffer> {
     const { names } = this.#options;
-    if (names.family !== family) return encodeAnswer(query, question, undefined, TTL_SECONDS);
+    if (names.family !== family) return encodeAnswer(query, question, undefined, ADDRESS_TTL_SECONDS);
     const found = names.lookUp(question.name);
-    if (found.kind !== "address") {
-      if (family === 6 && found.kind === "unknown") return encodeAnswer(query, question, undefined, TTL_SECONDS);
+    if (found.kind === "exhausted") {
+      this.#exhausted(question.name);
+      return encodeError(query, ResponseCode.ServerFailure, question);
+    }
+    if (found.kind === "unknown") {
+      if (family === 6) return encodeAnswer(query, question, undefined, ADDRESS_TTL_SECONDS);
       return encodeError(query, ResponseCode.Refused, question);
     }
     await found.ready;
-    return encodeAnswer(query, question, addressBytes(found.address), TTL_SECONDS);
+    return encodeAnswer(query, question, addressBytes(found.address), ADDRESS_TTL_SECONDS);
+  }
+
+  #exhausted(name: string): void {
+    this.#shortage.warn(
+      { name },
+      "no address is left for names under wildcards, as all are used or were asked for in the last two minutes: widen dnsSvcIpRange, or narrow the wildcards",
+    );
   }
 }
 

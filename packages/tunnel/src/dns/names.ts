@@ -12,36 +12,72 @@ export type Lookup =
 /** Told when a query has given a name under a wildcard its address; the query is answered when the promise has come true. */
 export type WildcardListener = (name: string, address: string) => Promise<void>;
 
+export interface NamesOptions {
+  /** Names (normal form) that no wildcard covers. */
+  readonly isExcluded?: ((name: string) => boolean) | undefined;
+  /** Whether a client has a connection to the address, or a flow of datagrams. */
+  readonly isInUse?: ((address: string) => boolean) | undefined;
+  /** 65,536 when not given: questions for random names under a wildcard must not fill the memory. */
+  readonly mostNames?: number;
+  /**
+   * An address that nobody asked for or connected to for so many milliseconds, and that has no connection, may be given to
+   * another name; 2 minutes, twice the TTL, when not given.
+   */
+  readonly restMs?: number | undefined;
+  /** Milliseconds of a clock that never jumps; for tests. */
+  readonly now?: () => number;
+}
+
+/** How long a client may go on using the answer to a question. */
+export const ADDRESS_TTL_SECONDS = 60;
+const REST_MS = 2 * ADDRESS_TTL_SECONDS * 1000;
+
 interface Entry {
   readonly address: string;
-  /** Services that have the name; a wildcard's service counts once, too. */
+  /** Services that have the name itself. */
   readonly owners: Set<string>;
+  /** That the name was found by. */
+  wildcard: Wildcard | undefined;
   ready: Promise<void>;
+  lastUse: number;
 }
 
 interface Wildcard {
   readonly owner: string;
   readonly onAddress: WildcardListener;
+  readonly onTaken: (address: string) => void;
 }
-
-/** Names that can be asked for, at most; a query for a random name under a wildcard must not fill the memory. */
-const MOST_NAMES = 65_536;
 
 const READY = Promise.resolve();
 
-/** Names and wildcards of services, and the one address that each name has for as long as some service has it. */
+/**
+ * Names and wildcards of services, and the one address that each name has for as long as some service has it. No address is
+ * given to another name while a client may still use it: it rests first. When there are too many names, or too few addresses,
+ * those names under wildcards make room that were not used for the longest time.
+ */
 export class Names {
   readonly #pool: AddressPool;
   readonly #isExcluded: (name: string) => boolean;
+  readonly #isInUse: (address: string) => boolean;
+  readonly #mostNames: number;
+  readonly #restMs: number;
+  readonly #now: () => number;
   readonly #byName = new Map<string, Entry>();
   readonly #byAddress = new Map<string, string>();
+  /** Of `#byName`, those that are there by a wildcard only; the one that was not used for the longest time first. */
+  readonly #found = new Map<string, Entry>();
+  /** Names that no service has any more, the oldest first: their addresses rest. */
+  readonly #resting = new Map<string, Entry>();
   /** By the suffix with its leading dot; of several services' the last one counts. */
   readonly #wildcards = new Map<string, Wildcard[]>();
 
-  /** @param isExcluded names (normal form) that no wildcard covers */
-  constructor(pool: AddressPool, isExcluded: (name: string) => boolean = () => false) {
+  constructor(pool: AddressPool, o: NamesOptions = {}) {
     this.#pool = pool;
-    this.#isExcluded = isExcluded;
+    this.#isExcluded = o.isExcluded ?? (() => false);
+    this.#isInUse = o.isInUse ?? (() => false);
+    this.#mostNames = o.mostNames ?? 65_536;
+    this.#restMs = o.restMs ?? REST_MS;
+    this.#now = o.now ?? (() => performance.now());
   }
 
   /** Of the addresses. */
@@ -63,46 +99,59 @@ export class Names {
       );
     }
     entry.owners.add(owner);
+    this.#found.delete(key);
     return entry.address;
   }
 
-  /** Names that end in `.domain` get addresses when they are asked for; true when the domain had another service, which it takes precedence over. */
-  addWildcard(pattern: string, owner: string, onAddress: WildcardListener): boolean {
+  /**
+   * Names that end in `.domain` get addresses when they are asked for.
+   * @param onTaken told when such a name has lost its address to another one
+   * @returns true when the domain had another service, which it takes precedence over
+   */
+  addWildcard(
+    pattern: string,
+    owner: string,
+    onAddress: WildcardListener,
+    onTaken: (address: string) => void = () => {},
+  ): boolean {
     const suffix = suffixOf(pattern);
     const others = this.#wildcards.get(suffix) ?? [];
-    this.#wildcards.set(suffix, [...others.filter((other) => other.owner !== owner), { owner, onAddress }]);
+    this.#wildcards.set(suffix, [...others.filter((other) => other.owner !== owner), { owner, onAddress, onTaken }]);
     return others.some((other) => other.owner !== owner);
   }
 
-  /** Takes everything from a service; addresses of names that no other one has are free again. Returns the freed names. */
-  removeOwner(owner: string): string[] {
-    const freed: string[] = [];
+  /** Takes everything from a service; addresses of names that no other one has rest, and are free then. */
+  removeOwner(owner: string): void {
     for (const [suffix, wildcards] of this.#wildcards) {
       const left = wildcards.filter((wildcard) => wildcard.owner !== owner);
       if (left.length > 0) this.#wildcards.set(suffix, left);
       else this.#wildcards.delete(suffix);
     }
     for (const [name, entry] of this.#byName) {
-      if (!entry.owners.delete(owner) || entry.owners.size > 0) continue;
-      this.#byName.delete(name);
-      this.#byAddress.delete(entry.address);
-      this.#pool.free(entry.address);
-      freed.push(name);
+      const hadName = entry.owners.delete(owner);
+      const hadWildcard = entry.wildcard?.owner === owner;
+      if (hadWildcard) entry.wildcard = undefined;
+      if ((!hadName && !hadWildcard) || entry.owners.size > 0) continue;
+      if (entry.wildcard === undefined) this.#rest(name, entry);
+      else this.#touch(name, entry);
     }
-    return freed;
   }
 
   /** Name and wildcard are tried; a name found by a wildcard, the most specific one, gets its address now. */
   lookUp(name: string): Lookup {
     const key = normalName(name);
     const known = this.#byName.get(key);
-    if (known !== undefined) return { kind: "address", address: known.address, ready: known.ready };
+    if (known !== undefined) {
+      this.#touch(key, known);
+      return { kind: "address", address: known.address, ready: known.ready };
+    }
     const wildcard = this.#wildcardOf(key);
     if (wildcard === undefined) return { kind: "unknown" };
-    const entry = this.#byName.size < MOST_NAMES ? this.#allocate(key) : undefined;
+    const entry = this.#hasRoom(key) ? this.#allocate(key) : undefined;
     if (entry === undefined) return { kind: "exhausted" };
-    entry.owners.add(wildcard.owner);
+    entry.wildcard = wildcard;
     entry.ready = wildcard.onAddress(key, entry.address);
+    this.#touch(key, entry);
     return { kind: "address", address: entry.address, ready: entry.ready };
   }
 
@@ -112,8 +161,12 @@ export class Names {
     return this.#byName.has(key) || this.#wildcardOf(key) !== undefined;
   }
 
+  /** Of an address that a client has connected to. */
   nameOf(address: string): string | undefined {
-    return this.#byAddress.get(address);
+    const name = this.#byAddress.get(address);
+    const entry = name === undefined ? undefined : this.#byName.get(name);
+    if (name !== undefined && entry !== undefined) this.#touch(name, entry);
+    return name;
   }
 
   #wildcardOf(name: string): Wildcard | undefined {
@@ -125,12 +178,69 @@ export class Names {
   }
 
   #allocate(name: string): Entry | undefined {
-    const address = this.#pool.take();
+    const before = this.#resting.get(name);
+    this.#resting.delete(name);
+    const address = before?.address ?? this.#freeAddress();
     if (address === undefined) return undefined;
-    const entry: Entry = { address, owners: new Set(), ready: READY };
+    const entry: Entry = { address, owners: new Set(), wildcard: undefined, ready: READY, lastUse: this.#now() };
     this.#byName.set(name, entry);
     this.#byAddress.set(address, name);
     return entry;
+  }
+
+  #freeAddress(): string | undefined {
+    for (;;) {
+      const rested = this.#oldestUnused(this.#resting);
+      if (rested === undefined) break;
+      this.#resting.delete(rested.name);
+      this.#pool.free(rested.entry.address);
+    }
+    return this.#pool.take() ?? (this.#evict() ? this.#pool.take() : undefined);
+  }
+
+  /** Whether one name more may be kept, or one that comes back. */
+  #hasRoom(name: string): boolean {
+    return this.#byName.size + this.#resting.size < this.#mostNames || this.#resting.has(name) || this.#evict();
+  }
+
+  /** Takes its address from a name under a wildcard that is not used any more. */
+  #evict(): boolean {
+    const oldest = this.#oldestUnused(this.#found);
+    if (oldest === undefined) return false;
+    const { name, entry } = oldest;
+    this.#found.delete(name);
+    this.#byName.delete(name);
+    this.#byAddress.delete(entry.address);
+    this.#pool.free(entry.address);
+    entry.wildcard?.onTaken(entry.address);
+    return true;
+  }
+
+  /** The first of them if no client can be using its address. Those that have a connection go to the end of the line. */
+  #oldestUnused(entries: Map<string, Entry>): { name: string; entry: Entry } | undefined {
+    for (const [name, entry] of entries) {
+      if (this.#now() - entry.lastUse < this.#restMs) return undefined;
+      if (!this.#isInUse(entry.address)) return { name, entry };
+      entries.delete(name);
+      entries.set(name, entry);
+      entry.lastUse = this.#now();
+    }
+    return undefined;
+  }
+
+  #touch(name: string, entry: Entry): void {
+    entry.lastUse = this.#now();
+    if (entry.wildcard === undefined || entry.owners.size > 0) return;
+    this.#found.delete(name);
+    this.#found.set(name, entry);
+  }
+
+  #rest(name: string, entry: Entry): void {
+    entry.lastUse = this.#now();
+    this.#found.delete(name);
+    this.#byName.delete(name);
+    this.#byAddress.delete(entry.address);
+    this.#resting.set(name, entry);
   }
 }
 

@@ -5,7 +5,7 @@ import { InterceptError } from "../interceptor.ts";
 import type { AddressPool } from "./address-pool.ts";
 import { HostsFile } from "./hosts-file.ts";
 import { NameServer } from "./name-server.ts";
-import { isWildcard, Names, normalName, type WildcardListener } from "./names.ts";
+import { isWildcard, Names, type NamesOptions, normalName, type WildcardListener } from "./names.ts";
 import { Upstream } from "./upstream.ts";
 
 /** How the applications of this host find the addresses of intercepted names. */
@@ -18,7 +18,7 @@ export interface Resolver {
   /** The name's address, its until `owner` (a service) and every other service that has it are removed. @throws InterceptError */
   add(name: string, owner: string): string;
   /** @throws InterceptError when wildcards are not possible */
-  addWildcard(pattern: string, owner: string, onAddress: WildcardListener): void;
+  addWildcard(pattern: string, owner: string, onAddress: WildcardListener, onTaken?: (address: string) => void): void;
   /** Takes all its names from a service. */
   removeOwner(owner: string): void;
   /** The name that stands for an address; undefined for addresses that were not given to a name. */
@@ -26,10 +26,8 @@ export interface Resolver {
   close(): Promise<void>;
 }
 
-export interface ResolverOptions {
+export interface ResolverOptions extends NamesOptions {
   readonly pool: AddressPool;
-  /** Names that are none of ours, although a wildcard covers them. */
-  readonly isExcluded?: ((name: string) => boolean) | undefined;
   readonly log: Logger;
 }
 
@@ -94,7 +92,7 @@ export async function openResolver(text: string, options: ResolverOptions): Prom
 
 async function serve(setting: ResolverSetting & { kind: "server" }, options: ResolverOptions): Promise<Resolver> {
   const { log, pool } = options;
-  const names = new Names(pool, options.isExcluded);
+  const names = new Names(pool, options);
   const upstream = setting.upstream === undefined ? undefined : new Upstream({ ...setting.upstream, log });
   const server = await NameServer.listen({ host: setting.host, port: setting.port, names, upstream, log });
   log.info({ address: setting.host, port: server.port, upstream: setting.upstream?.host }, "name server listens");
@@ -123,8 +121,8 @@ class ServerResolver implements Resolver {
     return this.#names.add(name, owner);
   }
 
-  addWildcard(pattern: string, owner: string, onAddress: WildcardListener): void {
-    if (this.#names.addWildcard(pattern, owner, onAddress)) {
+  addWildcard(pattern: string, owner: string, onAddress: WildcardListener, onTaken?: (address: string) => void): void {
+    if (this.#names.addWildcard(pattern, owner, onAddress, onTaken)) {
       this.#log.warn(
         { pattern, serviceId: owner },
         "the wildcard belongs to another service, too; the newest service gets its names",
@@ -150,8 +148,8 @@ class NoResolver implements Resolver {
   readonly kind: Resolver["kind"] = "none";
   readonly #names: Names;
 
-  constructor({ pool }: ResolverOptions) {
-    this.#names = new Names(pool);
+  constructor(options: ResolverOptions) {
+    this.#names = new Names(options.pool, options);
   }
 
   add(name: string, owner: string): string {

@@ -25,6 +25,8 @@ export interface TproxyOptions {
   readonly resolver?: string | undefined;
   /** `100.64.0.1/10` when absent. */
   readonly dnsSvcIpRange?: string | undefined;
+  /** How long an address of a name rests before another name gets it, see `NamesOptions`. */
+  readonly nameRestMs?: number | undefined;
   /** Interface of a network whose clients are to be let in even where the host's own table of rules says nothing of them. */
   readonly lanIf?: string | undefined;
   /** Program that diverts packets in the place of nft, see `Diverter`. */
@@ -63,6 +65,8 @@ export class TproxyInterceptor implements Interceptor {
   readonly #routes: LocalRanges;
   readonly #flows: UdpFlows;
   readonly #active = new Set<Active>();
+  /** How many connections and flows clients have, by the address that they are to. */
+  readonly #uses = new Map<string, number>();
   #capture: Capture | undefined;
   #resolver: Resolver | undefined;
   #count = 0;
@@ -195,6 +199,8 @@ export class TproxyInterceptor implements Interceptor {
       pool,
       log,
       isExcluded: (name) => this.#protectedNames().has(name),
+      restMs: this.#options.nameRestMs,
+      isInUse: (address) => this.#uses.has(address),
     });
   }
 
@@ -207,11 +213,18 @@ export class TproxyInterceptor implements Interceptor {
 
   #addWildcard(pattern: string, active: Active, resolver: Resolver): void {
     try {
-      resolver.addWildcard(pattern, active.owner, async (name, address) => {
+      const onAddress = async (name: string, address: string): Promise<void> => {
         active.ranges.push(hostRange(address));
         this.#options.log.debug({ service: active.name, name, address }, "name under a wildcard is intercepted");
         await this.#capture?.apply([...this.#active]);
-      });
+      };
+      // Whoever gets the address has it captured anew.
+      const onTaken = (address: string): void => {
+        const { base, length } = hostRange(address);
+        const at = active.ranges.findIndex((range) => range.base === base && range.length === length);
+        if (at >= 0) active.ranges.splice(at, 1);
+      };
+      resolver.addWildcard(pattern, active.owner, onAddress, onTaken);
     } catch (err) {
       // The service's other addresses are of use without it.
       this.#options.log.error({ service: active.name, pattern, err }, "a wildcard cannot be intercepted");
@@ -230,10 +243,14 @@ export class TproxyInterceptor implements Interceptor {
     }
   }
 
-  #hold(active: Active): () => void {
+  #hold(active: Active, destinationIp: string): () => void {
     active.connections++;
+    this.#uses.set(destinationIp, (this.#uses.get(destinationIp) ?? 0) + 1);
     return () => {
       active.connections--;
+      const left = (this.#uses.get(destinationIp) ?? 1) - 1;
+      if (left === 0) this.#uses.delete(destinationIp);
+      else this.#uses.set(destinationIp, left);
       if (active.connections > 0 || !active.isClosed || this.#closed !== undefined) return;
       active
         .release()
@@ -262,7 +279,7 @@ export class TproxyInterceptor implements Interceptor {
       socket.resetAndDestroy();
       return;
     }
-    const release = this.#hold(active);
+    const release = this.#hold(active, destinationIp);
     socket.once("close", release);
     const destinationHostname = this.#resolver?.nameOf(destinationIp);
     active.clients.tcp({ addresses: { ...ends, sourcePort: remotePort, destinationHostname }, socket });
@@ -272,7 +289,7 @@ export class TproxyInterceptor implements Interceptor {
     const active = bestMatch(this.#active, addresses);
     if (active === undefined) return undefined;
     return (flow) => {
-      const release = this.#hold(active);
+      const release = this.#hold(active, addresses.destinationIp);
       const named = { ...addresses, destinationHostname: this.#resolver?.nameOf(addresses.destinationIp) };
       let onClose: (() => void) | undefined;
       flow.onClose(() => {
