@@ -64,6 +64,35 @@ function hashing(to: TestConnection): () => string {
   return () => hash.digest("hex");
 }
 
+test("many clients that do not read leave half of the memory of both routers to circuits that move", async () => {
+  const forwarder = { circuitMemoryBytes: 4 * MiB };
+  const from = await network.addRouter("rC", { forwarder });
+  const to = await network.addRouter("rD", { forwarder });
+  await network.link(from, to);
+  const slow = await client(to, "slow");
+  await slow.bind(network.session("slow", "Bind"));
+  const alice = await client(from, "alice");
+  const stuck: TestConnection[] = [];
+  for (let i = 0; i < 8; i++) stuck.push((await pair(alice, slow, "slow"))[0]);
+  for (const underlay of slow.channel.underlays) underlay.pause();
+  for (const one of stuck) send(one, 3 * MiB, 16_000).done.catch(() => {});
+  await vi.waitFor(() => expect(to.forwarder.pool.parkedBytes).toBeGreaterThan(1.5 * MiB), { timeout: 20_000 });
+  // All that the sending ends hold counts apart once it is seen that it does not move.
+  const { pool } = from.forwarder;
+  await vi.waitFor(() => expect(pool.parkedBytes).toBe(pool.lentBytes), { timeout: 20_000 });
+  for (const router of [from, to]) {
+    expect(router.forwarder.pool.share).toBeGreaterThanOrEqual(2 * MiB);
+    expect(router.forwarder.pool.lentBytes).toBeLessThan(10 * MiB);
+  }
+  const quick = await client(to, "quick");
+  await quick.bind(network.session("quick", "Bind"));
+  const [near, far] = await pair(await client(from, "carol"), quick, "quick");
+  const got = hashing(far);
+  const { hash } = send(near, 4 * MiB, 8_000);
+  await far.whenReceived(4 * MiB);
+  expect(got()).toBe(hash);
+});
+
 test("a link that loses payloads costs retransmissions, never bytes or their order", async () => {
   const { accepted } = await network.link(a, b);
   const hoster = await client(b, "bob");

@@ -162,6 +162,9 @@ export class TestNetwork {
       if (times > 0) throw new Error(`router ${id} gave frames back twice, ${times} times`);
       const lost = forwarder.pool.lentBytes;
       if (lost > 0) throw new Error(`router ${id} never gave frames of ${lost} bytes back`);
+      const { parkedBytes, apartBytes } = forwarder.pool;
+      if (parkedBytes !== 0 || apartBytes !== 0)
+        throw new Error(`router ${id} counts ${parkedBytes} bytes as waiting and ${apartBytes} apart that are none`);
     }
   }
 
