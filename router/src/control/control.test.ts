@@ -1,5 +1,4 @@
 import {
-  ControlHeader,
   ControlType,
   CreateCircuitHeader,
   ctrlPb,
@@ -9,60 +8,40 @@ import {
   edgeCtrlPb,
   encodeControl,
   Headers,
-  type Identity,
   silentLogger,
 } from "@sallyport/wire";
-import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Forwarder, RouteOutcome } from "../forwarder/forwarder.ts";
-import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
-import { Control } from "./control.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import {
+  type ControlIdentities,
+  controlIdentities,
+  type ScriptedControl,
+  startScriptedControl,
+} from "../testing/scripted-control.ts";
+import { type ScriptedController, testControllers } from "../testing/scripted-controller.ts";
+import type { Control } from "./control.ts";
 import type { Controllers } from "./controllers/controllers.ts";
 import { EdgeCtrlError, NoControllerError } from "./errors.ts";
 import { handleRoutes } from "./routes.ts";
 
-let ctrlIdentity: Identity;
-let routerIdentity: Identity;
+let identities: ControlIdentities;
+let end: ScriptedControl;
 let controller: ScriptedController;
 let controllers: Controllers;
 let control: Control;
 
 beforeAll(async () => {
-  const authority = await TestAuthority.create();
-  ctrlIdentity = await authority.identity("ctrl1");
-  routerIdentity = await authority.identity("router1");
+  identities = await controlIdentities();
 });
 
 beforeEach(async () => {
-  controller = await ScriptedController.start(ctrlIdentity);
-  controllers = testControllers(routerIdentity);
-  control = new Control({
-    routerId: "router1",
-    controllers,
-    log: silentLogger,
-    edgeAddresses: () => [
-      { protocol: "tls", listenHost: "0.0.0.0", listenPort: 3022, advertiseHost: "r1.example", advertisePort: 443 },
-    ],
-    heartbeatIntervalMs: 100,
-    validate: { chunkSize: 2, minPauseMs: 0, maxPauseMs: 1 },
-    connectEvents: { enabled: true, batchIntervalMs: 10, fullSyncIntervalMs: 60_000 },
-    rateLimited: { workers: 5, queueLength: 100 },
-  });
+  end = await startScriptedControl(identities);
+  ({ controller, controllers, control } = end);
 });
 
-afterEach(async () => {
-  control.close();
-  controllers.stop();
-  await controller.close();
-});
+afterEach(async () => await end.close());
 
-/** Connects, and waits until both ends know. */
-const connect = async () => {
-  const connected = new Promise<void>((resolve) => controllers.onConnected(() => resolve()));
-  controllers.setEndpoints([controller.address]);
-  await connected;
-  return controller.channel();
-};
+const connect = async () => await end.connect();
 const session = (id: string) => ({ id, token: `token-${id}`, identityId: "i1", certFingerprints: ["ab"] });
 const sync = (ids: string[], state: object, isFullState = true) => ({
   contentType: EdgeCtrlType.ApiSessionAdded,
@@ -71,24 +50,10 @@ const sync = (ids: string[], state: object, isFullState = true) => ({
     .setString(EdgeCtrlHeader.SyncStrategyState, JSON.stringify(state)),
   body: encodeControl(edgeCtrlPb.ApiSessionAddedSchema, { isFullState, apiSessions: ids.map(session) }),
 });
-const terminator = (address: string) => ({
-  address,
-  sessionToken: "st",
-  apiSessionToken: "at",
-  fingerprints: ["ab"],
-  peerData: new Map([[1003, Buffer.from("key")]]),
-  cost: 7,
-  precedence: 1,
-});
-const created = (terminatorId: string, result: edgeCtrlPb.CreateTerminatorResult, msg = "") => ({
-  contentType: EdgeCtrlType.CreateTerminatorV2Response,
-  body: encodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, { terminatorId, result, msg }),
-});
-const Result = edgeCtrlPb.CreateTerminatorResult;
 
 describe("a controller that answers no heartbeat", () => {
   it("is left and dialled again", async () => {
-    const impatient = testControllers(routerIdentity, {
+    const impatient = testControllers(identities.router, {
       sendIntervalMs: 5,
       checkIntervalMs: 5,
       closeUnresponsiveMs: 20,
@@ -233,148 +198,6 @@ describe("circuits", () => {
     const refused = await control.createCircuit(request).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(EdgeCtrlError);
     expect(refused).toMatchObject({ edgeCode: 3, text: "invalid session" });
-  });
-});
-
-describe("terminators", () => {
-  it("are created with all they have, and updated", async () => {
-    await connect();
-    controller.on(EdgeCtrlType.CreateTerminatorV2Request, (message, channel) => {
-      const sent = decodeControl(edgeCtrlPb.CreateTerminatorV2RequestSchema, message.body);
-      expect(sent).toMatchObject({ address: "t1", sessionToken: "st", cost: 7, precedence: 1 });
-      channel.reply(message, created("t1", Result.Success));
-    });
-    expect(await control.createTerminator(terminator("t1"))).toMatchObject({ terminatorId: "t1", result: 0 });
-    controller.on(EdgeCtrlType.UpdateTerminatorRequest, (message, channel) =>
-      channel.reply(message, { contentType: EdgeCtrlType.UpdateTerminatorResponse }),
-    );
-    await control.updateTerminator({
-      terminatorId: "t1",
-      sessionToken: "st",
-      apiSessionToken: "at",
-      fingerprints: [],
-      cost: 9,
-    });
-    const update = decodeControl(
-      edgeCtrlPb.UpdateTerminatorRequestSchema,
-      (await controller.next(EdgeCtrlType.UpdateTerminatorRequest)).body,
-    );
-    expect(update).toMatchObject({ updateCost: true, cost: 9, updatePrecedence: false });
-  });
-
-  it("wait for a controller, and are sent again when the first one is lost before it answered", async () => {
-    const outcome = control.createTerminator(terminator("t1"));
-    const channel = await connect();
-    await controller.next(EdgeCtrlType.CreateTerminatorV2Request);
-    controller.on(EdgeCtrlType.CreateTerminatorV2Request, (message, again) =>
-      again.reply(message, created("t1", Result.Success)),
-    );
-    channel.close();
-    expect((await outcome).result).toBe(0);
-  }, 30_000);
-
-  it("that a controller refuses are told", async () => {
-    await connect();
-    const lost: string[] = [];
-    control.onTerminatorLost((id, outcome) => lost.push(`${id} ${outcome.message}`));
-    controller.on(EdgeCtrlType.CreateTerminatorV2Request, (message, channel) =>
-      channel.reply(message, created("t1", Result.FailedInvalidSession, "invalid session")),
-    );
-    expect((await control.createTerminator(terminator("t1"))).result).toBe(4);
-    expect(lost).toEqual(["t1 invalid session"]);
-  });
-
-  it("that go on under another session are asked for again: the new session is not taken on trust", async () => {
-    await connect();
-    const asked: string[] = [];
-    controller.on(EdgeCtrlType.CreateTerminatorV2Request, (message, channel) => {
-      const { sessionToken } = decodeControl(edgeCtrlPb.CreateTerminatorV2RequestSchema, message.body);
-      asked.push(sessionToken);
-      const result = sessionToken === "forged" ? Result.FailedInvalidSession : Result.Success;
-      channel.reply(message, created("t1", result));
-    });
-    const lost: string[] = [];
-    control.onTerminatorLost((id) => lost.push(id));
-    expect((await control.createTerminator(terminator("t1"))).result).toBe(0);
-    expect((await control.createTerminator(terminator("t1"))).result).toBe(0);
-    expect((await control.createTerminator({ ...terminator("t1"), sessionToken: "st2" })).result).toBe(0);
-    expect((await control.createTerminator({ ...terminator("t1"), sessionToken: "forged" })).result).toBe(4);
-    expect(asked).toEqual(["st", "st2", "forged"]);
-    expect(lost).toEqual(["t1"]);
-  });
-
-  it("are removed in batches of 50, again when the controller is busy", async () => {
-    await connect();
-    let calls = 0;
-    controller.on(ControlType.RemoveTerminatorsRequest, (message, channel) => {
-      if (calls++ > 0) return channel.replyResult(message, true);
-      const headers = new Headers().setBool(2, false).setU32(ControlHeader.RateLimited, 1);
-      channel.reply(message, { contentType: 2, headers, body: Buffer.from("server too busy") });
-    });
-    control.removeTerminators(Array.from({ length: 60 }, (_, i) => `t${i}`));
-    const batch = async () =>
-      decodeControl(
-        ctrlPb.RemoveTerminatorsRequestSchema,
-        (await controller.next(ControlType.RemoveTerminatorsRequest)).body,
-      ).terminatorIds.length;
-    expect([await batch(), await batch(), await batch()]).toEqual([50, 50, 10]);
-  }, 30_000);
-
-  it("are validated by their binding, with the marker echoed", async () => {
-    const channel = await connect();
-    control.onValidateTerminators("edge", ({ id }) => (id === "t1" ? { valid: true } : { valid: false, reason: 1 }));
-    const body = encodeControl(ctrlPb.ValidateTerminatorsV2RequestSchema, {
-      terminators: [
-        { id: "t1", binding: "edge", address: "t1", marker: 5n },
-        { id: "t2", binding: "edge", address: "t2", marker: 6n },
-        { id: "t3", binding: "carrier-pigeon", address: "t3", marker: 7n },
-      ],
-      fixInvalid: true,
-    });
-    const reply = await channel.request({ contentType: ControlType.ValidateTerminatorsV2Request, body });
-    expect(reply.contentType).toBe(ControlType.ValidateTerminatorsV2Response);
-    const { states } = decodeControl(ctrlPb.ValidateTerminatorsV2ResponseSchema, reply.body);
-    expect(states).toMatchObject({
-      t1: { valid: true, marker: 5n },
-      t2: { valid: false, reason: 1, marker: 6n },
-      t3: { valid: false, reason: 0, marker: 7n },
-    });
-  });
-});
-
-describe("routes", () => {
-  const route = (circuitId: string) => ({
-    contentType: ControlType.Route,
-    body: encodeControl(ctrlPb.RouteSchema, { circuitId, attempt: 3, timeout: 1_000_000_000n }),
-  });
-  const forwarder = (outcome: RouteOutcome) =>
-    ({ route: () => Promise.resolve(outcome), unroute: () => {} }) as unknown as Forwarder;
-
-  it("are answered with the success header and the terminating side's data", async () => {
-    handleRoutes(controllers, forwarder({ ok: true, peerData: new Map([[1003, Buffer.from("k")]]) }), silentLogger);
-    const channel = await connect();
-    const reply = await channel.request(route("c1"));
-    expect([reply.contentType, reply.body.toString()]).toEqual([ControlType.RouteResult, "c1"]);
-    expect(reply.headers.getU32(ControlHeader.RouteResultAttempt)).toBe(3);
-    expect(reply.headers.getBool(ControlHeader.RouteResultSuccess)).toBe(true);
-    expect(reply.headers.has(ControlHeader.RouteResultErrorCode)).toBe(false);
-    expect(reply.headers.getString(1003)).toBe("k");
-  });
-
-  it("that fail for a reason of any length are answered", async () => {
-    const error = "x".repeat(100_000);
-    handleRoutes(controllers, forwarder({ ok: false, error, errorCode: 1, peerData: new Map() }), silentLogger);
-    const reply = await (await connect()).request(route("c1"), { timeoutMs: 5_000 });
-    expect(reply.headers.getString(ControlHeader.RouteResultError)).toBe("x".repeat(1_024));
-  });
-
-  it("that fail carry text and code and no success header at all", async () => {
-    handleRoutes(controllers, forwarder({ ok: false, error: "x", errorCode: 1, peerData: new Map() }), silentLogger);
-    const channel = await connect();
-    const reply = await channel.request(route("c1"));
-    expect(reply.headers.has(ControlHeader.RouteResultSuccess)).toBe(false);
-    expect(reply.headers.getString(ControlHeader.RouteResultError)).toBe("x");
-    expect(reply.headers.getByte(ControlHeader.RouteResultErrorCode)).toBe(1);
   });
 });
 
