@@ -7,7 +7,7 @@
  * `node_modules` either, so this is also the form in which a program can be published.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { build } from "rolldown";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -17,6 +17,11 @@ const PROGRAMS: Readonly<Record<string, string>> = {
   controller: "controller",
   router: "router",
   tunnel: "packages/tunnel",
+};
+
+/** What threads of a program run: whole programs beside its file, where it looks for them. */
+const THREADS: Readonly<Record<string, readonly string[]>> = {
+  router: ["packages/wire/src/socket/threads/tls-worker.ts"],
 };
 
 /** Native modules stay beside the program: they find their binaries by where they are installed. */
@@ -59,14 +64,17 @@ export async function pack(program: string): Promise<string> {
   const out = join(ROOT, "dist", program);
   rmSync(out, { recursive: true, force: true });
   mkdirSync(join(out, "lib"), { recursive: true });
-  await build({
-    cwd: ROOT,
-    input: { main: join(folder, "src", "main.ts") },
-    platform: "node",
-    external: NATIVE,
-    logLevel: "warn",
-    output: { dir: join(out, "lib"), format: "esm", entryFileNames: "[name].js", chunkFileNames: "[name].js" },
-  });
+  // Each on its own: a piece that two share would run before the first act of either.
+  for (const file of [join(folder, "src", "main.ts"), ...(THREADS[program] ?? [])]) {
+    await build({
+      cwd: ROOT,
+      input: { [basename(file, ".ts")]: file },
+      platform: "node",
+      external: NATIVE,
+      logLevel: "warn",
+      output: { dir: join(out, "lib"), format: "esm", entryFileNames: "[name].js", chunkFileNames: "[name].js" },
+    });
+  }
   const [bin = `sallyport-${program}`] = Object.keys(manifest.bin ?? {});
   const { name, version, license } = manifest;
   writeFileSync(

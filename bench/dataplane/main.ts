@@ -23,6 +23,7 @@ import { relay } from "./rows/relay.ts";
 import { roundTrip } from "./rows/round-trip.ts";
 import { stoppedReader } from "./rows/stopped-reader.ts";
 import { throughput } from "./rows/throughput.ts";
+import { workers } from "./rows/workers.ts";
 
 /** In the order in which they disturb each other least: memory after everything that it should survive. */
 const ROWS: Readonly<Record<string, Row>> = {
@@ -34,6 +35,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   "stopped-reader": stoppedReader,
   memory,
   "idle-circuits": idleCircuits,
+  workers,
 };
 
 const { values: options, positionals } = parseArgs({

@@ -91,6 +91,11 @@ export class Paths {
     return paths;
   }
 
+  /** Has something stopped at the end that was started for a row alone. */
+  onStop(stop: () => Promise<unknown>): void {
+    this.#stops.push(stop);
+  }
+
   async stop(): Promise<void> {
     for (const stop of this.#stops.splice(0).toReversed()) await stop();
   }
@@ -108,16 +113,27 @@ export class Paths {
   }
 
   async #sdk(): Promise<Omit<MeasuredPath, "name">> {
-    const network = await this.ours();
-    const service = "sdk-path";
+    const { port, processes } = await this.sdkOver(await this.ours(), "sdk-path");
+    return { port, processes };
+  }
+
+  /** A path of our SDK over a network that is not one of those here; `service` is a name of its own. */
+  async sdkOver(network: Network, service: string): Promise<MeasuredPath> {
     const { hostFile, clientFile } = await declareService(network, { name: service });
     const start = (side: string, ...args: string[]): Program =>
-      this.#program(`sdk-${side}`, process.execPath, join(import.meta.dirname, `sdk-${side}.ts`), ...args);
+      this.#program(`${service}-${side}`, process.execPath, join(import.meta.dirname, `sdk-${side}.ts`), ...args);
     const host = start("host", hostFile, service, String(await this.targetPort()));
     await host.line(/^hosting/, 120_000);
     const client = start("client", clientFile, service);
     const port = Number((await client.line(/^port /, 120_000)).slice(5));
-    return { port, processes: { ...(await this.ourProcesses()), client, host } };
+    const { controller, routers } = network;
+    const path: MeasuredPath = {
+      name: "sdk",
+      port,
+      processes: { controller, r1: routers[0], r2: routers[1], client, host },
+    };
+    await warmUp(path);
+    return path;
   }
 
   async #ourTunnelers(): Promise<Omit<MeasuredPath, "name">> {

@@ -101,6 +101,8 @@ export const meanings: Readonly<Record<string, string>> = {
   "listeners[edge].options.lookupApiSessionTimeout":
     "How long an SDK waits that connects before the controllers have announced its session.",
   "listeners[edge].options.lookupSessionTimeout": "Without effect: the controller checks sessions when they are used.",
+  "listeners[edge].options.workers":
+    "Threads that do the TLS of this listener's connections; 0: the router's only thread. Its address is then its own, of this machine alone.",
   "listeners[tunnel].options.mode":
     "`host`: services are only offered; `proxy`: they are reached at ports of this machine; `tproxy`: at their own addresses.",
   "listeners[tunnel].options.resolver":

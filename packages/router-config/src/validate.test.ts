@@ -173,6 +173,19 @@ forwarder: { linkDialQueueLength: 1_000, linkDialWorkerCount: 0x10, linkDialWork
     expect([sizeOf("4"), sizeOf("4.0"), sizeOf("16.0"), sizeOf("128")]).toEqual([64, 64, 16, 128]);
   });
 
+  it("takes threads for an edge listener, but not for web sockets", () => {
+    const edge = (protocol: string, workers: number): string =>
+      `listeners: [{ binding: edge, address: "${protocol}:0.0.0.0:3022", advertise: "r1.example:3022", options: { workers: ${workers} } }]`;
+    expect(read(edge("tls", 64)).config.listeners).toMatchObject([{ options: { workers: 64 } }]);
+    expect(read(edge("wss", 0)).config.listeners).toMatchObject([{ options: { workers: 0 } }]);
+    expect(problems(base + edge("tls", 65))).toEqual([
+      expect.stringMatching(/workers: expected an integer from 0 to 64/),
+    ]);
+    expect(problems(base + edge("wss", 2))).toEqual([
+      expect.stringMatching(/listeners\[0\]\.options\.workers: expected 0 where the address is wss/),
+    ]);
+  });
+
   it("takes transport.ws for transport.wss, and both with their defaults", () => {
     expect(read("transport: { ws: { pingInterval: 20 } }").config.transport.wss).toMatchObject({
       pingInterval: 20,

@@ -46,7 +46,6 @@ export {
   createKeyPair,
   type KeyCurve,
   type KeyPair,
-  readPrivateKey,
   type SigningKeys,
   signingKeys,
 } from "./identity/certificate-request.ts";
@@ -74,6 +73,7 @@ export {
   tlsParameters,
   withServerCertificates,
 } from "./identity/identity.ts";
+export { readPrivateKey } from "./identity/private-key.ts";
 export { covers } from "./identity/server-certificates.ts";
 export { type LeafTrust, verifyLeaf } from "./identity/trust.ts";
 export { x509 } from "./identity/x509.ts";
@@ -86,6 +86,7 @@ export type { Output } from "./socket/output.ts";
 export { Slab } from "./socket/slab.ts";
 export { cutSocket, lingerSocket } from "./socket/socket-end.ts";
 export { SocketOutput } from "./socket/socket-output.ts";
+export { ThreadPort, type ThreadPortOptions } from "./socket/threads/thread-port.ts";
 export {
   type ChannelPort,
   type ChannelPortUser,
@@ -94,10 +95,9 @@ export {
   type TlsPortOptions,
   type TlsPortUser,
 } from "./socket/tls-port.ts";
-export { ThreadPort, type ThreadPortOptions } from "./socket/threads/thread-port.ts";
 export { installUserBuffer } from "./socket/user-buffer.ts";
 export { writeFrame } from "./socket/write-frame.ts";
-export { PROTOCOL_VERSION, parseVersionInfo, type VersionInfo, versionInfo } from "./version.ts";
+export { isAtLeast, PROTOCOL_VERSION, parseVersionInfo, type VersionInfo, versionInfo } from "./version.ts";
 export { type XgressCounters, type XgressLoad, xgressCounters, xgressLoad } from "./xgress/counters.ts";
 export { type FlowOptions, flowDefaults } from "./xgress/flow-options.ts";
 export { CircuitFrame, writeCircuitFrame } from "./xgress/frames/circuit-frame.ts";

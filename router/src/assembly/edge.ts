@@ -1,5 +1,5 @@
 import type { EdgeListenerConfig } from "@sallyport/router-config";
-import { type ChannelPort, formatAddress } from "@sallyport/wire";
+import { type ChannelPort, formatAddress, ThreadPort } from "@sallyport/wire";
 import { edgeOptions } from "../config/forwarding.ts";
 import { RouterIdentity } from "../config/router-identity.ts";
 import type { Control } from "../control/control.ts";
@@ -36,8 +36,29 @@ export async function edge(
   return edge;
 }
 
-async function portOf(context: Assembly, { address }: EdgeListenerConfig): Promise<ChannelPort> {
-  if (address.protocol !== "wss") return context.ports.at(address);
+async function portOf(context: Assembly, listener: EdgeListenerConfig): Promise<ChannelPort> {
+  const { address } = listener;
+  if (address.protocol === "wss") return webSocketPort(context, listener);
+  return listener.options.workers > 0 ? threadPort(context, listener) : context.ports.at(address);
+}
+
+async function threadPort(context: Assembly, { address, options }: EdgeListenerConfig): Promise<ChannelPort> {
+  const { config, identity, log, stops } = context;
+  const port = await ThreadPort.listen({
+    host: address.host === "" ? "::" : address.host,
+    port: address.port,
+    identity: identity.current,
+    threads: options.workers,
+    handshakeTimeoutMs: config.tls.handshakeTimeout,
+    log,
+  });
+  stops.push(() => port.close());
+  identity.onChange((next) => port.setIdentity(next));
+  log.info({ address: formatAddress(address), port: port.port, workers: options.workers }, "listening");
+  return port;
+}
+
+async function webSocketPort(context: Assembly, { address }: EdgeListenerConfig): Promise<ChannelPort> {
   const { config, identity, baseDir, log, stops } = context;
   const settings = config.transport.wss;
   const outer =

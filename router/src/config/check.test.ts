@@ -60,6 +60,27 @@ linc: {}
     ]);
   });
 
+  it("wants an address for itself where a listener has threads", async () => {
+    await certify("r1", { commonName: "r1", dns: ["r1.example"] });
+    const { problems } = await check(`${identity}csr: {}
+edge: {}
+link:
+  listeners: [{ binding: transport, bind: "tls:0.0.0.0:1", advertise: "r1.example:1" }]
+listeners:
+  - { binding: edge, address: "tls:0.0.0.0:1", options: { advertise: "r1.example:1", workers: 2 } }
+  - { binding: edge, address: "tls:0.0.0.0:2", options: { advertise: "r1.example:2", workers: 2 } }
+  - { binding: edge, address: "tls:0.0.0.0:3", options: { advertise: "r1.example:3" } }
+web:
+  - name: health
+    bindPoints: [{ interface: "0.0.0.0:2", address: "r1.example:2" }, { interface: "0.0.0.0:3", address: "r1.example:3" }]
+    apis: [{ binding: health-checks }]
+`);
+    expect(problems).toEqual([
+      "listeners[0].options.workers: the address 0.0.0.0:1 is that of link.listeners[0], too; a listener with workers needs one of its own",
+      "listeners[1].options.workers: the address 0.0.0.0:2 is that of web[0].bindPoints[0], too; a listener with workers needs one of its own",
+    ]);
+  });
+
   it.each([
     ["[2001:db8::1]", true],
     ["[2001:DB8:0:0:0::1]", true],

@@ -23,7 +23,7 @@ export function startProblems(config: RouterConfig, identity: Identity): string[
   if (listens && identity.serverCertPem === undefined) {
     problems.push("identity.server_cert is missing: a router that listens needs it");
   }
-  return [...problems, ...bindProblems(config), ...uncoveredHosts(config, identity)];
+  return [...problems, ...workerProblems(config), ...bindProblems(config), ...uncoveredHosts(config, identity)];
 }
 
 /** Checks a file and all that it names on this machine, without changing or opening anything. Throws RouterConfigError. */
@@ -58,6 +58,39 @@ export async function checkRouter(
     problems.push(`identity.cert: the certificate ended on ${identity.leaf.validTo}; enroll the router again`);
   }
   return { notes, problems };
+}
+
+/** A listener with threads of its own shares its address with nobody: ALPN is looked at in its threads, for it alone. */
+function workerProblems(config: RouterConfig): string[] {
+  const places = [
+    ...config.listeners.map((listener, i) => ({
+      key: `listeners[${i}]`,
+      at: "address" in listener ? `${listener.address.host}:${listener.address.port}` : undefined,
+      workers: listener.binding === "edge" ? listener.options.workers : 0,
+    })),
+    ...(config.link?.listeners ?? []).map(({ bind }, i) => ({
+      key: `link.listeners[${i}]`,
+      at: `${bind.host}:${bind.port}`,
+      workers: 0,
+    })),
+    ...config.web.flatMap((server, i) =>
+      server.bindPoints.map((point, j) => ({
+        key: `web[${i}].bindPoints[${j}]`,
+        at: `${point.interface.host}:${point.interface.port}`,
+        workers: 0,
+      })),
+    ),
+  ];
+  return places.flatMap((own) =>
+    own.workers === 0
+      ? []
+      : places
+          .filter((other) => other !== own && other.at === own.at)
+          .map(
+            ({ key }) =>
+              `${own.key}.options.workers: the address ${own.at} is that of ${key}, too; a listener with workers needs one of its own`,
+          ),
+  );
 }
 
 function bindProblems(config: RouterConfig): string[] {

@@ -1,6 +1,6 @@
 import type { Address } from "@sallyport/wire";
 import { z } from "zod";
-import { address, advertised, cidr, duration, name, scalar, text, textList } from "../scalars.ts";
+import { address, advertised, cidr, duration, integer, name, scalar, text, textList } from "../scalars.ts";
 import { ignored, section } from "../section.ts";
 import { channelKeys } from "./channel.ts";
 import { xgressKeys } from "./xgress.ts";
@@ -23,6 +23,7 @@ const edgeOptions = section({
   advertise: advertised().optional(),
   lookupApiSessionTimeout: duration({ min: 0 }).default(5000),
   lookupSessionTimeout: duration({ min: 0 }).default(5000),
+  workers: integer({ min: 0, max: 64 }).default(0),
   getSessionTimeout: ignored(),
 });
 
@@ -36,9 +37,19 @@ const edge = section({
   const { advertise: inOptions, getSessionTimeout: _unused, ...options } = entry.options;
   const advertise =
     inOptions ?? entry.advertise ?? missing(ctx, ["options", "advertise"], "<host>:<port> that SDKs can reach");
+  const address = listening(entry, ctx);
+  if (options.workers > 0 && address.protocol !== "tls") {
+    const what = `0 where the address is ${address.protocol}: threads take only tls`;
+    ctx.issues.push({
+      code: "custom",
+      path: ["options", "workers"],
+      params: { expected: what },
+      input: options.workers,
+    });
+  }
   return {
     binding: entry.binding,
-    address: listening(entry, ctx),
+    address,
     /** What SDKs dial; the protocol is that of `address`. */
     advertise: { host: advertise.host, port: advertise.port },
     options,

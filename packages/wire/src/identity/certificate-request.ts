@@ -1,6 +1,7 @@
-import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject, webcrypto } from "node:crypto";
+import { createPublicKey, generateKeyPair, type KeyObject, webcrypto } from "node:crypto";
 import { promisify } from "node:util";
 import { CertificateError } from "./certificates.ts";
+import { readPrivateKey } from "./private-key.ts";
 import { x509 } from "./x509.ts";
 
 /** Elliptic curves of {@link createKeyPair}. */
@@ -113,21 +114,4 @@ function algorithmsOf(key: KeyObject): {
   }
   const [namedCurve, hash] = named;
   return { algorithm: { name: "ECDSA", hash }, imported: { name: "ECDSA", namedCurve } };
-}
-
-/**
- * Reads a private key in PEM: SEC1, PKCS#1 or PKCS#8, not encrypted.
- *
- * @throws CertificateError `KEY_UNREADABLE`
- */
-export function readPrivateKey(keyPem: string): KeyObject {
-  try {
-    return createPrivateKey(keyPem);
-  } catch (cause) {
-    throw new CertificateError(
-      "KEY_UNREADABLE",
-      "expected an unencrypted private key in PEM (EC PRIVATE KEY, RSA PRIVATE KEY or PRIVATE KEY)",
-      { cause },
-    );
-  }
 }

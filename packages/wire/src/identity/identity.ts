@@ -4,8 +4,8 @@ import { isAbsolute, resolve } from "node:path";
 import { createSecureContext, type SecureContext } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { WireError } from "../errors.ts";
-import { readPrivateKey } from "./certificate-request.ts";
 import { CertificateError, commonName, fingerprint, parseCertificates, pemBlocks } from "./certificates.ts";
+import { readPrivateKey } from "./private-key.ts";
 import { ServerCertificates } from "./server-certificates.ts";
 
 /** An identity's configuration names something that cannot be used. The message says which key and why. */

@@ -1,8 +1,8 @@
 import type { X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
 import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
-import { readPrivateKey } from "./certificate-request.ts";
 import { CertificateError, fingerprint, parseCertificates } from "./certificates.ts";
+import { readPrivateKey } from "./private-key.ts";
 
 interface Candidate {
   readonly leaf: X509Certificate;

@@ -1,0 +1,135 @@
+import { createServer } from "node:net";
+import { HandshakeError } from "../../errors.ts";
+import type { Identity } from "../../identity/identity.ts";
+import { type Logger, silentLogger } from "../../log.ts";
+import type { ChannelPort, ChannelPortUser } from "../tls-port.ts";
+import { pemOf, type ThreadSettings } from "./messages.ts";
+import type { ThreadSocket } from "./thread-socket.ts";
+import { TlsThread } from "./tls-thread.ts";
+
+export interface ThreadPortOptions {
+  /** Address to bind; `::` or `0.0.0.0` for all. */
+  readonly host: string;
+  /** 0 for any free port. */
+  readonly port: number;
+  /** One that `identityFromPem` made: threads make the same of its parts. */
+  readonly identity: Identity;
+  /** How many threads, at least 1. */
+  readonly threads: number;
+  readonly handshakeTimeoutMs: number;
+  readonly log?: Logger;
+}
+
+/**
+ * A port whose TLS is done by threads of their own, for machines with many cores and many clients. Each listens on
+ * the same address, the kernel spreads connections over them, and a connection stays with its thread; what its channels
+ * say is read and written here as with a `TlsPort`. Needs a system whose kernel does so (`reusePort` of `net.Server`).
+ */
+export class ThreadPort implements ChannelPort {
+  readonly port: number;
+  readonly #threads: TlsThread[];
+  readonly #users: ChannelPortUser[] = [];
+  readonly #log: Logger;
+  readonly #address: Pick<ThreadPortOptions, "host" | "handshakeTimeoutMs">;
+  #identity: Identity;
+
+  private constructor(o: ThreadPortOptions, port: number) {
+    this.port = port;
+    this.#log = o.log ?? silentLogger;
+    this.#identity = o.identity;
+    this.#address = { host: o.host, handshakeTimeoutMs: o.handshakeTimeoutMs };
+    this.#threads = Array.from({ length: o.threads }, (_, number) => {
+      const settings = (): ThreadSettings => this.#settings();
+      const onSocket = (user: string, socket: ThreadSocket): void => this.#accepted(user, socket);
+      return new TlsThread({ number, settings, onSocket, log: this.#log });
+    });
+  }
+
+  /** @throws Error as `net.Server.listen` gives it, for example `EADDRINUSE`, or `ENOTSUP` where ports cannot be shared so */
+  static async listen(o: ThreadPortOptions): Promise<ThreadPort> {
+    const port = new ThreadPort(o, await freePort(o));
+    try {
+      await Promise.all(port.#threads.map((thread) => thread.start()));
+    } catch (error) {
+      await port.close();
+      throw error;
+    }
+    return port;
+  }
+
+  /** Connections of each thread. */
+  get connections(): readonly number[] {
+    return this.#threads.map((thread) => thread.connections);
+  }
+
+  /** As `TlsPort.register`. @throws HandshakeError `ALPN_TAKEN` when there is a user already: this port has one */
+  register(user: ChannelPortUser): () => void {
+    const [other] = this.#users;
+    if (other !== undefined) {
+      throw new HandshakeError(
+        "ALPN_TAKEN",
+        `${user.name} and ${other.name} both want port ${this.port}, which has threads; give one of them another port`,
+      );
+    }
+    this.#users.push(user);
+    this.#tellUsers();
+    return () => {
+      const at = this.#users.indexOf(user);
+      if (at < 0) return;
+      this.#users.splice(at, 1);
+      this.#tellUsers();
+    };
+  }
+
+  /** New handshakes use `identity`; connections that exist stay as they are. */
+  setIdentity(identity: Identity): void {
+    this.#identity = identity;
+    for (const thread of this.#threads) thread.tell({ kind: "identity", identity: pemOf(identity) });
+  }
+
+  /** Stops listening and ends every connection that was accepted here, and the threads. */
+  async close(): Promise<void> {
+    this.#users.length = 0;
+    await Promise.all(this.#threads.map((thread) => thread.close()));
+  }
+
+  #settings(): ThreadSettings {
+    const { port, host, handshakeTimeoutMs } = { ...this.#address, port: this.port };
+    return { host, port, handshakeTimeoutMs, identity: pemOf(this.#identity), users: this.#threadUsers() };
+  }
+
+  #threadUsers() {
+    return this.#users.map(({ name, protocols, acceptsNoAlpn }) => ({
+      name,
+      protocols: [...protocols],
+      acceptsNoAlpn,
+    }));
+  }
+
+  #tellUsers(): void {
+    for (const thread of this.#threads) thread.tell({ kind: "users", users: this.#threadUsers() });
+  }
+
+  #accepted(name: string, socket: ThreadSocket): void {
+    const user = this.#users.find((candidate) => candidate.name === name);
+    try {
+      if (user === undefined) socket.destroy();
+      else user.onSocket(socket);
+    } catch (error) {
+      this.#log.error({ user: name, err: error }, "accepting a connection failed");
+      socket.destroy();
+    }
+  }
+}
+
+/** The port, once it is sure that nobody has it: threads would share it with whoever shares as well, another router too. */
+async function freePort({ host, port }: ThreadPortOptions): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host, port }, resolve);
+  });
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return address === null || typeof address === "string" ? port : address.port;
+}
