@@ -51,6 +51,8 @@ describe("SendBuffer", () => {
 
   it("may be given more while it sends again: what was sent again is noted for the right payload", () => {
     const buffer = new SendBuffer<number>();
+    buffer.add(-1, 0, 0);
+    buffer.acknowledge(ackOf([0]), 0);
     for (let i = 0; i < 64; i++) buffer.add(i, 0, 0);
     let added = false;
     const again = buffer.retransmit(1_000, () => {
@@ -158,6 +160,8 @@ describe("SendBuffer", () => {
 
   it("retransmits what is old, in order, at most every 64 ms, and stops where there is no room", () => {
     const buffer = new SendBuffer<string>({ retxStartMs: 200 });
+    buffer.add("first", 1, 0);
+    buffer.acknowledge(ackOf([0]), 0);
     buffer.add("a", 1, 0);
     buffer.add("b", 1, 0);
     buffer.add("c", 1, 150);
@@ -168,9 +172,24 @@ describe("SendBuffer", () => {
     expect(buffer.retransmit(264, send)).toBe(2);
     expect(sent).toEqual(["a", "b"]);
     expect(buffer.retransmit(350, () => false)).toBe(0);
-    buffer.acknowledge(ackOf([2]), 351);
+    buffer.acknowledge(ackOf([3]), 351);
     expect(buffer.retransmit(463, send)).toBe(0);
     expect(buffer.retransmit(528, send)).toBe(2);
+  });
+
+  it("asks with its first payload alone how long the way is, for three seconds", () => {
+    const buffer = new SendBuffer<string>({ retxStartMs: 200 });
+    for (const payload of ["a", "b", "c"]) buffer.add(payload, 1, 0);
+    const sent: string[] = [];
+    const send = (payload: string) => sent.push(payload) > 0;
+    for (const at of [200, 300, 400, 600]) buffer.retransmit(at, send);
+    expect(sent).toEqual(["a", "a", "a"]);
+    buffer.retransmit(3_000, send);
+    expect(sent.slice(3)).toEqual(["a", "b", "c"]);
+    const other = new SendBuffer<string>({ retxStartMs: 200 });
+    for (const payload of ["a", "b", "c"]) other.add(payload, 1, 0);
+    other.acknowledge(ackOf([0]), 250);
+    expect(other.retransmit(260, () => true)).toBe(2);
   });
 
   it("becomes more patient when acknowledgements come twice", () => {

@@ -308,6 +308,7 @@ test("what finds no room outside is held and said, and an acknowledgement tells 
 
 test("payloads are sent again until they are acknowledged, marked and with a new clock", () => {
   far.start();
+  far.acknowledgeAll();
   write("important");
   vi.advanceTimersByTime(1_000);
   const again = far.payloads.filter((p) => p.body === "important");

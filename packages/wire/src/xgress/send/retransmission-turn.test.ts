@@ -45,7 +45,7 @@ test("where others always wait, what must be sent again waits, too, and leaves i
   sender.start();
   for (const text of ["one", "two", "three"]) sender.data(Buffer.from(text), 0, text.length, -1, -1, -1);
   state.isOpen = false;
-  vi.advanceTimersByTime(300);
+  vi.advanceTimersByTime(3_000);
   sender.scan(performance.now());
   expect([repeated, waiting.size]).toEqual([[], 1]);
   // The output drains: each in the ring sends one at a time.

@@ -7,6 +7,8 @@ const scanGapMs = 64;
 const firstCapacity = 64;
 /** A peer that says that it is full is asked again at least so often, by a payload: its word that it is not may be lost. */
 export const MOST_PATIENCE_MS = 5_000;
+/** How long the first acknowledgement is waited for: a round trip may well be longer than the time until something is sent again. */
+const FIRST_ANSWER_MS = 3_000;
 
 /** Counters of a send buffer, for inspection and metrics. */
 export interface SendBufferDetail {
@@ -171,7 +173,8 @@ export class SendBuffer<T> {
 
   /**
    * Sends again what has waited too long, oldest first. Call it after acknowledgements and every 100 ms; it looks at
-   * most once in 64 ms. A peer that is full has most likely dropped them: it gets them less and less often, until it has
+   * most once in 64 ms. Before anything was acknowledged it is the first payload alone that asks again: how long the way
+   * is shows with its acknowledgement, and a whole window sent twice would take half of it. A peer that is full has most likely dropped them: it gets them less and less often, until it has
    * room.
    *
    * @param send sends the payload marked as a retransmission, with the clock of now; false when there is no room: it
@@ -183,12 +186,18 @@ export class SendBuffer<T> {
     if (this.#closed || this.#inFlight === 0 || (!isTurn && now - this.#lastScan <= scanGapMs)) return 0;
     this.#lastScan = now;
     const patience = this.#patience;
+    const onlyFirst = this.#isFirstAnswerDue(now);
     let sent = 0;
     for (let sequence = this.#base; sequence !== this.#next; sequence = (sequence + 1) | 0) {
       const slot = sequence & this.#mask;
       const payload = this.#payloads[slot];
       const sentAt = this.#sentAt[slot] ?? now;
-      if (payload === undefined || now - sentAt < patience) continue;
+      if (payload === undefined) continue;
+      if (onlyFirst && sent > 0) break;
+      if (now - sentAt < patience) {
+        if (onlyFirst) break;
+        continue;
+      }
       // Noted before: sending may come back with acknowledgements and new payloads, which move the slots.
       this.#sentAt[slot] = now;
       if (!send(payload, sequence)) {
@@ -203,6 +212,11 @@ export class SendBuffer<T> {
       this.#fullRoundAt = now;
     }
     return sent;
+  }
+
+  #isFirstAnswerDue(now: number): boolean {
+    if (this.lastProgress > Number.NEGATIVE_INFINITY) return false;
+    return now - (this.#firstSentAt[this.#base & this.#mask] ?? now) < FIRST_ANSWER_MS;
   }
 
   /** Milliseconds after which a payload is sent again now. */
