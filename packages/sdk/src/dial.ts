@@ -132,7 +132,7 @@ class Attempt implements EdgeEndpoint {
     const headers = new Headers()
       .setU32(EdgeHeader.ConnId, this.#id)
       .setString(EdgeHeader.CallerId, callerId)
-      .setBool(EdgeHeader.UseXgressToSdk, true)
+      .setBool(EdgeHeader.UseXgressToSdk, this.#edge.takesFlowControl)
       .setString(EdgeHeader.ConnectionMarker, randomBytes(6).toString("base64url"));
     if (this.#keys !== undefined) headers.set(EdgeHeader.PublicKey, this.#keys.publicKey);
     if (instance !== undefined) headers.setString(EdgeHeader.TerminatorIdentity, instance);

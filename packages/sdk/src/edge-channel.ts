@@ -9,6 +9,7 @@ import {
   type FrameView,
   firstRouterConnId,
   Headers,
+  isAtLeast,
   type Message,
   XgressType,
 } from "@sallyport/wire";
@@ -28,6 +29,11 @@ export interface EdgeEndpoint {
   onLost(reason: Error | undefined): void;
 }
 
+/**
+ * Routers of older versions end a circuit with a mark that takes it down on its way, and drop what is for an SDK when it does not
+ * read fast enough: what was dropped is then gone (docs/compatibility.md, "The end of a stream").
+ */
+const knowsEof = [1, 6, 16] as const;
 const entryPrefix = 8;
 const probeTimeoutMs = 10_000;
 const latencyIntervalMs = 60_000;
@@ -42,6 +48,8 @@ export class EdgeChannel {
   readonly router: string;
   /** The router tells when a terminator exists. */
   readonly tellsBindSuccess: boolean;
+  /** Circuits through this router are whole when their flow control is done here. */
+  readonly takesFlowControl: boolean;
   /** Last measured round trip in milliseconds. */
   latencyMs: number | undefined;
   readonly circuits: CircuitSupplies;
@@ -63,6 +71,7 @@ export class EdgeChannel {
     this.router = router;
     this.circuits = circuits;
     this.tellsBindSuccess = channel.result.getBool(EdgeHeader.SupportsBindSuccess) === true;
+    this.takesFlowControl = channel.isGrouped || isAtLeast(versionOf(channel), knowsEof);
     channel.onFrame = (frame) => this.#onFrame(frame);
     for (const type of [EdgeType.StateConnected, EdgeType.StateClosed, EdgeType.Dial, EdgeType.BindSuccess]) {
       channel.handle(type, (message) => this.#dispatch(message));
@@ -74,6 +83,7 @@ export class EdgeChannel {
       this.#endpoints.clear();
       for (const endpoint of endpoints) endpoint.onLost(reason);
       this.#finishing.clear();
+      this.#onDrained?.();
       this.#onDrained?.();
     });
   }
@@ -247,4 +257,9 @@ export class EdgeChannel {
     }
     this.channel.send({ contentType: EdgeType.TraceRouteResponse, headers });
   }
+}
+
+/** The version that the router announces; empty when it does not. */
+function versionOf(channel: Channel): string {
+  return channel.result.getString(BaseHeader.HelloVersion)?.split("|")[0] ?? "";
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ProtocolError } from "./errors.ts";
 import { randomBase62Id } from "./ids.ts";
-import { parseVersionInfo, versionInfo } from "./version.ts";
+import { isAtLeast, parseVersionInfo, versionInfo } from "./version.ts";
 
 test("our version info names a generation that peers accept", () => {
   const info = parseVersionInfo(versionInfo());
@@ -31,4 +31,18 @@ test("ids are 22 base-62 digits", () => {
   for (const id of ids) {
     expect(id).toMatch(/^[0-9A-Za-z]{22}$/);
   }
+});
+
+test.each([
+  ["v1.6.20", true],
+  ["v1.6.16", true],
+  ["2.0.0", true],
+  ["v0.0.0", true],
+  ["v1.6.16-pre1", false],
+  ["v1.6.15", false],
+  ["v1.6.0", false],
+  ["", false],
+  ["latest", false],
+])("whether %j is at least 1.6.16: %j", (version, answer) => {
+  expect(isAtLeast(version, [1, 6, 16])).toBe(answer);
 });

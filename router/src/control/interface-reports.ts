@@ -1,8 +1,7 @@
 import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
-import { ControlType, ctrlPb, encodeControl, type Logger } from "@sallyport/wire";
+import { ControlType, ctrlPb, encodeControl, isAtLeast, type Logger } from "@sallyport/wire";
 import type { Controller } from "./controllers/controller.ts";
 import type { Controllers } from "./controllers/controllers.ts";
-import { isAtLeast } from "./controllers/version-gate.ts";
 
 export interface InterfaceReportsOptions {
   readonly controllers: Controllers;

@@ -1,4 +1,4 @@
-import { isAtLeast } from "../control/controllers/version-gate.ts";
+import { isAtLeast } from "@sallyport/wire";
 
 /** How the connections of a link belong together. */
 export type LinkForm = "grouped" | "split" | "single";

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { XgressType } from "@sallyport/wire";
+import { EdgeHeader, EdgeType, XgressType } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { loadSodium } from "../crypto/load-sodium.ts";
 import { dialThrough } from "../dial.ts";
@@ -262,4 +262,26 @@ test("a dial is answered by the application: refused with its text, or accepted 
   await expect.poll(() => dials.length).toBe(2);
   host.channel.close();
   await expect.poll(() => dials[1]?.signal.aborted).toBe(true);
+});
+
+test.each([
+  ["v1.6.16", false, true],
+  ["v1.6.15", false, false],
+  ["v1.6.15", true, true],
+])("a router of %s (a group: %s) is asked to leave the flow control to the SDK: %s", async (version, grouped, asks) => {
+  await router.close();
+  router = await TinyRouter.start({ grouped, version: `${version}|0|2026-01-01 00:00:00|linux|amd64` });
+  router.flowControl = true;
+  host = await router.connect("host", grouped);
+  client = await router.connect("client", grouped);
+  await serveStreams((connection) => connection.pipe(connection));
+  const connection = await dial();
+  const bytes = randomBytes(MiB);
+  const hash = hashOf(connection);
+  connection.end(bytes);
+  expect(await hash).toBe(sha256(bytes));
+  expect(router.messages(XgressType.Payload).length > 0).toBe(asks);
+  for (const type of [EdgeType.Connect, EdgeType.Bind]) {
+    expect(router.messages(type)[0]?.headers.getBool(EdgeHeader.UseXgressToSdk)).toBe(asks);
+  }
 });

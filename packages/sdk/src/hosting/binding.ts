@@ -126,7 +126,7 @@ export class Binding implements EdgeEndpoint {
       .setBool(EdgeHeader.RouterProvidedConnId, true)
       .setString(EdgeHeader.ListenerId, listenerId)
       .setBool(EdgeHeader.SupportsInspect, true)
-      .setBool(EdgeHeader.UseXgressToSdk, true)
+      .setBool(EdgeHeader.UseXgressToSdk, this.edge.takesFlowControl)
       .setBool(EdgeHeader.SupportsBindSuccess, true);
     if (crypto !== undefined) headers.set(EdgeHeader.PublicKey, crypto.keys.publicKey);
     if (cost !== undefined && cost > 0) headers.setU16(EdgeHeader.Cost, cost);

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import {
   acceptChannels,
+  BaseHeader,
   type Channel,
   dialChannel,
   EdgeHeader,
@@ -12,10 +13,12 @@ import {
   type Message,
   silentLogger,
   TlsPort,
+  versionInfo,
   XgressType,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { EdgeChannel } from "../edge-channel.ts";
+import { askForGroup } from "../group.ts";
 
 interface Side {
   readonly channel: Channel;
@@ -52,7 +55,7 @@ export class TinyRouter {
   #expected: { readonly contentType: number; readonly resolve: () => void }[] = [];
   #nextId = 0x8000_0000;
 
-  private constructor(port: TlsPort, authority: TestAuthority, grouped: boolean) {
+  private constructor(port: TlsPort, authority: TestAuthority, grouped: boolean, version: string) {
     this.#port = port;
     this.#authority = authority;
     acceptChannels(port, {
@@ -61,14 +64,18 @@ export class TinyRouter {
       acceptsNoAlpn: true,
       id: "tiny",
       grouped,
-      resultHeaders: () => new Headers().setBool(EdgeHeader.SupportsBindSuccess, true),
+      resultHeaders: () =>
+        new Headers().setString(BaseHeader.HelloVersion, version).setBool(EdgeHeader.SupportsBindSuccess, true),
       onChannel: (channel) => this.#take(channel),
       log: silentLogger,
     });
   }
 
-  /** @param o.grouped takes channels of several connections */
-  static async start(o: { readonly grouped?: boolean } = {}): Promise<TinyRouter> {
+  /**
+   * @param o.grouped takes channels of several connections
+   * @param o.version what it announces; the version info of this program when absent
+   */
+  static async start(o: { readonly grouped?: boolean; readonly version?: string } = {}): Promise<TinyRouter> {
     // Named by chance: an application may trust several of them at once.
     const authority = await TestAuthority.create(`Tiny ${randomUUID()}`);
     const identity = await authority.identity("tiny");
@@ -76,6 +83,7 @@ export class TinyRouter {
       await TlsPort.listen({ host: "127.0.0.1", port: 0, identity }),
       authority,
       o.grouped ?? false,
+      o.version ?? versionInfo(),
     );
   }
 
@@ -91,13 +99,14 @@ export class TinyRouter {
     return identityFromPem({ certPem, keyPem, caPem: authorities.join("\n") });
   }
 
-  /** A client's connection to it. */
-  async connect(name: string): Promise<EdgeChannel> {
+  /** A client's connection to it; `grouped` asks for a channel of several. */
+  async connect(name: string, grouped = false): Promise<EdgeChannel> {
+    const headers = new Headers().setString(EdgeHeader.SessionToken, "api-session");
     const channel = await dialChannel({
       address: this.address,
       identity: await this.identity(name),
       alpn: edgeAlpn,
-      hello: { idToken: name, headers: new Headers().setString(EdgeHeader.SessionToken, "api-session") },
+      hello: { idToken: name, headers: grouped ? askForGroup(headers) : headers },
     });
     return new EdgeChannel(channel, "tiny");
   }
