@@ -244,8 +244,9 @@ export class SlabOutput implements Output {
   #roll(n: number): void {
     this.#setAside();
     this.#writeRun();
+    const isFirst = this.#current === undefined;
     this.#letGo();
-    this.#current = Slab.take(n);
+    this.#current = isFirst ? Slab.takeSmall(n) : Slab.take(n);
     this.slab = this.#current.buffer;
   }
 

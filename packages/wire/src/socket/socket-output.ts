@@ -81,7 +81,7 @@ export class SocketOutput {
   #roll(length: number): void {
     this.#writeRun();
     this.#letGo();
-    this.#slab = Slab.take(length);
+    this.#slab = Slab.takeSmall(length);
   }
 
   #letGo(): void {
