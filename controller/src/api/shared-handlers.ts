@@ -79,6 +79,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
         username: body.username,
         password: body.password,
         peerCertificates: request.peerCertificates,
+        proxied: request.proxied,
         bearerTokens: request.bearerTokens,
         remoteIp: request.remoteIp,
         configTypes: body.configTypes,

@@ -17,6 +17,7 @@ import { AttemptLimits } from "./limits/attempt-limits.ts";
 import { CertificateLogin } from "./primary/certificate-login.ts";
 import { PasswordLogin } from "./primary/password-login.ts";
 import type { Principal, Proof } from "./primary/proof.ts";
+import { ProxiedCertificateLogin, type ProxiedCertificates } from "./primary/proxied-certificate-login.ts";
 import { requireStanding } from "./primary/standing.ts";
 import { TokenLogin } from "./primary/token-login.ts";
 import { SessionRows } from "./session-rows.ts";
@@ -28,6 +29,8 @@ export interface LoginRequest {
   readonly username?: string | undefined;
   readonly password?: string | undefined;
   readonly peerCertificates: readonly X509Certificate[];
+  /** Who passes it on, and for whom. */
+  readonly proxied?: ProxiedCertificates | undefined;
   /** Of the request's `Authorization` headers. */
   readonly bearerTokens: readonly string[];
   readonly remoteIp: string;
@@ -101,6 +104,7 @@ export class Authentication {
   readonly #tokens: TokenCheck;
   readonly #byPassword: PasswordLogin;
   readonly #byCertificate: CertificateLogin;
+  readonly #byProxiedCertificate: ProxiedCertificateLogin;
   readonly #byToken: TokenLogin;
   readonly #sessions: SessionRows<SessionOfToken>;
 
@@ -113,6 +117,7 @@ export class Authentication {
     this.#tokens = new TokenCheck(new JwksCache((endpoint) => fetcher.fetch(endpoint), ctx.log), ctx.now);
     this.#byPassword = new PasswordLogin(ctx, model);
     this.#byCertificate = new CertificateLogin(ctx);
+    this.#byProxiedCertificate = new ProxiedCertificateLogin(ctx, model.routers, this.#byCertificate);
     this.#byToken = new TokenLogin(ctx, this.#tokens);
     this.#sessions = new SessionRows(ctx.store.changes, (token) => this.#sessionRow(token));
   }
@@ -263,7 +268,9 @@ export class Authentication {
       case "password":
         return this.#byPassword.prove(request.username, request.password);
       case "cert":
-        return this.#byCertificate.prove(request.peerCertificates);
+        return request.proxied === undefined
+          ? this.#byCertificate.prove(request.peerCertificates)
+          : this.#byProxiedCertificate.prove(request.proxied);
       case "ext-jwt":
         return this.#byToken.prove(request.bearerTokens);
     }

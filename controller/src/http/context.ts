@@ -21,6 +21,14 @@ export interface ApiSessionContext {
   readonly expiresAt: Date;
 }
 
+/** A request that somebody passes on. Only routers may: what counts of it is for the handler to find out. */
+export interface ProxiedBy {
+  /** What the one who passes it on presented, leaf first; as unverified as `peerCertificates`. */
+  readonly proxyCertificates: readonly X509Certificate[];
+  /** What it says it was presented: the headers as they came. */
+  readonly clientCertificates: readonly string[];
+}
+
 /** The request as it came, without its body. */
 export interface RequestInfo {
   readonly id: string;
@@ -32,8 +40,10 @@ export interface RequestInfo {
   /** `ip:port`, and the ip alone. */
   readonly remoteAddress: string;
   readonly remoteIp: string;
-  /** What the TLS client presented, leaf first; proven to hold the leaf's key, otherwise unverified. */
+  /** What the TLS client presented, leaf first; proven to hold the leaf's key, otherwise unverified. Empty when it says that it only passes the request on. */
   readonly peerCertificates: readonly X509Certificate[];
+  /** What the TLS client says of whoever it passes the request on for; undefined when it asks for itself. */
+  readonly proxied: ProxiedBy | undefined;
   /** From `zt-session` or `svc-session`; undefined on `/authenticate`, where sessions are not looked at. */
   readonly sessionToken: string | undefined;
   /** From every `Authorization: Bearer` header, in order; empty tokens are left out. */

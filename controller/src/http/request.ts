@@ -4,7 +4,11 @@ import type { IncomingMessage } from "node:http";
 import { TLSSocket } from "node:tls";
 import type { ApiName, Operation } from "@sallyport/api";
 import { peerOf } from "@sallyport/wire";
-import type { RequestInfo } from "./context.ts";
+import type { ProxiedBy, RequestInfo } from "./context.ts";
+
+/** What a router's API proxy adds to requests (docs/protocol/edge.md, "API proxy"). */
+const PROXIED_AT = "x-edge-router-proxy-request";
+const CLIENT_CERTIFICATE = "x-client-certpem";
 
 /** Peers by socket: a connection's certificates are read once, not with every request. */
 const peers = new WeakMap<object, { address: string; certificates: readonly X509Certificate[] }>();
@@ -29,7 +33,7 @@ export function requestInfo(
     readonly signal: AbortSignal;
   },
 ): RequestInfo {
-  const { address, certificates } = peer(message);
+  const { address } = peer(message);
   const all = message.headersDistinct;
   const headers = Object.fromEntries(Object.entries(all).map(([name, values]) => [name, values?.[0]]));
   const sessionToken = o.operation.issuesSession
@@ -47,15 +51,30 @@ export function requestInfo(
     headers,
     remoteAddress: address,
     remoteIp: plainAddress(message.socket.remoteAddress ?? ""),
-    peerCertificates: certificates,
+    peerCertificates: peerCertificatesOf(message),
+    proxied: proxiedBy(message),
     sessionToken,
     bearerTokens,
     signal: o.signal,
   };
 }
 
+/** None of a client that passes the request on: its certificates are not those of who asks. */
 export function peerCertificatesOf(message: IncomingMessage): readonly X509Certificate[] {
-  return peer(message).certificates;
+  return isProxied(message) ? [] : peer(message).certificates;
+}
+
+/** By either header: through some proxies clients can take one away. */
+function isProxied({ headersDistinct: headers }: IncomingMessage): boolean {
+  return headers[PROXIED_AT] !== undefined || headers[CLIENT_CERTIFICATE] !== undefined;
+}
+
+function proxiedBy(message: IncomingMessage): ProxiedBy | undefined {
+  if (!isProxied(message)) return undefined;
+  return {
+    proxyCertificates: peer(message).certificates,
+    clientCertificates: message.headersDistinct[CLIENT_CERTIFICATE] ?? [],
+  };
 }
 
 /** IPv4 clients of a socket that listens on IPv6 and IPv4 are shown by their IPv4 address. */

@@ -29,9 +29,17 @@ export function enrollmentHandlers({ enrolling }: ApiDependencies): ApiHandlers<
     ernollUpdb: ({ query, body, request }) => by("updb", query.token, body, request),
     enrollErOtt: ({ query, body, request }) => by("erott", query.token, body, request),
     extendRouterEnrollment: async ({ body, request }) => ({
-      data: await enrolling.extendRouter(request.peerCertificates, body),
+      data: await enrolling.extendRouter(directCertificates(request), body),
     }),
   };
+}
+
+/**
+ * What the caller itself presented. Through the proxies of other routers a client can have every mark of them removed but this
+ * last one, and would be taken for the router.
+ */
+function directCertificates({ peerCertificates, headers }: RequestInfo): RequestInfo["peerCertificates"] {
+  return headers["x-forwarded-for"] === undefined ? peerCertificates : [];
 }
 
 interface EnrollBody {

@@ -38,7 +38,7 @@ export interface Answer {
 export interface CallOptions {
   readonly body?: unknown;
   readonly token?: string;
-  readonly headers?: Record<string, string>;
+  readonly headers?: Record<string, string | string[]>;
   readonly cert?: string;
   readonly key?: string;
   /** Hangs up. */
@@ -131,7 +131,7 @@ export async function startTestController(
       const isText = typeof options.body === "string";
       const body =
         options.body === undefined ? undefined : isText ? String(options.body) : JSON.stringify(options.body);
-      const headers: Record<string, string> = {
+      const headers: Record<string, string | string[]> = {
         ...(body === undefined || isText ? {} : { "content-type": "application/json" }),
         // Node frames the body of a DELETE only by this.
         ...(body === undefined ? {} : { "content-length": String(Buffer.byteLength(body)) }),

@@ -1,0 +1,106 @@
+import { X509Certificate } from "node:crypto";
+import { CertificateError, fingerprint, verifyLeaf } from "@sallyport/wire";
+import type { ModelContext } from "../../model/context.ts";
+import type { Routers } from "../../model/network/routers.ts";
+import type { CertificateLogin } from "./certificate-login.ts";
+import { type Proof, refused } from "./proof.ts";
+
+/** A request that somebody passes on. */
+export interface ProxiedCertificates {
+  /** What the one who passes it on presented, leaf first. */
+  readonly proxyCertificates: readonly X509Certificate[];
+  /** What it says it was presented, leaf first: each the base64 of the DER. */
+  readonly clientCertificates: readonly string[];
+}
+
+/** As many as are followed of a chain. */
+const MOST_CERTIFICATES = 10;
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/**
+ * Authentication by the certificate of a TLS connection that ended at a router (docs/protocol/certificate-login.md, "Through a
+ * router"). That the client holds its key is the router's word, so the router has to prove itself.
+ */
+export class ProxiedCertificateLogin {
+  readonly #ctx: ModelContext;
+  readonly #routers: Pick<Routers, "findByFingerprint">;
+  readonly #byCertificate: CertificateLogin;
+
+  constructor(ctx: ModelContext, routers: Pick<Routers, "findByFingerprint">, byCertificate: CertificateLogin) {
+    this.#ctx = ctx;
+    this.#routers = routers;
+    this.#byCertificate = byCertificate;
+  }
+
+  /** @throws ApiError 401, the same whatever is wrong */
+  async prove({ proxyCertificates, clientCertificates }: ProxiedCertificates): Promise<Proof> {
+    const routerId = await this.#requireRouter(proxyCertificates);
+    const chain = chainOf(clientCertificates);
+    if (chain === undefined) throw refused(`what router ${routerId} says it was presented is no chain of certificates`);
+    const proof = await this.#byCertificate.prove(chain);
+    // Who breaks into a router must not become an administrator by knowing a certificate, which is no secret.
+    if (proof.principal.identity.is_admin) {
+      throw refused(
+        `identity ${proof.principal.identity.id} is an administrator: router ${routerId} cannot vouch for it`,
+      );
+    }
+    return proof;
+  }
+
+  /** @throws ApiError 401 unless it is an enrolled, enabled edge router with the certificate that it has now */
+  async #requireRouter([leaf, ...intermediates]: readonly X509Certificate[]): Promise<string> {
+    if (leaf === undefined) throw refused("who passes the request on presented no certificate");
+    const print = fingerprint(leaf);
+    const router = await this.#routers.findByFingerprint(this.#ctx.store.db, print);
+    // One that still has to be confirmed over the control channel is not the router's certificate yet.
+    if (router?.fingerprint !== print || router.kind !== "edge") {
+      throw refused(`certificate ${print}, over which the request was passed on, belongs to no edge router`);
+    }
+    if (router.disabled) throw refused(`router ${router.id}, which passed the request on, is disabled`);
+    try {
+      verifyLeaf({ leaf, intermediates, anchors: this.#ctx.pki.trustAnchors, at: this.#ctx.now() });
+    } catch (error) {
+      if (error instanceof CertificateError) throw refused(`router ${router.id}: ${error.message}`);
+      throw error;
+    }
+    return router.id;
+  }
+}
+
+/**
+ * The chain in base64 of DER, leaf first; undefined unless each certificate was issued by the next. Some routers put what they
+ * were presented behind what the client had written into these headers itself: nobody can go on with a foreign chain so.
+ */
+export function chainOf(texts: readonly string[]): X509Certificate[] | undefined {
+  if (texts.length === 0 || texts.length > MOST_CERTIFICATES) return undefined;
+  const chain: X509Certificate[] = [];
+  for (const text of texts) {
+    const certificate = certificateOf(text);
+    if (certificate === undefined) return undefined;
+    const issued = chain.at(-1);
+    if (issued !== undefined && !isIssuedBy(issued, certificate)) return undefined;
+    chain.push(certificate);
+  }
+  return chain;
+}
+
+function certificateOf(text: string): X509Certificate | undefined {
+  if (!BASE64.test(text)) return undefined;
+  const der = Buffer.from(text, "base64");
+  try {
+    const certificate = new X509Certificate(der);
+    // PEM, and bytes behind the certificate, are read, too; they are not what was agreed upon.
+    return certificate.raw.equals(der) ? certificate : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isIssuedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {
+  try {
+    return issuer.ca && certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey);
+  } catch {
+    // A key that cannot be used.
+    return false;
+  }
+}
