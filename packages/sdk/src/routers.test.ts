@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
-import { silentLogger } from "@sallyport/wire";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { EdgeType, silentLogger } from "@sallyport/wire";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { EdgeConnection } from "./circuit/connection.ts";
 import { dialThrough } from "./dial.ts";
 import type { EdgeChannel } from "./edge-channel.ts";
@@ -188,3 +188,57 @@ it("carries circuits over several connections, and over those that are left when
     await hosts.close();
   }
 }, 60_000);
+
+describe("closing, with a connection that both ends have ended", () => {
+  /** The end that ended first, which closes the circuit when it has read everything. */
+  let hosted: EdgeConnection;
+  let edge: EdgeChannel;
+
+  beforeEach(async () => {
+    edge = await connected(at("near", near));
+    const host = await near.connect("host");
+    const accepted = Promise.withResolvers<EdgeConnection>();
+    await new Promise<void>((resolve) => {
+      const hosting = { service: "svc", sessionToken: "svc", listenerId: "l", identityName: "host" };
+      new Binding(host, hosting, {
+        established: resolve,
+        ended() {},
+        dialled: async (dial) => accepted.resolve(new EdgeConnection(await dial.accept(), { allowHalfOpen: true })),
+      });
+    });
+    const request = { service: "svc", sessionToken: "svc", callerId: "app" };
+    const socket = new EdgeConnection(await dialThrough(edge, request, never), { allowHalfOpen: true });
+    hosted = await accepted.promise;
+    hosted.on("error", () => {}).end();
+    await once(socket.resume(), "end");
+    socket.end("last words");
+    await once(socket, "close");
+  });
+
+  it("waits for the other end, which may not have the last bytes yet", async () => {
+    const closed = routers.close();
+    await new Promise(setImmediate);
+    expect(edge.isClosed).toBe(false);
+    const read: Buffer[] = [];
+    hosted.on("data", (bytes: Buffer) => read.push(bytes));
+    await closed;
+    expect([Buffer.concat(read).toString(), near.messages(EdgeType.StateClosed).length]).toEqual(["last words", 1]);
+  });
+
+  it("waits a moment only, not until the circuit is given up", async () => {
+    await routers.close();
+    expect([edge.isClosed, near.messages(EdgeType.StateClosed).length]).toEqual([true, 0]);
+  });
+
+  it("ends when the connection to the router does", async () => {
+    let isClosed = false;
+    const closed = routers.close().then(() => {
+      isClosed = true;
+    });
+    near.dropAll();
+    await edge.channel.closed;
+    await new Promise(setImmediate);
+    expect(isClosed).toBe(true);
+    await closed;
+  });
+});

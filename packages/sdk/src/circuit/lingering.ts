@@ -5,7 +5,8 @@ const lingerMs = 30_000;
 
 /**
  * Keeps the id of a connection that both ends have ended, until the other end closes it. Whoever ended last must not
- * close first: its bytes may still be on their way, and routers in the field stop repeating lost ones at the close.
+ * close first: its bytes may still be on their way, and routers in the field stop repeating lost ones at the close. No
+ * process is kept alive by it, and the end of its context waits for it as for other last bytes, a moment at most.
  */
 export class Lingering implements EdgeEndpoint {
   readonly connType = ConnType.Dial;
@@ -18,6 +19,7 @@ export class Lingering implements EdgeEndpoint {
     this.#id = id;
     this.#timer = setTimeout(() => this.#close(), lingerMs);
     this.#timer.unref();
+    edge.finishing(this);
     edge.assign(id, this);
   }
 
@@ -35,6 +37,7 @@ export class Lingering implements EdgeEndpoint {
 
   onLost(): void {
     clearTimeout(this.#timer);
+    this.#edge.finished(this);
   }
 
   #close(): void {
@@ -47,5 +50,6 @@ export class Lingering implements EdgeEndpoint {
   #forget(): void {
     clearTimeout(this.#timer);
     this.#edge.remove(this.#id, this);
+    this.#edge.finished(this);
   }
 }
