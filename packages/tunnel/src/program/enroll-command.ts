@@ -1,10 +1,13 @@
-import { open, readFile, rm } from "node:fs/promises";
+import { open, readFile, rm, writeFile } from "node:fs/promises";
 import { enroll } from "@sallyport/sdk";
 import { SetupError } from "./identity-files.ts";
 
+/** More than an identity takes: key, certificates, and the authorities of a network. */
+const RESERVED_BYTES = 64 * 1024;
+
 /**
- * Redeems a token and writes the identity file, readable by its owner only. The file is made first: a token counts once,
- * and must not be used up for an identity that cannot be kept.
+ * Redeems a token and writes the identity file, readable by its owner only. The file and its room on the disk are made first:
+ * a token counts once, and must not be used up for an identity that cannot be kept.
  */
 export async function enrollCommand(jwtFile: string, output: string): Promise<void> {
   const jwt = await readFile(jwtFile, "utf8").catch((cause: unknown) => {
@@ -14,15 +17,24 @@ export async function enrollCommand(jwtFile: string, output: string): Promise<vo
     throw new SetupError(`the identity file cannot be made: ${textOf(cause)}; name another one with -o`, { cause });
   });
   try {
+    await file.writeFile(Buffer.alloc(RESERVED_BYTES)).catch(unwritable);
+    await file.sync().catch(unwritable);
     const identity = await enroll(jwt.trim());
-    await file.writeFile(`${JSON.stringify(identity, null, 2)}\n`);
+    const text = Buffer.from(`${JSON.stringify(identity, null, 2)}\n`);
+    // Into the room that is there already; what is behind it is cut off only then.
+    await writeFile(output, text, { flag: "r+" });
+    await file.truncate(text.length);
     await file.sync();
     await file.close();
   } catch (error) {
-    await file.close();
+    await file.close().catch(() => {});
     await rm(output, { force: true });
     throw error;
   }
+}
+
+function unwritable(cause: unknown): never {
+  throw new SetupError(`the identity file cannot be written, and the token was not used: ${textOf(cause)}`, { cause });
 }
 
 function textOf(error: unknown): string {
