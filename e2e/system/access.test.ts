@@ -1,21 +1,33 @@
+import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { request } from "node:https";
 import { join } from "node:path";
-import { Context, type EdgeConnection } from "@sallyport/sdk";
+import { Context, type EdgeConnection, type IdentityFile } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../network/eventually.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
-import { Program } from "../network/program.ts";
+import { freePorts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
 const folder = makeScratch("access");
 const contexts: Context[] = [];
 const hosts: Program[] = [];
 let network: Network;
+/** Where r1 offers the controller's API. */
+let apiProxyPort: number;
 let guarded: DeclaredService;
 let open: DeclaredService;
 
 beforeAll(async () => {
-  network = await startNetwork(folder);
+  [apiProxyPort = 0] = await freePorts(1);
+  network = await startNetwork(folder, {
+    routerSettings: (name, text) => {
+      const upstream = /endpoint: tls:(localhost:\d+)/.exec(text)?.[1];
+      const apiProxy = `edge:\n  apiProxy:\n    listener: 127.0.0.1:${apiProxyPort}\n    upstream: ${upstream}`;
+      return name === "r1" ? text.replace("edge: {}", apiProxy) : text;
+    },
+  });
   guarded = await declareService(network, { name: "guarded" });
   open = await declareService(network, { name: "open" });
   await startHost(guarded, "guarded", "one");
@@ -41,7 +53,7 @@ async function startHost(service: DeclaredService, serviceName: string, name: st
   return host;
 }
 
-async function load(file: string): Promise<Context> {
+async function load(file: string | IdentityFile): Promise<Context> {
   const context = await Context.load(file, { refreshIntervalMs: 500 });
   contexts.push(context);
   return context;
@@ -157,3 +169,49 @@ it("of two hosts one is killed: every dial goes on succeeding", async () => {
     socket.destroy();
   }
 }, 60_000);
+
+describe("who reaches no controller, only a router", () => {
+  const identityOf = (file: string): IdentityFile => JSON.parse(readFileSync(file, "utf8"));
+  const pem = (text: string | undefined): string => (text ?? "").replace(/^pem:/, "");
+
+  it("logs in by certificate over its API proxy, and dials", async () => {
+    const identity = identityOf(open.clientFile);
+    const ztAPI = identity.ztAPI.replace(`:${network.port}/`, `:${apiProxyPort}/`);
+    expect(ztAPI).not.toBe(identity.ztAPI);
+    const { socket } = await connected(await load({ ...identity, ztAPI, ztAPIs: null }), "open");
+    await echoes(socket);
+    socket.destroy();
+  });
+
+  it("is nobody else by what it writes into headers, with and without a certificate of its own", async () => {
+    const { id: victim } = identityOf(guarded.clientFile);
+    const { id: own } = identityOf(open.clientFile);
+    const certificate = new X509Certificate(pem(victim.cert)).raw.toString("base64");
+    const login = (client: object, headers: Record<string, string>) =>
+      new Promise<{ status: number | undefined; identityId: string | undefined }>((resolve, reject) => {
+        const sent = request({
+          ...{ host: "localhost", port: apiProxyPort, method: "POST", agent: false, rejectUnauthorized: false },
+          ...{ path: "/edge/client/v1/authenticate?method=cert", headers },
+          ...client,
+        });
+        sent.on("error", reject);
+        sent.on("response", async (answer) => {
+          const chunks: Buffer[] = [];
+          for await (const chunk of answer) chunks.push(chunk as Buffer);
+          const { data } = JSON.parse(Buffer.concat(chunks).toString()) as { data?: { identityId?: string } };
+          resolve({ status: answer.statusCode, identityId: data?.identityId });
+        });
+        sent.end("{}");
+      });
+    const base = { "content-type": "application/json", "content-length": "2" };
+    const forged = { ...base, "x-edge-router-proxy-request": "now", "x-client-certpem": certificate };
+    const dropping = { ...forged, connection: "close, x-client-certpem, x-edge-router-proxy-request" };
+    const withOwn = { cert: pem(own.cert), key: pem(own.key) };
+    const plain = await login(withOwn, base);
+    expect(plain).toEqual({ status: 200, identityId: expect.any(String) });
+    for (const headers of [forged, dropping]) {
+      expect(await login({}, headers)).toEqual({ status: 401 });
+      expect(await login(withOwn, headers)).toEqual(plain);
+    }
+  });
+});
