@@ -28,11 +28,14 @@ describe.skipIf(!hasNamespaces)("names under a wildcard", () => {
     return seen.destinationIp;
   };
 
-  const nextAddressOf = async (name: string): Promise<string> =>
+  const nextAddressOf = async (name: string): Promise<string> => {
+    let address = "refused";
     await eventually(`${name} has an address`, async () => {
-      const address = await addressOf(name);
-      return address === "refused" ? undefined : address;
+      address = await addressOf(name);
+      return address !== "refused";
     });
+    return address;
+  };
 
   test("make room for others when nobody uses them, and never while a client is connected", async () => {
     const interceptor = await InterceptingHost.start(router, folder, {

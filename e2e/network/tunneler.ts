@@ -1,5 +1,5 @@
 import { createSocket, type Socket } from "node:dgram";
-import { once } from "node:events";
+import { on, once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { enroll } from "@sallyport/sdk";
@@ -118,14 +118,22 @@ export async function openUdp(port: number): Promise<Socket> {
   return socket;
 }
 
-/** Sends a datagram until an answer comes, and resolves with the answer: datagrams may be lost. */
-export async function askUdp(socket: Socket, datagram: Buffer, timeoutMs = 20_000): Promise<Buffer> {
-  const answer = once(socket, "message", { signal: AbortSignal.timeout(timeoutMs) });
+/**
+ * Sends a datagram until an answer comes, and resolves with the answer: datagrams may be lost.
+ * @param isAnswer tells it from one to an earlier datagram that was sent more than once
+ */
+export async function askUdp(
+  socket: Socket,
+  datagram: Buffer,
+  timeoutMs = 20_000,
+  isAnswer: (message: Buffer) => boolean = () => true,
+): Promise<Buffer> {
+  const messages = on(socket, "message", { signal: AbortSignal.timeout(timeoutMs) });
   const again = setInterval(() => socket.send(datagram), 1_000);
   socket.send(datagram);
   try {
-    const [message] = await answer;
-    return message;
+    for await (const [message] of messages) if (isAnswer(message)) return message;
+    throw new Error("the socket was closed");
   } finally {
     clearInterval(again);
   }

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
+import type { OpenTransport } from "../relay/client-flow.ts";
 import type { Intercept } from "./intercept-set.ts";
 import type { Datagram } from "./native-sockets.ts";
-import type { OpenTransport } from "./udp-flows.ts";
 
 /** Brings what clients send to addresses that were made local into this process. */
 export interface Capture {

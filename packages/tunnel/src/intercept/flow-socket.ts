@@ -1,8 +1,8 @@
 import { createSocket, type Socket } from "node:dgram";
 import { isIPv6 } from "node:net";
 import type { ClientAddresses } from "../interceptor.ts";
+import type { FlowEvents, FlowTransport } from "../relay/client-flow.ts";
 import type { NativeSockets } from "./native-sockets.ts";
-import type { FlowEvents, FlowTransport } from "./udp-flows.ts";
 
 /** Datagrams on their way out of a process, per flow, in bytes; further ones are dropped, as on any full queue. */
 const MOST_QUEUED_BYTES = 1024 * 1024;

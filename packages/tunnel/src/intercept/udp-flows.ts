@@ -1,23 +1,7 @@
 import { boundedLog, type Logger } from "@sallyport/wire";
 import type { ClientAddresses, UdpFlow } from "../interceptor.ts";
-import { DatagramInbox } from "../relay/datagram-inbox.ts";
+import { ClientFlow, type OpenTransport } from "../relay/client-flow.ts";
 import type { Datagram } from "./native-sockets.ts";
-
-/** How the datagrams of one flow reach its client. */
-export interface FlowTransport {
-  /** Takes bytes that are valid during the call only. */
-  send(bytes: Buffer): void;
-  close(): void;
-}
-
-export interface FlowEvents {
-  /** A further datagram of the client; valid during the call only. */
-  message(bytes: Buffer): void;
-  /** The flow cannot go on: the client's port is closed, or its socket could not be made. */
-  ended(reason: Error): void;
-}
-
-export type OpenTransport = (addresses: ClientAddresses, events: FlowEvents) => FlowTransport;
 
 export interface UdpFlowsOptions {
   /** Who wants the flow; undefined: nobody, and its datagrams are dropped. */
@@ -33,7 +17,7 @@ export interface UdpFlowsOptions {
 export class UdpFlows {
   readonly #options: UdpFlowsOptions;
   readonly #log: Logger;
-  readonly #flows = new Map<string, Flow>();
+  readonly #flows = new Map<string, ClientFlow>();
   readonly #timer: NodeJS.Timeout;
   #refused = 0;
 
@@ -66,7 +50,7 @@ export class UdpFlows {
       this.#refused++;
       return;
     }
-    const flow = new Flow(addresses, open, () => this.#flows.delete(key), this.#log);
+    const flow = new ClientFlow(addresses, open, () => this.#flows.delete(key), this.#log);
     if (flow.isClosed) return;
     this.#flows.set(key, flow);
     flow.take(datagram.buffer);
@@ -86,63 +70,5 @@ export class UdpFlows {
     }
     const oldest = performance.now() - this.#options.idleTimeoutMs;
     for (const flow of this.#flows.values()) if (flow.lastUse < oldest) flow.close();
-  }
-}
-
-class Flow implements UdpFlow {
-  readonly addresses: ClientAddresses;
-  /** Of either direction, by the monotonic clock. */
-  lastUse = performance.now();
-  isClosed = false;
-  readonly #transport: FlowTransport | undefined;
-  readonly #onGone: () => void;
-  readonly #inbox = new DatagramInbox();
-  #onClose: (() => void) | undefined;
-
-  constructor(addresses: ClientAddresses, open: OpenTransport, onGone: () => void, log: Logger) {
-    this.addresses = addresses;
-    this.#onGone = onGone;
-    try {
-      this.#transport = open(addresses, {
-        message: (bytes) => this.take(bytes),
-        ended: (err) => {
-          log.debug({ ...addresses, err }, "UDP flow ended");
-          this.close();
-        },
-      });
-    } catch (err) {
-      log.warn({ ...addresses, err }, "a UDP flow could not be made");
-      this.close();
-    }
-  }
-
-  take(bytes: Buffer): void {
-    if (this.isClosed) return;
-    this.lastUse = performance.now();
-    this.#inbox.take(bytes);
-  }
-
-  onMessage(listener: (datagram: Buffer) => void): void {
-    this.#inbox.listen(listener);
-  }
-
-  send(buffer: Buffer, start: number, end: number): void {
-    if (this.isClosed) return;
-    this.lastUse = performance.now();
-    this.#transport?.send(buffer.subarray(start, end));
-  }
-
-  onClose(listener: () => void): void {
-    if (this.isClosed) queueMicrotask(listener);
-    else this.#onClose = listener;
-  }
-
-  close(): void {
-    if (this.isClosed) return;
-    this.isClosed = true;
-    this.#inbox.clear();
-    this.#transport?.close();
-    this.#onGone();
-    this.#onClose?.();
   }
 }

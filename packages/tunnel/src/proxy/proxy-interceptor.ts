@@ -82,7 +82,13 @@ export class ProxyInterceptor implements Interceptor {
       // A service that comes again meets the port that its last clients still use.
       const left = this.#udpPorts.get(port);
       if (left?.isClosing === true && !left.isClosed) return left.reopen(onFlow);
-      const opened = await UdpPort.open({ address, port, idleMs: this.#o.udpIdleTimeoutMs ?? 300_000, onFlow });
+      const opened = await UdpPort.open({
+        address,
+        port,
+        idleMs: this.#o.udpIdleTimeoutMs ?? 300_000,
+        onFlow,
+        log: this.#log,
+      });
       this.#udpPorts.set(port, opened);
       return opened;
     } catch (cause) {

@@ -1,11 +1,20 @@
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { isIPv6 } from "node:net";
+import type { Logger } from "@sallyport/wire";
 import type { ClientAddresses, Interception, UdpFlow } from "../interceptor.ts";
-import { DatagramInbox } from "../relay/datagram-inbox.ts";
+import { ClientFlow, type FlowTransport } from "../relay/client-flow.ts";
 
 /** Clients of one port at a time; datagrams of further ones are dropped. */
 const maxFlows = 10_000;
+
+export interface UdpPortOptions {
+  readonly address: string;
+  readonly port: number;
+  readonly idleMs: number;
+  readonly onFlow: (flow: UdpFlow) => void;
+  readonly log: Logger;
+}
 
 /** A UDP port whose clients are told apart by their address; idle ones are forgotten. */
 export class UdpPort implements Interception {
@@ -13,19 +22,18 @@ export class UdpPort implements Interception {
   readonly #address: string;
   readonly #port: number;
   readonly #idleMs: number;
+  readonly #log: Logger;
   #onFlow: (flow: UdpFlow) => void;
-  readonly #flows = new Map<string, Flow>();
+  readonly #flows = new Map<string, ClientFlow>();
   readonly #scan: NodeJS.Timeout;
   #isClosing = false;
 
-  private constructor(
-    socket: Socket,
-    o: { address: string; port: number; idleMs: number; onFlow: (flow: UdpFlow) => void },
-  ) {
+  private constructor(socket: Socket, o: UdpPortOptions) {
     this.#socket = socket;
     this.#address = o.address;
     this.#port = o.port;
     this.#idleMs = o.idleMs;
+    this.#log = o.log;
     this.#onFlow = o.onFlow;
     socket.on("message", (datagram, from) => this.#take(datagram, from));
     // A client that has gone answers with errors; it goes idle.
@@ -35,12 +43,7 @@ export class UdpPort implements Interception {
   }
 
   /** @throws the system's error when the port cannot be opened */
-  static async open(o: {
-    address: string;
-    port: number;
-    idleMs: number;
-    onFlow: (flow: UdpFlow) => void;
-  }): Promise<UdpPort> {
+  static async open(o: UdpPortOptions): Promise<UdpPort> {
     const socket = createSocket({ type: isIPv6(o.address) ? "udp6" : "udp4" });
     try {
       socket.bind({ address: o.address, port: o.port, exclusive: true });
@@ -83,7 +86,12 @@ export class UdpPort implements Interception {
     let flow = this.#flows.get(key);
     if (flow === undefined) {
       if (this.#isClosing || this.#flows.size >= maxFlows) return;
-      flow = new Flow(this.#socket, this.#addresses(from), () => this.#forget(key));
+      flow = new ClientFlow(
+        this.#addresses(from),
+        () => this.#wayTo(from),
+        () => this.#forget(key),
+        this.#log,
+      );
       this.#flows.set(key, flow);
       this.#onFlow(flow);
     }
@@ -100,6 +108,14 @@ export class UdpPort implements Interception {
     };
   }
 
+  #wayTo({ address, port }: RemoteInfo): FlowTransport {
+    return {
+      // A datagram that cannot be sent is lost, as on any network.
+      send: (bytes) => this.#socket.send(Buffer.from(bytes), port, address, () => {}),
+      close: () => {},
+    };
+  }
+
   #forget(key: string): void {
     this.#flows.delete(key);
     if (this.#isClosing) this.#closeIfUnused();
@@ -107,64 +123,12 @@ export class UdpPort implements Interception {
 
   #forgetIdle(): void {
     const before = performance.now() - this.#idleMs;
-    for (const flow of this.#flows.values()) if (flow.lastUse < before) flow.end();
+    for (const flow of this.#flows.values()) if (flow.lastUse < before) flow.close();
   }
 
   #closeIfUnused(): void {
     if (this.#flows.size > 0) return;
     clearInterval(this.#scan);
     this.#socket.close();
-  }
-}
-
-/** One client of a port. */
-class Flow implements UdpFlow {
-  readonly addresses: ClientAddresses;
-  lastUse = performance.now();
-  readonly #socket: Socket;
-  readonly #onForget: () => void;
-  readonly #inbox = new DatagramInbox();
-  #onClose: () => void = () => {};
-  #isClosed = false;
-
-  constructor(socket: Socket, addresses: ClientAddresses, onForget: () => void) {
-    this.#socket = socket;
-    this.addresses = addresses;
-    this.#onForget = onForget;
-  }
-
-  take(datagram: Buffer): void {
-    this.lastUse = performance.now();
-    this.#inbox.take(datagram);
-  }
-
-  onMessage(listener: (datagram: Buffer) => void): void {
-    this.#inbox.listen(listener);
-  }
-
-  send(buffer: Buffer, start: number, end: number): void {
-    if (this.#isClosed) return;
-    this.lastUse = performance.now();
-    const { sourceIp, sourcePort } = this.addresses;
-    // The bytes belong to the caller again when this returns; a datagram that cannot be sent is lost, as on any network.
-    this.#socket.send(Buffer.from(buffer.subarray(start, end)), sourcePort, sourceIp, () => {});
-  }
-
-  onClose(listener: () => void): void {
-    this.#onClose = listener;
-  }
-
-  /** The flow ends from this side. */
-  end(): void {
-    if (this.#isClosed) return;
-    this.close();
-    this.#onClose();
-  }
-
-  close(): void {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    this.#inbox.clear();
-    this.#onForget();
   }
 }
