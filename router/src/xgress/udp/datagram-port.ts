@@ -14,7 +14,7 @@ export interface DatagramPortOptions {
 export class DatagramPort implements LocalPort {
   readonly carriesDatagrams = true;
   readonly #o: DatagramPortOptions;
-  /** The circuit takes no more for now: what comes is lost, as datagrams are. */
+  /** The circuit is full, until `resume`: datagrams that come meanwhile are lost, as they may be. */
   isFull = false;
 
   constructor(options: DatagramPortOptions) {
