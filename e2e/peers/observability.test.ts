@@ -134,7 +134,9 @@ enableDebugOps: true
     for (const name of ["ingress.rx.bytesrate", "egress.tx.msgrate", "xgress.tx.acks", "edge.connect.successes"])
       await eventually(`${name} among the metrics`, () => names().has(name), 30_000);
     expect([...names()]).toEqual(
-      expect.arrayContaining(["edge.connections", "xgress.tx_unacked_payloads", "fabric.tx.bytesrate"]),
+      expect.arrayContaining([
+        ...["edge.connections", "xgress.tx_unacked_payloads", "fabric.tx.bytesrate", "ctrl_limiter.window_size"],
+      ]),
     );
     const usage = await eventually<Fields>("usage of the bytes that were moved", () => {
       const sums = new Map<unknown, Record<string, number>>();

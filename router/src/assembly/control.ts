@@ -7,6 +7,8 @@ import { helloHeaders } from "../control/controllers/router-hello.ts";
 import { handleRoutes } from "../control/routes.ts";
 import { AdaptiveWindow } from "../control/terminators/adaptive-window.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
+import type { RouterCounts } from "../metrics/counts.ts";
+import { Histogram } from "../metrics/histogram.ts";
 import type { Assembly } from "./context.ts";
 import { edgeListeners, linkListeners } from "./listeners.ts";
 
@@ -34,11 +36,12 @@ export function controlChannels({ config, identity, routerId, log }: Assembly): 
 
 /** The control channels and what is asked over them. */
 export function control(context: Assembly, forwarder: Forwarder): { controllers: Controllers; control: Control } {
-  const { config, routerId, log, stops } = context;
+  const { config, routerId, log, stops, counts } = context;
   const edges = edgeListeners(config);
   const controllers = controlChannels(context);
   const window = new AdaptiveWindow(config.ctrl.rateLimiter);
   stops.push(() => window.close());
+  if (config.ctrl.rateLimiter.enabled) countLimiter(window, counts);
   const control = new Control({
     routerId,
     window,
@@ -74,4 +77,13 @@ export function control(context: Assembly, forwarder: Forwarder): { controllers:
   forwarder.onIdle(({ controllerId, idle }) => control.confirmCircuits(controllerId, idle));
   forwarder.startScans();
   return { controllers, control };
+}
+
+/** What is on its way to the controllers within `ctrl.rateLimiter` (docs/protocol/control.md, "Metrics"). */
+function countLimiter(window: AdaptiveWindow, { gauges, timers }: RouterCounts): void {
+  const work = new Histogram();
+  window.onAnswered = (ms) => work.update(ms * 1e6);
+  timers.set("ctrl_limiter.work_timer", work);
+  gauges.set("ctrl_limiter.in_process", () => window.inFlight);
+  gauges.set("ctrl_limiter.window_size", () => window.size);
 }

@@ -85,7 +85,10 @@ function measured({ counts }: Assembly, { control, forwarder, links, edge }: Obs
       return sum;
     },
     links: () => countedLinks(links, forwarder),
-    gauges: () => [["edge.connections", edge()?.channels ?? 0] as const],
+    gauges: function* () {
+      yield ["edge.connections", edge()?.channels ?? 0];
+      for (const [name, read] of counts.gauges) yield [name, read()];
+    },
   });
 }
 

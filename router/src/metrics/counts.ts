@@ -9,8 +9,10 @@ export interface RouterCounts {
   readonly pools: Map<string, WorkPool>;
   /** Durations in nanoseconds, by the name of their timer. */
   readonly timers: Map<string, Histogram>;
+  /** What has a value at every moment, by name. */
+  readonly gauges: Map<string, () => number>;
 }
 
 export function routerCounts(): RouterCounts {
-  return { edge: edgeCounters(), pools: new Map(), timers: new Map() };
+  return { edge: edgeCounters(), pools: new Map(), timers: new Map(), gauges: new Map() };
 }

@@ -32,6 +32,19 @@ describe("the window of requests to controllers", () => {
     expect(window.size).toBe(20);
   });
 
+  it("tells how long each request took from when it was let in, once", async () => {
+    const window = new AdaptiveWindow({ ...settings, minSize: 1, maxSize: 1 });
+    const took: number[] = [];
+    window.onAnswered = (ms) => took.push(ms);
+    const [first, second] = [window.enter(), window.enter()];
+    (await first)("success");
+    const leave = await second;
+    leave("busy");
+    leave("busy");
+    expect(took).toEqual([expect.any(Number), expect.any(Number)]);
+    expect(window.inFlight).toBe(0);
+  });
+
   it("does not grow below the threshold of successes", async () => {
     const window = new AdaptiveWindow(settings);
     await report(window, "busy", 3);

@@ -21,6 +21,8 @@ export type WindowOutcome = "success" | "busy" | "lost";
  */
 export class AdaptiveWindow {
   readonly #o: WindowSettings;
+  /** Called with how long a request took once it was let in, in milliseconds. */
+  onAnswered: ((ms: number) => void) | undefined;
   readonly #waiting: (() => void)[] = [];
   #size: number;
   #inFlight = 0;
@@ -51,11 +53,13 @@ export class AdaptiveWindow {
     // Who waited was counted when it was let in.
     if (this.#inFlight >= this.size && !this.#closed) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     else this.#inFlight++;
+    const started = performance.now();
     let isOver = false;
     return (outcome) => {
       if (isOver) return;
       isOver = true;
       this.#inFlight--;
+      this.onAnswered?.(performance.now() - started);
       this.#count(outcome);
       this.#admit();
     };
