@@ -8,6 +8,7 @@ import { Enrollments } from "./identity/enrollments.ts";
 import { ExtJwtSigners } from "./identity/ext-jwt-signers.ts";
 import { Identities } from "./identity/identities.ts";
 import { Mfa } from "./identity/mfa.ts";
+import { ServiceConfigOverrides } from "./identity/service-config-overrides.ts";
 import { Traces } from "./identity/traces.ts";
 import { DataIntegrity } from "./integrity/data-integrity.ts";
 import { Snapshots } from "./integrity/snapshots.ts";
@@ -25,6 +26,7 @@ import { Sessions } from "./session/sessions.ts";
 /** The entities of a network, and the rules between them. */
 export interface Model {
   readonly identities: Identities;
+  readonly serviceConfigOverrides: ServiceConfigOverrides;
   readonly authenticators: Authenticators;
   readonly authPolicies: AuthPolicies;
   readonly extJwtSigners: ExtJwtSigners;
@@ -62,6 +64,7 @@ export function createModel(ctx: ModelContext): Model {
   const authenticators = new Authenticators(ctx, enrollments);
   return {
     identities,
+    serviceConfigOverrides: new ServiceConfigOverrides(ctx, identities),
     enrollments,
     cas: new Cas(ctx),
     certificateExtensions: new CertificateExtensions(ctx, authenticators),

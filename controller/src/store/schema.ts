@@ -36,30 +36,6 @@ interface NamedTable extends EntityTable {
   name: string;
 }
 
-/** What a change is about: one kind per entity table. */
-export type ChangeKind =
-  | "identity"
-  | "service"
-  | "router"
-  | "config"
-  | "config_type"
-  | "posture_check"
-  | "service_policy"
-  | "edge_router_policy"
-  | "service_edge_router_policy"
-  | "identity_service_config"
-  | "terminator"
-  | "auth_policy"
-  | "authenticator"
-  | "enrollment"
-  | "ca"
-  | "ext_jwt_signer"
-  | "mfa"
-  | "api_session"
-  | "api_session_certificate"
-  | "session"
-  /** What is known of an identity's devices: no table, the row only says that its services look different now. */
-  | "posture_state";
 export interface ExtJwtSignerTable extends NamedTable {
   issuer: string;
   audience: string | null;
@@ -379,26 +355,4 @@ export interface Database extends EngineTables {
   api_session: ApiSessionTable;
   api_session_certificate: ApiSessionCertificateTable;
   session: SessionTable;
-}
-
-/**
- * `before` of change-log rows, by kind; other kinds carry null.
- * - the three policies, identity, service, router: the old row's `attrs`/selectors as `{ attrs }` or `PolicyBefore`;
- * - api_session, session: `{ token, identityId, … }`, because a deleted row cannot be read any more.
- */
-export interface PolicyBefore {
-  semantic: Semantic;
-  type?: DialBind;
-  sides: Record<string, { all: boolean; attrs: string[]; ids: string[] }>;
-}
-export interface ApiSessionBefore {
-  token: string;
-  identityId: string;
-}
-export interface SessionBefore {
-  token: string;
-  apiSessionId: string;
-  identityId: string;
-  serviceId: string;
-  type: DialBind;
 }

@@ -89,7 +89,7 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
     enableIdentity: ({ params }) => model.identities.enable(params.id),
 
     listIdentitysServiceConfigs: async ({ params }) => {
-      const pairs = await model.identities.serviceConfigs(params.id);
+      const pairs = await model.serviceConfigOverrides.of(params.id);
       const services = await namesOf(
         db,
         "service",
@@ -108,9 +108,9 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
       }));
       return { data, totalCount: data.length };
     },
-    associateIdentitysServiceConfigs: ({ params, body }) => model.identities.assignServiceConfigs(params.id, body),
+    associateIdentitysServiceConfigs: ({ params, body }) => model.serviceConfigOverrides.assign(params.id, body),
     disassociateIdentitysServiceConfigs: ({ params, body }) =>
-      model.identities.removeServiceConfigs(params.id, Array.isArray(body) ? body : []),
+      model.serviceConfigOverrides.remove(params.id, Array.isArray(body) ? body : []),
     listIdentityRoleAttributes: ({ list }) => listRoleAttributes(db, "identity", list),
 
     listAuthenticators: ({ list }) => listAuthenticators(authenticators(), list),

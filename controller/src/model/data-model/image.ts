@@ -2,7 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import type { Logger } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { ChangeRow } from "../../store/change-log.ts";
-import type { ChangeKind } from "../../store/schema.ts";
+import type { ChangeKind } from "../../store/logged-changes.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { Policies, type PolicyRecord, SERVICE_POLICY, selectorOf } from "../policy/policies.ts";
 import { Breath } from "./breath.ts";

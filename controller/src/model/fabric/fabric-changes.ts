@@ -1,6 +1,6 @@
 import type { ApiSessionRecord, ModelChange } from "../../fabric/ports.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
-import type { ApiSessionBefore, ChangeKind, SessionBefore } from "../../store/schema.ts";
+import type { ApiSessionBefore, ChangeKind, SessionBefore } from "../../store/logged-changes.ts";
 import type { ModelContext } from "../context.ts";
 
 /** Changes of these can take away what somebody may do, except when they come about. */

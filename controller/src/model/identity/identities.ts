@@ -25,12 +25,6 @@ export type IdentityRow = Selectable<IdentityTable>;
 export type NewIdentity = z.output<typeof identityCreate>;
 export type IdentityChange = z.output<typeof identityPatch>;
 
-/** An override of a service's config for one identity. */
-export interface ServiceConfigPair {
-  readonly serviceId: string;
-  readonly configId: string;
-}
-
 const FIND = new Statement<IdentityRow>("SELECT * FROM identity WHERE id = $1");
 const LOCK = new Statement<IdentityRow>("SELECT * FROM identity WHERE id = $1 FOR UPDATE");
 const CREATE = new Statement<never>(`
@@ -129,7 +123,7 @@ export class Identities {
       change.name === undefined && change.type === undefined
         ? this.#write(this.#ctx.store.db, id, values)
         : this.#ctx.store.transaction(async (trx) => {
-            const before = await this.#locked(trx, id);
+            const before = await this.locked(trx, id);
             if (before.type_id === "Router") {
               if (change.name !== undefined && change.name !== before.name) {
                 throw fieldError("name", "may not change the name of router identities", change.name);
@@ -168,7 +162,7 @@ export class Identities {
   /** Removes the identity, its credentials, sessions and selectors at once. */
   async delete(id: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
-      const row = await this.#locked(trx, id);
+      const row = await this.locked(trx, id);
       if (row.is_default_admin) {
         throw apiError("ENTITY_CAN_NOT_BE_DELETED", unhandledCause("the default admin identity can not be deleted"));
       }
@@ -189,13 +183,13 @@ export class Identities {
 
   /** Forbids authentication for some minutes, or with 0 or less until {@link enable}; ends the identity's API sessions. */
   async disable(id: string, minutes: number): Promise<void> {
-    await this.#ctx.store.transaction(async (trx) => this.#disable(trx, await this.#locked(trx, id), minutes));
+    await this.#ctx.store.transaction(async (trx) => this.#disable(trx, await this.locked(trx, id), minutes));
   }
 
   /** Like {@link disable}, after too many failed logins: never shortens what an administrator, or an earlier lockout, has set. */
   async lockOut(id: string, minutes: number): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
-      const row = await this.#locked(trx, id);
+      const row = await this.locked(trx, id);
       const at = this.#ctx.now();
       const until = endOf(at, minutes);
       const isLonger = row.disabled_until === null || (until !== null && row.disabled_until >= until);
@@ -217,7 +211,7 @@ export class Identities {
 
   async enable(id: string): Promise<void> {
     await this.#ctx.store.transaction(async (trx) => {
-      const row = await this.#locked(trx, id);
+      const row = await this.locked(trx, id);
       await trx
         .updateTable("identity")
         .set({ disabled_at: null, disabled_until: null, updated_at: this.#ctx.now() })
@@ -253,7 +247,7 @@ export class Identities {
 
   /** Lets the identity authenticate by an external id. @throws ApiError 404; what the table refuses */
   async setExternalId(trx: Db, id: string, externalId: string): Promise<void> {
-    const before = await this.#locked(trx, id);
+    const before = await this.locked(trx, id);
     await trx
       .updateTable("identity")
       .set({ external_id: externalId, updated_at: this.#ctx.now() })
@@ -278,67 +272,6 @@ export class Identities {
   /** @throws ApiError 404 */
   async get(db: Db, id: string): Promise<IdentityRow> {
     return found(await this.find(db, id), "identity", id);
-  }
-
-  async serviceConfigs(id: string): Promise<ServiceConfigPair[]> {
-    await this.get(this.#ctx.store.db, id);
-    const rows = await this.#ctx.store.db
-      .selectFrom("identity_service_config")
-      .select(["service_id as serviceId", "config_id as configId"])
-      .where("identity_id", "=", id)
-      .orderBy("service_id")
-      .orderBy("config_id")
-      .execute();
-    return rows;
-  }
-
-  /** Sets overrides; one of the same service and config type is replaced. */
-  async assignServiceConfigs(id: string, pairs: readonly ServiceConfigPair[]): Promise<void> {
-    await this.#ctx.store.transaction(async (trx) => {
-      await this.#locked(trx, id);
-      for (const pair of pairs) {
-        const config = await trx
-          .selectFrom("config")
-          .select("config_type_id")
-          .where("id", "=", pair.configId)
-          .executeTakeFirst();
-        if (config === undefined) throw notFound("config", pair.configId);
-        const service = await trx
-          .selectFrom("service")
-          .select("id")
-          .where("id", "=", pair.serviceId)
-          .executeTakeFirst();
-        if (service === undefined) throw notFound("service", pair.serviceId);
-        await trx
-          .insertInto("identity_service_config")
-          .values({
-            identity_id: id,
-            service_id: pair.serviceId,
-            config_type_id: config.config_type_id,
-            config_id: pair.configId,
-          })
-          .onConflict((conflict) =>
-            conflict.columns(["identity_id", "service_id", "config_type_id"]).doUpdateSet({ config_id: pair.configId }),
-          )
-          .execute();
-      }
-      await appendChange(trx, { kind: "identity_service_config", key: id, op: "update" });
-    });
-  }
-
-  async removeServiceConfigs(id: string, pairs: readonly ServiceConfigPair[]): Promise<void> {
-    await this.#ctx.store.transaction(async (trx) => {
-      await this.#locked(trx, id);
-      for (const pair of pairs) {
-        await trx
-          .deleteFrom("identity_service_config")
-          .where("identity_id", "=", id)
-          .where("service_id", "=", pair.serviceId)
-          .where("config_id", "=", pair.configId)
-          .execute();
-      }
-      if (pairs.length > 0) await appendChange(trx, { kind: "identity_service_config", key: id, op: "update" });
-    });
   }
 
   /** Keeps what a client said about its device and program at its last login. */
@@ -371,7 +304,8 @@ export class Identities {
     found((await updateAttributed(db, "identity", id, values)) || undefined, "identity", id);
   }
 
-  async #locked(trx: Db, id: string): Promise<IdentityRow> {
+  /** The row, held until the transaction ends. @throws ApiError 404 */
+  async locked(trx: Db, id: string): Promise<IdentityRow> {
     return found(await LOCK.first(trx, [id]), "identity", id);
   }
 

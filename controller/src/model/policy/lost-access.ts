@@ -1,6 +1,6 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { ChangeRow } from "../../store/change-log.ts";
-import type { PolicyBefore } from "../../store/schema.ts";
+import type { PolicyBefore } from "../../store/logged-changes.ts";
 import { selectedBy } from "./role-selector.ts";
 
 /** More conditions than this in one query cost more than looking at every session. */

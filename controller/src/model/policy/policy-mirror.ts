@@ -5,7 +5,7 @@ import type { Attributed, RoleSelector, Semantic } from "../../policy/selector.t
 import { ServiceUpdates, type Stamp } from "../../policy/service-updates.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
 import { likely } from "../../store/id-array.ts";
-import type { ChangeKind, PolicyBefore } from "../../store/schema.ts";
+import type { ChangeKind, PolicyBefore } from "../../store/logged-changes.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { Breath } from "../data-model/breath.ts";
 import { selectedChecks } from "../posture/stored-check.ts";
