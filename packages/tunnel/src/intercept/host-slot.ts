@@ -4,12 +4,16 @@ import type { Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import { runOnHost } from "./host-command.ts";
 import { deleteRules } from "./rules.ts";
+import { describeHolder, holdersOf, type SlotHolder } from "./slot-holder.ts";
 
 /**
  * Everything that a tunneler changes on its host carries the number of a slot: the name of its packet filter table, and
  * protocol and metric of its routes. A slot belongs to the process that listens on the slot's abstract Unix socket, a name that
  * is known to one network namespace and ends with the process. So whoever finds rules or routes of a slot without
  * an owner may remove them, whatever became of the owner, and several tunnelers of a host leave each other alone.
+ *
+ * Everybody may listen on such a name. Who cannot change routes or rules is no owner: he keeps a slot from being taken, of
+ * which there are others, and nothing else.
  */
 export class HostSlot {
   readonly number: number;
@@ -34,10 +38,14 @@ export class HostSlot {
       }
       return slot;
     }
-    const count = LAST - FIRST + 1;
+    const taken = Array.from({ length: LAST - FIRST + 1 }, (_, index) => FIRST + index);
+    const holders = [...new Map([...(await holdersOfSlots(taken)).values()].map((each) => [each.pid, each])).values()];
+    const shown = holders.slice(0, MOST_SHOWN).map(describeHolder);
+    if (holders.length > MOST_SHOWN) shown.push(`${holders.length - MOST_SHOWN} more`);
+    if (shown.length === 0) shown.push("processes that cannot be seen from here");
     throw new InterceptError(
       "NO_SLOT",
-      `${count} tunnelers change routes in this network namespace already; stop some of them`,
+      `all ${taken.length} slots for tunnelers of this network namespace are taken, by ${shown.join(", ")}; stop some of them`,
     );
   }
 
@@ -54,7 +62,7 @@ export class HostSlot {
   async isTakenByAnother(number: number): Promise<boolean> {
     if (number === this.number) return false;
     const socket = await own(number);
-    if (socket === undefined) return true;
+    if (socket === undefined) return (await holdersOfSlots([number])).get(number)?.mayChangeHost !== false;
     await close(socket);
     return false;
   }
@@ -67,6 +75,8 @@ export class HostSlot {
 /** Protocol numbers of routes that no routing daemon uses. */
 const FIRST = 200;
 const LAST = 247;
+/** Holders of slots that an error names. */
+const MOST_SHOWN = 5;
 const TABLE = /^table inet sallyport_(\d+)$/gm;
 
 /** A route in the table `local` that some tunneler made. */
@@ -101,9 +111,12 @@ interface KernelRoute {
 async function sweep(owned: number, log: Logger): Promise<void> {
   const tables = await slotsWithTables();
   const routed = new Set((await routesOfSlots()).map((route) => route.slot));
-  for (const number of new Set([...tables, ...routed])) {
+  const left = new Set([...tables, ...routed]);
+  const holders = left.size > 0 ? await holdersOfSlots(left) : new Map<number, SlotHolder>();
+  for (const number of left) {
     const socket = number === owned ? undefined : await own(number);
-    if (number !== owned && socket === undefined) continue;
+    const isOwnerless = socket !== undefined || holders.get(number)?.mayChangeHost === false;
+    if (number !== owned && !isOwnerless) continue;
     try {
       if (tables.has(number)) await runOnHost("nft", ["-f", "-"], deleteRules(tableOf(number)));
       if (routed.has(number)) await flushRoutes(number);
@@ -133,6 +146,18 @@ function tableOf(number: number): string {
   return `sallyport_${number}`;
 }
 
+/** Of the abstract Unix socket. */
+function nameOf(number: number): string {
+  return `sallyport-interception-${number}`;
+}
+
+/** Other processes that listen on the names of these slots, as far as they can be seen. */
+async function holdersOfSlots(numbers: Iterable<number>): Promise<Map<number, SlotHolder>> {
+  const byName = new Map([...numbers].map((number) => [nameOf(number), number]));
+  const holders = await holdersOf(new Set(byName.keys()));
+  return new Map([...holders].map(([name, holder]) => [byName.get(name) ?? 0, holder]));
+}
+
 function marksOf(number: number): string {
   return `proto ${number} metric ${number}`;
 }
@@ -142,7 +167,7 @@ async function own(number: number): Promise<Server | undefined> {
   const server = createServer((socket) => socket.destroy());
   server.unref();
   try {
-    server.listen({ path: `\0sallyport-interception-${number}` });
+    server.listen({ path: `\0${nameOf(number)}` });
     await once(server, "listening");
     return server;
   } catch (error) {
