@@ -9,10 +9,23 @@ import { usageOf } from "./usage.ts";
 
 const CHUNK = Buffer.alloc(65_536, 0x33);
 
+/** How long an acknowledgement waits for company, and how long one is that names some dozens of payloads. */
+const ACK_MS = 3;
+const ACK = Buffer.alloc(200, 0x11);
+
+/** What passes the pipe. */
+export interface PipeLoad {
+  /** Bytes of a TLS record of the sender; absent: as many as fit. The peer's tunnelers send 10 KB. */
+  readonly recordBytes?: number;
+  /** As a router with flow control, it carries acknowledgements the other way. */
+  readonly isAcknowledged?: boolean;
+}
+
 /** CPU seconds per GB of the relay that does nothing but `a.pipe(b)` between two TLS connections: one hop at its cheapest in Node. */
 export async function measurePipe(
   folder: string,
   bytes: number,
+  load: PipeLoad = {},
 ): Promise<{ cpuSecondsPerGB: number; megabytesPerSecond: number }> {
   const { keyPem, certificate } = await selfSigned();
   const [certFile, keyFile] = [join(folder, "pipe.cert"), join(folder, "pipe.key")];
@@ -27,6 +40,13 @@ export async function measurePipe(
       if (received >= bytes) done.resolve();
     });
     socket.on("error", () => socket.destroy());
+    if (load.isAcknowledged !== true) return;
+    let acknowledged = 0;
+    const acks = setInterval(() => {
+      if (received > acknowledged) socket.write(ACK);
+      acknowledged = received;
+    }, ACK_MS);
+    socket.on("close", () => clearInterval(acks));
   });
   sink.listen(0, "127.0.0.1");
   await once(sink, "listening");
@@ -39,6 +59,8 @@ export async function measurePipe(
     const port = Number((await relay.line(/^port /)).slice(5));
     const socket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false });
     await once(socket, "secureConnect");
+    if (load.recordBytes !== undefined) socket.setMaxSendFragment(load.recordBytes);
+    socket.on("data", () => {});
     const before = usageOf(relay.pid).cpuSeconds;
     const started = performance.now();
     for (let left = bytes; left > 0; left -= CHUNK.length) {

@@ -8,6 +8,9 @@ import { measurePipe } from "../yardstick.ts";
 
 const STREAMS = [1, 8, 32];
 
+/** What the peer's tunnelers send: payloads of 10 KB, each a TLS record of its own. */
+const PEER_LOAD = { recordBytes: 10_240, isAcknowledged: true };
+
 /** What routers count that says how well acknowledging works; with flow control by our ends they count nothing. */
 const COUNTED = ["xgress_tx_acks", "xgress_retransmissions", "xgress_payload_duplicates", "xgress_dropped_payloads"];
 
@@ -25,6 +28,7 @@ interface Run {
 export async function throughput(paths: Paths, effort: Effort): Promise<void> {
   const measured = await paths.get("sdk", "tunnel", "mixed", "peer");
   const pipe: number[] = [];
+  const loaded: number[] = [];
   const runs = new Map<string, Run[]>();
   for (const streams of STREAMS) {
     for (let round = 0; round < effort.rounds; round++) {
@@ -41,6 +45,7 @@ export async function throughput(paths: Paths, effort: Effort): Promise<void> {
       }
     }
     pipe.push((await measurePipe(paths.folder, effort.bytes)).cpuSecondsPerGB);
+    loaded.push((await measurePipe(paths.folder, effort.bytes, PEER_LOAD)).cpuSecondsPerGB);
   }
   const of = (name: PathName, streams: number, pick: (run: Run) => number): number =>
     median((runs.get(`${name} ${streams}`) ?? []).map(pick));
@@ -51,6 +56,12 @@ export async function throughput(paths: Paths, effort: Effort): Promise<void> {
   const has = (name: PathName): boolean => runs.has(`${name} 1`);
 
   emit({ figure: "TLS pipe, one hop", value: median(pipe), unit: "CPU s/GB" });
+  emit({
+    figure: "TLS pipe, one hop, loaded as a router between the peer's tunnelers",
+    value: median(loaded),
+    unit: "CPU s/GB",
+    ...(has("peer") && { beside: cpu("peer", 8, "r1"), ratio: median(loaded) / cpu("peer", 8, "r1") }),
+  });
   for (const streams of STREAMS) {
     for (const router of ["r1", "r2"]) {
       const details = {
