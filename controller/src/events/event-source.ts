@@ -7,6 +7,3 @@ export interface EventSink {
   wants(namespace: EventNamespace): boolean;
   emit(event: EventBody): void;
 }
-
-/** Nobody listens. */
-export const noEvents: EventSink = { wants: () => false, emit: () => {} };

@@ -10,7 +10,7 @@ import { Traces } from "./traces.ts";
 import { validationRequests } from "./validations/validation-requests.ts";
 import { type ManagementHandler, WebSocketChannel } from "./websocket-channel.ts";
 
-export const MANAGEMENT_PATH = "/fabric/v1/ws-api";
+const MANAGEMENT_PATH = "/fabric/v1/ws-api";
 
 /** Requests are small; the largest is a route with its peer data. */
 const MAX_MESSAGE = 1024 * 1024;

@@ -137,7 +137,7 @@ function readAuthority(pem: string, place: number, now: Date): X509Certificate {
   return certificate;
 }
 
-export function isSelfSigned(certificate: X509Certificate): boolean {
+function isSelfSigned(certificate: X509Certificate): boolean {
   return certificate.checkIssued(certificate) && certificate.verify(certificate.publicKey);
 }
 

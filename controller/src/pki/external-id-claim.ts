@@ -86,7 +86,7 @@ export function completeClaim(
 export type CertificateNames = Readonly<Record<ClaimLocation, readonly string[]>>;
 
 /** The names of a certificate by location, in its order. @throws Error when its extensions cannot be read */
-export function certificateNames(certificate: X509Certificate): CertificateNames {
+function certificateNames(certificate: X509Certificate): CertificateNames {
   const parsed = new x509.X509Certificate(certificate.raw);
   const names = parsed.getExtension(x509.SubjectAlternativeNameExtension)?.names.items ?? [];
   const ofType = (type: string) => names.filter((name) => name.type === type).map((name) => name.value);

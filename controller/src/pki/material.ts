@@ -168,7 +168,7 @@ export function anchorsOf({ root, intermediate, former }: PkiMaterial): string[]
   return [...new Set(pems.flatMap(splitPem))];
 }
 
-export function controllerIdOf({ controller, server }: PkiMaterial): string {
+function controllerIdOf({ controller, server }: PkiMaterial): string {
   return identityFromPem({
     certPem: controller.certPem,
     keyPem: controller.keyPem,

@@ -231,7 +231,7 @@ function rangeOf(text: string): ReturnType<typeof parseVersionRange> {
 }
 
 /** Hex digits in lower case, without colons, dashes and whatever else people write between them. */
-export function hexDigits(text: string): string {
+function hexDigits(text: string): string {
   return text.toLowerCase().replaceAll(/[^0-9a-f]/g, "");
 }
 

@@ -35,7 +35,7 @@ const QUERY_CANCELED = "57014";
 const LOCK_NOT_AVAILABLE = "55P03";
 
 /** The error as the rest of the program sees it: those two kinds by their names, others unchanged. */
-export function classified(error: unknown): unknown {
+function classified(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof DatabaseUnavailableError) return error;
   const { code = "" } = error as { code?: string };
   if (NETWORK.has(code) || STATES.test(code) || (code === "" && TEXTS.test(error.message))) {

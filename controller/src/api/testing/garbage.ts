@@ -47,7 +47,7 @@ const NASTY_TEXT = [
   "(a+)+$",
 ];
 
-export const nastyText = fc.oneof(
+const nastyText = fc.oneof(
   { weight: 3, arbitrary: fc.constantFrom(...NASTY_TEXT) },
   { weight: 1, arbitrary: fc.string({ unit: "binary", maxLength: 30 }) },
 );
@@ -68,7 +68,7 @@ const anyJson: fc.Arbitrary<unknown> = fc.letrec<{ node: unknown }>((tie) => ({
 })).node;
 
 /** Values that a body's schema takes; texts are often ids or names of what exists. */
-export function validBody(shape: z.ZodType, known: readonly string[]): fc.Arbitrary<unknown> {
+function validBody(shape: z.ZodType, known: readonly string[]): fc.Arbitrary<unknown> {
   const root = z.toJSONSchema(shape, { io: "input", unrepresentable: "any" }) as Schema & {
     readonly $defs?: Readonly<Record<string, Schema>>;
   };

@@ -56,7 +56,7 @@ export function requireEnabled({ identity }: Principal, at: Date): void {
 }
 
 /** Rows read as JSON have their times as text. */
-export function withDates<T extends object>(row: T): T {
+function withDates<T extends object>(row: T): T {
   const times = Object.entries(row)
     .filter(([key, value]) => typeof value === "string" && (key.endsWith("_at") || key === "disabled_until"))
     .map(([key, value]): [string, Date] => [key, new Date(value as string)]);

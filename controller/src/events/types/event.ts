@@ -7,7 +7,6 @@ import type { EntityChangeEvent } from "./entity-change-event.ts";
 import type { EntityCountEvent } from "./entity-count-event.ts";
 import type { LinkEvent } from "./link-event.ts";
 import type { MetricsEvent } from "./metrics-event.ts";
-import type { EventNamespace } from "./namespaces.ts";
 import type { RouterEvent } from "./router-event.ts";
 import type { SdkEvent } from "./sdk-event.ts";
 import type { ServiceEvent } from "./service-event.ts";
@@ -32,8 +31,6 @@ export type ControllerEvent =
   | SessionEvent
   | TerminatorEvent
   | UsageEvent;
-
-export type EventOf<N extends EventNamespace> = Extract<ControllerEvent, { readonly namespace: N }>;
 
 type Body<E> = E extends unknown ? Omit<E, "event_src_id" | "timestamp"> : never;
 

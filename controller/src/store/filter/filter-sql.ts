@@ -186,11 +186,7 @@ export async function fetchPage<DB, TB extends keyof DB, O>(
 }
 
 /** ORDER BY of a list: its sort fields, then the id unless one of them decides alone. */
-export function orderSql(
-  fields: EntityFields,
-  list: Pick<ListQuery, "sort" | "sortIn">,
-  id: At,
-): RawBuilder<unknown>[] {
+function orderSql(fields: EntityFields, list: Pick<ListQuery, "sort" | "sortIn">, id: At): RawBuilder<unknown>[] {
   const order = list.sort.map(({ name, descending }) => {
     const found = lookUp(fields, name);
     if (found?.kind !== "scalar") {

@@ -12,7 +12,7 @@ import { isAlive, readPostmaster } from "./postmaster-file.ts";
 export const TEST_SERVER_VARIABLE = "SALLYPORT_TEST_SERVER";
 
 /** Environment variable: `oldest` runs the tests on a server of the user's kind, of the oldest supported version. */
-export const TEST_POSTGRES_VARIABLE = "SALLYPORT_TEST_POSTGRES";
+const TEST_POSTGRES_VARIABLE = "SALLYPORT_TEST_POSTGRES";
 
 /** The database that every test's own one is cloned from. */
 export const TEMPLATE = "sallyport";

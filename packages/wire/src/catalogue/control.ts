@@ -182,8 +182,5 @@ export const ControllerCapability = {
   RouterDataModel: 4,
 } as const;
 
-/** The attempt number of a Route that replaces the path of a living circuit. */
-export const rerouteAttempt = 99969996;
-
 /** Application protocol name of control channels. */
 export const controlAlpn = "ziti-ctrl";
