@@ -12,10 +12,11 @@ import {
   messageOf,
   silentLogger,
 } from "@sallyport/wire";
+import { Agent, type AgentOptions } from "@sallyport/wire/agent";
+import { AGENT_MAGIC, AgentOp, readZigZag } from "@sallyport/wire/agent/protocol";
+import { agentSocketPath, agentSockets, askAgent, listenForOwner } from "@sallyport/wire/agent/socket";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { Agent, type AgentOptions } from "./agent.ts";
-import { agentSocketPath, agentSockets, askAgent, listenForOwner } from "./agent-socket.ts";
-import { AGENT_MAGIC, AgentOp, ROUTER_APPLICATION, RouterRequest, readZigZag } from "./protocol.ts";
+import { ROUTER_APPLICATION, RouterRequest } from "./router-request.ts";
 import { status } from "./status-command.ts";
 
 let dir: string;
@@ -36,11 +37,14 @@ afterEach(async () => {
 async function start(o: Partial<AgentOptions> = {}): Promise<Agent> {
   const application: AgentOptions["application"] = {
     info: { type: "router", id: "r1", version: "1.2.3" },
-    request: (code) => {
-      if (code === RouterRequest.Extend) throw new Error("no controller is connected");
-      return code === RouterRequest.Status ? '{"id":"r1"}' : undefined;
+    operations: {
+      applicationId: ROUTER_APPLICATION,
+      request: (code) => {
+        if (code === RouterRequest.Extend) throw new Error("no controller is connected");
+        return code === RouterRequest.Status ? '{"id":"r1"}' : undefined;
+      },
+      serve: (channel) => channel.handle(10_075, (message) => channel.replyResult(message, true, "no links")),
     },
-    serve: (channel) => channel.handle(10_075, (message) => channel.replyResult(message, true, "no links")),
     setLogLevel: (level) => levels.push(level),
   };
   const agent = await Agent.start({ application, log: silentLogger, path, ...o });

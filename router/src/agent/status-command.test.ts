@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLogger } from "@sallyport/wire";
+import { Agent } from "@sallyport/wire/agent";
+import { agentSocketPath } from "@sallyport/wire/agent/socket";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { Agent } from "./agent.ts";
-import { agentSocketPath } from "./agent-socket.ts";
-import { RouterRequest } from "./protocol.ts";
+import { ROUTER_APPLICATION, RouterRequest } from "./router-request.ts";
 import { type RouterStatus, statusText } from "./status.ts";
 import { status } from "./status-command.ts";
 
@@ -43,8 +43,11 @@ async function running(pid: number, type = "router"): Promise<void> {
   const agent = await Agent.start({
     application: {
       info: { type, id: `r${pid}` },
-      request: (code) => (code === RouterRequest.Status && type === "router" ? JSON.stringify(SAMPLE) : undefined),
-      serve: () => {},
+      operations: {
+        applicationId: ROUTER_APPLICATION,
+        request: (code) => (code === RouterRequest.Status && type === "router" ? JSON.stringify(SAMPLE) : undefined),
+        serve: () => {},
+      },
     },
     path: agentSocketPath(pid, folder),
     log: silentLogger,

@@ -1,5 +1,6 @@
-import { agentSocketPath, agentSockets, askAgent, isForeign } from "./agent-socket.ts";
-import { AgentOp, type ApplicationInfo, ROUTER_APPLICATION, RouterRequest } from "./protocol.ts";
+import { AgentOp, type ApplicationInfo } from "@sallyport/wire/agent/protocol";
+import { agentSocketPath, agentSockets, askAgent, isForeign } from "@sallyport/wire/agent/socket";
+import { ROUTER_APPLICATION, RouterRequest } from "./router-request.ts";
 import { printable, type RouterStatus, statusText } from "./status.ts";
 
 /** Of an answer that makes no sense. */

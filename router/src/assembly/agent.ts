@@ -1,7 +1,7 @@
 import { formatAddress, PROTOCOL_VERSION } from "@sallyport/wire";
-import { Agent } from "../agent/agent.ts";
-import { RouterRequest } from "../agent/protocol.ts";
+import { Agent } from "@sallyport/wire/agent";
 import { RouterOperations } from "../agent/router-operations.ts";
+import { ROUTER_APPLICATION, RouterRequest } from "../agent/router-request.ts";
 import type { ListenerStatus, RouterStatus } from "../agent/status.ts";
 import type { Control } from "../control/control.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
@@ -40,21 +40,24 @@ export async function agent(context: Assembly, o: AgentParts): Promise<void> {
   const started = await Agent.start({
     application: {
       info: { type: "router", id: routerId, version: o.version },
-      request: (code) => {
-        switch (code) {
-          case RouterRequest.Status:
-            return JSON.stringify(status(context, o));
-          case RouterRequest.Extend:
-            return o.extend?.() ?? "this process cannot renew its certificates";
-          case RouterRequest.DumpApiSessions:
-            return config.enableDebugOps
-              ? apiSessions(control)
-              : "debug operations are not allowed: set enableDebugOps";
-          default:
-            return undefined;
-        }
+      operations: {
+        applicationId: ROUTER_APPLICATION,
+        request: (code) => {
+          switch (code) {
+            case RouterRequest.Status:
+              return JSON.stringify(status(context, o));
+            case RouterRequest.Extend:
+              return o.extend?.() ?? "this process cannot renew its certificates";
+            case RouterRequest.DumpApiSessions:
+              return config.enableDebugOps
+                ? apiSessions(control)
+                : "debug operations are not allowed: set enableDebugOps";
+            default:
+              return undefined;
+          }
+        },
+        serve: (channel) => operations.serve(channel),
       },
-      serve: (channel) => operations.serve(channel),
       setLogLevel: o.setLogLevel,
     },
     log,

@@ -1,5 +1,5 @@
 import { ControlType, ctrlPb, decodeControl, encodeControl, type Logger } from "@sallyport/wire";
-import { stackText } from "../agent/runtime.ts";
+import { stackText } from "@sallyport/wire/agent/runtime";
 import type { Controllers } from "./controllers/controllers.ts";
 
 /** Text as it is, anything else as JSON; `undefined`: no such thing. `name` is the key as requested, in lower case. */

@@ -1,7 +1,8 @@
 import type { RouterConfig } from "@sallyport/router-config";
 import type { Logger } from "@sallyport/wire";
-import { agentSockets, askAgent } from "../agent/agent-socket.ts";
-import { AgentOp, type ApplicationInfo, ROUTER_APPLICATION, RouterRequest } from "../agent/protocol.ts";
+import { AgentOp, type ApplicationInfo } from "@sallyport/wire/agent/protocol";
+import { agentSockets, askAgent } from "@sallyport/wire/agent/socket";
+import { ROUTER_APPLICATION, RouterRequest } from "../agent/router-request.ts";
 import { assembly, type Stop } from "../assembly/context.ts";
 import { controlChannels } from "../assembly/control.ts";
 import { endpointsOf } from "../assembly/membership.ts";

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Logger } from "@sallyport/wire";
-import { Profiler } from "./profiler.ts";
+import { Profiler } from "@sallyport/wire/agent/profiler";
 
 export interface ProfilesOptions {
   readonly cpu?: { readonly path: string } | undefined;

@@ -24,18 +24,6 @@ export const AgentOp = {
   ApplicationChannel: 0x15,
 } as const;
 
-/** The application's id in requests that only routers take. */
-export const ROUTER_APPLICATION = 2;
-
-/** The byte behind {@link ROUTER_APPLICATION} in an {@link AgentOp.Application} request. */
-export const RouterRequest = {
-  DumpApiSessions: 128,
-  /** Ours: the status as JSON. */
-  Status: 200,
-  /** Ours: renews the certificates now; the answer is `RENEWED` of lifecycle/extend.ts, or the reason why not. */
-  Extend: 201,
-} as const;
-
 /** Levels by their number on the wire. */
 export const LOG_LEVELS = ["fatal", "fatal", "error", "warn", "info", "debug", "trace"] as const;
 

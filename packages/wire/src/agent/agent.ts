@@ -1,20 +1,28 @@
 import { unlinkSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
-import type { Channel, Logger } from "@sallyport/wire";
-import { acceptOn } from "@sallyport/wire";
+import type { Channel } from "../channel/channel.ts";
+import { acceptOn } from "../channel/existing-connection.ts";
+import type { Logger } from "../log.ts";
 import { agentSocketPath, clearStaleSocket, listenForOwner } from "./agent-socket.ts";
-import { AGENT_MAGIC, AgentOp, type ApplicationInfo, LOG_LEVELS, ROUTER_APPLICATION, readZigZag } from "./protocol.ts";
+import { AGENT_MAGIC, AgentOp, type ApplicationInfo, LOG_LEVELS, readZigZag } from "./protocol.ts";
 import { collectGarbage, cpuProfile, heapProfile, memoryText, stackText, statsText } from "./runtime.ts";
 
 /** What the agent's answers are made of. */
 export interface AgentApplication {
   readonly info: ApplicationInfo;
+  /** What tools may ask applications of this kind only; absent when that is nothing. */
+  readonly operations?: AgentOperations;
+  /** Absent when the log's level is fixed. */
+  readonly setLogLevel?: ((level: string) => void) | undefined;
+}
+
+export interface AgentOperations {
+  /** The application's id in such requests. */
+  readonly applicationId: number;
   /** Answers an {@link AgentOp.Application} request; `undefined`: there is no such one. */
   request(code: number): Promise<string | undefined> | string | undefined;
   /** Takes the requests of a channel; handlers are set before it returns. */
   serve(channel: Channel): void;
-  /** Absent when the log's level is fixed. */
-  readonly setLogLevel?: ((level: string) => void) | undefined;
 }
 
 export interface AgentOptions {
@@ -33,7 +41,7 @@ const WRITE_MS = 60_000;
 
 /**
  * Answers local tools on a Unix socket that only the owner of this process may use (docs/router-observability.md, "The
- * agent"): the CLI of the network's family, and `sallyport-router status`.
+ * agent"): the CLI of the network's family, and our own commands.
  */
 export class Agent {
   readonly path: string;
@@ -48,7 +56,7 @@ export class Agent {
     this.#server.maxConnections = MAX_CONNECTIONS;
   }
 
-  /** A router runs without an agent, too: when it cannot listen the log says why. */
+  /** A program runs without an agent, too: when it cannot listen the log says why. */
   static async start(options: AgentOptions): Promise<Agent | undefined> {
     const path = options.path ?? agentSocketPath(process.pid);
     const agent = new Agent(options, path);
@@ -155,19 +163,26 @@ export class Agent {
       case AgentOp.Application: {
         const [id, code] = parameters;
         if (id === undefined) return undefined;
-        if (id !== ROUTER_APPLICATION) return () => "invalid operation for router";
+        const operations = this.#operationsOf(id);
+        if (operations === undefined) return () => `invalid operation for ${application.info.type}`;
         if (code === undefined) return undefined;
-        return async () => (await application.request(code)) ?? `invalid operation ${code} for router`;
+        return async () => (await operations.request(code)) ?? `invalid operation ${code} for ${application.info.type}`;
       }
       case AgentOp.ApplicationChannel: {
         const [id] = parameters;
         if (id === undefined) return undefined;
-        if (id !== ROUTER_APPLICATION) return () => "invalid operation for router";
-        return () => this.#channel(socket, parameters.subarray(1));
+        const operations = this.#operationsOf(id);
+        if (operations === undefined) return () => `invalid operation for ${application.info.type}`;
+        return () => this.#channel(socket, operations, parameters.subarray(1));
       }
       default:
         return () => `unknown operation ${op}\n`;
     }
+  }
+
+  #operationsOf(applicationId: number): AgentOperations | undefined {
+    const { operations } = this.#o.application;
+    return operations?.applicationId === applicationId ? operations : undefined;
   }
 
   async #answer(socket: Socket, answer: Answer): Promise<void> {
@@ -182,14 +197,14 @@ export class Agent {
   }
 
   /** The connection goes on as a channel. */
-  #channel(socket: Socket, early: Buffer): undefined {
+  #channel(socket: Socket, operations: AgentOperations, early: Buffer): undefined {
     const { application, log } = this.#o;
     acceptOn(socket, {
       name: "agent",
       id: application.info.id ?? "",
       early,
       helloTimeoutMs: READ_MS,
-      onChannel: (channel) => application.serve(channel),
+      onChannel: (channel) => operations.serve(channel),
       log,
     }).catch((error: unknown) => {
       log.debug({ reason: error instanceof Error ? error.message : String(error) }, "an agent channel failed");

@@ -3,7 +3,7 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { Profiler } from "../observe/profiler.ts";
+import { Profiler } from "./profiler.ts";
 
 const CPU_PROFILE_MS = 30_000;
 const HEAP_PROFILE_MS = 5_000;
