@@ -51,7 +51,7 @@ describe.each(["127.0.0.1", "::1"])("links over %s", (host) => {
     await port.close();
   });
 
-  function listen(): void {
+  function listen(halfTimeoutMs = 20_000): void {
     stops.push(
       acceptLinks({
         port,
@@ -61,7 +61,7 @@ describe.each(["127.0.0.1", "::1"])("links over %s", (host) => {
         localBinding: "",
         advertise: address(),
         helloTimeoutMs: 3000,
-        halfTimeoutMs: HALF_MS,
+        halfTimeoutMs,
         verify: async () => {},
         onLink: (link) => {
           links.push(link);
@@ -272,7 +272,7 @@ describe.each(["127.0.0.1", "::1"])("links over %s", (host) => {
     });
 
     it("one that stays alone is closed", async () => {
-      listen();
+      listen(HALF_MS);
       const started = performance.now();
       const lonely = await dialPart(half(SplitLinkChannel.Payload));
       await lonely.closed;
