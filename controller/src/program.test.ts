@@ -24,9 +24,10 @@ interface Ended {
 }
 
 function start(args: readonly string[], env: NodeJS.ProcessEnv = {}, input?: string): ChildProcess {
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [PROGRAM, ...args], {
     stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe"],
-    env: { PATH: process.env.PATH, ...env },
+    env: { PATH, NODE_COMPILE_CACHE, ...env },
   });
   child.stdin?.end(input);
   return child;
