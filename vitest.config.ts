@@ -1,14 +1,29 @@
 import { defineConfig } from "vitest/config";
 
+// Real PostgreSQL, TLS and child processes.
+const shared = { pool: "forks", testTimeout: 30_000, hookTimeout: 60_000 } as const;
+// What ends with its tests and leaves nothing behind: its files share a process, which loads the same modules once.
+const leaveNothing = [
+  "scripts/*.test.ts",
+  "{controller,packages/{api,controller-config,router-config}}/src/**/*.test.ts",
+];
+
 export default defineConfig({
   test: {
-    include: ["scripts/*.test.ts", "{packages/*,controller,router}/src/**/*.test.ts", "e2e/system/**/*.test.ts"],
+    projects: [
+      { test: { ...shared, name: "one process", include: leaveNothing, isolate: false } },
+      {
+        test: {
+          ...shared,
+          name: "own process",
+          include: ["{packages/*,router}/src/**/*.test.ts", "e2e/system/**/*.test.ts"],
+          exclude: leaveNothing,
+        },
+      },
+    ],
     // One embedded PostgreSQL for the whole run, started when the first test asks for a store.
     globalSetup: ["controller/src/store/postgres/test-server.ts"],
-    pool: "forks",
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
-    // Real PostgreSQL, TLS and child processes: two workers keep two cores busy without starving timers.
+    // Two workers keep two cores busy without starving timers.
     maxWorkers: 2,
     reporters: process.env.SALLYPORT_REPORT
       ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
