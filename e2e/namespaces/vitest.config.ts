@@ -10,7 +10,7 @@ export default defineConfig({
     // They share the namespaces of `run.ts`, and each starts programs.
     maxWorkers: 2,
     testTimeout: 180_000,
-    hookTimeout: 180_000,
+    hookTimeout: 300_000,
     reporters: process.env.SALLYPORT_REPORT
       ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
       : ["default"],
