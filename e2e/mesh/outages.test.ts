@@ -1,13 +1,15 @@
 import { once } from "node:events";
 import { join } from "node:path";
-import { Context, type EdgeConnection, type ServiceListener } from "@sallyport/sdk";
+import { Context, type EdgeConnection } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { cut, type Disturbance, exchangeUnder } from "../network/cuts.ts";
 import { eventually } from "../network/eventually.ts";
+import { hostEcho } from "../network/hosted-echo.ts";
 import { type Mesh, startMesh } from "../network/mesh.ts";
 import { declareService } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { TRIANGLE } from "../network/triangle.ts";
 
 const MIB = 1024 * 1024;
 const folder = makeScratch("mesh-outages");
@@ -18,16 +20,6 @@ async function load(file: string): Promise<Context> {
   const context = await Context.load(file, { refreshIntervalMs: 500 });
   contexts.push(context);
   return context;
-}
-
-async function hostEcho(context: Context, name: string): Promise<ServiceListener> {
-  const listener = await context.listen(name, { allowHalfOpen: true });
-  listener.on("error", () => {});
-  listener.on("connection", (connection) => {
-    connection.on("error", () => {});
-    connection.pipe(connection);
-  });
-  return listener;
 }
 
 const dial = (context: Context, name: string, timeoutMs = 20_000): Promise<EdgeConnection> =>
@@ -46,18 +38,12 @@ async function untilEcho(context: Context, name: string, since = performance.now
   return performance.now() - since;
 }
 
-const pairs = [
-  ["r1", "r2"],
-  ["r1", "r3"],
-  ["r3", "r2"],
-] as const;
-
 async function allLinked(): Promise<void> {
-  for (const [one, other] of pairs) await mesh.linked(one, other);
+  for (const [one, other] of TRIANGLE) await mesh.linked(one, other);
 }
 
 beforeAll(async () => {
-  mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "3s", withControlWay: true, pairs });
+  mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "3s", withControlWay: true, pairs: TRIANGLE });
 });
 afterAll(async () => {
   await Promise.all(contexts.map((context) => context.close()));
