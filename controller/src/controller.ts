@@ -58,6 +58,7 @@ export interface ControllerOptions {
 }
 
 export interface Controller {
+  readonly id: string;
   readonly apiPort: number;
   readonly ctrlPort: number;
   /** Looks at certificates and keys now: renews what is due, and takes over what another process has changed. */
@@ -231,7 +232,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       },
       "controller ready",
     );
-    return { apiPort: apiPort.port, ctrlPort: ctrlPort.port, reload, stop };
+    return { id: pki.controllerId, apiPort: apiPort.port, ctrlPort: ctrlPort.port, reload, stop };
   } catch (error) {
     await stop();
     throw error;

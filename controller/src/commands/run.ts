@@ -1,6 +1,7 @@
 import { describeProblem, readControllerConfigFile } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
-import { createLogger, logDestination } from "../config/logging.ts";
+import { Agent } from "@sallyport/wire/agent";
+import { createLogger, type LevelledLogger, logDestination } from "../config/logging.ts";
 import { type Controller, startController } from "../controller.ts";
 import { ExitStatus } from "./exit-status.ts";
 
@@ -20,6 +21,7 @@ export async function runController(file: string, { env, productVersion }: RunEn
   const log = createLogger(config.log.level, logDestination(config.log.format));
   for (const warning of warnings) log.warn({ file }, describeProblem(file, warning));
   let controller: Controller | undefined;
+  let agent: Agent | undefined;
   let status: number = ExitStatus.Done;
   let ask: () => void = () => undefined;
   const asked = new Promise<void>((resolve) => {
@@ -59,8 +61,10 @@ export async function runController(file: string, { env, productVersion }: RunEn
         ask();
       },
     });
+    agent = await startAgent(controller.id, productVersion, log);
     await asked;
   } finally {
+    await agent?.close();
     if (controller) await stopInTime(controller, log);
     for (const name of SIGNALS) process.removeAllListeners(name);
     process.off("SIGHUP", onReload);
@@ -68,6 +72,19 @@ export async function runController(file: string, { env, productVersion }: RunEn
   }
   log.info({}, "controller stopped");
   return status;
+}
+
+/** The socket on which local tools reach this process (docs/controller.md, "Local tools"). */
+export function startAgent(
+  id: string,
+  version: string,
+  log: LevelledLogger,
+  path?: string,
+): Promise<Agent | undefined> {
+  const setLogLevel = (level: string) => {
+    log.level = level;
+  };
+  return Agent.start({ application: { info: { type: "controller", id, version }, setLogLevel }, log, path });
 }
 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;

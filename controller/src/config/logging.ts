@@ -43,6 +43,11 @@ function withoutJwts(text: string): string {
   return kept.join(".");
 }
 
+/** A log whose level can be changed: to any of pino's. */
+export interface LevelledLogger extends Logger {
+  level: string;
+}
+
 /** How the log is written: lines of JSON, lines for people, or the latter on a terminal only. */
 export type LogFormat = "auto" | "json" | "text";
 
@@ -58,7 +63,10 @@ export function logDestination(format: LogFormat): DestinationStream {
  * The program's log: one JSON object per line on `destination` (standard output). Whatever a caller passes, values under names like `password` or
  * `token` and texts that look like a key or a token are replaced.
  */
-export function createLogger(level: "debug" | "info" | "warn" | "error", destination?: DestinationStream): Logger {
+export function createLogger(
+  level: "debug" | "info" | "warn" | "error",
+  destination?: DestinationStream,
+): LevelledLogger {
   const logger = pino(
     {
       level,
