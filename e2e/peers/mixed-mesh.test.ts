@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -7,12 +8,21 @@ import { eventually } from "../network/eventually.ts";
 import { routerFile } from "../network/network.ts";
 import type { PeerCli } from "../network/peer-cli.ts";
 import { peerRouterFile } from "../network/peer-network.ts";
+import { ProcessorShare } from "../network/processor-share.ts";
 import { freePorts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
+/** What the peer would wait before it repeats, one and a half round trips, if ours took this long to acknowledge. */
+const LATE_MS = 75;
+/** Bytes in a payload of a long transfer, about. */
+const PAYLOAD = 10 * 1024;
+/** Part of the processors' time that other programs take where nobody can say what a late acknowledgement means. */
+const BUSY = 0.1;
+/** Part of the payloads that may be repeated even there. */
+const FEW = 0.1;
 const MAIN = join(import.meta.dirname, "..", "..", "router", "src", "main.ts");
 
 /** What each router has counted under a name of its metrics, by the router's name. */
@@ -115,19 +125,62 @@ describe.skipIf(peer.isMissing).each([
     }
   });
 
-  // On a machine that is starved both ends retransmit: this is a statement about a quiet one.
-  it.runIf(whose === "ours" && dialer === "mine")(
+  const isMeasured = whose === "ours" && dialer === "mine";
+
+  // By the peer's clock, and without a queue on the way: a busy machine meets this, too, if not at once.
+  it.runIf(isMeasured)("our end acknowledges at once what comes alone", async () => {
+    const { cli } = controller;
+    const circuits = async (): Promise<readonly string[]> =>
+      (await cli.run("fabric", "list", "circuits")).match(/[0-9A-Za-z]{20,22}/g) ?? [];
+    const known = await circuits();
+    // Begins at the peer's router and ends at ours.
+    const socket = await openTcp(services[1]!.port);
+    socket.on("error", () => {});
+    const ping = async (): Promise<void> => {
+      const echoed = once(socket, "data");
+      socket.write("x");
+      await echoed;
+    };
+    await ping();
+    const circuit = (await circuits()).find((id) => !known.includes(id)) ?? "";
+    await eventually(`the peer measures a round trip far below ${LATE_MS} ms`, async () => {
+      for (let i = 0; i < 20; i++) await ping();
+      const detail = await cli.run("fabric", "inspect", "circuit", circuit);
+      const repeatsAfter = Number(/originator: Initiator[\s\S]*?retxThreshold: (\d+)/.exec(detail)?.[1]);
+      expect(repeatsAfter).toBeLessThan(LATE_MS);
+      return true;
+    });
+    socket.end();
+  });
+
+  it.runIf(isMeasured)(
     "1 GiB each way on a clean path: neither retransmits a payload",
     async () => {
-      const retransmitted = () => counted(controller.cli, "xgress.retransmissions");
-      const before = await retransmitted();
-      for (const service of services) await exchangeThenEnd(await openTcp(service.port), 3, 512 * MIB);
-      const after = await retransmitted();
-      console.info("payloads retransmitted, before and after 1 GiB each way:", before, after);
-      expect(Object.keys(after).toSorted()).toEqual(["mine", "theirs"]);
-      expect(after).toEqual(before);
+      const retransmitted = async () =>
+        await eventually("an answer of both routers", async () => {
+          const count = await counted(controller.cli, "xgress.retransmissions");
+          expect(Object.keys(count).toSorted()).toEqual(["mine", "theirs"]);
+          return count;
+        });
+      for (let attempt = 1; ; attempt++) {
+        const share = new ProcessorShare();
+        const before = await retransmitted();
+        for (const service of services) await exchangeThenEnd(await openTcp(service.port), 3, 512 * MIB);
+        const after = await retransmitted();
+        const [ours = 0, theirs = 0] = ["mine", "theirs"].map((name) => (after[name] ?? 0) - (before[name] ?? 0));
+        const others = share.ofOthers();
+        const said = `in 1 GiB each way we retransmitted ${ours} payloads and the peer ${theirs}`;
+        console.info(`${said}; other programs took ${Math.round(100 * others)} % of the processors`);
+        if (ours + theirs === 0) return;
+        // Acknowledgements of an end that gets no processor time are late, and either end then repeats, the peer's after a few ms.
+        expect(others, said).toBeGreaterThan(BUSY);
+        if (attempt < 2) continue;
+        console.warn(`\n*** NOT JUDGED, this machine is too busy with other programs: ${said}\n`);
+        expect(Math.max(ours, theirs)).toBeLessThan((FEW * 1024 * MIB) / PAYLOAD);
+        return;
+      }
     },
-    600_000,
+    1_200_000,
   );
 
   it("link again after the link broke", async () => {
