@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/openziti/sdk-golang/ziti"
@@ -76,11 +77,19 @@ func carryFlow(context ziti.Context, service string, local *net.TCPConn) {
 func openFlow(identityFile, connections string) ziti.Context {
 	config, err := ziti.NewConfigFromFile(identityFile)
 	fail(err)
-	count, err := strconv.ParseUint(connections, 10, 32)
-	fail(err)
-	config.SetMaxDefaultConnections(uint32(count))
+	count, controls, hasControls := strings.Cut(connections, "+")
+	config.SetMaxDefaultConnections(number(count))
+	if hasControls {
+		config.SetMaxControlConnections(number(controls))
+	}
 	context, err := ziti.NewContext(config)
 	fail(err)
 	fail(context.Authenticate())
 	return context
+}
+
+func number(text string) uint32 {
+	value, err := strconv.ParseUint(text, 10, 32)
+	fail(err)
+	return uint32(value)
 }

@@ -8,7 +8,8 @@
 //		does nothing until it is ended: a process to be watched
 //	posture-client flow-host IDENTITY-FILE SERVICE CONNECTIONS
 //	posture-client flow-dial IDENTITY-FILE SERVICE PORT CONNECTIONS
-//		carries circuits with the SDK's own flow control, over so many TCP connections to each router; prints "ready"
+//		carries circuits with the SDK's own flow control, over so many TCP connections to each router ("3+1": and one more
+//		for control messages only); prints "ready"
 package main
 
 import (
