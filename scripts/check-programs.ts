@@ -3,7 +3,8 @@
  * as JavaScript.
  */
 import { execFileSync } from "node:child_process";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { pack } from "./pack.ts";
 
 const bin = join(import.meta.dirname, "..", "node_modules", ".bin");
@@ -18,5 +19,9 @@ function expectVersion(program: string, command: string, ...args: string[]): voi
 
 for (const program of ["controller", "router", "tunnel"]) {
   expectVersion(`sallyport-${program}`, join(bin, `sallyport-${program}`));
-  expectVersion(`sallyport-${program}, packed`, join(bin, "node"), await pack(program));
+  const file = await pack(program);
+  expectVersion(`sallyport-${program}, packed`, join(bin, "node"), file);
+  // Threads look for their program beside the packed one, and only when they are asked for.
+  if (program === "router" && !existsSync(join(dirname(file), "tls-worker.js")))
+    throw new Error("the packed router has no tls-worker.js beside it: its edge listeners could have no workers");
 }
