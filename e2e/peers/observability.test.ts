@@ -203,7 +203,11 @@ enableDebugOps: true
     await eventually("a healthy router", async () => (await get("/health-checks")).status === 200);
     const { data } = JSON.parse((await get("/")).body) as { data: Fields };
     expect(data).toMatchObject({ healthy: true, checks: [{ id: "controllerPing" }, { id: "link.health" }] });
-    expect((await get("/metrics")).body).toMatch(/^sallyport_router_ingress_rx_bytes_total [1-9]\d*$/m);
+    // Meters look every five seconds.
+    await eventually("the bytes that were moved, scraped", async () =>
+      /^sallyport_router_ingress_rx_bytes_total [1-9]\d*$/m.test((await get("/metrics")).body),
+    );
+    expect((await get("/metrics")).body).toMatch(/^sallyport_router_ctrl_limiter_window_size [1-9]\d*$/m);
   });
 
   it("is known to local tools", async () => {
