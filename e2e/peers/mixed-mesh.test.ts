@@ -165,13 +165,19 @@ describe.skipIf(peer.isMissing).each([
       for (let attempt = 1; ; attempt++) {
         const share = new ProcessorShare();
         const before = await retransmitted();
-        for (const service of services) await exchangeThenEnd(await openTcp(service.port), 3, 512 * MIB);
+        let broken = "";
+        try {
+          for (const service of services) await exchangeThenEnd(await openTcp(service.port), 3, 512 * MIB);
+        } catch (error) {
+          // The peer's tunneler gives its router up when a probe takes 10 s.
+          broken = `, until the stream broke (${error instanceof Error ? error.message : error})`;
+        }
         const after = await retransmitted();
         const [ours = 0, theirs = 0] = ["mine", "theirs"].map((name) => (after[name] ?? 0) - (before[name] ?? 0));
         const others = share.ofOthers();
-        const said = `in 1 GiB each way we retransmitted ${ours} payloads and the peer ${theirs}`;
+        const said = `in 1 GiB each way we retransmitted ${ours} payloads and the peer ${theirs}${broken}`;
         console.info(`${said}; other programs took ${Math.round(100 * others)} % of the processors`);
-        if (ours + theirs === 0) return;
+        if (ours + theirs === 0 && broken === "") return;
         // Acknowledgements of an end that gets no processor time are late, and either end then repeats, the peer's after a few ms.
         expect(others, said).toBeGreaterThan(BUSY);
         if (attempt < 2) continue;
