@@ -91,7 +91,9 @@ describe.skipIf(peer.isMissing)("our tunneler on the peer's controller and route
         return true;
       });
       await exchange(await openTcp(port(name)), 7, 8 * MIB);
-      await Promise.all(Array.from({ length: 20 }, async (_, i) => await exchange(await openTcp(port(name)), i, 200_000)));
+      await Promise.all(
+        Array.from({ length: 20 }, async (_, i) => await exchange(await openTcp(port(name)), i, 200_000)),
+      );
       const socket = await openTcp(port(name));
       socket.end("half closed");
       expect((await receive(socket)).length).toBe("half closed".length);
