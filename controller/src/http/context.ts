@@ -25,7 +25,8 @@ export interface ApiSessionContext {
 export interface ProxiedBy {
   /** What the one who passes it on presented, leaf first; as unverified as `peerCertificates`. */
   readonly proxyCertificates: readonly X509Certificate[];
-  /** What it says it was presented: the headers as they came. */
+  /** When it says that it does, and what it says it was presented: the headers as they came. */
+  readonly passedOnAt: readonly string[];
   readonly clientCertificates: readonly string[];
 }
 

@@ -73,6 +73,7 @@ function proxiedBy(message: IncomingMessage): ProxiedBy | undefined {
   if (!isProxied(message)) return undefined;
   return {
     proxyCertificates: peer(message).certificates,
+    passedOnAt: message.headersDistinct[PROXIED_AT] ?? [],
     clientCertificates: message.headersDistinct[CLIENT_CERTIFICATE] ?? [],
   };
 }

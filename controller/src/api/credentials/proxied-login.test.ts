@@ -174,6 +174,20 @@ describe("what a router says it was presented", () => {
     expect(outcome(await login(router, marks(...chain())))).toEqual(REFUSED);
   });
 
+  const ours = new Date().toISOString();
+  // As routers of v1.6 write it.
+  const theirs = "2026-11-22 09:02:33.153112838 +0000 UTC m=+0.005523535";
+  it.each([
+    ["its time alone, for a client without a certificate", [theirs]],
+    ["a client's time before its own", [ours, theirs]],
+    ["both times in one header", [`${ours}, ${theirs}`]],
+    ["two times of a client", [ours, ours]],
+    ["no time, which a client has had removed", undefined],
+  ])("is refused from one that leaves the client's headers there: %s", async (_name, at) => {
+    const { [PROXIED_AT]: _, ...rest } = marks(der(alice.certPem));
+    expect(outcome(await login(router, at === undefined ? rest : { ...rest, [PROXIED_AT]: at }))).toEqual(REFUSED);
+  });
+
   it("is refused unread when it is larger than headers may be", async () => {
     // The connection may end before the answer to what was not read of it arrives.
     const answer = await login(router, marks(...Array.from({ length: 200 }, () => der(alice.certPem)))).catch(

@@ -9,12 +9,19 @@ import { type Proof, refused } from "./proof.ts";
 export interface ProxiedCertificates {
   /** What the one who passes it on presented, leaf first. */
   readonly proxyCertificates: readonly X509Certificate[];
+  /** When it says that it passes the request on: each header of that name. */
+  readonly passedOnAt: readonly string[];
   /** What it says it was presented, leaf first: each the base64 of the DER. */
   readonly clientCertificates: readonly string[];
 }
 
 /** As many as are followed of a chain. */
 const MOST_CERTIFICATES = 10;
+/**
+ * The time as it is written by routers that remove the client's headers of these names. Those of v1.6 leave them there when no
+ * certificate is presented to them, and write the time in another form, besides whatever the client has written.
+ */
+const PASSED_ON_AT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /**
@@ -33,8 +40,14 @@ export class ProxiedCertificateLogin {
   }
 
   /** @throws ApiError 401, the same whatever is wrong */
-  async prove({ proxyCertificates, clientCertificates }: ProxiedCertificates): Promise<Proof> {
+  async prove({ proxyCertificates, passedOnAt, clientCertificates }: ProxiedCertificates): Promise<Proof> {
     const routerId = await this.#requireRouter(proxyCertificates);
+    const [at, another] = passedOnAt;
+    if (at === undefined || another !== undefined || !PASSED_ON_AT.test(at)) {
+      throw refused(
+        `router ${routerId} passes on headers as its client wrote them (a router of v1.6?): who the client is cannot be told`,
+      );
+    }
     const chain = chainOf(clientCertificates);
     if (chain === undefined) throw refused(`what router ${routerId} says it was presented is no chain of certificates`);
     const proof = await this.#byCertificate.prove(chain);
