@@ -271,6 +271,13 @@ test("CircuitEnd without a FIN is the end for a peer without EOF, and comes afte
   expect(port.log[0]).toContain("closed");
 });
 
+test("a circuit that is started by an end which takes nothing any more keeps no memory", () => {
+  far.send({ flags: CircuitStart | WriteFailed, capabilities: xgressCapability.eof });
+  expect(far.payloads.map((p) => p.capabilities)).toEqual([xgressCapability.eof]);
+  near.unrouted();
+  expect(fabric.pool.lentBytes).toBe(0);
+});
+
 test("WriteFailed stops sending at once, out of order", () => {
   far.start();
   far.send({ sequence: 9, flags: WriteFailed });

@@ -123,7 +123,9 @@ export class PayloadSender implements Waiter {
 
   /** Sends a payload without a body before everything that waits; for the first one of a terminating end. */
   markFirst(capabilities: number): void {
-    this.#transmit(this.#writer.mark(0, capabilities));
+    const frame = this.#writer.mark(0, capabilities);
+    if (this.#buffer.isClosed) this.#transmitOnce(frame);
+    else this.#transmit(frame);
   }
 
   /** Sends a payload without a body now, once, and never again. */
