@@ -38,7 +38,13 @@ const ROUTER: Omit<Target, "name"> = {
 };
 export const LINK: Target = { ...ROUTER, name: "the link listener", alpn: "ziti-link" };
 export const EDGE: Target = { ...ROUTER, name: "the edge listener", alpn: "ziti-edge" };
-export const EVERYWHERE: readonly Target[] = [CTRL, LINK, EDGE, { ...ROUTER, name: "the edge listener, no ALPN" }];
+/** Of the other router: what strangers make one listener say in a minute is bounded. */
+const EDGE_WITHOUT_ALPN: Target = {
+  name: "the edge listener, no ALPN",
+  port: (site) => site.linkedRouterPort,
+  program: (site) => site.network.routers[1],
+};
+export const EVERYWHERE: readonly Target[] = [CTRL, LINK, EDGE, EDGE_WITHOUT_ALPN];
 
 /** What a PEM value of an identity file holds. */
 export const pem = (text: string): string => text.replace(/^pem:/, "");
@@ -59,6 +65,7 @@ export class Site {
   routerId!: string;
   linkedRouterId!: string;
   routerPort!: number;
+  linkedRouterPort!: number;
   /** Everything that no log may hold. */
   readonly secrets = new Map<string, string>();
   #host: Context | undefined;
@@ -79,7 +86,9 @@ export class Site {
     }
     const { data } = await this.network.management.listEdgeRouters({ query: { filter: "true sort by name" } });
     [this.routerId, this.linkedRouterId] = [data[0]!.id, data[1]!.id];
-    this.routerPort = Number(/:(\d+)$/.exec(data[0]!.supportedProtocols!.tls!)?.[1]);
+    [this.routerPort, this.linkedRouterPort] = [data[0]!, data[1]!].map(({ supportedProtocols }) =>
+      Number(/:(\d+)$/.exec(supportedProtocols!.tls!)?.[1]),
+    ) as [number, number];
   }
 
   async stop(): Promise<void> {
