@@ -62,6 +62,8 @@ export class PayloadSender implements Waiter {
   /** When a full other end is sent a payload all the same, and how long after that the next one; 0: not set. */
   #probeAt = 0;
   #probeMs = 0;
+  /** It is time for that payload: it leaves as soon as there is room. */
+  #isProbing = false;
 
   constructor(parts: SenderParts) {
     this.#path = parts.path;
@@ -144,6 +146,7 @@ export class PayloadSender implements Waiter {
     this.#peerHeld = view.receiveBufferSize;
     if (!this.#buffer.blockedByPeer) {
       this.#probeAt = 0;
+      this.#isProbing = false;
       this.#standstill.moved(now);
     }
     this.pump();
@@ -243,22 +246,22 @@ export class PayloadSender implements Waiter {
    */
   get #canSend(): boolean {
     if (!this.#buffer.canAdd) return false;
-    if (this.#buffer.inFlight === 0) return this.#isDraining || !this.#buffer.blockedByPeer;
+    if (this.#buffer.inFlight === 0) return this.#isDraining || this.#isProbing || !this.#buffer.blockedByPeer;
     const inFlight = this.#inFlightBytes;
     return inFlight + this.#peerHeld <= this.#options.txPortalMaxSize && inFlight <= this.#pool.share;
   }
 
-  /** A payload for an end that is full, now and then: its word that it has room again may have been lost. */
+  /** Lets a payload pass to an end that is full, now and then: its word that it has room again may have been lost. */
   #probe(now: number): void {
     if (!this.#started || !this.#buffer.blockedByPeer || this.#buffer.inFlight > 0) return;
     if (this.#probeAt === 0) {
       this.#probeMs = this.#buffer.retransmitAfterMs;
       this.#probeAt = now + this.#probeMs;
     }
-    if (now < this.#probeAt || !this.#path.isOpen) return;
+    if (now < this.#probeAt) return;
     this.#probeMs = Math.min(2 * this.#probeMs, MOST_PATIENCE_MS);
     this.#probeAt = now + this.#probeMs;
-    this.#transmit(this.#input.shift() as KeptFrame);
+    this.#isProbing = true;
   }
 
   #queue(frame: KeptFrame): void {
@@ -294,6 +297,7 @@ export class PayloadSender implements Waiter {
   }
 
   #transmit(frame: KeptFrame): void {
+    this.#isProbing = false;
     const now = performance.now();
     const flags = frame.flags;
     const size = frame.end - frame.bodyStart;

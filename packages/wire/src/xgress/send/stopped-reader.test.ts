@@ -1,6 +1,7 @@
 /** A reader that stops costs its window, and then nothing: no traffic goes on behind it (docs/protocol/data-path.md, "Xgress"). */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { XgressFlag } from "../../catalogue/xgress.ts";
+import type { Waiter } from "../../socket/fair-output.ts";
 import { JoinedFabric } from "../../testing/joined-fabric.ts";
 import type { Delivery, LocalPort } from "../local-port.ts";
 import { xgressDefaults } from "../options.ts";
@@ -15,11 +16,29 @@ class CountedFabric extends JoinedFabric {
   payloads = 0;
   retransmissions = 0;
   losesAcks = false;
+  /** Others always wait for the connection: whoever comes finds it full, and gets a turn in the ring. */
+  isBusy = false;
+  readonly #ring = new Set<Waiter>();
+
+  /** One turn for each that waits. */
+  share(): void {
+    for (const waiter of [...this.#ring]) {
+      this.#ring.delete(waiter);
+      this.isBusy = false;
+      if (waiter.takeTurn()) this.#ring.add(waiter);
+      this.isBusy = true;
+    }
+  }
 
   override register(end: XgressEnd): XgressPath {
     const path = super.register(end);
+    const fabric = this;
     return {
       ...path,
+      get isOpen() {
+        return !fabric.isBusy;
+      },
+      wait: (waiter) => void this.#ring.add(waiter),
       payload: (frame, flags) => {
         if ((flags & XgressFlag.Retransmit) === 0) this.payloads++;
         path.payload(frame, flags);
@@ -147,6 +166,23 @@ test("the word that there is room again may be lost: the next question brings it
   fabric.losesAcks = false;
   vi.advanceTimersByTime(6_000);
   expect(reader.port.bytes).toBe(written);
+});
+
+test("where others always wait for the connection, the next question has its turn among them", () => {
+  const { reader, written } = stoppedCircuit();
+  fabric.losesAcks = true;
+  reader.port.takes = true;
+  reader.xgress.deliverHeld();
+  vi.advanceTimersByTime(10);
+  expect(reader.port.bytes).toBeLessThan(written);
+  fabric.losesAcks = false;
+  fabric.isBusy = true;
+  for (let second = 0; second < 60 && reader.port.bytes < written; second++) {
+    vi.advanceTimersByTime(1_000);
+    for (let turn = 0; turn < 200; turn++) fabric.share();
+  }
+  expect(reader.port.bytes).toBe(written);
+  fabric.isBusy = false;
 });
 
 test("a writer that has said everything is done with it, though nobody reads: the rest passes, and the end", () => {
