@@ -55,7 +55,8 @@ export interface DelayProxyOptions {
   readonly delayMs: number;
 }
 
-const TABLE = "sallyport_faults";
+/** Files of tests may share this process's namespace; each has faults of its own. */
+const TABLE = `sallyport_faults_${process.pid}`;
 let created = 0;
 
 /** The hosts of one test file. */
