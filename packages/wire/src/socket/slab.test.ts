@@ -20,6 +20,15 @@ describe("memory that sockets write from", () => {
     for (const taken of [slab, other]) taken.release();
   });
 
+  it("that is released once too often is not given to two", () => {
+    const slab = Slab.take(100);
+    slab.release();
+    slab.release();
+    const [first, second] = [Slab.take(100), Slab.take(100)];
+    expect(first).not.toBe(second);
+    for (const taken of [first, second]) taken.release();
+  });
+
   it("has two sizes, and more where it is asked for", () => {
     const slabs = [Slab.takeSmall(100), Slab.takeSmall(SMALL_SLAB_SIZE + 1), Slab.take(1), Slab.take(SLAB_SIZE + 1)];
     expect(slabs.map(({ buffer }) => buffer.length)).toEqual([SMALL_SLAB_SIZE, SLAB_SIZE, SLAB_SIZE, SLAB_SIZE + 1]);

@@ -34,8 +34,7 @@ export class Slab {
   }
 
   release(): void {
-    this.#references--;
-    if (this.#references > 0) return;
+    if (--this.#references !== 0) return;
     const shelf = this.#shelf;
     if (shelf !== undefined && shelf.free.length < shelf.keep) shelf.free.push(this);
   }
