@@ -84,7 +84,6 @@ export class EdgeChannel {
       for (const endpoint of endpoints) endpoint.onLost(reason);
       this.#finishing.clear();
       this.#onDrained?.();
-      this.#onDrained?.();
     });
   }
 

@@ -174,8 +174,8 @@ export class SendBuffer<T> {
   /**
    * Sends again what has waited too long, oldest first. Call it after acknowledgements and every 100 ms; it looks at
    * most once in 64 ms. Before anything was acknowledged it is the first payload alone that asks again: how long the way
-   * is shows with its acknowledgement, and a whole window sent twice would take half of it. A peer that is full has most likely dropped them: it gets them less and less often, until it has
-   * room.
+   * is shows with its acknowledgement, and a whole window sent twice would take half of it. A peer that is full has most
+   * likely dropped what it got: it gets it less and less often, until it has room.
    *
    * @param send sends the payload marked as a retransmission, with the clock of now; false when there is no room: it
    *   stays due
