@@ -155,6 +155,17 @@ describe("addresses of names", () => {
     );
   });
 
+  test("those of a service that is gone make room when they have rested, though there are as many as may be", () => {
+    const names = make("100.64.0.1/10", { mostNames: 100 });
+    names.addWildcard("*.w", "s1", nobody);
+    for (let i = 0; i < 100; i++) addressOf(names, `a${i}.w`);
+    names.removeOwner("s1");
+    names.addWildcard("*.w", "s2", nobody);
+    expect(addressOf(names, "b.w")).toBe("exhausted");
+    now += 120_000;
+    expect(addressOf(names, "b.w")).not.toBe("exhausted");
+  });
+
   test("a name that a service has, too, keeps its address; without the service it is one under the wildcard again", () => {
     const names = make("192.0.2.1/30");
     names.addWildcard("*.w", "s1", nobody);

@@ -189,17 +189,23 @@ export class Names {
   }
 
   #freeAddress(): string | undefined {
+    this.#freeRested();
+    return this.#pool.take() ?? (this.#evict() ? this.#pool.take() : undefined);
+  }
+
+  #freeRested(): void {
     for (;;) {
       const rested = this.#oldestUnused(this.#resting);
-      if (rested === undefined) break;
+      if (rested === undefined) return;
       this.#resting.delete(rested.name);
       this.#pool.free(rested.entry.address);
     }
-    return this.#pool.take() ?? (this.#evict() ? this.#pool.take() : undefined);
   }
 
   /** Whether one name more may be kept, or one that comes back. */
   #hasRoom(name: string): boolean {
+    // One that comes back gets its address again, however long it has rested.
+    if (!this.#resting.has(name)) this.#freeRested();
     return this.#byName.size + this.#resting.size < this.#mostNames || this.#resting.has(name) || this.#evict();
   }
 
