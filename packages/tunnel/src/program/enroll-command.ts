@@ -1,4 +1,4 @@
-import { open, readFile, rm, writeFile } from "node:fs/promises";
+import { type FileHandle, open, readFile, rm } from "node:fs/promises";
 import { enroll } from "@sallyport/sdk";
 import { SetupError } from "./identity-files.ts";
 
@@ -9,7 +9,11 @@ const RESERVED_BYTES = 64 * 1024;
  * Redeems a token and writes the identity file, readable by its owner only. The file and its room on the disk are made first:
  * a token counts once, and must not be used up for an identity that cannot be kept.
  */
-export async function enrollCommand(jwtFile: string, output: string): Promise<void> {
+export async function enrollCommand(
+  jwtFile: string,
+  output: string,
+  redeem: (jwt: string) => Promise<unknown> = enroll,
+): Promise<void> {
   const jwt = await readFile(jwtFile, "utf8").catch((cause: unknown) => {
     throw new SetupError(`the token file of --jwt cannot be read: ${textOf(cause)}`, { cause });
   });
@@ -19,10 +23,10 @@ export async function enrollCommand(jwtFile: string, output: string): Promise<vo
   try {
     await file.writeFile(Buffer.alloc(RESERVED_BYTES)).catch(unwritable);
     await file.sync().catch(unwritable);
-    const identity = await enroll(jwt.trim());
+    const identity = await redeem(jwt.trim());
     const text = Buffer.from(`${JSON.stringify(identity, null, 2)}\n`);
     // Into the room that is there already; what is behind it is cut off only then.
-    await writeFile(output, text, { flag: "r+" });
+    await writeAtStart(file, text);
     await file.truncate(text.length);
     await file.sync();
     await file.close();
@@ -31,6 +35,11 @@ export async function enrollCommand(jwtFile: string, output: string): Promise<vo
     await rm(output, { force: true });
     throw error;
   }
+}
+
+/** By the file itself: its name may be another file's by now, which others can read. */
+async function writeAtStart(file: FileHandle, bytes: Buffer): Promise<void> {
+  for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at, bytes.length - at, at)).bytesWritten;
 }
 
 function unwritable(cause: unknown): never {
