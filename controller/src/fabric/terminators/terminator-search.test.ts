@@ -1,7 +1,7 @@
 import { CreateCircuitHeader, EdgeCtrlHeader, EdgeCtrlType, type Message, silentLogger } from "@sallyport/wire";
 import { afterEach, describe, expect, test } from "vitest";
 import type { FabricOptions } from "../options.ts";
-import { dial, established, link } from "../testing/circuit-mesh.ts";
+import { dial, dialHeaders, established, link } from "../testing/circuit-mesh.ts";
 import { eventually, TestFabric } from "../testing/test-fabric.ts";
 
 const LONG = 600_000;
@@ -78,6 +78,25 @@ describe("a controller that was just started", () => {
     await net.connect("b");
     expectRefused(await dial(a), /no path/);
     expect(waits).toEqual(["NO_ONLINE_TERMINATORS", "NO_PATH"]);
+  });
+
+  test("has some dials of a router wait, and refuses further ones at once: it serves the router meanwhile", async () => {
+    const a = await restarted();
+    net.model.addService("here");
+    net.model.addTerminator("t2", "here", "a");
+    net.model.sessions.set("near", { id: "s2", type: "Dial", serviceId: "here", identityId: "client" });
+    const waiting = Array.from({ length: 500 }, () => dial(a));
+    await eventually(() => expect(waits).toHaveLength(500));
+    // More than are worked on side by side.
+    const refused = await Promise.all(Array.from({ length: 1_000 }, () => dial(a)));
+    for (const answer of refused) expectRefused(answer, /no online terminators/);
+    const near = dial(a, dialHeaders("near"));
+    a.acceptRoute((await a.nextRoute()).message);
+    expect((await near).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
+    expect(waits).toHaveLength(500);
+    net.model.terminators.delete("t1");
+    await link(a, await net.connect("b"), "ab", 1);
+    for (const answer of await Promise.all(waiting)) expectRefused(answer, /has no terminators$/);
   });
 
   test("refuses at once when its first moments are over", async () => {

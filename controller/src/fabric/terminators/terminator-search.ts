@@ -8,6 +8,8 @@ import { type Choice, type ChoiceRequest, chooseTerminator } from "./terminator-
 
 /** Longest wait for what comes back. A dialer that gives up after the usual five seconds hears the true reason before. */
 const LONGEST_WAIT_MS = 4_000;
+/** So many dials of one router wait at a time. They hold a place among its requests, and others are to be served meanwhile. */
+const MOST_OF_A_ROUTER = 500;
 
 export interface TerminatorSearchParts {
   readonly model: Pick<FabricModel, "terminatorsOfService">;
@@ -25,6 +27,8 @@ export interface TerminatorSearchParts {
  */
 export class TerminatorSearch {
   readonly #parts: TerminatorSearchParts;
+  /** Dials that wait, by their router. */
+  readonly #waiting = new Map<string, number>();
 
   constructor(parts: TerminatorSearchParts) {
     this.#parts = parts;
@@ -38,19 +42,32 @@ export class TerminatorSearch {
       const terminators = await model.terminatorsOfService(request.service.id);
       let choice = this.#choose(request, terminators);
       if (choice.ok || !this.#mayReturn(request, choice.cause, terminators)) return choice;
+      const waiting = this.#waiting.get(request.from) ?? 0;
+      if (waiting >= MOST_OF_A_ROUTER) return choice;
+      this.#waiting.set(request.from, waiting + 1);
       log.debug(
         { serviceId: request.service.id, cause: choice.cause },
         "a dial waits for routers and links to come back",
       );
-      // The store is asked again only when it is of use: everybody wakes at every change.
-      while (!choice.ok && this.#mayReturn(request, choice.cause, terminators)) {
-        const leftMs = Math.min(start.leftMs, until - Date.now());
-        if (leftMs <= 0) return choice;
-        await mesh.nextChange(leftMs);
-        choice = this.#choose(request, terminators);
+      try {
+        // The store is asked again only when it is of use: everybody wakes at every change.
+        while (!choice.ok && this.#mayReturn(request, choice.cause, terminators)) {
+          const leftMs = Math.min(start.leftMs, until - Date.now());
+          if (leftMs <= 0) return choice;
+          await mesh.nextChange(leftMs);
+          choice = this.#choose(request, terminators);
+        }
+      } finally {
+        this.#waited(request.from);
       }
       if (!choice.ok) return choice;
     }
+  }
+
+  #waited(routerId: string): void {
+    const left = (this.#waiting.get(routerId) ?? 1) - 1;
+    if (left > 0) this.#waiting.set(routerId, left);
+    else this.#waiting.delete(routerId);
   }
 
   #choose(request: ChoiceRequest, terminators: readonly TerminatorRecord[]): Choice {
