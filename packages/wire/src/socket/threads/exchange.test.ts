@@ -87,4 +87,30 @@ describe("an exchange between threads", () => {
     turn("four");
     expect(bytes.toString()).toBe("three");
   });
+
+  test("lends a bounded number of slabs to those who wait for long; what they would keep of others is copied", () => {
+    const run = Buffer.alloc(10_000, 1);
+    const kept: Loan[] = [];
+    let copies = 0;
+    const { near, far, posted, home } = pair({
+      data: (_connection, _bytes, loan) => {
+        if (loan.retain()) kept.push(loan);
+        else copies++;
+      },
+    });
+    const turns = (count: number): void => {
+      for (let turn = 0; turn < count; turn++) {
+        near.data(turn, run);
+        near.flush();
+        for (const batch of posted.splice(0)) far.receive(batch);
+      }
+    };
+    turns(500);
+    expect([kept.length, copies]).toEqual([32, 468]);
+    far.flush();
+    expect(home.flatMap(({ empty }) => empty)).toHaveLength(468);
+    for (const loan of kept.splice(0)) loan.release();
+    turns(1);
+    expect([kept.length, copies]).toEqual([1, 468]);
+  });
 });

@@ -9,6 +9,11 @@ const KEEP = 8;
 const MOST_LENT = 16;
 /** So many empty slabs go home on their own; fewer wait for something to go with. */
 const HOME_AT = 4;
+/**
+ * Slabs of the other thread that may be held on to: a run of a few KiB holds on to all of one, so that connections whose
+ * peers do not read would take many times the memory of what waits for them.
+ */
+const MOST_KEPT = 32;
 /** Bytes gathered in one turn that do not wait for its end. */
 const POST_AT = 512 * 1024;
 const OP_LENGTH = 4;
@@ -28,10 +33,12 @@ export interface Batch<Note> {
 export class Loan {
   #references = 1;
   readonly #slab: ArrayBuffer;
+  readonly #mayRetain: () => boolean;
   readonly #done: (slab: ArrayBuffer) => void;
 
-  constructor(slab: ArrayBuffer, done: (slab: ArrayBuffer) => void) {
+  constructor(slab: ArrayBuffer, mayRetain: () => boolean, done: (slab: ArrayBuffer) => void) {
     this.#slab = slab;
+    this.#mayRetain = mayRetain;
     this.#done = done;
   }
 
@@ -39,8 +46,11 @@ export class Loan {
     return Buffer.from(this.#slab, start, length);
   }
 
-  retain(): void {
+  /** False: too many are kept already. Then the bytes are to be copied, and there is nothing to release. */
+  retain(): boolean {
+    if (!this.#mayRetain()) return false;
     this.#references++;
+    return true;
   }
 
   release(): void {
@@ -65,6 +75,8 @@ export class Exchange<In, Out> {
   readonly #receiver: Receiver<In>;
   readonly #free: ArrayBuffer[] = [];
   #lent = 0;
+  /** Slabs of the other thread that are here. */
+  #borrowed = 0;
   #ops: number[] = [];
   #slabs: ArrayBuffer[] = [];
   #empty: ArrayBuffer[] = [];
@@ -130,7 +142,10 @@ export class Exchange<In, Out> {
   receive({ ops, slabs, empty, notes }: Batch<In>): void {
     this.#lent -= empty.length;
     this.#free.push(...empty.slice(0, Math.max(0, KEEP - this.#free.length)));
-    const loans = slabs.map((slab) => new Loan(slab, (done) => this.#home(done)));
+    this.#borrowed += slabs.length;
+    const mayRetain = (): boolean => this.#borrowed <= MOST_KEPT;
+    const home = (slab: ArrayBuffer): void => this.#home(slab);
+    const loans = slabs.map((slab) => new Loan(slab, mayRetain, home));
     let loan = -1;
     let noted = 0;
     for (let at = 0; ; at += OP_LENGTH) {
@@ -159,6 +174,7 @@ export class Exchange<In, Out> {
   }
 
   #home(slab: ArrayBuffer): void {
+    this.#borrowed--;
     this.#empty.push(slab);
     if (this.#empty.length >= HOME_AT) this.#schedule();
   }

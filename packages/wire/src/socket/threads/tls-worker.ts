@@ -73,10 +73,9 @@ class Connection {
 
   write(bytes: Buffer, loan: Loan): void {
     if (this.#socket.destroyed || this.#socket.writableEnded) return;
-    const isCopied = bytes.length < COPY_BELOW;
-    if (!isCopied) loan.retain();
-    this.#socket.write(isCopied ? Buffer.from(bytes) : bytes, () => {
-      if (!isCopied) loan.release();
+    const isKept = bytes.length >= COPY_BELOW && loan.retain();
+    this.#socket.write(isKept ? bytes : Buffer.from(bytes), () => {
+      if (isKept) loan.release();
       this.#left += bytes.length;
       if (this.#left < TELL_AT) return;
       exchange.say(Op.taken, this.#id, this.#left);
