@@ -21,6 +21,8 @@ export class FlowSocket implements FlowTransport {
   /** @throws InterceptError when the destination cannot be sent from */
   constructor(addresses: ClientAddresses, events: FlowEvents, native: NativeSockets) {
     const { sourceIp, sourcePort, destinationIp, destinationPort } = addresses;
+    // Node itself binds to no IPv6 address that the host has only by a route. Before there is a socket, which nobody would close.
+    const fd = native.bindUdp(destinationIp, destinationPort);
     const socket = createSocket(isIPv6(destinationIp) ? "udp6" : "udp4");
     this.#socket = socket;
     socket.on("message", (bytes) => events.message(bytes));
@@ -30,8 +32,7 @@ export class FlowSocket implements FlowTransport {
       for (const bytes of this.#early) this.#send(bytes);
       this.#early = [];
     });
-    // Node itself binds to no IPv6 address that the host has only by a route.
-    socket.bind({ fd: native.bindUdp(destinationIp, destinationPort), exclusive: true }, () => {
+    socket.bind({ fd, exclusive: true }, () => {
       if (!this.#isClosed) socket.connect(sourcePort, sourceIp);
     });
   }
