@@ -1,16 +1,25 @@
 import { defineConfig } from "vitest/config";
 
+// Every file starts whole networks of processes.
+const shared = {
+  root: import.meta.dirname,
+  pool: "forks",
+  testTimeout: 120_000,
+  hookTimeout: 180_000,
+} as const;
+const alone = ["clean-path.test.ts"];
+
 /** The suites that need the peer's program; `setup.ts` builds it or says loudly why they are skipped. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,
-    include: ["**/*.test.ts"],
     globalSetup: ["./setup.ts"],
-    pool: "forks",
-    // Every file starts whole networks of processes: no more of them at a time than cores that every machine has.
-    maxWorkers: 2,
-    testTimeout: 120_000,
-    hookTimeout: 180_000,
+    projects: [
+      // No more of them at a time than cores that every machine has.
+      { test: { ...shared, name: "two at a time", include: ["**/*.test.ts"], exclude: alone, maxWorkers: 2 } },
+      // What another load would spoil.
+      { test: { ...shared, name: "alone", include: alone, maxWorkers: 1, sequence: { groupOrder: 1 } } },
+    ],
     reporters: process.env.SALLYPORT_REPORT
       ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
       : ["default"],

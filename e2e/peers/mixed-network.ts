@@ -1,0 +1,107 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type BareController, startBareController } from "../network/bare-controller.ts";
+import { exchangeThenEnd, openTcp, startEcho } from "../network/bytes.ts";
+import { eventually } from "../network/eventually.ts";
+import { routerFile } from "../network/network.ts";
+import { peerRouterFile } from "../network/peer-network.ts";
+import { freePorts, Program } from "../network/program.ts";
+import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
+import { peer } from "./peer.ts";
+
+const MAIN = join(import.meta.dirname, "..", "..", "router", "src", "main.ts");
+
+/** Two routers, "mine" is ours and "theirs" the peer's, and a service of the peer's tunnelers in each direction. */
+export interface MixedNetwork {
+  readonly controller: BareController;
+  /** From our router to the peer's, and the other way. */
+  readonly services: readonly [TunnelledService, TunnelledService];
+  close(): Promise<void>;
+}
+
+/** @param dialer the router that dials the link; the other one only listens */
+export async function startMixedNetwork(
+  whose: "ours" | "the peer's",
+  dialer: "mine" | "theirs",
+): Promise<MixedNetwork> {
+  const folder = makeScratch("mixed");
+  const undo: (() => unknown)[] = [() => removeScratch(folder)];
+  const close = async (): Promise<void> => {
+    for (const step of undo.splice(0).toReversed()) await step();
+  };
+  try {
+    return { ...(await start(whose, dialer, folder, undo)), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function start(
+  whose: "ours" | "the peer's",
+  dialer: "mine" | "theirs",
+  folder: string,
+  undo: (() => unknown)[],
+): Promise<Omit<MixedNetwork, "close">> {
+  const echo = await startEcho();
+  undo.push(() => echo.close());
+  const controller = await startBareController(whose, peer.path, folder);
+  undo.push(() => controller.stop());
+  const { cli, port } = controller;
+  const [ourPort = 0, edgePort = 0, linkPort = 0] = await freePorts(3);
+  const drop = (text: string, part: "dialers" | "listeners"): string =>
+    text.replace(new RegExp(`^  ${part}:\\n(?: {4}.*\\n)*`, "m"), "");
+  for (const [name, text] of [
+    ["mine", routerFile({ folder, name: "mine", controllerPort: port, port: ourPort })],
+    ["theirs", peerRouterFile({ folder, name: "theirs", controllerPort: port, edgePort, linkPort })],
+  ] as const) {
+    const file = join(folder, `${name}.yml`);
+    const token = join(folder, `${name}.jwt`);
+    writeFileSync(file, drop(text, name === dialer ? "listeners" : "dialers"));
+    await cli.edge("create", "edge-router", name, "-o", token, "-t", "-a", name);
+    const [command, before] = name === "mine" ? [process.execPath, [MAIN]] : [peer.path, ["router"]];
+    const run = (action: string, ...args: string[]): Program =>
+      new Program({
+        name: `${name} ${action}`,
+        command,
+        args: [...before, action, file, ...args],
+        env: { ZITI_HOME: folder },
+        logFile: join(folder, `${name}.log`),
+      });
+    const code = await run("enroll", "--jwt", token).exited;
+    if (code !== 0) throw new Error(`router ${name} was not enrolled: exit code ${code}`);
+    const program = run("run");
+    undo.push(() => program.stop());
+  }
+  await eventually(
+    "a link",
+    async () => /mine.*theirs|theirs.*mine/s.test(await cli.run("fabric", "list", "links")),
+    60_000,
+  );
+  const services: TunnelledService[] = [];
+  for (const [name, clientRouter, hostRouter] of [
+    ["there", "mine", "theirs"],
+    ["back", "theirs", "mine"],
+  ] as const) {
+    const binary = peer.path;
+    const service = await startTunnelledService({
+      cli,
+      binary,
+      folder,
+      name,
+      targetPort: echo.port,
+      clientRouter,
+      hostRouter,
+    });
+    services.push(service);
+    undo.push(() => service.stop());
+    await service.client.ready("a first echo", async () => {
+      await exchangeThenEnd(await openTcp(service.port), 1, 100);
+      return true;
+    });
+  }
+  const [there, back] = services;
+  if (there === undefined || back === undefined) throw new Error("a service for each direction was expected");
+  return { controller, services: [there, back] };
+}
