@@ -55,8 +55,8 @@ export interface DelayProxyOptions {
   readonly delayMs: number;
 }
 
-/** Files of tests may share this process's namespace; each has faults of its own. */
-const TABLE = `sallyport_faults_${process.pid}`;
+/** Files of tests may share the namespace of this process: each has faults of its own, under no name of the program's. */
+const TABLE = `test_faults_${process.pid}`;
 let created = 0;
 
 /** The hosts of one test file. */

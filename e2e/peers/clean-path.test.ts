@@ -22,7 +22,7 @@ const FEW = 0.1;
  * Part of the payloads that either may repeat anywhere: six programs share the processors, and what was not acknowledged
  * within one and a half round trips, however short those are, is repeated.
  */
-const HARDLY_ANY = 0.01;
+const HARDLY_ANY = 0.05;
 
 /** What each router has counted under a name of its metrics, by the router's name. */
 async function counted(cli: PeerCli, name: string): Promise<Record<string, number>> {
