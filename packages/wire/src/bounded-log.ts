@@ -23,8 +23,8 @@ const WINDOW_MS = 60_000;
 
 /**
  * A log for what anybody who can connect may cause as often as he likes: of each message a few lines are written in each
- * minute, then one that says how many were left out (docs/router-observability.md, "The log"). Lines of level `debug` all
- * pass, since only an operator's wish makes them appear. It belongs to something that lasts, a listener or a service: each
+ * minute, then one that says how many were left out (docs/router-observability.md, "The log"). Those are written at level
+ * `debug`, whose lines all pass, since only an operator's wish makes them appear. It belongs to something that lasts, a listener or a service: each
  * has its own count. A log that is bounded already is given back as it is.
  */
 export function boundedLog(log: Logger, bounds: LineBounds = lineBounds): Logger {
@@ -64,6 +64,7 @@ class BoundedLog implements Logger {
     const alike = reason === undefined ? 0 : (lines.byReason.get(reason) ?? 0);
     if (lines.written >= this.#bounds.perMessage || alike >= this.#bounds.perReason) {
       lines.leftOut++;
+      this.#log.debug(fields, msg);
       return;
     }
     lines.written++;

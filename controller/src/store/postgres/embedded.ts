@@ -207,7 +207,12 @@ export class EmbeddedPostgres {
       { dir, pid: survivor.pid },
       "embedded PostgreSQL: stopping the server that a former controller left behind",
     );
-    process.kill(survivor.pid, "SIGINT");
+    try {
+      process.kill(survivor.pid, "SIGINT");
+    } catch (error) {
+      // It notices that its controller is gone, too, and may have ended since it was looked for.
+      if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+    }
     const deadline = Date.now() + STOP_LIMIT_MS;
     while (await isAlive(survivor, dir)) {
       if (Date.now() > deadline) {

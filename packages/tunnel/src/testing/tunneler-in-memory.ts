@@ -12,13 +12,17 @@ import { MemoryOverlay } from "./memory-overlay.ts";
 export const stops: (() => unknown)[] = [];
 export const logged: { msg: string; fields: object }[] = [];
 const note = (fields: object, msg: string) => void logged.push({ msg, fields });
-export const log: Logger = { debug: note, info: note, warn: note, error: note };
+/** Lines of level `debug`. */
+const details: typeof logged = [];
+const noteDetail = (fields: object, msg: string) => void details.push({ msg, fields });
+export const log: Logger = { debug: noteDetail, info: note, warn: note, error: note };
 /** Made anew for each test. */
 export let overlay: MemoryOverlay;
 
 beforeEach(() => {
   overlay = new MemoryOverlay();
   logged.length = 0;
+  details.length = 0;
 });
 afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
@@ -73,7 +77,8 @@ export function proxyOf(name: string, port: number, protocol: "tcp" | "udp" = "t
 
 export const configs = (all: Record<string, unknown>) => new Map(Object.entries(all));
 export const hostAt = (port: number, more: object = {}) => ({ protocol: "tcp", address: "127.0.0.1", port, ...more });
-export const says = (msg: string) => expect.poll(() => logged.filter((entry) => entry.msg === msg)).not.toEqual([]);
+export const says = (msg: string) =>
+  expect.poll(() => [...logged, ...details].filter((entry) => entry.msg === msg)).not.toEqual([]);
 
 /** Keeps what it was asked to intercept, and its clients. */
 export class RecordingInterceptor implements Interceptor {

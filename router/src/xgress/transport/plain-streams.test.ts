@@ -219,5 +219,6 @@ test("clients that get no circuit, over and over, leave a few lines in the log",
     const socket = await client(made);
     await once(socket.on("error", () => {}).resume(), "end");
   }
-  expect(log.entries.map(({ msg }) => msg)).toEqual(Array(lineBounds.perReason).fill("a client got no circuit"));
+  const lines = log.entries.filter(({ level }) => level !== "debug");
+  expect(lines.map(({ msg }) => msg)).toEqual(Array(lineBounds.perReason).fill("a client got no circuit"));
 });

@@ -60,5 +60,6 @@ it("writes a few lines about clients that get no circuit, however many there are
     client.send('{"svcId":"s1"}', listener.port, "127.0.0.1");
     await once(client, "message");
   }
-  expect(log.entries.map(({ msg }) => msg)).toEqual(Array(lineBounds.perReason).fill("a client got no circuit"));
+  const lines = log.entries.filter(({ level }) => level !== "debug");
+  expect(lines.map(({ msg }) => msg)).toEqual(Array(lineBounds.perReason).fill("a client got no circuit"));
 });
