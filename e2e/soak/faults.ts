@@ -3,8 +3,9 @@ import type { Host } from "../namespaces/network-namespace.ts";
 import type { Mesh, Pair } from "../network/mesh.ts";
 import type { Random } from "./random.ts";
 
-/** When routers that circuits begin or end at, or the controller, were last ended: transfers under way then may break. */
+/** Transfers that began before this moment may break: a router that circuits begin or end at was ended until then. */
 export interface Excuses {
+  /** By `performance.now()`; infinite while such a router is away. */
   endRouter: number;
 }
 
@@ -93,7 +94,8 @@ export function nextFault(
       return {
         name: `SIGKILL of ${name}`,
         run: async () => {
-          excuses.endRouter = performance.now();
+          // What the router answered before its end may be read after it.
+          excuses.endRouter = Number.POSITIVE_INFINITY;
           await mesh.network.restartRouter(name, "SIGKILL");
           excuses.endRouter = performance.now();
         },
