@@ -56,29 +56,11 @@ async function start(
     ["mine", routerFile({ folder, name: "mine", controllerPort: port, port: ourPort })],
     ["theirs", peerRouterFile({ folder, name: "theirs", controllerPort: port, edgePort, linkPort })],
   ] as const) {
-    const file = join(folder, `${name}.yml`);
-    const token = join(folder, `${name}.jwt`);
-    writeFileSync(file, drop(text, name === dialer ? "listeners" : "dialers"));
-    await cli.edge("create", "edge-router", name, "-o", token, "-t", "-a", name);
-    const [command, before] = name === "mine" ? [process.execPath, [MAIN]] : [peer.path, ["router"]];
-    const run = (action: string, ...args: string[]): Program =>
-      new Program({
-        name: `${name} ${action}`,
-        command,
-        args: [...before, action, file, ...args],
-        env: { ZITI_HOME: folder },
-        logFile: join(folder, `${name}.log`),
-      });
-    const code = await run("enroll", "--jwt", token).exited;
-    if (code !== 0) throw new Error(`router ${name} was not enrolled: exit code ${code}`);
-    const program = run("run");
+    const kept = drop(text, name === dialer ? "listeners" : "dialers");
+    const program = await startEnrolledRouter(controller, folder, name, kept);
     undo.push(() => program.stop());
   }
-  await eventually(
-    "a link",
-    async () => /mine.*theirs|theirs.*mine/s.test(await cli.run("fabric", "list", "links")),
-    60_000,
-  );
+  await linked(controller);
   const services: TunnelledService[] = [];
   for (const [name, clientRouter, hostRouter] of [
     ["there", "mine", "theirs"],
@@ -104,4 +86,38 @@ async function start(
   const [there, back] = services;
   if (there === undefined || back === undefined) throw new Error("a service for each direction was expected");
   return { controller, services: [there, back] };
+}
+
+/** Enrolls a router that also is a tunneler, and runs it with this configuration: "mine" is ours, "theirs" the peer's. */
+export async function startEnrolledRouter(
+  { cli }: BareController,
+  folder: string,
+  name: "mine" | "theirs",
+  configuration: string,
+): Promise<Program> {
+  const file = join(folder, `${name}.yml`);
+  const token = join(folder, `${name}.jwt`);
+  writeFileSync(file, configuration);
+  await cli.edge("create", "edge-router", name, "-o", token, "-t", "-a", name);
+  const [command, before] = name === "mine" ? [process.execPath, [MAIN]] : [peer.path, ["router"]];
+  const start = (action: string, ...args: string[]): Program =>
+    new Program({
+      name: `${name} ${action}`,
+      command,
+      args: [...before, action, file, ...args],
+      env: { ZITI_HOME: folder },
+      logFile: join(folder, `${name}.log`),
+    });
+  const code = await start("enroll", "--jwt", token).exited;
+  if (code !== 0) throw new Error(`router ${name} was not enrolled: exit code ${code}`);
+  return start("run");
+}
+
+/** Resolves once there is a link between "mine" and "theirs". */
+export async function linked({ cli }: BareController): Promise<void> {
+  await eventually(
+    "a link",
+    async () => /mine.*theirs|theirs.*mine/s.test(await cli.run("fabric", "list", "links")),
+    60_000,
+  );
 }

@@ -1,18 +1,16 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type BareController, startBareController } from "../network/bare-controller.ts";
 import { exchange, exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { routerFile } from "../network/network.ts";
 import { peerRouterFile } from "../network/peer-network.ts";
-import { freePorts, Program } from "../network/program.ts";
+import { freePorts, type Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { askUdp, openUdp, startUdpEcho } from "../network/tunneler.ts";
+import { linked, startEnrolledRouter } from "./mixed-network.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
-const MAIN = join(import.meta.dirname, "..", "..", "router", "src", "main.ts");
 const ROUTERS = ["mine", "theirs"] as const;
 
 describe.skipIf(peer.isMissing).each([{ whose: "the peer's" }, { whose: "ours" }] as const)(
@@ -43,27 +41,10 @@ describe.skipIf(peer.isMissing).each([{ whose: "the peer's" }, { whose: "ours" }
             `        - ${service}:${ports.get(`${name} ${service}`)}${service.startsWith("udp") ? ":udp" : ""}\n`,
         );
         const tunnel = `  - binding: tunnel\n    options:\n      mode: proxy\n      services:\n${services.join("")}`;
-        const file = join(folder, `${name}.yml`);
-        const token = join(folder, `${name}.jwt`);
-        writeFileSync(file, text.replace("\nlisteners:\n", `\nlisteners:\n${tunnel}`));
-        await cli.edge("create", "edge-router", name, "-o", token, "-t", "-a", name);
-        const [command, before] = name === "mine" ? [process.execPath, [MAIN]] : [peer.path, ["router"]];
-        const start = (action: string, ...args: string[]): Program =>
-          new Program({
-            name: `${name} ${action}`,
-            command,
-            args: [...before, action, file, ...args],
-            env: { ZITI_HOME: folder },
-            logFile: join(folder, `${name}.log`),
-          });
-        expect(await start("enroll", "--jwt", token).exited).toBe(0);
-        programs.push(start("run"));
+        const configuration = text.replace("\nlisteners:\n", `\nlisteners:\n${tunnel}`);
+        programs.push(await startEnrolledRouter(controller, folder, name, configuration));
       }
-      await eventually(
-        "a link",
-        async () => /mine.*theirs|theirs.*mine/s.test(await cli.run("fabric", "list", "links")),
-        60_000,
-      );
+      await linked(controller);
       const all = ["--service-roles", "#all"];
       await cli.edge("create", "service-edge-router-policy", "all", ...all, "--edge-router-roles", "#all");
       const dialers = ROUTERS.map((name) => `@${name}`).join(",");

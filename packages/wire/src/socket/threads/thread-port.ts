@@ -28,7 +28,7 @@ export interface ThreadPortOptions {
 export class ThreadPort implements ChannelPort {
   readonly port: number;
   readonly #threads: TlsThread[];
-  readonly #users: ChannelPortUser[] = [];
+  #user: ChannelPortUser | undefined;
   readonly #log: Logger;
   readonly #address: Pick<ThreadPortOptions, "host" | "handshakeTimeoutMs">;
   #identity: Identity;
@@ -64,19 +64,17 @@ export class ThreadPort implements ChannelPort {
 
   /** As `TlsPort.register`. @throws HandshakeError `ALPN_TAKEN` when there is a user already: this port has one */
   register(user: ChannelPortUser): () => void {
-    const [other] = this.#users;
-    if (other !== undefined) {
+    if (this.#user !== undefined) {
       throw new HandshakeError(
         "ALPN_TAKEN",
-        `${user.name} and ${other.name} both want port ${this.port}, which has threads; give one of them another port`,
+        `${user.name} and ${this.#user.name} both want port ${this.port}, which has threads; give one of them another port`,
       );
     }
-    this.#users.push(user);
+    this.#user = user;
     this.#tellUsers();
     return () => {
-      const at = this.#users.indexOf(user);
-      if (at < 0) return;
-      this.#users.splice(at, 1);
+      if (this.#user !== user) return;
+      this.#user = undefined;
       this.#tellUsers();
     };
   }
@@ -89,21 +87,18 @@ export class ThreadPort implements ChannelPort {
 
   /** Stops listening and ends every connection that was accepted here, and the threads. */
   async close(): Promise<void> {
-    this.#users.length = 0;
+    this.#user = undefined;
     await Promise.all(this.#threads.map((thread) => thread.close()));
   }
 
   #settings(): ThreadSettings {
-    const { port, host, handshakeTimeoutMs } = { ...this.#address, port: this.port };
-    return { host, port, handshakeTimeoutMs, identity: pemOf(this.#identity), users: this.#threadUsers() };
+    return { ...this.#address, port: this.port, identity: pemOf(this.#identity), users: this.#threadUsers() };
   }
 
-  #threadUsers() {
-    return this.#users.map(({ name, protocols, acceptsNoAlpn }) => ({
-      name,
-      protocols: [...protocols],
-      acceptsNoAlpn,
-    }));
+  #threadUsers(): ThreadSettings["users"] {
+    if (this.#user === undefined) return [];
+    const { name, protocols, acceptsNoAlpn } = this.#user;
+    return [{ name, protocols: [...protocols], acceptsNoAlpn }];
   }
 
   #tellUsers(): void {
@@ -111,10 +106,9 @@ export class ThreadPort implements ChannelPort {
   }
 
   #accepted(name: string, socket: ThreadSocket): void {
-    const user = this.#users.find((candidate) => candidate.name === name);
     try {
-      if (user === undefined) socket.destroy();
-      else user.onSocket(socket);
+      if (this.#user?.name === name) this.#user.onSocket(socket);
+      else socket.destroy();
     } catch (error) {
       this.#log.error({ user: name, err: error }, "accepting a connection failed");
       socket.destroy();

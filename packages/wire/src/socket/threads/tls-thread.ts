@@ -11,7 +11,7 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
 /** A thread that ran so long has recovered. */
 const RECOVERED_MS = 60_000;
-/** What is on its way to sockets may take so long to leave when the thread is closed. */
+/** A thread that is told to close has so long to end by itself. */
 const CLOSE_MS = 1_000;
 
 export interface TlsThreadOptions {
@@ -83,7 +83,7 @@ export class TlsThread {
     this.#exchange?.note(instruction);
   }
 
-  /** Sends what was given to its connections, closes them, and ends. */
+  /** Cuts its connections, and ends it. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#restart);
