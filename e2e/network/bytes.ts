@@ -21,7 +21,8 @@ export async function sendPseudoRandom(stream: Duplex, seed: number, length: num
   return sha256;
 }
 
-async function writePseudoRandom(stream: Duplex, seed: number, length: number): Promise<string> {
+/** As `sendPseudoRandom`, without the half close. */
+export async function writePseudoRandom(stream: Duplex, seed: number, length: number): Promise<string> {
   const hash = createHash("sha256");
   const broken = failure(stream);
   for (const chunk of pseudoRandom(seed, length)) {

@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
+import type { Socket } from "node:net";
 import { join } from "node:path";
 import { type BareController, startBareController } from "../network/bare-controller.ts";
-import { exchangeThenEnd, openTcp, startEcho } from "../network/bytes.ts";
+import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { routerFile } from "../network/network.ts";
 import { peerRouterFile } from "../network/peer-network.ts";
@@ -20,10 +21,20 @@ export interface MixedNetwork {
   close(): Promise<void>;
 }
 
+/** What the services of a network are for. */
+export interface Traffic {
+  serve(): Promise<TcpServer>;
+  /** A small transfer; rejects when it does not come through. */
+  attempt(socket: Socket): Promise<void>;
+}
+
+const ECHOES: Traffic = { serve: startEcho, attempt: (socket) => exchangeThenEnd(socket, 1, 100) };
+
 /** @param dialer the router that dials the link; the other one only listens */
 export async function startMixedNetwork(
   whose: "ours" | "the peer's",
   dialer: "mine" | "theirs",
+  traffic: Traffic = ECHOES,
 ): Promise<MixedNetwork> {
   const folder = makeScratch("mixed");
   const undo: (() => unknown)[] = [() => removeScratch(folder)];
@@ -31,7 +42,7 @@ export async function startMixedNetwork(
     for (const step of undo.splice(0).toReversed()) await step();
   };
   try {
-    return { ...(await start(whose, dialer, folder, undo)), close };
+    return { ...(await start(whose, dialer, traffic, folder, undo)), close };
   } catch (error) {
     await close();
     throw error;
@@ -41,11 +52,12 @@ export async function startMixedNetwork(
 async function start(
   whose: "ours" | "the peer's",
   dialer: "mine" | "theirs",
+  traffic: Traffic,
   folder: string,
   undo: (() => unknown)[],
 ): Promise<Omit<MixedNetwork, "close">> {
-  const echo = await startEcho();
-  undo.push(() => echo.close());
+  const target = await traffic.serve();
+  undo.push(() => target.close());
   const controller = await startBareController(whose, peer.path, folder);
   undo.push(() => controller.stop());
   const { cli, port } = controller;
@@ -72,14 +84,14 @@ async function start(
       binary,
       folder,
       name,
-      targetPort: echo.port,
+      targetPort: target.port,
       clientRouter,
       hostRouter,
     });
     services.push(service);
     undo.push(() => service.stop());
-    await service.client.ready("a first echo", async () => {
-      await exchangeThenEnd(await openTcp(service.port), 1, 100);
+    await service.client.ready("a first transfer", async () => {
+      await traffic.attempt(await openTcp(service.port));
       return true;
     });
   }

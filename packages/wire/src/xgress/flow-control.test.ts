@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ms16 } from "./frames/payload.ts";
-import { AckBatch, AckView } from "./receive/acknowledgement.ts";
+import { AckBatch, AckView, echoOf } from "./receive/acknowledgement.ts";
 import { Arrival, ReceiveBuffer } from "./receive/receive-buffer.ts";
 import { SendBuffer } from "./send/send-buffer.ts";
 
@@ -18,6 +18,11 @@ function ackOf(sequences: readonly number[], o: { held?: number; rtt?: number } 
 }
 
 const exact = { retxFloorMs: 0 };
+
+/** One more payload is sent and acknowledged at once: what was sent before it and has no answer was lost. */
+function overtake<T>(buffer: SendBuffer<T>, payload: T, now: number): void {
+  buffer.acknowledge(ackOf([buffer.add(payload, 0, now)]), now);
+}
 
 describe("SendBuffer", () => {
   it("admits one payload beyond the window, and again when enough is acknowledged", () => {
@@ -54,6 +59,7 @@ describe("SendBuffer", () => {
     buffer.add(-1, 0, 0);
     buffer.acknowledge(ackOf([0]), 0);
     for (let i = 0; i < 64; i++) buffer.add(i, 0, 0);
+    overtake(buffer, 64, 0);
     let added = false;
     const again = buffer.retransmit(1_000, () => {
       if (!added) for (let i = 64; i < 200; i++) buffer.add(i, 0, 1_000);
@@ -165,6 +171,7 @@ describe("SendBuffer", () => {
     buffer.add("a", 1, 0);
     buffer.add("b", 1, 0);
     buffer.add("c", 1, 150);
+    overtake(buffer, "d", 150);
     const sent: string[] = [];
     const send = (payload: string) => sent.push(payload) < 100;
     expect(buffer.retransmit(199, send)).toBe(0);
@@ -174,22 +181,60 @@ describe("SendBuffer", () => {
     expect(buffer.retransmit(350, () => false)).toBe(0);
     buffer.acknowledge(ackOf([3]), 351);
     expect(buffer.retransmit(463, send)).toBe(0);
+    overtake(buffer, "e", 463);
     expect(buffer.retransmit(528, send)).toBe(2);
   });
 
-  it("asks with its first payload alone how long the way is, for three seconds", () => {
+  it("asks with its oldest payload alone while nothing shows that others were lost", () => {
     const buffer = new SendBuffer<string>({ retxStartMs: 200 });
     for (const payload of ["a", "b", "c"]) buffer.add(payload, 1, 0);
     const sent: string[] = [];
     const send = (payload: string) => sent.push(payload) > 0;
-    for (const at of [200, 300, 400, 600]) buffer.retransmit(at, send);
-    expect(sent).toEqual(["a", "a", "a"]);
-    buffer.retransmit(3_000, send);
-    expect(sent.slice(3)).toEqual(["a", "b", "c"]);
-    const other = new SendBuffer<string>({ retxStartMs: 200 });
-    for (const payload of ["a", "b", "c"]) other.add(payload, 1, 0);
-    other.acknowledge(ackOf([0]), 250);
-    expect(other.retransmit(260, () => true)).toBe(2);
+    for (const at of [200, 300, 400, 600, 30_000]) buffer.retransmit(at, send);
+    expect(sent).toEqual(["a", "a", "a", "a"]);
+    // The answer was late, and nothing lost: those to the others are right behind it.
+    buffer.acknowledge(ackOf([0]), 30_050);
+    expect(buffer.retransmit(30_065, send)).toBe(1);
+    buffer.acknowledge(ackOf([1, 2]), 30_070);
+    expect([sent.slice(4), buffer.inFlight]).toEqual([["b"], 0]);
+  });
+
+  it("sends all again that an answer has overtaken", () => {
+    const sent: string[] = [];
+    const send = (payload: string) => sent.push(payload) > 0;
+    const buffer = new SendBuffer<string>({ retxStartMs: 200 });
+    for (const payload of ["a", "b", "c", "d"]) buffer.add(payload, 1, 0);
+    buffer.acknowledge(ackOf([2]), 100);
+    // Before "d" nothing is known that was sent later.
+    expect(buffer.retransmit(200, send)).toBe(2);
+    expect(sent).toEqual(["a", "b"]);
+  });
+
+  it("sends all again when the oldest was answered after it was sent again, and then nothing", () => {
+    const sent: string[] = [];
+    const send = (payload: string) => sent.push(payload) > 0;
+    const buffer = new SendBuffer<string>({ retxStartMs: 200 });
+    for (const payload of ["a", "b", "c"]) buffer.add(payload, 1, 0);
+    buffer.retransmit(200, send);
+    buffer.acknowledge(ackOf([0]), 260);
+    expect(buffer.retransmit(270, send)).toBe(1);
+    expect(buffer.retransmit(335, send)).toBe(1);
+    expect(sent).toEqual(["a", "b", "c"]);
+  });
+
+  it("knows its clock in acknowledgements of either kind, and measures by it what was sent again", () => {
+    for (const echo of [(clock: number) => clock, echoOf]) {
+      const buffer = new SendBuffer<string>({ ...exact, retxStartMs: 200 });
+      buffer.add("a", 1, 1_000);
+      buffer.retransmit(1_300, () => true);
+      // It answers the second sending.
+      buffer.acknowledge(ackOf([0], { rtt: echo(1_300) }), 1_340);
+      expect(buffer.rttMs).toBe(40);
+      // A sequence that is not in flight any more: only the echo tells.
+      buffer.acknowledge(ackOf([0], { rtt: echo(1_300) }), 1_400);
+      expect(buffer.rttMs).toBe(70);
+    }
+    expect([echoOf(0), echoOf(100), echoOf(99), echoOf(500)]).toEqual([0, 65_535, 65_535, 400]);
   });
 
   it("becomes more patient when acknowledgements come twice", () => {

@@ -31,8 +31,9 @@ describe("acknowledgements of what was never sent", () => {
     expect([buffer.inFlight, buffer.canAdd]).toEqual([2, false]);
     expect(buffer.detail().windowSize).toBe(before.windowSize);
     const again: number[] = [];
-    expect(buffer.retransmit(100_000, (_payload, sequence) => again.push(sequence) > 0)).toBe(2);
-    expect(again).toEqual([0, 1]);
+    // None of them says either that something was lost.
+    expect(buffer.retransmit(100_000, (_payload, sequence) => again.push(sequence) > 0)).toBe(1);
+    expect(again).toEqual([0]);
     buffer.acknowledge(ackOf([0, 1]), 100_001);
     expect([released, buffer.inFlight]).toEqual([["a", "b"], 0]);
   });

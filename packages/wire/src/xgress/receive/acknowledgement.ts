@@ -97,7 +97,7 @@ export class AckTemplate {
   /**
    * Writes a frame at `at`; returns the offset behind it.
    *
-   * @param rtt the echoed clock of the oldest sequence in the list; 0 in an empty acknowledgement
+   * @param rtt the clock to echo; 0 in an empty acknowledgement
    * @param held bytes in the receive buffer
    * @param sequences of which the first `count` are acknowledged
    */
@@ -119,6 +119,18 @@ export class AckTemplate {
     for (let index = 0; index < count; index++) end = target.writeInt32BE(sequences[index] ?? 0, end);
     return end;
   }
+}
+
+/**
+ * By how much the clock that is echoed is older than the one that came, in milliseconds. Batches wait for company, and a
+ * program for its processor: senders of the peer, which repeat after one and a half of the round trips they measure, are
+ * to expect that.
+ */
+export const ACK_ALLOWANCE_MS = 100;
+
+/** The clock to echo for a payload that carried `clock`, both modulo 65,536; 0 stays 0, which is none. */
+export function echoOf(clock: number): number {
+  return clock === 0 ? 0 : (clock - ACK_ALLOWANCE_MS + 65_536) % 65_536 || 65_535;
 }
 
 /** When a batch of acknowledgements leaves. */
@@ -151,7 +163,7 @@ export class AckBatch {
     return this.#count;
   }
 
-  /** The clock to echo: that of the oldest sequence in the batch. A younger one would measure a round trip too short. */
+  /** The clock to echo, see `echoOf`: of the oldest sequence in the batch. A younger one would measure a round trip too short. */
   get rtt(): number {
     return this.#rtt;
   }
@@ -159,10 +171,11 @@ export class AckBatch {
   /**
    * Adds a payload that arrived.
    *
+   * @param rtt the clock it carried
    * @returns true when the batch is full and must be written now, before the next `add`
    */
   add(sequence: number, rtt: number, size: number): boolean {
-    if (this.#count === 0) this.#rtt = rtt;
+    if (this.#count === 0) this.#rtt = echoOf(rtt);
     this.sequences[this.#count++] = sequence;
     this.#bytes += size;
     return this.#count === this.sequences.length || this.#bytes >= this.#options.maxBytes;

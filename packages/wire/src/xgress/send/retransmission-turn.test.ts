@@ -1,11 +1,13 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { XgressFlag } from "../../catalogue/xgress.ts";
+import { FrameParser } from "../../frame/frame.ts";
 import type { Waiter } from "../../socket/fair-output.ts";
 import { xgressCounters } from "../counters.ts";
 import { flowDefaults } from "../flow-options.ts";
 import { FramePool } from "../frames/frame-pool.ts";
 import { PayloadView, readPayload } from "../frames/payload.ts";
 import type { XgressPath } from "../path.ts";
+import { AckBatch, AckTemplate } from "../receive/acknowledgement.ts";
 import { ScanTimer } from "../scan-timer.ts";
 import { PayloadSender } from "./payload-sender.ts";
 
@@ -43,7 +45,14 @@ test("where others always wait, what must be sent again waits, too, and leaves i
   const options = flowDefaults;
   const sender = new PayloadSender({ circuitId: "c", isTerminator: false, path, pool, options, counters, onRoom() {} });
   sender.start();
-  for (const text of ["one", "two", "three"]) sender.data(Buffer.from(text), 0, text.length, -1, -1, -1);
+  for (const text of ["one", "two", "three", "four"]) sender.data(Buffer.from(text), 0, text.length, -1, -1, -1);
+  // The fourth overtook the others: they were lost.
+  const acks = new AckBatch();
+  acks.add(3, 0, 4);
+  const template = new AckTemplate("c", 0);
+  const ack = Buffer.alloc(template.byteLength(1));
+  acks.write(template, ack, 0, 0, 0);
+  new FrameParser({ maxHeaders: 1e4, maxBody: 1e4 }, (frame) => sender.acknowledge(frame, 0)).push(ack);
   state.isOpen = false;
   vi.advanceTimersByTime(3_000);
   sender.scan(performance.now());

@@ -1,14 +1,14 @@
 import { type FlowOptions, flowDefaults } from "../flow-options.ts";
 import { ms16 } from "../frames/payload.ts";
-import type { AckView } from "../receive/acknowledgement.ts";
+import { ACK_ALLOWANCE_MS, type AckView, echoOf } from "../receive/acknowledgement.ts";
+import { LossEvidence } from "./loss-evidence.ts";
+import { RoundTrip } from "./round-trip.ts";
 
 /** Least time between two looks for payloads to retransmit. */
 const scanGapMs = 64;
 const firstCapacity = 64;
 /** A peer that says that it is full is asked again at least so often, by a payload: its word that it is not may be lost. */
 export const MOST_PATIENCE_MS = 5_000;
-/** How long the first acknowledgement is waited for: a round trip may well be longer than the time until something is sent again. */
-const FIRST_ANSWER_MS = 3_000;
 
 /** Counters of a send buffer, for inspection and metrics. */
 export interface SendBufferDetail {
@@ -44,6 +44,8 @@ export class SendBuffer<T> {
   #sizes = new Int32Array(firstCapacity);
   #sentAt = new Float64Array(firstCapacity);
   #firstSentAt = new Float64Array(firstCapacity);
+  /** Which of all sendings the last one was. */
+  #sentAs = new Float64Array(firstCapacity);
   #isEnd = new Uint8Array(firstCapacity);
   #mask = firstCapacity - 1;
   /** Oldest sequence that may still be in flight, and the next to give out. */
@@ -61,11 +63,10 @@ export class SendBuffer<T> {
   #successfulAcks = 0;
   #dupAcks = 0;
   #retransmits = 0;
-  #retxScale: number;
-  #retxThreshold: number;
-  #lastRtt = 0;
-  /** Whether acknowledgements echo the clock written here, or one that was written over it on the way. */
-  #echoIsOurs = false;
+  readonly #way: RoundTrip;
+  readonly #evidence = new LossEvidence();
+  /** By how much the clock in acknowledgements is older than the one written here; undefined: it is not that one. */
+  #echoAge: number | undefined;
   #lastScan = Number.NEGATIVE_INFINITY;
   /** Rounds of retransmission since a full peer acknowledged something, and when the last one began. */
   #fullRounds = 0;
@@ -80,8 +81,7 @@ export class SendBuffer<T> {
     this.#options = { ...flowDefaults, ...options };
     this.#release = release;
     this.#window = this.#options.txPortalStartSize;
-    this.#retxScale = this.#options.retxScale;
-    this.#retxThreshold = this.#capped(this.#options.retxStartMs);
+    this.#way = new RoundTrip(this.#options);
   }
 
   /** Whether another payload may be added. One always may when nothing is in flight, and the end marks of a closing side. */
@@ -118,12 +118,12 @@ export class SendBuffer<T> {
 
   /** Milliseconds after which a payload is sent again. */
   get retransmitAfterMs(): number {
-    return this.#retxThreshold;
+    return this.#way.thresholdMs;
   }
 
   /** Last measured round trip in milliseconds, smoothed; 0 when none was measured. */
   get rttMs(): number {
-    return this.#lastRtt;
+    return this.#way.ms;
   }
 
   /**
@@ -141,6 +141,7 @@ export class SendBuffer<T> {
     this.#sizes[slot] = size;
     this.#sentAt[slot] = now;
     this.#firstSentAt[slot] = now;
+    this.#sentAs[slot] = this.#evidence.next();
     this.#isEnd[slot] = isEnd ? 1 : 0;
     this.#next = (sequence + 1) | 0;
     this.#inFlight++;
@@ -163,19 +164,18 @@ export class SendBuffer<T> {
   acknowledge(ack: AckView, now: number): void {
     const roundTrip = this.#roundTrip(ack, now);
     const before = this.#inFlight;
-    for (let index = 0; index < ack.count; index++) this.#acknowledgeOne(ack.sequence(index));
+    for (let index = 0; index < ack.count; index++) this.#acknowledgeOne(ack.sequence(index), now);
     if (this.#inFlight < before) this.lastProgress = now;
     this.#advance();
     this.#peerBytes = ack.receiveBufferSize;
     if (this.#inFlight < before || !this.blockedByPeer) this.#fullRounds = 0;
-    if (roundTrip >= 0) this.#measure(roundTrip);
+    if (roundTrip >= 0) this.#way.measure(roundTrip);
   }
 
   /**
    * Sends again what has waited too long, oldest first. Call it after acknowledgements and every 100 ms; it looks at
-   * most once in 64 ms. Before anything was acknowledged it is the first payload alone that asks again: how long the way
-   * is shows with its acknowledgement, and a whole window sent twice would take half of it. A peer that is full has most
-   * likely dropped what it got: it gets it less and less often, until it has room.
+   * most once in 64 ms. The oldest payload asks alone, the others only when they were overtaken. A peer that is full has
+   * most likely dropped what it got: it is asked less and less often, until it has room.
    *
    * @param send sends the payload marked as a retransmission, with the clock of now; false when there is no room: it
    *   stays due
@@ -186,22 +186,22 @@ export class SendBuffer<T> {
     if (this.#closed || this.#inFlight === 0 || (!isTurn && now - this.#lastScan <= scanGapMs)) return 0;
     this.#lastScan = now;
     const patience = this.#patience;
-    const onlyFirst = this.#isFirstAnswerDue(now);
+    this.#evidence.settle(now, scanGapMs);
+    const oldest = this.#base;
     let sent = 0;
     for (let sequence = this.#base; sequence !== this.#next; sequence = (sequence + 1) | 0) {
       const slot = sequence & this.#mask;
       const payload = this.#payloads[slot];
       const sentAt = this.#sentAt[slot] ?? now;
       if (payload === undefined) continue;
-      if (onlyFirst && sent > 0) break;
-      if (now - sentAt < patience) {
-        if (onlyFirst) break;
-        continue;
-      }
+      const sentAs = this.#sentAs[slot] ?? 0;
+      if (now - sentAt < patience || (sequence !== oldest && !this.#evidence.isOvertaken(sentAs))) continue;
       // Noted before: sending may come back with acknowledgements and new payloads, which move the slots.
       this.#sentAt[slot] = now;
+      this.#sentAs[slot] = this.#evidence.next();
       if (!send(payload, sequence)) {
         this.#sentAt[slot] = sentAt;
+        this.#sentAs[slot] = sentAs;
         break;
       }
       sent++;
@@ -214,14 +214,9 @@ export class SendBuffer<T> {
     return sent;
   }
 
-  #isFirstAnswerDue(now: number): boolean {
-    if (this.lastProgress > Number.NEGATIVE_INFINITY) return false;
-    return now - (this.#firstSentAt[this.#base & this.#mask] ?? now) < FIRST_ANSWER_MS;
-  }
-
   /** Milliseconds after which a payload is sent again now. */
   get #patience(): number {
-    const patience = this.#retxThreshold;
+    const patience = this.#way.thresholdMs;
     if (!this.blockedByPeer) return patience;
     return Math.max(patience, Math.min(patience * 2 ** this.#fullRounds, MOST_PATIENCE_MS));
   }
@@ -266,8 +261,8 @@ export class SendBuffer<T> {
       retransmits: this.#retransmits,
       blockedByLocalWindow: this.blockedByWindow,
       blockedByRemoteWindow: this.blockedByPeer,
-      retxScale: this.#retxScale,
-      retxThreshold: this.#retxThreshold,
+      retxScale: this.#way.scale,
+      retxThreshold: this.#way.thresholdMs,
       closeWhenEmpty: this.#closingSince !== undefined,
       closed: this.#closed,
     };
@@ -284,16 +279,17 @@ export class SendBuffer<T> {
       const sent = this.#sentAt[sequence & this.#mask] ?? now;
       const first = this.#firstSentAt[sequence & this.#mask] ?? now;
       for (const at of [sent, first]) {
-        if (ms16(at) !== ack.rtt) continue;
-        this.#echoIsOurs = true;
+        const written = ms16(at);
+        if (ack.rtt !== written && ack.rtt !== echoOf(written)) continue;
+        this.#echoAge = ack.rtt === written ? 0 : ACK_ALLOWANCE_MS;
         return Math.trunc(now - at);
       }
       if (sent === first) {
-        this.#echoIsOurs = false;
+        this.#echoAge = undefined;
         return Math.trunc(now - sent);
       }
     }
-    return this.#echoIsOurs ? (ms16(now) - ack.rtt + 65_536) % 65_536 : -1;
+    return this.#echoAge === undefined ? -1 : (ms16(now) - ack.rtt - this.#echoAge + 131_072) % 65_536;
   }
 
   #isInFlight(sequence: number): boolean {
@@ -302,23 +298,26 @@ export class SendBuffer<T> {
     return this.#payloads[sequence & this.#mask] !== undefined;
   }
 
-  #acknowledgeOne(sequence: number): void {
+  #acknowledgeOne(sequence: number, now: number): void {
     const slot = sequence & this.#mask;
     if (!this.#isInFlight(sequence)) {
       this.totals.duplicateAcks++;
       if (++this.#dupAcks >= this.#options.txPortalDupAckThresh) {
         this.#dupAcks = 0;
-        this.#retxScale += 0.2;
+        this.#way.waitLonger();
       }
       return;
     }
+    const sentAs = this.#sentAs[slot] ?? 0;
+    if (this.#sentAt[slot] === this.#firstSentAt[slot]) this.#evidence.answered(sentAs);
+    else this.#evidence.maybeAnswered(sentAs, now);
     this.#accumulator += this.#sizes[slot] ?? 0;
     this.#drop(slot);
     if (++this.#successfulAcks < this.#options.txPortalIncreaseThresh) return;
     this.#successfulAcks = 0;
     const grown = this.#window + Math.trunc(this.#accumulator * this.#options.txPortalIncreaseScale);
     this.#window = Math.min(grown, this.#options.txPortalMaxSize);
-    this.#retxScale = Math.max(this.#retxScale - 0.01, this.#options.retxScale);
+    this.#way.waitLess();
   }
 
   #drop(slot: number): void {
@@ -338,21 +337,6 @@ export class SendBuffer<T> {
     }
   }
 
-  #measure(sample: number): void {
-    let rtt = sample;
-    if (this.#lastRtt > 0) {
-      if (this.#options.maxRttScale > 0) rtt = Math.min(rtt, this.#lastRtt * Math.max(this.#options.maxRttScale, 2));
-      rtt = Math.trunc((rtt + this.#lastRtt) / 2);
-    }
-    this.#lastRtt = rtt;
-    this.#retxThreshold = this.#capped(Math.floor(rtt * this.#retxScale) + this.#options.retxAddMs);
-  }
-
-  #capped(threshold: number): number {
-    const floored = Math.max(threshold, this.#options.retxFloorMs);
-    return this.#options.retxMaxMs > 0 ? Math.min(floored, this.#options.retxMaxMs) : floored;
-  }
-
   #countRetransmit(): void {
     this.totals.retransmits++;
     if (++this.#retransmits < this.#options.txPortalRetxThresh) return;
@@ -369,6 +353,7 @@ export class SendBuffer<T> {
     const sizes = new Int32Array(capacity);
     const sentAt = new Float64Array(capacity);
     const firstSentAt = new Float64Array(capacity);
+    const sentAs = new Float64Array(capacity);
     const isEnd = new Uint8Array(capacity);
     for (let sequence = this.#base; sequence !== this.#next; sequence = (sequence + 1) | 0) {
       const from = sequence & oldMask;
@@ -377,12 +362,14 @@ export class SendBuffer<T> {
       sizes[to] = this.#sizes[from] ?? 0;
       sentAt[to] = this.#sentAt[from] ?? 0;
       firstSentAt[to] = this.#firstSentAt[from] ?? 0;
+      sentAs[to] = this.#sentAs[from] ?? 0;
       isEnd[to] = this.#isEnd[from] ?? 0;
     }
     this.#payloads = payloads;
     this.#sizes = sizes;
     this.#sentAt = sentAt;
     this.#firstSentAt = firstSentAt;
+    this.#sentAs = sentAs;
     this.#isEnd = isEnd;
     this.#mask = mask;
   }
