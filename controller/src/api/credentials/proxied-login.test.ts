@@ -109,6 +109,22 @@ describe("a login by certificate that a router passes on", () => {
     }
   });
 
+  it("does not outlast that its identity becomes an administrator", async () => {
+    const carol = await enrolled("carol");
+    const { token } = (await login(router, marks(der(carol.certPem)))).json.data;
+    const current = async () =>
+      (await c.call("GET", "/edge/client/v1/current-identity", { token, cert: router.certPem, key: router.keyPem }))
+        .status;
+    await c.admin("PATCH", `/identities/${carol.id}`, { isAdmin: false });
+    expect(await current()).toBe(200);
+    await c.admin("PATCH", `/identities/${carol.id}`, { isAdmin: true });
+    expect(await current()).toBe(401);
+    // It was one already: who uses it now stays.
+    const direct = (await login(carol, {})).json.data.token;
+    await c.admin("PATCH", `/identities/${carol.id}`, { isAdmin: true, roleAttributes: ["a"] });
+    expect((await c.call("GET", "/edge/client/v1/current-identity", { token: direct })).status).toBe(200);
+  });
+
   it("counts only from a router that is enrolled and enabled, with the certificate it has now", async () => {
     const other = await enrolledRouter("other");
     const attempt = async (by: Keyed) => (await login(by, marks(der(alice.certPem)))).status;

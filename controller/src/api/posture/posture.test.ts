@@ -147,6 +147,7 @@ describe("a policy with a check", () => {
   it("is asked of administrators, too", async () => {
     const g = await gated(LINUX);
     await c.admin("PATCH", `/identities/${g.identityId}`, { isAdmin: true });
+    await g.useNewLogin();
     expect((await g.session()).json.error.code).toBe("INVALID_POSTURE");
     await g.report(os(g.checkIds[0] ?? "", "6.0.0"));
     const session = (await g.session()).json.data;

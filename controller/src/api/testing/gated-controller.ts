@@ -53,7 +53,7 @@ async function gated(c: TestController, routerId: string, n: string, checks: rea
     postureCheckRoles: [`#${n}`],
   });
   const login = () => c.login(`user ${n}`, "password");
-  const token = await login();
+  let token = await login();
   const client = (method: string, path: string, body?: unknown) =>
     c.call(method, `/edge/client/v1${path}`, { token, body });
   return {
@@ -64,6 +64,10 @@ async function gated(c: TestController, routerId: string, n: string, checks: rea
     checkIds,
     token,
     login,
+    /** The next calls are those of another API session. */
+    async useNewLogin() {
+      token = await login();
+    },
     client,
     session: () => client("POST", "/sessions", { serviceId, type: "Dial" }),
     report: (...responses: object[]) => client("POST", "/posture-response-bulk", responses),

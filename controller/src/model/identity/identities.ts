@@ -100,7 +100,10 @@ export class Identities {
     return id;
   }
 
-  /** Applies the fields that are present. */
+  /**
+   * Applies the fields that are present. Who becomes an administrator authenticates again: API sessions from before end, as some
+   * ways to one are not for administrators (docs/security.md).
+   */
   async update(id: string, change: IdentityChange): Promise<void> {
     if (change.name !== undefined) requireName(change.name);
     await this.#requireHosted(id, change);
@@ -120,7 +123,7 @@ export class Identities {
       updated_at: this.#ctx.now(),
     };
     await translated(() =>
-      change.name === undefined && change.type === undefined
+      change.name === undefined && change.type === undefined && change.isAdmin !== true
         ? this.#write(this.#ctx.store.db, id, values)
         : this.#ctx.store.transaction(async (trx) => {
             const before = await this.locked(trx, id);
@@ -131,6 +134,7 @@ export class Identities {
             } else if (change.type === "Router") {
               throw fieldError("type", "may not change an identity into one of type Router", change.type);
             }
+            if (change.isAdmin === true && !before.is_admin) await endApiSessions(trx, sql`a.identity_id = ${id}`);
             // A router's identity keeps its type, whatever a PUT has to name.
             await this.#write(trx, id, before.type_id === "Router" ? values : { ...values, type_id: change.type });
           }),
