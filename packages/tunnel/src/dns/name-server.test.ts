@@ -94,11 +94,15 @@ describe("the name server", () => {
     expect(answer).toEqual(hex("12 34 81 05 00 01 00 00 00 00 00 00 01 78 07 65 78 61 6d 70 6c 65 00 00 01 00 01"));
   });
 
-  test("knows no IPv6 address of any name, and says so", async () => {
+  test("refuses an unknown name's IPv6 address, too: an empty answer would end the search for the other one", async () => {
+    await start();
+    const answer = await ask(query("x.example", AAAA));
+    expect(answer).toEqual(hex("12 34 81 05 00 01 00 00 00 00 00 00 01 78 07 65 78 61 6d 70 6c 65 00 00 1c 00 01"));
+  });
+
+  test("knows no IPv6 address of its names, and says so", async () => {
     await start();
     names.add("x.known", "s1");
-    const answer = await ask(query("x.example", AAAA));
-    expect(answer).toEqual(hex("12 34 85 00 00 01 00 00 00 00 00 00 01 78 07 65 78 61 6d 70 6c 65 00 00 1c 00 01"));
     const known = await ask(query("x.known", AAAA));
     expect([code(known), known.readUInt16BE(2) & 0x0400, known.readUInt16BE(6)]).toEqual([0, 0x0400, 0]);
   });
@@ -155,6 +159,7 @@ describe("the name server", () => {
   test("answers for the name by which one sees whether the system asks us", async () => {
     await start();
     expect(await address("ziti-tunnel.resolver.test")).toBe("19.65.28.94");
+    expect(code(await ask(query("ziti-tunnel.resolver.test", AAAA)))).toBe(0);
   });
 
   test("a range of IPv6 addresses gives AAAA records", async () => {
@@ -163,7 +168,7 @@ describe("the name server", () => {
     const answer = await ask(query("web", AAAA));
     expect(answer.subarray(-26)).toEqual(hex("001c 0001 0000003c 0010 fd00 0064 0000 0000 0000 0000 0000 0002"));
     expect((await ask(query("web", A))).readUInt16BE(6)).toBe(0);
-    expect(code(await ask(query("other", AAAA)))).toBe(0);
+    expect(code(await ask(query("other", AAAA)))).toBe(REFUSED);
   });
 
   test("malformed questions, other opcodes and answers have the outcome of the table", async () => {

