@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { exchange, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
+import { exchange, exchangeThenEnd, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { type PeerNetwork, startPeerNetwork } from "../network/peer-network.ts";
 import { accepts, freePorts, Program } from "../network/program.ts";
@@ -85,14 +85,16 @@ describe.skipIf(peer.isMissing)("our tunneler on the peer's controller and route
     start(host, "host", "-i", join(folder, "host.json"));
     const services = names.map((name) => `${name}:${port(name)}${name.endsWith("-udp") ? ":udp" : ""}`);
     const proxy = start(client, "proxy", "-i", join(folder, "client.json"), ...services);
+    // The peer's host closes right behind its last bytes, and its routers drop what was not acknowledged then.
+    const transfer = host === "our" ? exchange : exchangeThenEnd;
     for (const name of ["sealed", "plain"] as const) {
       await proxy.ready(`an echo of ${name}`, async () => {
         await exchange(await openTcp(port(name)), 1, 100);
         return true;
       });
-      await exchange(await openTcp(port(name)), 7, 8 * MIB);
+      await transfer(await openTcp(port(name)), 7, 8 * MIB);
       await Promise.all(
-        Array.from({ length: 20 }, async (_, i) => await exchange(await openTcp(port(name)), i, 200_000)),
+        Array.from({ length: 20 }, async (_, i) => await transfer(await openTcp(port(name)), i, 200_000)),
       );
       const socket = await openTcp(port(name));
       socket.end("half closed");
