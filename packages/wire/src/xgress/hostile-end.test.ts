@@ -1,21 +1,11 @@
 /** Another end that sends what no honest one does: each case has its outcome in docs/protocol/data-path.md, "What is not to be expected". */
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { AckView } from "./receive/acknowledgement.ts";
+import { ackOf } from "../testing/ack-of.ts";
 import { Arrival, ReceiveBuffer } from "./receive/receive-buffer.ts";
 import { ScanTimer } from "./scan-timer.ts";
 import { SendBuffer } from "./send/send-buffer.ts";
 
 afterEach(() => vi.restoreAllMocks());
-
-function ackOf(sequences: readonly number[], held = 0, rtt = 0): AckView {
-  const view = new AckView();
-  view.buffer = Buffer.alloc(4 * sequences.length);
-  for (const [index, sequence] of sequences.entries()) view.buffer.writeInt32BE(sequence, 4 * index);
-  view.count = sequences.length;
-  view.receiveBufferSize = held;
-  view.rtt = rtt;
-  return view;
-}
 
 describe("acknowledgements of what was never sent", () => {
   it("release nothing, open no window and end nothing; what was sent is sent again until it is acknowledged", () => {
@@ -52,13 +42,13 @@ describe("a window that shrinks below what is in flight", () => {
   it("holds the sender back, never forgets a payload, and lets one pass when nothing is in flight", () => {
     const buffer = new SendBuffer<string>({ txPortalMaxSize: 1_000 });
     for (let i = 0; i < 5; i++) buffer.add("x", 100, 0);
-    buffer.acknowledge(ackOf([0], 4_294_967_295), 1);
+    buffer.acknowledge(ackOf([0], { held: 4_294_967_295 }), 1);
     expect([buffer.canAdd, buffer.blockedByPeer, buffer.inFlight]).toEqual([false, true, 4]);
-    buffer.acknowledge(ackOf([1, 2, 3, 4], 4_294_967_295), 2);
+    buffer.acknowledge(ackOf([1, 2, 3, 4], { held: 4_294_967_295 }), 2);
     expect([buffer.inFlight, buffer.canAdd]).toEqual([0, true]);
     buffer.add("y", 100, 3);
     expect(buffer.canAdd).toBe(false);
-    buffer.acknowledge(ackOf([], 0), 4);
+    buffer.acknowledge(ackOf([]), 4);
     expect(buffer.canAdd).toBe(true);
   });
 });
