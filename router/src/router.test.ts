@@ -162,8 +162,9 @@ describe("a router", () => {
       await other.channel();
       await channel.closed;
       const file = join(dir, "r1.endpoints.yml");
-      await vi.waitFor(async () =>
-        expect(await readEndpointsFile(file, silentLogger)).toMatchObject([{ port: other.port.port }]),
+      await vi.waitFor(
+        async () => expect(await readEndpointsFile(file, silentLogger)).toMatchObject([{ port: other.port.port }]),
+        10_000,
       );
     } finally {
       await r1.close();

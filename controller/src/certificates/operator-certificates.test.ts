@@ -199,13 +199,16 @@ describe("the certificates of the API", () => {
 
     // Half of a new pair is no pair: the former one stays.
     await rename(next.files.cert, first.files.cert);
-    await vi.waitFor(() => expect(lines()).toEqual(["the API's new certificate cannot be used: the former one stays"]));
+    await vi.waitFor(
+      () => expect(lines()).toEqual(["the API's new certificate cannot be used: the former one stays"]),
+      10_000,
+    );
     expect(log.entries[0]?.fields).toMatchObject({ reason: expect.stringMatching(/found another one in/) });
     expect(serial()).toBe(before);
     expect(onChange).not.toHaveBeenCalled();
 
     await rename(next.files.key, first.files.key);
-    await vi.waitFor(() => expect(onChange).toHaveBeenCalledTimes(1));
+    await vi.waitFor(() => expect(onChange).toHaveBeenCalledTimes(1), 10_000);
     expect(serial()).not.toBe(before);
     expect(loaded.forPki.signer).toMatchObject({ keyPem: next.keyPem });
     expect(log.entries.slice(1)).toMatchObject([
@@ -224,7 +227,7 @@ describe("the certificates of the API", () => {
       await unlink(files[part]);
       await symlink(next.files[part], files[part]);
     }
-    await vi.waitFor(() => expect(loaded.current[0]?.names).toEqual(["new.example"]));
+    await vi.waitFor(() => expect(loaded.current[0]?.names).toEqual(["new.example"]), 10_000);
     expect(loaded.forPki.signer).toBeUndefined();
   });
 
@@ -234,7 +237,7 @@ describe("the certificates of the API", () => {
     const onChange = vi.fn();
     loaded.watch(onChange);
     await unlink(files.key);
-    await vi.waitFor(() => expect(lines()).toHaveLength(1));
+    await vi.waitFor(() => expect(lines()).toHaveLength(1), 10_000);
     await loaded.reload();
     expect(lines()).toHaveLength(2);
     const again = await pair({});
@@ -252,8 +255,11 @@ describe("the certificates of the API", () => {
     let now = Date.now();
     const { loaded, lines } = await load({ files: [files], now: () => new Date(now) });
     loaded.watch(() => undefined);
-    await vi.waitFor(() => expect(lines()).toEqual(["a certificate of the API ends soon: put a new one in its place"]));
+    await vi.waitFor(
+      () => expect(lines()).toEqual(["a certificate of the API ends soon: put a new one in its place"]),
+      10_000,
+    );
     now += 86_400_000;
-    await vi.waitFor(() => expect(lines()).toHaveLength(2));
+    await vi.waitFor(() => expect(lines()).toHaveLength(2), 10_000);
   });
 });

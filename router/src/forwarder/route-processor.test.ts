@@ -32,7 +32,7 @@ test("dials wait for a worker, one that is unrouted meanwhile never starts, and 
   dials[0]?.done();
   expect(await outcomes[0]).toMatchObject({ ok: true });
   expect(await outcomes[1]).toMatchObject({ ok: false, error: expect.stringContaining("unrouted") });
-  await vi.waitFor(() => expect(dials.map((dial) => dial.request.circuitId)).toEqual(["c1", "c3"]));
+  await vi.waitFor(() => expect(dials.map((dial) => dial.request.circuitId)).toEqual(["c1", "c3"]), 10_000);
   expect(dials[1]?.request.timeoutMs).toBeLessThanOrEqual(10_000);
   dials[1]?.done();
   expect(await outcomes[2]).toMatchObject({ ok: true });

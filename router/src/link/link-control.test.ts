@@ -63,7 +63,7 @@ const nextFault = async () => faultOf(await controller.next(ControlType.Fault));
 async function connect(): Promise<void> {
   controllers.setEndpoints([controller.address]);
   await controller.channel();
-  await vi.waitFor(() => expect(controllers.all()).toHaveLength(1));
+  await vi.waitFor(() => expect(controllers.all()).toHaveLength(1), 10_000);
 }
 
 async function tellOfBeta(state: ctrlPb.PeerState = ctrlPb.PeerState.Healthy): Promise<void> {
@@ -110,7 +110,7 @@ describe("what controllers are told", () => {
     last = await update();
     while (last.connState?.conns.length !== 3) last = await update();
     expect(last.connState.stateIteration).toBeGreaterThan(before);
-    await vi.waitFor(() => expect(measured).toBe(1));
+    await vi.waitFor(() => expect(measured).toBe(1), 10_000);
   });
 
   it("a broken link, and the next iteration under the same id", async () => {
@@ -141,18 +141,18 @@ describe("what controllers are told", () => {
     const { port } = controller.port;
     for (const channel of controller.hellos) channel.close();
     await controller.close();
-    await vi.waitFor(() => expect(controllers.all()).toEqual([]));
+    await vi.waitFor(() => expect(controllers.all()).toEqual([]), 10_000);
     alpha.links.links()[0]?.close();
-    await vi.waitFor(() => expect(alpha.links.links()[0]?.iteration).toBe(2));
+    await vi.waitFor(() => expect(alpha.links.links()[0]?.iteration).toBe(2), 10_000);
     const away = alpha.links.links()[0];
     controller = await ScriptedController.start(controllerIdentity, "ctrl1", port);
     expect(await nextLinks()).toMatchObject([{ id: first?.id, iteration: 2 }]);
     expect(controller.received.some((message) => message.contentType === ControlType.Fault)).toBe(false);
     for (const channel of controller.hellos) channel.close();
     await controller.close();
-    await vi.waitFor(() => expect(controllers.all()).toEqual([]));
+    await vi.waitFor(() => expect(controllers.all()).toEqual([]), 10_000);
     await beta.close();
-    await vi.waitFor(() => expect(alpha.links.links()).toEqual([]));
+    await vi.waitFor(() => expect(alpha.links.links()).toEqual([]), 10_000);
     controller = await ScriptedController.start(controllerIdentity, "ctrl1", port);
     expect(await nextFault()).toMatchObject({ subject: LinkFault, id: away?.id, iteration: 2 });
     expect(await nextLinks()).toEqual([]);
@@ -165,7 +165,7 @@ describe("what controllers are told", () => {
     controller.capabilities = capabilities;
     const gamma = await startLinkRouter("gamma", { identity: betaIdentity, routerId: "beta", dialers: [dialer] });
     gamma.links.peersChanged([healthy(alpha)]);
-    await vi.waitFor(() => expect(alpha.links.links()).toHaveLength(1));
+    await vi.waitFor(() => expect(alpha.links.links()).toHaveLength(1), 10_000);
     await connect();
     const links = await nextLinks();
     expect(links).toHaveLength(count);
@@ -176,7 +176,7 @@ describe("what controllers are told", () => {
   it("a duplicate, with the iteration of the link that lost", async () => {
     await connect();
     await tellOfBeta();
-    await vi.waitFor(() => expect(alpha.links.links()).toHaveLength(1));
+    await vi.waitFor(() => expect(alpha.links.links()).toHaveLength(1), 10_000);
     const [link] = alpha.links.links();
     control.duplicate(link!);
     expect(await nextFault()).toMatchObject({ subject: LinkDuplicate, id: link?.id, iteration: 1 });
@@ -212,7 +212,7 @@ describe("what controllers say", () => {
   it("a fault without an iteration means the link as it is", async () => {
     await connect();
     await tellOfBeta();
-    await vi.waitFor(() => expect(alpha.links.links()).toHaveLength(1));
+    await vi.waitFor(() => expect(alpha.links.links()).toHaveLength(1), 10_000);
     const [link] = alpha.links.links();
     (await controller.channel()).send({
       contentType: ControlType.Fault,
@@ -233,9 +233,9 @@ describe("what controllers say", () => {
   it("a router that was removed: its link closes, and it is not dialled again", async () => {
     await connect();
     await tellOfBeta();
-    await vi.waitFor(() => expect(alpha.links.links()).toHaveLength(1));
+    await vi.waitFor(() => expect(alpha.links.links()).toHaveLength(1), 10_000);
     await tellOfBeta(ctrlPb.PeerState.Removed);
-    await vi.waitFor(() => expect([alpha.links.links(), alpha.links.states()]).toEqual([[], []]));
+    await vi.waitFor(() => expect([alpha.links.links(), alpha.links.states()]).toEqual([[], []]), 10_000);
   });
 });
 

@@ -92,7 +92,7 @@ describe("a session ends when", () => {
       const { rows } = await sql`SELECT 1 FROM pg_locks WHERE NOT granted
         AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`.execute(c.ctx.store.db);
       expect(rows).toHaveLength(1);
-    });
+    }, 10_000);
     release();
     await deleted;
     expect((await asked).status).toBe(404);
@@ -113,7 +113,7 @@ describe("a session ends when", () => {
     await vi.waitFor(async () => {
       const left = await c.fabricModel.terminatorsOfService(service);
       expect(left.map(({ id }) => id)).toEqual([`plain-${n}`]);
-    });
+    }, 10_000);
   });
 
   it("and not before the last policy that allows it is gone", async () => {
