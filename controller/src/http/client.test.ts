@@ -1,5 +1,6 @@
+import { Agent } from "node:https";
 import { ApiError, ApiTransportError, createClient, fieldError } from "@sallyport/api";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { startTestApi, type TestApi, testSession } from "./testing.ts";
 
 const at = "2026-01-02T03:04:05.678Z";
@@ -90,6 +91,33 @@ describe("the typed client against the server", () => {
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
     client.close();
+  });
+
+  test("creates over no connection that has rested, whose end a busy process would read too late", async () => {
+    const rested = await startTestApi({
+      sessions: [testSession("admin", { isAdmin: true })],
+      handlers: { management: { createEdgeRouterPolicy: async () => ({ id: "new" }) } },
+    });
+    const client = createClient("management", {
+      baseUrl: `https://localhost:${rested.port}`,
+      ca: rested.authority.certPem,
+      token: "admin",
+    });
+    const create = () => client.createEdgeRouterPolicy({ body: { name: "p", semantic: "AnyOf" } });
+    const connections = vi.spyOn(Agent.prototype, "createConnection");
+    try {
+      await create();
+      await create();
+      expect(connections).toHaveBeenCalledTimes(1);
+      const now = performance.now();
+      vi.spyOn(performance, "now").mockReturnValue(now + 3_000);
+      await create();
+      expect(connections).toHaveBeenCalledTimes(2);
+    } finally {
+      vi.restoreAllMocks();
+      client.close();
+      await rested.close();
+    }
   });
 
   test("throws what the server reports, with its cause and request id", async () => {

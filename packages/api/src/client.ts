@@ -2,6 +2,7 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { Agent, type RequestOptions, request } from "node:https";
+import type { Duplex } from "node:stream";
 import type { ConnectionOptions } from "node:tls";
 import type { CallOptions, Calls } from "./client-types.ts";
 import { ApiError, type ApiErrorCause } from "./errors.ts";
@@ -66,7 +67,7 @@ interface AnyInput {
 
 class Transport {
   readonly #base: URL;
-  readonly #agent: Agent;
+  readonly #agent: RestAgent;
   readonly #timeoutMs: number;
   #token: string | undefined;
 
@@ -74,7 +75,7 @@ class Transport {
     this.#base = new URL(BASE_PATHS[api], options.baseUrl);
     const { ca, cert, key, tls } = options;
     const credentials = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
-    this.#agent = new Agent({ keepAlive: true, maxSockets: 16, ...tls, ...credentials });
+    this.#agent = new RestAgent({ keepAlive: true, maxSockets: 16, ...tls, ...credentials });
     this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     this.#token = options.token;
   }
@@ -101,11 +102,12 @@ class Transport {
     const signal = options.signal === undefined ? timeout : AbortSignal.any([timeout, options.signal]);
     const send = () => exchange(url, { method: operation.method, agent: this.#agent, headers, signal }, body);
     let answer: Exchanged;
+    if (!isRepeatable(operation)) this.#agent.endRested();
     try {
       answer = await send();
     } catch (error) {
       // The server may have closed a kept connection just then; nothing was lost if the call can be repeated.
-      if (!(error instanceof StaleConnectionError) || operation.method === "POST") throw transportError(url, error);
+      if (!(error instanceof StaleConnectionError) || !isRepeatable(operation)) throw transportError(url, error);
       answer = await send().catch((second: unknown) => Promise.reject(transportError(url, second)));
     }
     return result(operation, answer, url);
@@ -140,6 +142,35 @@ interface Exchanged {
   readonly status: number;
   readonly headers: IncomingMessage["headers"];
   readonly body: Buffer;
+}
+
+/**
+ * How long a kept connection may have rested before a call that cannot be repeated: servers close theirs after 5 s,
+ * and a process that was busy reads of it only when the call has been sent.
+ */
+const MAX_REST_MS = 2_000;
+
+function isRepeatable({ method }: Operation): boolean {
+  return method !== "POST";
+}
+
+/** Keeps connections, and knows since when each has had nothing to do. */
+class RestAgent extends Agent {
+  readonly #restsSince = new WeakMap<Duplex, number>();
+
+  /** False, which its declaration does not know, ends the connection. */
+  override keepSocketAlive(socket: Duplex): boolean {
+    this.#restsSince.set(socket, performance.now());
+    return super.keepSocketAlive(socket) as unknown as boolean;
+  }
+
+  /** Ends the connections that rested too long for a call that must not meet a closed one. */
+  endRested(): void {
+    const latest = performance.now() - MAX_REST_MS;
+    for (const socket of Object.values(this.freeSockets).flatMap((sockets) => sockets ?? [])) {
+      if ((this.#restsSince.get(socket) ?? 0) < latest) socket.destroy();
+    }
+  }
 }
 
 class StaleConnectionError extends Error {}
