@@ -19,7 +19,11 @@ const PAYLOAD = 32 * 1024;
 const BUSY = 0.1;
 /** Payloads that crossed each link end in each direction. */
 const PAYLOADS = (1024 * MIB) / PAYLOAD;
-/** Part of the payloads that may be repeated there. */
+/** How often it is tried: the transfers fill two processors, and an acknowledgement that stalled once is no habit. */
+const ATTEMPTS = 3;
+/** Part of the payloads that such a stall makes either end repeat; habits repeated ten times as many and more. */
+const STALLED = 1 / 1_000;
+/** Part of the payloads that may be repeated on a machine that is too busy to judge. */
 const FEW = 0.1;
 /** Part of the payloads whose acknowledgements the peer may lose anywhere: it has room for four, and drops the next. */
 const LOST = 0.05;
@@ -119,10 +123,11 @@ describe.skipIf(peer.isMissing)("our router and the peer's on a clean path", () 
       const others = share.ofOthers();
       const said = `in 1 GiB each way the peer repeated ${theirs} payloads, and we ${ours}, ${needless} of them needlessly${broken}`;
       console.info(`${said}; other programs took ${Math.round(100 * others)} % of the processors`);
-      if (theirs === 0 && needless < PAYLOADS / 1_000 && ours < LOST * PAYLOADS && broken === "") return;
+      const isNearlyClean = Math.max(theirs, needless) < STALLED * PAYLOADS && ours < LOST * PAYLOADS && broken === "";
+      if (isNearlyClean && theirs === 0) return;
       // Acknowledgements of an end that gets no processor time are late, and either end then repeats.
+      if (attempt < ATTEMPTS && (isNearlyClean || others > BUSY)) continue;
       expect(others, said).toBeGreaterThan(BUSY);
-      if (attempt < 2) continue;
       console.warn(`\n*** NOT JUDGED, this machine is too busy with other programs: ${said}\n`);
       expect(Math.max(ours, theirs)).toBeLessThan(FEW * PAYLOADS);
       return;
