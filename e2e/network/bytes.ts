@@ -54,25 +54,34 @@ export async function exchange(stream: Duplex, seed: number, length: number): Pr
 
 /** As `exchange`, but ends the stream only when every byte is back: for an echo that loses what is still under way when it closes. */
 export async function exchangeThenEnd(stream: Duplex, seed: number, length: number): Promise<void> {
-  const received = createHash("sha256");
-  const broken = failure(stream);
-  let count = 0;
-  const all = new Promise<void>((resolve) => {
-    stream.on("data", (chunk: Buffer) => {
-      received.update(chunk);
-      count += chunk.length;
-      if (count >= length) resolve();
-    });
-  });
-  const sent = await writePseudoRandom(stream, seed, length);
-  await Promise.race([all, broken]);
+  const [sent, received] = await Promise.all([writePseudoRandom(stream, seed, length), receiveNext(stream, length)]);
   stream.end();
-  if (count !== length || received.digest("hex") !== sent) {
-    throw new Error(`the ${count} bytes that came back are not the ${length} that were sent`);
+  if (received.length !== length || received.sha256 !== sent) {
+    throw new Error(`the ${received.length} bytes that came back are not the ${length} that were sent`);
   }
 }
 
-function failure(stream: Duplex): Promise<never> {
+/**
+ * Reads until `length` bytes are there, from when it is called, and goes on with the stream open; resolves with how many came and their SHA-256 in hex.
+ * Rejects when the stream breaks or is closed before.
+ */
+export async function receiveNext(stream: Duplex, length: number): Promise<{ length: number; sha256: string }> {
+  const hash = createHash("sha256");
+  let count = 0;
+  const all = Promise.withResolvers<void>();
+  const take = (chunk: Buffer): void => {
+    hash.update(chunk);
+    count += chunk.length;
+    if (count >= length) all.resolve();
+  };
+  stream.on("data", take);
+  await Promise.race([all.promise, failure(stream)]);
+  stream.off("data", take);
+  return { length: count, sha256: hash.digest("hex") };
+}
+
+/** Rejects when the stream breaks or is closed. */
+export function failure(stream: Duplex): Promise<never> {
   const promise = new Promise<never>((_, reject) => {
     stream.once("error", reject);
     stream.once("close", () =>
