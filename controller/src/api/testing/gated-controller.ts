@@ -62,7 +62,10 @@ async function gated(c: TestController, routerId: string, n: string, checks: rea
     serviceId,
     policyId,
     checkIds,
-    token,
+    /** Of the API session that calls. */
+    get token() {
+      return token;
+    },
     login,
     /** The next calls are those of another API session. */
     async useNewLogin() {
