@@ -2,8 +2,7 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { Agent, type RequestOptions, request } from "node:https";
-import type { Duplex } from "node:stream";
-import type { ConnectionOptions } from "node:tls";
+import type { ConnectionOptions, TLSSocket } from "node:tls";
 import type { CallOptions, Calls } from "./client-types.ts";
 import { ApiError, type ApiErrorCause } from "./errors.ts";
 import type { Operation } from "./operation.ts";
@@ -156,10 +155,10 @@ function isRepeatable({ method }: Operation): boolean {
 
 /** Keeps connections, and knows since when each has had nothing to do. */
 class RestAgent extends Agent {
-  readonly #restsSince = new WeakMap<Duplex, number>();
+  readonly #restsSince = new WeakMap<object, number>();
 
   /** False, which its declaration does not know, ends the connection. */
-  override keepSocketAlive(socket: Duplex): boolean {
+  override keepSocketAlive(socket: TLSSocket): boolean {
     this.#restsSince.set(socket, performance.now());
     return super.keepSocketAlive(socket) as unknown as boolean;
   }
