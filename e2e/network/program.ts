@@ -30,6 +30,7 @@ export class Program {
   readonly #log: WriteStream | undefined;
   readonly #watchers = new Set<(line: string) => void>();
   readonly #exited: Promise<number | null>;
+  #isSignalled = false;
 
   constructor(options: ProgramOptions) {
     this.name = options.name;
@@ -101,12 +102,14 @@ export class Program {
   }
 
   signal(signal: NodeJS.Signals): void {
+    this.#isSignalled = true;
     this.#child.kill(signal);
   }
 
   /** Asks it to stop, and ends it if it has not within the time limit; resolves with its exit code. */
   async stop(timeoutMs = STOP_MS): Promise<number | null> {
     if (this.isRunning) this.#child.kill("SIGTERM");
+    else if (this.#child.exitCode !== 0) this.#tellOfEnd();
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), timeoutMs);
     const code = await this.#exited;
     clearTimeout(timer);
@@ -114,9 +117,19 @@ export class Program {
     return code;
   }
 
+  /** What then fails looks like a lost connection: the reason is in what it said last. */
+  #tellOfEnd(): void {
+    const { exitCode, signalCode } = this.#child;
+    if (this.#isSignalled) return;
+    // A Go program begins with the reason, and then tells where all of its threads are.
+    const reason = this.tail.findIndex((line) => /^(panic|fatal error):/.test(line));
+    const words = reason < 0 ? this.tail.slice(-20) : this.tail.slice(reason, reason + 40);
+    console.warn(`${this.name} ended before it was stopped (${exitCode ?? signalCode}):\n${words.join("\n")}`);
+  }
+
   #take(line: string): void {
     this.tail.push(line);
-    if (this.tail.length > 400) this.tail.shift();
+    if (this.tail.length > 2_000) this.tail.shift();
     this.#log?.write(`${line}\n`);
     for (const watch of this.#watchers) watch(line);
   }
