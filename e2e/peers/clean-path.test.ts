@@ -19,10 +19,10 @@ const PAYLOAD = 32 * 1024;
 const BUSY = 0.1;
 /** Payloads that crossed each link end in each direction. */
 const PAYLOADS = (1024 * MIB) / PAYLOAD;
-/** How often it is tried: the transfers fill two processors, and an acknowledgement that stalled once is no habit. */
+/** How often it is tried until the peer repeats nothing. */
 const ATTEMPTS = 3;
-/** Part of the payloads that such a stall makes either end repeat; habits repeated ten times as many and more. */
-const STALLED = 1 / 1_000;
+/** What the peer may repeat in a try that is made again: one was seen in one of six tries on a quiet machine, and why is not known. */
+const STRAY = 3;
 /** Part of the payloads that may be repeated on a machine that is too busy to judge. */
 const FEW = 0.1;
 /** Part of the payloads whose acknowledgements the peer may lose anywhere: it has room for four, and drops the next. */
@@ -123,8 +123,9 @@ describe.skipIf(peer.isMissing)("our router and the peer's on a clean path", () 
       const others = share.ofOthers();
       const said = `in 1 GiB each way the peer repeated ${theirs} payloads, and we ${ours}, ${needless} of them needlessly${broken}`;
       console.info(`${said}; other programs took ${Math.round(100 * others)} % of the processors`);
-      const isNearlyClean = Math.max(theirs, needless) < STALLED * PAYLOADS && ours < LOST * PAYLOADS && broken === "";
+      const isNearlyClean = theirs <= STRAY && needless < PAYLOADS / 1_000 && ours < LOST * PAYLOADS && broken === "";
       if (isNearlyClean && theirs === 0) return;
+      if (isNearlyClean) console.warn(`\n*** NOT CLEAN in try ${attempt} of ${ATTEMPTS}: ${said}\n`);
       // Acknowledgements of an end that gets no processor time are late, and either end then repeats.
       if (attempt < ATTEMPTS && (isNearlyClean || others > BUSY)) continue;
       expect(others, said).toBeGreaterThan(BUSY);
