@@ -55,9 +55,9 @@ export async function startPeerController(binary: string, folder: string): Promi
 }
 
 /**
- * Gives the database of the peer's controller all the room that it will need. The controller goes on using texts of its mapped file after their transaction; when
- * the file grows beyond the mapping and is mapped elsewhere, such a text is gone, and the process ends with `fatal error: fault` (v1.6.0: seen in one
- * of 20 networks, while it answered with the peer data of a terminator).
+ * Gives the database of the peer's controller all the room that it will need. v1.6.0 ended now and then with `fatal error: fault`, copying the peer
+ * data of a terminator into an answer. What fits (*inference*): the text lay in the mapped file, and was used after its transaction, when the file had grown and
+ * was mapped elsewhere. A file that never outgrows its mapping is never mapped anew.
  */
 async function makeRoom(cli: PeerCli, folder: string, database: string): Promise<void> {
   truncateSync(database, ROOM_BYTES);

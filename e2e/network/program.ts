@@ -108,8 +108,8 @@ export class Program {
 
   /** Asks it to stop, and ends it if it has not within the time limit; resolves with its exit code. */
   async stop(timeoutMs = STOP_MS): Promise<number | null> {
-    if (this.isRunning) this.#child.kill("SIGTERM");
-    else if (this.#child.exitCode !== 0) this.#tellOfEnd();
+    if (this.isRunning) this.signal("SIGTERM");
+    else if (!this.#isSignalled && this.#child.exitCode !== 0) this.#tellOfEnd();
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), timeoutMs);
     const code = await this.#exited;
     clearTimeout(timer);
@@ -120,7 +120,6 @@ export class Program {
   /** What then fails looks like a lost connection: the reason is in what it said last. */
   #tellOfEnd(): void {
     const { exitCode, signalCode } = this.#child;
-    if (this.#isSignalled) return;
     // A Go program begins with the reason, and then tells where all of its threads are.
     const reason = this.tail.findIndex((line) => /^(panic|fatal error):/.test(line));
     const words = reason < 0 ? this.tail.slice(-20) : this.tail.slice(reason, reason + 40);
