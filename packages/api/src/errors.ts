@@ -138,7 +138,7 @@ export class ApiError extends Error {
   override readonly cause: ApiErrorCause | undefined;
   /** Set on errors received by the client: the id under which the server logged the request. */
   readonly requestId: string | undefined;
-  /** Further response headers, for example `retry-after` (seconds) with 429. */
+  /** Further response headers: `retry-after` (seconds) with 429 and 503. The client gives that one, too. */
   readonly headers: Readonly<Record<string, string>> | undefined;
   readonly detail: string | undefined;
 

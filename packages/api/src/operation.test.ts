@@ -1,6 +1,6 @@
 import { expect, expectTypeOf, test } from "vitest";
 import { z } from "zod";
-import type { Calls } from "./client-types.ts";
+import type { Calls } from "./client/types.ts";
 import { action, create, detail, type Handler, type Handlers, json, list, noBody } from "./operation.ts";
 import { patchOf, timeInput } from "./schema/scalars.ts";
 

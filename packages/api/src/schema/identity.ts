@@ -98,6 +98,7 @@ export const policyAdvice = z.strictObject({
   serviceRouterCount: z.int().optional(),
 });
 
-export const extendRequest = z.object({ clientCertCsr: pem });
+/** `overlap`: the new certificate is to count at once, beside the old one, until it is confirmed. Ours alone: others pass over it. */
+export const extendRequest = z.object({ clientCertCsr: pem, overlap: z.boolean().optional() });
 export const extendVerify = z.object({ clientCert: pem });
 export const extendCerts = z.strictObject({ ca: pem.optional(), clientCert: pem.optional() });

@@ -3,10 +3,11 @@ import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { Agent, type RequestOptions, request } from "node:https";
 import type { ConnectionOptions, TLSSocket } from "node:tls";
-import type { CallOptions, Calls } from "./client-types.ts";
-import { ApiError, type ApiErrorCause } from "./errors.ts";
-import type { Operation } from "./operation.ts";
-import { type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
+import { ApiError, type ApiErrorCause } from "../errors.ts";
+import type { ApiName, operations } from "../operations/apis.ts";
+import { ROUTES } from "./generated/routes.ts";
+import type { Route } from "./route.ts";
+import type { CallOptions, Calls } from "./types.ts";
 
 export interface ClientOptions {
   /** `https://host:port`, without the path of an API. */
@@ -45,9 +46,9 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
  */
 export function createClient<A extends ApiName>(api: A, options: ClientOptions): ApiClient<A> {
   const transport = new Transport(api, options);
-  const calls = Object.entries<Operation>(operations[api]).map(([id, operation]) => [
+  const calls = Object.entries(ROUTES[api].routes).map(([id, route]) => [
     id,
-    (input: AnyInput = {}, callOptions: CallOptions = {}) => transport.call(operation, input, callOptions),
+    (input: AnyInput = {}, callOptions: CallOptions = {}) => transport.call(route, input, callOptions),
   ]);
   return {
     ...Object.fromEntries(calls),
@@ -71,7 +72,7 @@ class Transport {
   #token: string | undefined;
 
   constructor(api: ApiName, options: ClientOptions) {
-    this.#base = new URL(BASE_PATHS[api], options.baseUrl);
+    this.#base = new URL(ROUTES[api].basePath, options.baseUrl);
     const { ca, cert, key, tls } = options;
     const credentials = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
     this.#agent = new RestAgent({ keepAlive: true, maxSockets: 16, ...tls, ...credentials });
@@ -87,11 +88,11 @@ class Transport {
     this.#agent.destroy();
   }
 
-  async call(operation: Operation, input: AnyInput, options: CallOptions): Promise<unknown> {
-    const url = this.#url(operation, input);
-    const { body, type } = payload(operation, input);
+  async call(route: Route, input: AnyInput, options: CallOptions): Promise<unknown> {
+    const url = this.#url(route, input);
+    const { body, type } = payload(route, input);
     const headers: Record<string, string> = {
-      accept: operation.response.kind === "raw" ? "*/*" : "application/json",
+      accept: route.answer === "raw" ? "*/*" : "application/json",
       ...(type === undefined ? {} : { "content-type": type }),
       ...(body === undefined ? {} : { "content-length": String(body.byteLength) }),
       ...(this.#token === undefined ? {} : { "zt-session": this.#token }),
@@ -99,21 +100,21 @@ class Transport {
     };
     const timeout = AbortSignal.timeout(this.#timeoutMs);
     const signal = options.signal === undefined ? timeout : AbortSignal.any([timeout, options.signal]);
-    const send = () => exchange(url, { method: operation.method, agent: this.#agent, headers, signal }, body);
+    const send = () => exchange(url, { method: route.method, agent: this.#agent, headers, signal }, body);
     let answer: Exchanged;
-    if (!isRepeatable(operation)) this.#agent.endRested();
+    if (!isRepeatable(route)) this.#agent.endRested();
     try {
       answer = await send();
     } catch (error) {
       // The server may have closed a kept connection just then; nothing was lost if the call can be repeated.
-      if (!(error instanceof StaleConnectionError) || !isRepeatable(operation)) throw transportError(url, error);
+      if (!(error instanceof StaleConnectionError) || !isRepeatable(route)) throw transportError(url, error);
       answer = await send().catch((second: unknown) => Promise.reject(transportError(url, second)));
     }
-    return result(operation, answer, url);
+    return result(route, answer, url);
   }
 
-  #url(operation: Operation, input: AnyInput): URL {
-    const path = operation.path.replaceAll(/\{(\w+)\}/g, (_whole, name: string) =>
+  #url({ path: template }: Route, input: AnyInput): URL {
+    const path = template.replaceAll(/\{(\w+)\}/g, (_whole, name: string) =>
       encodeURIComponent(input.params?.[name] ?? ""),
     );
     const url = new URL(this.#base);
@@ -127,13 +128,13 @@ class Transport {
   }
 }
 
-function payload({ body }: Operation, input: AnyInput): { body?: Buffer; type?: string } {
-  if (body.kind === "none") return {};
-  if (body.kind === "text") return { body: Buffer.from(input.text ?? ""), type: body.textTypes[0] ?? "text/plain" };
-  if (body.kind === "json-or-text" && input.text !== undefined) {
+function payload({ body, textType }: Route, input: AnyInput): { body?: Buffer; type?: string } {
+  if (body === undefined) return {};
+  if (body === "text") return { body: Buffer.from(input.text ?? ""), type: textType ?? "text/plain" };
+  if (body === "json-or-text" && input.text !== undefined) {
     return { body: Buffer.from(input.text), type: input.textType ?? "application/x-pem-file" };
   }
-  if (input.body === undefined && body.kind === "json-or-text") return {};
+  if (input.body === undefined && body === "json-or-text") return {};
   return { body: Buffer.from(JSON.stringify(input.body ?? {})), type: "application/json" };
 }
 
@@ -149,7 +150,7 @@ interface Exchanged {
  */
 const MAX_REST_MS = 2_000;
 
-function isRepeatable({ method }: Operation): boolean {
+function isRepeatable({ method }: Route): boolean {
   return method !== "POST";
 }
 
@@ -197,18 +198,18 @@ function exchange(url: URL, options: RequestOptions, body: Buffer | undefined): 
   });
 }
 
-function result(operation: Operation, answer: Exchanged, url: URL): unknown {
+function result(route: Route, answer: Exchanged, url: URL): unknown {
   const headers = Object.fromEntries(
     Object.entries(answer.headers).map(([name, value]) => [name, Array.isArray(value) ? value[0] : value]),
   );
   if (answer.status < 200 || answer.status > 299) throw reportedError(answer, url);
-  if (operation.response.kind === "raw") {
+  if (route.answer === "raw") {
     return { data: answer.body, contentType: headers["content-type"] ?? "", headers };
   }
   // One action of the peer answers without a body.
   if (answer.body.byteLength === 0) return { data: {}, meta: {}, headers };
   const envelope = parse(answer.body);
-  if (envelope !== undefined && operation.response.kind === "bare") return { data: envelope, headers };
+  if (envelope !== undefined && route.answer === "bare") return { data: envelope, headers };
   if (envelope === undefined || !("data" in envelope)) {
     throw new ApiTransportError(`${where(url)} answered ${answer.status} with something that is no JSON envelope`);
   }
@@ -226,7 +227,11 @@ function reportedError(answer: Exchanged, url: URL): ApiError | ApiTransportErro
   const { requestId, cause } = error;
   const detail = causeText(cause);
   const message = detail === undefined ? error.message : `${error.message}: ${detail}`;
-  return new ApiError(answer.status, error.code, message, cause, requestId === undefined ? {} : { requestId });
+  const retryAfter = answer.headers["retry-after"];
+  return new ApiError(answer.status, error.code, message, cause, {
+    ...(requestId === undefined ? {} : { requestId }),
+    ...(retryAfter === undefined ? {} : { headers: { "retry-after": retryAfter } }),
+  });
 }
 
 function causeText(cause: ApiErrorCause | undefined): string | undefined {

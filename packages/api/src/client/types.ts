@@ -13,8 +13,8 @@ import type {
   PathParams,
   RawResponse,
   TextBody,
-} from "./operation.ts";
-import type { createLocation, Meta, pagination } from "./schema/entity.ts";
+} from "../operation.ts";
+import type { createLocation, Meta, pagination } from "../schema/entity.ts";
 
 type Nothing = Record<never, never>;
 
