@@ -5,6 +5,7 @@ import { createApi } from "./api/api.ts";
 import { CertificateUpkeep } from "./certificates/certificate-upkeep.ts";
 import { requireNetworkKeys } from "./certificates/network-keys.ts";
 import { OperatorCertificates } from "./certificates/operator-certificates.ts";
+import { trustPage } from "./certificates/trust-page.ts";
 import {
   authSettings,
   fabricOptions,
@@ -187,6 +188,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       within: withinRequest,
       pages: [
         ...healthPages(new HealthChecks({ db: store.db, outage: store.outage })),
+        trustPage(secrets, () => pki.clientBundlePem),
         metricsPage(
           metrics,
           (certificates) => scraper !== undefined && certificates[0]?.raw.equals(scraper.raw) === true,

@@ -27,6 +27,8 @@ export type SyncStatus = z.infer<typeof syncStatus>;
 export interface FabricView {
   /** Undefined for a router that is not connected. */
   routerState(routerId: string): RouterState | undefined;
+  /** Just after the start: resolves when clients can use one of these routers, or none is on its way back; else at once. */
+  someRouterBack(routerIds: readonly string[]): Promise<void>;
   onlineRouterIds(): readonly string[];
   /** Extra cost of a terminator after failed dials, 0…65535. */
   dynamicCost(terminatorId: string): number;

@@ -121,7 +121,10 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
     extendCurrentIdentityAuthenticator: async ({ params, body, session: context, request }) => {
       if (body.clientCertCsr === "") throw apiError("MISSING_OR_INVALID_CSR");
       const { certPem } = await withCsrErrors(() =>
-        model.certificateExtensions.extend(params.id, context.identityId, request.peerCertificates, body.clientCertCsr),
+        model.certificateExtensions.extend(params.id, context.identityId, request.peerCertificates, {
+          csr: body.clientCertCsr,
+          overlaps: body.overlap === true,
+        }),
       );
       return { data: { clientCert: certPem, ca: pki.clientBundlePem } };
     },

@@ -8,13 +8,23 @@ export { UsageError };
 
 export interface InitCommand {
   readonly command: "init";
+  readonly place: NewFolder | GivenFile;
+  /** Files of an authority of the operator's own. */
+  readonly imported?: CaFiles;
+}
+
+/** A configuration that is still to be written, in a folder. */
+export interface NewFolder {
   readonly dir: string;
   readonly host: string;
   readonly apiPort: number;
   readonly ctrlPort: number;
   readonly databaseUrl?: string;
-  /** Files of an authority of the operator's own. */
-  readonly imported?: CaFiles;
+}
+
+/** A configuration that somebody else keeps. */
+export interface GivenFile {
+  readonly file: string;
 }
 
 export interface RunCommand {
@@ -59,7 +69,10 @@ export const USAGE = `Usage:
         --database-url URL  a PostgreSQL of yours, 15 or newer (default: an embedded one in DIR/database)
         --ca-cert PEM, --ca-key PEM   files of a CA of yours: a root, or an intermediate followed by its chain up to the root
       The administrator's name and password come from SALLYPORT_ADMIN_USERNAME (default: admin) and
-      SALLYPORT_ADMIN_PASSWORD; without a password one is made and printed once.
+      SALLYPORT_ADMIN_PASSWORD, or from the files that SALLYPORT_ADMIN_USERNAME_FILE and SALLYPORT_ADMIN_PASSWORD_FILE
+      name; without a password one is made and printed once.
+  sallyport-controller init --config FILE [--ca-cert PEM --ca-key PEM]
+      The same for a configuration FILE that is there already, which is only read.
   sallyport-controller run FILE
       Runs the controller with the configuration FILE until SIGINT or SIGTERM.
   sallyport-controller backup FILE --to BACKUP
@@ -124,18 +137,29 @@ function fileAnd<K extends string>(args: readonly string[], command: string, opt
 }
 
 function init(args: readonly string[]): InitCommand {
-  const { dir, host, "api-port": api, "ctrl-port": ctrl, "database-url": databaseUrl, ...ca } = options(args);
-  if (!dir) throw new UsageError("init needs a folder: --dir DIR");
+  const given = options(args);
+  const imported = caFiles(given["ca-cert"], given["ca-key"]);
+  return { command: "init", place: placeOf(given), ...(imported === undefined ? {} : { imported }) };
+}
+
+/** What only a configuration that is still to be written can take. */
+const OF_A_NEW_FOLDER = ["dir", "host", "api-port", "ctrl-port", "database-url"] as const;
+
+function placeOf(given: ReturnType<typeof options>): NewFolder | GivenFile {
+  const { dir, config, host, "api-port": api, "ctrl-port": ctrl, "database-url": databaseUrl } = given;
+  if (config) {
+    const other = OF_A_NEW_FOLDER.find((name) => given[name] !== undefined);
+    if (other !== undefined) throw new UsageError(`--${other} can't stand beside --config: the file says it`);
+    return { file: config };
+  }
+  if (!dir) throw new UsageError("init needs a folder, --dir DIR, or a configuration that is there, --config FILE");
   const apiPort = port("--api-port", api, DEFAULT_PORT);
-  const imported = caFiles(ca["ca-cert"], ca["ca-key"]);
   return {
-    command: "init",
     dir,
     host: hostOf(host ?? "localhost"),
     apiPort,
     ctrlPort: port("--ctrl-port", ctrl, apiPort),
     ...(databaseUrl === undefined ? {} : { databaseUrl: urlOf(databaseUrl) }),
-    ...(imported === undefined ? {} : { imported }),
   };
 }
 
@@ -144,6 +168,7 @@ function options(args: readonly string[]) {
   try {
     const names = {
       dir: text,
+      config: text,
       host: text,
       "api-port": text,
       "ctrl-port": text,

@@ -1,5 +1,5 @@
-import { access, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { access, readFile, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import {
   type ControllerConfig,
   type NewControllerConfig,
@@ -10,14 +10,14 @@ import {
 import { hashPassword } from "../auth/password.ts";
 import { loadNetworkKeys, saveNetworkKeys } from "../certificates/network-keys.ts";
 import { hostsOf, lifetimes, secretKeyFile, storeLocation } from "../config/settings.ts";
-import { seed, seedAdmin } from "../model/seeds.ts";
+import { hasAdmin, seed, seedAdmin } from "../model/seeds.ts";
 import type { KeyedCertificate } from "../pki/issue.ts";
 import { createPkiMaterial } from "../pki/material.ts";
 import { openStore, type Store } from "../store/database.ts";
 import { KeyVault } from "../store/key-vault.ts";
 import { makeFolder } from "../store/make-folder.ts";
 import { createSecretKeyFile, loadSecrets, SECRET_KEY_VARIABLE } from "../store/secrets.ts";
-import type { InitCommand } from "./command-line.ts";
+import type { GivenFile, InitCommand, NewFolder } from "./command-line.ts";
 import { chooseDataFolder } from "./data-folder.ts";
 import { generatedPassword } from "./generated-password.ts";
 import { readCa } from "./imported-ca.ts";
@@ -28,9 +28,16 @@ const KEY_FILE = "secret.key";
 const CONTROLLER_ID = "controller";
 const DEFAULT_ADMIN = "admin";
 
-/** An administrator's name or password that the API would not accept either. */
+/** An administrator's name or password that the API would not accept either, or that can't be read. */
 export class AdminError extends Error {
   override name = "AdminError";
+  /** Its file is missing: that is no matter where there is an administrator already. */
+  readonly isOfFile: boolean;
+
+  constructor(message: string, isOfFile = false) {
+    super(message);
+    this.isOfFile = isOfFile;
+  }
 }
 
 /**
@@ -38,26 +45,20 @@ export class AdminError extends Error {
  * exists stays: a second call changes nothing and says so, and a call after a failure goes on where that ended.
  */
 export async function initNetwork(command: InitCommand, { env, say, log }: Surroundings): Promise<void> {
-  const dir = resolve(command.dir);
-  const admin = adminFrom(env);
-  await makeFolder(dir);
-  const file = join(dir, CONFIG_FILE);
+  const admin = await adminFrom(env).catch((error: AdminError) => error);
+  if (admin instanceof AdminError && !admin.isOfFile) throw admin;
+  const { file, text } = await configurationOf(command.place);
   const made: string[] = [];
   const report = (was: boolean, what: string) => {
     if (was) made.push(what);
     say(`${was ? "made" : "kept"}  ${what}`);
   };
 
-  const exists = await access(file).then(
-    () => true,
-    () => false,
-  );
-  const text = exists ? undefined : await newConfigText(command, dir);
   const config =
     text === undefined
       ? (await readControllerConfigFile(file, env)).config
       : readControllerConfig(text, file, env).config;
-  if (exists) say(`kept  ${file} (its settings hold; options of this command that differ are ignored)`);
+  if (text === undefined) say(`kept  ${file} (its settings hold; options of this command that differ are ignored)`);
 
   const keyFile = secretKeyFile(config, file);
   if (keyFile !== undefined && !env[SECRET_KEY_VARIABLE]) {
@@ -86,18 +87,31 @@ export async function initNetwork(command: InitCommand, { env, say, log }: Surro
   }
   say(
     made.length === 0
-      ? `Nothing had to be done: the network in ${dir} was complete, and nothing was changed.`
-      : `The network in ${dir} is ready.`,
+      ? `Nothing had to be done: the network in ${dirname(file)} was complete, and nothing was changed.`
+      : `The network in ${dirname(file)} is ready.`,
   );
   say(`Start it with: sallyport-controller run ${file}`);
 }
 
-async function newConfigText(command: InitCommand, dir: string): Promise<string> {
-  const { host, apiPort, ctrlPort, databaseUrl } = command;
-  const place = (port: number) => ({ bind: { host: "", port }, advertise: { host, port } });
+/** The configuration's file, and its text where it is still to be written. */
+async function configurationOf(place: NewFolder | GivenFile): Promise<{ file: string; text?: string }> {
+  if ("file" in place) return { file: resolve(place.file) };
+  const dir = resolve(place.dir);
+  await makeFolder(dir);
+  const file = join(dir, CONFIG_FILE);
+  const exists = await access(file).then(
+    () => true,
+    () => false,
+  );
+  return exists ? { file } : { file, text: await newConfigText(place, dir) };
+}
+
+async function newConfigText(place: NewFolder, dir: string): Promise<string> {
+  const { host, apiPort, ctrlPort, databaseUrl } = place;
+  const at = (port: number) => ({ bind: { host: "", port }, advertise: { host, port } });
   const config: NewControllerConfig = {
-    api: place(apiPort),
-    ctrl: place(ctrlPort),
+    api: at(apiPort),
+    ctrl: at(ctrlPort),
     database:
       databaseUrl === undefined ? { dir: await chooseDataFolder(dir) } : { url: databaseUrl.replaceAll("$", "%24") },
     secretKeyFile: KEY_FILE,
@@ -127,10 +141,15 @@ interface Admin {
 
 async function makeAdmin(
   store: Store,
-  admin: Admin,
+  admin: Admin | AdminError,
   report: (was: boolean, what: string) => void,
   say: (line: string) => void,
 ): Promise<void> {
+  if (admin instanceof AdminError) {
+    if (!(await hasAdmin(store))) throw admin;
+    report(false, "the administrator, with the password as it was");
+    return;
+  }
   const { username, password, isGenerated } = admin;
   const passwordHash = await hashPassword(password);
   const id = await seedAdmin(store, { name: "Default Admin", username, passwordHash });
@@ -142,12 +161,25 @@ async function makeAdmin(
     say(`      password: ${password}   (shown this once; change it with the CLI or the Management API)`);
 }
 
-function adminFrom(env: NodeJS.ProcessEnv): Admin {
-  const username = env.SALLYPORT_ADMIN_USERNAME || DEFAULT_ADMIN;
-  const given = env.SALLYPORT_ADMIN_PASSWORD;
+async function adminFrom(env: NodeJS.ProcessEnv): Promise<Admin> {
+  const username = (await setting(env, "SALLYPORT_ADMIN_USERNAME")) ?? DEFAULT_ADMIN;
+  const given = await setting(env, "SALLYPORT_ADMIN_PASSWORD");
   check("SALLYPORT_ADMIN_USERNAME", username, 4);
-  if (given) check("SALLYPORT_ADMIN_PASSWORD", given, 5);
-  return { username, password: given || generatedPassword(), isGenerated: !given };
+  if (given !== undefined) check("SALLYPORT_ADMIN_PASSWORD", given, 5);
+  return { username, password: given ?? generatedPassword(), isGenerated: given === undefined };
+}
+
+/** A variable's value, or what is in the file that the variable of the same name with `_FILE` behind it names, without the line's end. */
+async function setting(env: NodeJS.ProcessEnv, variable: string): Promise<string | undefined> {
+  const file = env[`${variable}_FILE`];
+  if (!file) return env[variable] || undefined;
+  try {
+    const text = (await readFile(file, "utf8")).replace(/\r?\n$/, "");
+    if (text !== "") return text;
+  } catch (error) {
+    throw new AdminError(`the file of ${variable}_FILE cannot be read: ${(error as NodeJS.ErrnoException).code}`, true);
+  }
+  throw new AdminError(`the file of ${variable}_FILE is empty`);
 }
 
 function check(variable: string, value: string, least: number): void {

@@ -1,7 +1,8 @@
 import { X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { ConfigError, type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
+import { ConfigError, type ControllerConfig, formatHostPort, postgresUrl } from "@sallyport/controller-config";
 import type { AuthSettings } from "../auth/settings.ts";
 import type { CertificateFiles } from "../certificates/operator-certificate.ts";
 import type { FabricSettings } from "../fabric/options.ts";
@@ -64,13 +65,30 @@ export function lifetimes({ certificates }: ControllerConfig): Lifetimes {
   return { ...DEFAULT_LIFETIMES, ...certificates };
 }
 
-/** Where the database is; paths start from the folder of `file`. */
+/** The URL that is kept in a file, for example a mounted Secret. The message says nothing of it. */
+function urlIn(path: string, file: string): string {
+  const problem = (found: string) =>
+    new ConfigError(file, [
+      { path: "database.urlFile", line: 1, column: 1, expected: "a file with the URL of a PostgreSQL database", found },
+    ]);
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8").trim();
+  } catch (error) {
+    throw problem(`${path}, which cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
+  if (!postgresUrl.safeParse(text).success) throw problem(`${path}, which holds something else`);
+  return text;
+}
+
+/** Where the database is; paths start from the folder of `file`. @throws ConfigError for a `database.urlFile` that can't be used */
 export function storeLocation(
   config: ControllerConfig,
   file: string,
 ): Pick<StoreOptions, "url" | "embedded" | "poolSize"> {
-  const { url, dir, binaries, user, poolSize } = config.database;
+  const { url, urlFile, dir, binaries, user, poolSize } = config.database;
   if (url !== undefined) return { url, poolSize };
+  if (urlFile !== undefined) return { url: urlIn(fromFolderOf(file, urlFile), file), poolSize };
   const embedded = {
     dir: fromFolderOf(file, dir ?? "database"),
     ...(binaries && { binaries: fromFolderOf(file, binaries) }),

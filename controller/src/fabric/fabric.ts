@@ -22,6 +22,7 @@ import { followModel } from "./model-changes.ts";
 import { DEFAULT_FABRIC_OPTIONS, type FabricOptions } from "./options.ts";
 import type { ApiSessionRecord, FabricModel } from "./ports.ts";
 import { ControlListener } from "./routers/control-listener.ts";
+import { FirstReturn } from "./routers/first-return.ts";
 import { IdentityConnections } from "./routers/identity-connections.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
 import { RouterLife } from "./routers/router-life.ts";
@@ -72,6 +73,7 @@ export class Fabric {
   readonly #costs = new DynamicCosts();
   readonly #identities = new IdentityConnections();
   readonly #mesh: Mesh;
+  readonly #firstReturn: FirstReturn;
   readonly #exchange: RouteExchange;
   readonly #circuits: CircuitRegistry;
   readonly #rerouter: Rerouter;
@@ -115,6 +117,7 @@ export class Fabric {
     const rerouter = new Rerouter({ mesh, circuits, exchange, isAnyAwaited, options, log });
     this.#rerouter = rerouter;
     const start = new StartGrace(options.reconnectGraceMs, () => rerouter.routerSettled());
+    this.#firstReturn = new FirstReturn(mesh, start);
     this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
     this.#validation = new TerminatorValidation({ mesh, model, costs, log });
     const links = new LinkMessages({ mesh, rerouter, model, emit, log });
@@ -175,6 +178,11 @@ export class Fabric {
   routerState(id: string): RouterState | undefined {
     const router = this.#mesh.router(id);
     return router === undefined ? undefined : routerState(router);
+  }
+
+  /** Just after the start: resolves when clients can use one of these routers, or none is on its way back; else at once. */
+  someRouterBack(routerIds: readonly string[]): Promise<void> {
+    return this.#firstReturn.ofSome(routerIds);
   }
 
   onlineRouterIds(): string[] {

@@ -44,6 +44,14 @@ export async function seedIn(trx: Db): Promise<void> {
   }
 }
 
+/** Whether the default administrator was made. */
+export async function hasAdmin(store: ModelStore): Promise<boolean> {
+  return translated(async () => {
+    const query = store.db.selectFrom("identity").select("id").where("is_default_admin", "=", true);
+    return (await query.executeTakeFirst()) !== undefined;
+  });
+}
+
 /**
  * Makes the default administrator, once: a second call changes nothing and answers undefined.
  * @param passwordHash argon2id in PHC form (`auth/password.ts`)

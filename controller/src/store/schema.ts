@@ -129,6 +129,8 @@ export interface AuthenticatorTable extends EntityTable {
   is_issued_by_network: Generated<boolean>;
   unverified_cert_pem: string | null;
   unverified_fingerprint: string | null;
+  /** Until then the unverified certificate counts beside the other one; null: not before it is confirmed. */
+  unverified_counts_until: Date | null;
   is_extend_requested: Generated<boolean>;
   is_key_roll_requested: Generated<boolean>;
   extend_requested_at: TimeOrNull;

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { open, readFile, stat } from "node:fs/promises";
 
 /** The secret key is missing, malformed or wrong, or a sealed value was changed. The message says which and what to do; it never holds a secret. */
@@ -72,6 +72,15 @@ export class Secrets {
     }
   }
 
+  /**
+   * Shows whoever has the key, too, that we have it and that we say `text`: HMAC-SHA256 of it, base64, under a key that HKDF-SHA256 (no salt) derives
+   * for `purpose`.
+   */
+  prove(text: string, purpose: string): string {
+    const derived = new Uint8Array(hkdfSync("sha256", this.#key, "", purpose, KEY_BYTES));
+    return createHmac("sha256", derived).update(text).digest("base64");
+  }
+
   decryptText(box: Uint8Array, context: string): string {
     return this.decrypt(box, context).toString("utf8");
   }
@@ -106,7 +115,8 @@ export async function createSecretKeyFile(path: string): Promise<boolean> {
 
 /**
  * The key from the environment variable `SALLYPORT_SECRET_KEY` if set, else from `file`.
- * @throws SecretsError when neither exists, when the text is not base64 of 32 bytes, or when others may read the file.
+ * @throws SecretsError when neither exists, when the text is not base64 of 32 bytes, or when others may read the file. The group
+ * may where the file is root's and the program runs as somebody else.
  */
 export async function loadSecrets(file: string | undefined, env: NodeJS.ProcessEnv = process.env): Promise<Secrets> {
   const fromEnvironment = env[SECRET_KEY_VARIABLE];
@@ -116,8 +126,8 @@ export async function loadSecrets(file: string | undefined, env: NodeJS.ProcessE
   }
   let text: string;
   try {
-    const { mode } = await stat(file);
-    if ((mode & 0o077) !== 0) {
+    const { mode, uid } = await stat(file);
+    if ((mode & othersThan(uid)) !== 0) {
       throw new SecretsError(
         `the secret key file ${file} may be read by others (mode ${(mode & 0o777).toString(8)}): run chmod 600 ${file}`,
       );
@@ -130,6 +140,11 @@ export async function loadSecrets(file: string | undefined, env: NodeJS.ProcessE
     );
   }
   return new Secrets(parseKey(text, `secret key file ${file}`));
+}
+
+// Files of Kubernetes Secrets belong to root, and the program reads them as a member of their group.
+function othersThan(owner: number): number {
+  return owner === 0 && process.getuid?.() !== 0 ? 0o037 : 0o077;
 }
 
 function parseKey(text: string, where: string): Buffer {

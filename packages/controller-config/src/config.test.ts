@@ -105,7 +105,7 @@ log: { level: loud }
   it("wants one database, not two and not none", () => {
     const both = MINIMAL.replace("{ dir: database }", "{ dir: d, url: postgres://u:geheim@h/d }");
     expect(problems(both)).toEqual([
-      "c.yml:4:1: database: expected exactly one of url (a PostgreSQL of yours) and dir (the folder of the embedded one), found the keys dir, url",
+      "c.yml:4:1: database: expected exactly one of url, urlFile (a PostgreSQL of yours, and a file that says where) and dir (the folder of the embedded one), found the keys dir, url",
     ]);
     expect(problems(MINIMAL.replace("{ dir: database }", "{}"))).toHaveLength(1);
   });
@@ -200,7 +200,11 @@ secretKeyFile: key\${NO_SUCH}
     expect(warnings).toEqual([]);
     expect(config.api).toEqual({ bind: { host: "", port: 1280 }, advertise: place, serverCertificates: [] });
     expect(config.database.dir).toBe("yes");
-    const active = readControllerConfig(text.replace(/^( *)# (?=[a-zA-Z]+: )(?!url: |dir: )/gm, "$1"), "c.yml", {});
+    const active = readControllerConfig(
+      text.replace(/^( *)# (?=[a-zA-Z]+: )(?!url: |urlFile: |dir: )/gm, "$1"),
+      "c.yml",
+      {},
+    );
     const jwks = { ...config.auth.jwks, caFile: "idp-ca.pem" };
     const metrics = { bind: { host: "127.0.0.1", port: 9464 }, scrapeCertificate: "prometheus.pem" };
     const auth = { ...config.auth, jwks };

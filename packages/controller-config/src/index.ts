@@ -17,6 +17,7 @@ export {
   formatHostPort,
   type HostPort,
   parseHostPort,
+  postgresUrl,
 } from "./schema.ts";
 export { nearestName } from "./unknown-keys.ts";
 export { type NewControllerConfig, writeControllerConfig, yamlText } from "./write.ts";

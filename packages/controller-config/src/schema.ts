@@ -57,7 +57,8 @@ function integer(fallback: number, min: number, max: number) {
   return z.int(`a whole number from ${min} to ${max}`).min(min).max(max).default(fallback);
 }
 
-const postgresUrl = z.string().refine((text) => /^postgres(ql)?:\/\/\S+$/.test(text) && URL.canParse(text), {
+/** The URL of a PostgreSQL database. */
+export const postgresUrl = z.string().refine((text) => /^postgres(ql)?:\/\/\S+$/.test(text) && URL.canParse(text), {
   message: "a PostgreSQL URL, postgres://user:password@host/database",
 });
 
@@ -84,14 +85,16 @@ export const controllerConfigSchema = z.object({
   database: z
     .object({
       url: postgresUrl.optional(),
+      urlFile: z.string().min(1, "a file").optional(),
       dir: z.string().min(1, "a folder").optional(),
       binaries: z.string().min(1, "a folder").optional(),
       user: z.string().min(1, "the name of a user of this system").optional(),
       poolSize: integer(16, 2, 200),
       snapshots: z.string().min(1, "a folder").default("snapshots"),
     })
-    .refine(({ url, dir }) => (url === undefined) !== (dir === undefined), {
-      message: "exactly one of url (a PostgreSQL of yours) and dir (the folder of the embedded one)",
+    .refine(({ url, urlFile, dir }) => [url, urlFile, dir].filter((value) => value !== undefined).length === 1, {
+      message:
+        "exactly one of url, urlFile (a PostgreSQL of yours, and a file that says where) and dir (the folder of the embedded one)",
     }),
   secretKeyFile: z.string().min(1, "a file").optional(),
   edge: z
@@ -112,8 +115,8 @@ export const controllerConfigSchema = z.object({
   certificates: z
     .object({
       controller: duration("365d", "1h", "36500d"),
-      router: duration("365d", "1h", "36500d"),
-      identity: duration("365d", "1h", "36500d"),
+      router: duration("365d", "1m", "36500d"),
+      identity: duration("365d", "1m", "36500d"),
       session: duration("12h", "5m", "36500d"),
     })
     .prefault({}),

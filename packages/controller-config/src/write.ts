@@ -44,6 +44,8 @@ ctrl:
 # Where everything is kept: a PostgreSQL of yours (15 or newer), or the embedded one in a folder.
 database:
 ${urlLine}
+  # A file with the URL and nothing else.
+  # urlFile: database.url
 ${dirLine}
   # Folder with the programs of another PostgreSQL for the embedded database.
   # binaries: /usr/lib/postgresql/17/bin

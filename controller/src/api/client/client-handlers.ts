@@ -29,7 +29,7 @@ import { renderClientSigner } from "../render/credentials.ts";
 import { links, ref } from "../render/links.ts";
 import { propertiesOf, usableState } from "../render/router.ts";
 import { type Beholder, renderServices } from "../render/service.ts";
-import { renderSessionCertificate, renderSessions, sessionRouters } from "../render/session.ts";
+import { renderSessionCertificate, renderSessions, renderUsableSession, sessionRouters } from "../render/session.ts";
 import { caller, ownSession } from "./beholder.ts";
 
 type OwnOperations = Omit<typeof clientOperations, keyof typeof sharedOperations | keyof typeof enrollmentOperations>;
@@ -165,7 +165,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
         type: body.type === "Bind" ? "Bind" : "Dial",
         tags: body.tags,
       });
-      return { data: forClient(only(await renderSessions(deps, [row]))) };
+      return { data: forClient(await renderUsableSession(deps, row)) };
     },
     detailSession: async ({ params, session }) => {
       const row = await db
@@ -175,7 +175,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
         .where("api_session_id", "=", session.apiSessionId)
         .executeTakeFirst();
       if (row === undefined) throw notFound("session", params.id);
-      return { data: forClient(only(await renderSessions(deps, [row]))) };
+      return { data: forClient(await renderUsableSession(deps, row)) };
     },
     deleteSession: ({ params, session }) => model.sessions.delete(params.id, session.apiSessionId),
   };

@@ -168,6 +168,14 @@ describe("a certificate of a third party", () => {
 describe("a certificate of the network is extended", () => {
   let own = "/edge/client/v1/current-identity/authenticators";
   const session = async (who: Keyed) => (await login(who)).json.data.token;
+  /** Calls with a certificate, in a session of it, what can be done to an authenticator. */
+  const actsOn = (authenticatorId: string) => async (from: Keyed, action: string, body: object) =>
+    c.call("POST", `${own}/${authenticatorId}/${action}`, {
+      token: await session(from),
+      body,
+      cert: from.certPem,
+      key: from.keyPem,
+    });
 
   it("by its current holder; both count in turn, and what was asked for is told and then fulfilled", async () => {
     const who = await enrolled("extending");
@@ -217,6 +225,61 @@ describe("a certificate of the network is extended", () => {
       extendRequestedAt: null,
       lastExtendRolledKeys: true,
     });
+  });
+
+  it("so that both count until it is confirmed, where its holder asks for that, and no longer than a week", async () => {
+    const who = await enrolled("overlapping");
+    const keyed = async () => {
+      const { keyPem } = await createKeyPair();
+      return { keyPem, clientCertCsr: await createCsr({ commonName: "overlapping", keyPem }) };
+    };
+    const call = actsOn(who.authenticatorId);
+    const extend = async (overlap?: boolean): Promise<Keyed> => {
+      const { keyPem, clientCertCsr } = await keyed();
+      const { json } = await call(who, "extend", { clientCertCsr, ...(overlap === undefined ? {} : { overlap }) });
+      return { certPem: json.data.clientCert, keyPem };
+    };
+    const statuses = async (...all: Keyed[]) => await Promise.all(all.map(async (each) => (await login(each)).status));
+    const replaced = await extend(true);
+    expect(await statuses(who, replaced)).toEqual([200, 200]);
+    // Another extension ends what the one before has given.
+    expect(await statuses(who, replaced, await extend(false), await extend())).toEqual([200, 401, 401, 401]);
+    const next = await extend(true);
+    expect(await statuses(who, next)).toEqual([200, 200]);
+    // Only the one in force is extended; the new one may confirm itself.
+    const { clientCertCsr } = await keyed();
+    expect((await call(next, "extend", { clientCertCsr })).json.error.code).toBe("INVALID_CLIENT_CERT");
+    c.clock.offsetMs = 8 * 86_400_000;
+    expect(await statuses(who, next)).toEqual([200, 401]);
+    c.clock.offsetMs = 0;
+    expect((await call(next, "extend-verify", { clientCert: next.certPem })).status).toBe(200);
+    expect(await statuses(who, next)).toEqual([401, 200]);
+  });
+
+  it("so that no login by the new one is refused while it is confirmed", async () => {
+    const who = await enrolled("confirmed");
+    const { keyPem } = who;
+    const call = actsOn(who.authenticatorId);
+    let current: Keyed = who;
+    const refused: number[] = [];
+    for (let rounds = 0; rounds < 10; rounds++) {
+      const clientCertCsr = await createCsr({ commonName: "confirmed", keyPem });
+      const { json } = await call(current, "extend", { clientCertCsr, overlap: true });
+      const next: Keyed = { certPem: json.data.clientCert, keyPem };
+      const confirmed = call(next, "extend-verify", { clientCert: next.certPem });
+      let isConfirmed = false;
+      const visitors = Array.from({ length: 3 }, async () => {
+        while (!isConfirmed) {
+          const { status } = await login(next);
+          if (status !== 200) refused.push(status);
+        }
+      });
+      expect((await confirmed).status).toBe(200);
+      isConfirmed = true;
+      await Promise.all(visitors);
+      current = next;
+    }
+    expect(refused).toEqual([]);
   });
 
   it("by nobody else", async () => {

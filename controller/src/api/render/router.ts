@@ -9,12 +9,18 @@ export type EdgeRouterDetail = z.input<typeof edgeRouterDetail>;
 
 const UNKNOWN_VERSION = { arch: "", buildDate: "", os: "", revision: "", version: "" };
 
-/** What is shown of enrollments that are outstanding, by router. */
+/** What is shown of enrollments that are outstanding, by router; and the routers as they were after that. */
 async function outstanding(deps: ApiDependencies, rows: readonly RouterRow[]) {
+  const { db } = deps.ctx.store;
   const unverified = rows.filter((row) => !row.is_verified).map((row) => row.id);
-  const found = await deps.model.enrollments.ofRouters(deps.ctx.store.db, unverified);
+  const found = await deps.model.enrollments.ofRouters(db, unverified);
   const enrollments = new Map(found.map((enrollment) => [enrollment.router_id, enrollment]));
-  return (routerId: string) => {
+  // One that completes its enrollment between the two questions is neither without certificate nor without token.
+  const between = unverified.filter((id) => !enrollments.has(id));
+  const now =
+    between.length === 0 ? [] : await db.selectFrom("router").selectAll().where("id", "in", between).execute();
+  const changed = new Map(now.map((row) => [row.id, row]));
+  const enrollmentOf = (routerId: string) => {
     const enrollment = enrollments.get(routerId);
     if (enrollment === undefined) return {};
     return {
@@ -24,14 +30,15 @@ async function outstanding(deps: ApiDependencies, rows: readonly RouterRow[]) {
       enrollmentToken: enrollment.token,
     };
   };
+  return { enrollmentOf, rows: rows.map((row) => changed.get(row.id) ?? row) };
 }
 
 /** Any routers as parts of the fabric, with what is outstanding of their enrollments. */
 export async function renderRouters(
   deps: ApiDependencies,
-  rows: readonly RouterRow[],
+  found: readonly RouterRow[],
 ): Promise<z.input<typeof routerDetail>[]> {
-  const enrollmentOf = await outstanding(deps, rows);
+  const { enrollmentOf, rows } = await outstanding(deps, found);
   return rows.map((row) => ({
     ...baseOf("transit-routers", row),
     cost: row.cost,
@@ -52,9 +59,9 @@ export async function renderRouters(
 /** Edge routers as administrators see them, with what is outstanding of their enrollments. */
 export async function renderEdgeRouters(
   deps: ApiDependencies,
-  rows: readonly RouterRow[],
+  found: readonly RouterRow[],
 ): Promise<EdgeRouterDetail[]> {
-  const enrollmentOf = await outstanding(deps, rows);
+  const { enrollmentOf, rows } = await outstanding(deps, found);
   return rows.map((row) => {
     const state = deps.fabric.routerState(row.id) ?? offline(row);
     return {

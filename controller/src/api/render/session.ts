@@ -135,6 +135,17 @@ export async function renderSessions(
   }));
 }
 
+/** One that a client is about to use: when there is no router for it, a controller that was just started waits for a first one to be back. */
+export async function renderUsableSession(deps: ApiDependencies, row: SessionRow): Promise<SessionManagementDetail> {
+  const shown = only(await renderSessions(deps, [row]));
+  if (shown.edgeRouters.length > 0) return shown;
+  const identity = (await identitiesById(deps, [row.identity_id])).get(row.identity_id);
+  if (identity === undefined) return shown;
+  const index = await deps.model.policy.current();
+  await deps.fabric.someRouterBack(index.routersFor(identity, row.service_id));
+  return only(await renderSessions(deps, [row]));
+}
+
 /** Routers for a client to dial or bind through. */
 export async function sessionRouters(
   deps: ApiDependencies,

@@ -102,6 +102,7 @@ export async function startTestController(
   const network = new TestNetwork();
   const fabric: FabricView = {
     routerState: (id) => online.get(id),
+    someRouterBack: async () => {},
     onlineRouterIds: () => [...online.keys()],
     dynamicCost: () => 0,
     ...network.view(),

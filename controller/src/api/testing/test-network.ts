@@ -16,7 +16,7 @@ export class TestNetwork {
 
   view(): Omit<
     FabricView,
-    "routerState" | "onlineRouterIds" | "dynamicCost" | "identityConnection" | "announceApiSession"
+    "routerState" | "someRouterBack" | "onlineRouterIds" | "dynamicCost" | "identityConnection" | "announceApiSession"
   > {
     return {
       links: () => [...this.links.values()],

@@ -22,12 +22,8 @@ export class CertificateLogin {
     const [leaf] = presented;
     if (leaf === undefined) throw refused("no client certificate was presented");
     const print = fingerprint(leaf);
-    const row = await db
-      .selectFrom("authenticator")
-      .select(["id", "identity_id", "ca_id", "is_extend_requested", "last_auth_resolved_to_root"])
-      .where("fingerprint", "=", print)
-      .executeTakeFirst();
     const now = this.#ctx.now();
+    const row = await this.#authenticatorOf(print, now);
     const trust = await trustOf(db, presented, this.#ctx.pki.trustAnchors, now, row?.ca_id ?? undefined);
     if (trust === undefined) throw refused(`certificate ${print} is of no trusted issuer`);
     if (trust.ca?.claim) return this.#byClaim(trust, trust.ca.id, print);
@@ -48,6 +44,25 @@ export class CertificateLogin {
       improperClientCertChain: !trust.isProperChain,
       isExtendRequested: row.is_extend_requested,
     };
+  }
+
+  /**
+   * Whose certificate it is: the one in force, or one of an extension that counts beside it until it is confirmed. By one look: between two
+   * it could become the one in force.
+   */
+  async #authenticatorOf(print: string, now: Date) {
+    return await this.#ctx.store.db
+      .selectFrom("authenticator")
+      .select(["id", "identity_id", "ca_id", "is_extend_requested", "last_auth_resolved_to_root"])
+      .where((eb) =>
+        eb.or([
+          eb("fingerprint", "=", print),
+          eb.and([eb("unverified_fingerprint", "=", print), eb("unverified_counts_until", ">", now)]),
+        ]),
+      )
+      .orderBy((eb) => eb("fingerprint", "=", print), "desc")
+      .limit(1)
+      .executeTakeFirst();
   }
 
   /** By the part of the certificate that its CA says is an identity's `externalId`; no authenticator is asked. */

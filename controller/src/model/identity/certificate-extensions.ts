@@ -8,6 +8,9 @@ import type { Db, ModelContext } from "../context.ts";
 import { translated } from "../store-errors.ts";
 import type { AuthenticatorRow, Authenticators } from "./authenticators.ts";
 
+/** So long both certificates count at most, where the holder asked for that. */
+const OVERLAP_MS = 7 * 86_400_000;
+
 /** Renewal of the certificates that the network has issued to identities (docs/protocol/enrollment.md, "Extending"). */
 export class CertificateExtensions {
   readonly #ctx: ModelContext;
@@ -19,7 +22,8 @@ export class CertificateExtensions {
   }
 
   /**
-   * A new certificate for the one a client presents, with its alternative names; it counts after {@link confirm}, until then the old one does.
+   * A new certificate for the one a client presents, with its alternative names; it counts after {@link confirm}, until then the old one does, or both do
+   * where the holder asks for that.
    * @param presented leaf first
    * @throws ApiError 400 unless the presented leaf is the authenticator's, issued by the network, for clients, and usable by the identity's policy; 404
    */
@@ -27,7 +31,7 @@ export class CertificateExtensions {
     id: string,
     identityId: string,
     presented: readonly X509Certificate[],
-    csr: string,
+    { csr, overlaps }: { readonly csr: string; readonly overlaps: boolean },
   ): Promise<{ certPem: string }> {
     const { store, pki, now } = this.#ctx;
     const row = await this.#authenticators.owned(store.db, id, identityId);
@@ -37,7 +41,12 @@ export class CertificateExtensions {
     await store.transaction(async (trx) => {
       const { numUpdatedRows } = await trx
         .updateTable("authenticator")
-        .set({ unverified_cert_pem: issued.pem, unverified_fingerprint: issued.fingerprint, updated_at: now() })
+        .set({
+          unverified_cert_pem: issued.pem,
+          unverified_fingerprint: issued.fingerprint,
+          unverified_counts_until: overlaps ? new Date(now().getTime() + OVERLAP_MS) : null,
+          updated_at: now(),
+        })
         .where("id", "=", id)
         .where("fingerprint", "=", row.fingerprint)
         .executeTakeFirst();
@@ -70,6 +79,7 @@ export class CertificateExtensions {
             fingerprint: print,
             unverified_cert_pem: null,
             unverified_fingerprint: null,
+            unverified_counts_until: null,
             is_extend_requested: isStillAsked,
             is_key_roll_requested: isStillAsked,
             last_extend_rolled_keys: hasRolledKeys,

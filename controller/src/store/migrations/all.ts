@@ -7,6 +7,7 @@ import { upkeep } from "./0007_upkeep.ts";
 import { speed } from "./0009_speed.ts";
 import { identityTypes } from "./0010_identity_types.ts";
 import { postureReports } from "./0011_posture_reports.ts";
+import { overlappingExtensions } from "./0012_overlapping_extensions.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
 export const migrations: readonly Migration[] = [
@@ -18,4 +19,5 @@ export const migrations: readonly Migration[] = [
   speed,
   identityTypes,
   postureReports,
+  overlappingExtensions,
 ];

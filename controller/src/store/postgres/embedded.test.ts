@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -8,7 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { silentLogger } from "@sallyport/wire";
 import pg from "pg";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openStore } from "../database.ts";
 import { EmbeddedPostgres } from "./embedded.ts";
 import { postgresUser } from "./postgres-user.ts";
@@ -73,6 +73,20 @@ describe("the embedded PostgreSQL", { timeout: 120_000 }, () => {
     await reader.end();
     await again.stop();
   });
+
+  it.runIf(process.platform === "linux")(
+    "needs no shell where it is alone in a container, and stops cleanly there, too",
+    async () => {
+      vi.stubEnv("SALLYPORT_CONTAINER", "1");
+      const server = await EmbeddedPostgres.start({ dir: await usedFolder(), log: silentLogger });
+      vi.unstubAllEnvs();
+      const pid = (await server.pid())!;
+      // Its parent is this process: nothing watches over it in between.
+      expect(await readFile(`/proc/${pid}/status`, "utf8")).toContain(`PPid:\t${process.pid}\n`);
+      await server.stop();
+      expect(processExists(pid)).toBe(false);
+    },
+  );
 
   it("puts its socket into a short folder when the data folder's path is long", async () => {
     await mkdir(join(parent, "long".repeat(20)), { mode: 0o755 });

@@ -9,6 +9,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "@sallyport/wire";
 import pg from "pg";
 import { makeFolder } from "../make-folder.ts";
+import { type Guard, guarded } from "./guard.ts";
 import { findPostgresBinaries, isReachable } from "./postgres-binaries.ts";
 import { type PostgresUser, postgresUser } from "./postgres-user.ts";
 import { forgetStranger, isAlive, readPostmaster } from "./postmaster-file.ts";
@@ -73,19 +74,6 @@ const SETTINGS: Readonly<Record<string, string>> = {
 const OF_ONE_SESSION =
   /^(connection to client lost|terminating connection|the database system is (starting up|not yet accepting|shutting down|in recovery))/;
 
-// PostgreSQL must end when we are killed, and must not see the Ctrl-C of our terminal: a small shell in a session of its own
-// holds our pipe, and stops the server when it closes.
-export const GUARD = `exec 3<&0
-"$@" 3<&- </dev/null &
-server=$!
-{ read -r _ <&3; kill -INT "$server"; } 2>/dev/null &
-guard=$!
-exec 3<&-
-wait "$server"
-status=$?
-kill "$guard" 2>/dev/null
-exit "$status"`;
-
 /**
  * A PostgreSQL of our own: made on first use, started as a child process, reachable over a Unix socket only (no TCP port, no
  * password: the socket's folder is closed to others, and the server checks which user is calling), started again when it dies.
@@ -97,6 +85,7 @@ export class EmbeddedPostgres {
   readonly #user: PostgresUser | undefined;
   readonly #socketDir: string;
   #child: ChildProcessWithoutNullStreams | undefined;
+  #guard: Guard | undefined;
   #stopping = false;
   #restart: Promise<void> | undefined;
 
@@ -139,7 +128,7 @@ export class EmbeddedPostgres {
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
       const ended = once(child, "exit");
-      child.stdin.end();
+      this.#guard?.stop(child);
       const inTime = await Promise.race([ended.then(() => true), delay(STOP_LIMIT_MS, false, { ref: false })]);
       if (!inTime) {
         this.#options.log.warn(
@@ -228,15 +217,8 @@ export class EmbeddedPostgres {
   async #startOnce(): Promise<string | undefined> {
     const settings = { ...SETTINGS, ...this.#options.settings, unix_socket_directories: this.#socketDir };
     const args = Object.entries(settings).flatMap(([key, value]) => ["-c", `${key}=${value}`]);
-    const child = this.#spawn("/bin/sh", [
-      "-c",
-      GUARD,
-      "sh",
-      join(this.#binaries, "postgres"),
-      "-D",
-      this.#options.dir,
-      ...args,
-    ]);
+    this.#guard = guarded(join(this.#binaries, "postgres"), ["-D", this.#options.dir, ...args]);
+    const child = this.#spawn(this.#guard.command, this.#guard.args);
     this.#child = child;
     const complaints: string[] = [];
     let ready = false;
@@ -288,7 +270,7 @@ export class EmbeddedPostgres {
     else this.#options.log.debug(fields, text);
   }
 
-  #spawn(program: string, args: string[]): ChildProcessWithoutNullStreams {
+  #spawn(program: string, args: readonly string[]): ChildProcessWithoutNullStreams {
     const identity = this.#user ? { uid: this.#user.uid, gid: this.#user.gid } : {};
     return spawn(program, args, {
       ...identity,
@@ -332,7 +314,7 @@ export function connectionTo(socketDir: string, database = DATABASE): PostgresCo
 
 async function makeDataFolder(dir: string, user: PostgresUser | undefined): Promise<void> {
   await makeFolder(dir, 0o700);
-  if (!user) return;
+  if (!user) return closeToOthers(dir);
   if ((await stat(dir)).uid !== user.uid) {
     if ((await readdir(dir)).length > 0) {
       throw new EmbeddedPostgresError(
@@ -347,6 +329,12 @@ async function makeDataFolder(dir: string, user: PostgresUser | undefined): Prom
       `the user ${user.name}, which must run PostgreSQL, cannot enter ${dirname(dir)}: choose a data folder below an open one, for example /var/lib/sallyport`,
     );
   }
+}
+
+// Whoever mounts a volume may have given it to a group, files and all; PostgreSQL refuses a data folder that a group may write to.
+async function closeToOthers(dir: string): Promise<void> {
+  const { uid, mode } = await stat(dir);
+  if (uid === process.getuid?.() && (mode & 0o027) !== 0) await chmod(dir, 0o700);
 }
 
 // Always the same short name for a data folder, so that a killed controller leaves at most one; never one that a stranger made.

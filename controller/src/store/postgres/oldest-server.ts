@@ -10,7 +10,8 @@ import { createInterface } from "node:readline";
 import { silentLogger } from "@sallyport/wire";
 import pg from "pg";
 import { openStore } from "../database.ts";
-import { GUARD, type PostgresConnection } from "./embedded.ts";
+import type { PostgresConnection } from "./embedded.ts";
+import { guarded } from "./guard.ts";
 import { copyPrograms, isReachable, restoreLinks } from "./postgres-binaries.ts";
 import { type PostgresUser, postgresUser } from "./postgres-user.ts";
 
@@ -82,7 +83,8 @@ export class OldestServer {
       jit: "off",
     };
     const args = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-    const server = spawn("/bin/sh", ["-c", GUARD, "sh", join(programs, "postgres"), "-D", data, ...args], {
+    const guard = guarded(join(programs, "postgres"), ["-D", data, ...args]);
+    const server = spawn(guard.command, guard.args, {
       ...options,
       detached: true,
       stdio: ["pipe", "ignore", "pipe"],
@@ -97,7 +99,7 @@ export class OldestServer {
     });
     const stop = async () => {
       const ended = once(server, "close");
-      server.stdin.end();
+      guard.stop(server);
       await ended;
       await rm(folder, { recursive: true, force: true });
     };

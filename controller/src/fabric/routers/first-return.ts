@@ -1,0 +1,46 @@
+import type { Mesh } from "../links/mesh.ts";
+import type { StartGrace } from "./start-grace.ts";
+
+/** Longest wait. A client that gives up after the usual five seconds gets an answer before. */
+const LONGEST_WAIT_MS = 4_000;
+/** A router says a moment after it has connected where clients reach it, which is no change of the mesh. */
+const LOOK_EVERY_MS = 100;
+/** So many wait at a time; for the others it is as if nobody were expected. */
+const MOST_WAITING = 1_000;
+
+/**
+ * Has clients of a controller that was just started wait for a first router, so that they aren't told that there is none.
+ *
+ * Source: docs/protocol/fabric.md, "Restart".
+ */
+export class FirstReturn {
+  readonly #mesh: Mesh;
+  readonly #start: StartGrace;
+  #waiting = 0;
+
+  constructor(mesh: Mesh, start: StartGrace) {
+    this.#mesh = mesh;
+    this.#start = start;
+  }
+
+  /** Resolves when clients can use one of these routers, or none of them is expected: mostly at once. */
+  async ofSome(routerIds: readonly string[]): Promise<void> {
+    const until = performance.now() + LONGEST_WAIT_MS;
+    while (!this.#isSomeUsable(routerIds) && this.#isSomeExpected(routerIds) && this.#waiting < MOST_WAITING) {
+      const leftMs = Math.min(this.#start.leftMs, until - performance.now());
+      if (leftMs <= 0) return;
+      this.#waiting++;
+      await this.#mesh.nextChange(Math.min(leftMs, LOOK_EVERY_MS));
+      this.#waiting--;
+    }
+  }
+
+  #isSomeUsable(routerIds: readonly string[]): boolean {
+    return routerIds.some((id) => Object.keys(this.#mesh.router(id)?.supportedProtocols ?? {}).length > 0);
+  }
+
+  #isSomeExpected(routerIds: readonly string[]): boolean {
+    if (!this.#start.isRunning) return false;
+    return routerIds.some((id) => this.#start.isExpected(id) || this.#mesh.router(id) !== undefined);
+  }
+}
