@@ -10,7 +10,7 @@ import { type Command, parseCommand, USAGE } from "./config/command-line.ts";
 import { createConfig } from "./config/create-config.ts";
 import { enrollRouter } from "./config/enroll.ts";
 import { enrollIfNeeded } from "./config/enroll-if-needed.ts";
-import { extendRouter } from "./lifecycle/extend.ts";
+import { coverAdvertised, extendRouter } from "./lifecycle/extend.ts";
 import { endpointsFileOf, startRouter } from "./router.ts";
 
 const baseDir = process.cwd();
@@ -96,7 +96,7 @@ async function check(file: string): Promise<number> {
 }
 
 async function enroll(command: Extract<Command, { name: "enroll" }>): Promise<number> {
-  const { file, jwtFile, ifNeeded, expectId, algorithm } = command;
+  const { file, jwtFile, ifNeeded, expectId, configuredEndpoints, algorithm } = command;
   const log = logger(command.verbose);
   const { config } = await load(file, log);
   const options = {
@@ -104,13 +104,16 @@ async function enroll(command: Extract<Command, { name: "enroll" }>): Promise<nu
     baseDir,
     log,
     endpointsFile: endpointsFileOf(config, file, baseDir),
+    configuredEndpoints,
     ...(expectId === undefined ? {} : { expectId }),
     ...(algorithm === undefined ? {} : { algorithm }),
   };
   const { routerId, enrolled } = ifNeeded
     ? await enrollIfNeeded({ ...options, jwtFile })
     : { ...(await enrollRouter({ ...options, jwt: await readToken(jwtFile ?? "") })), enrolled: true };
-  const what = enrolled ? "is enrolled" : "was enrolled already";
+  const isRenewed = !enrolled && (await coverAdvertised({ config, configFile: file, baseDir, log }));
+  const already = isRenewed ? "was enrolled already and has new certificates" : "was enrolled already";
+  const what = enrolled ? "is enrolled" : already;
   process.stdout.write(`router ${routerId} ${what}; start it with: sallyport-router run ${file}\n`);
   return 0;
 }

@@ -21,6 +21,7 @@ import { RouterIdentity } from "./config/router-identity.ts";
 import type { Control } from "./control/control.ts";
 import type { Edge } from "./edge/edge-listener.ts";
 import type { Forwarder } from "./forwarder/forwarder.ts";
+import { Readiness } from "./health/readiness.ts";
 import { drain } from "./lifecycle/drain.ts";
 import { extendAnswer } from "./lifecycle/extend-answer.ts";
 import type { LinkManager } from "./link/link-manager.ts";
@@ -109,7 +110,8 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   await tunneler(context, { control, controllers, forwarder, links: links.manager });
   if (edge !== undefined) later.edge = edge;
   const checks = health(context, { controllers, links: links.manager });
-  await web(context, { health: checks, metrics });
+  const readiness = new Readiness(controllers);
+  await web(context, { health: checks, readiness, metrics });
   const quiesce = quiescing(context, controllers);
   const { online, renewal } = await joinNetwork(context, { controllers, extend: o.extend === true });
   if (o.agent !== undefined) {
@@ -133,8 +135,12 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
     forwarder,
     online,
     renew: () => renewal.now(),
-    drain: (signal) =>
-      drain({ quiesce, edge, forwarder, log }, { limitMs: drainTimeout, signal }).finally(() => reporter.flush()),
+    drain: (signal) => {
+      readiness.leave();
+      return drain({ quiesce, edge, forwarder, log }, { limitMs: drainTimeout, signal }).finally(() =>
+        reporter.flush(),
+      );
+    },
     close,
   };
 }

@@ -21,6 +21,7 @@ export {
   type RouterConfigFile,
   routerConfigSchema,
 } from "./schema.ts";
+export { type ConfigNode, sectionShape, type ValueShape } from "./shape.ts";
 export {
   type LoadedRouterConfig,
   loadRouterConfig,

@@ -3,6 +3,7 @@ import { type Address, parseAddress } from "@sallyport/wire";
 import { z } from "zod";
 import { formatDuration, parseDuration } from "./duration.ts";
 import { PlainScalar } from "./plain-scalar.ts";
+import type { ScalarMeta } from "./shape.ts";
 
 /**
  * Value types of the file. Each accepts what a YAML reader yields (text or PlainScalar) and what a program would write
@@ -16,9 +17,15 @@ export function expected(ctx: z.core.$RefinementCtx, what: string, input: unknow
   return z.NEVER;
 }
 
-/** A value type: `read` gives the value, or `undefined` for what is not one. */
-export function scalar<Input, Output>(what: string, read: (input: unknown) => Output | undefined) {
-  return z.transform((input: Input, ctx): Output => read(input) ?? expected(ctx, what, input)).describe(what);
+/** A value type: `read` gives the value, or `undefined` for what is not one. `meta` tells `shape.ts` its bounds. */
+export function scalar<Input, Output>(
+  what: string,
+  read: (input: unknown) => Output | undefined,
+  meta: ScalarMeta = {},
+) {
+  return z
+    .transform((input: Input, ctx): Output => read(input) ?? expected(ctx, what, input))
+    .meta({ ...meta, description: what });
 }
 
 const textOf = (input: unknown): string | undefined =>
@@ -30,7 +37,7 @@ const numberOf = (input: unknown): number | undefined => {
 };
 
 /** Text; an unquoted `N`, `on` or `007` is taken as it is written. */
-export const text = (what = "text") => scalar<string, string>(what, textOf);
+export const text = (what = "text") => scalar<string, string>(what, textOf, { scalar: "text" });
 
 /** Text that is not empty. */
 export const name = (what = "text that is not empty") =>
@@ -54,11 +61,15 @@ const waitable = (ms: number | undefined): number | undefined =>
   ms === undefined ? undefined : Math.min(ms, LONGEST_MS);
 
 export const integer = (o: { min?: number; max?: number; unit?: string } = {}) =>
-  scalar<number, number>(`an integer${bounds(o.min, o.max)}${o.unit === undefined ? "" : ` (${o.unit})`}`, (input) => {
-    const value = within(numberOf(input), o.min, o.max);
-    if (!Number.isSafeInteger(value)) return undefined;
-    return o.unit === "ms" ? waitable(value) : value;
-  });
+  scalar<number, number>(
+    `an integer${bounds(o.min, o.max)}${o.unit === undefined ? "" : ` (${o.unit})`}`,
+    (input) => {
+      const value = within(numberOf(input), o.min, o.max);
+      if (!Number.isSafeInteger(value)) return undefined;
+      return o.unit === "ms" ? waitable(value) : value;
+    },
+    { scalar: "integer", min: o.min, max: o.max },
+  );
 
 /** `above` and `below` are bounds that the number itself must not reach. */
 export const decimal = (o: { min?: number; max?: number; above?: number; below?: number } = {}) => {
@@ -72,10 +83,14 @@ export const decimal = (o: { min?: number; max?: number; above?: number; below?:
 
 /** YAML 1.1 booleans: `true`, `yes`, `on` and their opposites, unquoted. */
 export const boolean = () =>
-  scalar<boolean, boolean>("true or false", (input) => {
-    const value = input instanceof PlainScalar ? input.value : input;
-    return typeof value === "boolean" ? value : undefined;
-  });
+  scalar<boolean, boolean>(
+    "true or false",
+    (input) => {
+      const value = input instanceof PlainScalar ? input.value : input;
+      return typeof value === "boolean" ? value : undefined;
+    },
+    { scalar: "boolean" },
+  );
 
 const durationOf = (input: unknown): number | undefined => {
   const body = textOf(input);
@@ -87,12 +102,15 @@ export const duration = (o: { min?: number; max?: number } = {}) =>
   scalar<string, number>(
     `a duration with a unit, such as 5s or 1m30s${bounds(o.min, o.max, formatDuration).replace(/^ /, ", ")}`,
     (input) => waitable(within(durationOf(input), o.min, o.max)),
+    { scalar: "duration", ...o },
   );
 
 /** Either a duration text or a number of milliseconds. */
 export const durationOrMs = (o: { min?: number }) =>
-  scalar<string | number, number>(`a duration or milliseconds${bounds(o.min, undefined, formatDuration)}`, (input) =>
-    waitable(within(numberOf(input) ?? durationOf(input), o.min)),
+  scalar<string | number, number>(
+    `a duration or milliseconds${bounds(o.min, undefined, formatDuration)}`,
+    (input) => waitable(within(numberOf(input) ?? durationOf(input), o.min)),
+    { scalar: "duration", ...o },
   );
 
 export const oneOf = <const T extends string>(...choices: readonly T[]) =>
@@ -144,16 +162,24 @@ export const advertised = () =>
 export const hostPort = () => scalar<string, HostPort>("<host>:<port>, such as 127.0.0.1:8081", hostPortOf);
 
 export const ipAddress = () =>
-  scalar<string, string>("an IP address", (input) => {
-    const body = textOf(input) ?? "";
-    return isIP(body) === 0 ? undefined : body;
-  });
+  scalar<string, string>(
+    "an IP address",
+    (input) => {
+      const body = textOf(input) ?? "";
+      return isIP(body) === 0 ? undefined : body;
+    },
+    { scalar: "text" },
+  );
 
 export const uri = () =>
-  scalar<string, string>("a URI with a scheme", (input) => {
-    const body = textOf(input) ?? "";
-    return URL.canParse(body) ? body : undefined;
-  });
+  scalar<string, string>(
+    "a URI with a scheme",
+    (input) => {
+      const body = textOf(input) ?? "";
+      return URL.canParse(body) ? body : undefined;
+    },
+    { scalar: "text" },
+  );
 
 /** An IP network such as `100.64.0.1/10`. */
 export const cidr = () =>
@@ -166,8 +192,12 @@ export const cidr = () =>
 
 /** A list of texts; a single text counts as a list of one. */
 export const textList = () =>
-  scalar<string | string[], string[]>("a list of texts", (input) => {
-    const items: unknown[] = Array.isArray(input) ? input : [input];
-    const texts = items.map(textOf).filter((item) => item !== undefined);
-    return texts.length === items.length ? texts : undefined;
-  });
+  scalar<string | string[], string[]>(
+    "a list of texts",
+    (input) => {
+      const items: unknown[] = Array.isArray(input) ? input : [input];
+      const texts = items.map(textOf).filter((item) => item !== undefined);
+      return texts.length === items.length ? texts : undefined;
+    },
+    { scalar: "texts" },
+  );

@@ -1,6 +1,7 @@
 import { dirname, join, resolve } from "node:path";
 import type { RouterConfig } from "@sallyport/router-config";
 import { type Address, formatAddress } from "@sallyport/wire";
+import { missingNames } from "../config/advertise.ts";
 import { ControllerAddresses } from "../control/controllers/controller-addresses.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import { readEndpointsFile } from "../control/controllers/endpoints-file.ts";
@@ -60,6 +61,8 @@ export async function joinNetwork(
   const { controllers } = o;
   const { endpoints, endpointsFile } = await endpointsOf(context);
   new ControllerAddresses({ controllers, endpointsFile, log });
+  const missing = missingNames(config.csr, identity.current);
+  if (missing.length > 0) log.info({ missing }, "the certificate lacks names of csr.sans: it will be renewed");
   const renewal = new CertificateRenewal({
     controllers,
     identity: () => identity.current,
@@ -67,7 +70,7 @@ export async function joinNetwork(
     files: identity.files,
     reload: () => identity.reload(),
     log,
-    extendNow: o.extend,
+    extendNow: o.extend || missing.length > 0,
   });
   stops.push(() => renewal.close());
   identity.onChange(() => renewal.rearm());

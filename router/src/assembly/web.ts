@@ -4,7 +4,8 @@ import type { Controllers } from "../control/controllers/controllers.ts";
 import { controllerPing, linkHealth } from "../health/checks.ts";
 import { Health } from "../health/health.ts";
 import { HealthCheck } from "../health/health-check.ts";
-import { type WebApi, WebServer } from "../health/web-server.ts";
+import type { Readiness } from "../health/readiness.ts";
+import { type Answer, type WebApi, WebServer } from "../health/web-server.ts";
 import type { LinkManager } from "../link/link-manager.ts";
 import { prometheusText } from "../metrics/prometheus.ts";
 import type { MetricsSource } from "../metrics/snapshot.ts";
@@ -39,16 +40,24 @@ export function health({ config, stops }: Assembly, o: { controllers: Controller
 }
 
 /** The HTTP servers of `web`. @throws RouterStartError, IdentityError, or what listening throws */
-export async function web(context: Assembly, o: { health: Health; metrics: MetricsSource }): Promise<void> {
+export async function web(
+  context: Assembly,
+  o: { health: Health; readiness: Readiness; metrics: MetricsSource },
+): Promise<void> {
   const { config, routerId, ports, log, stops } = context;
   const apis: Readonly<Record<string, WebApi>> = {
     "health-checks": {
       binding: "health-checks",
-      answer: (url) => ({
-        status: o.health.isHealthy ? 200 : 503,
-        contentType: "application/json",
-        body: o.health.document(url.searchParams.get("type") === "short"),
-      }),
+      answer: (url) => {
+        // For probes: that this is answered at all says that the process works.
+        if (url.pathname === "/health-checks/live") return probe("live", true);
+        if (url.pathname === "/health-checks/ready") return probe("ready", o.readiness.isReady);
+        return {
+          status: o.health.isHealthy ? 200 : 503,
+          contentType: "application/json",
+          body: o.health.document(url.searchParams.get("type") === "short"),
+        };
+      },
     },
     metrics: {
       binding: "metrics",
@@ -92,6 +101,12 @@ export async function web(context: Assembly, o: { health: Health; metrics: Metri
     }
   }
 }
+
+const probe = (name: string, passes: boolean): Answer => ({
+  status: passes ? 200 : 503,
+  contentType: "application/json",
+  body: `${JSON.stringify({ [name]: passes })}\n`,
+});
 
 async function ownIdentity({ baseDir, log, stops }: Assembly, config: Parameters<typeof RouterIdentity.load>[0]) {
   const identity = await RouterIdentity.load(config, baseDir, log);

@@ -1,5 +1,5 @@
 import type { X509Certificate } from "node:crypto";
-import type { RouterConfig } from "@sallyport/router-config";
+import type { CsrConfig, RouterConfig } from "@sallyport/router-config";
 import { covers, type Identity, parseCertificates } from "@sallyport/wire";
 
 /** An advertised host and the key of the file it comes from. */
@@ -35,6 +35,15 @@ export function uncoveredHosts(config: RouterConfig, identity: Identity): string
     .filter(({ host }) => !certificates.some((certificate: X509Certificate) => covers(certificate, host)))
     .map(
       ({ key, host }) =>
-        `${key}: no certificate of the router is valid for ${host}; add it to csr.sans and enroll again`,
+        `${key}: no certificate of the router is valid for ${host}; add it to csr.sans and renew: sallyport-router extend`,
     );
+}
+
+/** Names of the `csr` section, DNS names and IP addresses, that the server certificate lacks: a renewal brings them. */
+export function missingNames(csr: CsrConfig | undefined, { certPem, serverCertPem }: Identity): string[] {
+  const [leaf] = parseCertificates(serverCertPem ?? certPem);
+  if (csr === undefined || leaf === undefined) return [];
+  const listed = new Set((leaf.subjectAltName ?? "").split(", "));
+  const isThere = (host: string): boolean => (host.includes("*") ? listed.has(`DNS:${host}`) : covers(leaf, host));
+  return [...csr.sans.dns, ...csr.sans.ip].filter((host) => !isThere(host));
 }

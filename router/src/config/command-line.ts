@@ -13,6 +13,7 @@ export type Command =
       /** Do nothing where there are valid certificates. */
       readonly ifNeeded: boolean;
       readonly expectId: string | undefined;
+      readonly configuredEndpoints: boolean;
       readonly algorithm: KeyAlgorithm | undefined;
       readonly verbose: boolean;
     }
@@ -32,8 +33,10 @@ export const USAGE = `usage: sallyport-router <command>
 
   run <router.yml> [--extend] [--verbose]   start the router; --extend renews its certificates at once
   enroll <router.yml> --jwt <file>          redeem a one-time token and write the certificates
-         [--if-needed]                      only when there are no valid certificates; then no token is needed
+         [--if-needed]                      only when there are no valid certificates; then no token is needed.
+                                            Certificates without an advertised host are renewed
          [--expect-id <id>]                 only for the router with this id
+         [--configured-endpoints]           dial the controllers of the file, not those of the token
          [--key-alg EC|RSA]                 kind of the key; EC unless a key exists
   extend <router.yml>                       renew the certificates once, whether the router runs or not
   status [--pid <pid> | --socket <path>]    what a router that runs on this machine is doing
@@ -98,7 +101,8 @@ function commandOf({ values, positionals }: Arguments): Command {
       const algorithm = values["key-alg"] === undefined ? undefined : keyAlgorithm(values["key-alg"]);
       const expectId = values["expect-id"];
       if (expectId === "") throw new UsageError("--expect-id expects the id of the router");
-      return { name, file: target, jwtFile: values.jwt, ifNeeded, expectId, algorithm, verbose };
+      const configuredEndpoints = values["configured-endpoints"] === true;
+      return { name, file: target, jwtFile: values.jwt, ifNeeded, expectId, configuredEndpoints, algorithm, verbose };
     }
     case "create-config":
       return createCommand(target, values);
@@ -161,6 +165,7 @@ function parse(args: readonly string[]) {
       jwt: { type: "string", short: "j" },
       "if-needed": { type: "boolean" },
       "expect-id": { type: "string" },
+      "configured-endpoints": { type: "boolean" },
       "key-alg": { type: "string", short: "a" },
       controller: { type: "string" },
       host: { type: "string" },

@@ -36,11 +36,19 @@ describe("the command line", () => {
     [["run", "--extend", "r.yml", "-v"], { name: "run", file: "r.yml", extend: true, verbose: true }],
     [
       ["enroll", "r.yml", "--jwt", "r.jwt"],
-      { name: "enroll", file: "r.yml", jwtFile: "r.jwt", ifNeeded: false, verbose: false },
+      { name: "enroll", file: "r.yml", jwtFile: "r.jwt", ifNeeded: false, configuredEndpoints: false, verbose: false },
     ],
     [
-      ["enroll", "r.yml", "--if-needed", "--expect-id", "abc", "-a", "rsa"],
-      { name: "enroll", file: "r.yml", ifNeeded: true, expectId: "abc", algorithm: "RSA", verbose: false },
+      ["enroll", "r.yml", "--if-needed", "--expect-id", "abc", "-a", "rsa", "--configured-endpoints"],
+      {
+        name: "enroll",
+        file: "r.yml",
+        ifNeeded: true,
+        expectId: "abc",
+        configuredEndpoints: true,
+        algorithm: "RSA",
+        verbose: false,
+      },
     ],
     [["extend", "r.yml"], { name: "extend", file: "r.yml", verbose: false }],
     [["check", "r.yml"], { name: "check", file: "r.yml" }],

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { loadIdentity } from "@sallyport/wire";
 import { type EnrollOptions, enrolledFiles, enrollRouter } from "./enroll.ts";
 import { RouterEnrollError } from "./enroll-error.ts";
-import { finishEnrollment, readJournal } from "./enrollment-journal.ts";
+import { type EnrolledFiles, finishEnrollment, readJournal, tokenMark, usedToken } from "./enrollment-journal.ts";
 
 export interface IfNeededOptions extends Omit<EnrollOptions, "jwt"> {
   /** The file with the token; need not exist when the router is enrolled. */
@@ -11,7 +11,8 @@ export interface IfNeededOptions extends Omit<EnrollOptions, "jwt"> {
 
 /**
  * Enrolls unless the router has valid certificates for the id, so that it may be called before every start. The id is
- * `expectId`, else any. An enrollment that was interrupted after its token was used is finished without one.
+ * `expectId`, else any. A token that is another than the one that gave the certificates asks for new ones: the controller takes the old ones
+ * no longer. An enrollment that was interrupted after its token was used is finished without one.
  *
  * @throws RouterEnrollError `NO_TOKEN` when one is needed and not there; as `enrollRouter`
  */
@@ -23,10 +24,17 @@ export async function enrollIfNeeded(o: IfNeededOptions): Promise<{ routerId: st
     await finishEnrollment(files, interrupted);
     log.info({ routerId: interrupted.routerId }, "an enrollment that was interrupted is finished");
   }
-  const known = await enrolledAs(o);
+  const known = (await isReplaced(o, files)) ? "there is another token" : await enrolledAs(o);
   if (typeof known === "object") return { routerId: known.id, enrolled: false };
   log.info({ reason: known }, "the router has to be enrolled");
   return { ...(await enrollRouter({ ...o, jwt: await token(o.jwtFile, known) })), enrolled: true };
+}
+
+async function isReplaced({ jwtFile }: IfNeededOptions, files: EnrolledFiles): Promise<boolean> {
+  const used = await usedToken(files);
+  if (used === undefined || jwtFile === undefined) return false;
+  const jwt = await readFile(jwtFile, "utf8").catch(() => undefined);
+  return jwt !== undefined && jwt.trim() !== "" && tokenMark(jwt) !== used;
 }
 
 /** The id of the identity on disk, or why it does not do. */

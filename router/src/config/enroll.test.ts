@@ -150,7 +150,7 @@ trace: { path: /nonexistent/folder/trace }
 `);
     expect(await enroll(controller.token("router1", { ctrls: null }), c)).toEqual({ routerId: "router1" });
     expect(await readFile(join(dir, "state", "endpoints.yml"), "utf8")).toBe("endpoints: []\n");
-    expect((await readdir(dir)).toSorted()).toEqual(["r1.ca", "r1.cert", "r1.key", "s.cert", "state"]);
+    expect((await readdir(dir)).toSorted()).toEqual(["r1.ca", "r1.cert", "r1.cert.token", "r1.key", "s.cert", "state"]);
   });
 
   it.each([
@@ -186,7 +186,7 @@ trace: { path: /nonexistent/folder/trace }
       expect(left.filter((name) => name !== "key")).toEqual([]);
       await run("mount", ["-o", "remount,size=1m", disk]);
       expect(await enroll(jwt, c)).toEqual({ routerId: "router1" });
-      expect((await readdir(disk)).toSorted()).toEqual(["ca", "cert", "key", "server"]);
+      expect((await readdir(disk)).toSorted()).toEqual(["ca", "cert", "cert.token", "key", "server"]);
     } finally {
       await run("umount", [disk]);
     }
@@ -223,6 +223,34 @@ describe("enrolling a router if needed", () => {
     await writeFile(jwtFile(), controller.token("router2"));
     expect(await ifNeeded("router2")).toEqual({ routerId: "router2", enrolled: true });
     expect(await readFile(join(dir, "r1.key"), "utf8")).toBe(key);
+  });
+
+  it("enrolls again, as the same router, when it is given another token; the used one changes nothing", async () => {
+    const first = controller.token("router1");
+    await writeFile(jwtFile(), first);
+    await ifNeeded("router1");
+    const before = await readFile(join(dir, "r1.cert"), "utf8");
+    expect(await ifNeeded("router1")).toEqual({ routerId: "router1", enrolled: false });
+    const second = controller.token("router1", { jti: "second" });
+    await writeFile(jwtFile(), second);
+    expect(await ifNeeded("router1")).toEqual({ routerId: "router1", enrolled: true });
+    expect(await readFile(join(dir, "r1.cert"), "utf8")).not.toBe(before);
+    for (const token of [first, second]) {
+      expect(await readFile(join(dir, "r1.cert.token"), "utf8")).not.toContain(token.trim());
+    }
+    expect(await ifNeeded("router1")).toEqual({ routerId: "router1", enrolled: false });
+    await writeFile(jwtFile(), "");
+    expect(await ifNeeded("router1")).toEqual({ routerId: "router1", enrolled: false });
+  });
+
+  it("leaves the controllers to the file where it is told to, unless the file has none", async () => {
+    const endpoints = () => readEndpointsFile(options().endpointsFile, silentLogger);
+    const given = config();
+    const c = { ...given, ctrl: { ...given.ctrl, endpoints: [{ protocol: "tls", host: "mine.example", port: 1280 }] } };
+    await enroll(controller.token("router1"), c, { configuredEndpoints: true });
+    expect(await endpoints()).toEqual([]);
+    await enroll(controller.token("router1"), given, { configuredEndpoints: true });
+    expect(await endpoints()).toEqual([{ protocol: "tls", host: "localhost", port: 6262 }]);
   });
 
   it("enrolls again when the certificate has ended or a part is missing", async () => {

@@ -4,7 +4,7 @@ import { createCsr, formatAddress, type Logger, parseAddress, pemSource } from "
 import { certificateRequest } from "../control/renewal/router-csr.ts";
 import { RouterEnrollError } from "./enroll-error.ts";
 import { type KeyAlgorithm, routerKey } from "./enroll-key.ts";
-import { type EnrolledFiles, finishEnrollment, reserveJournal, writeJournal } from "./enrollment-journal.ts";
+import { type EnrolledFiles, finishEnrollment, reserveJournal, tokenMark, writeJournal } from "./enrollment-journal.ts";
 
 export interface EnrollOptions {
   readonly config: RouterConfig;
@@ -15,6 +15,8 @@ export interface EnrollOptions {
   readonly endpointsFile: string;
   /** The kind of key wanted; any that exists, else a new EC key, when left out. */
   readonly algorithm?: KeyAlgorithm;
+  /** The controllers of the file are to be dialled, not those that the token names. Where the file has none, the token counts. */
+  readonly configuredEndpoints?: boolean;
   /** The id that the token must be for. */
   readonly expectId?: string;
   readonly log: Logger;
@@ -65,7 +67,17 @@ export async function enrollRouter(o: EnrollOptions): Promise<{ routerId: string
     signal,
   );
   const issued = issuedCertificates(data);
-  const endpoints = token.controllers.flatMap((text) => {
+  const isConfigured = o.configuredEndpoints === true && config.ctrl.endpoints.length > 0;
+  const controllers = isConfigured ? {} : { endpoints: usableAddresses(token.controllers, log) };
+  const identity = { routerId: token.subject, ...issued, ...controllers, token: tokenMark(o.jwt) };
+  await writeJournal(files, identity);
+  await finishEnrollment(files, identity);
+  log.info({ routerId: token.subject, ...files }, "the router is enrolled");
+  return { routerId: token.subject };
+}
+
+function usableAddresses(texts: readonly string[], log: Logger): string[] {
+  return texts.flatMap((text) => {
     try {
       return [formatAddress(parseAddress(text))];
     } catch (error) {
@@ -73,11 +85,6 @@ export async function enrollRouter(o: EnrollOptions): Promise<{ routerId: string
       return [];
     }
   });
-  const identity = { routerId: token.subject, ...issued, endpoints };
-  await writeJournal(files, identity);
-  await finishEnrollment(files, identity);
-  log.info({ routerId: token.subject, ...files }, "the router is enrolled");
-  return { routerId: token.subject };
 }
 
 /** @throws RouterEnrollError when a value names no file */

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatAddress, parseAddress } from "@sallyport/wire";
@@ -11,8 +12,10 @@ export interface IssuedIdentity {
   readonly cert: string;
   readonly serverCert: string;
   readonly ca: string;
-  /** Control addresses, `tls:host:port`. */
-  readonly endpoints: readonly string[];
+  /** Control addresses, `tls:host:port`; left out where those of the configuration are to count. */
+  readonly endpoints?: readonly string[];
+  /** Which token it was, as `tokenMark` has it. */
+  readonly token?: string;
 }
 
 /** Files that an enrollment writes. */
@@ -29,6 +32,17 @@ const RESERVED_BYTES = 256 * 1024;
 const PARTS = ["routerId", "cert", "serverCert", "ca"] as const;
 
 export const journalOf = (files: EnrolledFiles): string => `${files.cert}.enrolled`;
+
+/** Remembers which token gave the certificates: another one that is there later asks for others. */
+const usedTokenOf = (files: EnrolledFiles): string => `${files.cert}.token`;
+
+/** Tells tokens apart without keeping them. */
+export const tokenMark = (jwt: string): string => createHash("sha256").update(jwt.trim()).digest("hex");
+
+/** Mark of the token that gave the certificates; undefined when that was not remembered. */
+export async function usedToken(files: EnrolledFiles): Promise<string | undefined> {
+  return (await readFile(usedTokenOf(files), "utf8").catch(() => undefined))?.trim();
+}
 
 /** Finds out that the disk is full, or the folder is not to be written to, while the token is still good. */
 export async function reserveJournal(files: EnrolledFiles): Promise<void> {
@@ -56,12 +70,14 @@ export async function readJournal(files: EnrolledFiles): Promise<IssuedIdentity 
     throw new RouterEnrollError("JOURNAL_UNREADABLE", `${file} cannot be read`, { cause: error });
   }
   try {
-    const { endpoints, ...parts } = JSON.parse(text) as Record<keyof IssuedIdentity, unknown>;
+    const { endpoints, token, ...parts } = JSON.parse(text) as Record<keyof IssuedIdentity, unknown>;
     const [routerId, cert, serverCert, ca] = PARTS.map((name) => parts[name]);
     const texts = [routerId, cert, serverCert, ca].every((part) => typeof part === "string" && part !== "");
-    if (!texts || !Array.isArray(endpoints)) throw new TypeError("a part is missing");
+    if (!texts || !(endpoints === undefined || Array.isArray(endpoints))) throw new TypeError("a part is missing");
     const issued = { routerId, cert, serverCert, ca } as Omit<IssuedIdentity, "endpoints">;
-    return { ...issued, endpoints: endpoints.map((each) => formatAddress(parseAddress(String(each)))) };
+    const used = typeof token === "string" ? { token } : {};
+    if (endpoints === undefined) return { ...issued, ...used };
+    return { ...issued, ...used, endpoints: endpoints.map((each) => formatAddress(parseAddress(String(each)))) };
   } catch (cause) {
     throw new RouterEnrollError("JOURNAL_UNREADABLE", `${file} is no record of an enrollment; remove it`, { cause });
   }
@@ -72,10 +88,12 @@ export async function readJournal(files: EnrolledFiles): Promise<IssuedIdentity 
  * record goes when all is done, so that a crash anywhere between is made good by doing it again.
  */
 export async function finishEnrollment(files: EnrolledFiles, issued: IssuedIdentity): Promise<void> {
-  await writeEndpointsFile(files.endpoints, issued.endpoints.map(parseAddress));
+  if (issued.endpoints !== undefined) await writeEndpointsFile(files.endpoints, issued.endpoints.map(parseAddress));
+  const used: [string, string][] = issued.token === undefined ? [] : [[usedTokenOf(files), issued.token]];
   await replaceFiles([
     [files.ca, issued.ca],
     [files.serverCert, issued.serverCert],
+    ...used,
     [files.cert, issued.cert],
   ]);
   await rm(journalOf(files), { force: true });

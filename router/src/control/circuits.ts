@@ -8,8 +8,10 @@ import {
   encodeControl,
   Headers,
   ProtocolError,
+  type RequestOptions,
 } from "@sallyport/wire";
 import type { CircuitCreated, CircuitRequest } from "./control-plane.ts";
+import type { Controller } from "./controllers/controller.ts";
 import type { Controllers } from "./controllers/controllers.ts";
 import { expectReply } from "./edge-error.ts";
 
@@ -20,9 +22,16 @@ const DEFAULT_TIMEOUT_MS = 30_000;
  * the older message. While no controller is connected one is waited for, within the same time.
  */
 export async function createCircuit(controllers: Controllers, request: CircuitRequest): Promise<CircuitCreated> {
-  const until = performance.now() + (request.timeoutMs ?? DEFAULT_TIMEOUT_MS);
-  const controller = await controllers.connected("creating a circuit", until - performance.now());
-  const options = { timeoutMs: Math.max(1, Math.round(until - performance.now())) };
+  return await controllers.ask("creating a circuit", request.timeoutMs ?? DEFAULT_TIMEOUT_MS, (controller, timeoutMs) =>
+    createBy(controller, request, { timeoutMs }),
+  );
+}
+
+async function createBy(
+  controller: Controller,
+  request: CircuitRequest,
+  options: RequestOptions,
+): Promise<CircuitCreated> {
   if (!controller.has(ControllerCapability.CreateCircuitV2)) {
     const body = encodeControl(edgeCtrlPb.CreateCircuitRequestSchema, {
       sessionToken: request.sessionToken,

@@ -185,6 +185,21 @@ describe("circuits", () => {
     });
   });
 
+  it("are asked for again when the controller goes away before it has answered, and comes back", async () => {
+    await connect();
+    let asked = 0;
+    controller.on(EdgeCtrlType.CreateCircuitV2Request, (message, channel) => {
+      asked++;
+      if (asked === 1) return channel.close();
+      const headers = new Headers()
+        .setString(CreateCircuitHeader.ResponseCircuitId, "c2")
+        .setString(CreateCircuitHeader.ResponseAddress, "ing");
+      channel.reply(message, { contentType: EdgeCtrlType.CreateCircuitV2Response, headers });
+    });
+    expect(await control.createCircuit(request)).toMatchObject({ circuitId: "c2" });
+    expect(asked).toBe(2);
+  });
+
   it("carry the controller's refusal, or say that there is none to ask", async () => {
     await expect(control.createCircuit({ ...request, timeoutMs: 50 })).rejects.toThrow(NoControllerError);
     await connect();

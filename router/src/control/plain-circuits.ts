@@ -29,11 +29,13 @@ export async function createPlainCircuit(
     service: request.service,
     peerData: Object.fromEntries(request.peerData ?? []),
   });
-  const until = performance.now() + request.timeoutMs;
-  const controller = await controllers.connected("creating a circuit", request.timeoutMs);
-  const reply = await controller.channel.request(
-    { contentType: ControlType.CircuitRequest, body },
-    { timeoutMs: Math.max(1, Math.round(until - performance.now())) },
+  const { reply, controllerId } = await controllers.ask(
+    "creating a circuit",
+    request.timeoutMs,
+    async ({ channel, id }, timeoutMs) => ({
+      reply: await channel.request({ contentType: ControlType.CircuitRequest, body }, { timeoutMs }),
+      controllerId: id,
+    }),
   );
   const text = reply.body.toString("utf8");
   if (reply.contentType === ControlType.CircuitFailed) {
@@ -50,5 +52,5 @@ export async function createPlainCircuit(
   for (const [key, value] of reply.headers.entries()) {
     if (key >= FIRST_PEER_KEY && key !== ControlHeader.CircuitSuccessAddress) peerData.set(key, value);
   }
-  return { circuitId: text, address, peerData, tags: new Map(), controllerId: controller.id };
+  return { circuitId: text, address, peerData, tags: new Map(), controllerId };
 }

@@ -36,12 +36,29 @@ export class EdgeEgress implements EgressBinding {
   }
 
   async dial(request: EgressRequest): Promise<Map<number, Buffer>> {
+    for (;;) {
+      const binding = this.#found(request);
+      try {
+        return await this.#dial(binding, request);
+      } catch (error) {
+        // A listener that was taken over goes on in a newer binding, and so does its terminator, which must not count as gone.
+        const isTakenOver = binding.ended.signal.aborted && this.#hosting.find(request.destination) !== undefined;
+        if (!isTakenOver || request.signal.aborted) throw error;
+      }
+    }
+  }
+
+  #found(request: EgressRequest): Binding {
     const binding = this.#hosting.find(request.destination);
     if (binding === undefined) {
       // An address of the old form holds a session token, and this text reaches the dialling side and logs.
       const which = isTerminatorId(request.destination) ? ` with terminator ${request.destination}` : "";
       throw new EgressError(RouteErrorCode.InvalidTerminator, `no application listens here${which}`);
     }
+    return binding;
+  }
+
+  async #dial(binding: Binding, request: EgressRequest): Promise<Map<number, Buffer>> {
     const connId = binding.routerProvidedConnIds ? binding.sdk.newConnId() : undefined;
     const early = connId === undefined ? undefined : this.#open(binding, connId, request);
     try {

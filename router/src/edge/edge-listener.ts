@@ -45,6 +45,13 @@ export interface EdgeParts {
   readonly log: Logger;
 }
 
+export interface SendAwayOptions {
+  /** Circuits that carry datagrams, which have no end of their own, are not waited for. */
+  readonly cutsDatagrams?: boolean;
+  /** Who hosts is left alone: it may not be at another router yet. */
+  readonly sparesHosts?: boolean;
+}
+
 /** The running edge: all its ports, one set of listeners and circuits. */
 export interface Edge {
   /** Admitted SDK channels. */
@@ -56,10 +63,9 @@ export interface Edge {
   /**
    * Takes no more SDKs and no more dials, and closes the channels of those without a circuit, who then go to another router. To be repeated:
    * a channel that carries circuits is left until they have ended.
-   * @param cutsDatagrams circuits that carry datagrams, which have no end of their own, are not waited for
    * @returns channels that are left
    */
-  sendAway(cutsDatagrams?: boolean): number;
+  sendAway(o?: SendAwayOptions): number;
   /** Takes no more SDKs at any port and closes the channels of those connected. */
   close(): void;
 }
@@ -124,10 +130,11 @@ class EdgeListener implements Edge {
     return this.#hosting.count;
   }
 
-  sendAway(cutsDatagrams = false): number {
+  sendAway({ cutsDatagrams = false, sparesHosts = false }: SendAwayOptions = {}): number {
     this.#connector.stop();
     for (const stop of this.#listening.splice(0)) stop();
     for (const sdk of [...this.#sdks]) {
+      if (sparesHosts && sdk.isHosting) continue;
       if (sdk.isIdle || (cutsDatagrams && sdk.hasDatagramsOnly)) sdk.channel.close();
     }
     return this.#sdks.size;

@@ -231,6 +231,21 @@ test("a listener that comes back over another channel keeps its terminator", asy
   expect(router.control.removedTerminators).toEqual([]);
 });
 
+test("a dial that waits for a listener goes on to the one that takes it over, whose terminator does not count as gone", async () => {
+  const first = await client("bob");
+  const second = await client("bob");
+  const token = network.session("web", "Bind");
+  first.answerDial = "silence";
+  await first.bind(token, { listenerId: "L1" });
+  const dial = sdk.connect(network.session("web", "Dial"));
+  await expect.poll(() => [...router.forwarder.ends()].length).toBeGreaterThan(0);
+  const accepted = Promise.withResolvers<TestConnection>();
+  second.onConnection = (connection) => accepted.resolve(connection);
+  await second.bind(token, { listenerId: "L1" });
+  (await dial).send(Buffer.from("hello"));
+  await (await accepted.promise).whenReceived(5);
+});
+
 test("the same bind twice on one channel succeeds and makes one terminator", async () => {
   const hoster = await client("bob");
   const token = network.session("web", "Bind");

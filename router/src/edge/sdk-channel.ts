@@ -193,6 +193,11 @@ export class SdkChannel {
     return this.#connections.size === 0 && this.#connecting.size === 0;
   }
 
+  /** It has listeners here, which circuits of others come to. */
+  get isHosting(): boolean {
+    return this.#bindings.size > 0;
+  }
+
   /** As `isIdle`, except for datagrams, whose senders know that some are lost. */
   get hasDatagramsOnly(): boolean {
     return this.#connecting.size === 0 && this.#connections.values().every((each) => each.carriesDatagrams);

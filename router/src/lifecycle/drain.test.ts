@@ -116,6 +116,21 @@ describe("draining a router", () => {
     },
   );
 
+  it("leaves hosts their listeners for a moment, through which circuits still come, and sends dialers away at once", async () => {
+    const host = await TestSdk.connect(b.port.port, await network.client("host"));
+    const idle = await TestSdk.connect(b.port.port, await network.client("idle"));
+    network.sessions.set("bind", { service: "s", type: "Bind" });
+    network.sessions.set("dial", { service: "s", type: "Dial" });
+    await host.requestBind("bind", { headers: new Headers().setBool(EdgeHeader.RouterProvidedConnId, true) });
+    const done = draining(b, { limitMs: 20_000 });
+    await idle.channel.closed;
+    const late = await sdk.connect("dial");
+    expect(host.channel.isClosed).toBe(false);
+    late.close();
+    await host.channel.closed;
+    await done;
+  });
+
   it("is over at its limit, at once without one, and when it is told", async () => {
     await connect("transport");
     expect(await draining(b, { limitMs: 100 })).toBe(1);

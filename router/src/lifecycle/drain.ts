@@ -23,10 +23,15 @@ const LOOK_MS = 50;
  * minutes later, and their clients send again what is lost.
  */
 const DATAGRAM_LIMIT_MS = 2_000;
+/**
+ * How long hosts keep their listeners here, at most half of the time that there is: when routers are started anew one after the
+ * other, a host may just be on its way back to the one before.
+ */
+const HOSTS_STAY_MS = 3_000;
 
 /**
  * Empties a router that is to stop: the controllers choose other terminators, SDKs are sent to other routers as soon as
- * they have no circuit here, and circuits that begin or end here go on until they end or the time is up. Circuits that
+ * they have no circuit here (hosts after a moment), and circuits that begin or end here go on until they end or the time is up. Circuits that
  * only pass through are not waited for; they are given another path when the links close. Nor are those with datagrams,
  * for longer than 2 s.
  *
@@ -42,7 +47,8 @@ export async function drain(parts: DrainParts, o: DrainOptions): Promise<number>
   for (;;) {
     const waitedMs = Math.round(performance.now() - began);
     const cutsDatagrams = waitedMs >= DATAGRAM_LIMIT_MS;
-    const sdks = edge?.sendAway(cutsDatagrams) ?? 0;
+    const sparesHosts = waitedMs < Math.min(HOSTS_STAY_MS, o.limitMs / 2);
+    const sdks = edge?.sendAway({ cutsDatagrams, sparesHosts }) ?? 0;
     const { all: circuits, datagrams } = openCircuits(forwarder);
     const awaited = cutsDatagrams ? circuits - datagrams : circuits;
     if ((awaited === 0 && sdks === 0) || waitedMs >= o.limitMs || o.signal.aborted) {

@@ -6,6 +6,7 @@ import { ROUTER_APPLICATION, RouterRequest } from "../agent/router-request.ts";
 import { assembly, type Stop } from "../assembly/context.ts";
 import { controlChannels } from "../assembly/control.ts";
 import { endpointsOf } from "../assembly/membership.ts";
+import { uncoveredHosts } from "../config/advertise.ts";
 import { RouterIdentity } from "../config/router-identity.ts";
 import { firstController } from "../control/controllers/first-controller.ts";
 import { ControlError } from "../control/errors.ts";
@@ -44,6 +45,29 @@ export async function extendRouter(o: ExtendOptions): Promise<{ validTo: string;
   if (answer !== RENEWED) throw new ControlError("RENEWAL_FAILED", `the running router could not renew: ${answer}`);
   await identity.reload();
   return { validTo: identity.current.leaf.validTo, by: "running" };
+}
+
+/** A controller must be reached within this time where the file says that the router waits for ever. */
+const CONTROLLER_MS = 30_000;
+
+/**
+ * Renews the certificates when no certificate covers a host that is advertised: without that the router would not start.
+ *
+ * @returns whether it was necessary
+ * @throws ControlError `NAMES_REFUSED` when the new certificates don't cover it either; as `extendRouter`
+ */
+export async function coverAdvertised(o: ExtendOptions): Promise<boolean> {
+  const uncovered = async (): Promise<string[]> =>
+    uncoveredHosts(o.config, (await RouterIdentity.load(o.config.identity, o.baseDir, o.log)).current);
+  const before = await uncovered();
+  if (before.length === 0) return false;
+  o.log.info({ reason: before }, "the certificates have to be renewed before the router can start");
+  const { ctrl } = o.config;
+  const startupTimeout = ctrl.startupTimeout === 0 ? CONTROLLER_MS : ctrl.startupTimeout;
+  await extendRouter({ ...o, config: { ...o.config, ctrl: { ...ctrl, startupTimeout } } });
+  const after = await uncovered();
+  if (after.length > 0) throw new ControlError("NAMES_REFUSED", `renewed, and still: ${after.join("; ")}`);
+  return true;
 }
 
 async function extendHere(o: ExtendOptions, identity: RouterIdentity): Promise<void> {

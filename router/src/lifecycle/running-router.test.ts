@@ -91,6 +91,49 @@ describe("the command extend", { timeout: 120_000 }, () => {
   });
 });
 
+describe("names that the certificate lacks", { timeout: 120_000 }, () => {
+  const names = async (): Promise<string> =>
+    parseCertificates(await readFile(join(dir, "r1.server.cert"), "utf8"))[0]?.subjectAltName ?? "";
+  const configure = async (csr: string, more = ""): Promise<void> => {
+    const text = await readFile(join(dir, "router.yml"), "utf8");
+    await writeFile(join(dir, "router.yml"), text.replace(/csr: .*/, `csr: { sans: ${csr} }`) + more);
+  };
+  const LISTENER =
+    'edge: {}\nlisteners: [{ binding: edge, address: "tls:127.0.0.1:0", options: { advertise: "new.example:3022" } }]\n';
+
+  it("are brought by a renewal when the router starts, and then never again", async () => {
+    await configure('{ dns: [localhost, r1.example, "*.r1.example"], ip: ["192.0.2.7", "::1"] }');
+    const router = await running();
+    await router.printed("the certificates were renewed");
+    expect(await names()).toContain("DNS:r1.example");
+    expect(await names()).toContain("IP Address:192.0.2.7");
+    router.child.kill("SIGKILL");
+    await router.ended;
+    const again = await running();
+    again.child.kill("SIGKILL");
+    expect((await again.ended).out).not.toContain("lacks names");
+    expect(renewal.requests).toHaveLength(1);
+  });
+
+  it("are brought by enroll --if-needed when the router could not start without them", async () => {
+    await configure("{ dns: [localhost, new.example] }", LISTENER);
+    const { code, out } = await start("enroll", "--if-needed").ended;
+    expect([code, out]).toEqual([
+      0,
+      expect.stringContaining("router r1 was enrolled already and has new certificates"),
+    ]);
+    expect(await names()).toContain("DNS:new.example");
+    expect((await start("enroll", "--if-needed").ended).out).toContain("router r1 was enrolled already;");
+    expect(renewal.requests).toHaveLength(1);
+  });
+
+  it("fail it when no renewal can bring them", async () => {
+    await configure("{ dns: [localhost] }", LISTENER);
+    const { code, err } = await start("enroll", "--if-needed").ended;
+    expect([code, err]).toEqual([1, expect.stringMatching(/renewed, and still: .*new\.example.*\[NAMES_REFUSED\]/)]);
+  });
+});
+
 describe("a signal to stop", { timeout: 120_000 }, () => {
   const marker = () => join(dir, "endpoints.yml.r1.quiesced");
 

@@ -158,6 +158,28 @@ export class Controllers {
     });
   }
 
+  /**
+   * Asks the best controller, or the first to connect. When its channel closes before the answer another one is asked, or it again when it is back, within the
+   * same time: what it may have begun ended with its process, or is nobody's.
+   *
+   * @throws NoControllerError, and what `ask` throws
+   */
+  async ask<T>(
+    what: string,
+    timeoutMs: number,
+    ask: (controller: Controller, leftMs: number) => Promise<T>,
+  ): Promise<T> {
+    const until = performance.now() + timeoutMs;
+    for (;;) {
+      const controller = await this.connected(what, until - performance.now());
+      try {
+        return await ask(controller, Math.max(1, Math.round(until - performance.now())));
+      } catch (error) {
+        if (!(error instanceof ChannelClosedError && controller.channel.isClosed)) throw error;
+      }
+    }
+  }
+
   /** Whether it answered its last heartbeats in time. */
   isResponsive(controller: Controller): boolean {
     const { sendIntervalMs, unresponsiveAfterMs } = this.#options.heartbeats;

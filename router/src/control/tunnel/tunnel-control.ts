@@ -104,10 +104,9 @@ export class TunnelControl {
    * @throws NoControllerError, EdgeCtrlError with the controller's reason, and as `Channel.request`
    */
   async createCircuit(request: TunnelCircuitRequest): Promise<CircuitCreated> {
-    const until = performance.now() + request.timeoutMs;
-    const controller = await this.#o.controllers.connected("creating a circuit", request.timeoutMs);
-    const timeoutMs = Math.max(1, Math.round(until - performance.now()));
-    return await createTunnelCircuit(controller, this.#legacy, { ...request, timeoutMs });
+    return await this.#o.controllers.ask("creating a circuit", request.timeoutMs, (controller, timeoutMs) =>
+      createTunnelCircuit(controller, this.#legacy, { ...request, timeoutMs }),
+    );
   }
 
   /** Creates the terminator and keeps it until it is removed, see `ControlPlane.createTerminator`. */

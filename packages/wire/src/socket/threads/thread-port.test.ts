@@ -243,7 +243,8 @@ describe("back-pressure through a thread", () => {
     });
     socket.resume();
     await until(() => got === 64 * MIB);
-    expect(taken).toBe(64);
+    // The thread's word that it has taken the last one may come after what it took.
+    await until(() => taken === 64);
   });
 
   test("what was written before an end arrives, however soon the socket is destroyed then", async () => {
