@@ -1,7 +1,9 @@
 import { arch, hostname, platform, release, version } from "node:os";
-import { type ApiClient, ApiError, ApiTransportError, createClient } from "@sallyport/api";
+import { type ApiClient, ApiError, ApiTransportError, createClient } from "@sallyport/api/client";
 import { createCsr, createKeyPair, type Identity, identityFromPem, type Logger } from "@sallyport/wire";
 import { AuthenticationError, ControllerError, reasonOf, SdkError } from "./errors.ts";
+import { type LoadedIdentity, withTrust } from "./identity-file.ts";
+import { type RouterAddress, routerAddresses } from "./routers.ts";
 
 /** How to prove who we are. */
 export type Credentials =
@@ -50,45 +52,61 @@ const shortestRefreshMs = 10_000;
 const longestRefreshMs = 10 * 60_000;
 /** A controller that does not answer must not keep who closes waiting. */
 const logoutMs = 3_000;
+/** Longer than any call: then nothing is under way any more at a client that was replaced. */
+const replacedClientMs = 30_000;
+
+function clientOf(baseUrl: string, credentials: Credentials): ClientApi {
+  const trust = credentials.kind === "certificate" ? credentials.identity.caPem : credentials.caPem;
+  return createClient("client", {
+    baseUrl,
+    ...(trust === "" ? {} : { ca: trust, tls: { allowPartialTrustChain: true } }),
+    ...(credentials.kind === "certificate"
+      ? { cert: credentials.identity.certPem, key: credentials.identity.keyPem }
+      : {}),
+  });
+}
 
 /**
  * The session with the controller: logs in when it is first needed, keeps the session alive, and logs in again when the
  * controller no longer knows it.
  */
 export class ApiSession {
-  readonly #api: ClientApi;
-  readonly #credentials: Credentials;
+  #api: ClientApi;
+  #credentials: Credentials;
   readonly #configTypes: readonly string[];
-  readonly #controllerUrl: string;
+  #controllerUrl: string;
   readonly #log: Logger;
   readonly #onReplaced: () => void;
+  readonly #newest: (() => Promise<LoadedIdentity>) | undefined;
+  #lastUnreadable = "";
+  #token: string | undefined;
   #login: Promise<Login> | undefined;
+  /** What `login` has given. */
+  #held: { -readonly [K in keyof Login]: Login[K] } | undefined;
+  readonly #replaced = new Map<ClientApi, NodeJS.Timeout>();
   #refresh: NodeJS.Timeout | undefined;
   #isLoggedIn = false;
   #isClosed = false;
 
-  /** @param o.onReplaced called when the controller ended the session: everything that used its token is void */
+  /**
+   * @param o.onReplaced called when the controller ended the session: everything that used its token is void
+   * @param o.newest reads the identity again, which may have been renewed where it is kept
+   */
   constructor(o: {
     controllerUrl: string;
     credentials: Credentials;
     configTypes: readonly string[];
     log: Logger;
     onReplaced: () => void;
+    newest?: (() => Promise<LoadedIdentity>) | undefined;
   }) {
-    const { credentials } = o;
-    const trust = credentials.kind === "certificate" ? credentials.identity.caPem : credentials.caPem;
-    this.#api = createClient("client", {
-      baseUrl: o.controllerUrl,
-      ...(trust === "" ? {} : { ca: trust, tls: { allowPartialTrustChain: true } }),
-      ...(credentials.kind === "certificate"
-        ? { cert: credentials.identity.certPem, key: credentials.identity.keyPem }
-        : {}),
-    });
+    this.#api = clientOf(o.controllerUrl, o.credentials);
     this.#controllerUrl = o.controllerUrl;
-    this.#credentials = credentials;
+    this.#credentials = o.credentials;
     this.#configTypes = o.configTypes;
     this.#log = o.log;
     this.#onReplaced = o.onReplaced;
+    this.#newest = o.newest;
   }
 
   /** The current login; logs in when there is none. @throws AuthenticationError */
@@ -123,6 +141,51 @@ export class ApiSession {
     }
   }
 
+  /**
+   * Looks whether the identity was renewed where it is kept, and takes it: its certificate for the next login, its address and trust at
+   * once. The session goes on, and with it every connection: routers know the session by the certificate that it began with.
+   * What cannot be read is logged, and the former one stays.
+   */
+  async renew(): Promise<void> {
+    const credentials = this.#credentials;
+    if (this.#newest === undefined || credentials.kind !== "certificate") return;
+    try {
+      const { controllerUrl, identity } = await this.#newest();
+      this.#lastUnreadable = "";
+      const { certPem, keyPem, caPem } = credentials.identity;
+      const isSame = identity.certPem === certPem && identity.keyPem === keyPem && identity.caPem === caPem;
+      // Whoever asked at the same time may have been first.
+      if (this.#isClosed || this.#credentials !== credentials || (isSame && controllerUrl === this.#controllerUrl))
+        return;
+      this.#take(controllerUrl, identity);
+    } catch (error) {
+      const reason = reasonOf(error);
+      if (reason !== this.#lastUnreadable) {
+        this.#log.warn({ reason }, "the identity cannot be read again; the former one stays in use");
+      }
+      this.#lastUnreadable = reason;
+    }
+  }
+
+  #take(controllerUrl: string, identity: Identity): void {
+    const former = this.#api;
+    this.#credentials = { kind: "certificate", identity };
+    this.#controllerUrl = controllerUrl;
+    this.#api = clientOf(controllerUrl, this.#credentials);
+    this.#api.setToken(this.#token);
+    if (this.#held !== undefined) this.#held.identity = withTrust(this.#held.identity, identity.caPem);
+    this.#log.info(
+      { controller: controllerUrl, identity: identity.id, validTo: identity.leaf.validTo },
+      "the identity was read again: it was renewed",
+    );
+    const end = setTimeout(() => {
+      this.#replaced.delete(former);
+      former.close();
+    }, replacedClientMs);
+    end.unref();
+    this.#replaced.set(former, end);
+  }
+
   /** Who we are, as the controller knows it now. @throws as `call` */
   async identity(): Promise<IdentityInfo> {
     const { data } = await this.call((api) => api.getCurrentIdentity());
@@ -145,6 +208,12 @@ export class ApiSession {
     return [...new Set(names)].filter((name) => name !== "");
   }
 
+  /** The routers that this identity may use and that are online. @throws as `call` */
+  async routers(): Promise<RouterAddress[]> {
+    const { data } = await this.call((api) => api.getCurrentIdentityEdgeRouters());
+    return routerAddresses(data.filter(({ isOnline }) => isOnline));
+  }
+
   /** Asks the controller whether the session still exists, and starts over when it does not. */
   async verify(): Promise<void> {
     await this.call((api) => api.getCurrentAPISession());
@@ -162,19 +231,31 @@ export class ApiSession {
       });
     }
     this.#api.close();
+    for (const [former, end] of this.#replaced) {
+      clearTimeout(end);
+      former.close();
+    }
+    this.#replaced.clear();
+  }
+
+  #useToken(token: string | undefined): void {
+    this.#token = token;
+    this.#api.setToken(token);
   }
 
   #drop(): void {
     this.#log.info({ controller: this.#controllerUrl }, "the API session is gone; logging in again");
     clearTimeout(this.#refresh);
     this.#login = undefined;
+    this.#held = undefined;
     this.#isLoggedIn = false;
     this.#onReplaced();
   }
 
   async #authenticate(): Promise<Login> {
+    await this.renew();
     const credentials = this.#credentials;
-    this.#api.setToken(undefined);
+    this.#useToken(undefined);
     const { data } = await this.#api
       .authenticate({
         query: { method: credentials.kind === "certificate" ? "cert" : "password" },
@@ -203,7 +284,7 @@ export class ApiSession {
           "this SDK cannot give one: use an authentication policy without it",
       );
     }
-    this.#api.setToken(data.token);
+    this.#useToken(data.token);
     const identity =
       credentials.kind === "certificate"
         ? credentials.identity
@@ -211,12 +292,13 @@ export class ApiSession {
     if (!this.#isClosed) this.#scheduleRefresh(data.expiresAt);
     this.#isLoggedIn = true;
     this.#log.debug({ controller: this.#controllerUrl, identity: data.identity.name }, "logged in");
-    return {
+    this.#held = {
       token: data.token,
       identityId: data.identityId,
       identityName: data.identity.name ?? identity.id,
       identity,
     };
+    return this.#held;
   }
 
   /** Router connections need a certificate; who logs in by password gets one for this session. */

@@ -4,16 +4,15 @@ import { ApiSession, type Credentials, fromController, type IdentityInfo } from 
 import { EdgeConnection } from "./circuit/connection.ts";
 import type { MessageConnection } from "./circuit/message-connection.ts";
 import { ControllerOutage } from "./controller-outage.ts";
-import { loadSodium } from "./crypto/load-sodium.ts";
-import { dialThrough, RouterDialError } from "./dial.ts";
-import { AuthenticationError, ConnectionClosedError, DialError, RouterError, SdkError } from "./errors.ts";
+import { AuthenticationError, ConnectionClosedError, DialError, reasonOf, SdkError } from "./errors.ts";
 import { type Hosted, type HostOptions, hostService } from "./hosting/hosted.ts";
 import { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 import { ServiceAgent } from "./http-agent.ts";
-import { type IdentityFile, loadIdentityFile } from "./identity-file.ts";
+import { type IdentityFile, type LoadedIdentity, loadIdentityFile } from "./identity-file.ts";
 import { orAborted } from "./or-aborted.ts";
 import { Routers } from "./routers.ts";
-import { type Service, type ServiceSession, Services } from "./services.ts";
+import { ServiceDialer } from "./service-dialer.ts";
+import { type Service, Services } from "./services.ts";
 
 /** Settings of a context; everything is optional. */
 export interface ContextOptions {
@@ -53,8 +52,6 @@ export interface ConnectOptions extends Omit<DialOptions, "allowHalfOpen"> {
 
 const defaultDialTimeoutMs = 15_000;
 const defaultRefreshIntervalMs = 60_000;
-/** Routers that go away while dialling are worth so many tries. */
-const maxAttempts = 3;
 
 /**
  * An identity's way into a network: dials and hosts services. One context per process is enough; it shares its router
@@ -71,8 +68,11 @@ export class Context {
   readonly #session: ApiSession;
   readonly #services: Services;
   readonly #routers: Routers;
+  readonly #dialer: ServiceDialer;
   readonly #log: Logger;
   readonly #listeners = new Set<ServiceListener>();
+  /** Addresses of the routers that were online when one was missing. */
+  #located: ReadonlySet<string> = new Set();
   readonly #poll: NodeJS.Timeout;
   #isClosed = false;
 
@@ -81,6 +81,7 @@ export class Context {
     credentials: Credentials,
     configTypes: readonly string[],
     o: ContextOptions,
+    newest?: () => Promise<LoadedIdentity>,
   ) {
     this.#log = o.log ?? silentLogger;
     const log = this.#log;
@@ -90,6 +91,7 @@ export class Context {
       configTypes: o.configTypes ?? configTypes,
       log,
       onReplaced: () => this.#startOver(),
+      newest,
     });
     const session = this.#session;
     this.#services = new Services({ session, log });
@@ -97,16 +99,19 @@ export class Context {
       login: () => session.login(),
       log,
       onRefused: () => this.#verify(),
+      onMissing: () => void this.#locateRouters(),
       connections: o.connectionsPerRouter,
     });
+    this.#dialer = new ServiceDialer({ session, services: this.#services, routers: this.#routers, log });
     // Contexts that were started together do not ask together.
     const interval = (o.refreshIntervalMs ?? defaultRefreshIntervalMs) * (0.9 + Math.random() / 5);
-    this.#poll = setInterval(() => void this.#services.poll(), interval);
+    this.#poll = setInterval(() => void session.renew().then(() => this.#services.poll()), interval);
     this.#poll.unref();
   }
 
   /**
-   * Reads an identity and logs in.
+   * Reads an identity and logs in. A file is read again every `refreshIntervalMs` and before each further login: one that was
+   * renewed in its place is taken without an interruption.
    *
    * @param source path of an identity file, or its content (what `enroll` gives)
    * @throws IdentityFileError, AuthenticationError, or the signal's reason
@@ -114,7 +119,11 @@ export class Context {
   static async load(source: string | IdentityFile, options: ContextOptions = {}): Promise<Context> {
     const { controllerUrl, configTypes, identity } = await loadIdentityFile(source);
     const credentials: Credentials = { kind: "certificate", identity };
-    return await Context.#loggedIn(new Context(controllerUrl, credentials, configTypes, options), options.signal);
+    const newest = typeof source === "string" ? () => loadIdentityFile(source) : undefined;
+    return await Context.#loggedIn(
+      new Context(controllerUrl, credentials, configTypes, options, newest),
+      options.signal,
+    );
   }
 
   /**
@@ -229,10 +238,14 @@ export class Context {
     const signal = options.signal === undefined ? timeout : AbortSignal.any([timeout, options.signal]);
     const outage = new ControllerOutage(signal);
     try {
-      return await this.#dial(service, options, signal, outage);
+      const { instance, appData, datagrams } = options;
+      return await this.#dialer.dial(service, { instance, appData, datagrams, signal, given: options.signal, outage });
     } catch (error) {
       if (!timeout.aborted || error !== timeout.reason) throw fromController(error);
-      const why = outage.reason ?? "is it hosted, and are controller and routers reachable?";
+      const why =
+        outage.reason === undefined
+          ? "is it hosted, and are controller and routers reachable?"
+          : `the controller is away: ${outage.reason}`;
       throw new DialError("DIAL_TIMEOUT", `${service} could not be dialled within ${timeoutMs} ms; ${why}`, {
         cause: error,
       });
@@ -304,67 +317,25 @@ export class Context {
     return (exact ?? services.find((service) => service.name.toLowerCase() === host.toLowerCase()))?.name ?? host;
   }
 
-  async #dial(
-    name: string,
-    options: ConnectOptions,
-    signal: AbortSignal,
-    outage: ControllerOutage,
-  ): Promise<MessageConnection> {
-    signal.throwIfAborted();
-    const service = await outage.outlast(() => this.#services.find(name, "Dial"));
-    const login = await outage.outlast(() => this.#session.login());
-    const sodium = service.encryptionRequired ? await loadSodium() : undefined;
-    let isRenewed = false;
-    for (let attempt = 1; ; attempt++) {
-      const session = await outage.outlast(() => this.#sessionWithRouters(service));
-      try {
-        const edge = await this.#routers.best(session.routers, signal);
-        return await dialThrough(
-          edge,
-          {
-            service: name,
-            sessionToken: session.token,
-            callerId: login.identityName,
-            sodium,
-            instance: options.instance,
-            appData: options.appData,
-            datagrams: options.datagrams,
-          },
-          signal,
-        );
-      } catch (error) {
-        const isLost = error instanceof RouterDialError && error.failure === "lost";
-        if (isLost && attempt < maxAttempts) continue;
-        if (isLost || isRenewed) throw error;
-        isRenewed = true;
-        if (!(await outage.outlast(() => this.#isAboutSession(error, service, session)))) throw error;
-      }
-    }
-  }
-
-  async #sessionWithRouters(service: Service): Promise<ServiceSession> {
-    const session = await this.#services.dialSession(service);
-    return session.routers.length > 0 ? session : await this.#services.renewDialSession(service, session);
-  }
-
-  /**
-   * After a failure: was it about our session, which is replaced then and deserves one more try, or about the service?
-   * A session is worth replacing when the controller no longer knows it, or names other routers than those that failed.
-   */
-  async #isAboutSession(error: unknown, service: Service, used: ServiceSession): Promise<boolean> {
-    if (error instanceof RouterDialError && error.failure === "refused") {
-      const isVoid = /invalid session/i.test(error.text);
-      return (await this.#services.renewDialSession(service, used, isVoid)).token !== used.token;
-    }
-    if (!(error instanceof RouterError)) return false;
-    const { routers } = await this.#services.renewDialSession(service, used);
-    return routers.some((router) => !used.routers.some((tried) => tried.address === router.address));
-  }
-
   #verify(): void {
     this.#session
       .verify()
       .catch((error: unknown) => this.#log.warn({ err: error }, "the API session could not be verified"));
+  }
+
+  /** After a router did not come back where it was: dials and hosted services go where it is now, as soon as it is anywhere. */
+  async #locateRouters(): Promise<void> {
+    try {
+      const online = await this.#session.routers();
+      this.#routers.located(online);
+      const known = this.#located;
+      this.#located = new Set(online.map(({ address }) => address));
+      if (online.every(({ address }) => known.has(address))) return;
+      await this.#services.refreshDialSessions();
+      for (const listener of this.#listeners) listener.lookAgain();
+    } catch (error) {
+      this.#log.debug({ reason: reasonOf(error) }, "the controller does not say where the routers are");
+    }
   }
 
   #startOver(): void {

@@ -1,5 +1,5 @@
 import { createServer } from "node:net";
-import { ApiError, createClient } from "@sallyport/api";
+import { ApiError, createClient } from "@sallyport/api/client";
 import { expect, it } from "vitest";
 import { ControllerOutage } from "./controller-outage.ts";
 import { AuthenticationError } from "./errors.ts";

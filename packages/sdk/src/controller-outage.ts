@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { ApiError, ApiTransportError } from "@sallyport/api";
+import { ApiError, ApiTransportError } from "@sallyport/api/client";
 import { reasonOf } from "./errors.ts";
 import { orAborted } from "./or-aborted.ts";
 

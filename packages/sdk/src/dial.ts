@@ -22,8 +22,15 @@ export interface DialRequest {
   readonly datagrams?: boolean | undefined;
 }
 
-/** Why a dial did not lead to a connection, for who decides about trying again. */
-export type DialFailure = "refused" | "lost" | "unencrypted";
+/** Why a dial did not lead to a connection, for who decides about trying again; a router that is leaving takes no more dials. */
+export type DialFailure = "refused" | "leaving" | "lost" | "unencrypted";
+
+const codes = {
+  refused: "DIAL_REFUSED",
+  leaving: "ROUTER_LOST",
+  lost: "ROUTER_LOST",
+  unencrypted: "NO_HOST_KEY",
+} as const;
 
 /** A router that has not answered a dial after this long is asked whether it is there at all, and how long it may take. */
 const doubtAfterMs = 2_000;
@@ -38,11 +45,7 @@ export class RouterDialError extends DialError {
   readonly text: string;
 
   constructor(failure: DialFailure, service: string, router: string, text: string, cause?: unknown) {
-    super(
-      failure === "refused" ? "DIAL_REFUSED" : failure === "lost" ? "ROUTER_LOST" : "NO_HOST_KEY",
-      `${service} could not be dialled through router ${router}: ${text}`,
-      { cause },
-    );
+    super(codes[failure], `${service} could not be dialled through router ${router}: ${text}`, { cause });
     this.failure = failure;
     this.text = text;
   }
@@ -117,9 +120,7 @@ class Attempt implements EdgeEndpoint {
     if (message.contentType === EdgeType.StateConnected) this.#connected(message.headers);
     else if (message.contentType === EdgeType.StateClosed) {
       const text = message.body.toString("utf8") || "no reason given";
-      const isStopping = text.startsWith(ROUTER_STOPPING);
-      if (isStopping) this.#edge.leave();
-      this.#fail(isStopping ? "lost" : "refused", text);
+      this.#fail(text.startsWith(ROUTER_STOPPING) ? "leaving" : "refused", text);
     }
   }
 

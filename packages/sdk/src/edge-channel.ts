@@ -55,6 +55,7 @@ export class EdgeChannel {
   readonly circuits: CircuitSupplies;
   readonly #endpoints = new Map<number, EdgeEndpoint>();
   #isLeaving = false;
+  #hasServed = false;
   readonly #pausedBy = new Set<EdgeEndpoint>();
   /** Closed here, with bytes of theirs on the way. */
   readonly #finishing = new Set<EdgeEndpoint>();
@@ -125,6 +126,11 @@ export class EdgeChannel {
   /** A connection on it is not read by its application, so nothing comes through. */
   get isPaused(): boolean {
     return this.#isLeaving || this.#pausedBy.size > 0;
+  }
+
+  /** Something was dialled, hosted or accepted on it: the router knows our session. */
+  get hasServed(): boolean {
+    return this.#hasServed;
   }
 
   /** The router is about to stop: what is open goes on, nothing new is made on it. */
@@ -228,6 +234,7 @@ export class EdgeChannel {
 
   #dispatch(message: Message): void {
     const id = message.headers.getU32(EdgeHeader.ConnId);
+    if (message.contentType !== EdgeType.StateClosed) this.#hasServed = true;
     if (id !== undefined) this.#endpoints.get(id)?.onMessage(message);
   }
 

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { type Identity, type IdentityConfig, loadIdentity } from "@sallyport/wire";
+import { type Identity, type IdentityConfig, identityFromPem, loadIdentity } from "@sallyport/wire";
 import { IdentityFileError, reasonOf } from "./errors.ts";
 
 /** An SDK identity file, as every implementation writes it (docs/protocol/identity.md "Identity file"). */
@@ -64,4 +64,10 @@ function isIdentityFile(value: unknown): value is IdentityFile {
   if (typeof id !== "object" || id === null) return false;
   const { cert, key } = id as Record<string, unknown>;
   return typeof cert === "string" && typeof key === "string";
+}
+
+/** The same identity that trusts others. */
+export function withTrust(identity: Identity, caPem: string): Identity {
+  const { certPem, keyPem } = identity;
+  return caPem === identity.caPem ? identity : identityFromPem({ certPem, keyPem, caPem });
 }

@@ -54,6 +54,12 @@ const brokenRouter = (): RouterAddress => ({
 const at = (name: string, router: TinyRouter): RouterAddress => ({ name, address: router.address });
 const connected = (router: RouterAddress): Promise<EdgeChannel> => routers.connect(router, never);
 
+/** Makes a connection one that was of use. */
+async function hostAt(edge: EdgeChannel): Promise<void> {
+  const hosting = { service: "svc", sessionToken: "svc", listenerId: "l", identityName: "host" };
+  await new Promise<void>((established) => new Binding(edge, hosting, { established, ended() {}, dialled() {} }));
+}
+
 it("takes the connected router with the shortest round trip", async () => {
   const list = [at("far", far), at("near", near)];
   const [toFar, toNear] = await Promise.all(list.map(connected));
@@ -95,6 +101,38 @@ it("tells when a router closes a connection at once, and connects anew when it i
   await first.channel.closed;
   expect(refusals).toBe(1);
   expect(await connected(router)).not.toBe(first);
+});
+
+it("connects again by itself to a router that was of use, and tells who follows", async () => {
+  const router = at("near", near);
+  const told: RouterAddress[] = [];
+  const unfollow = routers.onConnected((each) => told.push(each));
+  const first = await connected(router);
+  await hostAt(first);
+  expect(routers.isInMotion).toBe(false);
+  near.dropAll();
+  await expect.poll(() => told, { timeout: 20_000 }).toEqual([router, router]);
+  expect([refusals, routers.isInMotion]).toEqual([0, true]);
+  expect(await connected(router)).not.toBe(first);
+  unfollow();
+}, 30_000);
+
+it("leaves a router that was closed here closed", async () => {
+  const edge = await connected(at("near", near));
+  await hostAt(edge);
+  let connections = 0;
+  routers.onConnected(() => connections++);
+  routers.closeAll();
+  await edge.channel.closed;
+  expect([routers.isInMotion, connections]).toEqual([false, 0]);
+});
+
+it("avoids a connected router as long as another one is connected", async () => {
+  const list = [at("near", near), at("far", far)];
+  const [toNear, toFar] = (await Promise.all(list.map(connected))) as [EdgeChannel, EdgeChannel];
+  Object.assign(toNear, { latencyMs: 0 });
+  expect(await routers.best(list, never, new Set([toNear]))).toBe(toFar);
+  expect(await routers.best(list, never, new Set([toNear, toFar]))).toBe(toNear);
 });
 
 it("gives up waiting when it is told to, and leaves no rejection that nobody handles", async () => {

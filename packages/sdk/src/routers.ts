@@ -12,6 +12,7 @@ import { CircuitSupplies } from "./circuit/supplies.ts";
 import { EdgeChannel } from "./edge-channel.ts";
 import { RouterError, reasonOf } from "./errors.ts";
 import { askForGroup, keepConnections } from "./group.ts";
+import { LostRouters } from "./lost-routers.ts";
 import { orAborted } from "./or-aborted.ts";
 
 /** A router that may be used: its name and where it is dialled. */
@@ -26,7 +27,7 @@ const connectTimeoutMs = 15_000;
 const drainMs = 2_000;
 /** How often a quiet connection is looked at. */
 const watchIntervalMs = 5_000;
-/** A connection that ends this soon was probably refused: the router closes without a word. */
+/** A connection that ends this soon, and was of no use, was probably refused: the router closes without a word. */
 const refusalWindowMs = 10_000;
 const backoffMs = { first: 1_000, most: 60_000 };
 
@@ -44,14 +45,24 @@ export function routerAddresses(
   );
 }
 
+export interface RoutersOptions {
+  readonly login: () => Promise<Login>;
+  readonly log: Logger;
+  /** Called when a router closed a connection right away: the session may be unknown to it. */
+  readonly onRefused: () => void;
+  /** Called when a router that was lost is not there again: it may have moved. */
+  readonly onMissing?: (() => void) | undefined;
+  /** TCP connections to each router, if it supports several; 1 when left out. */
+  readonly connections?: number | undefined;
+}
+
 /**
- * The connections to routers: one per address, made when needed, shared by everything in a context. Another one is made
- * when the first stands still because an application does not read what came through it.
+ * The connections to routers: one per address, made when needed, shared by everything in a context, and made again when
+ * they are lost. Another one is made when the first stands still because an application does not read what came through it.
  */
 export class Routers {
   readonly #login: () => Promise<Login>;
   readonly #log: Logger;
-  /** Called when a router closed a connection right away: the session may be unknown to it. */
   readonly #onRefused: () => void;
   readonly #channels = new Map<string, Promise<EdgeChannel>>();
   readonly #open = new Map<string, EdgeChannel>();
@@ -59,35 +70,62 @@ export class Routers {
   readonly #all = new Set<EdgeChannel>();
   /** Routers that failed last, by address: how often, and until when they are left alone. */
   readonly #failed = new Map<string, { times: number; until: number }>();
+  readonly #lost: LostRouters;
+  readonly #listeners = new Set<(router: RouterAddress) => void>();
   readonly #connections: number;
   readonly #circuits = new CircuitSupplies();
   readonly #probes: NodeJS.Timeout;
   #isClosed = false;
 
-  /** @param o.connections TCP connections to each router, if it supports several; 1 when left out */
-  constructor(o: {
-    login: () => Promise<Login>;
-    log: Logger;
-    onRefused: () => void;
-    connections?: number | undefined;
-  }) {
+  constructor(o: RoutersOptions) {
     this.#connections = o.connections ?? 1;
     this.#login = o.login;
     this.#log = o.log;
     this.#onRefused = o.onRefused;
+    this.#lost = new LostRouters({
+      connect: (router) => this.#attempt(router),
+      onMissing: o.onMissing ?? (() => {}),
+    });
     this.#probes = setInterval(() => {
       for (const edge of this.#all) edge.watch();
     }, watchIntervalMs);
     this.#probes.unref();
   }
 
+  /** Routers went or came back a moment ago: hosts and links may be on their way. */
+  get isInMotion(): boolean {
+    return this.#lost.isInMotion;
+  }
+
+  /** `listener` is called whenever a router is connected. @returns ends that */
+  onConnected(listener: (router: RouterAddress) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** What the controller says of the routers that are online now. */
+  located(routers: readonly RouterAddress[]): void {
+    this.#lost.located(routers);
+  }
+
+  /** A router says that it stops: what is open on it goes on, nothing new is made on it. */
+  leaves(edge: EdgeChannel): void {
+    edge.leave();
+    this.#lost.leaves();
+  }
+
   /**
    * A connected router out of these, the one with the shortest round trip. The others are connected meanwhile, those that
    * failed lately after a while that grows. When none is connected, all are tried, and the first that answers is taken.
    *
+   * @param avoided not taken as long as another one is connected
    * @throws RouterError `NO_ROUTERS` when the list is empty, `ROUTERS_UNREACHABLE` when none answers
    */
-  async best(routers: readonly RouterAddress[], signal: AbortSignal): Promise<EdgeChannel> {
+  async best(
+    routers: readonly RouterAddress[],
+    signal: AbortSignal,
+    avoided?: ReadonlySet<EdgeChannel>,
+  ): Promise<EdgeChannel> {
     const connected = routers.flatMap((router) => {
       const edge = this.#open.get(router.address);
       return edge === undefined || edge.isPaused ? [] : [edge];
@@ -100,7 +138,9 @@ export class Routers {
     const attempts = tried.map((router) => this.connect(router, signal));
     for (const attempt of attempts) attempt.catch(() => {});
     if (connected.length > 0) {
-      return connected.reduce((best, edge) => ((edge.latencyMs ?? 1e9) < (best.latencyMs ?? 1e9) ? edge : best));
+      const others = connected.filter((edge) => avoided?.has(edge) !== true);
+      const offered = others.length > 0 ? others : connected;
+      return offered.reduce((best, edge) => ((edge.latencyMs ?? 1e9) < (best.latencyMs ?? 1e9) ? edge : best));
     }
     if (attempts.length === 0) {
       throw new RouterError(
@@ -121,6 +161,10 @@ export class Routers {
 
   /** The connection to one router. @throws RouterError `ROUTER_UNREACHABLE`, or the signal's reason */
   async connect(router: RouterAddress, signal: AbortSignal): Promise<EdgeChannel> {
+    return await orAborted(this.#attempt(router), signal);
+  }
+
+  #attempt(router: RouterAddress): Promise<EdgeChannel> {
     let attempt = this.#channels.get(router.address);
     if (attempt === undefined || this.#open.get(router.address)?.isPaused === true) {
       this.#open.delete(router.address);
@@ -132,21 +176,26 @@ export class Routers {
         if (this.#channels.get(router.address) === own) this.#channels.delete(router.address);
       });
     }
-    return await orAborted(attempt, signal);
+    return attempt;
   }
 
   /** Ends all connections, and everything on them: with an error when there is a reason. */
   closeAll(reason?: Error): void {
-    for (const edge of this.#all) edge.channel.close(reason);
+    const edges = [...this.#all];
+    // What is not among them any more was not lost.
+    this.#all.clear();
+    for (const edge of edges) edge.channel.close(reason);
     this.#open.clear();
     this.#channels.clear();
     this.#failed.clear();
+    this.#lost.clear();
   }
 
   /** Ends all connections, as soon as the other ends have what was written on those that were closed before. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#probes);
+    this.#lost.close();
     await Promise.all([...this.#all].map((edge) => edge.drained(drainMs)));
     this.closeAll();
     this.#circuits.close();
@@ -183,20 +232,25 @@ export class Routers {
     this.#open.set(router.address, edge);
     this.#all.add(edge);
     channel.onClose((reason) => {
-      this.#all.delete(edge);
+      const isLost = this.#all.delete(edge);
       if (this.#open.get(router.address) === edge) {
         this.#open.delete(router.address);
         this.#channels.delete(router.address);
       }
       if (this.#isClosed) return;
       this.#log.info({ router: router.name, reason: reason?.message }, "the connection to a router ended");
-      if (performance.now() - openedAt >= refusalWindowMs) {
+      if (!isLost) return;
+      if (edge.hasServed || performance.now() - openedAt >= refusalWindowMs) {
         this.#failed.delete(router.address);
+        this.#lost.lost(router);
       } else {
         this.#leaveAlone(router);
+        this.#lost.refused(router);
         this.#onRefused();
       }
     });
+    this.#lost.connected(router);
+    for (const listener of [...this.#listeners]) listener(router);
     void edge.probe();
     keepConnections(channel, this.#connections, this.#log);
     return edge;

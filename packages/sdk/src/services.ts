@@ -1,4 +1,4 @@
-import { ApiError } from "@sallyport/api";
+import { ApiError } from "@sallyport/api/client";
 import type { Logger } from "@sallyport/wire";
 import type { ApiSession } from "./api-session.ts";
 import { reasonOf, ServiceError } from "./errors.ts";
@@ -94,6 +94,22 @@ export class Services {
     return await this.#keep(
       service,
       renew().then((known) => known ?? this.createSession(service, "Dial")),
+    );
+  }
+
+  /**
+   * Learns where the routers of the sessions for dialling are now. Those that are away stay in them: they may come back
+   * where they were. @throws as `call`
+   */
+  async refreshDialSessions(): Promise<void> {
+    await Promise.all(
+      [...this.#dialSessions].map(async ([id, held]) => {
+        const used = await held.catch(() => undefined);
+        const known = used === undefined ? undefined : await this.refreshSession(used);
+        if (used === undefined || known === undefined || this.#dialSessions.get(id) !== held) return;
+        const away = used.routers.filter(({ name }) => !known.routers.some((router) => router.name === name));
+        this.#dialSessions.set(id, Promise.resolve({ ...known, routers: [...known.routers, ...away] }));
+      }),
     );
   }
 

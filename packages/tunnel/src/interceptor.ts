@@ -27,6 +27,8 @@ export interface Interceptor {
   readonly interceptsByName?: boolean | undefined;
   /** @throws InterceptError which says what failed, for what, and what to do */
   intercept(target: InterceptTarget, clients: InterceptedClients): Promise<Interception>;
+  /** What clients were promised and do not have yet, each in words; nothing when left out. */
+  pending?(): readonly string[];
   /** Ends everything and removes every rule, route and address. */
   close(): Promise<void>;
 }

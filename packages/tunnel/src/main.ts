@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Logger as Pino, pino } from "pino";
 import { type Command, parseCommand, USAGE } from "./program/command-line.ts";
-import { enrollCommand } from "./program/enroll-command.ts";
+import { enrollCommand, isEnrolled } from "./program/enroll-command.ts";
 import { tunnelCommand } from "./program/tunnel-command.ts";
 
 /** Stopping takes at most this long beyond the draining; then the process ends anyway. */
@@ -22,6 +22,10 @@ async function main(command: Command): Promise<number> {
       process.stdout.write(`sallyport-tunnel ${await ownVersion()} (protocol ${PROTOCOL_VERSION})\n`);
       return 0;
     case "enroll":
+      if (command.ifNeeded && (await isEnrolled(command.output))) {
+        process.stdout.write(`the identity is in ${command.output} already\n`);
+        return 0;
+      }
       await enrollCommand(command.jwtFile, command.output);
       process.stdout.write(
         `the identity is in ${command.output}; use it with: sallyport-tunnel run -i ${command.output}\n`,

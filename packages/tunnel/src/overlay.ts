@@ -73,6 +73,8 @@ export interface Overlay {
 
 /** A terminator of ours. */
 export interface HostedTerminator {
+  /** It could be dialled, once at least; undefined where that is not known. */
+  readonly isEstablished?: boolean | undefined;
   /** Changes what is given; kept for the time when the terminator can be reached again. */
   update(o: { readonly cost?: number | undefined; readonly precedence?: Precedence | undefined }): Promise<void>;
   /** Tells the network about the health of the application behind it; not repeated. */

@@ -15,6 +15,8 @@ export interface RunParts extends HostingParts {
 }
 
 interface Running {
+  /** False: not of any use yet. */
+  readonly isEstablished?: boolean | undefined;
   close(): Promise<void>;
 }
 
@@ -44,6 +46,11 @@ export class ServiceRun {
     this.name = name;
     this.#parts = parts;
     this.#log = parts.log;
+  }
+
+  /** It is hosted here, and no router has offered it yet. */
+  get isBeingOffered(): boolean {
+    return this.#bind.running?.isEstablished === false;
   }
 
   /** Brings both sides to what the service says now; a side whose part of it is the same goes on undisturbed. */

@@ -37,6 +37,7 @@ export class Tunneler {
   /** One set of services after the other. */
   #work: Promise<void> = Promise.resolve();
   #isClosed = false;
+  #isSettled = false;
   #unfollow: (() => void) | undefined;
 
   constructor(options: TunnelerOptions) {
@@ -48,6 +49,13 @@ export class Tunneler {
   /** Circuits that are open. */
   get circuits(): number {
     return this.#relays.size;
+  }
+
+  /** What has not come about since the start, each in words: for probes. What cannot be started is told in the log, and not waited for. */
+  pending(): readonly string[] {
+    if (!this.#isSettled) return [`the services of ${this.#o.overlay.identity.name} are not known yet`];
+    const offered = [...this.#runs.values()].filter((run) => run.isBeingOffered);
+    return offered.map(({ name }) => `${name} is hosted on no router yet`);
   }
 
   start(): void {
@@ -96,5 +104,6 @@ export class Tunneler {
       return run.update(service, identity);
     });
     await Promise.all(updates);
+    this.#isSettled = true;
   }
 }

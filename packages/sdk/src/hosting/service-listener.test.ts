@@ -3,7 +3,7 @@ import { EdgeHeader, EdgeType, firstRouterConnId, Headers, silentLogger } from "
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { ApiSession } from "../api-session.ts";
 import type { EdgeConnection } from "../circuit/connection.ts";
-import { Routers } from "../routers.ts";
+import { type RouterAddress, Routers } from "../routers.ts";
 import type { Services } from "../services.ts";
 import { TinyRouter } from "../testing/tiny-router.ts";
 import { type ListenOptions, ServiceListener } from "./service-listener.ts";
@@ -24,13 +24,17 @@ afterEach(async () => {
 });
 
 /** A listener on a real router connection, with a controller that always says yes. */
-function listenerOf(options: ListenOptions = {}): ServiceListener {
+function listenerOf(
+  options: ListenOptions = {},
+  online?: () => boolean,
+  listed: RouterAddress[] = [{ name: "tiny", address: router.address }],
+): ServiceListener {
   const service = { id: "svc", name: "svc", encryptionRequired: false, permissions: ["Bind"], config: {} };
-  const session = { id: "1", token: "svc", routers: [{ name: "tiny", address: router.address }] };
+  const session = { id: "1", token: "svc", routers: listed };
   const services = {
     find: async () => service,
     createSession: async () => session,
-    refreshSession: async () => session,
+    refreshSession: async () => ({ ...session, routers: online?.() === false ? [] : [...listed] }),
   } as unknown as Services;
   const api = { login: async () => ({ identityName: "host" }) } as unknown as ApiSession;
   return new ServiceListener("svc", { session: api, services, routers, log: silentLogger }, options);
@@ -50,6 +54,46 @@ it("keeps a connection that comes before the application could listen for it", a
   expect([connection.callerId, connection.destroyed]).toEqual(["alice", false]);
   connection.destroy();
   await listener.close();
+});
+
+it("offers the service again as soon as its router is connected, whether the controller has listed it by then or not", async () => {
+  let isOnline = true;
+  const listener = listenerOf({}, () => isOnline);
+  await listener.start();
+  // From now on the controller names no router at all.
+  isOnline = false;
+  const again = once(listener, "listening");
+  router.dropAll();
+  await again;
+  expect(listener.routers).toHaveLength(1);
+  await listener.close();
+});
+
+it("stays as it is on a router that gets another address, and goes to routers that are new", async () => {
+  const other = await TinyRouter.start();
+  await routers.close();
+  const identity = await router.identity("host", [other]);
+  const login = async () => ({ token: "api-session", identityId: "host", identityName: "host", identity });
+  routers = new Routers({ login, log: silentLogger, onRefused: () => {} });
+  try {
+    const listed = [{ name: "tiny", address: router.address }];
+    const listener = listenerOf({}, () => true, listed);
+    await listener.start();
+    const moved = { name: "tiny", address: router.address.replace("127.0.0.1", "localhost") };
+    listed.splice(0, 1, moved, { name: "other", address: other.address });
+    const bound = other.asked(EdgeType.Bind);
+    listener.lookAgain();
+    await bound;
+    // What the listener wants of this connection is said before what is asked here.
+    const edge = await routers.connect(moved, new AbortController().signal);
+    await edge.probe();
+    // It would end the one that is there.
+    expect(router.messages(EdgeType.Bind)).toHaveLength(1);
+    await listener.close();
+  } finally {
+    await routers.close();
+    await other.close();
+  }
 });
 
 it("offers the service again when its router comes back", async () => {

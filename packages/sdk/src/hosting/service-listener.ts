@@ -53,6 +53,8 @@ const precedences = { default: Precedence.Default, required: Precedence.Required
 const retryMs = { first: 1_000, most: 30_000 };
 /** When enough terminators exist nothing is asked; with fewer, the controller is asked for new routers this often. */
 const lookAgainMs = 30_000;
+/** Looking for routers goes on after this time, whether those that were found are connected or not. */
+const connectingMs = 3_000;
 
 /**
  * A hosted service, in the shape of `net.Server`: emits `connection` for every dialer. It stays reachable through
@@ -63,6 +65,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   readonly #parts: ListenerParts;
   readonly #options: ListenOptions;
   readonly #listenerId = randomUUID();
+  /** By the name of the router: under another address it is the same, and one listener of ours would end the other there. */
   readonly #bindings = new Map<string, Binding>();
   readonly #stopped = new AbortController();
   #keys: KeyPair | undefined;
@@ -70,6 +73,13 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   #timer: NodeJS.Timeout | undefined;
   #isLooking = false;
   #lookAgain = false;
+  /** Addresses of routers that hosted the service and were lost. */
+  readonly #lost = new Set<string>();
+  /** Of ours those that were connected again, to be bound without asking where routers are. */
+  #returned: RouterAddress[] = [];
+  /** Addresses that are being connected. */
+  readonly #connecting = new Set<string>();
+  readonly #unfollow: () => void;
   #failures = 0;
   #cost: number | undefined;
   #precedence: "default" | "required" | "failed";
@@ -84,6 +94,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     this.#options = options;
     this.#cost = options.cost;
     this.#precedence = options.precedence ?? "default";
+    this.#unfollow = parts.routers.onConnected((router) => this.#connected(router));
   }
 
   /** The service can be dialled through at least one router. */
@@ -160,6 +171,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   async close(): Promise<void> {
     if (this.#stopped.signal.aborted) return;
     this.#stopped.abort(this.#closedError());
+    this.#unfollow();
     clearTimeout(this.#timer);
     for (const binding of this.#bindings.values()) binding.close();
     this.#bindings.clear();
@@ -175,6 +187,29 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   reset(): void {
     this.#session = undefined;
     this.#look();
+  }
+
+  /** Routers may be where they were not before. */
+  lookAgain(): void {
+    if (this.#bindings.size < this.#wanted) this.#look();
+  }
+
+  get #wanted(): number {
+    return this.#options.maxTerminators ?? 3;
+  }
+
+  /** One of our routers was connected: a moment after it was started anew, as a rule. */
+  #connected(router: RouterAddress): void {
+    if (this.#bindings.size >= this.#wanted || this.#isBound(router) || this.#session === undefined) return;
+    // One that was away may not be among those of the session.
+    const isOurs = this.#session.routers.some(({ address }) => address === router.address);
+    if (!isOurs && !this.#lost.has(router.address)) return;
+    this.#returned.push(router);
+    this.#look();
+  }
+
+  #isBound({ name, address }: RouterAddress): boolean {
+    return this.#bindings.has(name) || this.#connecting.has(address);
   }
 
   #closedError(): ListenError {
@@ -221,28 +256,35 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
 
   /** @returns whether there is a router left that should be bound and is not */
   async #bindWhereMissing(): Promise<boolean> {
-    const wanted = this.#options.maxTerminators ?? 3;
+    const wanted = this.#wanted;
     if (this.#bindings.size >= wanted) return false;
     const { services } = this.#parts;
     const service = await services.find(this.service, "Bind");
-    const known = this.#session === undefined ? undefined : await services.refreshSession(this.#session);
+    const returned = this.#returned.splice(0);
+    const used = this.#session;
+    const known = used === undefined || returned.length > 0 ? used : await services.refreshSession(used);
     const session = known ?? (await services.createSession(service, "Bind"));
     this.#session = session;
     const hosting = await this.#hosting(service, session);
-    const free = session.routers.filter((router) => !this.#bindings.has(router.address));
-    await Promise.all(free.slice(0, wanted - this.#bindings.size).map((router) => this.#bind(router, hosting)));
+    const free = (returned.length > 0 ? returned : session.routers).filter((router) => !this.#isBound(router));
+    const bound = Promise.all(free.slice(0, wanted - this.#bindings.size).map((router) => this.#bind(router, hosting)));
+    // One that cannot be reached does not keep the others waiting that come back meanwhile.
+    await orAborted(bound, AbortSignal.timeout(connectingMs)).catch(() => {});
     return this.#bindings.size < Math.min(wanted, Math.max(session.routers.length, 1));
   }
 
   async #bind(router: RouterAddress, hosting: Hosting): Promise<void> {
     const { log, routers } = this.#parts;
     const fields = { service: this.service, router: router.name };
+    this.#connecting.add(router.address);
     try {
       const edge = await routers.connect(router, this.#stopped.signal);
-      if (this.#stopped.signal.aborted) return;
+      if (this.#stopped.signal.aborted || this.#bindings.size >= this.#wanted) return;
+      if (this.#bindings.has(router.name)) return;
       const binding: Binding = new Binding(edge, hosting, {
         established: () => {
           this.#failures = 0;
+          this.#lost.delete(router.address);
           log.info(fields, "service is hosted on a router");
           this.emit("listening");
         },
@@ -250,14 +292,17 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
           log.info({ ...fields, reason: text }, "a router no longer hosts the service");
           this.#lastRefusal = `${router.name}: ${text}`;
           if (/invalid session|session ended/i.test(text)) this.#session = undefined;
-          if (this.#bindings.get(router.address) === binding) this.#bindings.delete(router.address);
+          if (this.#bindings.get(router.name) === binding) this.#bindings.delete(router.name);
+          if (binding.isEstablished) this.#lost.add(router.address);
           this.#schedule(this.#backoff());
         },
         dialled: (dial) => this.#dialled(dial),
       });
-      this.#bindings.set(router.address, binding);
+      this.#bindings.set(router.name, binding);
     } catch (error) {
       log.info({ ...fields, reason: reasonOf(error) }, "the service cannot be hosted on a router");
+    } finally {
+      this.#connecting.delete(router.address);
     }
   }
 

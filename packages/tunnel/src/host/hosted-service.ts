@@ -56,6 +56,11 @@ export class HostedService {
     }
   }
 
+  /** Every terminator could be dialled, once at least. */
+  get isEstablished(): boolean {
+    return this.#terminators.every((terminator) => terminator.isEstablished !== false);
+  }
+
   /** Takes the terminators back. Connections that exist go on. */
   async close(): Promise<void> {
     this.#stopped.abort(new Error("the service is no longer hosted here"));

@@ -147,6 +147,10 @@ export class TproxyInterceptor implements Interceptor {
     return { close: async () => await this.#end(active) };
   }
 
+  pending(): readonly string[] {
+    return this.#resolver?.kind === "none" ? ["names are not resolved: the log says why"] : [];
+  }
+
   async close(): Promise<void> {
     this.#closed ??= this.#close();
     await this.#closed;

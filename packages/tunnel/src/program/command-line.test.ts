@@ -28,8 +28,11 @@ describe("the command line", () => {
       ["host", "-i", "a", "--refresh", "1m", "--udp-idle", "10s"],
       { refreshIntervalMs: 60_000, udpIdleTimeoutMs: 10_000 },
     ],
+    [["host", "-i", "a", "--health-address", "0.0.0.0:8090"], { health: { host: "0.0.0.0", port: 8090 } }],
+    [["run", "-i", "a", "--health-address", "[::1]:80"], { health: { host: "::1", port: 80 } }],
     [["enroll", "--jwt", "me.jwt"], { name: "enroll", jwtFile: "me.jwt", output: "me.json", verbose: false }],
-    [["enroll", "--jwt", "token", "-o", "x"], { output: "x" }],
+    [["enroll", "--jwt", "token", "-o", "x"], { output: "x", ifNeeded: false }],
+    [["enroll", "--jwt", "token", "--if-needed"], { output: "token.json", ifNeeded: true }],
     [["--version"], { name: "version" }],
     [["help"], { name: "help" }],
     [[], { name: "help" }],
@@ -48,13 +51,26 @@ describe("the command line", () => {
     [["host", "-i", "a", "--drain", "soon"], "--drain expects a duration such as 30s or 5m, found soon"],
     [["host", "-i", "a", "--refresh", "10ms"], "--refresh expects a duration of at least 1s"],
     [["run", "-i", "a", "--udp-idle", "4s"], "--udp-idle expects a duration of at least 5s"],
+    [["host", "-i", "a", "--health-address", "8090"], "--health-address expects an IP address and a port"],
+    [["host", "-i", "a", "--health-address", "localhost:8090"], "such as 0.0.0.0:8090, found localhost:8090"],
+    [["host", "-i", "a", "--health-address", "0.0.0.0:70000"], "--health-address expects an IP address and a port"],
+    [["enroll", "--jwt", "a", "--health-address", "0.0.0.0:1"], "enroll takes no --health-address"],
     [["host", "--colour"], "Unknown option '--colour'"],
   ])("%j is told what is wrong", (args, problem) => {
     expect(parseCommand(args)).toEqual({ name: "help", problem: expect.stringContaining(problem) });
   });
 
   it("help names every option", () => {
-    for (const option of ["--identity", "--resolver", "--dns-range", "--lan-if", "--bind", "--refresh", "--udp-idle"]) {
+    for (const option of [
+      "--identity",
+      "--resolver",
+      "--dns-range",
+      "--lan-if",
+      "--bind",
+      "--refresh",
+      "--udp-idle",
+      "--health-address",
+    ]) {
       expect(USAGE).toContain(option);
     }
   });

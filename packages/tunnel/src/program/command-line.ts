@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { parseArgs } from "node:util";
 import { durationMs } from "../config/duration.ts";
 
@@ -22,9 +23,18 @@ export type Command =
       readonly udpIdleTimeoutMs: number;
       readonly refreshIntervalMs: number;
       readonly drainMs: number;
+      /** Where probes are answered; undefined: nowhere. */
+      readonly health?: { readonly host: string; readonly port: number } | undefined;
       readonly verbose: boolean;
     }
-  | { readonly name: "enroll"; readonly jwtFile: string; readonly output: string; readonly verbose: boolean }
+  | {
+      readonly name: "enroll";
+      readonly jwtFile: string;
+      readonly output: string;
+      /** An identity that is there is kept, and the token not looked at. */
+      readonly ifNeeded: boolean;
+      readonly verbose: boolean;
+    }
   | { readonly name: "version" }
   | { readonly name: "help"; readonly problem?: string };
 
@@ -39,11 +49,13 @@ export const USAGE = `usage: sallyport-tunnel <command>
       --bind <address>                   address of the ports; 127.0.0.1
   host -i <identity>…                    host services only
   enroll --jwt <file> [-o <file>]        redeem a one-time token and write the identity file
+      --if-needed                        nothing to do when that file is there
 
   -i, --identity <file or folder>        may be repeated; a folder means every .json file in it
       --refresh <duration>               how often the controller is asked for changes; 15s
       --udp-idle <duration>              when a silent UDP client is forgotten; 5m
       --drain <duration>                 longest wait for open connections when stopping; 5s
+      --health-address <address:port>    answer probes there: /health-checks/live, /health-checks/ready
   -v, --verbose                          log more (as SALLYPORT_LOG_LEVEL=debug)
       --version                          print the version
   -h, --help                             print this text
@@ -65,6 +77,7 @@ const options = {
   identity: { type: "string", short: "i", multiple: true },
   jwt: { type: "string", short: "j" },
   output: { type: "string", short: "o" },
+  "if-needed": { type: "boolean" },
   bind: { type: "string" },
   resolver: { type: "string" },
   "dns-range": { type: "string" },
@@ -72,6 +85,7 @@ const options = {
   "udp-idle": { type: "string" },
   refresh: { type: "string" },
   drain: { type: "string" },
+  "health-address": { type: "string" },
   verbose: { type: "boolean", short: "v" },
   version: { type: "boolean" },
   help: { type: "boolean", short: "h" },
@@ -80,12 +94,12 @@ const options = {
 type Option = keyof typeof options;
 
 /** The options of each command; the common ones of all that tunnel. */
-const COMMON: readonly Option[] = ["identity", "udp-idle", "refresh", "drain", "verbose"];
+const COMMON: readonly Option[] = ["identity", "udp-idle", "refresh", "drain", "health-address", "verbose"];
 const TAKES: Readonly<Record<string, readonly Option[]>> = {
   run: [...COMMON, "resolver", "dns-range", "lan-if"],
   proxy: [...COMMON, "bind"],
   host: COMMON,
-  enroll: ["jwt", "output", "verbose"],
+  enroll: ["jwt", "output", "if-needed", "verbose"],
 };
 
 function parse(args: readonly string[]) {
@@ -105,7 +119,7 @@ function commandOf({ values, positionals }: ReturnType<typeof parse>): Command {
   if (name === "enroll") {
     if (values.jwt === undefined) throw new UsageError("enroll needs --jwt <file>");
     const output = values.output ?? `${values.jwt.replace(/\.jwt$/, "")}.json`;
-    return { name, jwtFile: values.jwt, output, verbose };
+    return { name, jwtFile: values.jwt, output, ifNeeded: values["if-needed"] === true, verbose };
   }
   const { identity: identities = [] } = values;
   if (identities.length === 0)
@@ -117,6 +131,7 @@ function commandOf({ values, positionals }: ReturnType<typeof parse>): Command {
     udpIdleTimeoutMs: time("udp-idle", values["udp-idle"] ?? "5m", 5_000),
     refreshIntervalMs: time("refresh", values.refresh ?? "15s", 1_000),
     drainMs: time("drain", values.drain ?? "5s", 0),
+    health: address("health-address", values["health-address"]),
     verbose,
   };
 }
@@ -140,4 +155,13 @@ function time(option: string, text: string, leastMs: number): number {
   if (ms !== undefined && ms >= leastMs && ms < 2 ** 31) return ms;
   const least = leastMs > 0 ? ` of at least ${leastMs / 1_000}s` : "";
   throw new UsageError(`--${option} expects a duration${least} such as 30s or 5m, found ${text}`);
+}
+
+function address(option: string, text: string | undefined): { host: string; port: number } | undefined {
+  if (text === undefined) return undefined;
+  const [, host = "", digits = ""] = /^(.*):(\d{1,5})$/.exec(text) ?? [];
+  const ip = host.replace(/^\[(.*)\]$/, "$1");
+  const port = Number(digits);
+  if (isIP(ip) !== 0 && port >= 1 && port <= 65_535) return { host: ip, port };
+  throw new UsageError(`--${option} expects an IP address and a port such as 0.0.0.0:8090, found ${text}`);
 }

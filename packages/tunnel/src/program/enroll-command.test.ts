@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rename, rm, stat, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { enrollCommand } from "./enroll-command.ts";
+import { enrollCommand, isEnrolled } from "./enroll-command.ts";
 
 const IDENTITY = { ztAPI: "https://ctrl.example:1280", id: { key: "secret" } };
 let folder: string;
@@ -30,4 +30,19 @@ test("the key is written into the file that was made, not into another one that 
   });
   expect(await readFile(output, "utf8")).toBe("readable by everybody");
   expect(JSON.parse(await readFile(join(folder, "away.json"), "utf8"))).toEqual(IDENTITY);
+});
+
+test("an identity that is there is known again, also after an enrollment that was killed", async () => {
+  const output = join(folder, "me.json");
+  expect(await isEnrolled(output)).toBe(false);
+  await enrollCommand(join(folder, "me.jwt"), output, async () => {
+    const left = await readFile(output);
+    await writeFile(join(folder, "killed.json"), left);
+    return IDENTITY;
+  });
+  expect(await isEnrolled(output)).toBe(true);
+  expect(JSON.parse(await readFile(output, "utf8"))).toEqual(IDENTITY);
+  expect(await isEnrolled(join(folder, "killed.json"))).toBe(false);
+  await enrollCommand(join(folder, "me.jwt"), join(folder, "killed.json"), async () => IDENTITY);
+  await expect(isEnrolled(folder)).rejects.toThrow("cannot be read");
 });

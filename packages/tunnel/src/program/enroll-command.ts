@@ -37,6 +37,21 @@ export async function enrollCommand(
   }
 }
 
+/**
+ * Whether there is an identity file. One that is blank is taken away: an enrollment that was killed has left it, before the network
+ * answered.
+ */
+export async function isEnrolled(output: string): Promise<boolean> {
+  const content = await readFile(output).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw new SetupError(`the identity file cannot be read: ${textOf(error)}`, { cause: error });
+  });
+  if (content === undefined) return false;
+  if (content.some((byte) => byte !== 0)) return true;
+  await rm(output);
+  return false;
+}
+
 /** By the file itself: its name may be another file's by now, which others can read. */
 async function writeAtStart(file: FileHandle, bytes: Buffer): Promise<void> {
   for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at, bytes.length - at, at)).bytesWritten;

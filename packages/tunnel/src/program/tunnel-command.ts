@@ -9,6 +9,7 @@ import { SdkOverlay } from "../sdk-overlay/sdk-overlay.ts";
 import { Tunneler } from "../tunneler.ts";
 import type { Command, Mode } from "./command-line.ts";
 import { identityFiles, SetupError } from "./identity-files.ts";
+import { ProbeServer } from "./probe-server.ts";
 
 export type TunnelCommand = Extract<Command, { name: "tunnel" }>;
 
@@ -23,14 +24,24 @@ const loginRetryMs = { first: 1_000, most: 30_000 };
 export async function tunnelCommand(command: TunnelCommand, log: Pino, stop: AbortSignal): Promise<void> {
   const files = await identityFiles(command.identities);
   const running = new Set<Runner>();
+  const outside = new Set(files);
   const addresses = () => [...running].flatMap((runner) => runner.addresses());
   const interceptor = await interceptorOf(command, addresses, log);
   const localRoutes = new SourceRoutes(log);
+  const pending = () => [
+    ...(stop.aborted ? ["the tunneler stops"] : []),
+    ...[...outside].map((file) => `${file} has not logged in`),
+    ...[...running].flatMap((runner) => runner.pending()),
+    ...(interceptor?.pending?.() ?? []),
+  ];
+  let probes: ProbeServer | undefined;
   try {
+    probes = command.health && (await ProbeServer.listen({ ...command.health, pending }));
     const outcomes = await Promise.allSettled(
       files.map(async (file) => {
         const overlay = await logIn(file, command, log, stop);
         if (overlay === undefined) return;
+        outside.delete(file);
         running.add(start(overlay, file, { interceptor, localRoutes }, log));
       }),
     );
@@ -45,12 +56,15 @@ export async function tunnelCommand(command: TunnelCommand, log: Pino, stop: Abo
     await Promise.all([...running].map((runner) => runner.close(command.drainMs)));
     await interceptor?.close();
     await localRoutes.close();
+    await probes?.close();
   }
 }
 
 interface Runner {
   /** Of the controller and routers that it uses. */
   addresses(): readonly string[];
+  /** What has not come about since the start. */
+  pending(): readonly string[];
   close(drainMs: number): Promise<void>;
 }
 
@@ -66,6 +80,7 @@ function start(
   tunneler.start();
   return {
     addresses: () => overlay.addresses,
+    pending: () => tunneler.pending(),
     close: async (drainMs) => {
       await tunneler.close({ drainMs });
       await overlay.close();

@@ -33,6 +33,7 @@ export class ProxyInterceptor implements Interceptor {
   readonly #bindAddress: string;
   readonly #log: Logger;
   readonly #open = new Set<Interception>();
+  readonly #openPorts = new Set<ProxyService>();
   /** The last one of each port. */
   readonly #udpPorts = new Map<number, UdpPort>();
 
@@ -59,14 +60,27 @@ export class ProxyInterceptor implements Interceptor {
       await Promise.all(ports.map((port) => port.close()));
       throw error;
     }
+    for (const service of wanted.values()) this.#openPorts.add(service);
     const interception = {
       close: async () => {
         this.#open.delete(interception);
+        for (const service of wanted.values()) this.#openPorts.delete(service);
         await Promise.all(ports.map((port) => port.close()));
       },
     };
     this.#open.add(interception);
     return interception;
+  }
+
+  pending(): readonly string[] {
+    const isOpen = ({ name, port, protocol }: ProxyService) =>
+      [...this.#openPorts].some((open) => open.name === name && open.port === port && open.protocol === protocol);
+    return this.#o.services
+      .filter((service) => !isOpen(service))
+      .map(
+        ({ name, port, protocol }) =>
+          `${protocol} port ${port} is not open: ${name} may not be dialled, or see the log`,
+      );
   }
 
   async close(): Promise<void> {

@@ -4,6 +4,7 @@ import type { HostedTerminator, OverlayHosting, OverlayService } from "../overla
 /** A terminator as the SDK keeps it: one on each of several routers, all offered alike. */
 export class HostedTerminators implements HostedTerminator {
   readonly #hosted: Hosted;
+  #isEstablished = false;
 
   constructor(context: Context, service: OverlayService, o: OverlayHosting) {
     this.#hosted = context.host(service.name, {
@@ -18,6 +19,13 @@ export class HostedTerminators implements HostedTerminator {
         o.onDial({ appData, callerId, signal, accept, reject: (reason) => dial.reject(reason) }).catch(() => {});
       },
     });
+    void this.#hosted.established.then(() => {
+      this.#isEstablished = true;
+    });
+  }
+
+  get isEstablished(): boolean {
+    return this.#isEstablished;
   }
 
   async update(o: Parameters<HostedTerminator["update"]>[0]): Promise<void> {

@@ -1,0 +1,148 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Logger } from "@sallyport/wire";
+import type { ApiSession } from "./api-session.ts";
+import type { MessageConnection } from "./circuit/message-connection.ts";
+import type { ControllerOutage } from "./controller-outage.ts";
+import { loadSodium } from "./crypto/load-sodium.ts";
+import { type DialRequest, dialThrough, RouterDialError } from "./dial.ts";
+import type { EdgeChannel } from "./edge-channel.ts";
+import { RouterError, reasonOf } from "./errors.ts";
+import type { Routers } from "./routers.ts";
+import type { Service, ServiceSession, Services } from "./services.ts";
+
+export interface ServiceDialerParts {
+  readonly session: Pick<ApiSession, "login">;
+  readonly services: Pick<Services, "find" | "dialSession" | "renewDialSession">;
+  readonly routers: Pick<Routers, "best" | "isInMotion" | "leaves">;
+  readonly log: Logger;
+}
+
+export interface ServiceDial extends Pick<DialRequest, "instance" | "appData" | "datagrams"> {
+  /** For everything until the connection exists. */
+  readonly signal: AbortSignal;
+  /** The caller's own part of it. */
+  readonly given: AbortSignal | undefined;
+  readonly outage: ControllerOutage;
+}
+
+/** Routers that go away while dialling are worth so many tries. */
+const mostLost = 3;
+/** While routers come and go a dial that failed is tried again for so long, as its own time allows. */
+const patienceMs = 5_000;
+const pauseMs = { first: 100, most: 1_000 };
+
+/** Dials services: finds session and router, and tries again what failed for a reason that passes. */
+export class ServiceDialer {
+  readonly #parts: ServiceDialerParts;
+
+  constructor(parts: ServiceDialerParts) {
+    this.#parts = parts;
+  }
+
+  /** @throws ServiceError, RouterError, DialError, AuthenticationError, ControllerError, or the signal's reason */
+  async dial(name: string, o: ServiceDial): Promise<MessageConnection> {
+    const { session: login, services } = this.#parts;
+    const { signal, outage } = o;
+    signal.throwIfAborted();
+    const service = await outage.outlast(() => services.find(name, "Dial"));
+    const { identityName } = await outage.outlast(() => login.login());
+    const sodium = service.encryptionRequired ? await loadSodium() : undefined;
+    const { instance, appData, datagrams } = o;
+    const request = { service: name, callerId: identityName, sodium, instance, appData, datagrams };
+    const passing = new PassingFailures(this.#parts, name, o);
+    let lost = 0;
+    let isRenewed = false;
+    for (;;) {
+      const session = await outage.outlast(() => this.#sessionWithRouters(service));
+      let edge: EdgeChannel | undefined;
+      try {
+        edge = await this.#parts.routers.best(session.routers, signal, passing.refusedBy);
+        return await dialThrough(edge, { ...request, sessionToken: session.token }, signal);
+      } catch (error) {
+        const failure = error instanceof RouterDialError ? error.failure : undefined;
+        if (failure === "leaving" && edge !== undefined) this.#parts.routers.leaves(edge);
+        const isLost = failure === "leaving" || failure === "lost";
+        if (isLost && ++lost < mostLost) continue;
+        if (!isLost && !isRenewed) {
+          isRenewed = true;
+          if (await outage.outlast(() => this.#isAboutSession(error, service, session))) continue;
+        }
+        await passing.waitOrThrow(error, edge);
+        // They may be elsewhere by now.
+        if (error instanceof RouterError) isRenewed = false;
+      }
+    }
+  }
+
+  async #sessionWithRouters(service: Service): Promise<ServiceSession> {
+    const { services } = this.#parts;
+    const session = await services.dialSession(service);
+    return session.routers.length > 0 ? session : await services.renewDialSession(service, session);
+  }
+
+  /**
+   * After a failure: was it about our session, which is replaced then and deserves one more try, or about the service?
+   * A session is worth replacing when the controller no longer knows it, or names other routers than those that failed.
+   */
+  async #isAboutSession(error: unknown, service: Service, used: ServiceSession): Promise<boolean> {
+    const { services } = this.#parts;
+    if (error instanceof RouterDialError && error.failure === "refused") {
+      const isVoid = /invalid session/i.test(error.text);
+      const renewed = await services.renewDialSession(service, used, isVoid);
+      if (renewed.token !== used.token) return true;
+      // Routers are taken from sessions, too.
+      return /invalid edge router/i.test(error.text) && (lacksSome(renewed, used) || lacksSome(used, renewed));
+    }
+    if (!(error instanceof RouterError)) return false;
+    return lacksSome(used, await services.renewDialSession(service, used));
+  }
+}
+
+/** Whether the other one names routers that this one does not. */
+function lacksSome(session: ServiceSession, other: ServiceSession): boolean {
+  return other.routers.some(({ address }) => !session.routers.some((router) => router.address === address));
+}
+
+/**
+ * The patience of one dial with routers that come and go: hosts that are on their way to another router, links that are not
+ * there yet. A network that stands still is believed at once.
+ */
+class PassingFailures {
+  readonly #parts: Pick<ServiceDialerParts, "routers" | "log">;
+  readonly #service: string;
+  readonly #signals: Pick<ServiceDial, "signal" | "given">;
+  /** Another router may have a way where these have none. */
+  readonly refusedBy = new Set<EdgeChannel>();
+  #since: number | undefined;
+  #pauseMs = pauseMs.first;
+
+  constructor(
+    parts: Pick<ServiceDialerParts, "routers" | "log">,
+    service: string,
+    signals: Pick<ServiceDial, "signal" | "given">,
+  ) {
+    this.#parts = parts;
+    this.#service = service;
+    this.#signals = signals;
+  }
+
+  /** @throws `error` when trying again is of no use or the time is over, or the caller's reason to give up */
+  async waitOrThrow(error: unknown, edge: EdgeChannel | undefined): Promise<void> {
+    const now = performance.now();
+    this.#since ??= now;
+    const mayPass =
+      error instanceof RouterError || (error instanceof RouterDialError && error.failure !== "unencrypted");
+    const leftMs = this.#since + patienceMs - now;
+    if (!mayPass || !this.#parts.routers.isInMotion || leftMs <= 0) throw error;
+    this.#parts.log.debug(
+      { service: this.#service, reason: reasonOf(error) },
+      "routers come and go; the dial is tried again",
+    );
+    if (edge !== undefined) this.refusedBy.add(edge);
+    const { signal, given } = this.#signals;
+    await delay(Math.min(this.#pauseMs, leftMs) * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {
+      throw given?.aborted === true ? given.reason : error;
+    });
+    this.#pauseMs = Math.min(2 * this.#pauseMs, pauseMs.most);
+  }
+}

@@ -1,0 +1,49 @@
+import { ApiError } from "@sallyport/api/client";
+import { silentLogger } from "@sallyport/wire";
+import { beforeEach, describe, expect, it } from "vitest";
+import type { ApiSession } from "./api-session.ts";
+import { Services } from "./services.ts";
+
+const service = { id: "svc", name: "svc", encryptionRequired: false, permissions: ["Dial"], config: {} };
+
+/** Routers that the controller has online, by name: their port. */
+let online: Readonly<Record<string, number>>;
+let isGone: boolean;
+let services: Services;
+
+beforeEach(() => {
+  online = { eu: 1, us: 2 };
+  isGone = false;
+  const edgeRouters = () =>
+    Object.entries(online).map(([name, port]) => ({
+      name,
+      supportedProtocols: { tls: `tls://${name}.example:${port}` },
+    }));
+  const detail = async () => {
+    if (isGone) throw Object.assign(Object.create(ApiError.prototype), { status: 404 });
+    return { data: { id: "1", token: "token", edgeRouters: edgeRouters() } };
+  };
+  const api = { createSession: detail, detailSession: detail };
+  const session = { call: (ask: (with_: unknown) => unknown) => ask(api) } as unknown as ApiSession;
+  services = new Services({ session, log: silentLogger });
+});
+
+const addresses = async (): Promise<string[]> =>
+  (await services.dialSession(service)).routers.map(({ address }) => address).toSorted();
+
+describe("sessions for dialling that are brought up to date", () => {
+  it("know a router by its new address only, and one that is away as it was", async () => {
+    expect(await addresses()).toEqual(["tls:eu.example:1", "tls:us.example:2"]);
+    online = { eu: 11, asia: 3 };
+    expect(await addresses()).toEqual(["tls:eu.example:1", "tls:us.example:2"]);
+    await services.refreshDialSessions();
+    expect(await addresses()).toEqual(["tls:asia.example:3", "tls:eu.example:11", "tls:us.example:2"]);
+  });
+
+  it("stay as they are when the controller does not have them any more: a dial finds out", async () => {
+    await addresses();
+    isGone = true;
+    await services.refreshDialSessions();
+    expect(await addresses()).toEqual(["tls:eu.example:1", "tls:us.example:2"]);
+  });
+});

@@ -1,0 +1,37 @@
+import { afterEach, expect, test } from "vitest";
+import { freePort } from "../testing/tunneler-in-memory.ts";
+import { SetupError } from "./identity-files.ts";
+import { ProbeServer } from "./probe-server.ts";
+
+let server: ProbeServer | undefined;
+afterEach(async () => await server?.close());
+
+const pages = async (port: number, method = "GET") =>
+  await Promise.all(
+    ["live", "ready", "else"].map(async (page) => {
+      const answer = await fetch(`http://127.0.0.1:${port}/health-checks/${page}`, { method });
+      return [answer.status, await answer.text()];
+    }),
+  );
+
+test("is live from the start, and ready when nothing is missing any more", async () => {
+  const port = await freePort();
+  let missing = ["me.json has not logged in", "tcp port 80 is not open"];
+  server = await ProbeServer.listen({ host: "127.0.0.1", port, pending: () => missing });
+  const [live, gone] = [
+    [200, "live\n"],
+    [404, "no such page\n"],
+  ];
+  expect(await pages(port)).toEqual([live, [503, "me.json has not logged in\ntcp port 80 is not open\n"], gone]);
+  missing = [];
+  expect(await pages(port)).toEqual([live, [200, "ready\n"], gone]);
+  expect((await pages(port, "POST")).map(([status]) => status)).toEqual([405, 405, 405]);
+});
+
+test("a port that is taken is told with its option", async () => {
+  const port = await freePort();
+  server = await ProbeServer.listen({ host: "127.0.0.1", port, pending: () => [] });
+  const again = ProbeServer.listen({ host: "127.0.0.1", port, pending: () => [] });
+  await expect(again).rejects.toThrow(SetupError);
+  await expect(again).rejects.toThrow(`127.0.0.1:${port} of --health-address cannot be had`);
+});
