@@ -4,8 +4,10 @@ import { defineConfig } from "vitest/config";
 const shared = { pool: "forks", testTimeout: 30_000, hookTimeout: 60_000 } as const;
 // What ends with its tests and leaves nothing behind: its files share a process, which loads the same modules once.
 const leaveNothing = [
-  "scripts/*.test.ts",
-  "{controller,packages/{api,controller-config,router-config}}/src/**/*.test.ts",
+  "scripts/**/*.test.ts",
+  "images/**/*.test.ts",
+  "{controller,operator,packages/{api,controller-config,router-config}}/src/**/*.test.ts",
+  "e2e/system/operator-*.test.ts",
 ];
 
 export default defineConfig({

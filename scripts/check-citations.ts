@@ -48,7 +48,10 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const root = join(import.meta.dirname, "..");
   const exclude = ["**/node_modules/**", "**/dist/**", "**/generated/**"];
   const find = (ending: string) =>
-    globSync(`{packages,controller,router,e2e,bench,scripts,examples}/**/*.${ending}`, { cwd: root, exclude });
+    globSync(`{packages,controller,router,operator,e2e,images,bench,scripts,examples}/**/*.${ending}`, {
+      cwd: root,
+      exclude,
+    });
   const read = (file: string) => readFileSync(join(root, file), "utf8");
   const headings = new Map<string, readonly string[] | undefined>();
   const headingsAt = (page: string) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { brokenRules, unusedPackages } from "./check-dependencies.ts";
+import { brokenRules, forbiddenWays, unusedPackages } from "./check-dependencies.ts";
 
 const specifiers = (file: string, source: string): string[] =>
   brokenRules(file, source).map((b) => `${b.line}:${b.specifier}`);
@@ -17,6 +17,8 @@ describe("dependency rules", () => {
     ["controller/src/main.ts", 'import "@sallyport/router";'],
     ["controller/src/pki/csr.ts", 'import { connect, isIP } from "node:net";'],
     ["controller/src/pki/csr.ts", 'import net from "node:net";'],
+    ["packages/sdk/src/services.ts", 'import { ApiError } from "@sallyport/api";'],
+    ["packages/api/src/client/client.ts", 'import { operations } from "../operations/apis.ts";'],
   ])("refuses %s: %s", (file, source) => {
     expect(specifiers(file, `\n${source}`)).toHaveLength(1);
     expect(brokenRules(file, `\n${source}`)[0]?.line).toBe(2);
@@ -24,6 +26,8 @@ describe("dependency rules", () => {
 
   it.each([
     ["packages/sdk/src/context.ts", 'import { dialChannel } from "@sallyport/wire";'],
+    ["packages/sdk/src/services.ts", 'import { ApiError } from "@sallyport/api/client";'],
+    ["packages/sdk/src/services.ts", 'import type { operations } from "@sallyport/api";'],
     ["controller/src/model/fabric-model.ts", 'import type { FabricModel } from "../fabric/ports.ts";'],
     ["router/src/edge/listener.ts", 'import type { ControlPlane } from "../control/control-plane.ts";'],
     ["controller/src/store/database.ts", 'import pg from "pg";'],
@@ -31,6 +35,33 @@ describe("dependency rules", () => {
     ["e2e/network/network.ts", 'import { x } from "@sallyport/controller";'],
   ])("allows %s: %s", (file, source) => {
     expect(specifiers(file, source)).toEqual([]);
+  });
+});
+
+describe("what a program must not load", () => {
+  const rule = { entry: "a/main.ts", under: "a/schemas/", package: "zod", why: "" };
+  const waysOf = (files: Readonly<Record<string, string>>) => forbiddenWays(rule, (file) => files[file] ?? "");
+  const schema = 'import { z } from "zod";';
+
+  it.each([
+    ["at once", 'import { x } from "./b.ts";'],
+    ["when needed", 'const { x } = await import("./b.ts");'],
+    ["for its effect", 'import "./b.ts";'],
+    ["to hand it on", 'export { x } from "./b.ts";'],
+    ["for what is a type only", 'import { type X } from "./b.ts";'],
+  ])("is found behind other files: %s", (_, main) => {
+    const files = { "a/main.ts": main, "a/b.ts": 'import { y } from "./schemas/c.ts";', "a/schemas/c.ts": schema };
+    expect(waysOf(files)).toEqual([["a/main.ts", "a/b.ts", "a/schemas/c.ts"]]);
+  });
+
+  it("is not found behind types, nor elsewhere, nor in circles", () => {
+    const types = 'import type { X } from "./schemas/c.ts";\nexport type { Y } from "./schemas/c.ts";';
+    const circle = `${schema}\nimport "./main.ts";`;
+    const main = `${types}\nimport "./b.ts";\nimport "./schemas/d.ts";`;
+    const pure = 'import type { z } from "zod";';
+    expect(waysOf({ "a/main.ts": main, "a/b.ts": circle, "a/schemas/c.ts": schema, "a/schemas/d.ts": pure })).toEqual(
+      [],
+    );
   });
 });
 

@@ -32,10 +32,11 @@ const FABRIC_PORTS = [
 /** The first rule whose `from` is a prefix of the file decides: special places stand before general ones. */
 export const RULES: readonly DependencyRule[] = [
   {
-    from: "packages/api/src/client.ts",
-    may: ["packages/api/"],
+    from: "packages/api/src/client/",
+    may: ["packages/api/src/client/", "packages/api/src/errors.ts"],
+    mayTypes: ["packages/api/"],
     packages: ["zod", "node:buffer", "node:http", "node:https", "node:tls"],
-    why: "the client needs Node's own HTTPS and nothing else",
+    why: "the client needs Node's own HTTPS and nothing else, and no schema: a program that only calls has no memory for them",
   },
   { from: "packages/api/", may: [], packages: ["zod"], why: "the contract imports only zod" },
   { from: "packages/wire/", may: [], why: "packages import no program, and the wire knows no policy" },
@@ -133,7 +134,73 @@ export const RULES: readonly DependencyRule[] = [
     may: ["packages/", "router/src/forwarder/", "router/src/xgress/", "router/src/control/"],
     why: "the tunneler is one more user of the fabric: configuration reaches it as values",
   },
+  {
+    from: "operator/src/render/",
+    may: ["packages/", "operator/src/resources/", "operator/src/kube/kinds.ts"],
+    packages: ["node:crypto", "node:net", "@sallyport/router-config", "@sallyport/controller-config", "yaml"],
+    why: "renderers are pure: no I/O",
+  },
+  {
+    from: "operator/src/plan/router/",
+    may: [
+      "packages/",
+      "operator/src/resources/",
+      "operator/src/plan/",
+      "operator/src/render/",
+      "operator/src/kube/kinds.ts",
+      "operator/src/kube/quantity.ts",
+      "operator/src/reconcile/children/intent.ts",
+    ],
+    mayTypes: ["operator/src/kube/status/condition.ts", "operator/src/kube/events/recorder.ts"],
+    packages: ["node:crypto", "node:net", "@sallyport/api", "@sallyport/wire"],
+    why: "plans are pure: no I/O",
+  },
+  {
+    from: "operator/src/plan/",
+    may: ["packages/", "operator/src/resources/", "operator/src/kube/kinds.ts"],
+    packages: [
+      "node:crypto",
+      "node:net",
+      "@sallyport/api",
+      "@sallyport/router-config",
+      "@sallyport/controller-config",
+      "yaml",
+    ],
+    why: "plans are pure: no I/O",
+  },
+  {
+    from: "operator/src/kube/",
+    may: ["packages/wire/"],
+    why: "the Kubernetes machinery knows none of the kinds that it serves",
+  },
+  { from: "operator/", may: ["packages/", "operator/"], why: "a program never imports another program" },
   { from: "router/", may: ["packages/", "router/"], why: "a program never imports another program" },
+];
+
+/** Programs that only call the APIs take nothing but types of the contract: its schemas cost each some megabytes of memory. */
+const CALLERS: DependencyRule = {
+  from: "@sallyport/api",
+  may: [],
+  why: "who only calls the APIs takes values from @sallyport/api/client, which loads no schema",
+};
+const isCaller = (file: string): boolean => /^(packages\/(sdk|tunnel)|router|operator)\//.test(file);
+
+/** What a program must not have loaded when it runs, however many files lie between: no file under `under` that imports `package`. */
+export interface UnreachedRule {
+  /** The program's first file. */
+  readonly entry: string;
+  readonly under: string;
+  readonly package: string;
+  readonly why: string;
+}
+
+export const UNREACHED: readonly UnreachedRule[] = [
+  {
+    entry: "operator/src/main.ts",
+    under: "operator/src/resources/",
+    package: "zod",
+    why: "schemas of resources are for generators and tests: values come from resources/kinds.ts and group.ts, the rest is `import type`",
+  },
 ];
 
 export interface BrokenRule {
@@ -143,7 +210,8 @@ export interface BrokenRule {
   readonly rule: DependencyRule;
 }
 
-const IMPORT =
+/** An import or export of a module: group 2 or 3 is its specifier, group 1 is there for types only. */
+export const IMPORT =
   /^[ \t]*(?:import|export)\s+(type\s+)?(?:[^"';]*?\sfrom\s+)?["']([^"']+)["']|\bimport\(\s*["']([^"']+)["']\s*\)/gm;
 
 /** Holds one source file against the rules; `file` is its path from the repository's root. */
@@ -158,6 +226,10 @@ export function brokenRules(file: string, source: string, rules: readonly Depend
     const specifier = match[2] ?? match[3] ?? "";
     const isType = match[1] !== undefined;
     const target = repositoryPath(file, specifier);
+    const line = source.slice(0, match.index).split("\n").length;
+    if (specifier === CALLERS.from && isCaller(file) && !isType && !isTest) {
+      broken.push({ file, line, specifier, rule: CALLERS });
+    }
     const allowed = (): boolean => {
       if (target === undefined) {
         const name = specifier.startsWith("@")
@@ -178,10 +250,33 @@ export function brokenRules(file: string, source: string, rules: readonly Depend
     const reachesOver =
       specifier.startsWith(".") && file.startsWith("packages/") && target?.split("/")[1] !== file.split("/")[1];
     if (!allowed() || reachesOver) {
-      broken.push({ file, line: source.slice(0, match.index).split("\n").length, specifier, rule });
+      broken.push({ file, line, specifier, rule });
     }
   }
   return broken;
+}
+
+/**
+ * Each way, file by file, on which a program loads what it must not. `import { type X }` counts: Node takes the name away and loads the file.
+ * @param read the source of a file
+ */
+export function forbiddenWays(rule: UnreachedRule, read: (file: string) => string): string[][] {
+  const found: string[][] = [];
+  const seen = new Set([rule.entry]);
+  const ways = [[rule.entry]];
+  for (const way of ways) {
+    const file = way.at(-1) ?? "";
+    const imports = [...read(file).matchAll(IMPORT)].filter((match) => match[1] === undefined);
+    const specifiers = imports.map((match) => match[2] ?? match[3] ?? "");
+    if (file.startsWith(rule.under) && specifiers.includes(rule.package)) found.push(way);
+    // Packages are not followed: none of them imports a program.
+    for (const specifier of specifiers.filter((each) => each.startsWith("."))) {
+      const target = normalize(join(dirname(file), specifier));
+      if (!seen.has(target)) ways.push([...way, target]);
+      seen.add(target);
+    }
+  }
+  return found;
 }
 
 /** What an import statement names between its braces; `*` for one without. */
@@ -216,22 +311,31 @@ function repositoryPath(file: string, specifier: string): string | undefined {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const root = join(import.meta.dirname, "..");
-  const files = globSync("{packages/*,controller,router}/src/**/*.ts", { cwd: root }).filter(
+  const read = (file: string) => readFileSync(join(root, file), "utf8");
+  const files = globSync("{packages/*,controller,router,operator}/src/**/*.ts", { cwd: root }).filter(
     (f) => !f.includes("/generated/"),
   );
-  const broken = files.flatMap((file) => brokenRules(relative(".", file), readFileSync(join(root, file), "utf8")));
+  const broken = files.flatMap((file) => brokenRules(relative(".", file), read(file)));
   for (const b of broken) {
     console.error(`${b.file}:${b.line}: must not import "${b.specifier}" (${b.rule.from}: ${b.rule.why})`);
   }
-  const unused = globSync("{packages/*,controller,router,e2e,bench}/package.json", { cwd: root }).flatMap((file) => {
-    const { dependencies = {} } = JSON.parse(readFileSync(join(root, file), "utf8")) as {
-      dependencies?: Record<string, string>;
-    };
-    const sources = globSync(`${dirname(file)}/**/*.ts`, { cwd: root, exclude: ["**/node_modules/**"] });
-    const texts = sources.map((source) => readFileSync(join(root, source), "utf8"));
-    return unusedPackages(Object.keys(dependencies), texts).map((name) => ({ file, name }));
-  });
+  const ways = UNREACHED.flatMap((rule) => forbiddenWays(rule, read).map((way) => ({ rule, way })));
+  for (const { rule, way } of ways) {
+    console.error(`${way.join(" -> ")}: must not be loaded, for it imports "${rule.package}" (${rule.why})`);
+  }
+  const unused = globSync("{packages/*,controller,router,operator,e2e,bench}/package.json", { cwd: root }).flatMap(
+    (file) => {
+      const { dependencies = {} } = JSON.parse(readFileSync(join(root, file), "utf8")) as {
+        dependencies?: Record<string, string>;
+      };
+      const sources = globSync(`${dirname(file)}/**/*.ts`, { cwd: root, exclude: ["**/node_modules/**"] });
+      const texts = sources.map((source) => readFileSync(join(root, source), "utf8"));
+      return unusedPackages(Object.keys(dependencies), texts).map((name) => ({ file, name }));
+    },
+  );
   for (const { file, name } of unused) console.error(`${file}: nothing imports "${name}": npm uninstall it`);
-  console.log(`dependency rules: ${files.length} files, ${broken.length} broken, ${unused.length} unused packages`);
-  process.exitCode = broken.length + unused.length === 0 ? 0 : 1;
+  console.log(
+    `dependency rules: ${files.length} files, ${broken.length + ways.length} broken, ${unused.length} unused packages`,
+  );
+  process.exitCode = broken.length + ways.length + unused.length === 0 ? 0 : 1;
 }

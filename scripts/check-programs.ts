@@ -17,7 +17,7 @@ function expectVersion(program: string, command: string, ...args: string[]): voi
   console.log(`${program}: ${version}`);
 }
 
-for (const program of ["controller", "router", "tunnel"]) {
+for (const program of ["controller", "router", "operator", "tunnel"]) {
   expectVersion(`sallyport-${program}`, join(bin, `sallyport-${program}`));
   const file = await pack(program);
   expectVersion(`sallyport-${program}, packed`, join(bin, "node"), file);

@@ -7,8 +7,16 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DEFINITIONS } from "../operator/src/resources/definitions.ts";
+import { crdFiles } from "../operator/src/resources/schema/crd.ts";
+import { resourceReference } from "../operator/src/resources/schema/reference-page.ts";
+import { clientRoutes } from "../packages/api/src/client-routes.ts";
 import { referencePage } from "../packages/api/src/reference.ts";
 import { configReference } from "../packages/router-config/src/reference.ts";
+import { chartReadme } from "./charts/chart-readme.ts";
+import { networkValuesSchema } from "./charts/network-schema.ts";
+import { operatorRights } from "./charts/operator-rights.ts";
+import { operatorTemplates } from "./charts/operator-templates.ts";
 
 interface Generator {
   readonly name: string;
@@ -20,6 +28,7 @@ interface Generator {
 }
 
 const root = join(import.meta.dirname, "..");
+const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
 
 const generators: readonly Generator[] = [
   {
@@ -31,6 +40,13 @@ const generators: readonly Generator[] = [
         env: { ...process.env, PATH: `${join(root, "node_modules/.bin")}:${process.env.PATH ?? ""}` },
         stdio: "inherit",
       });
+    },
+  },
+  {
+    name: "what the typed client knows of the operations",
+    folder: "packages/api/src/client/generated",
+    generate(outDir) {
+      writeFileSync(join(outDir, "routes.ts"), clientRoutes());
     },
   },
   {
@@ -48,6 +64,58 @@ const generators: readonly Generator[] = [
       writeFileSync(join(outDir, "router-config.md"), configReference());
     },
   },
+  {
+    name: "resources of the operator",
+    folder: "crds",
+    generate(outDir) {
+      for (const [name, text] of crdFiles(DEFINITIONS)) writeFileSync(join(outDir, name), text);
+    },
+  },
+  {
+    name: "CRDs and rights in the operator's chart",
+    folder: "helm/sallyport/templates/generated",
+    generate(outDir) {
+      const templates = operatorTemplates(crdFiles(DEFINITIONS), join(root, "operator/deploy"));
+      for (const [name, text] of templates) writeFileSync(join(outDir, name), text);
+    },
+  },
+  {
+    name: "rights that the operator checks",
+    folder: "operator/src/program/generated",
+    generate(outDir) {
+      const [role = "", leases = ""] = ["namespaced/role.yaml", "base/leases.yaml"].map((file) =>
+        readFileSync(join(root, "operator/deploy", file), "utf8")
+          .split(/^---$/m, 1)
+          .join(),
+      );
+      writeFileSync(join(outDir, "rights.ts"), operatorRights(role, leases));
+    },
+  },
+  {
+    name: "reference of the operator's resources",
+    folder: "docs/operator",
+    only: "resources.md",
+    generate(outDir) {
+      writeFileSync(join(outDir, "resources.md"), resourceReference(DEFINITIONS));
+    },
+  },
+  {
+    name: "schema of the network chart's values",
+    folder: "helm/sallyport-network",
+    only: "values.schema.json",
+    generate(outDir) {
+      writeFileSync(join(outDir, "values.schema.json"), networkValuesSchema());
+    },
+  },
+  // Behind the schemas, with which they are compared.
+  ...readdirSync(join(root, "helm")).map((chart) => ({
+    name: `values of the chart ${chart}, for its users`,
+    folder: `helm/${chart}`,
+    only: "README.md",
+    generate(outDir: string) {
+      writeFileSync(join(outDir, "README.md"), chartReadme(join(root, "helm", chart), version));
+    },
+  })),
 ];
 
 const check = process.argv.includes("--check");

@@ -1,0 +1,60 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { Deadline } from "./deadline.ts";
+import { pause } from "./pause.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe("a deadline", () => {
+  test("ends its signal after its time", () => {
+    const deadline = new Deadline(100);
+    vi.advanceTimersByTime(99);
+    expect(deadline.signal.aborted).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect(deadline.isOver).toBe(true);
+    expect(deadline.signal.reason).toMatchObject({ name: "TimeoutError" });
+  });
+
+  test("ends with the other signal, for that one's reason", () => {
+    const outer = new AbortController();
+    const deadline = new Deadline(100, outer.signal);
+    outer.abort("enough");
+    vi.advanceTimersByTime(1000);
+    expect(deadline.signal.reason).toBe("enough");
+    expect(deadline.isOver).toBe(false);
+    expect(new Deadline(100, outer.signal).signal.aborted).toBe(true);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test("released, it leaves nothing behind", () => {
+    const outer = new AbortController();
+    const deadline = new Deadline(100, outer.signal);
+    deadline.release();
+    expect(vi.getTimerCount()).toBe(0);
+    outer.abort();
+    expect(deadline.signal.aborted).toBe(false);
+  });
+});
+
+describe("a pause", () => {
+  test("lasts its time, or until the signal ends it", async () => {
+    const stop = new AbortController();
+    const ended: string[] = [];
+    const waits = [
+      pause(100, stop.signal).then(() => ended.push("short")),
+      pause(9000, stop.signal).then(() => ended.push("long")),
+    ];
+    await vi.advanceTimersByTimeAsync(100);
+    expect(ended).toEqual(["short"]);
+    stop.abort();
+    await Promise.all(waits);
+    expect(ended).toEqual(["short", "long"]);
+    await pause(9000, stop.signal);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});

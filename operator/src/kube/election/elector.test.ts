@@ -1,0 +1,277 @@
+import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { clusterAt } from "../client/cluster.ts";
+import { HttpKubeClient } from "../client/http-client.ts";
+import { KINDS } from "../kinds.ts";
+import { FakeApiServer } from "../testing/fake-api-server.ts";
+import { Elector, type ElectorOptions, LeadershipLostError, type Lease } from "./elector.ts";
+
+const ref = { kind: KINDS.Lease, namespace: "overlay", name: "sallyport" };
+const SHORT = { leaseDurationMs: 1_000, renewDeadlineMs: 700, retryPeriodMs: 50 };
+
+let server: FakeApiServer;
+let client: HttpKubeClient;
+let ends: AbortController[];
+let running: Promise<unknown>[];
+
+beforeEach(async () => {
+  server = await FakeApiServer.start();
+  client = new HttpKubeClient(clusterAt(server.url));
+  ends = [];
+  running = [];
+});
+
+afterEach(async () => {
+  for (const end of ends) end.abort();
+  await Promise.allSettled(running);
+  await client.close();
+  await server.close();
+});
+
+function lease(): Lease | undefined {
+  return server.read<Lease>(ref);
+}
+
+/** Runs an elector whose work lasts until it is stopped. */
+function elect(identity: string, o: Partial<ElectorOptions> & { linger?: Promise<void> } = {}) {
+  const elector = new Elector({
+    client,
+    namespace: ref.namespace,
+    name: ref.name,
+    identity,
+    log: new RecordingLogger(),
+    ...SHORT,
+    ...o,
+  });
+  const end = new AbortController();
+  ends.push(end);
+  const work = { began: 0, ended: 0, reason: undefined as unknown };
+  const done = elector.run(async (signal) => {
+    work.began += 1;
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+    work.reason = signal.reason;
+    await o.linger;
+    work.ended += 1;
+  }, end.signal);
+  running.push(done.catch(() => {}));
+  return { elector, end, work, done };
+}
+
+async function eventually(check: () => void): Promise<void> {
+  await vi.waitFor(check, { timeout: 15_000, interval: 5 });
+}
+
+describe("an elector", () => {
+  test("makes the lease, leads, renews, and gives it up at the end of the work", async () => {
+    const { elector, end, work, done } = elect("one");
+    await eventually(() => expect(work.began).toBe(1));
+    expect(elector.isLeader).toBe(true);
+    const first = lease();
+    expect(first?.spec).toMatchObject({ holderIdentity: "one", leaseDurationSeconds: 1, leaseTransitions: 0 });
+    expect(first?.spec?.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+    await eventually(() => expect(lease()?.spec?.renewTime).not.toBe(first?.spec?.renewTime));
+    expect(lease()?.spec?.acquireTime).toBe(first?.spec?.acquireTime);
+    end.abort();
+    await done;
+    expect(work.ended).toBe(1);
+    expect(elector.isLeader).toBe(false);
+    expect(lease()?.spec).toMatchObject({ holderIdentity: "", leaseDurationSeconds: 1 });
+  });
+
+  test("leaves the lease to an owner, also one that others have made, and keeps their owners", async () => {
+    const owner = { apiVersion: "v1", kind: "ServiceAccount", name: "me", uid: "u1" };
+    const one = elect("one", { owner });
+    await eventually(() => expect(one.work.began).toBe(1));
+    expect(lease()?.metadata.ownerReferences).toEqual([owner]);
+    one.end.abort();
+    await one.done;
+    const theirs = { ...owner, name: "other", uid: "u2" };
+    server.put(KINDS.Lease, { metadata: { namespace: ref.namespace, name: ref.name, ownerReferences: [theirs] } });
+    const two = elect("two", { owner });
+    await eventually(() => expect(two.work.began).toBe(1));
+    expect(lease()?.metadata.ownerReferences).toEqual([theirs, owner]);
+    const first = lease()?.spec?.renewTime;
+    await eventually(() => expect(lease()?.spec?.renewTime).not.toBe(first));
+    expect(lease()?.metadata.ownerReferences).toEqual([theirs, owner]);
+  });
+
+  test("keeps the lease while work takes its time to end", async () => {
+    const { promise: linger, resolve } = Promise.withResolvers<void>();
+    const { end, work, done } = elect("one", { linger });
+    await eventually(() => expect(work.began).toBe(1));
+    end.abort();
+    const version = lease()?.metadata.resourceVersion;
+    await eventually(() => expect(lease()?.metadata.resourceVersion).not.toBe(version));
+    expect(lease()?.spec?.holderIdentity).toBe("one");
+    resolve();
+    await done;
+    expect(lease()?.spec?.holderIdentity).toBe("");
+  });
+
+  test("waits as standby; the next leads at once after a release, with one transition more", async () => {
+    const one = elect("one");
+    await eventually(() => expect(one.work.began).toBe(1));
+    const two = elect("two");
+    await eventually(() => expect(two.elector.holder).toBe("one"));
+    expect(two.elector.isLeader).toBe(false);
+    one.end.abort();
+    await one.done;
+    await eventually(() => expect(two.work.began).toBe(1));
+    expect(lease()?.spec).toMatchObject({ holderIdentity: "two", leaseTransitions: 2 - 1 });
+    two.end.abort();
+    await two.done;
+  });
+
+  test("takes over from a leader that died, only after it saw no change for the lease's duration", async () => {
+    const past = "2001-01-01T00:00:00.000000Z"; // its clock says nothing
+    server.put(KINDS.Lease, {
+      metadata: { namespace: ref.namespace, name: ref.name },
+      spec: {
+        holderIdentity: "dead",
+        leaseDurationSeconds: 1,
+        renewTime: past,
+        acquireTime: past,
+        leaseTransitions: 4,
+      },
+    });
+    const at = performance.now();
+    const { work } = elect("two");
+    await eventually(() => expect(work.began).toBe(1));
+    expect(performance.now() - at).toBeGreaterThan(950);
+    expect(lease()?.spec).toMatchObject({ holderIdentity: "two", leaseTransitions: 5 });
+    expect(lease()?.spec?.acquireTime).not.toBe(past);
+  });
+
+  test("does not take over from a leader whose clock is far ahead or behind while it renews", async () => {
+    let i = 0;
+    const renew = (): void => {
+      i += 1;
+      server.put(KINDS.Lease, {
+        metadata: { namespace: ref.namespace, name: ref.name },
+        spec: {
+          holderIdentity: "odd",
+          leaseDurationSeconds: 1,
+          renewTime: `2001-01-01T00:00:${String(i % 60).padStart(2, "0")}.000000Z`,
+        },
+      });
+    };
+    renew();
+    const { elector, work } = elect("two");
+    for (let renewals = 0; renewals < 4; renewals += 1) {
+      const seen = server.requests.length;
+      await eventually(() => expect(server.requests.length).toBeGreaterThan(seen + 5));
+      renew();
+    }
+    expect(work.began).toBe(0);
+    expect(elector.holder).toBe("odd");
+  });
+
+  test("a jump of its own clock does not make it take over", async () => {
+    const one = elect("one");
+    await eventually(() => expect(one.work.began).toBe(1));
+    const two = elect("two");
+    await eventually(() => expect(two.elector.holder).toBe("one"));
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 3_600_000 });
+    for (let i = 0; i < 3; i += 1) {
+      const version = lease()?.metadata.resourceVersion;
+      await eventually(() => expect(lease()?.metadata.resourceVersion).not.toBe(version));
+    }
+    vi.useRealTimers();
+    expect(lease()?.spec).toMatchObject({ holderIdentity: "one", leaseTransitions: 0 });
+    expect(two.work.began).toBe(0);
+  });
+
+  test("of several that ask at the same time one leads", async () => {
+    const all = ["one", "two", "three", "four"].map((identity) => elect(identity));
+    await eventually(() => expect(all.filter(({ elector }) => elector.isLeader)).toHaveLength(1));
+    await eventually(() => expect(all.every(({ elector }) => elector.holder !== undefined)).toBe(true));
+    expect(all.reduce((sum, { work }) => sum + work.began, 0)).toBe(1);
+  });
+
+  test("stops its work when the lease cannot be renewed in time, and before the lease is over", async () => {
+    const { elector, work, done } = elect("one");
+    await eventually(() => expect(work.began).toBe(1));
+    server.inject({ path: "leases", times: 10_000, fault: { kind: "status", code: 500 } });
+    await expect(done).rejects.toThrow(LeadershipLostError);
+    expect(work.ended).toBe(1);
+    expect(work.reason).toBeInstanceOf(LeadershipLostError);
+    expect(elector.isLeader).toBe(false);
+    expect(lease()?.spec?.holderIdentity).toBe("one");
+  });
+
+  test("stops its work when the API server hangs", async () => {
+    const { work, done } = elect("one");
+    await eventually(() => expect(work.began).toBe(1));
+    server.inject({ path: "leases", times: 10_000, fault: { kind: "hang" } });
+    await expect(done).rejects.toThrow(/could not be renewed within 700 ms/);
+    expect(work.ended).toBe(1);
+  });
+
+  test("work that does not stop is waited for no longer than the lease lasts", async () => {
+    const never = new Promise<void>(() => {});
+    const { work, done } = elect("one", { linger: never });
+    await eventually(() => expect(work.began).toBe(1));
+    server.inject({ path: "leases", times: 10_000, fault: { kind: "status", code: 503 } });
+    await expect(done).rejects.toThrow(LeadershipLostError);
+    expect(work.ended).toBe(0);
+  });
+
+  test("stops at once when another took the lease, and leaves it to that one", async () => {
+    const { work, done } = elect("one");
+    await eventually(() => expect(work.began).toBe(1));
+    server.change(ref, { spec: { holderIdentity: "thief" } });
+    await expect(done).rejects.toThrow(/belongs to thief/);
+    expect(work.ended).toBe(1);
+    expect(lease()?.spec?.holderIdentity).toBe("thief");
+  });
+
+  test("makes a lease that somebody deleted anew, and goes on", async () => {
+    const { elector, work, end, done } = elect("one");
+    await eventually(() => expect(work.began).toBe(1));
+    const { uid } = lease()?.metadata ?? {};
+    server.remove(ref);
+    await eventually(() => expect(lease()?.metadata.uid).toBeDefined());
+    expect(lease()?.metadata.uid).not.toBe(uid);
+    expect(lease()?.spec).toMatchObject({ holderIdentity: "one" });
+    expect(elector.isLeader).toBe(true);
+    expect(work).toMatchObject({ began: 1, ended: 0 });
+    end.abort();
+    await done;
+  });
+
+  test("a renewal that fails now and then costs nothing", async () => {
+    const { elector, work, end, done } = elect("one");
+    await eventually(() => expect(work.began).toBe(1));
+    server.inject({ path: "leases", times: 2, fault: { kind: "status", code: 500 } });
+    server.inject({ path: "leases", times: 1, fault: { kind: "cut", lost: "answer" } });
+    const count = server.requests.length;
+    await eventually(() => expect(server.requests.length).toBeGreaterThan(count + 6));
+    expect(elector.isLeader).toBe(true);
+    end.abort();
+    await done;
+  });
+
+  test("work that fails gives the lease up and is what run throws", async () => {
+    const elector = new Elector({ client, ...ref, identity: "one", log: new RecordingLogger(), ...SHORT });
+    const failing = elector.run(() => Promise.reject(new Error("broken")), new AbortController().signal);
+    await expect(failing).rejects.toThrow("broken");
+    expect(lease()?.spec?.holderIdentity).toBe("");
+  });
+
+  test.each([
+    [10, 10, 1],
+    [15, 10, 9],
+    [15, 10, 0],
+  ])("refuses a lease of %d, deadline %d, retry %d", (leaseDurationMs, renewDeadlineMs, retryPeriodMs) => {
+    const o = {
+      client,
+      ...ref,
+      identity: "one",
+      log: new RecordingLogger(),
+      leaseDurationMs,
+      renewDeadlineMs,
+      retryPeriodMs,
+    };
+    expect(() => new Elector(o)).toThrow(RangeError);
+  });
+});

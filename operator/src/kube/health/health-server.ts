@@ -1,0 +1,81 @@
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** Answers what is wrong, or nothing. */
+export type Check = () => string | undefined;
+
+export interface HealthServerOptions {
+  /** All addresses by default. */
+  readonly host?: string;
+  readonly port: number;
+  /** The process must be restarted when one of them fails. */
+  readonly live: Readonly<Record<string, Check>>;
+  /** The process is not to be counted on while one of them fails. A standby is ready. */
+  readonly ready: Readonly<Record<string, Check>>;
+  /** In the text format of Prometheus, at `/metrics`; absent: no such page. */
+  readonly metrics?: () => Promise<string>;
+}
+
+/**
+ * `/healthz`, `/readyz` and `/metrics` over plain HTTP (docs/operator/machinery.md, "Probes"). A probe gets 200 or 503 and, as other controllers say it, a line for each check;
+ * `/healthz/<check>` asks for one.
+ */
+export class HealthServer {
+  readonly #http: Server;
+  readonly #o: HealthServerOptions;
+
+  private constructor(o: HealthServerOptions) {
+    this.#o = o;
+    this.#http = createServer((request, response) => {
+      this.#answer(request.method ?? "GET", request.url ?? "/", response).catch((error: unknown) => {
+        if (!response.headersSent) text(response, 500, `${String(error)}\n`);
+        else response.destroy();
+      });
+    });
+  }
+
+  /** @throws the error of the socket when the port is taken */
+  static async listen(o: HealthServerOptions): Promise<HealthServer> {
+    const server = new HealthServer(o);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    server.#http.once("error", reject);
+    server.#http.listen(o.port, o.host, resolve);
+    await promise;
+    server.#http.off("error", reject);
+    return server;
+  }
+
+  get port(): number {
+    return (this.#http.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    this.#http.closeAllConnections();
+    await new Promise((resolve) => this.#http.close(resolve));
+  }
+
+  async #answer(method: string, url: string, response: ServerResponse): Promise<void> {
+    const [, page = "", one] = new URL(url, "http://operator").pathname.split("/");
+    const checks =
+      page === "healthz" || page === "livez" ? this.#o.live : page === "readyz" ? this.#o.ready : undefined;
+    if (method !== "GET" && method !== "HEAD") text(response, 405, "only GET\n");
+    else if (page === "metrics" && this.#o.metrics !== undefined) {
+      text(response, 200, await this.#o.metrics(), "text/plain; version=0.0.4; charset=utf-8");
+    } else if (checks === undefined) text(response, 404, "no such page\n");
+    else if (one !== undefined && !Object.hasOwn(checks, one)) text(response, 404, "no such check\n");
+    else this.#probe(response, page, one === undefined ? Object.entries(checks) : [[one, checks[one]]]);
+  }
+
+  #probe(response: ServerResponse, page: string, checks: readonly (readonly [string, Check | undefined])[]): void {
+    const results = checks.map(([name, check]) => ({ name, problem: check?.() }));
+    const isGood = results.every(({ problem }) => problem === undefined);
+    const lines = results.map(({ name, problem }) =>
+      problem === undefined ? `[+]${name} ok` : `[-]${name} failed: ${problem}`,
+    );
+    text(response, isGood ? 200 : 503, `${[...lines, `${page} check ${isGood ? "passed" : "failed"}`].join("\n")}\n`);
+  }
+}
+
+function text(response: ServerResponse, code: number, body: string, type = "text/plain; charset=utf-8"): void {
+  response.writeHead(code, { "content-type": type, "content-length": Buffer.byteLength(body) }).end(body);
+}

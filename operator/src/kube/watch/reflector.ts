@@ -1,0 +1,285 @@
+import type { Logger } from "@sallyport/wire";
+import { endsInitialEvents, type KubeClient, type WatchEvent } from "../client/client.ts";
+import { KubeError } from "../client/errors.ts";
+import type { KubeObject, ResourceKind } from "../kinds.ts";
+import { pause } from "../pause.ts";
+import { Backoff, type BackoffOptions } from "./backoff.ts";
+import { type Change, ObjectStore, type ReadonlyStore } from "./store.ts";
+
+/** A watch that ends sooner than this without a change was not worth its request. */
+const SHORT_WATCH_MS = 1_000;
+
+export interface ReflectorOptions<T extends KubeObject> {
+  /** One list and watch for each; absent or empty: all namespaces in one. */
+  readonly namespaces?: readonly string[];
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  /** Gets every change, in the order of the server for one object. What it throws is logged and stops nothing. */
+  readonly on: (change: Change<T>) => void;
+  /** What of an object is kept, for instance a Secret without its data; `managedFields` never are. */
+  readonly trim?: (object: T) => T;
+  /** Asks the server to send the first objects in the watch; a server that refuses is listed. Default false. */
+  readonly streamingList?: boolean;
+  readonly log: Logger;
+  readonly backoff?: BackoffOptions;
+  readonly metrics?: ReflectorMetrics;
+}
+
+/** Where a reflector counts. */
+export interface ReflectorMetrics {
+  listed(kind: ResourceKind): void;
+  watched(kind: ResourceKind): void;
+  failed(kind: ResourceKind, reason: string): void;
+}
+
+/**
+ * Mirrors the objects of one kind: a list, then watches that go on from the newest version seen (docs/operator/machinery.md, "List and watch").
+ * It goes on through every failure until its signal ends it; whoever must know whether it still hears anything looks at {@link silentMs}.
+ */
+export class Reflector<T extends KubeObject> {
+  readonly kind: ResourceKind;
+  /** Resolves once everything was listed the first time; rejects only when the signal ended that wait. */
+  readonly synced: Promise<void>;
+  readonly #o: ReflectorOptions<T>;
+  readonly #store = new ObjectStore<T>();
+  readonly #giveUp: (reason: unknown) => void;
+  readonly #parts: readonly Part<T>[];
+  readonly #madeAt = Date.now();
+
+  constructor(client: KubeClient, kind: ResourceKind, o: ReflectorOptions<T>) {
+    this.kind = kind;
+    this.#o = o;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    promise.catch(() => {}); // nobody has to wait
+    this.synced = promise;
+    this.#giveUp = reject;
+    const { namespaces = [] } = o;
+    const context: PartContext<T> = {
+      kind,
+      client,
+      options: o,
+      store: this.#store,
+      commit: (changes) => {
+        for (const change of changes) this.#tell(change);
+      },
+      onSynced: () => {
+        if (this.isSynced) resolve();
+      },
+    };
+    const places = namespaces.length === 0 ? [undefined] : [...new Set(namespaces)];
+    this.#parts = places.map((namespace) => new Part(context, namespace));
+  }
+
+  get store(): ReadonlyStore<T> {
+    return this.#store;
+  }
+
+  get isSynced(): boolean {
+    return this.#parts.every(({ isSynced }) => isSynced);
+  }
+
+  /**
+   * When the server last said anything, changed or not: milliseconds since the epoch; before that when the reflector was made.
+   * Of several namespaces that of the longest silence counts.
+   */
+  get lastEventAt(): number {
+    return Math.min(...this.#parts.map(({ lastEventAt }) => lastEventAt ?? this.#madeAt));
+  }
+
+  /** For how long the server has said nothing, milliseconds, whatever the clock of the wall did; 0 before the start. Of several namespaces the longest. */
+  get silentMs(): number {
+    const now = performance.now();
+    return Math.max(...this.#parts.map(({ heardAt }) => now - (heardAt ?? now)));
+  }
+
+  /** Why it does not hear anything at the moment, at least of one namespace: the last failure, gone with the next success. */
+  get lastError(): Error | undefined {
+    return this.#parts.find(({ lastError }) => lastError !== undefined)?.lastError;
+  }
+
+  /** Runs until the signal ends it; resolves when no request is under way any more. */
+  async start(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.#parts.map((part) => part.run(signal)));
+    this.#giveUp(signal.reason);
+  }
+
+  #tell(change: Change<T>): void {
+    try {
+      this.#o.on(change);
+    } catch (error) {
+      const { namespace, name } = change.object.metadata;
+      this.#o.log.error({ kind: this.kind.kind, namespace, name, err: error }, "a change could not be taken in");
+    }
+  }
+}
+
+interface PartContext<T extends KubeObject> {
+  readonly kind: ResourceKind;
+  readonly client: KubeClient;
+  readonly options: ReflectorOptions<T>;
+  readonly store: ObjectStore<T>;
+  commit(changes: readonly Change<T>[]): void;
+  onSynced(): void;
+}
+
+/** The list and watch of one namespace, or of all. */
+class Part<T extends KubeObject> {
+  /** Undefined until the server was first heard. */
+  lastEventAt: number | undefined;
+  /** The same, or when it was started, by the clock that never jumps. */
+  heardAt: number | undefined;
+  lastError: Error | undefined;
+  isSynced = false;
+  readonly #context: PartContext<T>;
+  readonly #namespace: string | undefined;
+  readonly #backoff: Backoff;
+  /** Where the next watch goes on; absent: list first. */
+  #version: string | undefined;
+  #canStream: boolean;
+  /** The server's cache may be older than what was seen: only the very first list may be answered from it. */
+  #mayBeCached = true;
+
+  constructor(context: PartContext<T>, namespace: string | undefined) {
+    this.#context = context;
+    this.#namespace = namespace;
+    this.#backoff = new Backoff(context.options.backoff);
+    this.#canStream = context.options.streamingList ?? false;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    this.heardAt = performance.now();
+    while (!signal.aborted) {
+      const delayMs = await this.#turn(signal);
+      if (delayMs > 0) await pause(delayMs, signal);
+    }
+  }
+
+  /** One list or one watch; answers how long to wait before the next. */
+  async #turn(signal: AbortSignal): Promise<number> {
+    try {
+      if (this.#version === undefined && !this.#canStream) {
+        await this.#list(signal);
+        return 0;
+      }
+      return await this.#watch(signal);
+    } catch (error) {
+      return signal.aborted ? 0 : this.#delayAfter(error);
+    }
+  }
+
+  #delayAfter(error: unknown): number {
+    const { kind, options } = this.#context;
+    const { log, metrics } = options;
+    const kube = error instanceof KubeError ? error : undefined;
+    const fields = { kind: kind.kind, namespace: this.#namespace, err: error };
+    metrics?.failed(kind, kube?.reason ?? "Unknown");
+    if (kube?.isGone && this.#version !== undefined) {
+      // History is gone: what happened meanwhile follows from a comparison.
+      this.#version = undefined;
+      log.info(fields, "the watch is too old; listing again");
+      return this.#backoff.next();
+    }
+    this.lastError = error instanceof Error ? error : new Error(String(error));
+    const delayMs = this.#backoff.next(kube?.retryAfterMs);
+    log.warn({ ...fields, delayMs: Math.round(delayMs) }, "list or watch failed; trying again");
+    return delayMs;
+  }
+
+  async #list(signal: AbortSignal): Promise<void> {
+    const { kind, client, options } = this.#context;
+    const cached = this.#mayBeCached ? { resourceVersion: "0" } : {};
+    this.#mayBeCached = false;
+    const list = await client.list<T>(kind, this.#namespace, { ...this.#selection(), ...cached, signal });
+    options.metrics?.listed(kind);
+    this.#commitAll(list.items, list.resourceVersion);
+  }
+
+  #commitAll(objects: readonly T[], version: string): void {
+    this.#version = version;
+    this.#alive();
+    this.#context.commit(
+      this.#context.store.replace(
+        objects.map((object) => this.#trimmed(object)),
+        this.#namespace,
+      ),
+    );
+    if (this.isSynced) return;
+    this.isSynced = true;
+    this.#context.onSynced();
+  }
+
+  #alive(): void {
+    this.lastEventAt = Date.now();
+    this.heardAt = performance.now();
+    this.lastError = undefined;
+  }
+
+  async #watch(signal: AbortSignal): Promise<number> {
+    const { kind, client, options } = this.#context;
+    const startedAt = performance.now();
+    /** Objects before the end of the initial ones, of a streaming list. */
+    const initial = this.#version === undefined ? new Map<string, T>() : undefined;
+    let changes = 0;
+    options.metrics?.watched(kind);
+    const events = client.watch<T>(kind, {
+      ...this.#selection(),
+      ...(this.#namespace === undefined ? {} : { namespace: this.#namespace }),
+      ...(this.#version === undefined ? { sendInitialEvents: true } : { resourceVersion: this.#version }),
+      signal,
+      onOpen: () => this.#alive(),
+    });
+    try {
+      for await (const event of events) {
+        this.#alive();
+        if (event.type !== "BOOKMARK") changes += 1;
+        if (initial !== undefined && this.#version === undefined) this.#takeInitial(event, initial);
+        else this.#take(event);
+      }
+    } catch (error) {
+      if (initial === undefined || !refusesStream(error)) throw error;
+      this.#canStream = false;
+      options.log.info({ kind: kind.kind, err: error }, "the server sends no first objects in a watch; listing");
+      return 0;
+    }
+    if (signal.aborted) return 0;
+    this.#alive();
+    if (initial !== undefined && this.#version === undefined) return this.#backoff.next();
+    return changes === 0 && performance.now() - startedAt < SHORT_WATCH_MS ? this.#backoff.next() : 0;
+  }
+
+  #takeInitial(event: WatchEvent<T>, initial: Map<string, T>): void {
+    const { metadata } = event.object;
+    if (event.type === "BOOKMARK") {
+      if (endsInitialEvents(event)) this.#commitAll([...initial.values()], metadata.resourceVersion ?? "");
+      return;
+    }
+    const key = `${metadata.namespace ?? ""}/${metadata.name}`;
+    if (event.type === "DELETED") initial.delete(key);
+    else initial.set(key, event.object);
+  }
+
+  #take(event: WatchEvent<T>): void {
+    const { commit, store } = this.#context;
+    if (event.type === "DELETED") commit(store.delete(this.#trimmed(event.object)));
+    else if (event.type !== "BOOKMARK") commit(store.set(this.#trimmed(event.object)));
+    this.#version = event.object.metadata.resourceVersion ?? this.#version;
+  }
+
+  #trimmed(object: T): T {
+    Reflect.deleteProperty(object.metadata, "managedFields");
+    return this.#context.options.trim?.(object) ?? object;
+  }
+
+  #selection(): { labelSelector?: string; fieldSelector?: string } {
+    const { labelSelector, fieldSelector } = this.#context.options;
+    return {
+      ...(labelSelector === undefined ? {} : { labelSelector }),
+      ...(fieldSelector === undefined ? {} : { fieldSelector }),
+    };
+  }
+}
+
+/** Servers before the feature call its parameters bad, forbidden or invalid. */
+function refusesStream(error: unknown): boolean {
+  return error instanceof KubeError && [400, 403, 405, 422].includes(error.status);
+}

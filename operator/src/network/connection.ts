@@ -1,0 +1,335 @@
+import type { operations } from "@sallyport/api";
+import {
+  type ApiClient,
+  ApiError,
+  ApiTransportError,
+  type CallOptions,
+  type Calls,
+  createClient,
+  ROUTES,
+} from "@sallyport/api/client";
+import type { Logger } from "@sallyport/wire";
+import { abortable } from "../kube/abortable.ts";
+import { NetworkNotReadyError, OperationForbiddenError } from "./errors.ts";
+import { retryAfterMs } from "./failure.ts";
+import { LoginGate } from "./login-gate.ts";
+import { RequestPace } from "./request-pace.ts";
+
+/** How the operator proves who it is. */
+export type Credentials =
+  | { readonly method: "password"; readonly username: string; readonly password: string }
+  /** PEM: the leaf with its chain, and its key. */
+  | { readonly method: "cert"; readonly cert: string; readonly key: string }
+  /** Asked for at each login, since tokens end. Tokens for another audience are other credentials. */
+  | { readonly method: "ext-jwt"; readonly token: () => Promise<string>; readonly audience?: string };
+
+export interface ConnectionOptions {
+  /** For the log and for messages: `namespace/name`. */
+  readonly name: string;
+  /** `https://host:port`, further path segments don't count; tried in order. */
+  readonly endpoints: readonly [string, ...string[]];
+  /** PEM bundle of the authorities to trust; the system's when absent. */
+  readonly ca?: string;
+  /** Name that the server is asked for and has to have, where that is not the host of the endpoint. */
+  readonly servername?: string;
+  readonly credentials: Credentials;
+  /** One request, milliseconds. */
+  readonly requestTimeoutMs: number;
+  readonly maxRequestsPerSecond: number;
+  readonly log: Logger;
+  /** Every request, as it ends; `status` 0: no answer came. */
+  readonly onRequest?: (operation: string, status: number, seconds: number) => void;
+  /**
+   * The network answers again after it didn't, or took a login after it refused one: what waited for it should be looked at. Not told more often than
+   * `recoveredMs` says: a network that breaks off one sort of request recovers with every other.
+   */
+  readonly onRecovered?: () => void;
+  /** Called before every request that may change something, and before every login; what it throws ends the call. */
+  readonly mayAct?: () => void;
+  readonly times?: Partial<ConnectionTimes>;
+  /** Shared with other connections that use the same credentials; one of its own when absent. */
+  readonly gate?: LoginGate;
+}
+
+/** Milliseconds. */
+export interface ConnectionTimes {
+  /** From a refused login to the one other attempt. */
+  readonly refusedLoginMs: number;
+  /** From a 429 without `retry-after` to the next request; doubles up to 30 s. */
+  readonly limitedMs: number;
+  /** Longer pauses are not waited for inside of a call. */
+  readonly longestWaitMs: number;
+  /** Between two times that it is told that the network answers again. */
+  readonly recoveredMs: number;
+}
+
+/** From a refused login to the one other attempt, unless told otherwise. */
+export const REFUSED_LOGIN_MS = 60_000;
+
+const TIMES: ConnectionTimes = {
+  refusedLoginMs: REFUSED_LOGIN_MS,
+  limitedMs: 1_000,
+  longestWaitMs: 10_000,
+  recoveredMs: 10_000,
+};
+const LONGEST_LIMITED_MS = 30_000;
+const ATTEMPTS_WHEN_LIMITED = 3;
+
+const MANAGEMENT = ROUTES.management.routes;
+
+type Session = Pick<ApiClient<"management">, "authenticate" | "deleteCurrentAPISession">;
+/** The Management API of one network: the typed calls, with session, pace and other endpoints taken care of. */
+export type ManagementClient = Omit<Calls<(typeof operations)["management"]>, keyof Session>;
+
+/** No connection to the server came about, so it has seen nothing of the request. */
+const NOT_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "ECONNABORTED"]);
+
+type AnyCall = (input: object, options: CallOptions) => Promise<unknown>;
+
+/** One client, one session and one pace for everything that the operator asks of a network. */
+export class NetworkConnection {
+  readonly client: ManagementClient;
+  readonly #o: ConnectionOptions;
+  readonly #times: ConnectionTimes;
+  readonly #clients: readonly ApiClient<"management">[];
+  readonly #pace: RequestPace;
+  readonly #gate: LoginGate;
+  readonly #closing = new AbortController();
+  /** Index of the endpoint that is asked first. */
+  #endpoint = 0;
+  #token: string | undefined;
+  #login: Promise<string> | undefined;
+  /** 429 in a row. */
+  #limited = 0;
+  #isFailing = false;
+  /** When it was last told that the network answers again, and the timer that tells it next. */
+  #toldAt = Number.NEGATIVE_INFINITY;
+  #telling: NodeJS.Timeout | undefined;
+
+  constructor(o: ConnectionOptions) {
+    this.#o = o;
+    this.#times = { ...TIMES, ...o.times };
+    const { credentials } = o;
+    const certificate = credentials.method === "cert" ? { cert: credentials.cert, key: credentials.key } : {};
+    this.#clients = o.endpoints.map((baseUrl) =>
+      createClient("management", {
+        baseUrl,
+        ...(o.ca === undefined ? {} : { ca: o.ca }),
+        ...certificate,
+        timeoutMs: o.requestTimeoutMs,
+        // The bundle may hold the authority that signs, and not the root above it.
+        tls: {
+          allowPartialTrustChain: true,
+          ...(o.servername === undefined ? {} : { servername: o.servername }),
+        },
+      }),
+    );
+    this.#pace = new RequestPace(o.maxRequestsPerSecond);
+    this.#gate = o.gate ?? new LoginGate(this.#times.refusedLoginMs, credentials.method === "password");
+    this.client = Object.fromEntries(
+      Object.keys(MANAGEMENT).map((id) => [
+        id,
+        (input: object = {}, options: CallOptions = {}) => this.#call(id, input, options),
+      ]),
+    ) as unknown as ManagementClient;
+  }
+
+  /** Tries the credentials again although they were refused: somebody asked for it. */
+  retryLogin(): void {
+    this.#gate.open();
+  }
+
+  /** Logs out, if a session is open and the controller answers soon, and ends all connections. Calls under way fail. */
+  async close(): Promise<void> {
+    const token = this.#token;
+    clearTimeout(this.#telling);
+    this.#closing.abort(new NetworkNotReadyError("NetworkNotReady", `the connection to ${this.#o.name} was closed`));
+    const client = this.#clients[this.#endpoint];
+    if (token !== undefined && client !== undefined) {
+      const loggedOut = client
+        .deleteCurrentAPISession({}, { headers: { "zt-session": token }, signal: AbortSignal.timeout(2_000) })
+        .catch((err: unknown) =>
+          this.#o.log.debug({ network: this.#o.name, err }, "the session was left to end by itself"),
+        );
+      await loggedOut;
+    }
+    for (const each of this.#clients) each.close();
+  }
+
+  async #call(id: string, input: object, options: CallOptions): Promise<unknown> {
+    const signal = this.#signal(options.signal);
+    let hasRenewed = false;
+    for (let attempt = 1; ; attempt++) {
+      const { isPublic = false } = MANAGEMENT[id] ?? {};
+      const token = isPublic ? undefined : await this.#session(signal);
+      const headers = { ...options.headers, ...(token === undefined ? {} : { "zt-session": token }) };
+      try {
+        return await this.#send(id, input, { signal, headers });
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        if (error.status === 429) {
+          if (attempt >= ATTEMPTS_WHEN_LIMITED) throw this.#limitedError(error);
+        } else if (error.status === 401 && token !== undefined) {
+          if (hasRenewed) throw new OperationForbiddenError(id, error);
+          hasRenewed = true;
+          // Others may have noticed before, and have a new session already.
+          if (this.#token === token) this.#token = undefined;
+        } else throw error;
+      }
+    }
+  }
+
+  /** The session's token; one login at a time, however many ask. */
+  async #session(signal: AbortSignal): Promise<string> {
+    signal.throwIfAborted();
+    if (this.#token !== undefined) return this.#token;
+    this.#login ??= this.#logIn().finally(() => {
+      this.#login = undefined;
+    });
+    return await abortable(this.#login, signal);
+  }
+
+  async #logIn(): Promise<string> {
+    const { closed } = this.#gate;
+    if (closed !== undefined) throw this.#refusedError(closed.reason, closed.forMs);
+    const { credentials, name, log } = this.#o;
+    const { method } = credentials;
+    const body = method === "password" ? { username: credentials.username, password: credentials.password } : {};
+    const headers: Record<string, string> =
+      method === "ext-jwt" ? { authorization: `Bearer ${await credentials.token()}` } : {};
+    const signal = this.#closing.signal;
+    try {
+      const answer = (await this.#send("authenticate", { query: { method }, body }, { headers, signal })) as Awaited<
+        ReturnType<Session["authenticate"]>
+      >;
+      const { token, authQueries, identity } = answer.data;
+      if (authQueries.length > 0) {
+        const reason = `the login of ${identity.name ?? "the operator's identity"} needs a second factor, which the operator has not: give the identity an auth policy without one`;
+        this.#gate.refused(reason);
+        throw this.#refusedError(reason, this.#gate.closed?.forMs);
+      }
+      this.#gate.accepted();
+      this.#token = token;
+      this.#recovered();
+      log.info({ network: name, identity: identity.name, method }, "logged in to the network");
+      return token;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (error.status === 429) throw this.#limitedError(error);
+      if (error.status >= 500) throw error;
+      this.#isFailing = true;
+      const reason = `${error.code}: ${error.message}`;
+      if (error.status !== 401 && error.status !== 403) {
+        const message = `the server of the network ${name} answers a login as no controller does (${error.status} ${reason}): the address should be the base of a controller's Management API`;
+        throw new NetworkNotReadyError("ControllerUnavailable", message, { cause: error });
+      }
+      this.#gate.refused(reason);
+      log.warn({ network: name, method, code: error.code }, "the network refused the login");
+      throw this.#refusedError(reason, this.#gate.closed?.forMs, error);
+    }
+  }
+
+  #refusedError(reason: string, retryAfter: number | undefined, cause?: unknown): NetworkNotReadyError {
+    const next =
+      retryAfter === undefined
+        ? "it is not tried again before the credentials change, so that the identity is not locked"
+        : this.#o.credentials.method === "password"
+          ? "it is tried once more"
+          : "it is tried again";
+    const message = `the network ${this.#o.name} refused the operator's login by ${this.#o.credentials.method} (${reason}); ${next}`;
+    const isStalled = this.#gate.isStuck;
+    return new NetworkNotReadyError("NetworkUnauthorized", message, { retryAfterMs: retryAfter, isStalled, cause });
+  }
+
+  /** Asks the endpoints in order, from the one that answered last; the next one only when the server can't have acted. */
+  async #send(id: string, input: object, options: CallOptions & { signal: AbortSignal }): Promise<unknown> {
+    let failure: unknown;
+    for (let tried = 0; tried < this.#clients.length; tried++) {
+      const endpoint = this.#endpoint;
+      await this.#turn(options.signal);
+      if (MANAGEMENT[id]?.method !== "GET") this.#o.mayAct?.();
+      try {
+        const answer = await this.#exchange(endpoint, id, input, options);
+        this.#limited = 0;
+        if (id !== "authenticate") this.#recovered();
+        return answer;
+      } catch (error) {
+        options.signal.throwIfAborted();
+        if (error instanceof ApiError) {
+          if (error.status === 429) this.#limit(error);
+          throw error;
+        }
+        if (!(error instanceof ApiTransportError)) throw error;
+        this.#isFailing = true;
+        failure = error;
+        if (this.#endpoint === endpoint) this.#endpoint = (endpoint + 1) % this.#clients.length;
+        if (!mayRepeat(id, error)) break;
+      }
+    }
+    throw failure;
+  }
+
+  async #exchange(endpoint: number, id: string, input: object, options: CallOptions): Promise<unknown> {
+    const call = (this.#clients[endpoint] as unknown as Readonly<Record<string, AnyCall>>)[id];
+    if (call === undefined) throw new TypeError(`the Management API has no operation ${id}`);
+    const startedAt = performance.now();
+    const done = (status: number): void => this.#o.onRequest?.(id, status, (performance.now() - startedAt) / 1000);
+    try {
+      const answer = await call(input, options);
+      done(200);
+      return answer;
+    } catch (error) {
+      done(error instanceof ApiError ? error.status : 0);
+      throw error;
+    }
+  }
+
+  async #turn(signal: AbortSignal): Promise<void> {
+    const { pausedMs } = this.#pace;
+    if (pausedMs > this.#times.longestWaitMs) throw this.#pausedError(pausedMs);
+    await this.#pace.turn(signal);
+  }
+
+  /** A 429 holds for everything that goes to the controller, not for the one who got it. */
+  #limit(error: ApiError): void {
+    const guess = Math.min(this.#times.limitedMs * 2 ** this.#limited, LONGEST_LIMITED_MS);
+    this.#limited += 1;
+    // Several operators that were told the same don't come back at the same moment.
+    const pauseMs = (retryAfterMs(error) ?? guess) * (1 + Math.random() / 4);
+    this.#pace.pause(pauseMs);
+    this.#o.log.warn({ network: this.#o.name, pauseMs: Math.round(pauseMs) }, "the controller asks for fewer requests");
+  }
+
+  #limitedError(error: ApiError): NetworkNotReadyError {
+    return this.#pausedError(this.#pace.pausedMs, error);
+  }
+
+  #pausedError(pausedMs: number, cause?: unknown): NetworkNotReadyError {
+    const message = `the controller of ${this.#o.name} asked for fewer requests: it is left alone for ${Math.ceil(pausedMs / 1000)} s`;
+    return new NetworkNotReadyError("RateLimited", message, { retryAfterMs: pausedMs, cause });
+  }
+
+  #recovered(): void {
+    if (!this.#isFailing) return;
+    this.#isFailing = false;
+    if (this.#telling !== undefined || this.#closing.signal.aborted) return;
+    const waitMs = this.#toldAt + this.#times.recoveredMs - performance.now();
+    this.#telling = setTimeout(() => this.#tellRecovered(), Math.max(0, waitMs));
+  }
+
+  #tellRecovered(): void {
+    this.#telling = undefined;
+    this.#toldAt = performance.now();
+    this.#o.log.info({ network: this.#o.name }, "the network answers again");
+    this.#o.onRecovered?.();
+  }
+
+  #signal(given: AbortSignal | undefined): AbortSignal {
+    return given === undefined ? this.#closing.signal : AbortSignal.any([given, this.#closing.signal]);
+  }
+}
+
+function mayRepeat(id: string, error: ApiTransportError): boolean {
+  if (MANAGEMENT[id]?.method !== "POST") return true;
+  return error.cause instanceof Error && "code" in error.cause && NOT_SENT.has(String(error.cause.code));
+}

@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { idsOf, missingText, type Reference, type Referenced, resolveReferences } from "./references.ts";
+
+const resource = (status: Referenced["status"], more: { network?: string; deleting?: true } = {}): Referenced => ({
+  metadata: more.deleting === undefined ? {} : { deletionTimestamp: "2026-01-01T00:00:00Z" },
+  spec: { networkRef: { name: more.network ?? "main" } },
+  status,
+});
+
+test.each([
+  ["an id", resource({ id: "i1" }), { ids: ["i1"], missing: [] }],
+  ["the ids of all routers", resource({ routers: [{ id: "r0" }, { id: "r1" }] }), { ids: ["r0", "r1"], missing: [] }],
+  ["the routers that have one", resource({ routers: [{ id: "r0" }, {}] }), { ids: ["r0"], missing: [] }],
+  ["none of no routers", resource({ routers: [] }), { ids: [], missing: [] }],
+  ["nothing of routers without", resource({ routers: [{}] }), { ids: [], missing: ["NotReady"] }],
+  ["nothing without a resource", undefined, { ids: [], missing: ["NotFound"] }],
+  ["nothing without an id", resource({}), { ids: [], missing: ["NotReady"] }],
+  ["nothing of another network", resource({ id: "i1" }, { network: "other" }), { ids: [], missing: ["OtherNetwork"] }],
+  ["nothing of what is deleted", resource({ id: "i1" }, { deleting: true }), { ids: [], missing: ["Deleting"] }],
+] as const)("a reference comes to %s", (_what, found, expected) => {
+  const reference: Reference = { kind: "Identity", name: "bot" };
+  const { ids, missing } = idsOf(
+    [reference],
+    resolveReferences([reference], "main", () => found),
+  );
+  expect({ ids, missing: missing.map(({ problem }) => problem) }).toEqual(expected);
+});
+
+test("says what is missing and why", () => {
+  const references: Reference[] = [
+    { kind: "Identity", name: "bot" },
+    { kind: "EdgeRouter", name: "eu" },
+  ];
+  const find = ({ kind }: Reference) => (kind === "EdgeRouter" ? resource({ routers: [{}] }) : undefined);
+  const { missing } = idsOf(references, resolveReferences(references, "main", find));
+  expect(missingText(missing)).toBe("Identity bot does not exist; EdgeRouter eu has no id in the network yet");
+});

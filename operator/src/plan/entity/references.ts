@@ -1,0 +1,101 @@
+/** References of a spec to other resources of its namespace, and what they come to in the network. */
+
+export type ReferencedKind =
+  | "EdgeRouter"
+  | "Identity"
+  | "OverlayService"
+  | "PostureCheck"
+  | "ServiceConfig"
+  | "AuthPolicy";
+
+export interface Reference {
+  readonly kind: ReferencedKind;
+  readonly name: string;
+}
+
+/**
+ * `NotFound`: there is no such resource. `NotReady`: it has no id in the network yet. `OtherNetwork`: it is of another
+ * Network. `Deleting`: its entity is about to go.
+ */
+export type ReferenceProblem = "NotFound" | "NotReady" | "OtherNetwork" | "Deleting";
+
+export interface MissingReference extends Reference {
+  readonly problem: ReferenceProblem;
+}
+
+/** Of one resource: the ids that stand for it, several for an EdgeRouter. */
+export type Resolution = { readonly ids: readonly string[] } | { readonly problem: ReferenceProblem };
+
+export type ResolvedReferences = ReadonlyMap<string, Resolution>;
+
+export const NO_REFERENCES: ResolvedReferences = new Map();
+
+const keyOf = ({ kind, name }: Reference): string => `${kind}/${name}`;
+
+/** A resource as far as a reference looks at it. */
+export interface Referenced {
+  readonly metadata: { readonly deletionTimestamp?: string };
+  readonly spec: { readonly networkRef: { readonly name: string } };
+  readonly status: {
+    readonly id?: string | undefined;
+    readonly routers?: readonly { readonly id?: string | undefined }[] | undefined;
+  };
+}
+
+/** Resolves every reference by what is known of the resources; `find` knows the namespace. */
+export function resolveReferences(
+  references: readonly Reference[],
+  network: string,
+  find: (reference: Reference) => Referenced | undefined,
+): ResolvedReferences {
+  return new Map(references.map((reference) => [keyOf(reference), resolve(find(reference), network)]));
+}
+
+function resolve(found: Referenced | undefined, network: string): Resolution {
+  if (found === undefined) return { problem: "NotFound" };
+  if (found.spec.networkRef.name !== network) return { problem: "OtherNetwork" };
+  if (found.metadata.deletionTimestamp !== undefined) return { problem: "Deleting" };
+  const { id, routers } = found.status;
+  if (routers !== undefined) {
+    const ids = routers.flatMap((router) => router.id ?? []);
+    return ids.length === 0 && routers.length > 0 ? { problem: "NotReady" } : { ids };
+  }
+  return id === undefined ? { problem: "NotReady" } : { ids: [id] };
+}
+
+/** The ids behind references, and those that have none. */
+export function idsOf(
+  references: readonly Reference[],
+  resolved: ResolvedReferences,
+): { readonly ids: readonly string[]; readonly missing: readonly MissingReference[] } {
+  const ids: string[] = [];
+  const missing: MissingReference[] = [];
+  for (const reference of references) {
+    const resolution = resolved.get(keyOf(reference)) ?? { problem: "NotFound" };
+    if ("ids" in resolution) ids.push(...resolution.ids);
+    else missing.push({ ...reference, problem: resolution.problem });
+  }
+  return { ids, missing };
+}
+
+/** References by name to resources of one kind. */
+export const named = (kind: ReferencedKind, refs: readonly { readonly name: string }[] | undefined): Reference[] =>
+  (refs ?? []).map(({ name }) => ({ kind, name }));
+
+const PROBLEMS: Readonly<Record<ReferenceProblem, string>> = {
+  NotFound: "does not exist",
+  NotReady: "has no id in the network yet",
+  OtherNetwork: "is of another Network",
+  Deleting: "is being deleted",
+};
+
+/** `ReferenceNotReady` passes by itself: all of them are on their way into the network. */
+export type MissingReason = "ReferenceNotFound" | "ReferenceNotReady";
+
+/** Reason of conditions. */
+export const missingReason = (missing: readonly MissingReference[]): MissingReason =>
+  missing.every(({ problem }) => problem === "NotReady") ? "ReferenceNotReady" : "ReferenceNotFound";
+
+/** For people: what is missing and why. */
+export const missingText = (missing: readonly MissingReference[]): string =>
+  missing.map(({ kind, name, problem }) => `${kind} ${name} ${PROBLEMS[problem]}`).join("; ");

@@ -1,0 +1,110 @@
+/** The manifests in operator/deploy agree with each other and with the kinds. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { KINDS } from "../resources/kinds.ts";
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly resourceNames?: readonly string[];
+  readonly verbs: readonly string[];
+}
+interface Manifest {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly rules?: readonly Rule[];
+}
+
+const read = (file: string): Manifest[] =>
+  parseAllDocuments(readFileSync(join(import.meta.dirname, "../../deploy", file), "utf8")).map(
+    (document) => document.toJS() as Manifest,
+  );
+const rulesOf = (file: string, name: string) =>
+  read(file).find(({ kind, metadata }) => kind.endsWith("Role") && metadata.name === name)?.rules ?? [];
+
+const everywhere = rulesOf("cluster/roles.yaml", "sallyport-operator");
+const inOne = rulesOf("namespaced/role.yaml", "sallyport-operator");
+const plurals = KINDS.map(({ plural }) => plural);
+
+test("the rights in one namespace are those in all, without what belongs to the cluster", () => {
+  const ofCluster = (rule: Rule) => ["namespaces", "customresourcedefinitions"].includes(rule.resources[0] ?? "");
+  expect(everywhere.filter((rule) => !ofCluster(rule))).toEqual(inOne);
+  expect(
+    everywhere
+      .filter(ofCluster)
+      .every(({ verbs, resourceNames }) => verbs.join() === "get" && (resourceNames?.length ?? 0) > 0),
+  ).toBe(true);
+});
+
+test.each([
+  ["", ["get", "list", "watch", "patch"]],
+  ["/status", ["patch"]],
+  ["/finalizers", ["update"]],
+])("every kind of ours%s may be kept, and no more than that", (suffix, verbs) => {
+  const found = inOne.filter(
+    ({ apiGroups, resources }) =>
+      apiGroups.includes("sallyport.dev") &&
+      resources.some((name) => name.includes("/") === (suffix !== "") && name.endsWith(suffix)),
+  );
+  expect(found.flatMap(({ resources }) => resources)).toEqual(plurals.map((plural) => plural + suffix));
+  expect(found.every((rule) => rule.verbs.join() === verbs.join())).toBe(true);
+});
+
+test("nothing is allowed by a wildcard, and nobody gets rights from the operator", () => {
+  const rules = [...everywhere, ...inOne, ...rulesOf("base/leases.yaml", "sallyport-operator-leases")];
+  const words = rules.flatMap(({ apiGroups, resources, verbs }) => [...apiGroups, ...resources, ...verbs]);
+  for (const word of ["*", "escalate", "bind", "impersonate", "roles", "rolebindings", "pods/exec"])
+    expect(words).not.toContain(word);
+});
+
+test("the CRDs that are looked at are those of the kinds", () => {
+  const crds = everywhere.find(({ resources }) => resources[0] === "customresourcedefinitions");
+  expect(crds?.resourceNames).toEqual(KINDS.map(({ plural, group }) => `${plural}.${group}`));
+});
+
+describe("users", () => {
+  const roles = read("cluster/users.yaml");
+  const byVerb = (name: string, verb: string) =>
+    rulesOf("cluster/users.yaml", name).flatMap(({ resources, verbs }) => (verbs.includes(verb) ? resources : []));
+  const WRITING = ["create", "update", "patch", "delete", "deletecollection"];
+  const statuses = plurals.map((plural) => `${plural}/status`);
+
+  test("who may view a namespace see everything of all kinds, and write nothing", () => {
+    for (const verb of ["get", "list", "watch"]) {
+      expect(byVerb("sallyport-view", verb)).toEqual([...plurals, ...statuses, "edgerouters/scale"]);
+    }
+    for (const verb of WRITING) expect(byVerb("sallyport-view", verb)).toEqual([]);
+  });
+
+  test("who may edit a namespace write all kinds and scale, and no status", () => {
+    for (const verb of ["create", "delete", "deletecollection"]) {
+      expect(byVerb("sallyport-edit", verb)).toEqual(plurals);
+    }
+    for (const verb of ["update", "patch"]) {
+      expect(byVerb("sallyport-edit", verb)).toEqual([...plurals, "edgerouters/scale"]);
+    }
+  });
+
+  test("who are tenants write neither how a network is reached nor what runs pods", () => {
+    const theirs = plurals.filter((plural) => plural !== "networks" && plural !== "edgerouters");
+    for (const verb of WRITING) expect(byVerb("sallyport-tenant", verb)).toEqual(theirs);
+    expect(byVerb("sallyport-tenant", "list")).toEqual([...plurals, ...statuses]);
+  });
+
+  test("get these rights with those that Kubernetes knows, and a tenant by a binding only", () => {
+    const aggregated = roles.map(({ metadata: { name, labels = {} } }) => [
+      name,
+      Object.keys(labels).flatMap((label) => /aggregate-to-(\w+)$/.exec(label)?.[1] ?? []),
+    ]);
+    expect(Object.fromEntries(aggregated)).toEqual({
+      "sallyport-view": ["view", "edit", "admin"],
+      "sallyport-edit": ["edit", "admin"],
+      "sallyport-tenant": [],
+    });
+    expect(roles.every(({ rules = [] }) => rules.every(({ apiGroups }) => apiGroups.join() === "sallyport.dev"))).toBe(
+      true,
+    );
+  });
+});

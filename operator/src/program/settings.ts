@@ -1,0 +1,294 @@
+import { hostname } from "node:os";
+import { parseArgs } from "node:util";
+import type { CheckSettings } from "./check.ts";
+import type { WaitSettings } from "./wait.ts";
+
+export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** The command line or the environment can't be used; the message says what is wrong and what would do. */
+export class SettingsError extends Error {
+  override readonly name = "SettingsError";
+}
+
+export interface OperatorSettings {
+  readonly kubeconfig: string | undefined;
+  readonly context: string | undefined;
+  /** URL of an API server that needs no credentials. */
+  readonly server: string | undefined;
+  /** Namespaces that are looked after; empty: all. */
+  readonly namespaces: readonly string[];
+  /** Of the operator itself, for its Lease; the pod's own when absent. */
+  readonly namespace: string | undefined;
+  readonly leaseName: string;
+  readonly electsLeader: boolean;
+  /** For events and the Lease. */
+  readonly podName: string;
+  /** The operator's own service account, for tokens by which it logs in to networks. */
+  readonly serviceAccount: string | undefined;
+  /** Ownership tags carry it; the UID of the namespace kube-system when absent. */
+  readonly clusterId: string | undefined;
+  readonly healthPort: number;
+  readonly resyncMs: number;
+  readonly logLevel: LogLevel;
+  readonly routerImage: string;
+  readonly controllerImage: string;
+}
+
+/** Where the cluster is. */
+export type ClusterSettings = Pick<OperatorSettings, "kubeconfig" | "context" | "server">;
+
+export type Command =
+  | { readonly name: "run"; readonly settings: OperatorSettings }
+  | { readonly name: "wait"; readonly settings: ClusterSettings & WaitSettings }
+  | { readonly name: "check"; readonly settings: ClusterSettings & CheckSettings }
+  | { readonly name: "uninstall-check"; readonly settings: ClusterSettings & Pick<CheckSettings, "namespaces"> }
+  | { readonly name: "help" | "version" };
+
+interface Option {
+  readonly env: string;
+  readonly meaning: string;
+  readonly value?: string;
+}
+
+/** Each may be given as a flag or in the environment; the flag wins. */
+const OPTIONS = {
+  kubeconfig: {
+    env: "KUBECONFIG",
+    value: "<file>",
+    meaning: "file that leads to the cluster; in a pod its service account does",
+  },
+  context: { env: "SALLYPORT_CONTEXT", value: "<name>", meaning: "context of that file" },
+  server: {
+    env: "SALLYPORT_SERVER",
+    value: "<url>",
+    meaning: "API server that needs no credentials, such as kubectl proxy",
+  },
+  namespaces: { env: "SALLYPORT_NAMESPACES", value: "<a,b,…>", meaning: "namespaces to look after; all when left out" },
+  namespace: { env: "POD_NAMESPACE", value: "<name>", meaning: "the operator's own namespace, for its Lease" },
+  "lease-name": {
+    env: "SALLYPORT_LEASE_NAME",
+    value: "<name>",
+    meaning: "the Lease; sallyport-operator when left out",
+  },
+  "pod-name": {
+    env: "POD_NAME",
+    value: "<name>",
+    meaning: "who this is, in events and the Lease; the host name when left out",
+  },
+  "service-account": {
+    env: "POD_SERVICE_ACCOUNT",
+    value: "<name>",
+    meaning: "the operator's own, for Networks that it logs in to by a token of it",
+  },
+  "cluster-id": {
+    env: "SALLYPORT_CLUSTER_ID",
+    value: "<id>",
+    meaning: "which operator this is, on entities; the UID of the namespace kube-system when left out",
+  },
+  "health-port": {
+    env: "SALLYPORT_HEALTH_PORT",
+    value: "<port>",
+    meaning: "/healthz, /readyz and /metrics; 8080 when left out",
+  },
+  resync: {
+    env: "SALLYPORT_RESYNC",
+    value: "<duration>",
+    meaning: "how often everything is looked at again, such as 10m",
+  },
+  "router-image": {
+    env: "SALLYPORT_ROUTER_IMAGE",
+    value: "<image>",
+    meaning: "image of routers whose resource names none",
+  },
+  "controller-image": {
+    env: "SALLYPORT_CONTROLLER_IMAGE",
+    value: "<image>",
+    meaning: "image of managed controllers whose resource names none",
+  },
+  "log-level": {
+    env: "SALLYPORT_LOG_LEVEL",
+    value: "<level>",
+    meaning: `${LOG_LEVELS.join(", ")}; info when left out`,
+  },
+  "no-leader-election": {
+    env: "SALLYPORT_NO_LEADER_ELECTION",
+    meaning: "work at once; only where never two of them run",
+  },
+} as const satisfies Record<string, Option>;
+
+/** Of `wait` alone, which takes the options of `run` that say where the cluster is and which namespaces are meant. */
+const WAIT_OPTIONS = {
+  selector: {
+    env: "SALLYPORT_SELECTOR",
+    value: "<labels>",
+    meaning: "only resources with these labels, such as app=edge",
+  },
+  timeout: { env: "SALLYPORT_TIMEOUT", value: "<duration>", meaning: "how long to wait; 5m when left out" },
+} as const satisfies Record<string, Option>;
+
+/** Of `check` alone, besides `timeout`. */
+const CHECK_OPTIONS = {
+  operator: {
+    env: "SALLYPORT_OPERATOR_URL",
+    value: "<url>",
+    meaning: "where /readyz of the operator's pods is, each behind an address of the name; not asked when left out",
+  },
+} as const satisfies Record<string, Option>;
+
+const ALL_OPTIONS = { ...OPTIONS, ...WAIT_OPTIONS, ...CHECK_OPTIONS };
+
+type OptionName = keyof typeof ALL_OPTIONS;
+
+const WIDTH = 36;
+const lines = (options: Readonly<Record<string, Option>>) =>
+  Object.entries(options).map(([name, { env, value, meaning }]) => {
+    const flag = `  --${name}${value === undefined ? "" : ` ${value}`}`;
+    return `${flag.padEnd(WIDTH)}${meaning} [${env}]`;
+  });
+
+export const USAGE = `usage: sallyport-operator run [options]
+       sallyport-operator wait|check|uninstall-check [options]
+
+run keeps networks as resources of sallyport.dev/v1alpha1 say. wait ends when all of them are ready, with status 1 when the
+time is over before. check tells whether an operator with these rights can work; uninstall-check whether resources are left
+that one looks after. Every option may be given in the environment instead.
+
+${lines(OPTIONS).join("\n")}
+
+The others take --kubeconfig, --context, --server and --namespaces of these; wait takes
+
+${lines(WAIT_OPTIONS).join("\n")}
+
+and check takes --namespace, --timeout (1m when left out) and
+
+${lines(CHECK_OPTIONS).join("\n")}
+
+  --version                         print the version
+  --help                            print this text
+`;
+
+const COMMANDS = ["run", "wait", "check", "uninstall-check"] as const;
+const isCommand = (text: string | undefined): text is (typeof COMMANDS)[number] =>
+  COMMANDS.some((command) => command === text);
+
+/**
+ * @param version of this program: default images are of the same
+ * @throws SettingsError
+ */
+export function parseCommand(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+  version: string,
+): Command {
+  const { values, positionals } = parse(args);
+  if (values.help === true) return { name: "help" };
+  if (values.version === true) return { name: "version" };
+  const [command, ...more] = positionals;
+  if (!isCommand(command) || more.length > 0) {
+    const expected = `${COMMANDS.slice(0, -1).join(", ")} or ${COMMANDS.at(-1)}`;
+    throw new SettingsError(
+      command === undefined
+        ? `a command is missing: ${expected}`
+        : `unknown command ${positionals.join(" ")}: expected ${expected}`,
+    );
+  }
+  const given = (name: OptionName): string | undefined => {
+    const value = values[name] ?? env[ALL_OPTIONS[name].env];
+    return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined;
+  };
+  const cluster = { kubeconfig: given("kubeconfig"), context: given("context"), server: given("server") };
+  const namespaces = (given("namespaces") ?? "")
+    .split(",")
+    .map((name) => name.trim())
+    .filter((name) => name !== "");
+  if (command === "wait") {
+    const timeoutMs = durationOf(given("timeout") ?? "5m", "timeout", "5m");
+    return { name: "wait", settings: { ...cluster, namespaces, selector: given("selector"), timeoutMs } };
+  }
+  if (command === "uninstall-check") return { name: command, settings: { ...cluster, namespaces } };
+  if (command === "check") {
+    const settings = { namespace: given("namespace"), operator: operatorUrlOf(given("operator")) };
+    const timeoutMs = durationOf(given("timeout") ?? "1m", "timeout", "1m");
+    return { name: command, settings: { ...cluster, namespaces, ...settings, timeoutMs } };
+  }
+  const isOff = values["no-leader-election"] === true || given("no-leader-election") === "true";
+  return {
+    name: "run",
+    settings: {
+      ...cluster,
+      namespaces,
+      namespace: given("namespace"),
+      leaseName: given("lease-name") ?? "sallyport-operator",
+      electsLeader: !isOff,
+      podName: given("pod-name") ?? hostname(),
+      serviceAccount: given("service-account"),
+      clusterId: clusterIdOf(given("cluster-id")),
+      healthPort: portOf(given("health-port") ?? "8080"),
+      resyncMs: durationOf(given("resync") ?? "10m", "resync time", "10m"),
+      logLevel: levelOf(given("log-level") ?? "info"),
+      routerImage: given("router-image") ?? `sallyport/router:${version}`,
+      controllerImage: given("controller-image") ?? `sallyport/controller:${version}`,
+    },
+  };
+}
+
+function parse(args: readonly string[]): {
+  values: Readonly<Record<string, string | boolean | undefined>>;
+  positionals: readonly string[];
+} {
+  const options = Object.fromEntries(
+    Object.entries<Option>(ALL_OPTIONS).map(([name, { value }]) => [
+      name,
+      { type: value === undefined ? "boolean" : "string" } as const,
+    ]),
+  );
+  try {
+    return parseArgs({
+      args: [...args],
+      options: { ...options, help: { type: "boolean", short: "h" }, version: { type: "boolean" } },
+      allowPositionals: true,
+    });
+  } catch (cause) {
+    throw new SettingsError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
+/** As in operator/deploy/namespaced, where somebody has to put another one. */
+const NO_CLUSTER_ID = "change-me";
+
+/** Two operators of one id would take each other's entities for their own. */
+function clusterIdOf(text: string | undefined): string | undefined {
+  if (text === undefined || (/^[A-Za-z0-9._-]{1,128}$/.test(text) && text !== NO_CLUSTER_ID)) return text;
+  throw new SettingsError(
+    `the cluster id is ${text}: expected up to 128 letters, digits, ".", "_" and "-" that no other operator of the same networks has; two of one id would take each other's entities for their own`,
+  );
+}
+
+function operatorUrlOf(text: string | undefined): URL | undefined {
+  if (text === undefined) return undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol === "http:") return url;
+  throw new SettingsError(`the operator's URL is ${text}: expected one such as http://sallyport-operator:8080`);
+}
+
+function portOf(text: string): number {
+  const port = Number(text);
+  if (Number.isInteger(port) && port >= 0 && port <= 65_535) return port;
+  throw new SettingsError(`the health port is ${text}: expected a number from 0 (any free port) to 65535`);
+}
+
+const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
+
+function durationOf(text: string, what: string, such: string): number {
+  const [, number, unit = ""] = /^(\d+(?:\.\d+)?)([smh])$/.exec(text) ?? [];
+  const ms = Number(number) * (UNITS[unit] ?? Number.NaN);
+  if (ms >= 1_000 && ms <= 24 * 3_600_000) return ms;
+  throw new SettingsError(`the ${what} is ${text}: expected from 1s to 24h, such as ${such}`);
+}
+
+function levelOf(text: string): LogLevel {
+  const level = LOG_LEVELS.find((known) => known === text);
+  if (level !== undefined) return level;
+  throw new SettingsError(`the log level is ${text}: expected one of ${LOG_LEVELS.join(", ")}`);
+}

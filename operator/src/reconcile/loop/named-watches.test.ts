@@ -1,0 +1,128 @@
+import { silentLogger } from "@sallyport/wire";
+import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { clusterAt } from "../../kube/client/cluster.ts";
+import { HttpKubeClient } from "../../kube/client/http-client.ts";
+import { KINDS } from "../../kube/kinds.ts";
+import { FakeApiServer } from "../../kube/testing/fake-api-server.ts";
+import { NamedWatches } from "./named-watches.ts";
+
+const PATIENT = { timeout: 20_000 };
+
+let server: FakeApiServer;
+let client: HttpKubeClient;
+let watches: NamedWatches;
+beforeEach(async () => {
+  server = await FakeApiServer.start();
+  client = new HttpKubeClient(clusterAt(server.url));
+  watches = new NamedWatches({ client, log: silentLogger, limit: 2 });
+});
+afterEach(async () => {
+  await watches.close();
+  await client.close();
+  await server.close();
+});
+
+const ref = (name: string) => ({ kind: KINDS.Secret, namespace: "edge", name });
+const put = (name: string, value: string) =>
+  server.put(KINDS.Secret, { apiVersion: "v1", kind: "Secret", metadata: { name, namespace: "edge" }, data: { value } })
+    .metadata.resourceVersion;
+
+/** What a reconcile does: it reads, and is told of changes. */
+async function read(user: string, name: string, told: string[]): Promise<void> {
+  const object = await client.get(ref(name));
+  const onChange = (): void => {
+    told.push(`${user} ${name}`);
+    // The last one may come to an end with the server.
+    read(user, name, told).catch(() => {});
+  };
+  watches.use(user, KINDS.Secret, "edge", name, object?.metadata.resourceVersion, onChange);
+}
+
+test("tells of what appears, changes and vanishes, each once", async () => {
+  const told: string[] = [];
+  await read("a", "s", told);
+  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
+  expect(told).toEqual([]);
+  put("s", "1");
+  await expect.poll(() => told, PATIENT).toEqual(["a s"]);
+  put("s", "2");
+  await expect.poll(() => told, PATIENT).toEqual(["a s", "a s"]);
+  server.remove(ref("s"));
+  await expect.poll(() => told, PATIENT).toEqual(["a s", "a s", "a s"]);
+});
+
+test("tells of what changed between the read and the watch", async () => {
+  put("s", "1");
+  const before = (await client.get(ref("s")))?.metadata.resourceVersion;
+  put("s", "2");
+  const told: string[] = [];
+  watches.use("a", KINDS.Secret, "edge", "s", before, () => void told.push("changed"));
+  await expect.poll(() => told, PATIENT).toEqual(["changed"]);
+  put("gone", "1");
+  const seen = (await client.get(ref("gone")))?.metadata.resourceVersion;
+  server.remove(ref("gone"));
+  watches.use("a", KINDS.Secret, "edge", "gone", seen, () => void told.push("gone"));
+  await expect.poll(() => told, PATIENT).toEqual(["changed", "gone"]);
+});
+
+test("tells one who comes later of what the watch knew already and his read did not", async () => {
+  put("s", "1");
+  const told: string[] = [];
+  await read("a", "s", told);
+  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
+  const before = (await client.get(ref("s")))?.metadata.resourceVersion;
+  put("s", "2");
+  await expect.poll(() => told, PATIENT).toEqual(["a s"]);
+  watches.use("b", KINDS.Secret, "edge", "s", before, () => void told.push("b s"));
+  expect(told).toEqual(["a s", "b s"]);
+  const now = (await client.get(ref("s")))?.metadata.resourceVersion;
+  watches.use("c", KINDS.Secret, "edge", "s", now, () => void told.push("c s"));
+  expect(told).toEqual(["a s", "b s"]);
+});
+
+test("one watch serves all that read the object, and ends with the last of them", async () => {
+  const told: string[] = [];
+  await read("a", "s", told);
+  await read("b", "s", told);
+  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
+  watches.keepOnly("a", []);
+  put("s", "1");
+  await expect.poll(() => told, PATIENT).toEqual(["b s"]);
+  watches.keepOnly("b", []);
+  expect(watches.size).toBe(0);
+  await expect.poll(() => server.watches.length, PATIENT).toBe(0);
+});
+
+test("asks for nothing but the object, and keeps nothing of it", async () => {
+  put("other", "1");
+  await read("a", "s", []);
+  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
+  const lists = server.requests.filter(({ path }) => path.includes("/secrets?"));
+  expect(lists.length).toBeGreaterThan(0);
+  expect(
+    lists.every(({ path }) => path.startsWith("/api/v1/namespaces/edge/") && path.includes("metadata.name%3Ds")),
+  ).toBe(true);
+});
+
+test("has a limit for each namespace, and says once that it is reached", async () => {
+  const log = new RecordingLogger();
+  const limited = new NamedWatches({ client, log, limit: 2 });
+  const use = (namespace: string, name: string): void =>
+    limited.use("a", KINDS.Secret, namespace, name, undefined, () => undefined);
+  for (const name of ["s1", "s2", "s3", "s4", "s3"]) use("web", name);
+  expect(limited.size).toBe(2);
+  use("edge", "s1");
+  expect(limited.size).toBe(3);
+  expect(log.entries.filter(({ level }) => level === "warn").length).toBe(1);
+  await limited.close();
+});
+
+test("has a limit, beyond which nothing is watched", async () => {
+  for (const name of ["s1", "s2", "s3"]) await read("a", name, []);
+  expect(watches.size).toBe(2);
+  watches.keepOnly("a", [ref("s3")]);
+  expect(watches.size).toBe(0);
+  await read("a", "s3", []);
+  expect(watches.size).toBe(1);
+});

@@ -1,0 +1,83 @@
+import { ConfigError, formatHostPort, type HostPort, readControllerConfig } from "@sallyport/controller-config";
+import { stringify } from "yaml";
+import type { ManagedNetwork } from "../../resources/network.ts";
+import { hashOf, isMap, sorted } from "../canonical.ts";
+import { mergePatch } from "../merge-patch.ts";
+import { PATHS } from "./paths.ts";
+
+/** The controller's file, or what is wrong with it. */
+export type ControllerFile =
+  | { readonly text: string; readonly hash: string }
+  | { readonly problem: { readonly reason: "InvalidConfig"; readonly message: string } };
+
+/** Settings that the operator decides: it could not reach the controller, or would lose its data, if they were others. */
+const PROTECTED = [
+  "v",
+  "api.bind",
+  "api.advertise",
+  "ctrl",
+  "database.dir",
+  "database.url",
+  "database.urlFile",
+  "secretKeyFile",
+];
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Renders `controller.yml`: equal inputs give equal bytes, and nothing that the controller would refuse or ignore is written. */
+export function renderControllerFile(
+  managed: ManagedNetwork,
+  o: { readonly address: HostPort; readonly hasCertificate: boolean },
+): ControllerFile {
+  const overrides = (managed.config?.overrides ?? {}) as Json;
+  const taken = PROTECTED.find((path) => valueAt(overrides, path.split(".")) !== undefined);
+  if (taken !== undefined) {
+    return invalid(`spec.managed.config.overrides.${taken}: the operator decides this; leave it out`);
+  }
+  const text = stringify(sorted(mergePatch(baseOf(managed, o), overrides)), {
+    lineWidth: 0,
+    aliasDuplicateObjects: false,
+  });
+  try {
+    const { warnings } = readControllerConfig(text, "controller.yml", {});
+    const [unknown] = warnings.filter(({ path }) => path !== "");
+    if (unknown !== undefined) {
+      const found = unknown.found.replace(", which is ignored", "");
+      return invalid(`spec.managed.config.overrides.${unknown.path}: expected ${unknown.expected}, found ${found}`);
+    }
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const problems = error.problems.map(
+      ({ path, expected, found }) => `spec.managed.config.overrides.${path}: expected ${expected}, found ${found}`,
+    );
+    return invalid(problems.join("; "));
+  }
+  return { text, hash: hashOf(text) };
+}
+
+const invalid = (message: string): ControllerFile => ({ problem: { reason: "InvalidConfig", message } });
+
+function baseOf(
+  { port, database }: ManagedNetwork,
+  { address, hasCertificate }: { readonly address: HostPort; readonly hasCertificate: boolean },
+): Json {
+  const place = { bind: `0.0.0.0:${port}`, advertise: formatHostPort(address) };
+  const { folder } = PATHS.certificate;
+  const certificate = { cert: `${folder}/tls.crt`, key: `${folder}/tls.key` };
+  const store = database.embedded === undefined ? { urlFile: PATHS.database.file } : { dir: PATHS.data.database };
+  return {
+    v: 1,
+    api: { ...place, ...(hasCertificate ? { serverCertificates: [certificate] } : {}) },
+    ctrl: place,
+    database: { ...store, snapshots: PATHS.data.snapshots },
+    secretKeyFile: PATHS.key.file,
+    log: { format: "json" },
+  };
+}
+
+function valueAt(value: unknown, [key, ...rest]: readonly string[]): unknown {
+  if (key === undefined) return value;
+  // What is no object would replace everything below.
+  if (!isMap(value)) return value;
+  return key in value ? valueAt(value[key], rest) : undefined;
+}
