@@ -1,14 +1,17 @@
 /**
  * Packs the programs as JavaScript: `dist/<program>/` holds one file with everything it needs of this repository and of
- * npm, beside a package.json that names what cannot be packed (native modules). `npm run pack [-- program …]`.
+ * npm, beside a package.json that names what cannot be packed (native modules), and `licenses/` with the licences of what is in
+ * the file. `npm run pack [-- program …]`.
  *
  * A packed program starts in half the time and a third less memory than the same from its sources, because nothing
  * strips types while it starts and nothing unused is loaded (bench/README.md). Node does not strip types under
  * `node_modules` either, so this is also the form in which a program can be published.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { build } from "rolldown";
+import { bundledPackages } from "./licenses/bundled-packages.ts";
+import { licenseTexts } from "./licenses/license-texts.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -16,6 +19,7 @@ const ROOT = join(import.meta.dirname, "..");
 const PROGRAMS: Readonly<Record<string, string>> = {
   controller: "controller",
   router: "router",
+  operator: "operator",
   tunnel: "packages/tunnel",
 };
 
@@ -56,17 +60,22 @@ function nativeModules(
   return Object.assign({}, ...below, Object.fromEntries(found));
 }
 
-/** Packs one program; resolves with the file to start with `node`. */
-export async function pack(program: string): Promise<string> {
+/**
+ * Packs one program into a folder; resolves with the file to start with `node`.
+ *
+ * @param asVersion what it calls itself, in place of the repository's version
+ * @throws LicenseError for a package in it that has no text of its licence
+ */
+export async function pack(program: string, out = join(ROOT, "dist", program), asVersion?: string): Promise<string> {
   const folder = PROGRAMS[program];
   if (folder === undefined) throw new Error(`no program ${program}; there are ${Object.keys(PROGRAMS).join(", ")}`);
   const manifest = manifestOf(folder);
-  const out = join(ROOT, "dist", program);
   rmSync(out, { recursive: true, force: true });
   mkdirSync(join(out, "lib"), { recursive: true });
+  const packages = new Set<string>();
   // Each on its own: a piece that two share would run before the first act of either.
   for (const file of [join(folder, "src", "main.ts"), ...(THREADS[program] ?? [])]) {
-    await build({
+    const { output } = await build({
       cwd: ROOT,
       input: { [basename(file, ".ts")]: file },
       platform: "node",
@@ -74,9 +83,15 @@ export async function pack(program: string): Promise<string> {
       logLevel: "warn",
       output: { dir: join(out, "lib"), format: "esm", entryFileNames: "[name].js", chunkFileNames: "[name].js" },
     });
+    for (const home of bundledPackages(ROOT, output)) packages.add(home);
+  }
+  for (const { path, content } of licenseTexts(packages)) {
+    mkdirSync(dirname(join(out, "licenses", path)), { recursive: true });
+    writeFileSync(join(out, "licenses", path), content);
   }
   const [bin = `sallyport-${program}`] = Object.keys(manifest.bin ?? {});
-  const { name, version, license } = manifest;
+  const { name, license } = manifest;
+  const version = asVersion ?? manifest.version;
   writeFileSync(
     join(out, "package.json"),
     `${JSON.stringify(

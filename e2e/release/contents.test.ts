@@ -1,0 +1,174 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { ROOT } from "../scenarios/root.ts";
+import { makeRelease } from "./make-release.ts";
+import { hasRelease, RELEASE_FOLDER, VERSION } from "./offered.ts";
+
+const ARCHITECTURE = process.arch === "x64" ? "amd64" : process.arch;
+const PROGRAMS = ["controller", "operator", "router", "tunnel"];
+
+interface Object_ {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+}
+
+describe.skipIf(!hasRelease)("a release", () => {
+  const read = (path: string) => readFileSync(join(RELEASE_FOLDER, path), "utf8");
+  const objects = (text: string) =>
+    parseAllDocuments(text)
+      .map((document) => document.toJS() as Object_)
+      .sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  const keyOf = ({ kind, metadata: { name, namespace } }: Object_) => `${kind} ${namespace} ${name}`;
+  const commitOfRelease = () => {
+    const { metadata } = JSON.parse(read("sbom.cdx.json")) as {
+      metadata: { component: { properties: { name: string; value: string }[] } };
+    };
+    const commit = metadata.component.properties.find(({ name }) => name === "sallyport:commit")?.value ?? "";
+    expect(commit).toMatch(/^[0-9a-f]{40}$/);
+    return commit;
+  };
+  let scratch: string;
+  beforeAll(() => {
+    scratch = mkdtempSync(join(tmpdir(), "sallyport-contents-"));
+  });
+  afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+  test("has everything that a user takes, under its version, and checksums of all of it", () => {
+    const names = readdirSync(RELEASE_FOLDER, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(RELEASE_FOLDER.length + 1))
+      .sort();
+    expect(names).toEqual(
+      [
+        ...["CHANGELOG.md", "LICENSE", "SHA256SUMS", "crds.yaml", "operator.yaml", "sbom.cdx.json"],
+        ...["sallyport", "sallyport-network"].map((chart) => `charts/${chart}-${VERSION}.tgz`),
+        ...PROGRAMS.map((program) => `images/sallyport-${program}-${VERSION}-linux-${ARCHITECTURE}.tar`),
+        ...["sdk", ...PROGRAMS].map((name) => `npm/sallyport-${name}-${VERSION}.tgz`),
+      ].sort(),
+    );
+    const checked = execFileSync("sha256sum", ["--check", "--strict", "SHA256SUMS"], {
+      cwd: RELEASE_FOLDER,
+      encoding: "utf8",
+    });
+    expect(checked.trim().split("\n")).toHaveLength(names.length - 1);
+  });
+
+  test("is the same, byte for byte, when it is made of the same commit in another folder", () => {
+    const second = makeRelease(VERSION, commitOfRelease(), "here");
+    try {
+      expect(readFileSync(join(second.folder, "SHA256SUMS"), "utf8")).toBe(read("SHA256SUMS"));
+    } finally {
+      second.remove();
+    }
+  });
+
+  test("tells in its bill of materials what is in the packages and the images", () => {
+    const sbom = JSON.parse(read("sbom.cdx.json")) as {
+      bomFormat: string;
+      specVersion: string;
+      components: { "bom-ref": string; name: string; version: string; type: string; components?: unknown[] }[];
+      dependencies: { ref: string; dependsOn: string[] }[];
+    };
+    expect(sbom).toMatchObject({ bomFormat: "CycloneDX", specVersion: "1.6" });
+    const refs = sbom.components.map((each) => each["bom-ref"]);
+    expect(new Set(refs).size).toBe(refs.length);
+    for (const { dependsOn } of sbom.dependencies) expect(refs).toEqual(expect.arrayContaining(dependsOn));
+    const holds = (name: string, type: string) => {
+      const found = sbom.components.find((each) => each.name === name && each.type === type);
+      expect(found, `${type} ${name}`).toMatchObject({ version: VERSION });
+      return sbom.dependencies.find(({ ref }) => ref === found?.["bom-ref"])?.dependsOn ?? [];
+    };
+    for (const program of PROGRAMS) {
+      const parts = holds(program, "container");
+      for (const part of ["pkg:generic/node@26", "pkg:deb/", "pkg:npm/pino@"])
+        expect(
+          parts.some((ref) => ref.startsWith(part)),
+          `${program}: ${part}`,
+        ).toBe(true);
+    }
+    expect(holds("controller", "container").join("\n")).toMatch(/pkg:generic\/postgresql@18[\s\S]*fastify@/);
+    expect(holds("router", "container").join("\n")).toMatch(/pkg:deb\/\w+\/nftables@/);
+    expect(holds("sdk", "library").join("\n")).toMatch(/libsodium-wrappers@[\s\S]*zod@/);
+    expect(holds("tunnel", "library")).toContain(`pkg:npm/%40sallyport/sdk@${VERSION}`);
+    expect(
+      sbom.components.find(({ name, type }) => name === "node" && type === "platform")?.components?.length,
+    ).toBeGreaterThan(5);
+  });
+
+  test("has images that are called by its version", () => {
+    for (const program of PROGRAMS) {
+      const archive = join(RELEASE_FOLDER, `images/sallyport-${program}-${VERSION}-linux-${ARCHITECTURE}.tar`);
+      const manifest = execFileSync("tar", ["-xOf", archive, "manifest.json"], { encoding: "utf8" });
+      const [image] = JSON.parse(manifest) as { RepoTags: string[]; Config: string }[];
+      expect(image?.RepoTags).toEqual([`sallyport/${program}:${VERSION}`]);
+      const config = execFileSync("tar", ["-xOf", archive, image?.Config ?? ""], { encoding: "utf8" });
+      expect(JSON.parse(config)).toMatchObject({
+        config: { Labels: { "org.opencontainers.image.version": VERSION } },
+      });
+    }
+  });
+
+  test("has the kinds in one file, and the operator as kustomize renders it", () => {
+    expect(objects(read("crds.yaml")).map(({ kind }) => kind)).toEqual(Array(10).fill("CustomResourceDefinition"));
+    const operator = read("operator.yaml");
+    expect(operator).toContain(`image: sallyport/operator:${VERSION}\n`);
+    const kubectl = toolOf("kubernetes", "kubectl");
+    if (kubectl === undefined) return;
+    const rendered = execFileSync(kubectl, ["kustomize", "operator/deploy/cluster"], { cwd: ROOT, encoding: "utf8" });
+    const expected = rendered.replaceAll(/(sallyport\/operator:)\S+/g, `$1${VERSION}`);
+    expect(objects(operator)).toEqual(objects(expected));
+  });
+
+  test("has charts that Helm takes", (context) => {
+    const helm = toolOf("helm");
+    if (helm === undefined) return context.skip("helm cannot be had on this machine");
+    const run = (...args: string[]) => execFileSync(helm, args, { encoding: "utf8", stdio: "pipe" });
+    const sources = join(scratch, "sources.tar");
+    execFileSync("git", ["archive", "--output", sources, commitOfRelease(), "helm"], { cwd: ROOT });
+    execFileSync("tar", ["-xf", sources, "-C", scratch]);
+    for (const chart of ["sallyport", "sallyport-network"]) {
+      const archive = join(RELEASE_FOLDER, `charts/${chart}-${VERSION}.tgz`);
+      expect(run("show", "chart", archive)).toMatch(
+        new RegExp(`appVersion: ${VERSION}\n[\\s\\S]*version: ${VERSION}\n`),
+      );
+      run("lint", archive);
+      // What Helm would pack itself.
+      mkdirSync(join(scratch, chart), { recursive: true });
+      run(
+        "package",
+        join(scratch, "helm", chart),
+        "--destination",
+        join(scratch, chart),
+        "--version",
+        VERSION,
+        "--app-version",
+        VERSION,
+      );
+      const files = (path: string) =>
+        execFileSync("tar", ["-tzf", path], { encoding: "utf8" }).trim().split("\n").sort();
+      expect(files(archive)).toEqual(files(join(scratch, chart, `${chart}-${VERSION}.tgz`)));
+    }
+    const rendered = run(
+      "template",
+      "sallyport",
+      join(RELEASE_FOLDER, `charts/sallyport-${VERSION}.tgz`),
+      "--namespace",
+      "any",
+    );
+    const images = [...rendered.matchAll(/ image: "?([^\s"]+)/g)].map(([, image]) => image);
+    expect(new Set(images)).toEqual(new Set([`sallyport/operator:${VERSION}`]));
+    expect(rendered).not.toContain(":0.1.0");
+  });
+});
+
+/** A pinned tool, or a program in its folder; undefined where it cannot be had, which is said. */
+function toolOf(name: string, program?: string): string | undefined {
+  const { status, stdout, stderr } = spawnSync(join(ROOT, "scripts/install-tools.sh"), [name], { encoding: "utf8" });
+  if (status === 0) return program === undefined ? stdout.trim() : join(stdout.trim(), program);
+  console.warn(`\n*** ${name} cannot be had here, and what needs it is skipped: ${stderr.trim()}\n`);
+  return undefined;
+}
