@@ -5,6 +5,14 @@
 #   scripts/install-tools.sh posture-client     e2e/peers/posture-client: a program on the newest SDK of the peer that can be built from its module
 #   scripts/install-tools.sh link-relay         e2e/peers/link-relay: both ends of grouped links on the peer's channel module
 #   scripts/install-tools.sh nft                the folder with the program nft: the system's, else the one of Debian's packages
+#   scripts/install-tools.sh kubernetes         the folder with kube-apiserver, kubelet, kubectl, …, built from e2e/cluster/programs/kubernetes
+#   scripts/install-tools.sh etcd               the folder with etcd (its program is called server), built from e2e/cluster/programs/etcd
+#   scripts/install-tools.sh coredns | pod | health  the program of e2e/cluster/programs/{coredns,pod,health}
+#   scripts/install-tools.sh gitops-crds        a folder with the CRDs of Flux and Argo CD, as they are in their Go modules
+#   scripts/install-tools.sh helm | kubeconform  the program, built from e2e/cluster/programs/{helm,kubeconform}
+#   scripts/install-tools.sh containerd         the root folder of Debian's packages containerd, runc and the CNI plugins, unpacked
+#   scripts/install-tools.sh podman             the root folder of Debian's packages podman, netavark and iptables, unpacked
+#   scripts/install-tools.sh all                all of them, in the order in which the whole run needs them
 # Exit code 3: the tool cannot be had on this machine (the reason is on standard error); the suite that asked is skipped.
 set -euo pipefail
 
@@ -24,8 +32,8 @@ ziti() {
 # build BINARY FOLDER LINK-FLAGS PACKAGE: builds it unless the cache has it, and prints where it is.
 build() {
   local binary=$1 folder=$2 flags=$3 package=$4
-  # Suites that start at the same time wait for one build instead of each making its own.
-  exec 9>"$cache/lock"
+  # Suites that start at the same time wait for one build instead of each making its own; for no other, which may take minutes.
+  exec 9>"$binary.lock"
   if command -v flock >/dev/null; then flock 9; fi
   if [ ! -x "$binary" ]; then
     command -v go >/dev/null || { echo "the peer needs Go to be built, and there is no 'go' on the PATH" >&2; exit 3; }
@@ -39,13 +47,114 @@ build() {
   echo "$binary"
 }
 
-# own_program NAME: one of ours on the peer's modules.
+# own_program FOLDER: one of ours, on the modules of others.
 own_program() {
-  local folder="$here/e2e/peers/$1"
-  # Named after what it is built from: a changed program or pin is built anew.
-  local binary
-  binary="$cache/$1-$(cat "$folder"/go.mod "$folder"/go.sum "$folder"/*.go | cksum | cut -d ' ' -f 1)"
-  build "$binary" "$folder" "-s -w" .
+  local folder="$here/e2e/$1"
+  build "$cache/${1##*/}-$(made_of "$folder")" "$folder" "-s -w" .
+}
+
+# made_of FOLDER: tells what a program is built from, for its name in the cache: a changed program or pin is built anew.
+made_of() {
+  # Not every folder has each of them.
+  { cat "$1"/go.mod "$1"/go.sum "$1"/*.go 2>/dev/null || true; } | cksum | cut -d ' ' -f 1
+}
+
+# cluster_tools NAME LINK-FLAGS: every tool of a go.mod of the cluster under test, in a folder; prints where it is.
+cluster_tools() {
+  local module="$here/e2e/cluster/programs/$1" folder
+  folder="$cache/$1-$(made_of "$module")"
+  # A lock of its own: it takes minutes, and other suites' tools need not wait for it.
+  exec 9>"$cache/$1.lock"
+  if command -v flock >/dev/null; then flock 9; fi
+  if [ ! -d "$folder" ]; then
+    command -v go >/dev/null || { echo "$1 needs Go to be built, and there is no 'go' on the PATH" >&2; exit 3; }
+    echo "building $1 from its Go modules (the first time; Kubernetes takes 6 to 11 minutes on two cores, Helm 2)" >&2
+    rm -rf "$folder.new"
+    mkdir -p "$folder.new"
+    if ! (cd "$module" && CGO_ENABLED=0 go build -trimpath -o "$folder.new/" -ldflags "$2" tool >&2); then
+      echo "$1 could not be built from its Go modules (see above)" >&2
+      exit 3
+    fi
+    mv "$folder.new" "$folder"
+  fi
+  echo "$folder"
+}
+
+# Without these flags every program of Kubernetes calls itself v0.0.0-master.
+kubernetes() {
+  local version minor flags package=k8s.io/component-base/version
+  version=$(grep -oP 'k8s.io/kubernetes \Kv[0-9.]+' "$here/e2e/cluster/programs/kubernetes/go.mod")
+  minor=${version#v1.}
+  flags="-s -w -X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=${minor%%.*}"
+  cluster_tools kubernetes "$flags -X $package.gitTreeState=clean -X $package.buildDate=2026-01-01T00:00:00Z"
+}
+
+# Without these flags it calls itself v3.22, and takes every chart for one that is to run on Kubernetes 1.20.
+helm() {
+  local folder version modules package=helm.sh/helm/v3
+  version=$(grep -oP "$package \K\S+" "$here/e2e/cluster/programs/helm/go.mod")
+  modules=$(grep -oP 'k8s.io/client-go v0\.\K[0-9]+' "$here/e2e/cluster/programs/helm/go.mod")
+  folder=$(cluster_tools helm "-s -w -X $package/internal/version.version=$version -X $package/pkg/chartutil.k8sVersionMajor=1 \
+    -X $package/pkg/chartutil.k8sVersionMinor=$modules -X $package/pkg/lint/rules.k8sVersionMajor=1 -X $package/pkg/lint/rules.k8sVersionMinor=$modules")
+  echo "$folder/helm"
+}
+
+kubeconform() {
+  local folder
+  folder=$(cluster_tools kubeconform "-s -w")
+  echo "$folder/kubeconform"
+}
+
+# The modules are only unpacked: nothing of them is built.
+gitops_crds() {
+  local pins="github.com/fluxcd/source-controller@v1.7.0/config/crd/bases github.com/fluxcd/kustomize-controller@v1.7.3/config/crd/bases
+    github.com/fluxcd/helm-controller@v1.4.0/config/crd/bases github.com/argoproj/argo-cd/v3@v3.2.0/manifests/crds"
+  local folder pin module version unpacked
+  folder="$cache/gitops-crds-$(echo "$pins" | cksum | cut -d ' ' -f 1)"
+  exec 9>"$cache/gitops-crds.lock"
+  if command -v flock >/dev/null; then flock 9; fi
+  if [ ! -d "$folder" ]; then
+    command -v go >/dev/null || { echo "the CRDs of Flux and Argo CD are in Go modules, and there is no 'go' on the PATH" >&2; exit 3; }
+    rm -rf "$folder.new"
+    mkdir -p "$folder.new"
+    for pin in $pins; do
+      module=${pin%%@*} version=${pin#*@}
+      unpacked=$(cd "$folder.new" && go mod download -json "$module@${version%%/*}" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p') || true
+      [ -d "$unpacked/${version#*/}" ] || { echo "the module $module@${version%%/*} cannot be had here" >&2; exit 3; }
+      cp "$unpacked/${version#*/}"/*.yaml "$folder.new/"
+    done
+    rm -f "$folder.new/kustomization.yaml"
+    chmod u+w "$folder.new"/*
+    mv "$folder.new" "$folder"
+  fi
+  echo "$folder"
+}
+
+# Unpacked into the cache whether they are installed or not: a container runtime of the machine's own is left alone.
+containerd() {
+  local folder="$cache/containerd"
+  exec 9>"$cache/containerd.lock"
+  if command -v flock >/dev/null; then flock 9; fi
+  if [ ! -d "$folder" ]; then
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "containerd and runc come from Debian's packages, and there is no apt-get" >&2; exit 3; }
+    rm -rf "$folder.new"
+    mkdir -p "$folder.new"
+    fetch_containerd "$folder.new" || { apt-get update >&2 && fetch_containerd "$folder.new"; } ||
+      { echo "Debian's packages of containerd and runc could not be fetched (see above)" >&2; exit 3; }
+    local package
+    for package in "$folder.new"/*.deb; do dpkg -x "$package" "$folder.new"; done
+    rm "$folder.new"/*.deb
+    for package in usr/bin/containerd usr/bin/ctr usr/sbin/runc; do
+      "$folder.new/$package" --version >&2 || { echo "$package of Debian's packages does not start here" >&2; exit 3; }
+    done
+    mv "$folder.new" "$folder"
+  fi
+  echo "$folder"
+}
+
+fetch_containerd() {
+  # As the user "_apt" it could not write into the cache of root.
+  (cd "$1" && apt-get -qq -o APT::Sandbox::User=root download containerd runc containernetworking-plugins >&2)
 }
 
 # Debian's packages (those that are missing) are unpacked into the cache; nothing is installed on the machine.
@@ -56,7 +165,7 @@ nft() {
     dirname "$found"
     return
   fi
-  exec 9>"$cache/lock"
+  exec 9>"$cache/nft.lock"
   if command -v flock >/dev/null; then flock 9; fi
   if [ ! -x "$folder/bin/nft" ]; then
     command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "nft is not installed, and there is no apt-get to fetch it with" >&2; exit 3; }
@@ -79,10 +188,59 @@ fetch_nft() {
   apt-get -qq -y --download-only --no-install-recommends -o Dir::Cache::archives="$1" install nftables >&2
 }
 
+# Unpacked with everything that they need and the machine does not have. A podman that is installed is left alone: then there is
+# nothing to fetch, and it is used where it is.
+podman() {
+  local folder="$cache/podman"
+  if [ -x /usr/bin/podman ] && [ -x /usr/lib/podman/netavark ] && [ -x /usr/sbin/iptables ]; then
+    echo /
+    return
+  fi
+  exec 9>"$cache/podman.lock"
+  if command -v flock >/dev/null; then flock 9; fi
+  if [ ! -d "$folder" ]; then
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "podman is not installed, and there is no apt-get to fetch it with" >&2; exit 3; }
+    rm -rf "$folder.new"
+    mkdir -p "$folder.new/archives/partial"
+    fetch_podman "$folder.new/archives" || { apt-get update >&2 && fetch_podman "$folder.new/archives"; } ||
+      { echo "podman is not installed, and its Debian packages could not be fetched (see above)" >&2; exit 3; }
+    local package libraries
+    for package in "$folder.new/archives"/*.deb; do dpkg -x "$package" "$folder.new"; done
+    rm -rf "$folder.new/archives"
+    # What the installation of the package would link.
+    for package in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
+      [ -e "$folder.new/usr/sbin/$package" ] || ln -s xtables-nft-multi "$folder.new/usr/sbin/$package"
+    done
+    libraries="$folder.new/usr/lib/$(uname -m)-linux-gnu"
+    for package in usr/bin/podman usr/lib/podman/netavark usr/sbin/iptables; do
+      LD_LIBRARY_PATH=$libraries "$folder.new/$package" --version >&2 || { echo "$package of Debian's packages does not start here" >&2; exit 3; }
+    done
+    mv "$folder.new" "$folder"
+  fi
+  echo "$folder"
+}
+
+fetch_podman() {
+  apt-get -qq -y --download-only --no-install-recommends -o Dir::Cache::archives="$1" install podman netavark aardvark-dns iptables >&2
+}
+
 case "${1:-}" in
   ziti) ziti v1.6.0 ;;
   ziti-unversioned) ziti v0.0.0 ;;
-  posture-client | link-relay) own_program "$1" ;;
+  posture-client | link-relay) own_program "peers/$1" ;;
   nft) nft ;;
-  *) echo "usage: $0 nft|ziti|ziti-unversioned|posture-client|link-relay" >&2; exit 2 ;;
+  kubernetes) kubernetes ;;
+  etcd) cluster_tools etcd "-s -w" ;;
+  helm | kubeconform) "$1" ;;
+  coredns | pod | health) own_program "cluster/programs/$1" ;;
+  gitops-crds) gitops_crds ;;
+  containerd) containerd ;;
+  podman) podman ;;
+  all)
+    # Whoever needs one that cannot be had here asks for it again, and is told why.
+    for tool in nft ziti ziti-unversioned link-relay posture-client containerd podman gitops-crds pod kubeconform health etcd coredns kubernetes helm; do
+      "$0" "$tool" || true
+    done
+    ;;
+  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman" >&2; exit 2 ;;
 esac

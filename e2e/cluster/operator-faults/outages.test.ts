@@ -1,0 +1,301 @@
+/** What an operator and its routers go through when the controller, the API server or etcd is away; and that at rest nothing is written. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { KINDS as KUBE, type KubeObject } from "../../../operator/src/kube/kinds.ts";
+import { conditionOf } from "../../../operator/src/kube/status/condition.ts";
+import type { RouterStatus } from "../../../operator/src/resources/edge-router.ts";
+import { KINDS as RESOURCES } from "../../../operator/src/resources/kinds.ts";
+import { eventually } from "../../network/eventually.ts";
+import { type Network, startNetwork } from "../../network/network.ts";
+import { freePorts } from "../../network/program.ts";
+import { ClusterRouterPods } from "../../operator/cluster-router-pods.ts";
+import { hasCluster } from "../tools.ts";
+import {
+  type Found,
+  healthy,
+  KUBERNETES_WRITES,
+  NETWORK_WRITES,
+  PATIENCE_MS,
+  type Running,
+  readyOf,
+  Scene,
+} from "./scene.ts";
+
+const NAMESPACE = "overlay";
+const OUTAGE_MS = 60_000;
+/** So that every resource is looked at again and again. */
+const RESYNC = "3s";
+
+describe.skipIf(!hasCluster)("an operator with routers", { timeout: 300_000 }, () => {
+  let scene: Scene;
+  let network: Network;
+  let pods: ClusterRouterPods;
+  let operator: Running;
+
+  beforeAll(async () => {
+    scene = await Scene.open();
+    network = await startNetwork(join(scene.folder, "network"));
+    for (const name of ["r1", "r2"]) await network.stopProgram(name);
+    pods = new ClusterRouterPods(scene.client, join(scene.folder, "pods"));
+    const ca = readFileSync(join(network.folder, "r1.ca"), "utf8");
+    await scene.place(NAMESPACE, { port: network.port, ca, password: network.adminPassword });
+    operator = await scene.run("operator", { env: { SALLYPORT_RESYNC: RESYNC } });
+    await declareEachKind();
+  });
+  afterAll(async () => {
+    await scene?.stopAll();
+    await pods?.close();
+    await network?.stop();
+    await scene?.close();
+  });
+
+  const declare = (kind: string, name: string, spec: object = {}): Promise<Found> =>
+    scene.declare(NAMESPACE, kind, name, spec as Readonly<Record<string, unknown>>);
+  const ready = (kind: string, name: string, status?: string, reason?: string): Promise<Found> =>
+    scene.ready(NAMESPACE, kind, name, status, reason);
+  const EACH: readonly (readonly [kind: string, name: string])[] = [
+    ["Network", "main"],
+    ["ServiceConfig", "host"],
+    ["OverlayService", "web"],
+    ["Identity", "device"],
+    ["Identity", "workload"],
+    ["ServicePolicy", "dial"],
+    ["EdgeRouterPolicy", "everybody"],
+    ["ServiceEdgeRouterPolicy", "everywhere"],
+    ["AuthPolicy", "strict"],
+    ["PostureCheck", "mfa"],
+    ["EdgeRouter", "eu"],
+  ];
+  const KINDS = [...new Set(EACH.map(([kind]) => kind))].filter((kind) => kind !== "Network");
+  /** Such that nothing but the network is missing. */
+  const LATE: Readonly<Record<string, object>> = {
+    EdgeRouter: { exposure: { type: "LoadBalancer", hostname: "localhost" } },
+  };
+  const SECRET = { apiVersion: "v1", kind: "Secret", metadata: { name: "address", namespace: NAMESPACE } };
+
+  async function declareEachKind(): Promise<void> {
+    await scene.client.create({ ...SECRET, stringData: { "host.json": hostConfig(80) } } as KubeObject);
+    await declare("ServiceConfig", "host", {
+      data: null,
+      dataFrom: { secretRef: { name: "address", key: "host.json" } },
+    });
+    await declare("OverlayService", "web", { configRefs: [{ name: "host" }], roleAttributes: ["web"] });
+    await declare("Identity", "device");
+    await declare("Identity", "workload", { enrollment: { output: "IdentitySecret" }, roleAttributes: ["clients"] });
+    await declare("ServicePolicy", "dial", { serviceRefs: [{ name: "web" }], identityRoles: ["#clients"] });
+    await declare("EdgeRouterPolicy", "everybody", { edgeRouterRoles: ["#all"], identityRoles: ["#all"] });
+    await declare("ServiceEdgeRouterPolicy", "everywhere", { edgeRouterRoles: ["#all"], serviceRoles: ["#all"] });
+    await declare("AuthPolicy", "strict");
+    await declare("PostureCheck", "mfa");
+    const [port = 0] = await freePorts(1);
+    await declare("EdgeRouter", "eu", {
+      edge: { port },
+      exposure: { type: "LoadBalancer", hostname: "localhost" },
+      drainSeconds: 1,
+    });
+    await everythingReady();
+  }
+  const hostConfig = (port: number): string => JSON.stringify({ protocol: "tcp", address: "localhost", port });
+  async function everythingReady(): Promise<void> {
+    for (const [kind, name] of EACH) expect(healthy(await ready(kind, name)), `${kind} ${name}`).toBe("Current");
+    await eventually("the router is online", async () => (await routers())[0]?.online === true, PATIENCE_MS);
+  }
+  const routers = async (): Promise<readonly RouterStatus[]> =>
+    ((await scene.read(NAMESPACE, "EdgeRouter", "eu"))?.status.routers ?? []) as readonly RouterStatus[];
+  const writes = async (): Promise<number> =>
+    (await operator.count(KUBERNETES_WRITES)) + (await operator.count(NETWORK_WRITES));
+  const looks = (): Promise<number> => operator.count(/^controller_runtime_reconcile_total/);
+  const updated = async (): Promise<unknown> => {
+    const { management } = network;
+    const query = {};
+    const lists = await Promise.all([
+      management.listServices({ query }),
+      management.listConfigs({ query }),
+      management.listIdentities({ query }),
+      management.listServicePolicies({ query }),
+      management.listEdgeRouterPolicies({ query }),
+      management.listServiceEdgeRouterPolicies({ query }),
+      management.listAuthPolicies({ query }),
+      management.listPostureChecks({ query }),
+      management.listEdgeRouters({ query }),
+    ]);
+    return lists
+      .flatMap(({ data }) => data as readonly unknown[])
+      .map((entity) => {
+        const { id, name, updatedAt } = entity as { id: string; name: string; updatedAt: Date };
+        return { id, name, updatedAt };
+      });
+  };
+  /** Whatever everybody has still to write is written. */
+  const atRest = async (): Promise<void> => {
+    let last = await scene.versions(NAMESPACE);
+    await eventually("nothing changes any more", async () => {
+      await delay(1_000);
+      const now = await scene.versions(NAMESPACE);
+      const isSame = JSON.stringify(now) === JSON.stringify(last);
+      last = now;
+      return isSame;
+    });
+  };
+  /** Everything is looked at several times over, and nobody writes anything. */
+  async function expectRest(): Promise<void> {
+    await atRest();
+    const before = { versions: await scene.versions(NAMESPACE), entities: await updated(), writes: await writes() };
+    const from = await looks();
+    await eventually("everything is looked at", async () => (await looks()) >= from + EACH.length * 3, PATIENCE_MS);
+    expect({ versions: await scene.versions(NAMESPACE), entities: await updated(), writes: await writes() }).toEqual(
+      before,
+    );
+  }
+
+  test("at rest nothing is written, neither here nor there; nor by another process that finds everything made", async () => {
+    await expectRest();
+    const before = { versions: await scene.versions(NAMESPACE), entities: await updated() };
+    await scene.stopAll();
+    operator = await scene.run("second", { env: { SALLYPORT_RESYNC: RESYNC } });
+    await eventually("everything is looked at", async () => (await looks()) >= EACH.length * 3, PATIENCE_MS);
+    expect({ versions: await scene.versions(NAMESPACE), entities: await updated() }).toEqual(before);
+    expect(await writes()).toBe(0);
+  });
+
+  test("a minute without the controller: told, nothing restarts, nothing flaps, and it is over by itself", async () => {
+    const before = await scene.versions(NAMESPACE);
+    const [router] = await routers();
+    await network.stopProgram("controller", "SIGKILL");
+    const began = performance.now();
+    const away = await ready("Network", "main", "False", "ControllerUnavailable");
+    expect(healthy(away)).toBe("InProgress");
+    expect(readyOf(away)?.message).toContain(String(network.port));
+    // What is new waits and says for what; what is to go says what can be done; what was in order stays as it is.
+    for (const kind of KINDS) await declare(kind, "late", LATE[kind]);
+    for (const kind of KINDS) {
+      const late = await ready(kind, "late", "False");
+      expect(healthy(late), kind).toBe("InProgress");
+      expect(readyOf(late)?.message, kind).toMatch(/main/);
+    }
+    await scene.delete(NAMESPACE, "PostureCheck", "mfa");
+    const blocked = await scene.until(
+      NAMESPACE,
+      "PostureCheck",
+      "mfa",
+      ({ status }) => conditionOf(status.conditions, "DeletionBlocked") !== undefined,
+    );
+    expect(healthy(blocked)).toBe("Terminating");
+    expect(conditionOf(blocked.status.conditions, "DeletionBlocked")?.message).toContain("force-orphan=true");
+    await delay(OUTAGE_MS / 2 - (performance.now() - began));
+    const during = await scene.versions(NAMESPACE);
+    await delay(OUTAGE_MS - (performance.now() - began));
+    expect(await scene.versions(NAMESPACE), "nothing flaps").toEqual(during);
+    for (const [kind, name] of EACH.filter(([kind]) => !["Network", "PostureCheck", "EdgeRouter"].includes(kind))) {
+      expect(during[`${kind}/${name}`], `${kind} ${name}`).toBe(before[`${kind}/${name}`]);
+    }
+    for (const part of ["Pod/eu-0-0", "StatefulSet/eu-0", "ConfigMap/eu-0-config"])
+      expect(during[part], part).toBe(before[part]);
+    await network.startController();
+    await scene.gone(NAMESPACE, "PostureCheck", "mfa");
+    await declare("PostureCheck", "mfa");
+    await everythingReady();
+    for (const kind of KINDS.filter((each) => each !== "EdgeRouter")) await ready(kind, "late");
+    const isMade = ({ status }: Found) => ((status.routers ?? []) as RouterStatus[])[0]?.id !== undefined;
+    await scene.until(NAMESPACE, "EdgeRouter", "late", isMade);
+    expect((await routers())[0]?.id).toBe(router?.id);
+    expect(pods.starts.get(`${NAMESPACE}/eu-0-0`)).toBe(1);
+    expect(operator.program.isRunning).toBe(true);
+    for (const kind of KINDS.filter((each) => each !== "OverlayService")) {
+      await scene.delete(NAMESPACE, kind, "late");
+      await scene.gone(NAMESPACE, kind, "late");
+    }
+  });
+
+  test("whose watches are cut while the API server forgets its history sees all that it missed", async () => {
+    const web = await ready("OverlayService", "web");
+    operator.program.signal("SIGSTOP");
+    await declare("OverlayService", "missed");
+    await declare("OverlayService", "web", { configRefs: [{ name: "host" }], roleAttributes: ["missed"] });
+    await scene.delete(NAMESPACE, "OverlayService", "late");
+    await scene.client.delete({ kind: KUBE.ConfigMap, namespace: NAMESPACE, name: "eu-0-config" });
+    await scene.client.delete({ kind: KUBE.Service, namespace: NAMESPACE, name: "eu-0-edge" });
+    await scene.client.patch(
+      { kind: KUBE.Secret, namespace: NAMESPACE, name: "address" },
+      { stringData: { "host.json": hostConfig(81) } },
+    );
+    await scene.cluster.stopComponent("kube-apiserver");
+    await scene.cluster.compact();
+    await scene.cluster.startComponent("kube-apiserver");
+    await apiServerReady();
+    const relisted = operator.program.nextLine(/the watch is too old; listing again/);
+    operator.program.signal("SIGCONT");
+    await relisted;
+    await ready("OverlayService", "missed");
+    await scene.gone(NAMESPACE, "OverlayService", "late");
+    await ready("OverlayService", "web");
+    const { data } = await network.management.detailService({ params: { id: String(web.status.id) } });
+    expect(data.roleAttributes).toEqual(["missed"]);
+    const config = await ready("ServiceConfig", "host");
+    await eventually(
+      "the config has the new port",
+      async () => {
+        const found = await network.management.detailConfig({ params: { id: String(config.status.id) } });
+        return (found.data.data as { port: number }).port === 81;
+      },
+      PATIENCE_MS,
+    );
+    for (const [kind, name] of [
+      [KUBE.ConfigMap, "eu-0-config"],
+      [KUBE.Service, "eu-0-edge"],
+    ] as const) {
+      await eventually(
+        `${name} is back`,
+        async () => await scene.client.get({ kind, namespace: NAMESPACE, name }),
+        PATIENCE_MS,
+      );
+    }
+    await everythingReady();
+    expect(pods.starts.get(`${NAMESPACE}/eu-0-0`)).toBe(1);
+    await expectRest();
+  });
+
+  test("goes on when the API server is killed, and when etcd is", async () => {
+    await atRest();
+    const before = await scene.versions(NAMESPACE);
+    for (const component of ["kube-apiserver", "etcd"]) {
+      const cut = operator.program.nextLine(/list or watch failed/);
+      cut.catch(() => {});
+      await scene.cluster.stopComponent(component);
+      // Without etcd the API server answers what it remembers, and keeps its watches.
+      if (component === "kube-apiserver") await cut;
+      else expect((await scene.cluster.attempt(["get", "--raw", "/readyz"])).code).toBe(1);
+      await scene.cluster.startComponent(component);
+      await apiServerReady();
+      await declare("OverlayService", `after-${component}`);
+      await ready("OverlayService", `after-${component}`);
+      await scene.delete(NAMESPACE, "OverlayService", `after-${component}`);
+      await scene.gone(NAMESPACE, "OverlayService", `after-${component}`);
+    }
+    expect(operator.program.isRunning).toBe(true);
+    await atRest();
+    expect(await scene.versions(NAMESPACE)).toEqual(before);
+    expect(pods.starts.get(`${NAMESPACE}/eu-0-0`)).toBe(1);
+    await eventually("every watch hears something", async () =>
+      (await operator.page("/readyz")).includes("check passed"),
+    );
+  });
+
+  test("shows no secret in all of this: not in logs, events, resources or ConfigMaps", async () => {
+    const logs = ["operator", "second"].map((name) => readFileSync(join(scene.folder, `${name}.log`), "utf8"));
+    const shown = await Promise.all(
+      [...RESOURCES, KUBE.Event, KUBE.ConfigMap].map((kind) => scene.client.list<KubeObject>(kind, NAMESPACE)),
+    );
+    const told = [...logs, ...shown.flatMap(({ items }) => items.map((item) => JSON.stringify(item)))].join("\n");
+    expect(told).toContain("ControllerUnavailable");
+    expect(told).not.toContain(network.adminPassword);
+    expect(told).not.toMatch(/PRIVATE KEY|eyJ[A-Za-z0-9_-]{20,}\.eyJ/);
+  });
+
+  async function apiServerReady(): Promise<void> {
+    const ask = async () => (await scene.cluster.attempt(["get", "--raw", "/readyz"])).stdout === "ok";
+    await eventually("the API server is ready", ask, PATIENCE_MS);
+  }
+});

@@ -1,0 +1,3 @@
+module sallyport.dev/e2e/cluster/pod
+
+go 1.24.0
