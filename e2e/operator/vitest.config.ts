@@ -1,0 +1,18 @@
+import { defineConfig } from "vitest/config";
+
+/** Stories of the operator with real controllers, routers and operators as programs, on a fake API server: `make test-operator`. */
+export default defineConfig({
+  test: {
+    root: import.meta.dirname,
+    include: ["**/*.test.ts"],
+    // One embedded PostgreSQL for the controllers that run in the processes of the tests.
+    globalSetup: ["../../controller/src/store/postgres/test-server.ts"],
+    pool: "forks",
+    maxWorkers: 2,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    reporters: process.env.SALLYPORT_REPORT
+      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
+      : ["default"],
+  },
+});

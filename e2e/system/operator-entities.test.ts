@@ -1,0 +1,349 @@
+/** The operator's entities on a real controller of ours: each kind made, changed, adopted and taken away, with nothing to do in between. */
+import { enroll } from "@sallyport/sdk";
+import { silentLogger } from "@sallyport/wire";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
+import * as collections from "../../operator/src/network/collections.ts";
+import { type ManagementClient, NetworkConnection } from "../../operator/src/network/connection.ts";
+import { EntitySync, type Known, type SyncResult } from "../../operator/src/network/entity-sync.ts";
+import { failureOf } from "../../operator/src/network/failure.ts";
+import { authPolicy } from "../../operator/src/plan/entity/auth-policy.ts";
+import { edgeRouterPolicy } from "../../operator/src/plan/entity/edge-router-policy.ts";
+import type {
+  EntityResource,
+  EntitySpec,
+  FoundEntity,
+  Surroundings,
+} from "../../operator/src/plan/entity/entity-plan.ts";
+import { overlayService } from "../../operator/src/plan/entity/overlay-service.ts";
+import { ownerOf, tagsOf } from "../../operator/src/plan/entity/ownership.ts";
+import { postureCheck } from "../../operator/src/plan/entity/posture-check.ts";
+import { NO_REFERENCES, type ResolvedReferences } from "../../operator/src/plan/entity/references.ts";
+import { serviceConfig } from "../../operator/src/plan/entity/service-config.ts";
+import { serviceEdgeRouterPolicy } from "../../operator/src/plan/entity/service-edge-router-policy.ts";
+import { servicePolicy } from "../../operator/src/plan/entity/service-policy.ts";
+import { DEFINITIONS } from "../../operator/src/resources/definitions.ts";
+import { admit } from "../../operator/src/resources/testing/admission.ts";
+import { sample } from "../../operator/src/resources/testing/samples.ts";
+import { SPECS } from "../operator/entity-specs.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+/** Their types differ, what is tested here does not. */
+type AnySync = EntitySync<EntitySpec, object, FoundEntity, { configTypeId: string; data: Json }>;
+const anySync = (sync: unknown): AnySync => sync as AnySync;
+
+const SYNCS: Readonly<Record<string, { sync: AnySync; path: string }>> = {
+  OverlayService: { sync: anySync(new EntitySync(overlayService, collections.services)), path: "services" },
+  ServiceConfig: { sync: anySync(new EntitySync(serviceConfig, collections.configs)), path: "configs" },
+  ServicePolicy: {
+    sync: anySync(new EntitySync(servicePolicy, collections.servicePolicies)),
+    path: "service-policies",
+  },
+  EdgeRouterPolicy: {
+    sync: anySync(new EntitySync(edgeRouterPolicy, collections.edgeRouterPolicies)),
+    path: "edge-router-policies",
+  },
+  ServiceEdgeRouterPolicy: {
+    sync: anySync(new EntitySync(serviceEdgeRouterPolicy, collections.serviceEdgeRouterPolicies)),
+    path: "service-edge-router-policies",
+  },
+  AuthPolicy: { sync: anySync(new EntitySync(authPolicy, collections.authPolicies)), path: "auth-policies" },
+  PostureCheck: { sync: anySync(new EntitySync(postureCheck, collections.postureChecks)), path: "posture-checks" },
+};
+
+const CLUSTER = "kube-system-uid";
+const { signal } = new AbortController();
+let controller: TestController;
+let connection: NetworkConnection;
+/** How many requests went out, by operation. */
+const requests: string[] = [];
+let configTypeId: string;
+let uids = 0;
+
+beforeAll(async () => {
+  controller = await startTestController();
+  connection = new NetworkConnection({
+    name: "default/main",
+    endpoints: [`https://localhost:${controller.port}/edge/management/v1`],
+    ca: controller.pki.caBundlePem,
+    credentials: { method: "password", username: "admin", password: "admin" },
+    requestTimeoutMs: 20_000,
+    maxRequestsPerSecond: 1_000,
+    log: silentLogger,
+    onRequest: (operation) => requests.push(operation),
+  });
+  const types = await connection.client.listConfigTypes({ query: { filter: 'name = "host.v1"' } });
+  configTypeId = types.data[0]!.id;
+});
+
+afterAll(async () => {
+  await connection?.close();
+  await controller?.close();
+});
+
+/** A resource and what its reconciler would keep of it. */
+class Managed {
+  readonly kind: string;
+  resource: EntityResource;
+  id: string | undefined;
+  wasObserved = false;
+  references: ResolvedReferences = NO_REFERENCES;
+  roleScope: "Global" | "Namespaced" = "Global";
+  readonly #metadata: EntityResource["metadata"];
+
+  constructor(kind: string, name: string, spec: Json = {}) {
+    this.kind = kind;
+    this.#metadata = { namespace: "default", name, uid: `uid-${++uids}` };
+    this.resource = this.#resource(spec);
+  }
+
+  get entry() {
+    return SYNCS[this.kind]!;
+  }
+
+  get owner() {
+    return ownerOf(this.resource, CLUSTER);
+  }
+
+  get #known(): Known {
+    return { id: this.id, wasObserved: this.wasObserved };
+  }
+
+  spec(spec: Json): this {
+    this.resource = this.#resource(spec);
+    return this;
+  }
+
+  #resource(spec: Json): EntityResource {
+    const definition = DEFINITIONS.find(({ kind }) => kind === this.kind)!;
+    const { object, problems } = admit(definition, sample(this.kind, spec, this.#metadata.name));
+    expect(problems).toEqual([]);
+    return { ...(object as unknown as EntityResource), metadata: this.#metadata };
+  }
+
+  async sync(client: ManagementClient = connection.client): Promise<SyncResult<FoundEntity>> {
+    const surroundings: Surroundings & { configTypeId: string; data: Json } = {
+      owner: this.owner,
+      scope: { roleScope: this.roleScope, namespace: "default" },
+      references: this.references,
+      configTypeId,
+      data: (this.resource.spec as unknown as { data?: Json }).data ?? {},
+    };
+    const onIdentified = async (id: string): Promise<void> => {
+      this.id = id;
+    };
+    const result = await this.entry.sync.sync(client, this.resource, this.#known, surroundings, {
+      signal,
+      onIdentified,
+    });
+    this.wasObserved = result.state === "observed";
+    this.id = "id" in result ? result.id : undefined;
+    return result;
+  }
+
+  remove() {
+    return this.entry.sync.remove(connection.client, this.resource, this.#known, this.owner, signal);
+  }
+
+  async stored(): Promise<Json | undefined> {
+    const answer = await controller.admin("GET", `/${this.entry.path}/${this.id}`);
+    return answer.status === 200 ? answer.json.data : undefined;
+  }
+}
+
+/** What the operator asks of the network while `work` runs. */
+async function asked(work: () => Promise<unknown>): Promise<string[]> {
+  const from = requests.length;
+  await work();
+  return requests.slice(from);
+}
+
+describe.each(SPECS.map(([kind, first, second], index) => ({ kind, first, second, name: `e${index}` })))(
+  "$kind $first",
+  ({ kind, first, second, name }) => {
+    test("is made, left alone, changed, left alone, and taken away", async () => {
+      const managed = new Managed(kind, name, first);
+      expect(await managed.sync()).toMatchObject({ state: "synced", id: managed.id, notes: [{ reason: "Created" }] });
+      expect(await managed.stored()).toMatchObject({ name, tags: tagsOf(managed.owner) });
+      expect(await asked(() => managed.sync())).toHaveLength(1);
+
+      managed.spec(second);
+      const { id } = managed;
+      expect(await managed.sync()).toMatchObject({ state: "synced", id, notes: [{ reason: "Updated" }] });
+      expect(await managed.sync()).toMatchObject({ state: "synced", id, notes: [] });
+
+      expect(await managed.remove()).toEqual({ state: "gone" });
+      expect(await managed.stored()).toBeUndefined();
+      expect(await managed.remove()).toEqual({ state: "gone" });
+    });
+
+    test("is let go with the tags of others only, adopted by another resource, and stays when that one observes", async () => {
+      const first_ = new Managed(kind, `${name}-kept`, { ...first, deletionPolicy: "Orphan", tags: { tier: "1" } });
+      await first_.sync();
+      const { id } = first_;
+      expect(await first_.remove()).toEqual({ state: "released" });
+      expect((await first_.stored())?.tags).toEqual({ tier: "1" });
+
+      const next = new Managed(kind, `${name}-kept`, first);
+      expect(await next.sync()).toMatchObject({ state: "conflict", reason: "NameConflict" });
+      next.spec({ ...first, managementPolicy: "Observe" });
+      expect(await next.sync()).toMatchObject({ state: "observed", id, differences: [] });
+      // Whoever only looked has not become the owner.
+      next.spec(first);
+      expect(await next.sync()).toMatchObject({ state: "conflict", reason: "NameConflict" });
+      next.spec({ ...first, managementPolicy: "Adopt" });
+      expect(await next.sync()).toMatchObject({ state: "synced", id, notes: [{ reason: "Adopted" }] });
+      expect((await next.stored())?.tags).toMatchObject({ tier: "1", ...tagsOf(next.owner) });
+      next.spec({ ...first, managementPolicy: "Observe" });
+      expect(await next.remove()).toEqual({ state: "released" });
+      expect((await next.stored())?.tags).toEqual({ tier: "1" });
+    });
+
+    test("comes back when somebody deletes it, and what somebody changes is put right", async () => {
+      const managed = new Managed(kind, `${name}-drift`, first);
+      await managed.sync();
+      const lost = managed.id;
+      await controller.admin("DELETE", `/${managed.entry.path}/${lost}`);
+      const result = await managed.sync();
+      expect(result.notes.map(({ reason }) => reason)).toEqual(["DeletedExternally", "Created"]);
+      expect(managed.id).not.toBe(lost);
+      const stored = await managed.stored();
+      const typeId = kind === "PostureCheck" ? { typeId: stored?.typeId } : {};
+      const renamed = { name: `${name}-renamed`, tags: { only: "mine" }, ...typeId };
+      expect((await controller.admin("PATCH", `/${managed.entry.path}/${managed.id}`, renamed)).status).toBe(200);
+      expect(await managed.sync()).toMatchObject({ notes: [{ reason: "Updated" }] });
+      expect(await managed.stored()).toMatchObject({
+        name: `${name}-drift`,
+        tags: { only: "mine", ...tagsOf(managed.owner) },
+      });
+      await managed.remove();
+    });
+  },
+);
+
+describe("an entity", () => {
+  test("whose id was never written down is found by its tag: nothing is made twice", async () => {
+    const managed = new Managed("OverlayService", "forgotten");
+    await managed.sync();
+    const { id } = managed;
+    managed.id = undefined;
+    expect(await managed.sync()).toMatchObject({ state: "synced", id, notes: [] });
+    expect(managed.id).toBe(id);
+    managed.id = undefined;
+    expect(await managed.remove()).toEqual({ state: "gone" });
+  });
+
+  test("of another resource is neither changed nor deleted", async () => {
+    const owner = new Managed("OverlayService", "owned", { name: "shared" });
+    await owner.sync();
+    const thief = new Managed("OverlayService", "thief", { name: "shared", managementPolicy: "Adopt" });
+    expect(await thief.sync()).toMatchObject({ state: "conflict", reason: "NameConflict" });
+    const importer = new Managed("OverlayService", "importer", { importId: owner.id! });
+    expect(await importer.sync()).toMatchObject({ state: "conflict", reason: "OwnedByAnother" });
+    thief.id = owner.id;
+    expect(await thief.remove()).toEqual({ state: "released" });
+    expect(await owner.stored()).toMatchObject({ tags: tagsOf(owner.owner) });
+    await owner.remove();
+  });
+
+  test("is imported by its id, and gets the name that the spec says", async () => {
+    const id = await controller.make("services", { name: "old-name", encryptionRequired: true, tags: { team: "a" } });
+    const managed = new Managed("OverlayService", "imported", { importId: id });
+    expect(await managed.sync()).toMatchObject({ state: "synced", id, notes: [{ reason: "Adopted" }] });
+    expect(await managed.stored()).toMatchObject({ name: "imported", tags: { team: "a", ...tagsOf(managed.owner) } });
+    await managed.remove();
+  });
+
+  test("that is only observed is told about and never written", async () => {
+    const id = await controller.make("services", { name: "seen", encryptionRequired: true, maxIdleTimeMillis: 5 });
+    const managed = new Managed("OverlayService", "seen", { managementPolicy: "Observe", maxIdleTimeMillis: 6 });
+    expect(await managed.sync()).toMatchObject({ state: "observed", id, differences: ["maxIdleTimeMillis"] });
+    expect(await asked(() => managed.sync())).toEqual(["detailService"]);
+    expect(await managed.remove()).toEqual({ state: "released" });
+    expect(await managed.stored()).toMatchObject({ maxIdleTimeMillis: 5, tags: {} });
+  });
+
+  test("that others use stays until they let it go", async () => {
+    const policy = new Managed("AuthPolicy", "used");
+    await policy.sync();
+    const identity = { name: "user", type: "User", isAdmin: false, authPolicyId: policy.id };
+    const userId = await controller.make("identities", identity);
+    expect(await policy.remove()).toMatchObject({ state: "blocked", message: expect.stringContaining(userId) });
+    await controller.admin("DELETE", `/identities/${userId}`);
+    expect(await policy.remove()).toEqual({ state: "gone" });
+  });
+
+  test("with a name full of signs is found by it", async () => {
+    const name = `"quoted" \\ and 'that' = #@`;
+    const id = await controller.make("services", { name, encryptionRequired: true });
+    const managed = new Managed("OverlayService", "signs", { name, managementPolicy: "Adopt" });
+    expect(await managed.sync()).toMatchObject({ state: "synced", id });
+    await managed.remove();
+  });
+
+  test("that the controller refuses says the field", async () => {
+    const managed = new Managed("ServiceConfig", "bad", {
+      data: { protocol: "tcp", address: "localhost", port: "many" },
+    });
+    const failure = failureOf(await managed.sync().catch((error: unknown) => error));
+    expect(failure).toMatchObject({ reason: "InvalidSpec", isStalled: true, message: expect.stringContaining("port") });
+  });
+});
+
+test("a policy follows the references of its resource, and a service its configs", async () => {
+  const config = new Managed("ServiceConfig", "host");
+  await config.sync();
+  const service = new Managed("OverlayService", "web", { configRefs: [{ name: "host" }], roleAttributes: ["web"] });
+  service.roleScope = "Namespaced";
+  expect(await service.sync()).toMatchObject({ state: "waiting", reason: "ReferenceNotFound" });
+  service.references = new Map([["ServiceConfig/host", { ids: [config.id!] }]]);
+  await service.sync();
+  expect(await service.stored()).toMatchObject({
+    configs: [config.id],
+    roleAttributes: ["default.all", "default.web"],
+  });
+
+  const policy = new Managed("ServicePolicy", "web", { serviceRefs: [{ name: "web" }], identityRoles: ["#all"] });
+  policy.roleScope = "Namespaced";
+  policy.references = new Map([["OverlayService/web", { ids: [service.id!] }]]);
+  await policy.sync();
+  expect(await policy.stored()).toMatchObject({ serviceRoles: [`@${service.id}`], identityRoles: ["#default.all"] });
+
+  // A service that is made anew has another id, and the policy lost the old one.
+  await controller.admin("DELETE", `/services/${service.id}`);
+  await service.sync();
+  policy.references = new Map([["OverlayService/web", { ids: [service.id!] }]]);
+  expect(await policy.sync()).toMatchObject({ notes: [{ reason: "Updated" }] });
+  expect(await policy.sync()).toMatchObject({ notes: [] });
+  for (const each of [policy, service, config]) expect(await each.remove()).toEqual({ state: "gone" });
+});
+
+test("the connection goes on when its session ends", async () => {
+  const before = requests.filter((operation) => operation === "authenticate").length;
+  const sessions = await controller.admin("GET", "/api-sessions?limit=500");
+  for (const { id } of sessions.json.data) await controller.admin("DELETE", `/api-sessions/${id}`);
+  await Promise.all([connection.client.listServices(), connection.client.listConfigs()]);
+  expect(requests.filter((operation) => operation === "authenticate").length).toBe(before + 1);
+});
+
+test("the operator's identity may log in by its certificate", async () => {
+  const operator = { name: "operator", type: "Device", isAdmin: true, enrollment: { ott: true } };
+  const identityId = await controller.make("identities", operator);
+  const { enrollment } = (await controller.admin("GET", `/identities/${identityId}`)).json.data;
+  const { id } = await enroll(enrollment.ott.jwt);
+  const [cert, key] = [id.cert, id.key].map((pem) => String(pem).replace(/^pem:/, ""));
+  const byCertificate = new NetworkConnection({
+    name: "default/main",
+    endpoints: [`https://localhost:${controller.port}`],
+    ca: controller.pki.caBundlePem,
+    credentials: { method: "cert", cert: cert!, key: key! },
+    requestTimeoutMs: 20_000,
+    maxRequestsPerSecond: 1_000,
+    log: silentLogger,
+  });
+  expect((await byCertificate.client.getCurrentIdentity()).data.id).toBe(identityId);
+  const managed = new Managed("OverlayService", "by-certificate");
+  expect(await managed.sync(byCertificate.client)).toMatchObject({ state: "synced" });
+  await byCertificate.close();
+  await managed.remove();
+});

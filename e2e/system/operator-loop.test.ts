@@ -1,0 +1,185 @@
+/** The operator's loop with the simple kinds: a fake API server on one side, a real controller on the other. */
+import { describe, expect, test } from "vitest";
+import { healthOf } from "../../operator/src/kube/status/kstatus.ts";
+import { FINALIZER } from "../../operator/src/resources/group.ts";
+import { startApiServer } from "../../operator/src/testing/start-operator.ts";
+import { SIMPLE_PATHS } from "../operator/entity-paths.ts";
+import { OperatorScene } from "../operator/operator-scene.ts";
+
+const PATIENT = { timeout: 20_000 };
+
+const scene = OperatorScene.ofThisFile();
+
+const SYNC_NOW = "sallyport.dev/reconcile-requested-at";
+
+describe.each(Object.keys(SIMPLE_PATHS))("%s", (kind) => {
+  const name = `${kind.toLowerCase()}-a`;
+
+  test("becomes an entity, is put right when somebody changes that, rests, and goes with it", async () => {
+    const operator = await scene.start();
+    await operator.apply(kind, name);
+    const ready = await operator.ready(kind, name);
+    expect(ready.metadata.finalizers).toEqual([FINALIZER]);
+    expect(healthOf(ready)).toMatchObject({ health: "Current" });
+    const { id } = ready.status;
+    const made = await scene.entity(kind, id);
+    expect(made).toMatchObject({ name, tags: { "sallyport-uid": ready.metadata.uid } });
+    expect(await operator.writesOfAnotherLook()).toEqual([]);
+    expect((await scene.entity(kind, id))?.updatedAt).toBe(made?.updatedAt);
+
+    const typeId = kind === "PostureCheck" ? { typeId: made?.typeId } : {};
+    await scene.controller.admin("PATCH", `/${SIMPLE_PATHS[kind]}/${id}`, { name: "renamed", ...typeId });
+    await operator.annotate(kind, name, { [SYNC_NOW]: "now" });
+    await operator.until(kind, name, ({ status }) => status.lastHandledReconcileAt === "now");
+    expect((await scene.entity(kind, id))?.name).toBe(name);
+
+    await operator.delete(kind, name);
+    await operator.gone(kind, name);
+    expect(await scene.entity(kind, id)).toBeUndefined();
+    await expect.poll(() => operator.events(kind, name), PATIENT).toEqual(["Created", "Updated", "Deleted"]);
+  });
+
+  test("takes over what it is asked to, looks only where it is asked to, and lets go", async () => {
+    const operator = await scene.start();
+    await operator.apply(kind, "left", { deletionPolicy: "Orphan", name: `${name}-left` });
+    const { id } = (await operator.ready(kind, "left")).status;
+    await operator.delete(kind, "left");
+    await operator.gone(kind, "left");
+    expect((await scene.entity(kind, id))?.tags).toEqual({});
+
+    await operator.apply(kind, "next", { name: `${name}-left` });
+    const conflict = await operator.ready(kind, "next", "False", "NameConflict");
+    expect(healthOf(conflict)).toMatchObject({ health: "Failed", message: expect.stringContaining("importId") });
+    expect(conflict.status.id).toBeUndefined();
+    await operator.apply(kind, "next", { name: `${name}-left`, managementPolicy: "Observe" });
+    expect((await operator.ready(kind, "next", "True", "Observed")).status.id).toBe(id);
+    expect((await scene.entity(kind, id))?.tags).toEqual({});
+    expect(await operator.writesOfAnotherLook()).toEqual([]);
+    await operator.apply(kind, "next", { name: `${name}-left`, managementPolicy: "Manage" });
+    await operator.ready(kind, "next", "False", "NameConflict");
+    await operator.apply(kind, "next", { name: `${name}-left`, managementPolicy: "Adopt" });
+    expect((await operator.ready(kind, "next", "True", "Synced")).status.id).toBe(id);
+    await expect.poll(() => operator.events(kind, "next"), PATIENT).toContain("Adopted");
+    await operator.delete(kind, "next");
+    await operator.gone(kind, "next");
+    expect(await scene.entity(kind, id)).toBeUndefined();
+  });
+});
+
+test("drift is found without being asked for", async () => {
+  const operator = await scene.start({ resyncMs: 300 });
+  await operator.apply("OverlayService", "drifting");
+  const { id } = (await operator.ready("OverlayService", "drifting")).status;
+  await scene.controller.admin("DELETE", `/services/${id}`);
+  const again = await operator.until(
+    "OverlayService",
+    "drifting",
+    ({ status }) => status.id !== id && status.id !== undefined,
+  );
+  expect(await scene.entity("OverlayService", again.status.id)).toMatchObject({ name: "drifting" });
+  expect(operator.events("OverlayService", "drifting")).toEqual(["Created", "DeletedExternally", "Created"]);
+});
+
+test("nothing is changed while it is paused, and everything afterwards; it is deleted all the same", async () => {
+  const operator = await scene.start();
+  await operator.apply("OverlayService", "paused", { roleAttributes: ["a"] });
+  const { id } = (await operator.ready("OverlayService", "paused")).status;
+  await operator.annotate("OverlayService", "paused", { "sallyport.dev/pause-reconciliation": "true" });
+  await operator.until(
+    "OverlayService",
+    "paused",
+    ({ status }) => status.conditions?.some(({ type }) => type === "ReconciliationPaused") ?? false,
+  );
+  await operator.apply("OverlayService", "paused", { roleAttributes: ["b"] });
+  await operator.settled();
+  expect(await scene.entity("OverlayService", id)).toMatchObject({ roleAttributes: ["a"] });
+  expect(operator.read("OverlayService", "paused")?.status.observedGeneration).toBe(1);
+  await operator.annotate("OverlayService", "paused", { "sallyport.dev/pause-reconciliation": null });
+  const on = await operator.ready("OverlayService", "paused");
+  expect(on.status.conditions?.map(({ type }) => type)).toEqual(["Synced", "Ready"]);
+  expect(await scene.entity("OverlayService", id)).toMatchObject({ roleAttributes: ["b"] });
+  await operator.annotate("OverlayService", "paused", { "sallyport.dev/pause-reconciliation": "true" });
+  await operator.delete("OverlayService", "paused");
+  await operator.gone("OverlayService", "paused");
+  expect(await scene.entity("OverlayService", id)).toBeUndefined();
+});
+
+test("one that begins paused says so, and its entity is not made", async () => {
+  const operator = await scene.start();
+  await operator.apply(
+    "OverlayService",
+    "never",
+    {},
+    { annotations: { "sallyport.dev/pause-reconciliation": "true" } },
+  );
+  const paused = await operator.until("OverlayService", "never", ({ status }) => status.conditions !== undefined);
+  expect(paused.status.conditions).toMatchObject([
+    { type: "Ready", status: "Unknown", reason: "Paused" },
+    { type: "ReconciliationPaused", status: "True" },
+  ]);
+  expect(paused.metadata.finalizers).toBeUndefined();
+  expect(await scene.named("OverlayService", "never")).toEqual([]);
+});
+
+describe("another operator", () => {
+  test("after the first finds everything as it is and writes nothing", async () => {
+    const server = await startApiServer();
+    const first = await scene.start({ server });
+    for (const kind of Object.keys(SIMPLE_PATHS)) await first.apply(kind, `${kind.toLowerCase()}-kept`);
+    for (const kind of Object.keys(SIMPLE_PATHS)) await first.ready(kind, `${kind.toLowerCase()}-kept`);
+    await first.settled();
+    await first.stop();
+    const from = server.requests.length;
+    const second = await scene.start({ server });
+    await second.settled();
+    expect(server.requests.slice(from).filter(({ method }) => method !== "GET")).toEqual([]);
+    for (const kind of Object.keys(SIMPLE_PATHS)) {
+      await second.delete(kind, `${kind.toLowerCase()}-kept`);
+      await second.gone(kind, `${kind.toLowerCase()}-kept`);
+    }
+    await scene.clear();
+    await server.close();
+  });
+
+  test("after one that died between the creation and the status finds the entity, and makes no second one", async () => {
+    const server = await startApiServer();
+    const first = await scene.start({ server });
+    server.inject({
+      path: "/overlayservices/half/status",
+      method: "PATCH",
+      times: 1_000,
+      fault: { kind: "cut", lost: "request" },
+    });
+    await first.apply("OverlayService", "half");
+    await expect.poll(async () => (await scene.named("OverlayService", "half")).length, PATIENT).toBe(1);
+    await first.stop();
+    server.faults.clear();
+    const second = await scene.start({ server });
+    const { id } = (await second.ready("OverlayService", "half")).status;
+    const found = await scene.named("OverlayService", "half");
+    expect(found.map((entity) => entity.id)).toEqual([id]);
+    await second.delete("OverlayService", "half");
+    await second.gone("OverlayService", "half");
+    await scene.clear();
+    await server.close();
+  });
+});
+
+test("an operator of some namespaces leaves the others alone", async () => {
+  const operator = await scene.start({ namespaces: ["default"] });
+  const other = {
+    apiVersion: "sallyport.dev/v1alpha1",
+    kind: "OverlayService",
+    metadata: { name: "foreign", namespace: "other" },
+    spec: { networkRef: { name: "main" } },
+  };
+  await operator.user.apply(other);
+  await operator.apply("OverlayService", "own");
+  await operator.ready("OverlayService", "own");
+  await operator.settled();
+  expect(operator.read("OverlayService", "foreign", "other")?.metadata.finalizers).toBeUndefined();
+  const lists = operator.server.requests.filter(
+    ({ method, path }) => method === "GET" && path.startsWith("/apis/sallyport.dev/"),
+  );
+  expect(lists.every(({ path }) => path.includes("/namespaces/default/"))).toBe(true);
+});
