@@ -1,0 +1,29 @@
+import type { Stage } from "./stage.ts";
+
+/** A figure of a run, as a JSON line; targets are for a quiet machine, and nobody is held to them here. */
+export function printFigure(figure: {
+  readonly scenario: string;
+  readonly what: string;
+  readonly seconds: number;
+  readonly target?: number;
+}): void {
+  console.log(JSON.stringify({ ...figure, seconds: Math.round(figure.seconds * 10) / 10 }));
+}
+
+interface Event {
+  readonly reason: string;
+  readonly message?: string;
+  readonly note?: string;
+  readonly eventTime: string | null;
+}
+
+/** Seconds from the creation of a router's pod until the operator saw it online; the former is known to the second. */
+export async function secondsToOnline(stage: Stage, router: string): Promise<number> {
+  const pod = await stage.get<{ metadata: { creationTimestamp: string } }>("pod", `${router}-0`);
+  const { items } = JSON.parse(await stage.kubectl("get", "events.events.k8s.io", "--output=json")) as {
+    items: Event[];
+  };
+  const online = items.find(({ reason, note }) => reason === "RouterOnline" && note === `router ${router} is online`);
+  if (!online?.eventTime) throw new Error(`no event tells that ${router} came online`);
+  return (Date.parse(online.eventTime) - Date.parse(pod.metadata.creationTimestamp)) / 1000;
+}

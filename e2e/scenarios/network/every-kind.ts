@@ -1,0 +1,17 @@
+import { KINDS as RESOURCES } from "../../../operator/src/resources/kinds.ts";
+import { sample } from "../../../operator/src/resources/testing/samples.ts";
+import type { Stage } from "../stage.ts";
+
+/** All kinds that there are. */
+export const KINDS = RESOURCES.map(({ kind }) => kind);
+
+/** Declares a resource: the least that its kind takes, with changes. */
+export async function declare(
+  stage: Stage,
+  kind: string,
+  name: string,
+  changes: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
+  const { apiVersion, spec } = sample(kind, changes, name);
+  await stage.apply({ apiVersion, kind, metadata: { name }, spec });
+}
