@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../network/eventually.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { Callers } from "./callers.ts";
 
 const folder = makeScratch("rolling");
 let network: Network;
@@ -28,38 +29,9 @@ async function get(): Promise<string> {
   });
 }
 
-/** Clients that ask one after the other until they are told to stop. */
-class Load {
-  answered = 0;
-  readonly failures: string[] = [];
-  #isOn = true;
-  readonly #done: Promise<unknown>;
-
-  constructor(clients: number) {
-    this.#done = Promise.all(Array.from({ length: clients }, () => this.#ask()));
-  }
-
-  async #ask(): Promise<void> {
-    while (this.#isOn) {
-      try {
-        const text = await get();
-        if (text.length !== 20_000) this.failures.push(`an answer of ${text.length} bytes`);
-        this.answered++;
-      } catch (error) {
-        this.failures.push(error instanceof Error ? `${error.message} ${String(error.cause ?? "")}` : String(error));
-      }
-    }
-  }
-
-  async more(count: number): Promise<void> {
-    const until = this.answered + count;
-    await eventually(`${count} more answers`, () => this.answered >= until || this.failures.length > 0);
-  }
-
-  async stop(): Promise<void> {
-    this.#isOn = false;
-    await this.#done;
-  }
+async function getAll(): Promise<void> {
+  const text = await get();
+  if (text.length !== 20_000) throw new Error(`an answer of ${text.length} bytes`);
 }
 
 const precedences = async (): Promise<string[]> =>
@@ -103,7 +75,7 @@ afterAll(async () => {
 
 describe("a router that is restarted while it is used", { timeout: 120_000 }, () => {
   it.each(["r1", "r2"])("%s: no request on a new connection is lost, and its terminators come back", async (name) => {
-    const load = new Load(4);
+    const load = new Callers(4, getAll);
     await load.more(20);
     expect(await network.stopProgram(name)).toBe(0);
     expect(await precedences()).toEqual(["default", "failed"]);

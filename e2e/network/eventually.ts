@@ -1,14 +1,19 @@
+/** Between two questions. */
+const PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 1_000;
+
 /**
  * Resolves with the first answer of `probe` that is neither false nor undefined; it is asked again and again until then,
  * also when it throws. Rejects with its last words when time is up.
  */
-export async function eventually<T>(what: string, probe: () => T | Promise<T>, timeoutMs = 20_000): Promise<T> {
+export async function eventually<T>(what: string, probe: () => T | Promise<T>, timeoutMs = 20_000): Promise<Answer<T>> {
   const until = performance.now() + timeoutMs;
   for (;;) {
+    const askedAt = performance.now();
     let last: unknown;
     try {
       const answer = await probe();
-      if (answer !== false && answer !== undefined) return answer;
+      if (answer !== false && answer !== undefined) return answer as Answer<T>;
       last = answer;
     } catch (error) {
       last = error;
@@ -16,6 +21,10 @@ export async function eventually<T>(what: string, probe: () => T | Promise<T>, t
     if (performance.now() > until) {
       throw new Error(`not within ${timeoutMs} ms: ${what}; last: ${last instanceof Error ? last.message : last}`);
     }
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    // What is costly to ask, such as by a program, is to take a third of the time at most.
+    const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(PAUSE_MS, 2 * (performance.now() - askedAt)));
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
+
+type Answer<T> = Exclude<T, false | undefined>;

@@ -158,6 +158,9 @@ process.once("exit", () => {
   for (const program of running) program.signal("SIGKILL");
 });
 
+/** Whoever was given a port may listen on it later. */
+const given = new Set<number>();
+
 /**
  * TCP ports of 127.0.0.1 that nobody uses: below those that the system gives to whoever asks for any, so that none is
  * taken by an outgoing connection before it is opened.
@@ -166,12 +169,16 @@ export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>();
   while (ports.size < count) {
     const port = randomInt(12_000, 32_000);
+    if (given.has(port)) continue;
     const server = createServer().listen(port, "127.0.0.1");
     const isFree = await once(server, "listening").then(
       () => true,
       () => false,
     );
-    if (isFree) ports.add(port);
+    if (isFree) {
+      ports.add(port);
+      given.add(port);
+    }
     await new Promise((resolve) => server.close(resolve));
   }
   return [...ports];
