@@ -9,7 +9,9 @@ export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/node
 bench bench-check: export NODE_DISABLE_COMPILE_CACHE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: bench bench-check check clean demo generate help pack soak test test-crash test-mesh test-namespaces test-oldest test-peers
+IMAGES ?= $(wildcard dist/images/*.tar)
+
+.PHONY: bench bench-check check clean cluster cluster-down demo generate help images pack release soak test test-charts test-cluster test-crash test-images test-mesh test-namespaces test-oldest test-operator test-peers test-release test-scenarios
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | sort | expand -t 24
@@ -29,6 +31,24 @@ test-crash: $(INSTALLED) ## controller and database are killed in turns: no ackn
 test-namespaces: $(INSTALLED) ## interception and faults of the network, in network namespaces (needs root on Linux; skipped loudly without)
 	@npm run --silent test:namespaces
 
+test-cluster: $(INSTALLED) ## what needs a real Kubernetes cluster: resources, operator, pods (needs root on Linux, Go and Debian's packages; skipped loudly without)
+	@npm run --silent test:cluster
+
+test-scenarios: $(INSTALLED) ## the whole network on real pods, the operator installed by Helm (E2E_CLUSTER=local|container|kind|k3s|existing; FILES="…" for some)
+	@npm run --silent test:scenarios -- $(FILES)
+
+test-charts: $(INSTALLED) ## the charts: lint, what they render against schemas, refused values, releases on an API server (needs root on Linux, Go; skipped loudly without)
+	@npm run --silent test:charts
+
+test-operator: $(INSTALLED) ## stories of the operator with controllers, routers and operators as programs (needs nothing but npm)
+	@npm run --silent test:operator
+
+cluster: $(INSTALLED) ## start a Kubernetes cluster of NODES (1) nodes with IMAGES (dist/images/*.tar), and print the line for kubectl
+	@node e2e/cluster/main.ts up --nodes $(or $(NODES),1) $(IMAGES)
+
+cluster-down: $(INSTALLED) ## remove the cluster that `make cluster` started
+	@node e2e/cluster/main.ts down
+
 check: $(INSTALLED) ## types, lint and format, dependency rules, generated files up to date, every program starts
 	@npm run --silent check
 
@@ -46,6 +66,18 @@ test-peers: $(INSTALLED) ## the peer's CLI, tunneler and router against ours (ne
 
 pack: $(INSTALLED) ## the programs as JavaScript, in dist/: smaller and faster to start than from their sources
 	@npm run --silent pack
+
+images: $(INSTALLED) ## container images of all programs in dist/images/, without any tool for them (WITH=podman|docker|buildah: by the Containerfiles)
+	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)} npm run --silent images -- $(if $(WITH),--with $(WITH)) $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(BUILDER),--build-arg BUILDER=$(BUILDER)) $(PROGRAMS)
+
+release: $(INSTALLED) ## everything that a user takes, in dist/release/: packages of npm, images, charts, CRDs, checksums (VERSION=1.2.3: under another version)
+	@npm run --silent release -- $(if $(VERSION),--version $(VERSION))
+
+test-release: $(INSTALLED) ## a release is made twice, and its packages are installed on the oldest and the newest Node (needs git and a registry of npm; skipped loudly without)
+	@npm run --silent test:release
+
+test-images: $(INSTALLED) ## containers of the images: read-only, no root, no shell, stopped and killed (needs root on Linux; skipped loudly without)
+	@npm run --silent test:images
 
 bench: $(INSTALLED) ## figures of the wire and the data plane, ours and the peer's in one run, one JSON line each (needs Go for the peer)
 	@npm run --silent bench
