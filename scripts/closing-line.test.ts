@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { type Report, total } from "./closing-line.ts";
+import { durations, type Report, total } from "./closing-line.ts";
 
 const report = (...statuses: string[]): Report => ({
   testResults: [
@@ -13,25 +13,35 @@ const report = (...statuses: string[]): Report => ({
 
 it("adds up tests and plain steps", () => {
   const sum = total([
-    { name: "check", exitCode: 0 },
-    { name: "test", exitCode: 0, report: report("passed", "passed", "pending", "skipped") },
+    { name: "check", exitCode: 0, seconds: 1 },
+    { name: "test", exitCode: 0, seconds: 1, report: report("passed", "passed", "pending", "skipped") },
   ]);
   expect(sum).toMatchObject({ passed: 3, failed: 0, skipped: 2 });
   expect(sum.lines).toEqual(["SKIPPED test: t2", "SKIPPED test: t3"]);
 });
 
 it("counts a step that ends badly without a failed test", () => {
-  expect(total([{ name: "check", exitCode: 2 }])).toMatchObject({ passed: 0, failed: 1 });
-  expect(total([{ name: "test", exitCode: 1, report: report("passed") }])).toMatchObject({ passed: 1, failed: 1 });
+  expect(total([{ name: "check", exitCode: 2, seconds: 1 }])).toMatchObject({ passed: 0, failed: 1 });
+  expect(total([{ name: "test", exitCode: 1, seconds: 1, report: report("passed") }])).toMatchObject({
+    passed: 1,
+    failed: 1,
+  });
 });
 
 it("counts a failed test once, and a file that could not be loaded", () => {
   const broken: Report = { testResults: [{ name: "b.test.ts", status: "failed", assertionResults: [] }] };
-  expect(total([{ name: "test", exitCode: 1, report: report("failed") }])).toMatchObject({ failed: 1 });
-  expect(total([{ name: "test", exitCode: 1, report: broken }])).toMatchObject({ failed: 1 });
+  expect(total([{ name: "test", exitCode: 1, seconds: 1, report: report("failed") }])).toMatchObject({ failed: 1 });
+  expect(total([{ name: "test", exitCode: 1, seconds: 1, report: broken }])).toMatchObject({ failed: 1 });
 });
 
 it("says why a test was skipped, where its suite knows", () => {
-  const sum = total([{ name: "peers", exitCode: 0, report: report("skipped"), skipReason: "there is no Go" }]);
+  const sum = total([
+    { name: "peers", exitCode: 0, seconds: 1, report: report("skipped"), skipReason: "there is no Go" },
+  ]);
   expect(sum.lines).toEqual(["SKIPPED peers: t0 (there is no Go)"]);
+});
+
+it("tells what took the time, the longest first", () => {
+  const step = (name: string, seconds: number) => ({ name, seconds, exitCode: 0 });
+  expect(durations([step("check", 83), step("test", 384), step("demo", 13)])).toBe("test 384 s, check 83 s, demo 13 s");
 });

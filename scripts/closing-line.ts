@@ -2,7 +2,7 @@
  * Adds up the steps of a whole run (see `.ci/run`) and prints, after every failure and the reason of every skip, its
  * closing line: `N passed, N failed, N skipped`. Exits with 1 when anything failed.
  *
- * A step is a folder entry `NAME.exit` (its exit code) and, where it ran tests, `NAME.json` (the report of the runner).
+ * A step is a folder entry `NAME.exit` (its exit code, and the seconds that it took) and, where it ran tests, `NAME.json` (the report of the runner).
  * A suite that cannot run here leaves the reason in `NAME.json.skipped`.
  * A step without a report counts as one check; a step that ends with an error although no test failed counts as one failure.
  */
@@ -24,6 +24,7 @@ export interface Report {
 export interface Step {
   readonly name: string;
   readonly exitCode: number;
+  readonly seconds: number;
   readonly report?: Report;
   /** Why tests of this step could not run here. */
   readonly skipReason?: string;
@@ -65,11 +66,23 @@ export function total(steps: readonly Step[]): Total {
   return sum;
 }
 
+/** What took the time, the longest first. */
+export const durations = (steps: readonly Step[]): string =>
+  steps
+    .toSorted((a, b) => b.seconds - a.seconds)
+    .map(({ name, seconds }) => `${name} ${seconds} s`)
+    .join(", ");
+
 function readStep(folder: string, name: string): Step {
   const report = join(folder, `${name}.json`);
+  const [exitCode, seconds] = readFileSync(join(folder, `${name}.exit`), "utf8")
+    .split(" ")
+    .map(Number);
+  if (exitCode === undefined || seconds === undefined) throw new Error(`${name}.exit is not whole`);
   return {
     name,
-    exitCode: Number(readFileSync(join(folder, `${name}.exit`), "utf8")),
+    exitCode,
+    seconds,
     ...(existsSync(report) && { report: JSON.parse(readFileSync(report, "utf8")) as Report }),
     ...(existsSync(`${report}.skipped`) && { skipReason: readFileSync(`${report}.skipped`, "utf8").trim() }),
   };
@@ -77,8 +90,10 @@ function readStep(folder: string, name: string): Step {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [folder = ".", ...names] = process.argv.slice(2);
-  const sum = total(names.map((name) => readStep(folder, name)));
+  const steps = names.map((name) => readStep(folder, name));
+  const sum = total(steps);
   for (const line of sum.lines) console.log(line);
+  console.log(`took ${durations(steps)}`);
   console.log(`${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped`);
   process.exitCode = sum.failed === 0 ? 0 : 1;
 }
