@@ -31,10 +31,10 @@ describe.each([{ host: "127.0.0.1" }, { host: "::1" }])("circuits in a triangle 
     const second = ["r3", "r2"] as const;
     const cuts: Disturbance[] = [
       cut(mesh, direct, "reset"),
-      cut(mesh, first, "reset"),
+      cut(mesh, first, "garble"),
       cut(mesh, direct, "swallow"),
       cut(mesh, second, "swallow"),
-      cut(mesh, direct, "reset"),
+      cut(mesh, direct, "garble"),
       cut(mesh, second, "reset"),
       cut(mesh, direct, "swallow"),
       cut(mesh, first, "swallow"),

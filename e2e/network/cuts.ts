@@ -4,8 +4,8 @@ import type { Duplex } from "node:stream";
 import { pseudoRandom } from "./bytes.ts";
 import type { Mesh, Pair } from "./mesh.ts";
 
-/** How a way ends: both ends are told, or nobody hears anything more. */
-export type CutKind = "reset" | "swallow";
+/** How a way ends: both ends are told, nobody hears anything more, or what comes cannot be decrypted. */
+export type CutKind = "reset" | "swallow" | "garble";
 
 /** Something that happens to the network while bytes are on their way; resolves when the next thing may happen. */
 export type Disturbance = () => Promise<void>;

@@ -1,6 +1,9 @@
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 
+/** A TLS record of application data that no key has sealed. */
+const GARBLED = Buffer.concat([Buffer.from([23, 3, 3, 0, 64]), Buffer.alloc(64, 0xa5)]);
+
 /** What a way does with what comes. */
 type Mode = "open" | "refusing" | "swallowing";
 
@@ -56,6 +59,11 @@ export class TcpWay {
     for (const pair of this.#pairs) pair.swallowed = true;
   }
 
+  /** Bytes get in between that no TLS connection can read; new connections are not touched. */
+  garble(): void {
+    for (const { far } of this.#pairs) far.write(GARBLED);
+  }
+
   /** New connections work again. */
   heal(): void {
     this.#mode = "open";
@@ -82,13 +90,26 @@ export class TcpWay {
   }
 
   #carry(pair: Pair, from: Socket, to: Socket): void {
-    // What was delayed is never overtaken, not even when the delay shrinks.
-    let due = 0;
+    // What was delayed is never overtaken, not even when the delay shrinks; timers of different length keep no order.
+    const waiting: { readonly due: number; readonly act: () => void }[] = [];
+    const actOnDue = (): void => {
+      for (let next = waiting[0]; next !== undefined; next = waiting[0]) {
+        const left = next.due - performance.now();
+        if (left > 0) {
+          setTimeout(actOnDue, left);
+          return;
+        }
+        waiting.shift();
+        next.act();
+      }
+    };
     const after = (act: () => void): void => {
-      const now = performance.now();
-      due = Math.max(due, now + this.delayMs);
-      if (due <= now) act();
-      else setTimeout(act, due - now);
+      if (waiting.length === 0 && this.delayMs === 0) {
+        act();
+        return;
+      }
+      waiting.push({ due: performance.now() + this.delayMs, act });
+      if (waiting.length === 1) setTimeout(actOnDue, this.delayMs);
     };
     from.on("data", (chunk) =>
       after(() => {

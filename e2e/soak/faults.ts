@@ -59,6 +59,14 @@ export function nextFault(
         },
       );
     },
+    () => ({
+      name: `garbled bytes on ${where}`,
+      run: async () => {
+        const before = await mesh.linked(one, other);
+        way.garble();
+        await mesh.linked(one, other, before);
+      },
+    }),
     () => {
       const delayMs = random.between(5, 60);
       return during(
@@ -102,7 +110,7 @@ export function nextFault(
       };
     },
   ];
-  const weights = [4, 4, 3, 3, 3, 1, 2, 1, 1];
+  const weights = [4, 4, 2, 3, 3, 3, 1, 2, 1, 1];
   let at = random.between(
     1,
     weights.reduce((sum, weight) => sum + weight, 0),

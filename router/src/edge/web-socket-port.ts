@@ -160,8 +160,10 @@ export class WebSocketPort implements ChannelPort {
     for (const [name, value] of Object.entries({ remoteAddress, remotePort, localAddress, localPort })) {
       Object.defineProperty(inner, name, { value });
     }
-    const failed = (error: Error): void =>
+    const failed = (error: Error): void => {
       this.#o.log.debug({ peer: remoteAddress, port: this.port, reason: error.message }, "web socket failed");
+      inner.destroy();
+    };
     stream.on("error", failed);
     inner.on("error", failed);
     const late = setTimeout(() => webSocket.terminate(), this.#o.settings.handshakeTimeout * 1000);

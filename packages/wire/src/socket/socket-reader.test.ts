@@ -5,6 +5,7 @@ import { connect, createServer, type TLSSocket } from "node:tls";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Identity } from "../identity/identity.ts";
 import { TestAuthority } from "../testing/authority.ts";
+import { GarbledWay } from "../testing/garbled-way.ts";
 import { type ReadMode, SocketReader } from "./socket-reader.ts";
 
 const MEGABYTES = 6;
@@ -20,7 +21,9 @@ afterEach(() => {
 });
 
 /** A TLS connection on the loopback: the end that dialled, with the options given, and the end that was accepted. */
-async function tlsPair(dialOptions: object = {}): Promise<{ dialled: TLSSocket; accepted: TLSSocket }> {
+async function tlsPair(
+  dialOptions: object = {},
+): Promise<{ dialled: TLSSocket; accepted: TLSSocket; garble: () => void }> {
   const server = createServer({ cert: identity.certPem, key: identity.keyPem });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -28,8 +31,10 @@ async function tlsPair(dialOptions: object = {}): Promise<{ dialled: TLSSocket; 
   const address = server.address();
   if (address === null || typeof address === "string") throw new Error("no port");
   const incoming = once(server, "secureConnection");
+  const way = await GarbledWay.start(address.port);
+  closers.push(() => way.close());
   const dialled = connect({
-    port: address.port,
+    port: way.port,
     host: "127.0.0.1",
     secureContext: identity.clientContext(),
     ...dialOptions,
@@ -40,7 +45,7 @@ async function tlsPair(dialOptions: object = {}): Promise<{ dialled: TLSSocket; 
     () => accepted.destroy(),
     () => dialled.destroy(),
   );
-  return { dialled, accepted };
+  return { dialled, accepted, garble: () => way.garble() };
 }
 
 /** Sends pseudo-random bytes in pieces of many sizes and ends; resolves with their hash. */
@@ -177,3 +182,24 @@ test("who sends without end before anybody is ready is cut off", async () => {
   expect(accepted.destroyed).toBe(true);
   dialled.destroy();
 });
+
+test.each<[ReadMode]>([["shared"], ["data"]])(
+  "in mode %s, a connection ends at both ends when what arrives cannot be decrypted",
+  async (mode) => {
+    const theirs = new SocketReader();
+    const { dialled, accepted, garble } = await tlsPair({ onread: theirs.onread });
+    theirs.useDialled(dialled);
+    const ours = new SocketReader();
+    ours.useExisting(accepted, mode);
+    const ends = [theirs, ours].map(async (reader) => {
+      reader.deliver(() => {});
+      return await new Promise<Error | undefined>((resolve) => reader.onClosed(resolve));
+    });
+    garble();
+    const [there, here] = await Promise.all(ends);
+    expect(here?.message).toMatch(/bad record mac/);
+    // The end that hears of it by an alert is as broken.
+    expect(there?.message).toMatch(/alert bad record mac/);
+    expect([dialled.destroyed, accepted.destroyed]).toEqual([true, true]);
+  },
+);

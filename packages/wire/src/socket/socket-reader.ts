@@ -91,6 +91,8 @@ export class SocketReader {
   #watch(socket: Duplex): void {
     socket.on("error", (error) => {
       this.#error ??= error;
+      // A TLS connection stays open when what came cannot be decrypted, and never reads another byte.
+      socket.destroy();
     });
     const ended = (): void => {
       this.#ended = true;

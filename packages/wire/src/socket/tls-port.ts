@@ -202,9 +202,11 @@ export class TlsPort implements ChannelPort {
 
   #accepted(socket: TLSSocket): void {
     this.#track(socket);
-    socket.on("error", (error) =>
-      this.#log.debug({ peer: remoteAddress(socket), port: this.port, reason: error.message }, "connection failed"),
-    );
+    socket.on("error", (error) => {
+      this.#log.debug({ peer: remoteAddress(socket), port: this.port, reason: error.message }, "connection failed");
+      // Also for who reads it otherwise than by a SocketReader: a broken TLS connection does not close by itself.
+      socket.destroy();
+    });
     const offered = socket.alpnProtocol ? [socket.alpnProtocol] : [];
     const user = selectAlpn(offered, this.#users)?.entry;
     if (user === undefined) {

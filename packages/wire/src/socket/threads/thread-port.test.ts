@@ -9,6 +9,7 @@ import { acceptChannels } from "../../channel/listener.ts";
 import { type Identity, identityFromPem } from "../../identity/identity.ts";
 import { silentLogger } from "../../log.ts";
 import { TestAuthority } from "../../testing/authority.ts";
+import { GarbledWay } from "../../testing/garbled-way.ts";
 import { RecordingLogger } from "../../testing/recording-logger.ts";
 import type { SecureSocket } from "../stream-socket.ts";
 import { TlsPort } from "../tls-port.ts";
@@ -294,6 +295,20 @@ describe("a thread that dies", () => {
     await Promise.all([there, here]);
     const refused = connectTcp(port.port, "127.0.0.1");
     await expect(once(refused, "connect")).rejects.toMatchObject({ code: "ECONNREFUSED" });
+  });
+
+  test("a connection ends when what arrives cannot be decrypted", async () => {
+    await listen(1);
+    const accepted = Promise.withResolvers<SecureSocket>();
+    serve((socket) => accepted.resolve(socket));
+    const way = await GarbledWay.start(port.port);
+    await dial({ port: way.port });
+    const here = await accepted.promise;
+    const failed = new Promise((resolve) => here.resume().once("error", resolve));
+    way.garble();
+    expect(String(await failed)).toMatch(/bad record mac/);
+    expect(port.connections).toEqual([0]);
+    way.close();
   });
 
   test("hears of connections that are cut", async () => {
