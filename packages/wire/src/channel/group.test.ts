@@ -117,6 +117,27 @@ describe("a group", () => {
     await expect(dialUnderlay(channel, { type: DEFAULT })).rejects.toThrow();
   });
 
+  test("asks for an answer anew when a connection ends: the heartbeat may have been lost with it", async () => {
+    const channel = await dialGroup();
+    const far = await listener.channel();
+    await dialUnderlay(channel, { type: DEFAULT });
+    far.enableHeartbeats({ sendIntervalMs: 60_000, checkIntervalMs: 60_000 });
+    let answers = 0;
+    const answered = new Promise<void>((resolve) =>
+      channel.enableHeartbeats({
+        sendIntervalMs: 60_000,
+        checkIntervalMs: 5,
+        onLatency: () => {
+          answers++;
+          if (answers === 1) channel.underlays[0]?.close();
+          else resolve();
+        },
+      }),
+    );
+    await answered;
+    expect(channel.underlays.length).toBe(1);
+  });
+
   test("does not lose what was queued on a connection that failed before it left", async () => {
     const channel = await dialGroup();
     const far = await listener.channel();

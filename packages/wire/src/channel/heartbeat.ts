@@ -51,6 +51,11 @@ export class Heartbeats {
     clearInterval(this.#timer);
   }
 
+  /** Sends the next heartbeat with the next check: a connection has ended, perhaps with the last one or its answer in it. */
+  askAgain(): void {
+    this.#lastSent = 0;
+  }
+
   /** Takes the heartbeat headers of any frame; its header block must have been checked. */
   received(frame: FrameView): void {
     const { buffer } = frame;

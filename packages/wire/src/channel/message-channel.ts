@@ -278,6 +278,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
       return;
     }
     this.#log.info({ channel: this.label, underlay: underlay.type, reason: reason?.message }, "underlay lost");
+    this.#heartbeats?.askAgain();
     const unsent = underlay.output.takeUnsent();
     if (unsent.length > 0) this.#inherit(heir, unsent);
   }
