@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Circuit } from "../forwarder/circuit.ts";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
 
@@ -107,6 +108,22 @@ test("closing delivers everything sent before, then ends the other side and both
   expect(reason).not.toBe("");
   expect(far.received).toBe(1024 * 1024);
   await expect.poll(() => network.faults.map((f) => f.subject).sort()).toEqual([0, 1]);
+});
+
+test("a circuit that has ended leads nowhere any more, as reports keep it for a while and would keep connections", async () => {
+  await host();
+  const [near, far] = await pair();
+  const atFar = hashing(far);
+  const sent = await pump(near, 100_000, 1_000);
+  await far.whenReceived(100_000);
+  expect(atFar()).toBe(sent);
+  const ended: Circuit[] = [];
+  a.forwarder.onRemoved((circuit) => ended.push(circuit));
+  const leads = [...a.forwarder.circuits()].flatMap((circuit) => circuit.forwards);
+  expect(leads.some(({ destination, output }) => destination?.kind === "link" && output !== undefined)).toBe(true);
+  for (const id of a.forwarder.circuitIds()) a.forwarder.unroute(id, true);
+  expect(ended.length).toBe(1);
+  expect(leads.map(({ destination, output }) => ({ destination, output }))).toEqual(leads.map(() => ({})));
 });
 
 test("fifty circuits at once", async () => {

@@ -55,6 +55,11 @@ export class Forward {
   redirect(target: string): void {
     if (this.target === target) return;
     this.target = target;
+    this.letGo();
+  }
+
+  /** Forgets the connection it led to, and what was held for it. Of a circuit that ended, reports keep the rest for a while. */
+  letGo(): void {
     this.destination = undefined;
     this.output = undefined;
     this.held?.clear();

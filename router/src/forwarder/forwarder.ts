@@ -341,7 +341,7 @@ export class Forwarder implements XgressFabric {
     const circuit = this.#circuits.get(circuitId);
     this.#circuits.delete(circuitId);
     if (circuit !== undefined) for (const listener of this.#removalListeners) listener(circuit);
-    for (const forward of circuit?.forwards ?? []) forward.held?.clear();
+    for (const forward of circuit?.forwards ?? []) forward.letGo();
     const ends = this.#ends.get(circuitId);
     this.#ends.delete(circuitId);
     for (const end of ends ?? []) {

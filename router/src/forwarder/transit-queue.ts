@@ -179,6 +179,7 @@ export class TransitQueue implements HeldPayloads {
   clear(): void {
     const bytes = this.#frames.bytes;
     this.#output?.leave(this);
+    this.#output = undefined;
     this.#frames.clear((frame) => this.#giveBack(frame));
     this.#budget.release(bytes);
   }
