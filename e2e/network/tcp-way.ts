@@ -1,8 +1,6 @@
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
-
-/** A TLS record of application data that no key has sealed. */
-const GARBLED = Buffer.concat([Buffer.from([23, 3, 3, 0, 64]), Buffer.alloc(64, 0xa5)]);
+import { GARBLED } from "../../packages/wire/src/testing/garbled-way.ts";
 
 /** What a way does with what comes. */
 type Mode = "open" | "refusing" | "swallowing";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
 /** A TLS record of application data that no key has sealed. */
-const GARBLED = Buffer.concat([Buffer.from([23, 3, 3, 0, 64]), Buffer.alloc(64, 0xa5)]);
+export const GARBLED = Buffer.concat([Buffer.from([23, 3, 3, 0, 64]), Buffer.alloc(64, 0xa5)]);
 
 /** A way to a TCP port of this machine that carries what comes, until bytes of its own get in between. */
 export class GarbledWay {
