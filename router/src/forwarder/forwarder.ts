@@ -341,13 +341,14 @@ export class Forwarder implements XgressFabric {
     const circuit = this.#circuits.get(circuitId);
     this.#circuits.delete(circuitId);
     if (circuit !== undefined) for (const listener of this.#removalListeners) listener(circuit);
-    for (const forward of circuit?.forwards ?? []) forward.letGo();
     const ends = this.#ends.get(circuitId);
     this.#ends.delete(circuitId);
     for (const end of ends ?? []) {
       this.#gone(end.address);
       end.unrouted();
     }
+    // Behind the last acknowledgements of the ends.
+    for (const forward of circuit?.forwards ?? []) forward.letGo();
   }
 
   /** Takes back an end that was dialed for a route which then failed. */
