@@ -147,6 +147,8 @@ export class Program {
       });
     } finally {
       clearTimeout(timer);
+      // What waits for the end of the program would keep it until then.
+      timer = undefined;
       unwatch();
     }
   }
