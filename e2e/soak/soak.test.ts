@@ -61,7 +61,9 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
     echo = await startEcho();
     // Also for programs that are started again in the middle.
     process.env.NODE_OPTIONS = `--import ${new URL("probe.ts", import.meta.url)}`;
-    mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "5s", pairs: TRIANGLE });
+    // What a router still has of a circuit that its controller knows no more ends when it was idle so long.
+    const routerLines = "forwarder: { idleCircuitTimeout: 30000, idleTxInterval: 5000 }\n";
+    mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "5s", pairs: TRIANGLE, routerLines });
     const { network } = mesh;
     const service = await declareService(network, { name: "sdk" });
     const host = await Context.load(service.hostFile);
@@ -162,6 +164,19 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
     await eventually(
       "no circuit is left",
       async () => (await mesh.fabric.listCircuits({ query: { limit: 100 } })).data.length === 0,
+      180_000,
+    );
+    await eventually(
+      "no router has one left either",
+      async () => {
+        const body = { appRegex: ".*", requestedValues: ["router-circuits"] };
+        const values = (await mesh.fabric.inspect({ body })).data.values ?? [];
+        const left = values.flatMap(({ appId, value }) =>
+          Object.keys((value as { circuits?: object }).circuits ?? {}).map((id) => `${id} at ${appId}`),
+        );
+        if (left.length > 0) throw new Error(left.join(", "));
+        return values.length === 3;
+      },
       180_000,
     );
   }
