@@ -177,7 +177,7 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
         if (left.length > 0) throw new Error(left.join(", "));
         return values.length === 3;
       },
-      180_000,
+      300_000,
     );
   }
 
