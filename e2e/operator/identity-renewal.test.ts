@@ -6,7 +6,7 @@ import { identityReconciler } from "../../operator/src/reconcile/identity/identi
 import type { KindReconciler } from "../../operator/src/reconcile/loop/kind-reconciler.ts";
 import type { SecretObject } from "../../operator/src/secrets/secret-content.ts";
 import { startApiServer, startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { fileOf, logIn, logInByEither, look, secretOf, textOf } from "./identity-secrets.ts";
+import { condition, fileOf, logIn, logInByEither, look, secretOf, textOf } from "./identity-secrets.ts";
 import { Mortal } from "./mortal-reconciler.ts";
 import { OperatorScene } from "./operator-scene.ts";
 
@@ -16,9 +16,6 @@ const IDENTITY = { enrollment: { output: "IdentitySecret" } };
 
 const called = async (name: string) =>
   (await scene.controller.admin("GET", `/identities?filter=${encodeURIComponent(`name="${name}"`)}`)).json.data;
-
-const condition = (operator: TestOperator, name: string, type: string) =>
-  conditionOf(operator.read("Identity", name)?.status.conditions, type);
 
 /** A client that reads the Secret and logs in with the `identity.json` of a while ago, again and again, as from a volume. */
 class Visitor {

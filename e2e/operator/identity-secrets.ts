@@ -1,6 +1,7 @@
 /** What tests do with Identities: read their Secrets, log in with them, have them looked at. */
 import { AuthenticationError, Context, type IdentityFile } from "@sallyport/sdk";
 import { KINDS as KUBE } from "../../operator/src/kube/kinds.ts";
+import { conditionOf } from "../../operator/src/kube/status/condition.ts";
 import type { SecretObject } from "../../operator/src/secrets/secret-content.ts";
 import type { TestOperator } from "../../operator/src/testing/start-operator.ts";
 
@@ -15,6 +16,10 @@ export function textOf(secret: SecretObject | undefined, key: string): string | 
 
 export const fileOf = (secret: SecretObject | undefined, key = "identity.json"): IdentityFile =>
   JSON.parse(textOf(secret, key) ?? "{}");
+
+/** A condition of an Identity, as it is now. */
+export const condition = (operator: TestOperator, name: string, type: string) =>
+  conditionOf(operator.read("Identity", name)?.status.conditions, type);
 
 /** Logs in by an identity file; answers the name of who is in. */
 export async function logIn(file: IdentityFile): Promise<string> {

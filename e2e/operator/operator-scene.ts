@@ -73,6 +73,11 @@ export class OperatorScene {
     return status === 200 ? json.data : undefined;
   }
 
+  /** What the network has of an Identity. */
+  async identity(operator: TestOperator, name: string) {
+    return (await this.controller.admin("GET", `/identities/${operator.read("Identity", name)?.status.id}`)).json.data;
+  }
+
   /** Those of a kind that have the name. */
   async named(kind: string, name: string): Promise<Entity[]> {
     const filter = encodeURIComponent(`name = ${JSON.stringify(name)}`);

@@ -3,25 +3,18 @@ import { AuthenticationError, Context } from "@sallyport/sdk";
 import { describe, expect, test } from "vitest";
 import { KINDS as KUBE } from "../../operator/src/kube/kinds.ts";
 import { conditionOf } from "../../operator/src/kube/status/condition.ts";
-import type { TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { fileOf, logIn, look, secretOf, secretRef } from "../operator/identity-secrets.ts";
+import { condition, fileOf, logIn, look, secretOf, secretRef } from "../operator/identity-secrets.ts";
 import { OperatorScene } from "../operator/operator-scene.ts";
 
 const scene = OperatorScene.ofThisFile();
 const IDENTITY = { enrollment: { output: "IdentitySecret" } };
-const entity = async (operator: TestOperator, name: string) =>
-  (await scene.controller.admin("GET", `/identities/${operator.read("Identity", name)?.status.id}`)).json.data;
-
-const condition = (operator: TestOperator, name: string, type: string) =>
-  conditionOf(operator.read("Identity", name)?.status.conditions, type);
-
 describe("an Identity", () => {
   test("of an outside issuer has no credentials of ours", async () => {
     const operator = await scene.start();
     await operator.apply("Identity", "sso", { externalId: "me@example" });
     await operator.ready("Identity", "sso");
     expect(condition(operator, "sso", "Enrolled")).toMatchObject({ status: "True", reason: "ExternalId" });
-    expect(await entity(operator, "sso")).toMatchObject({
+    expect(await scene.identity(operator, "sso")).toMatchObject({
       externalId: "me@example",
       enrollment: {},
       authenticators: {},
@@ -40,26 +33,26 @@ describe("an Identity", () => {
     });
     await allowing.apply("Identity", "root", { isAdmin: true });
     await allowing.ready("Identity", "root");
-    expect(await entity(allowing, "root")).toMatchObject({ isAdmin: true });
+    expect(await scene.identity(allowing, "root")).toMatchObject({ isAdmin: true });
   });
 
   test("is locked out and let in by its spec, and not let in when others locked it out", async () => {
     const operator = await scene.start();
     await operator.apply("Identity", "locked", { ...IDENTITY, disabled: true });
     await operator.ready("Identity", "locked", "True", "Disabled");
-    expect((await entity(operator, "locked")).disabled).toBe(true);
+    expect((await scene.identity(operator, "locked")).disabled).toBe(true);
     await expect(logIn(fileOf(secretOf(operator, "locked-identity")))).rejects.toThrow(AuthenticationError);
     expect(await operator.writesOfAnotherLook()).toEqual([]);
     await operator.apply("Identity", "locked", { ...IDENTITY, disabled: false });
     await operator.ready("Identity", "locked", "True", "Enrolled");
     expect(await logIn(fileOf(secretOf(operator, "locked-identity")))).toBe("locked");
 
-    const { id } = await entity(operator, "locked");
+    const { id } = await scene.identity(operator, "locked");
     await scene.controller.admin("POST", `/identities/${id}/disable`, { durationMinutes: 10 });
     await look(operator, "locked");
     const { status } = await operator.ready("Identity", "locked", "False", "LockedOut");
     expect(conditionOf(status.conditions, "Ready")?.message).toMatch(/until 20/);
-    expect((await entity(operator, "locked")).disabled).toBe(true);
+    expect((await scene.identity(operator, "locked")).disabled).toBe(true);
     await scene.controller.admin("POST", `/identities/${id}/enable`);
     await look(operator, "locked");
     await operator.ready("Identity", "locked");
@@ -82,7 +75,7 @@ describe("an Identity", () => {
       ["ServiceConfig", "own"],
       ["OverlayService", "web"],
     ].map(([kind, name]) => operator.read(kind ?? "", name ?? "")?.status.id as string);
-    const found = await entity(operator, "host");
+    const found = await scene.identity(operator, "host");
     expect(found).toMatchObject({
       authPolicyId: policyId,
       serviceHostingCosts: { [serviceId ?? ""]: 7 },
@@ -95,7 +88,7 @@ describe("an Identity", () => {
     await operator.apply("Identity", "host", {});
     await operator.ready("Identity", "host");
     expect(await configs()).toEqual([]);
-    expect(await entity(operator, "host")).toMatchObject({ authPolicyId: "default", serviceHostingCosts: {} });
+    expect(await scene.identity(operator, "host")).toMatchObject({ authPolicyId: "default", serviceHostingCosts: {} });
   });
 
   test("logs in by the password of a Secret, and by the next one when that changes", async () => {
@@ -151,6 +144,6 @@ describe("an Identity", () => {
     const { status } = await operator.ready("Identity", "seen", "True", "Observed");
     expect(status).toMatchObject({ id, enrolled: false });
     expect(secretOf(operator, "seen-enrollment")).toBeUndefined();
-    expect(await entity(operator, "seen")).toMatchObject({ roleAttributes: [], tags: {} });
+    expect(await scene.identity(operator, "seen")).toMatchObject({ roleAttributes: [], tags: {} });
   });
 });

@@ -3,18 +3,11 @@ import { AuthenticationError, enroll } from "@sallyport/sdk";
 import { describe, expect, test } from "vitest";
 import { KINDS as KUBE } from "../../operator/src/kube/kinds.ts";
 import { conditionOf } from "../../operator/src/kube/status/condition.ts";
-import type { TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { fileOf, logIn, look, secretOf, secretRef, textOf } from "../operator/identity-secrets.ts";
+import { condition, fileOf, logIn, look, secretOf, secretRef, textOf } from "../operator/identity-secrets.ts";
 import { OperatorScene } from "../operator/operator-scene.ts";
 
 const scene = OperatorScene.ofThisFile();
 const IDENTITY = { enrollment: { output: "IdentitySecret" } };
-const entity = async (operator: TestOperator, name: string) =>
-  (await scene.controller.admin("GET", `/identities/${operator.read("Identity", name)?.status.id}`)).json.data;
-
-const condition = (operator: TestOperator, name: string, type: string) =>
-  conditionOf(operator.read("Identity", name)?.status.conditions, type);
-
 describe("a token in a Secret", () => {
   test("is published, used by a device, and then leaves", async () => {
     const operator = await scene.start();
@@ -26,7 +19,7 @@ describe("a token in a Secret", () => {
       enrollment: { method: "ott" },
     });
     expect(condition(operator, "phone", "Enrolled")).toMatchObject({ status: "False", reason: "WaitingForDevice" });
-    expect(await entity(operator, "phone")).toMatchObject({ name: "phone", roleAttributes: ["staff"] });
+    expect(await scene.identity(operator, "phone")).toMatchObject({ name: "phone", roleAttributes: ["staff"] });
     const secret = secretOf(operator, "phone-enrollment");
     expect(secret).toMatchObject({
       type: "Opaque",
@@ -91,12 +84,12 @@ describe("a token in a Secret", () => {
     await operator.ready("Identity", "tablet", "True", "Enrolled");
     await scene.controller.admin(
       "DELETE",
-      `/authenticators/${(await entity(operator, "tablet")).authenticators.cert.id}`,
+      `/authenticators/${(await scene.identity(operator, "tablet")).authenticators.cert.id}`,
     );
     await look(operator, "tablet");
     await operator.ready("Identity", "tablet", "False", "CredentialsRevoked");
     expect(await operator.writesOfAnotherLook()).toEqual([]);
-    expect((await entity(operator, "tablet")).enrollment).toEqual({});
+    expect((await scene.identity(operator, "tablet")).enrollment).toEqual({});
     expect(secretOf(operator, "tablet-enrollment")).toBeUndefined();
     await operator.annotate("Identity", "tablet", { "sallyport.dev/re-enroll": "1" });
     await operator.ready("Identity", "tablet", "True", "TokenPublished");
@@ -175,7 +168,7 @@ describe("an identity in a Secret", () => {
     expect(condition(operator, "taken", "Stalled")).toMatchObject({ status: "True", reason: "SecretConflict" });
     expect(secretOf(operator, "taken-identity")).toMatchObject({ data: { a: "Yg==" } });
     expect(secretOf(operator, "taken-identity")?.metadata.ownerReferences).toBeUndefined();
-    expect((await entity(operator, "taken")).authenticators).toEqual({});
+    expect((await scene.identity(operator, "taken")).authenticators).toEqual({});
     expect(await operator.writesOfAnotherLook()).toEqual([]);
     operator.server.remove(secretRef("taken-identity"));
     await operator.ready("Identity", "taken");
@@ -208,11 +201,11 @@ describe("an identity in a Secret", () => {
     await operator.ready("Identity", "banned");
     await scene.controller.admin(
       "DELETE",
-      `/authenticators/${(await entity(operator, "banned")).authenticators.cert.id}`,
+      `/authenticators/${(await scene.identity(operator, "banned")).authenticators.cert.id}`,
     );
     await look(operator, "banned");
     await operator.ready("Identity", "banned", "False", "CredentialsRevoked");
-    expect((await entity(operator, "banned")).enrollment).toEqual({});
+    expect((await scene.identity(operator, "banned")).enrollment).toEqual({});
     await operator.annotate("Identity", "banned", { "sallyport.dev/re-enroll": "again" });
     await operator.ready("Identity", "banned");
     expect(await logIn(fileOf(secretOf(operator, "banned-identity")))).toBe("banned");

@@ -204,7 +204,7 @@ export class TlsPort implements ChannelPort {
     this.#track(socket);
     socket.on("error", (error) => {
       this.#log.debug({ peer: remoteAddress(socket), port: this.port, reason: error.message }, "connection failed");
-      // Also for who reads it otherwise than by a SocketReader: a broken TLS connection does not close by itself.
+      // Also for who reads it otherwise than by a SocketReader, as threads do: a broken TLS connection does not close by itself.
       socket.destroy();
     });
     const offered = socket.alpnProtocol ? [socket.alpnProtocol] : [];

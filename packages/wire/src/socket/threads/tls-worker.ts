@@ -59,8 +59,6 @@ class Connection {
     exchange.note({ kind: "opened", connection: this.#id, user, certificates, ...addresses });
     socket.on("error", (error) => {
       this.#error ??= error;
-      // As in SocketReader: a broken TLS connection does not close by itself.
-      socket.destroy();
     });
     socket.once("end", () => exchange.say(Op.end, this.#id));
     socket.once("close", () => this.#closed());
