@@ -1,6 +1,7 @@
 /** Renewal of identities in Secrets, and an operator that dies at every point of it: a fake API server, a real controller, the SDK as the client. */
 import { AuthenticationError, enroll } from "@sallyport/sdk";
 import { describe, expect, test } from "vitest";
+import { authPolicy } from "../../controller/src/api/testing/auth-policy.ts";
 import { conditionOf } from "../../operator/src/kube/status/condition.ts";
 import { identityReconciler } from "../../operator/src/reconcile/identity/identity.ts";
 import type { KindReconciler } from "../../operator/src/reconcile/loop/kind-reconciler.ts";
@@ -106,23 +107,8 @@ describe("renewal", () => {
     const operator = await scene.start({ now: () => new Date(Date.now() + offset) });
     await operator.apply("Identity", "stuck", IDENTITY);
     await operator.ready("Identity", "stuck");
-    const forbidding = await scene.controller.make("auth-policies", {
-      name: "no-certificates",
-      primary: {
-        cert: { allowed: false, allowExpiredCerts: false },
-        extJwt: { allowed: false, allowedSigners: [] },
-        updb: {
-          allowed: true,
-          minPasswordLength: 5,
-          requireSpecialChar: false,
-          requireNumberChar: false,
-          requireMixedCase: false,
-          maxAttempts: 0,
-          lockoutDurationMinutes: 0,
-        },
-      },
-      secondary: { requireTotp: false },
-    });
+    const noCertificates = authPolicy("no-certificates", { cert: { allowed: false }, extJwt: { allowed: false } });
+    const forbidding = await scene.controller.make("auth-policies", noCertificates);
     await operator.apply("Identity", "stuck", { ...IDENTITY, authPolicyId: forbidding });
     await operator.ready("Identity", "stuck");
     offset = 340 * DAY;

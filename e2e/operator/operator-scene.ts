@@ -7,7 +7,8 @@ import { type StartOptions, startOperator, type TestOperator } from "../../opera
 import { TcpWay } from "../network/tcp-way.ts";
 import { SIMPLE_PATHS } from "./entity-paths.ts";
 
-interface Entity {
+/** What the Management API tells of an entity, as far as tests look at it. */
+export interface Entity {
   readonly id: string;
   readonly name: string;
   readonly tags: Readonly<Record<string, unknown>>;

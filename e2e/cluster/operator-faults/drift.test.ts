@@ -7,16 +7,9 @@ import type { RouterStatus } from "../../../operator/src/resources/edge-router.t
 import { ANNOTATIONS } from "../../../operator/src/resources/group.ts";
 import { eventually } from "../../network/eventually.ts";
 import { DRIFT_CASES } from "../../operator/drift-cases.ts";
+import type { Entity } from "../../operator/operator-scene.ts";
 import { hasCluster } from "../tools.ts";
 import { type Found, healthy, PATIENCE_MS, type Running, readyOf, Scene } from "./scene.ts";
-
-interface Entity {
-  readonly id: string;
-  readonly name: string;
-  readonly tags: Readonly<Record<string, unknown>>;
-  readonly updatedAt: string;
-  readonly [field: string]: unknown;
-}
 
 describe.skipIf(!hasCluster)("what somebody else changes", { timeout: 240_000 }, () => {
   const NAMESPACE = "drift";
