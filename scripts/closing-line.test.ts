@@ -29,9 +29,39 @@ it("counts a step that ends badly without a failed test", () => {
 });
 
 it("counts a failed test once, and a file that could not be loaded", () => {
-  const broken: Report = { testResults: [{ name: "b.test.ts", status: "failed", assertionResults: [] }] };
+  const broken: Report = {
+    testResults: [{ name: "b.test.ts", status: "failed", message: "no such module", assertionResults: [] }],
+  };
   expect(total([{ name: "test", exitCode: 1, seconds: 1, report: report("failed") }])).toMatchObject({ failed: 1 });
-  expect(total([{ name: "test", exitCode: 1, seconds: 1, report: broken }])).toMatchObject({ failed: 1 });
+  expect(total([{ name: "test", exitCode: 1, seconds: 1, report: broken }])).toMatchObject({
+    failed: 1,
+    lines: ["FAILED test: b.test.ts did not run", "    no such module"],
+  });
+});
+
+it("shows a failure's words and its place, not its whole stack", () => {
+  const words = Array.from({ length: 20 }, (_, i) => `line ${i}`);
+  const message = [
+    "\u001b[31mError: 1 of 2 bytes came back\u001b[39m",
+    ...words,
+    "    at run (/x/node_modules/runner/run.js:1:2)",
+    "    at node:internal/process/task_queues:103:5",
+    "    at exchange (/x/e2e/network/bytes.ts:51:41)",
+    "    at /x/e2e/peers/sdk.test.ts:1:2",
+  ].join("\n");
+  const failed = report("failed");
+  const [file] = failed.testResults as [Report["testResults"][number]];
+  const assertionResults = [{ fullName: "t", status: "failed", failureMessages: [message] }];
+  const { lines } = total([
+    { name: "peers", exitCode: 1, seconds: 1, report: { testResults: [{ ...file, assertionResults }] } },
+  ]);
+  expect(lines[0]).toBe("FAILED peers: t");
+  expect(lines[1]?.split("\n")).toEqual([
+    "    Error: 1 of 2 bytes came back",
+    ...words.slice(0, 11).map((line) => `    ${line}`),
+    "    … 9 more lines",
+    "    at exchange (/x/e2e/network/bytes.ts:51:41)",
+  ]);
 });
 
 it("says why a test was skipped, where its suite knows", () => {

@@ -9,15 +9,24 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { stripVTControlCharacters } from "node:util";
+
+/** Of a failure that is shown at the end. */
+const EXCERPT_LINES = 12;
+const EXCERPT_COLUMNS = 300;
 
 interface AssertionResult {
   readonly fullName: string;
   readonly status: string;
+  /** With their stacks. */
+  readonly failureMessages?: readonly string[];
 }
 export interface Report {
   readonly testResults: readonly {
     readonly name: string;
     readonly status: string;
+    /** Why it could not be loaded. */
+    readonly message?: string;
     readonly assertionResults: readonly AssertionResult[];
   }[];
 }
@@ -45,12 +54,13 @@ export function total(steps: readonly Step[]): Total {
       if (file.assertionResults.length === 0 && file.status === "failed") {
         sum.failed += 1;
         sum.lines.push(`FAILED ${step.name}: ${file.name} did not run`);
+        if (file.message) sum.lines.push(excerpt(file.message));
       }
       for (const test of file.assertionResults) {
         if (test.status === "passed") sum.passed += 1;
         else if (test.status === "failed") {
           sum.failed += 1;
-          sum.lines.push(`FAILED ${step.name}: ${test.fullName}`);
+          sum.lines.push(`FAILED ${step.name}: ${test.fullName}`, ...(test.failureMessages ?? []).map(excerpt));
         } else {
           sum.skipped += 1;
           sum.lines.push(`SKIPPED ${step.name}: ${test.fullName}${step.skipReason ? ` (${step.skipReason})` : ""}`);
@@ -64,6 +74,17 @@ export function total(steps: readonly Step[]): Total {
     }
   }
   return sum;
+}
+
+/** A failure's words, and the place in our files: enough to go on when nothing else of a long run was kept. */
+function excerpt(message: string): string {
+  const lines = stripVTControlCharacters(message).split("\n");
+  const isFrame = (line: string): boolean => /^\s+at /.test(line);
+  const words = lines.filter((line) => line.trim() !== "" && !isFrame(line));
+  const place = lines.find((line) => isFrame(line) && !line.includes("node_modules") && !line.includes("node:"));
+  const kept = words.slice(0, EXCERPT_LINES).map((line) => line.slice(0, EXCERPT_COLUMNS));
+  if (words.length > kept.length) kept.push(`… ${words.length - kept.length} more lines`);
+  return [...kept, ...(place === undefined ? [] : [place.trim()])].map((line) => `    ${line}`).join("\n");
 }
 
 /** What took the time, the longest first. */

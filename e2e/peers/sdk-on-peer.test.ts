@@ -4,7 +4,7 @@ import { createServer, get } from "node:http";
 import { join } from "node:path";
 import { Context, enroll, type ServiceListener } from "@sallyport/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { exchange, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
+import { exchange, exchangeThenEnd, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
 import { type PeerNetwork, startPeerNetwork } from "../network/peer-network.ts";
 import { accepts, freePorts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -149,7 +149,8 @@ describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", 
         await exchange(await client.dial(`theirs-${mode}`, { allowHalfOpen: true }), 1, 100);
         return true;
       });
-      await exchange(await client.dial(`theirs-${mode}`, { allowHalfOpen: true }), 9, 16 * MIB);
+      // Not half closed early: with megabytes still to come its routers lose the rest now and then, for its own client, too (docs/compatibility.md).
+      await exchangeThenEnd(await client.dial(`theirs-${mode}`, { allowHalfOpen: true }), 9, 16 * MIB);
       await hosting.stop();
     });
   });
