@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { GARBLED } from "../../packages/wire/src/testing/garbled-way.ts";
+import { GARBLED } from "../../packages/wire/src/testing/disturbed-way.ts";
 
 /** What a way does with what comes. */
 type Mode = "open" | "refusing" | "swallowing";
@@ -55,6 +55,13 @@ export class TcpWay {
   swallow(): void {
     this.#mode = "swallowing";
     for (const pair of this.#pairs) pair.swallowed = true;
+  }
+
+  /** The same for the oldest connection that carries something; the others are not touched. */
+  swallowOldest(): void {
+    const oldest = [...this.#pairs].find((pair) => !pair.swallowed);
+    if (oldest === undefined) throw new Error("there is no connection that carries anything");
+    oldest.swallowed = true;
   }
 
   /** Bytes get in between that no TLS connection can read; new connections are not touched. */

@@ -13,6 +13,8 @@ import { peer } from "./peer.ts";
 const MIB = 1024 * 1024;
 /** Three connections for everything and one for acknowledgements: what our dialer, and that of the relay, want. */
 const COMPLETE = /^accepted 3\+1 dialed 3\+1$/;
+/** So long may heartbeats on a connection stay unanswered. */
+const PATIENCE_MS = 8_000;
 
 /**
  * A link of two routers of ours which the peer's channel module ends and makes anew on its way: our `r1` dials what it takes for
@@ -35,7 +37,7 @@ describe.skipIf(peer.linkRelay === "")("grouped links with the peer's channel mo
           /^link:\n(?: .*\n)*/m,
           name === "r1"
             ? `link:
-  heartbeats: { sendInterval: 500ms, checkInterval: 100ms, closeUnresponsiveTimeout: 20s }
+  heartbeats: { sendInterval: 500ms, checkInterval: 100ms, closeUnresponsiveTimeout: ${PATIENCE_MS / 1000}s }
   dialers:
     - binding: transport
       startupDelay: 100ms
@@ -46,7 +48,7 @@ describe.skipIf(peer.linkRelay === "")("grouped links with the peer's channel mo
   listeners: []
 `
             : `link:
-  heartbeats: { sendInterval: 500ms, checkInterval: 100ms, closeUnresponsiveTimeout: 20s }
+  heartbeats: { sendInterval: 500ms, checkInterval: 100ms, closeUnresponsiveTimeout: ${PATIENCE_MS / 1000}s }
   dialers: []
   listeners:
     - binding: transport
@@ -134,6 +136,11 @@ describe.skipIf(peer.linkRelay === "")("grouped links with the peer's channel mo
       await exchangeUnder(circuit, 3, 32 * MIB, [breakOne, breakOne]);
       expect(await links()).toEqual([before]);
     });
+  });
+
+  it("keep all their connections: the module answers what it is asked on each of them, wherever", async () => {
+    expect(relay.tail.at(-1)).toMatch(COMPLETE);
+    await expect(relay.nextLine(/accepted|dialed/, 2 * PATIENCE_MS)).rejects.toThrow(/accepted\|dialed/);
   });
 
   it("are made anew when every connection breaks", async () => {

@@ -30,11 +30,15 @@ export interface Traffic {
 
 const ECHOES: Traffic = { serve: startEcho, attempt: (socket) => exchangeThenEnd(socket, 1, 100) };
 
-/** @param dialer the router that dials the link; the other one only listens */
+/**
+ * @param dialer the router that dials the link; the other one only listens
+ * @param theirSettings changes the file of the peer's router
+ */
 export async function startMixedNetwork(
   whose: "ours" | "the peer's",
   dialer: "mine" | "theirs",
   traffic: Traffic = ECHOES,
+  theirSettings: (text: string) => string = (text) => text,
 ): Promise<MixedNetwork> {
   const folder = makeScratch("mixed");
   const undo: (() => unknown)[] = [() => removeScratch(folder)];
@@ -42,7 +46,7 @@ export async function startMixedNetwork(
     for (const step of undo.splice(0).toReversed()) await step();
   };
   try {
-    return { ...(await start(whose, dialer, traffic, folder, undo)), close };
+    return { ...(await start(whose, dialer, traffic, theirSettings, folder, undo)), close };
   } catch (error) {
     await close();
     throw error;
@@ -53,6 +57,7 @@ async function start(
   whose: "ours" | "the peer's",
   dialer: "mine" | "theirs",
   traffic: Traffic,
+  theirSettings: (text: string) => string,
   folder: string,
   undo: (() => unknown)[],
 ): Promise<Omit<MixedNetwork, "close">> {
@@ -66,7 +71,7 @@ async function start(
     text.replace(new RegExp(`^  ${part}:\\n(?: {4}.*\\n)*`, "m"), "");
   for (const [name, text] of [
     ["mine", routerFile({ folder, name: "mine", controllerPort: port, port: ourPort })],
-    ["theirs", peerRouterFile({ folder, name: "theirs", controllerPort: port, edgePort, linkPort })],
+    ["theirs", theirSettings(peerRouterFile({ folder, name: "theirs", controllerPort: port, edgePort, linkPort }))],
   ] as const) {
     const kept = drop(text, name === dialer ? "listeners" : "dialers");
     const program = await startEnrolledRouter(controller, folder, name, kept);

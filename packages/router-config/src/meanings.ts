@@ -87,7 +87,8 @@ export const meanings: Readonly<Record<string, string>> = {
 
   "heartbeats.sendInterval": "How often a heartbeat is sent.",
   "heartbeats.checkInterval": "How often it is looked whether one is due or missing.",
-  "heartbeats.closeUnresponsiveTimeout": "A channel without an answer for so long is closed and dialled again.",
+  "heartbeats.closeUnresponsiveTimeout":
+    "A channel, or one connection of a link, without an answer for so long is closed and dialled again.",
 
   "dialers[].binding":
     "What may be reached: `transport`, `transport_udp` (targets of services), `edge` (what SDKs host), `tunnel`.",

@@ -161,6 +161,37 @@ describe("a link that does not answer", () => {
     expect(await failed?.[1].channel.closed).toMatchObject({ code: "HEARTBEAT_UNANSWERED" });
   });
 
+  it.each([
+    ["payloads", 0],
+    ["acknowledgements", 1],
+  ])("split: answers heartbeats on both halves, and ends when the one for %s is silent", async (_what, silent) => {
+    const halves: Channel[] = [];
+    const answered = [0, 0];
+    const address = await grantingRouter((channel) => {
+      const at = halves.push(channel) - 1;
+      // As the peer's routers: either half is closed when it gets no answer.
+      const onLatency = (): void => {
+        answered[at] = (answered[at] ?? 0) + 1;
+      };
+      channel.enableHeartbeats({ sendIntervalMs: 20, checkIntervalMs: 5, closeUnresponsiveMs: 2_000, onLatency });
+    });
+    const router = await startAlpha({
+      heartbeats: { sendInterval: 20, checkInterval: 10, closeUnresponsiveTimeout: 300 },
+    });
+    const listener = { address, protocol: "tls", groups: ["default"], localBinding: "" };
+    router.links.peersChanged([{ ...healthy(router), id: "beta", version: "v1.6.0", listeners: [listener] }]);
+    await until(() => answered.every((count) => count > 2));
+    const [link] = router.links.links();
+    expect([link?.form, link?.iteration, halves.length]).toEqual(["split", 1, 2]);
+    for (const underlay of halves[silent]?.underlays ?? []) underlay.pause();
+    await until(() => halves.length === 4);
+    expect(link?.isClosed).toBe(true);
+    expect(await (silent === 0 ? link?.channel : link?.ackChannel)?.closed).toMatchObject({
+      code: "HEARTBEAT_UNANSWERED",
+    });
+    await until(() => router.links.links()[0]?.iteration === 2);
+  });
+
   it("costs so much after 30 s that no path is laid over it, and what it costs when it answers again", async () => {
     const port = track(await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: beta }));
     const stop = acceptLinks({

@@ -292,11 +292,16 @@ export class LinkManager {
     const { forwarder, reports, heartbeats } = this.#o;
     forwarder.addLink(link);
     if (link.ackChannel !== undefined) link.ackChannel.onFrame = link.channel.onFrame;
-    let measured = false;
-    link.channel.enableHeartbeats({
+    const options = {
       sendIntervalMs: heartbeats.sendInterval,
       checkIntervalMs: heartbeats.checkInterval,
       closeUnresponsiveMs: heartbeats.closeUnresponsiveTimeout,
+    };
+    // The peer's routers close a link when its half for acknowledgements answers none.
+    link.ackChannel?.enableHeartbeats(options);
+    let measured = false;
+    link.channel.enableHeartbeats({
+      ...options,
       onLatency: (ns) => {
         link.answered(Number(ns));
         if (!measured) reports.measured(link);

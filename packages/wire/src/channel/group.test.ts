@@ -4,6 +4,7 @@ import { Headers } from "../frame/headers.ts";
 import type { Identity } from "../identity/identity.ts";
 import { TestAuthority } from "../testing/authority.ts";
 import { TestListener } from "../testing/channel-pair.ts";
+import { DisturbedWay } from "../testing/disturbed-way.ts";
 import { RawChannelPeer } from "../testing/raw-channel-peer.ts";
 import type { Channel } from "./channel.ts";
 import { dialUnderlay } from "./dialer.ts";
@@ -129,14 +130,51 @@ describe("a group", () => {
         checkIntervalMs: 5,
         onLatency: () => {
           answers++;
-          if (answers === 1) channel.underlays[0]?.close();
-          else resolve();
+          // One for each of the two; the third is asked for anew.
+          if (answers === 2) channel.underlays[0]?.close();
+          if (answers === 3) resolve();
         },
       }),
     );
     await answered;
     expect(channel.underlays.length).toBe(1);
   });
+
+  test.each(["there", "back"] as const)(
+    "loses a connection whose way %s is silent, and no other, though every connection reads on",
+    async (direction) => {
+      const way = await DisturbedWay.start(listener.port.port);
+      const channel = await listener.dial({
+        address: `tls:127.0.0.1:${way.port}`,
+        hello: { idToken: "me", headers: first() },
+      });
+      const far = await listener.channel();
+      await dialUnderlay(channel, { type: DEFAULT });
+      await dialUnderlay(channel, { type: CONTROL });
+      await untilUnderlays(far, 3);
+      const [one, two, three] = channel.underlays;
+      const options = { sendIntervalMs: 20, checkIntervalMs: 5 };
+      far.enableHeartbeats(options);
+      const whole = Promise.withResolvers<void>();
+      let answers = 0;
+      const onLatency = () => ++answers >= 6 && whole.resolve();
+      channel.enableHeartbeats({ ...options, closeUnresponsiveMs: 400, onLatency });
+      await whole.promise;
+      way.silence(1, direction);
+      await untilUnderlays(channel, 2);
+      expect(channel.underlays).toEqual([one, three]);
+      expect(two?.isClosed).toBe(true);
+      // The other end hears of it by its TCP connection, and those that are left go on.
+      await untilUnderlays(far, 2);
+      const before = answers;
+      while (answers < before + 20) await new Promise((resolve) => setImmediate(resolve));
+      expect(channel.underlays).toEqual([one, three]);
+      // The last one of the channel's first type takes the channel with it, whatever else answers.
+      way.silence(0, direction);
+      expect(await channel.closed).toMatchObject({ code: "HEARTBEAT_UNANSWERED" });
+      way.close();
+    },
+  );
 
   test("does not lose what was queued on a connection that failed before it left", async () => {
     const channel = await dialGroup();

@@ -3,15 +3,34 @@ import { ChannelClosedError } from "../errors.ts";
 import type { FrameView } from "../frame/frame.ts";
 import { Headers } from "../frame/headers.ts";
 import type { Outgoing } from "../frame/message.ts";
-import type { HeartbeatOptions } from "./channel.ts";
+import type { HeartbeatOptions, Underlay } from "./channel.ts";
 
 /** An answer may take this many times longer right after the channel was made. */
 const FIRST_ANSWER_FACTOR = 3;
+/** So many heartbeats on one connection stay unanswered before it is ended: peers may skip one that another follows closely. */
+const MIN_UNANSWERED = 3;
 const NANOSECONDS_PER_MILLISECOND = 1_000_000n;
+/** The low bits of a heartbeat tell which connection it left by: its answer may come by any. */
+const SLOT_MASK = 0xffn;
+
+/** A connection that can be ended because of what is wrong with it. */
+export interface WatchedUnderlay extends Underlay {
+  fail(reason: Error): void;
+}
 
 export interface HeartbeatHost {
-  send(out: Outgoing): void;
+  readonly underlays: readonly WatchedUnderlay[];
+  send(out: Outgoing, via: Underlay): void;
   close(reason: Error): void;
+}
+
+/** What was asked on one connection. */
+interface Watch {
+  readonly slot: number;
+  lastAsked: number;
+  /** When the first of those was sent that have no answer. */
+  unansweredSince: number;
+  unanswered: number;
 }
 
 /** Unix time in nanoseconds, steady within this process: heartbeats measure with it. */
@@ -22,14 +41,15 @@ export function unixNanoseconds(): bigint {
 }
 
 /**
- * Liveness of one channel (docs/protocol/channel.md, "Heartbeats"): sends heartbeats, answers those of the peer in the
- * same turn of the event loop, and closes the channel when its own stay unanswered for too long.
+ * Liveness of one channel and of each of its connections (docs/protocol/channel.md, "Heartbeats"): sends heartbeats,
+ * answers those of the peer in the same turn of the event loop and on the same connection, ends a connection whose
+ * heartbeats stay unanswered for too long, and the channel when all do.
  */
 export class Heartbeats {
   readonly #options: HeartbeatOptions;
   readonly #host: HeartbeatHost;
   readonly #timer: NodeJS.Timeout;
-  #lastSent = 0;
+  readonly #watches = new Map<WatchedUnderlay, Watch>();
   #lookedAt = performance.now();
   #deadline: number;
   #latencyNs: bigint | undefined;
@@ -37,8 +57,7 @@ export class Heartbeats {
   constructor(options: HeartbeatOptions, host: HeartbeatHost) {
     this.#options = options;
     this.#host = host;
-    const patience = options.closeUnresponsiveMs ?? Number.POSITIVE_INFINITY;
-    this.#deadline = performance.now() + FIRST_ANSWER_FACTOR * patience;
+    this.#deadline = performance.now() + FIRST_ANSWER_FACTOR * this.#patience;
     this.#timer = setInterval(() => this.#check(), options.checkIntervalMs);
     this.#timer.unref();
   }
@@ -53,11 +72,11 @@ export class Heartbeats {
 
   /** Sends the next heartbeat with the next check: a connection has ended, perhaps with the last one or its answer in it. */
   askAgain(): void {
-    this.#lastSent = 0;
+    for (const watch of this.#watches.values()) watch.lastAsked = Number.NEGATIVE_INFINITY;
   }
 
   /** Takes the heartbeat headers of any frame; its header block must have been checked. */
-  received(frame: FrameView): void {
+  received(frame: FrameView, underlay: Underlay): void {
     const { buffer } = frame;
     let at = frame.headersStart;
     while (at < frame.headersEnd) {
@@ -65,7 +84,8 @@ export class Heartbeats {
       const length = buffer.readUInt32LE(at + 4);
       at += 8;
       if (length === 8 && key === BaseHeader.Heartbeat) {
-        this.#answer(Buffer.from(buffer.subarray(at, at + 8)));
+        const value = Buffer.from(buffer.subarray(at, at + 8));
+        this.#send(new Headers().set(BaseHeader.HeartbeatResponse, value), underlay);
       } else if (length === 8 && key === BaseHeader.HeartbeatResponse) {
         this.#answered(buffer.readBigUInt64LE(at));
       }
@@ -73,28 +93,63 @@ export class Heartbeats {
     }
   }
 
+  get #patience(): number {
+    return this.#options.closeUnresponsiveMs ?? Number.POSITIVE_INFINITY;
+  }
+
   #check(): void {
     const now = performance.now();
     // Time in which this process itself stood still says nothing about the peer: its answer may wait to be read.
-    this.#deadline += Math.max(0, now - this.#lookedAt - this.#options.checkIntervalMs);
+    const stoodStill = Math.max(0, now - this.#lookedAt - this.#options.checkIntervalMs);
     this.#lookedAt = now;
+    this.#deadline += stoodStill;
     if (now > this.#deadline) {
-      this.#host.close(
-        new ChannelClosedError(
-          `no heartbeat was answered for ${this.#options.closeUnresponsiveMs} ms`,
-          "HEARTBEAT_UNANSWERED",
-        ),
-      );
+      this.#host.close(unanswered(`no heartbeat was answered for ${this.#options.closeUnresponsiveMs} ms`));
       return;
     }
-    if (this.#lastSent === 0 || now - this.#lastSent > this.#options.sendIntervalMs) {
-      this.#lastSent = now;
-      this.#send(new Headers().setU64(BaseHeader.Heartbeat, unixNanoseconds()));
+    this.#watchAll();
+    for (const [underlay, watch] of this.#watches) {
+      watch.unansweredSince += stoodStill;
+      if (watch.unanswered >= MIN_UNANSWERED && now - watch.unansweredSince > this.#patience) {
+        this.#watches.delete(underlay);
+        underlay.fail(
+          unanswered(`no heartbeat on this connection was answered for ${this.#options.closeUnresponsiveMs} ms`),
+        );
+      }
+    }
+    this.#askOne(now);
+  }
+
+  /** Keeps a watch on every connection there is, and on no other. */
+  #watchAll(): void {
+    const { underlays } = this.#host;
+    for (const underlay of this.#watches.keys()) if (!underlays.includes(underlay)) this.#watches.delete(underlay);
+    if (this.#watches.size === underlays.length) return;
+    for (const underlay of underlays) {
+      if (this.#watches.has(underlay)) continue;
+      const slot = this.#freeSlot();
+      this.#watches.set(underlay, { slot, lastAsked: Number.NEGATIVE_INFINITY, unansweredSince: 0, unanswered: 0 });
     }
   }
 
-  #answer(value: Buffer): void {
-    this.#send(new Headers().set(BaseHeader.HeartbeatResponse, value));
+  #freeSlot(): number {
+    const taken = new Set([...this.#watches.values()].map(({ slot }) => slot));
+    let slot = 0;
+    while (taken.has(slot)) slot++;
+    return slot;
+  }
+
+  /** Asks on the connection where it is longest due; one in a check, as peers remember one heartbeat at a time. */
+  #askOne(now: number): void {
+    let next: [WatchedUnderlay, Watch] | undefined;
+    for (const entry of this.#watches) if (next === undefined || entry[1].lastAsked < next[1].lastAsked) next = entry;
+    if (next === undefined || now - next[1].lastAsked <= this.#options.sendIntervalMs) return;
+    const [underlay, watch] = next;
+    if (watch.unanswered === 0) watch.unansweredSince = now;
+    watch.unanswered++;
+    watch.lastAsked = now;
+    const value = ((unixNanoseconds() + SLOT_MASK) & ~SLOT_MASK) | BigInt(watch.slot);
+    this.#send(new Headers().setU64(BaseHeader.Heartbeat, value), underlay);
   }
 
   #answered(value: bigint): void {
@@ -102,19 +157,21 @@ export class Heartbeats {
     if (latency < 0n) {
       return;
     }
-    if (this.#options.closeUnresponsiveMs !== undefined) {
-      this.#deadline = performance.now() + this.#options.closeUnresponsiveMs;
-    }
+    this.#deadline = performance.now() + this.#patience;
+    const slot = Number(value & SLOT_MASK);
+    for (const watch of this.#watches.values()) if (watch.slot === slot) watch.unanswered = 0;
     this.#latencyNs = latency;
     this.#options.onLatency?.(latency);
   }
 
-  #send(headers: Headers): void {
+  #send(headers: Headers, underlay: Underlay): void {
     try {
-      this.#host.send({ contentType: BaseType.Heartbeat, headers });
+      this.#host.send({ contentType: BaseType.Heartbeat, headers }, underlay);
     } catch (error) {
       // This may be the message too many for a peer that does not read. Nobody would catch it: a timer sends.
       if (!(error instanceof ChannelClosedError)) throw error;
     }
   }
 }
+
+const unanswered = (text: string): ChannelClosedError => new ChannelClosedError(text, "HEARTBEAT_UNANSWERED");

@@ -111,7 +111,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
     return this.#isClosed;
   }
 
-  get underlays(): readonly Underlay[] {
+  get underlays(): readonly SocketUnderlay[] {
     return this.#underlays;
   }
 
@@ -255,7 +255,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   frameArrived(frame: FrameView, underlay: SocketUnderlay): void {
     frame.carriesHeartbeat = scanHeaderBlock(frame.buffer, frame.headersStart, frame.headersEnd);
     if (frame.carriesHeartbeat) {
-      this.#heartbeats?.received(frame);
+      this.#heartbeats?.received(frame, underlay);
     }
     if (this.onFrame !== undefined && this.#consumed(this.onFrame, frame, underlay)) {
       return;

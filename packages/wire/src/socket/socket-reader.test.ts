@@ -5,7 +5,7 @@ import { connect, createServer, type TLSSocket } from "node:tls";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Identity } from "../identity/identity.ts";
 import { TestAuthority } from "../testing/authority.ts";
-import { GarbledWay } from "../testing/garbled-way.ts";
+import { DisturbedWay } from "../testing/disturbed-way.ts";
 import { type ReadMode, SocketReader } from "./socket-reader.ts";
 
 const MEGABYTES = 6;
@@ -31,7 +31,7 @@ async function tlsPair(
   const address = server.address();
   if (address === null || typeof address === "string") throw new Error("no port");
   const incoming = once(server, "secureConnection");
-  const way = await GarbledWay.start(address.port);
+  const way = await DisturbedWay.start(address.port);
   closers.push(() => way.close());
   const dialled = connect({
     port: way.port,

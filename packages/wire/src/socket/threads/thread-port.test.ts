@@ -9,7 +9,7 @@ import { acceptChannels } from "../../channel/listener.ts";
 import { type Identity, identityFromPem } from "../../identity/identity.ts";
 import { silentLogger } from "../../log.ts";
 import { TestAuthority } from "../../testing/authority.ts";
-import { GarbledWay } from "../../testing/garbled-way.ts";
+import { DisturbedWay } from "../../testing/disturbed-way.ts";
 import { RecordingLogger } from "../../testing/recording-logger.ts";
 import type { SecureSocket } from "../stream-socket.ts";
 import { TlsPort } from "../tls-port.ts";
@@ -198,7 +198,7 @@ describe("a port with threads", () => {
     await listen(1);
     const accepted = Promise.withResolvers<SecureSocket>();
     serve((socket) => accepted.resolve(socket));
-    const way = await GarbledWay.start(port.port);
+    const way = await DisturbedWay.start(port.port);
     await dial({ port: way.port });
     const here = await accepted.promise;
     const failed = new Promise((resolve) => here.resume().once("error", resolve));
