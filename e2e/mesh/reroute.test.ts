@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
-import { cut, type Disturbance, exchangeUnder } from "../network/cuts.ts";
+import { cut, type Disturbance, exchangeUnder, silenceOne } from "../network/cuts.ts";
 import { eventually } from "../network/eventually.ts";
 import type { Mesh } from "../network/mesh.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
@@ -42,6 +42,12 @@ describe.each([{ host: "127.0.0.1" }, { host: "::1" }])("circuits in a triangle 
     // What is below TLS makes no difference to the later ones.
     if (host === "::1") await exchangeUnder(await triangle.dial(), 5, 16 * MIB, cuts.slice(0, 3));
     else await exchangeUnder(await triangle.dial(), 5, 256 * MIB, cuts);
+  });
+
+  it("stay where they are, whole, while one connection of their link after the other falls silent", async () => {
+    // The link has four: each of those that it began with, and one that replaced another.
+    const all = Array.from({ length: 5 }, () => silenceOne(mesh, ["r1", "r2"]));
+    await exchangeUnder(await triangle.dial(), 6, 32 * MIB, host === "::1" ? all.slice(0, 2) : all);
   });
 
   it("end when a link breaks and there is no other path; new ones work as soon as there is one", async () => {

@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import type { Duplex } from "node:stream";
 import { pseudoRandom } from "./bytes.ts";
-import type { Mesh, Pair } from "./mesh.ts";
+import { eventually } from "./eventually.ts";
+import { LINK_CONNECTIONS, type Mesh, type Pair } from "./mesh.ts";
 
 /** How a way ends: both ends are told, nobody hears anything more, or what comes cannot be decrypted. */
 export type CutKind = "reset" | "swallow" | "garble";
@@ -19,6 +20,21 @@ export function cut(mesh: Mesh, [one, other]: Pair, kind: CutKind): Disturbance 
     await mesh.unlinked(one, other, before);
     way.heal();
     await mesh.linked(one, other, before);
+  };
+}
+
+/** Makes one connection of a pair's link dead without telling anyone, and waits until its routers have replaced it; the link has to stay. */
+export function silenceOne(mesh: Mesh, [one, other]: Pair): Disturbance {
+  return async () => {
+    const before = await mesh.linked(one, other);
+    const way = mesh.way(one, other);
+    const whole = (): Promise<boolean> =>
+      eventually(`${LINK_CONNECTIONS} connections of the link`, async () => way.open === LINK_CONNECTIONS, 30_000);
+    await whole();
+    way.swallowOldest();
+    await whole();
+    const after = await mesh.linked(one, other);
+    if (after !== before) throw new Error(`link ${before} of ${one} and ${other} was replaced by ${after}`);
   };
 }
 

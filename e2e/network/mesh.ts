@@ -8,6 +8,9 @@ import { TcpWay } from "./tcp-way.ts";
 /** Routers of a mesh, and who dials whom. */
 export type Pair = readonly [dialer: string, listener: string];
 
+/** What a link has when it is whole: three for everything, and one for acknowledgements. */
+export const LINK_CONNECTIONS = 4;
+
 /** A network whose links each go over a way that can be cut. */
 export interface Mesh {
   readonly network: Network;

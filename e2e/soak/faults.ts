@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Host } from "../namespaces/network-namespace.ts";
+import { silenceOne } from "../network/cuts.ts";
 import type { Mesh, Pair } from "../network/mesh.ts";
 import type { Random } from "./random.ts";
 
@@ -67,6 +68,7 @@ export function nextFault(
         await mesh.linked(one, other, before);
       },
     }),
+    () => ({ name: `silence of one connection of ${where}`, run: silenceOne(mesh, [one, other]) }),
     () => {
       const delayMs = random.between(5, 60);
       return during(
@@ -110,7 +112,7 @@ export function nextFault(
       };
     },
   ];
-  const weights = [4, 4, 2, 3, 3, 3, 1, 2, 1, 1];
+  const weights = [4, 4, 2, 2, 3, 3, 3, 1, 2, 1, 1];
   let at = random.between(
     1,
     weights.reduce((sum, weight) => sum + weight, 0),
