@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { BaseHeader } from "../catalogue/base.ts";
 import { Headers } from "../frame/headers.ts";
@@ -175,6 +176,20 @@ describe("a group", () => {
       way.close();
     },
   );
+
+  test("loses none while no connection has an answer: the first may take three times the limit", async () => {
+    const channel = await dialGroup();
+    const far = await listener.channel();
+    await dialUnderlay(channel, { type: DEFAULT });
+    const answered = Promise.withResolvers<void>();
+    const onLatency = () => answered.resolve();
+    const options = { sendIntervalMs: 10, checkIntervalMs: 5 };
+    channel.enableHeartbeats({ ...options, closeUnresponsiveMs: 500, onLatency });
+    await setTimeout(800);
+    far.enableHeartbeats(options);
+    await answered.promise;
+    expect(channel.underlays.length).toBe(2);
+  });
 
   test("does not lose what was queued on a connection that failed before it left", async () => {
     const channel = await dialGroup();

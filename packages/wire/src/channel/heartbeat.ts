@@ -43,7 +43,7 @@ export function unixNanoseconds(): bigint {
 /**
  * Liveness of one channel and of each of its connections (docs/protocol/channel.md, "Heartbeats"): sends heartbeats,
  * answers those of the peer in the same turn of the event loop and on the same connection, ends a connection whose
- * heartbeats stay unanswered for too long, and the channel when all do.
+ * heartbeats stay unanswered for too long while others are answered, and the channel when all do.
  */
 export class Heartbeats {
   readonly #options: HeartbeatOptions;
@@ -52,6 +52,7 @@ export class Heartbeats {
   readonly #watches = new Map<WatchedUnderlay, Watch>();
   #lookedAt = performance.now();
   #deadline: number;
+  #answeredAt = 0;
   #latencyNs: bigint | undefined;
 
   constructor(options: HeartbeatOptions, host: HeartbeatHost) {
@@ -110,11 +111,12 @@ export class Heartbeats {
     this.#watchAll();
     for (const [underlay, watch] of this.#watches) {
       watch.unansweredSince += stoodStill;
-      if (watch.unanswered >= MIN_UNANSWERED && now - watch.unansweredSince > this.#patience) {
+      const isLongDue = watch.unanswered >= MIN_UNANSWERED && now - watch.unansweredSince > this.#patience;
+      // When none is answered it is the peer that is slow, which has the time of the whole channel.
+      if (isLongDue && this.#answeredAt > watch.unansweredSince) {
         this.#watches.delete(underlay);
-        underlay.fail(
-          unanswered(`no heartbeat on this connection was answered for ${this.#options.closeUnresponsiveMs} ms`),
-        );
+        const text = `no heartbeat on this connection was answered for ${this.#options.closeUnresponsiveMs} ms, others were`;
+        underlay.fail(unanswered(text));
       }
     }
     this.#askOne(now);
@@ -157,7 +159,8 @@ export class Heartbeats {
     if (latency < 0n) {
       return;
     }
-    this.#deadline = performance.now() + this.#patience;
+    this.#answeredAt = performance.now();
+    this.#deadline = this.#answeredAt + this.#patience;
     const slot = Number(value & SLOT_MASK);
     for (const watch of this.#watches.values()) if (watch.slot === slot) watch.unanswered = 0;
     this.#latencyNs = latency;
