@@ -7,6 +7,8 @@ import type { DataModelSource } from "./data-model-source.ts";
 /** What a router may ask for, in seconds. */
 const SHORTEST_S = 10;
 const LONGEST_S = 360;
+/** The peer's routers look every 30 s whether their time has run out, and renew only then; they go on being told of changes until that has reached us. */
+const GRACE_MS = 45_000;
 /** Whole states on their way at once: each is a copy of its own in its channel's output. */
 const STATES_AT_ONCE = 4;
 const STATES_WAITING = 10_000;
@@ -152,7 +154,7 @@ export class DataModelFeed {
 
   #subscribe(router: RouterConnection, body: edgeCtrlPb.SubscribeToDataModelRequest): void {
     const seconds = Math.min(LONGEST_S, Math.max(SHORTEST_S, body.subscriptionDurationSeconds));
-    const expiresAt = Date.now() + seconds * 1000;
+    const expiresAt = Date.now() + seconds * 1000 + GRACE_MS;
     const known = this.#subscriptions.get(router);
     if (known !== undefined && body.renew) {
       known.expiresAt = expiresAt;
