@@ -21,6 +21,8 @@ export interface ObservedMessage {
 
 export interface RequestOptions {
   signal?: AbortSignal;
+  /** The connection to send on. */
+  via?: Underlay;
   /** Milliseconds until the request fails with `RequestTimeoutError`; 30,000 when not given. */
   timeoutMs?: number;
 }
@@ -56,13 +58,15 @@ export interface Underlay {
   readonly output: Output;
   readonly channel: Channel;
   readonly isClosed: boolean;
+  /** How often bytes were read from it. */
+  readonly reads: number;
   /** Stops reading. Frames that are already in memory (at most one read buffer) are still delivered. Repeated calls count once. */
   pause(): void;
   resume(): void;
   /** Stops reading until `output`, and every other output it was held for, has drained. */
   holdFor(output: Output): void;
-  /** Ends this connection; the channel ends with its last connection of the default type. */
-  close(): void;
+  /** Ends this connection, at once when something is wrong with it, else behind what is queued; the channel ends with its last one of the default type. */
+  close(reason?: Error): void;
 }
 
 /** A two-way stream of messages with one peer, over one connection or a group of them (docs/protocol/channel.md). */

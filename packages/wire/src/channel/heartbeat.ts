@@ -13,13 +13,8 @@ const NANOSECONDS_PER_MILLISECOND = 1_000_000n;
 /** The low bits of a heartbeat tell which connection it left by: its answer may come by any. */
 const SLOT_MASK = 0xffn;
 
-/** A connection that can be ended because of what is wrong with it. */
-export interface WatchedUnderlay extends Underlay {
-  fail(reason: Error): void;
-}
-
 export interface HeartbeatHost {
-  readonly underlays: readonly WatchedUnderlay[];
+  readonly underlays: readonly Underlay[];
   send(out: Outgoing, via: Underlay): void;
   close(reason: Error): void;
 }
@@ -49,7 +44,7 @@ export class Heartbeats {
   readonly #options: HeartbeatOptions;
   readonly #host: HeartbeatHost;
   readonly #timer: NodeJS.Timeout;
-  readonly #watches = new Map<WatchedUnderlay, Watch>();
+  readonly #watches = new Map<Underlay, Watch>();
   #lookedAt = performance.now();
   #deadline: number;
   #answeredAt = 0;
@@ -116,7 +111,7 @@ export class Heartbeats {
       if (isLongDue && this.#answeredAt > watch.unansweredSince) {
         this.#watches.delete(underlay);
         const text = `no heartbeat on this connection was answered for ${this.#options.closeUnresponsiveMs} ms, others were`;
-        underlay.fail(unanswered(text));
+        underlay.close(unanswered(text));
       }
     }
     this.#askOne(now);
@@ -143,7 +138,7 @@ export class Heartbeats {
 
   /** Asks on the connection where it is longest due; one in a check, as peers remember one heartbeat at a time. */
   #askOne(now: number): void {
-    let next: [WatchedUnderlay, Watch] | undefined;
+    let next: [Underlay, Watch] | undefined;
     for (const entry of this.#watches) if (next === undefined || entry[1].lastAsked < next[1].lastAsked) next = entry;
     if (next === undefined || now - next[1].lastAsked <= this.#options.sendIntervalMs) return;
     const [underlay, watch] = next;

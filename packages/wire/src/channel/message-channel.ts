@@ -111,7 +111,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
     return this.#isClosed;
   }
 
-  get underlays(): readonly SocketUnderlay[] {
+  get underlays(): readonly Underlay[] {
     return this.#underlays;
   }
 
@@ -142,7 +142,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   request(out: Outgoing, options?: RequestOptions): Promise<Message> {
     const sequence = this.nextSequence();
     return this.#requests.wait(sequence, `message type ${out.contentType} on ${this.label}`, options, () =>
-      this.#write(out, sequence),
+      this.#write(out, sequence, options?.via),
     );
   }
 

@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import type { StreamSocket } from "./stream-socket.ts";
 import { installUserBuffer } from "./user-buffer.ts";
 
 /** One read buffer for every socket of this thread: its bytes are consumed before the next socket is read. */
@@ -47,14 +48,16 @@ export class SocketReader {
   }
 
   /** Takes over a socket that exists already: an accepted one, or one inside a proxy's tunnel. */
-  useExisting(socket: Duplex, preferred: ReadMode = "shared"): void {
+  useExisting(socket: StreamSocket, preferred: ReadMode = "shared"): void {
     this.#socket = socket;
     this.#watch(socket);
     if (preferred === "shared" && this.#installUserBuffer(socket)) {
       return;
     }
     this.#mode = "data";
-    socket.on("data", (chunk: Buffer) => this.#take(chunk, chunk.length));
+    const take = (chunk: Buffer): void => this.#take(chunk, chunk.length);
+    socket.on("data", take);
+    socket.readInPlace?.(take);
   }
 
   /** From now on bytes go to `receiver`, those held until now first; reading starts if it was paused. */

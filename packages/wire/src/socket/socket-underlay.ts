@@ -29,6 +29,7 @@ export class SocketUnderlay implements Underlay {
   readonly localAddress: string;
   readonly remoteAddress: string;
   readonly output: SlabOutput;
+  reads = 0;
   readonly #socket: StreamSocket;
   readonly #reader: SocketReader;
   readonly #owner: UnderlayOwner;
@@ -101,9 +102,8 @@ export class SocketUnderlay implements Underlay {
     });
   }
 
-  /** Sends what is queued, then ends the connection. */
-  close(): void {
-    this.#end(undefined, true);
+  close(reason?: Error): void {
+    this.#end(reason, reason === undefined);
   }
 
   /** Ends the connection because of `reason`; nothing more is sent. */
@@ -135,6 +135,7 @@ export class SocketUnderlay implements Underlay {
     if (this.#closed) {
       return;
     }
+    this.reads++;
     this.#owner.bytesArrived();
     try {
       this.#parser.push(buffer, 0, length);

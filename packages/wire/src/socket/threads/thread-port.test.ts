@@ -110,6 +110,21 @@ describe("a port with threads", () => {
     await until(() => port.connections.every((count) => count === 0));
   });
 
+  test("gives bytes that may be kept, whoever reads the socket as any other stream", async () => {
+    await listen(1);
+    const kept: Buffer[] = [];
+    const ended = Promise.withResolvers<void>();
+    serve((socket) => {
+      socket.on("data", (chunk: Buffer) => void kept.push(chunk));
+      socket.once("end", () => ended.resolve());
+    });
+    const socket = await dial();
+    const sent = randomBytes(8 * MIB);
+    socket.end(sent);
+    await ended.promise;
+    expect(Buffer.concat(kept).equals(sent)).toBe(true);
+  });
+
   test("carries channels, whose acceptor sees who the client is", async () => {
     await listen(1);
     const intermediate = await TestAuthority.create("Between", authority);

@@ -1,5 +1,5 @@
 import { Duplex } from "node:stream";
-import type { PresentedCertificate, SecureSocket } from "../stream-socket.ts";
+import type { InPlaceSocket, PresentedCertificate, SecureSocket } from "../stream-socket.ts";
 import { Op, type OpenedConnection, TELL_AT, WINDOW } from "./messages.ts";
 
 /** What a connection says to its thread. */
@@ -11,10 +11,10 @@ export interface ToThread {
 type Done = (error?: Error | null) => void;
 
 /**
- * A connection whose TLS another thread does, as its users see it: like a TLS socket, read by 'data' events. Their bytes
- * are valid during the event only while the socket flows. Neither direction holds more than `WINDOW`, and one write.
+ * A connection whose TLS another thread does, as its users see it: like a TLS socket. Neither direction holds more than
+ * `WINDOW`, and one write.
  */
-export class ThreadSocket extends Duplex implements SecureSocket {
+export class ThreadSocket extends Duplex implements SecureSocket, InPlaceSocket {
   readonly remoteAddress: string | undefined;
   readonly remotePort: number | undefined;
   readonly localAddress: string | undefined;
@@ -22,6 +22,7 @@ export class ThreadSocket extends Duplex implements SecureSocket {
   readonly #connection: number;
   readonly #thread: ToThread;
   readonly #presented: PresentedCertificate | undefined;
+  #inPlace: ((bytes: Buffer) => void) | undefined;
   /** The thread has let go of it. */
   #isGone = false;
   #hasEnded = false;
@@ -49,12 +50,16 @@ export class ThreadSocket extends Duplex implements SecureSocket {
     return this.#presented;
   }
 
+  readInPlace(take: (bytes: Buffer) => void): void {
+    this.#inPlace = take;
+  }
+
   /** Takes bytes that are valid during the call only. */
   arrived(bytes: Buffer): void {
     if (this.destroyed) return;
     this.#arrived += bytes.length;
-    // The stream would keep them when it does not flow.
-    if (this.readableFlowing === true && this.readableLength === 0) this.emit("data", bytes);
+    const isNext = this.readableFlowing === true && this.readableLength === 0;
+    if (isNext && this.#inPlace !== undefined) this.#inPlace(bytes);
     else this.push(Buffer.from(bytes));
     this.#tell();
   }
@@ -89,10 +94,11 @@ export class ThreadSocket extends Duplex implements SecureSocket {
     this.finished();
   }
 
-  override resume(): this {
-    // What was kept is read in a moment.
-    if (this.readableLength > 0) setImmediate(() => this.#tell());
-    return super.resume();
+  /** What was kept is read with this, whoever asks: `resume`, a pipe that has room again, or a loop. */
+  override read(size?: number): Buffer | null {
+    const bytes = super.read(size) as Buffer | null;
+    this.#tell();
+    return bytes;
   }
 
   override _read(): void {}
