@@ -11,6 +11,7 @@ import {
   Headers,
   isAtLeast,
   type Message,
+  type Underlay,
   XgressType,
 } from "@sallyport/wire";
 import { CircuitSupplies } from "./circuit/supplies.ts";
@@ -62,8 +63,8 @@ export class EdgeChannel {
   #onDrained: (() => void) | undefined;
   #outputs: FairOutput[] = [];
   #nextId = 0;
-  #frames = 0;
-  #framesWatched = -1;
+  /** How often each connection had been read when it was last watched. */
+  readonly #watched = new WeakMap<Underlay, number>();
   #probedAt = 0;
 
   /** @param circuits what all circuits of a context share */
@@ -177,38 +178,41 @@ export class EdgeChannel {
   }
 
   /**
-   * To be called regularly: a router that has sent nothing since the last call is probed, others from time to time, so
-   * that the round trip stays known.
+   * To be called regularly: connections on which the router has sent nothing since the last call are probed, all of them
+   * from time to time, so that the round trip stays known.
    */
   watch(): void {
-    const isQuiet = this.#frames === this.#framesWatched;
-    this.#framesWatched = this.#frames;
-    if (isQuiet || performance.now() - this.#probedAt > latencyIntervalMs) void this.probe();
+    const { underlays } = this.channel;
+    const quiet = underlays.filter((underlay) => this.#watched.get(underlay) === underlay.reads);
+    for (const underlay of underlays) this.#watched.set(underlay, underlay.reads);
+    const isDue = performance.now() - this.#probedAt > latencyIntervalMs;
+    if (isDue || quiet.length > 0) void this.probe(probeTimeoutMs, isDue ? underlays : quiet);
   }
 
-  /** Measures the round trip. A router that neither answers nor sends anything else meanwhile is given up. */
-  async probe(timeoutMs = probeTimeoutMs): Promise<void> {
+  /**
+   * Measures the round trip on each of these connections. One on which the router neither answers nor sends anything else
+   * meanwhile is given up, and the router with it when that is the last one.
+   */
+  async probe(timeoutMs = probeTimeoutMs, underlays: readonly Underlay[] = this.channel.underlays): Promise<void> {
     if (this.isClosed) return;
-    const framesBefore = this.#frames;
+    this.#probedAt = performance.now();
+    await Promise.all([...underlays].map((underlay) => this.#probe(underlay, timeoutMs)));
+  }
+
+  async #probe(via: Underlay, timeoutMs: number): Promise<void> {
+    const { reads } = via;
     const startedAt = performance.now();
-    this.#probedAt = startedAt;
+    const headers = new Headers().setU64(BaseHeader.Correlation, process.hrtime.bigint());
     try {
-      await this.channel.request(
-        {
-          contentType: BaseType.Latency,
-          headers: new Headers().setU64(BaseHeader.Correlation, process.hrtime.bigint()),
-        },
-        { timeoutMs },
-      );
+      await this.channel.request({ contentType: BaseType.Latency, headers }, { timeoutMs, via });
       this.latencyMs = performance.now() - startedAt;
     } catch (error) {
-      if (this.isClosed || this.#frames !== framesBefore || this.isPaused) return;
-      this.channel.close(error instanceof Error ? error : undefined);
+      if (this.isClosed || via.isClosed || via.reads !== reads || this.isPaused) return;
+      via.close(error instanceof Error ? error : new Error(String(error)));
     }
   }
 
   #onFrame(frame: FrameView): boolean {
-    this.#frames++;
     const type = frame.contentType;
     const isCircuits = type === XgressType.Payload || type === XgressType.Acknowledgement;
     if (type !== EdgeType.Data && !isCircuits) return false;

@@ -185,6 +185,29 @@ it("keeps several connections to a router that takes them, and one to others", a
   }
 }, 60_000);
 
+it("replaces one of several connections on which nothing is answered, and leaves the others alone", async () => {
+  const several = await grouped(3);
+  try {
+    const edge = await several.connect(at("far", far), never);
+    await expect.poll(() => edge.channel.underlays.length, { timeout: 20_000 }).toBe(3);
+    const [one, two, three] = edge.channel.underlays;
+    far.freeze(1);
+    await edge.probe(500);
+    expect(edge.channel.underlays).toEqual([one, three]);
+    expect(two?.isClosed).toBe(true);
+    await expect.poll(() => edge.channel.underlays.length, { timeout: 20_000 }).toBe(3);
+    await edge.probe(5_000);
+    expect(edge.channel.underlays.slice(0, 2)).toEqual([one, three]);
+    expect(edge.channel.underlays.length).toBe(3);
+    // Nothing is answered at all: that is the router.
+    far.freeze();
+    await edge.probe(200);
+    expect(edge.isClosed).toBe(true);
+  } finally {
+    await several.close();
+  }
+}, 60_000);
+
 it("carries circuits over several connections, and over those that are left when one is cut", async () => {
   far.flowControl = true;
   const [hosts, clients] = [await grouped(3), await grouped(3)];

@@ -139,9 +139,11 @@ export class TinyRouter {
     return this.received.filter((message) => message.contentType === contentType);
   }
 
-  /** Reads nothing any more, as a router behind a line that is silently cut. */
-  freeze(): void {
-    for (const channel of this.#channels) for (const underlay of channel.underlays) underlay.pause();
+  /** Reads nothing any more, as a router behind a line that is silently cut; `n`: from the n-th connection of each client. */
+  freeze(n?: number): void {
+    for (const { underlays } of this.#channels) {
+      for (const underlay of n === undefined ? underlays : underlays.slice(n, n + 1)) underlay.pause();
+    }
   }
 
   /** Drops every connection, as a router that goes away. */
