@@ -63,6 +63,17 @@ describe("a controller that was just started", () => {
     expect((await answer).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
   });
 
+  test("has a dial that waits find a terminator that is new: its host has come to another router", async () => {
+    const a = await restarted();
+    await net.connect("b");
+    const answer = dial(a);
+    await waitsFor("NO_PATH");
+    net.model.addTerminator("t2", "svc", "a");
+    a.acceptRoute((await a.nextRoute()).message);
+    expect((await answer).contentType).toBe(EdgeCtrlType.CreateCircuitV2Response);
+    expect(waits).toHaveLength(1);
+  });
+
   test("does not hand out a terminator that was deleted while a dial waited", async () => {
     const a = await restarted();
     const answer = dial(a);

@@ -8,6 +8,8 @@ import { type Choice, type ChoiceRequest, chooseTerminator } from "./terminator-
 
 /** Longest wait for what comes back. A dialer that gives up after the usual five seconds hears the true reason before. */
 const LONGEST_WAIT_MS = 4_000;
+/** A dial that waits looks for terminators that are new so often. */
+const READ_AGAIN_MS = 1_000;
 /** So many dials of one router wait at a time. They hold a place among its requests, and others are to be served meanwhile. */
 const MOST_OF_A_ROUTER = 500;
 
@@ -37,30 +39,34 @@ export class TerminatorSearch {
   /** @param waitUntil Unix time in ms; what is not found by then is not found */
   async find(request: ChoiceRequest, waitUntil: number): Promise<Choice> {
     const { model, mesh, start, log } = this.#parts;
+    const read = (): Promise<readonly TerminatorRecord[]> => model.terminatorsOfService(request.service.id);
+    let terminators = await read();
+    let choice = this.#choose(request, terminators);
+    if (choice.ok || !this.#mayReturn(request, choice.cause, terminators)) return choice;
+    const waiting = this.#waiting.get(request.from) ?? 0;
+    if (waiting >= MOST_OF_A_ROUTER) return choice;
+    this.#waiting.set(request.from, waiting + 1);
+    log.debug(
+      { serviceId: request.service.id, cause: choice.cause },
+      "a dial waits for routers and links to come back",
+    );
     const until = Math.min(waitUntil, Date.now() + LONGEST_WAIT_MS);
-    for (;;) {
-      const terminators = await model.terminatorsOfService(request.service.id);
-      let choice = this.#choose(request, terminators);
-      if (choice.ok || !this.#mayReturn(request, choice.cause, terminators)) return choice;
-      const waiting = this.#waiting.get(request.from) ?? 0;
-      if (waiting >= MOST_OF_A_ROUTER) return choice;
-      this.#waiting.set(request.from, waiting + 1);
-      log.debug(
-        { serviceId: request.service.id, cause: choice.cause },
-        "a dial waits for routers and links to come back",
-      );
-      try {
-        // The store is asked again only when it is of use: everybody wakes at every change.
-        while (!choice.ok && this.#mayReturn(request, choice.cause, terminators)) {
-          const leftMs = Math.min(start.leftMs, until - Date.now());
-          if (leftMs <= 0) return choice;
-          await mesh.nextChange(leftMs);
+    let readAgainAt = Date.now() + READ_AGAIN_MS;
+    try {
+      for (;;) {
+        const leftMs = Math.min(start.leftMs, until - Date.now());
+        if (leftMs > 0) await mesh.nextChange(Math.min(leftMs, readAgainAt - Date.now()));
+        choice = this.#choose(request, terminators);
+        // Everybody wakes at every change of the mesh: the store is asked before an answer, and now and then for hosts that went to other routers.
+        if (choice.ok || leftMs <= 0 || Date.now() >= readAgainAt) {
+          terminators = await read();
+          readAgainAt = Date.now() + READ_AGAIN_MS;
           choice = this.#choose(request, terminators);
         }
-      } finally {
-        this.#waited(request.from);
+        if (choice.ok || leftMs <= 0 || !this.#mayReturn(request, choice.cause, terminators)) return choice;
       }
-      if (!choice.ok) return choice;
+    } finally {
+      this.#waited(request.from);
     }
   }
 
