@@ -121,9 +121,6 @@ export interface Channel {
   /** Sends what is queued, then ends every connection. Waiting requests fail with `ChannelClosedError`. */
   close(reason?: Error): void;
 
-  /** `performance.now()` of the last read on any connection; 0 before the first. */
-  readonly lastReadAt?: number;
-
   enableHeartbeats(options: HeartbeatOptions): void;
   /** Round-trip time of the last answered heartbeat; absent before the first. */
   readonly latencyMs?: number | undefined;

@@ -103,17 +103,16 @@ export class Heartbeats {
       this.#host.close(unanswered(`no heartbeat was answered for ${this.#options.closeUnresponsiveMs} ms`));
       return;
     }
-    this.#watchAll();
     for (const [underlay, watch] of this.#watches) {
       watch.unansweredSince += stoodStill;
       const isLongDue = watch.unanswered >= MIN_UNANSWERED && now - watch.unansweredSince > this.#patience;
       // When none is answered it is the peer that is slow, which has the time of the whole channel.
       if (isLongDue && this.#answeredAt > watch.unansweredSince) {
-        this.#watches.delete(underlay);
         const text = `no heartbeat on this connection was answered for ${this.#options.closeUnresponsiveMs} ms, others were`;
         underlay.close(unanswered(text));
       }
     }
+    this.#watchAll();
     this.#askOne(now);
   }
 

@@ -66,8 +66,6 @@ export class MessageChannel implements Channel, UnderlayOwner {
   readonly closed: Promise<Error | undefined>;
   onFrame?: ((frame: FrameView, underlay: Underlay) => boolean) | undefined;
   observer?: ((message: ObservedMessage) => void) | undefined;
-  /** When bytes last arrived, by `performance.now()`. */
-  lastReadAt = 0;
   readonly #log: Logger;
   readonly #underlays: SocketUnderlay[] = [];
   readonly #handlers = new Map<number, MessageHandler>();
@@ -119,7 +117,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   addUnderlay(socket: StreamSocket, reader: SocketReader, type: string): SocketUnderlay {
     const underlay = new SocketUnderlay(socket, reader, type, this);
     if (this.#isClosed) {
-      underlay.fail(undefined);
+      underlay.close(this.#closedError());
       return underlay;
     }
     this.#defaultType ??= type;
@@ -215,11 +213,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
     this.#reason = reason;
     this.#heartbeats?.stop();
     for (const underlay of this.#underlays.splice(0)) {
-      if (reason instanceof ProtocolError) {
-        underlay.fail(reason);
-      } else {
-        underlay.close();
-      }
+      underlay.close(reason instanceof ProtocolError ? reason : undefined);
     }
     this.#requests.failAll(this.#closedError());
     this.#resolveClosed(reason);
@@ -246,10 +240,6 @@ export class MessageChannel implements Channel, UnderlayOwner {
       this.#sequence = 0;
     }
     return this.#sequence;
-  }
-
-  bytesArrived(): void {
-    this.lastReadAt = performance.now();
   }
 
   frameArrived(frame: FrameView, underlay: SocketUnderlay): void {

@@ -18,8 +18,6 @@ export interface UnderlayOwner {
   nextSequence(): number;
   /** @throws ProtocolError to end the connection */
   frameArrived(frame: FrameView, underlay: SocketUnderlay): void;
-  /** Called before the frames of one read, so that time is taken once per read. */
-  bytesArrived(): void;
   underlayClosed(underlay: SocketUnderlay, reason: Error | undefined): void;
 }
 
@@ -49,7 +47,7 @@ export class SocketUnderlay implements Underlay {
     this.output = new SlabOutput(socket, {
       nextSequence: () => owner.nextSequence(),
       limits: owner.outputLimits,
-      onOverflow: (error) => this.fail(error),
+      onOverflow: (error) => this.close(error),
     });
     this.#parser = new FrameParser(owner.limits, (frame) => {
       owner.frameArrived(frame, this);
@@ -73,7 +71,7 @@ export class SocketUnderlay implements Underlay {
     if (this.#paused) {
       this.#socket.pause();
     }
-    this.#reader.onClosed((error) => this.fail(ended(error)));
+    this.#reader.onClosed((error) => this.close(ended(error)));
   }
 
   pause(): void {
@@ -106,11 +104,6 @@ export class SocketUnderlay implements Underlay {
     this.#end(reason, reason === undefined);
   }
 
-  /** Ends the connection because of `reason`; nothing more is sent. */
-  fail(reason: Error | undefined): void {
-    this.#end(reason, false);
-  }
-
   #end(reason: Error | undefined, sendQueued: boolean): void {
     if (this.#closed) {
       return;
@@ -136,11 +129,10 @@ export class SocketUnderlay implements Underlay {
       return;
     }
     this.reads++;
-    this.#owner.bytesArrived();
     try {
       this.#parser.push(buffer, 0, length);
     } catch (error) {
-      this.fail(
+      this.close(
         error instanceof ProtocolError
           ? error
           : new ProtocolError("READ_FAILED", `reading a frame failed: ${String(error)}`, { cause: error }),
