@@ -40,10 +40,19 @@ export class PeerCli {
 
   /** `ziti edge list KIND FILTER -j`: the entities. */
   async listed(kind: string, filter = "true"): Promise<readonly Readonly<Record<string, unknown>>[]> {
-    const output = await this.edge("list", kind, filter, "-j");
-    const { data } = JSON.parse(output.slice(output.indexOf("{"))) as {
-      data?: readonly Readonly<Record<string, unknown>>[];
-    };
-    return data ?? [];
+    return entitiesIn(await this.edge("list", kind, filter, "-j"));
   }
+
+  /** `ziti fabric list KIND -j`: the entities. */
+  async fabricListed(kind: string): Promise<readonly Readonly<Record<string, unknown>>[]> {
+    return entitiesIn(await this.run("fabric", "list", kind, "-j"));
+  }
+}
+
+/** What was printed before the JSON is for people. */
+function entitiesIn(output: string): readonly Readonly<Record<string, unknown>>[] {
+  const { data } = JSON.parse(output.slice(output.indexOf("{"))) as {
+    data?: readonly Readonly<Record<string, unknown>>[];
+  };
+  return data ?? [];
 }

@@ -20,10 +20,12 @@ describe.skipIf(peer.isMissing)("a split link to the peer's router", () => {
 
   /** Between the two; the network had others when it was set up. */
   const links = async (): Promise<{ id: string; iteration: number }[]> => {
-    const output = await network.controller.cli.run("fabric", "list", "links", "-j");
-    const { data } = JSON.parse(output.slice(output.indexOf("{"))) as {
-      data: { id: string; iteration: number; state: string; sourceRouter: { name: string } }[];
-    };
+    const data = (await network.controller.cli.fabricListed("links")) as readonly {
+      id: string;
+      iteration: number;
+      state: string;
+      sourceRouter: { name: string };
+    }[];
     return data
       .filter(({ state, sourceRouter }) => state === "Connected" && sourceRouter.name === "mine")
       .map(({ id, iteration }) => ({ id, iteration }));

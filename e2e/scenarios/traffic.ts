@@ -31,7 +31,7 @@ const call = (agent, known) => new Promise((done) => {
 const forever = async (kind, agent, known) => {
   for (;;) {
     // A call counts where it began: what counting begins for comes after it.
-    const { [kind]: mine } = counts;
+    const mine = counts[kind];
     const failed = await call(agent, known);
     if (failed === undefined) mine.answered++;
     else mine.failed.push(new Date().toISOString() + " " + failed);

@@ -16,6 +16,7 @@ import { dialer, healthy, type LinkRouter, startLinkRouter } from "../testing/li
 import { Link } from "./link.ts";
 import { acceptLinks } from "./link-accept.ts";
 import { dialLink } from "./link-dial.ts";
+import type { PeerChange } from "./peers.ts";
 
 const MARKER = 8_888_888_888_888;
 let alpha: Identity;
@@ -53,6 +54,15 @@ async function grantingRouter(taken: (channel: Channel) => void): Promise<string
   running.push({ close: () => port.close() }, { close: stop });
   return `tls:localhost:${port.port}`;
 }
+
+/** What a controller says of a router "beta" that is dialled at `address`. */
+const betaAt = (address: string, more: Partial<PeerChange> = {}): PeerChange => ({
+  id: "beta",
+  version: "v1.6.20",
+  state: "healthy",
+  listeners: [{ address, protocol: "tls", groups: ["default"], localBinding: "" }],
+  ...more,
+});
 
 async function startAlpha(more: Partial<Parameters<typeof startLinkRouter>[1]> = {}): Promise<LinkRouter> {
   return track(
@@ -123,12 +133,7 @@ describe("a duplicate that the other end grants and then refuses", () => {
       setImmediate(() => channel.close());
     });
     const router = await startAlpha();
-    const change = {
-      ...healthy(router),
-      id: "beta",
-      listeners: [{ address, protocol: "tls", groups: ["default"], localBinding: "" }],
-    };
-    router.links.peersChanged([change]);
+    router.links.peersChanged([betaAt(address)]);
     await until(() => refusals >= 1);
     const theirs = await dialFromBeta(router.address, "zzzzzzzzzzzzzzzzzzzzzz");
     await until(() => router.links.links().some((link) => !link.isDialed));
@@ -149,12 +154,7 @@ describe("a link that does not answer", () => {
     const router = await startAlpha({
       heartbeats: { sendInterval: 50, checkInterval: 10, closeUnresponsiveTimeout: 100 },
     });
-    const change = {
-      ...healthy(router),
-      id: "beta",
-      listeners: [{ address, protocol: "tls", groups: ["default"], localBinding: "" }],
-    };
-    router.links.peersChanged([change]);
+    router.links.peersChanged([betaAt(address)]);
     await until(() => channels.length >= 2);
     const failed = router.reported.find(([what]) => what === "failed");
     expect(failed?.[1].iteration).toBe(1);
@@ -178,8 +178,7 @@ describe("a link that does not answer", () => {
     const router = await startAlpha({
       heartbeats: { sendInterval: 20, checkInterval: 10, closeUnresponsiveTimeout: 300 },
     });
-    const listener = { address, protocol: "tls", groups: ["default"], localBinding: "" };
-    router.links.peersChanged([{ ...healthy(router), id: "beta", version: "v1.6.0", listeners: [listener] }]);
+    router.links.peersChanged([betaAt(address, { version: "v1.6.0" })]);
     await until(() => answered.every((count) => count > 2));
     const [link] = router.links.links();
     expect([link?.form, link?.iteration, halves.length]).toEqual(["split", 1, 2]);
