@@ -100,6 +100,8 @@ describe("events of the store", () => {
         .where("token", "=", token)
         .executeTakeFirstOrThrow();
       identityId = row.identity_id;
+      await c.ctx.store.changes.caughtUp();
+      await source.idle();
       await c.admin("DELETE", `/api-sessions/${row.id}`);
     });
     expect(events.map((event) => event.event_type)).toEqual(["created", "deleted"]);
