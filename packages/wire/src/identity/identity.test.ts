@@ -125,6 +125,19 @@ describe("loadIdentity", () => {
     await expect(loadIdentity({ cert: certPem, key: "pkcs11://token" }, dir)).rejects.toThrow(/scheme pkcs11:/);
   });
 
+  it.each([
+    [{ cert: "none", key: "none", ca: "none" }, /^cert: cannot read/],
+    [{ cert: "pem:x", key: "none", server_cert: "none" }, /^key: cannot read/],
+    [
+      { cert: "pem:x", key: "pem:x", alt_server_certs: [{ server_cert: "no", server_key: "no" }] },
+      /^alt_.*_cert: cannot/,
+    ],
+    [{ cert: "none", key: "none", server_key: "pkcs11:x" }, /^server_key: .*scheme pkcs11:/],
+    [{ cert: "none", key: "none", alt_server_certs: [{ server_cert: "tpm:x" }] }, /^alt_.*server_cert: .*scheme tpm:/],
+  ])("names the same part of several wrong ones each time: %j", async (config, expected) => {
+    await expect(loadIdentity(config, tmpdir())).rejects.toThrow(expected);
+  });
+
   it("tells files from inline text, for writing renewed certificates back", () => {
     expect(pemSource("pem:x", "/base")).toEqual({ kind: "inline", pem: "x" });
     expect(pemSource("file:./a.pem", "/base")).toEqual({ kind: "file", path: "/base/a.pem" });

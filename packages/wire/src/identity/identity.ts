@@ -173,28 +173,34 @@ export interface IdentityConfig {
 }
 
 /**
- * Reads every part of an identity configuration (docs/protocol/identity.md "Configuration").
+ * Reads every part of an identity configuration (docs/protocol/identity.md "Configuration"). Of several that cannot be
+ * used it names the first, in the order of {@link IdentityConfig}; values that nobody can read go before missing files.
  *
  * @param baseDir folder that relative paths start from
  * @throws IdentityError
  */
 export async function loadIdentity(config: IdentityConfig, baseDir: string): Promise<Identity> {
-  const optional = async (name: string, value: string | null | undefined) =>
-    value === undefined || value === null || value === "" ? undefined : readPemValue(value, baseDir, name);
-  const [certPem, keyPem, caPem, serverCertPem, serverKeyPem] = await Promise.all([
-    readPemValue(config.cert, baseDir, "cert"),
-    readPemValue(config.key, baseDir, "key"),
-    optional("ca", config.ca),
-    optional("server_cert", config.server_cert),
-    optional("server_key", config.server_key),
-  ]);
+  const needed = (name: string, value: string) => {
+    const source = pemSource(value, baseDir, name);
+    return () => readSource(source, name);
+  };
+  const optional = (name: string, value: string | null | undefined) =>
+    value === undefined || value === null || value === "" ? async () => undefined : needed(name, value);
+  const cert = needed("cert", config.cert);
+  const key = needed("key", config.key);
+  const ca = optional("ca", config.ca);
+  const serverCert = optional("server_cert", config.server_cert);
+  const serverKey = optional("server_key", config.server_key);
+  const alternatives = (config.alt_server_certs ?? []).map((entry) => ({
+    cert: needed("alt_server_certs.server_cert", entry.server_cert),
+    key: optional("alt_server_certs.server_key", entry.server_key),
+  }));
+  const [certPem, keyPem, caPem] = [await cert(), await key(), await ca()];
+  const [serverCertPem, serverKeyPem] = [await serverCert(), await serverKey()];
   const altServerCerts: ServerCertificatePem[] = [];
-  for (const entry of config.alt_server_certs ?? []) {
-    const alternativeKey = await optional("alt_server_certs.server_key", entry.server_key);
-    altServerCerts.push({
-      certPem: await readPemValue(entry.server_cert, baseDir, "alt_server_certs.server_cert"),
-      ...(alternativeKey === undefined ? {} : { keyPem: alternativeKey }),
-    });
+  for (const alternative of alternatives) {
+    const [certPem, keyPem] = [await alternative.cert(), await alternative.key()];
+    altServerCerts.push({ certPem, ...(keyPem === undefined ? {} : { keyPem }) });
   }
   return identityFromPem({
     certPem,
@@ -244,7 +250,10 @@ function pathOf(value: string, name: string): string {
  * @throws IdentityError `IDENTITY_INVALID`; `IDENTITY_UNREADABLE` when its file cannot be read
  */
 export async function readPemValue(value: string, baseDir: string, name = "value"): Promise<string> {
-  const source = pemSource(value, baseDir, name);
+  return await readSource(pemSource(value, baseDir, name), name);
+}
+
+async function readSource(source: PemSource, name: string): Promise<string> {
   if (source.kind === "inline") return source.pem;
   try {
     return await readFile(source.path, "utf8");
