@@ -153,6 +153,10 @@ export class Heartbeats {
     if (latency < 0n) {
       return;
     }
+    // Until the first answer it was the peer that was slow, not one connection.
+    if (this.#answeredAt === 0) {
+      for (const watch of this.#watches.values()) watch.unansweredSince = performance.now();
+    }
     this.#answeredAt = performance.now();
     this.#deadline = this.#answeredAt + this.#patience;
     const slot = Number(value & SLOT_MASK);
