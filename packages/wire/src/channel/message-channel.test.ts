@@ -366,6 +366,23 @@ describe("closing", () => {
     expect(channel.underlays).toEqual([]);
   });
 
+  test("sends it also when this process stands still right afterwards", async () => {
+    const got = Promise.withResolvers<number>();
+    let bytes = 0;
+    bind = (channel) => {
+      channel.handle(ECHO, (message) => {
+        bytes += message.body.length;
+      });
+      channel.onClose(() => got.resolve(bytes));
+    };
+    const channel = await dial();
+    for (let i = 0; i < 600; i++) channel.send({ contentType: ECHO, body: Buffer.alloc(10_000) });
+    channel.close();
+    const until = performance.now() + 1_200;
+    while (performance.now() < until);
+    expect(await got.promise).toBe(6_000_000);
+  });
+
   test("tells everybody once, also who asks later, and one that throws does not keep it from the others", async () => {
     const channel = await dial();
     const reasons: unknown[] = [];

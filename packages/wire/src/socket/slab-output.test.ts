@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
 import type { Socket } from "node:net";
 import { Writable } from "node:stream";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Channel } from "../channel/channel.ts";
 import { ChannelClosedError } from "../errors.ts";
 import { FRAME_PREFIX_LENGTH, writeFramePrefix } from "../frame/frame.ts";
 import { TestListener } from "../testing/channel-pair.ts";
 import type { Output } from "./output.ts";
 import { SLAB_SIZE, Slab } from "./slab.ts";
-import { SlabOutput } from "./slab-output.ts";
+import { type OutputLimits, SlabOutput } from "./slab-output.ts";
 
 let listener: TestListener;
 beforeEach(async () => {
@@ -97,7 +97,7 @@ describe("what is written in place", () => {
 
 describe("a socket that is slow", () => {
   /** Takes one run whenever it is told to. */
-  function slow(): { output: SlabOutput; runs: Buffer[]; queued: () => number; take: () => void } {
+  function slow(limits: Partial<OutputLimits> = {}, onOverflow: (error: Error) => void = () => {}) {
     const runs: Buffer[] = [];
     let taken = (): void => {};
     const socket = new Writable({
@@ -110,8 +110,8 @@ describe("a socket that is slow", () => {
     let sequence = 0;
     const output = new SlabOutput(socket as Socket, {
       nextSequence: () => ++sequence,
-      limits: { maxPending: 8_000_000 },
-      onOverflow: () => {},
+      limits: { maxPending: 8_000_000, ...limits },
+      onOverflow,
     });
     return { output, runs, queued: () => socket.writableLength, take: () => taken() };
   }
@@ -144,6 +144,23 @@ describe("a socket that is slow", () => {
       await turn();
     }
     expect(Buffer.concat(runs).equals(expected)).toBe(true);
+  });
+
+  test("is not blamed for the time in which this process stood still", async () => {
+    const blames: Error[] = [];
+    const { output, take } = slow({ writeTimeoutMs: 20 }, (error) => blames.push(error));
+    for (let i = 0; i < 5; i++) {
+      frame(output, Buffer.alloc(10));
+      await turn();
+      // It has taken the run: this process is told of it in the next turn, after timers.
+      setImmediate(take);
+      const until = performance.now() + 50;
+      while (performance.now() < until);
+      await turn();
+    }
+    expect(blames).toEqual([]);
+    frame(output, Buffer.alloc(10));
+    await vi.waitFor(() => expect(blames).toMatchObject([{ code: "WRITE_TIMEOUT" }]), 10_000);
   });
 
   test("has what it was not given taken over, across slabs", async () => {

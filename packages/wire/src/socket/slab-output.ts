@@ -231,14 +231,17 @@ export class SlabOutput implements Output {
       return;
     }
     this.#patience = setTimeout(() => {
-      this.#options.onOverflow(
-        new ChannelClosedError(
-          `the peer took none of ${this.pending} waiting bytes for ${writeTimeoutMs} ms`,
-          "WRITE_TIMEOUT",
-        ),
-      );
+      const taken = this.#taken;
+      // While this process stood still the kernel may have taken something, of which it is told two turns later at most.
+      setImmediate(() => setImmediate(() => this.#giveUp(taken, writeTimeoutMs)));
     }, writeTimeoutMs);
     this.#patience.unref();
+  }
+
+  #giveUp(taken: number, writeTimeoutMs: number): void {
+    if (this.#closed || this.#taken !== taken) return;
+    const text = `the peer took none of ${this.pending} waiting bytes for ${writeTimeoutMs} ms`;
+    this.#options.onOverflow(new ChannelClosedError(text, "WRITE_TIMEOUT"));
   }
 
   #roll(n: number): void {

@@ -7,8 +7,12 @@ import { type OutputLimits, SlabOutput } from "./slab-output.ts";
 import type { SocketReader } from "./socket-reader.ts";
 import type { StreamSocket } from "./stream-socket.ts";
 
-/** What is not sent a second after closing is dropped with the socket. */
-const LINGER_MS = 1_000;
+/** What was queued at the end is looked at so often. */
+const LINGER_LOOK_MS = 500;
+/** It is dropped with the socket when none of it left between so many looks: between two, this process may have stood still. */
+const STOOD_LOOKS = 2;
+/** And after so many, however slowly it leaves. */
+const MOST_LOOKS = 20;
 
 /** What a connection needs of the channel it belongs to. */
 export interface UnderlayOwner {
@@ -112,9 +116,7 @@ export class SocketUnderlay implements Underlay {
     if (sendQueued && !this.#socket.destroyed) {
       this.output.finish();
       this.#socket.end();
-      const linger = setTimeout(() => this.#socket.destroy(), LINGER_MS);
-      linger.unref();
-      this.#socket.once("close", () => clearTimeout(linger));
+      this.#linger();
       this.#reader.onClosed(() => this.#socket.destroy());
       this.#reader.deliver(() => {});
     } else {
@@ -122,6 +124,20 @@ export class SocketUnderlay implements Underlay {
     }
     this.#owner.underlayClosed(this, reason);
     this.output.close();
+  }
+
+  /** Lets what was queued leave, as long as it moves. */
+  #linger(): void {
+    let left = this.#socket.writableLength;
+    let looks = 0;
+    let stood = 0;
+    const timer = setInterval(() => {
+      stood = this.#socket.writableLength < left ? 0 : stood + 1;
+      left = this.#socket.writableLength;
+      if (stood >= STOOD_LOOKS || ++looks >= MOST_LOOKS) this.#socket.destroy();
+    }, LINGER_LOOK_MS);
+    timer.unref();
+    this.#socket.once("close", () => clearInterval(timer));
   }
 
   #bytes(buffer: Buffer, length: number): void {
