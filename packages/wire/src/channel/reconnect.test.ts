@@ -4,6 +4,7 @@ import { HandshakeError } from "../errors.ts";
 import { silentLogger } from "../log.ts";
 import { TlsPort } from "../socket/tls-port.ts";
 import { TestListener } from "../testing/channel-pair.ts";
+import { freePort } from "../testing/free-ports.ts";
 import type { Channel } from "./channel.ts";
 import { acceptChannels } from "./listener.ts";
 import { ReconnectingDialer, type ReconnectOptions } from "./reconnect.ts";
@@ -68,7 +69,7 @@ describe("a reconnecting dialer", () => {
   });
 
   test("keeps trying until somebody listens", async () => {
-    listener = await TestListener.start();
+    listener = await TestListener.start({}, undefined, await freePort());
     const { identity } = listener;
     const { port } = listener.port;
     await listener.close();

@@ -24,6 +24,7 @@ async function serve(identity: Identity): Promise<{ port: number; clientNames: (
   server.on("secureConnection", (socket) => {
     const certificate = socket.getPeerX509Certificate();
     clientNames.push(certificate === undefined ? undefined : commonName(certificate));
+    socket.on("error", () => {});
     socket.end("x");
   });
   await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));

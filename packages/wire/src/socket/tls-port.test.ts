@@ -275,13 +275,14 @@ describe("a user with server certificates of its own", () => {
 
   test("takes a ClientHello in pieces, refuses what is none, and waits for neither for ever", async () => {
     const log = new RecordingLogger();
-    port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity, handshakeTimeoutMs: 2_000, log });
+    port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity, handshakeTimeoutMs: 3_000, log });
     greet("web", ["http/1.1"], true);
     port.setUserIdentity("web", withServerCertificates(identity, []));
     // A relay that passes on the first bytes one by one.
     const relay = createTcpServer((from) => {
       const to = connectTcp({ port: port.port, host: "127.0.0.1", noDelay: true });
       to.pipe(from);
+      to.on("error", () => from.destroy());
       from.on("error", () => to.destroy());
       let sent = 0;
       from.on("data", (chunk: Buffer) => {

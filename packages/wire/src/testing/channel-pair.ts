@@ -32,10 +32,10 @@ export class TestListener {
     });
   }
 
-  static async start(options: Partial<AcceptOptions> = {}, identity?: Identity): Promise<TestListener> {
+  /** @param port default: one that the system chooses, which it may give to others once this listener is closed */
+  static async start(options: Partial<AcceptOptions> = {}, identity?: Identity, port = 0): Promise<TestListener> {
     const own = identity ?? (await (await TestAuthority.create()).identity("rtr"));
-    const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: own });
-    return new TestListener(port, own, options);
+    return new TestListener(await TlsPort.listen({ host: "127.0.0.1", port, identity: own }), own, options);
   }
 
   get address(): string {

@@ -47,12 +47,15 @@ export class ThreadPort implements ChannelPort {
 
   /** @throws Error as `net.Server.listen` gives it, for example `EADDRINUSE`, or `ENOTSUP` where ports cannot be shared so */
   static async listen(o: ThreadPortOptions): Promise<ThreadPort> {
-    const port = new ThreadPort(o, await freePort(o));
+    const found = await findPort(o);
+    const port = new ThreadPort(o, found.port);
     try {
       await Promise.all(port.#threads.map((thread) => thread.start()));
     } catch (error) {
       await port.close();
       throw error;
+    } finally {
+      await found.release();
     }
     return port;
   }
@@ -116,14 +119,22 @@ export class ThreadPort implements ChannelPort {
   }
 }
 
-/** The port, once it is sure that nobody has it: threads would share it with whoever shares as well, another router too. */
-async function freePort({ host, port }: ThreadPortOptions): Promise<number> {
-  const server = createServer();
+/**
+ * The port, once it is sure that nobody has it: threads would share it with whoever shares as well, another router too. One
+ * that the system has chosen is held until they listen, so that it is given to nobody else meanwhile.
+ */
+async function findPort({ host, port }: ThreadPortOptions): Promise<{ port: number; release(): Promise<void> }> {
+  const isChosen = port === 0;
+  const server = createServer((socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
-    server.listen({ host, port }, resolve);
+    server.listen({ host, port, reusePort: isChosen }, resolve);
   });
   const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return address === null || typeof address === "string" ? port : address.port;
+  const release = () => new Promise<void>((resolve) => void server.close(() => resolve()));
+  if (!isChosen) await release();
+  return {
+    port: address === null || typeof address === "string" ? port : address.port,
+    release: isChosen ? release : async () => {},
+  };
 }

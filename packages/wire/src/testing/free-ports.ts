@@ -1,0 +1,51 @@
+import { randomInt } from "node:crypto";
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { createServer } from "node:net";
+
+/** Below those that a system gives to whoever asks for any. */
+const FIRST = 12_000;
+const PER_SHARE = 2_500;
+const SHARES = 8;
+
+const given = new Set<number>();
+
+/**
+ * Ports of 127.0.0.1 that nobody uses, neither for TCP nor for UDP, and that nobody is given until they are opened: they are
+ * below those for outgoing connections and for servers without a port of their own, and each process that tests draws from
+ * another share of them.
+ */
+export async function freePorts(count: number): Promise<number[]> {
+  const ports: number[] = [];
+  while (ports.length < count) {
+    const port = drawn();
+    if (given.has(port)) continue;
+    given.add(port);
+    if (await isFree(port)) ports.push(port);
+  }
+  return ports;
+}
+
+/** One of {@link freePorts}. */
+export async function freePort(): Promise<number> {
+  const [port = 0] = await freePorts(1);
+  return port;
+}
+
+function drawn(): number {
+  // All are given, after some hours: from the start.
+  if (given.size >= PER_SHARE) given.clear();
+  const share = (process.ppid + Number(process.env.VITEST_POOL_ID ?? 0)) % SHARES;
+  return FIRST + share * PER_SHARE + randomInt(PER_SHARE);
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen(port, "127.0.0.1");
+  const socket = createSocket("udp4").bind(port, "127.0.0.1");
+  const opened = await Promise.allSettled([once(server, "listening"), once(socket, "listening")]);
+  await Promise.all([
+    new Promise((resolve) => server.close(resolve)),
+    new Promise<void>((resolve) => socket.close(resolve)),
+  ]);
+  return opened.every(({ status }) => status === "fulfilled");
+}
