@@ -1,7 +1,10 @@
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { isAbsolute, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { silentLogger } from "@sallyport/wire";
 import { sql } from "kysely";
@@ -134,25 +137,40 @@ describe("a backup", () => {
     // Two tables that always change together.
     const writer = (async () => {
       while (!isDone) {
-        writes++;
+        const name = `s${writes}`;
         await other.store.db.transaction().execute(async (trx) => {
-          await sql`INSERT INTO service (id, name, encryption_required) VALUES (${`s${writes}`}, ${`s${writes}`}, true)`.execute(
-            trx,
-          );
-          await sql`INSERT INTO router (id, name) VALUES (${`s${writes}`}, ${`s${writes}`})`.execute(trx);
+          await sql`INSERT INTO service (id, name, encryption_required) VALUES (${name}, ${name}, true)`.execute(trx);
+          await sql`INSERT INTO router (id, name) VALUES (${name}, ${name})`.execute(trx);
         });
+        writes++;
       }
     })();
-    await expect.poll(() => writes).toBeGreaterThan(20);
     const file = join(folder, "moving");
-    await writeBackup({ connection: other.connection, file });
-    isDone = true;
-    await writer;
-    await other.drop();
+    try {
+      await expect.poll(() => writes).toBeGreaterThan(20);
+      await writeBackup({ connection: other.connection, file });
+    } finally {
+      isDone = true;
+      await writer;
+      await other.drop();
+    }
     const rows = new Map<string, number>();
     for await (const part of readBackupFile(file)) if ("end" in part) rows.set(part.end, part.rows);
     expect(rows.get("service")).toBeGreaterThan(20);
     expect(rows.get("service")).toBe(rows.get("router"));
+  });
+
+  it("knows the number of rows when that comes later than the last of them", async () => {
+    const way = await heldUpAfterRows(test.connection);
+    try {
+      const file = join(folder, "held-up");
+      const { rows } = await writeBackup({ connection: way.connection, file });
+      expect(way.held).toBeGreaterThan(10);
+      expect(rows).toBeGreaterThan(5_000);
+      await restoreBackup({ connection: await emptyDatabase(), file });
+    } finally {
+      await way.close();
+    }
   });
 
   it("is readable by its owner only, never replaces a file, and leaves nothing when it fails", async () => {
@@ -266,3 +284,33 @@ describe("a restore refuses", () => {
     expect((await contents(connection)).config_type).toMatch(/^0 /);
   });
 });
+
+/** A way to the same database on which whatever follows the end of copied rows comes 20 ms later. */
+async function heldUpAfterRows({ host, port, ...rest }: TestStore["connection"]) {
+  const COPY_DONE = Buffer.from([0x63, 0, 0, 0, 4]);
+  const way = { connection: { ...rest, host: "127.0.0.1", port: 0 }, held: 0, close: async () => {} };
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    const onward = connect(isAbsolute(host) ? { path: join(host, `.s.PGSQL.${port}`) } : { host, port });
+    for (const each of [socket, onward]) sockets.add(each.on("error", () => undefined));
+    socket.pipe(onward);
+    void (async () => {
+      for await (const chunk of onward as AsyncIterable<Buffer>) {
+        const end = chunk.indexOf(COPY_DONE) + COPY_DONE.length;
+        const isEnd = end >= COPY_DONE.length;
+        socket.write(chunk.subarray(0, isEnd ? end : chunk.length));
+        if (!isEnd) continue;
+        way.held++;
+        await delay(20);
+        socket.write(chunk.subarray(end));
+      }
+    })().catch(() => socket.destroy());
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  way.connection.port = (server.address() as { port: number }).port;
+  way.close = async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return way;
+}

@@ -116,6 +116,8 @@ async function dump(client: pg.Client, partial: string): Promise<{ tables: numbe
       await put(encoder.table(table.name));
       const copy = client.query(copyTo(`COPY (${selectOf(table)}) TO STDOUT`));
       for await (const chunk of copy) await put(encoder.bytes(chunk as Buffer));
+      // The number of rows comes behind the last of them, perhaps in another packet.
+      await client.query("SELECT 1");
       await put(encoder.end(table.name, copy.rowCount));
       total += copy.rowCount;
     }
