@@ -129,16 +129,29 @@ describe("the time of an identity's last service change", () => {
       at: new Date(5_900),
     });
     updates.advance("2000:2000:");
-    expect(updates.lastChange(ann, [], start)).toEqual(new Date(5_007));
-    expect(updates.lastChange({ id: "bob", attrs: [] }, [], start)).toEqual(new Date(5_007));
+    expect(updates.lastChange(ann, [], start)).toEqual(new Date(5_009));
+    expect(updates.lastChange({ id: "bob", attrs: [] }, [], start)).toEqual(new Date(5_009));
     expect(updates.lastChange({ id: "eve", attrs: ["it"] }, [], start)).toEqual(start);
+  });
+
+  it("moves in the very second of the start, too, whatever the number of the transaction", () => {
+    const started = new Date(5_123);
+    const shown = new Set<number>();
+    for (let xid = 2_000n; xid < 2_999n; xid++) {
+      const updates = new ServiceUpdates();
+      shown.add(Number(updates.lastChange(ann, [], started)));
+      updates.identityChanged("ann", { xid, at: new Date(5_900) });
+      updates.advance("9999:9999:");
+      shown.add(Number(updates.lastChange(ann, [], started)));
+    }
+    expect(shown.size).toBe(1_000);
   });
 
   it("moves with the services of the identity's policies", () => {
     const updates = new ServiceUpdates();
     updates.serviceChanged(["p1"], { xid: 5n, at: at(9) });
     updates.advance("6:6:");
-    expect(updates.lastChange(ann, ["p1", "p2"], start)).toEqual(new Date(9_005));
+    expect(updates.lastChange(ann, ["p1", "p2"], start)).toEqual(new Date(9_006));
     expect(updates.lastChange(ann, ["p2"], start)).toEqual(start);
   });
 
@@ -149,13 +162,13 @@ describe("the time of an identity's last service change", () => {
     expect(updates.lastChange(ann, [], start)).toEqual(start);
     updates.identityChanged("ann", { xid: 11n, at: at(4) });
     updates.advance("13:13:");
-    expect(updates.lastChange(ann, [], start)).toEqual(new Date(3_012));
+    expect(updates.lastChange(ann, [], start)).toEqual(new Date(3_013));
   });
 
   it("keeps a bounded number of stamps: past it everybody looks once", () => {
     const updates = new ServiceUpdates(3);
     for (let i = 1; i <= 4; i++) updates.identityChanged(`id-${i}`, { xid: BigInt(i), at: at(i) });
     updates.advance("9:9:");
-    expect(updates.lastChange({ id: "somebody", attrs: [] }, [], start)).toEqual(new Date(4_004));
+    expect(updates.lastChange({ id: "somebody", attrs: [] }, [], start)).toEqual(new Date(4_005));
   });
 });

@@ -63,7 +63,8 @@ export class ServiceUpdates {
   }
 
   /**
-   * The time to show: seconds of the newest stamp, milliseconds from its transaction number, so that two changes within a second differ.
+   * The time to show: seconds of the newest stamp, milliseconds from its transaction number, so that two changes within a second differ,
+   * and from what is shown as long as nothing has changed, which has none.
    * @param policyIds the service policies that select the identity
    * @param otherwise when nothing has changed since this process started: the later of session creation and start
    */
@@ -76,8 +77,8 @@ export class ServiceUpdates {
       const stamp = this.#stamps.get(scope);
       if (stamp && (newest === undefined || stamp.xid > newest.xid)) newest = stamp;
     }
-    if (!newest) return otherwise;
-    return new Date(Math.floor(newest.at.getTime() / 1000) * 1000 + Number(newest.xid % 1000n));
+    if (!newest) return wholeSecond(otherwise);
+    return new Date(wholeSecond(newest.at).getTime() + 1 + Number(newest.xid % 999n));
   }
 
   #count(scope: Scope, stamp: Stamp): void {
@@ -93,4 +94,8 @@ export class ServiceUpdates {
   forgetPolicy(id: string): void {
     this.#stamps.delete(`policy:${id}`);
   }
+}
+
+function wholeSecond(time: Date): Date {
+  return new Date(Math.floor(time.getTime() / 1000) * 1000);
 }
