@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
 import { hostname } from "node:os";
 import { createInterface } from "node:readline";
 import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openStore } from "../database.ts";
 import { testDatabase } from "../testing.ts";
-import { DatabaseHeldError, HolderLock } from "./holder-lock.ts";
+import { DatabaseHeldError, HolderLock, requireUnheld } from "./holder-lock.ts";
 
 async function startHolder(where: object): Promise<{ child: ChildProcess; said: string }> {
   const program = new URL("./holder-process.test-program.ts", import.meta.url).pathname;
@@ -60,5 +61,22 @@ describe("a database has one controller", { timeout: 120_000 }, () => {
     await second.release();
     await first.release();
     await store.close();
+  });
+
+  it("is not taken for free where its server is there and does not say", async () => {
+    const sockets = new Set<Socket>();
+    const server = createServer((socket) => void sockets.add(socket)).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const where = { ...database.connection, host: "127.0.0.1", port: (server.address() as { port: number }).port };
+    await expect(requireUnheld(where, 200)).rejects.toThrow(/does not say whether a controller works on it/);
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, "close");
+    await requireUnheld(where);
+    const lock = { connection: database.connection, name: "one", log: silentLogger, onLost: () => undefined };
+    const held = await HolderLock.acquire(lock);
+    await expect(requireUnheld(database.connection)).rejects.toThrow(DatabaseHeldError);
+    await held.release();
+    await requireUnheld(database.connection);
   });
 });

@@ -117,16 +117,36 @@ export class HolderLock {
   }
 }
 
-/** Throws {@link DatabaseHeldError} when a controller holds the database at `connection`; a server that does not answer is not held. */
-export async function requireUnheld(connection: pg.ClientConfig): Promise<void> {
-  const client = new pg.Client({ ...connection, connectionTimeoutMillis: 5_000 });
+/**
+ * Asks whether a controller holds the database at `connection`; where no server is, or one that starts or stops, none does.
+ *
+ * @throws DatabaseHeldError when one does
+ * @throws Error when the server is there and does not say, however often it is asked
+ */
+export async function requireUnheld(connection: pg.ClientConfig, patienceMs = 20_000): Promise<void> {
+  const deadline = Date.now() + patienceMs;
+  for (;;) {
+    try {
+      return await askOnce(connection, Math.min(5_000, patienceMs));
+    } catch (error) {
+      if (error instanceof DatabaseHeldError) throw error;
+      if (isAway(error)) return;
+      if (Date.now() > deadline) {
+        throw new Error(
+          `the database server does not say whether a controller works on it (${(error as Error).message}); stop the server first if none does`,
+          { cause: error },
+        );
+      }
+      await delay(AGAIN_MS);
+    }
+  }
+}
+
+async function askOnce(connection: pg.ClientConfig, connectionTimeoutMillis: number): Promise<void> {
+  const client = new pg.Client({ ...connection, ...CONNECTION_LIMITS, connectionTimeoutMillis });
   client.on("error", () => undefined);
   try {
     await client.connect();
-  } catch {
-    return;
-  }
-  try {
     const deadline = Date.now() + 3_000;
     while (await isHeld(client)) {
       if (Date.now() > deadline) throw await holderError(client);
@@ -138,17 +158,19 @@ export async function requireUnheld(connection: pg.ClientConfig): Promise<void> 
 }
 
 async function isHeld(client: pg.Client): Promise<boolean> {
-  try {
-    const { rows } = await client.query<{ held: boolean }>("SELECT pg_try_advisory_lock($1, $2) AS held", [
-      LOCK_CLASS,
-      LOCK_OBJECT,
-    ]);
-    if (!rows[0]?.held) return true;
-    await client.query("SELECT pg_advisory_unlock($1, $2)", [LOCK_CLASS, LOCK_OBJECT]);
-    return false;
-  } catch {
-    return false;
-  }
+  const { rows } = await client.query<{ held: boolean }>("SELECT pg_try_advisory_lock($1, $2) AS held", [
+    LOCK_CLASS,
+    LOCK_OBJECT,
+  ]);
+  if (!rows[0]?.held) return true;
+  await client.query("SELECT pg_advisory_unlock($1, $2)", [LOCK_CLASS, LOCK_OBJECT]);
+  return false;
+}
+
+/** Nobody listens, or the server starts, stops or has ended (SQLSTATE class 57P). */
+function isAway(error: unknown): boolean {
+  const { code = "", message = "" } = error as { code?: string; message?: string };
+  return /^(ECONNREFUSED|ENOENT|ECONNRESET|EPIPE|57P0\d)$/.test(code) || /terminated unexpectedly/.test(message);
 }
 
 async function holderError(client: pg.Client): Promise<DatabaseHeldError> {

@@ -3,11 +3,11 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { chmod, chown, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { silentLogger } from "@sallyport/wire";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import pg from "pg";
 import { openStore } from "../database.ts";
 import type { PostgresConnection } from "./embedded.ts";
@@ -157,13 +157,4 @@ async function asSuperuser(connection: PostgresConnection, statements: readonly 
   } finally {
     await client.end();
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof address === "object" && address ? address.port : 0;
 }

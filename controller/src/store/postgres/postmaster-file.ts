@@ -42,6 +42,8 @@ const NOBODY = 0x7fff_fff0;
  */
 export async function forgetStranger(postmaster: Postmaster, dataDir: string): Promise<void> {
   if (!processExists(postmaster.pid) || process.platform !== "linux") return;
+  // A server that has just ended has taken its file away.
+  if ((await readPostmaster(dataDir))?.pid !== postmaster.pid) return;
   const path = join(dataDir, "postmaster.pid");
   const lines = (await readFile(path, "utf8")).split("\n");
   lines[0] = String(NOBODY);
