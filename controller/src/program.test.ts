@@ -6,6 +6,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { testDatabase } from "./store/testing.ts";
 
@@ -56,15 +57,6 @@ async function startController(
     void ended.then((status) => reject(new Error(`the controller ended with status ${status}: ${log}`)));
   });
   return { child, log: () => log, ended };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 async function call(port: number, method: string, path: string, body?: unknown, token?: string): Promise<Answer> {

@@ -117,12 +117,12 @@ export class Fabric {
     const rerouter = new Rerouter({ mesh, circuits, exchange, isAnyAwaited, options, log });
     this.#rerouter = rerouter;
     const start = new StartGrace(options.reconnectGraceMs, () => rerouter.routerSettled());
-    this.#firstReturn = new FirstReturn(mesh, start);
+    this.#firstReturn = new FirstReturn(mesh, start, options);
     this.#sessions = new SessionFeed({ mesh, model, announceTimeoutMs: options.announceTimeoutMs, log });
     this.#validation = new TerminatorValidation({ mesh, model, costs, log });
     const links = new LinkMessages({ mesh, rerouter, model, emit, log });
     this.#linkMessages = links;
-    const search = new TerminatorSearch({ model, mesh, start, costs, log });
+    const search = new TerminatorSearch({ model, mesh, start, costs, options, log });
     const builder = new CircuitBuilder({ model, search, exchange, circuits, costs, options, emit, log });
     const access = new CircuitAccess({ model, circuits, log });
     this.#access = access;

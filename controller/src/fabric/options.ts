@@ -21,6 +21,8 @@ export interface FabricOptions extends FabricSettings {
   readonly maxTakeovers: number;
   /** How long links and circuits of a router are kept after its control channel ended. */
   readonly reconnectGraceMs: number;
+  /** How long a client or a dial waits, after a start, for routers and links that may come back. A client that gives up after the usual five seconds hears the reason before. */
+  readonly returnWaitMs: number;
   /** How long {@link Fabric.announceApiSession} waits for a slow router. */
   readonly announceTimeoutMs: number;
   /** Control channels of routers that answer no heartbeat for so long are closed. */
@@ -38,6 +40,7 @@ export const DEFAULT_FABRIC_OPTIONS: FabricOptions = {
   routerConnectChurnLimitMs: 60_000,
   maxTakeovers: 3,
   reconnectGraceMs: 15_000,
+  returnWaitMs: 4_000,
   rerouteFraction: 0.02,
   rerouteCap: 4,
   minCostDelta: 15,

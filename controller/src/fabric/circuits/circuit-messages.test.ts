@@ -300,11 +300,11 @@ describe("attempts", () => {
   });
 
   test("a router that does not answer costs an attempt", async () => {
-    const { a, b } = await mesh({ routeTimeoutMs: 1_000, createCircuitRetries: 1 });
+    const { a, b } = await mesh({ routeTimeoutMs: 3_000, createCircuitRetries: 1 });
     const answer = dial(a);
     const late = await b.nextRoute();
     a.acceptRoute((await a.nextRoute()).message);
-    expectEdgeError(await answer, 1, /no answer from router b within 1000 ms/);
+    expectEdgeError(await answer, 1, /no answer from router b within 3000 ms/);
     expect(net.fabric.dynamicCost("t1")).toBe(20);
     expect(await b.nextUnroute()).toMatchObject({ circuitId: late.route.circuitId, now: true });
     // The late answer is answered once more, in case the router has the circuit now.

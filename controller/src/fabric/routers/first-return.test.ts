@@ -16,7 +16,7 @@ async function waits(routerIds: string[]): Promise<{ wait: Promise<void>; isOver
 }
 
 test("clients of a controller that was just started wait until they can use a router, not only until it has connected", async () => {
-  net = await TestFabric.start({ reconnectGraceMs: LONG });
+  net = await TestFabric.start({ reconnectGraceMs: LONG, returnWaitMs: LONG });
   const { wait, isOver } = await waits(["a", "b"]);
   expect(isOver()).toBe(false);
   const a = await net.connect("a");

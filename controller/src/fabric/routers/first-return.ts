@@ -1,8 +1,7 @@
 import type { Mesh } from "../links/mesh.ts";
+import type { FabricOptions } from "../options.ts";
 import type { StartGrace } from "./start-grace.ts";
 
-/** Longest wait. A client that gives up after the usual five seconds gets an answer before. */
-const LONGEST_WAIT_MS = 4_000;
 /** A router says a moment after it has connected where clients reach it, which is no change of the mesh. */
 const LOOK_EVERY_MS = 100;
 /** So many wait at a time; for the others it is as if nobody were expected. */
@@ -16,16 +15,18 @@ const MOST_WAITING = 1_000;
 export class FirstReturn {
   readonly #mesh: Mesh;
   readonly #start: StartGrace;
+  readonly #longestWaitMs: number;
   #waiting = 0;
 
-  constructor(mesh: Mesh, start: StartGrace) {
+  constructor(mesh: Mesh, start: StartGrace, options: Pick<FabricOptions, "returnWaitMs">) {
     this.#mesh = mesh;
     this.#start = start;
+    this.#longestWaitMs = options.returnWaitMs;
   }
 
   /** Resolves when clients can use one of these routers, or none of them is expected: mostly at once. */
   async ofSome(routerIds: readonly string[]): Promise<void> {
-    const until = performance.now() + LONGEST_WAIT_MS;
+    const until = performance.now() + this.#longestWaitMs;
     while (!this.#isSomeUsable(routerIds) && this.#isSomeExpected(routerIds) && this.#waiting < MOST_WAITING) {
       const leftMs = Math.min(this.#start.leftMs, until - performance.now());
       if (leftMs <= 0) return;

@@ -224,7 +224,7 @@ describe("validation", () => {
   test("a connecting router is asked for what it hosts; what it does not know is deleted", async () => {
     for (const id of ["good", "bad", "old", "wrong"]) net.model.addTerminator(id, "svc", "r2", { address: `at-${id}` });
     net.model.addTerminator("elsewhere", "svc", "r1");
-    net.model.addTerminator("young", "svc", "r2", { createdAt: new Date() });
+    net.model.addTerminator("young", "svc", "r2", { createdAt: new Date(Date.now() + 60_000) });
     const r2 = await net.connect("r2");
     const request = await asked(r2);
     expect(request.fixInvalid).toBe(true);
@@ -250,7 +250,7 @@ describe("validation", () => {
     net.fabric.tick(Date.now());
     await r2.roundTrip();
     expect(r2.pending(ControlType.ValidateTerminatorsV2Request)).toEqual([]);
-    net.fabric.tick(Date.now() + 6_000);
+    net.fabric.tick(Date.now() + 66_000);
     const again = await asked(r2);
     expect(again.terminators.map((t) => t.id).sort()).toEqual(["wrong", "young"]);
     // The router says that one is gone which it has created anew since.

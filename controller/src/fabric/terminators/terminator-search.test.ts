@@ -14,7 +14,7 @@ afterEach(() => net.stop());
 async function restarted(options: Partial<FabricOptions> = {}, instanceId = "") {
   waits = [];
   net = await TestFabric.start(
-    { reconnectGraceMs: LONG, routeTimeoutMs: LONG, ...options },
+    { reconnectGraceMs: LONG, routeTimeoutMs: LONG, returnWaitMs: LONG, ...options },
     {
       ...silentLogger,
       debug: (fields: { cause?: unknown }, text) => void (/waits/.test(text ?? "") && waits.push(fields.cause)),

@@ -2,12 +2,11 @@ import type { Logger } from "@sallyport/wire";
 import type { DynamicCosts } from "../circuits/costs.ts";
 import { CircuitFailureCause } from "../fabric-events.ts";
 import type { Mesh } from "../links/mesh.ts";
+import type { FabricOptions } from "../options.ts";
 import type { FabricModel, TerminatorRecord } from "../ports.ts";
 import type { StartGrace } from "../routers/start-grace.ts";
 import { type Choice, type ChoiceRequest, chooseTerminator } from "./terminator-choice.ts";
 
-/** Longest wait for what comes back. A dialer that gives up after the usual five seconds hears the true reason before. */
-const LONGEST_WAIT_MS = 4_000;
 /** A dial that waits looks for terminators that are new so often. */
 const READ_AGAIN_MS = 1_000;
 /** So many dials of one router wait at a time. They hold a place among its requests, and others are to be served meanwhile. */
@@ -18,6 +17,7 @@ export interface TerminatorSearchParts {
   readonly mesh: Mesh;
   readonly start: StartGrace;
   readonly costs: Pick<DynamicCosts, "of">;
+  readonly options: Pick<FabricOptions, "returnWaitMs">;
   readonly log: Logger;
 }
 
@@ -38,7 +38,7 @@ export class TerminatorSearch {
 
   /** @param waitUntil Unix time in ms; what is not found by then is not found */
   async find(request: ChoiceRequest, waitUntil: number): Promise<Choice> {
-    const { model, mesh, start, log } = this.#parts;
+    const { model, mesh, start, options, log } = this.#parts;
     const read = (): Promise<readonly TerminatorRecord[]> => model.terminatorsOfService(request.service.id);
     let terminators = await read();
     let choice = this.#choose(request, terminators);
@@ -50,7 +50,7 @@ export class TerminatorSearch {
       { serviceId: request.service.id, cause: choice.cause },
       "a dial waits for routers and links to come back",
     );
-    const until = Math.min(waitUntil, Date.now() + LONGEST_WAIT_MS);
+    const until = Math.min(waitUntil, Date.now() + options.returnWaitMs);
     let readAgainAt = Date.now() + READ_AGAIN_MS;
     try {
       for (;;) {

@@ -15,7 +15,7 @@ import {
   type Outgoing,
 } from "@sallyport/wire";
 
-const WAIT_MS = 5_000;
+const WAIT_MS = 20_000;
 
 export interface ScriptedRouterOptions {
   readonly port: number;

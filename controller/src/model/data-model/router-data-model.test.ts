@@ -1,7 +1,7 @@
 import { decodeControl, edgeCtrlPb } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { sql } from "kysely";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { pruneChanges } from "../../store/change-log.ts";
 import { type TestStore, testStore } from "../../store/testing.ts";
 import { Configs } from "../network/configs.ts";
@@ -30,10 +30,11 @@ beforeAll(async () => {
   services = new Services(ctx);
   policies = new Policies(ctx, SERVICE_POLICY);
 });
-afterAll(async () => {
-  for (const model of models) await model.close();
-  await test.drop();
+// One at a time, as a controller has it: each writes down its own position.
+afterEach(async () => {
+  for (const model of models.splice(0)) await model.close();
 });
+afterAll(() => test.drop());
 
 async function start(): Promise<RouterDataModel> {
   const model = new RouterDataModel(testContext(test.store), () => certificates);

@@ -32,10 +32,12 @@ const ROWS: PolicyRows = {
 test("while the index of 10,000 services and 1,000 policies is rebuilt, the event loop turns; what comes out is the same", async () => {
   let turns = 0;
   let longestMs = 0;
-  let last = performance.now();
+  // Processor time of this thread, so that what else the machine does counts little.
+  const worked = (): number => process.threadCpuUsage().user / 1_000;
+  let last = worked();
   let isBuilding = true;
   const watch = (): void => {
-    const now = performance.now();
+    const now = worked();
     longestMs = Math.max(longestMs, now - last);
     last = now;
     turns += 1;

@@ -176,10 +176,11 @@ export class ApiSessions {
 
   /** Ends the sessions whose time is over; answers how many. */
   async sweep(): Promise<number> {
+    // From before the flush: what is used while it writes is not over.
+    const cutoff = new Date(this.#ctx.now().getTime() - this.timeoutMs);
     await this.flush();
     let total = 0;
     for (;;) {
-      const cutoff = new Date(this.#ctx.now().getTime() - this.timeoutMs);
       const ended = await this.#ctx.store.transaction((trx) =>
         endApiSessions(
           trx,
