@@ -1,7 +1,8 @@
 import { defineConfig } from "vitest/config";
+import { project, run } from "./scripts/vitest-defaults.ts";
 
 // Real PostgreSQL, TLS and child processes.
-const shared = { pool: "forks", testTimeout: 30_000, hookTimeout: 60_000 } as const;
+const shared = { ...project, testTimeout: 30_000, hookTimeout: 60_000 } as const;
 // What ends with its tests and leaves nothing behind: its files share a process, which loads the same modules once.
 const leaveNothing = [
   "scripts/**/*.test.ts",
@@ -27,8 +28,6 @@ export default defineConfig({
     globalSetup: ["controller/src/store/postgres/test-server.ts"],
     // Two workers keep two cores busy without starving timers.
     maxWorkers: 2,
-    reporters: process.env.SALLYPORT_REPORT
-      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
-      : ["default"],
+    ...run,
   },
 });

@@ -186,7 +186,7 @@ describe.skipIf(!hasCluster)("a release of a network", { timeout: 240_000 }, () 
     test("helm test says which resource is not ready", async () => {
       const namespace = "unready";
       await place(namespace);
-      const wanted = { ...values("unready"), test: { timeout: "3s" } };
+      const wanted = { ...values("unready"), test: { timeout: "10s" } };
       await run(namespace, ["install", "main", CHART], wanted);
       const { status, said } = await waitAsPod(namespace, await rendered(wanted, namespace));
       expect(status).toBe(1);

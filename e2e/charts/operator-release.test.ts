@@ -267,17 +267,10 @@ describe.skipIf(!hasCluster)("a release of the operator", { timeout: 300_000 }, 
       expect(printed).toBe("no resources are left\n");
       expect(Object.keys(await versions()).every((name) => name.startsWith("CustomResourceDefinition/"))).toBe(true);
       expect(Object.keys(await versions())).toHaveLength(10);
-      const rest = await kubectl(
-        "get",
-        "all,roles,rolebindings,secrets",
-        "-n",
-        SYSTEM,
-        "-l",
-        "helm.sh/chart",
-        "-o",
-        "name",
-      );
-      expect(rest).toBe("");
+      const kinds = "all,roles,rolebindings,secrets";
+      const rest = () => kubectl("get", kinds, "-n", SYSTEM, "-l", "helm.sh/chart", "-o", "name");
+      // The pod of a job goes after it.
+      await eventually("nothing is left", async () => (await rest()) === "");
       // And they are taken over by the next release.
       await withHelm({}, "install", "sallyport", CHART, "--namespace", SYSTEM);
     });

@@ -1,5 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { defineConfig } from "vitest/config";
+import { project, run } from "../../scripts/vitest-defaults.ts";
 import { NoToolError, toolPath } from "./helm.ts";
 
 /** Why the charts cannot be tested here, said loudly, also in a whole run. */
@@ -22,13 +23,11 @@ export default defineConfig({
     include: obstacle() === undefined ? ["e2e/charts/**/*.test.ts"] : [],
     passWithNoTests: true,
     globalSetup: ["e2e/cluster/setup.ts"],
-    pool: "forks",
+    ...project,
     // A cluster is a dozen processes.
     fileParallelism: false,
     testTimeout: 180_000,
     hookTimeout: 240_000,
-    reporters: process.env.SALLYPORT_REPORT
-      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
-      : ["default"],
+    ...run,
   },
 });

@@ -127,7 +127,7 @@ spec: { type: ${type}, selector: { app: balanced }, ports: [{ port: 80, targetPo
     // Each on a connection of its own: one that is open stays open.
     const headers = { connection: "close" };
     const fromTest = async () => await (await fetch(url, { headers, signal: AbortSignal.timeout(1000) })).text();
-    expect(await fromTest()).toBe("guarded");
+    expect(await eventually("the answer", fromTest)).toBe("guarded");
     await cluster.apply(`
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -161,7 +161,8 @@ spec:
       await cluster.kubectl(["delete", "pod", "friend", "stranger", "captive", "--ignore-not-found"]);
       await cluster.apply(pod("friend", ["fetch", "60", url], where));
       await cluster.apply(pod("stranger", ["fetch", "3", url], where));
-      await cluster.apply(pod("captive", ["fetch", "3", `${cluster.server}/readyz`], where));
+      // Its address is known a moment after it began, and until then nobody keeps it in.
+      await cluster.apply(pod("captive", ["fetch", "10", `${cluster.server}/readyz`], where));
       expect(await output(cluster, "friend")).toBe("guarded");
       for (const name of ["stranger", "captive"]) {
         await cluster.kubectl(["wait", "--for=jsonpath={.status.phase}=Failed", `pod/${name}`, "--timeout=60s"]);
@@ -204,7 +205,8 @@ spec: { accessModes: [ReadWriteOnce], resources: { requests: { storage: 10Mi } }
     await cluster.apply(pod("reader", ["serve", ":8080", "/data"], volume));
     await isReady(cluster, "pod/reader");
     const { status } = await cluster.get<{ status: { podIP: string } }>("pod", "reader");
-    expect(await (await fetch(`http://${status.podIP}:8080/`)).text()).toBe("kept");
+    const stored = async () => await (await fetch(`http://${status.podIP}:8080/`)).text();
+    expect(await eventually("the answer", stored)).toBe("kept");
 
     const larger = { spec: { resources: { requests: { storage: "20Mi" } } } };
     await cluster.kubectl(["patch", "pvc", "data", "--patch", JSON.stringify(larger)]);

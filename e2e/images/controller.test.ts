@@ -1,9 +1,10 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../network/eventually.ts";
 import { administrator } from "../network/network.ts";
-import { accepts, freePorts, type Program } from "../network/program.ts";
+import { accepts, type Program } from "../network/program.ts";
 import { archiveOf, canRun } from "./archive-of.ts";
 import { dataFolder } from "./data-folder.ts";
 import { firstProcess, signalTo, UnpackedImage } from "./unpacked-image.ts";

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { freePorts } from "../network/program.ts";
 import { archiveOf, canRun } from "./archive-of.ts";
 import { signalTo, UnpackedImage } from "./unpacked-image.ts";
 
@@ -24,7 +24,7 @@ describe.skipIf(!canRun)("the operator's image", () => {
       asked.push(request.url ?? "");
       response.writeHead(503, { "retry-after": "1" }).end();
     }).listen(0, "127.0.0.1");
-    const [port = 0] = await freePorts(1);
+    const port = await freePort();
     try {
       const { port: serverPort } = silent.address() as AddressInfo;
       const server = `http://127.0.0.1:${serverPort}`;

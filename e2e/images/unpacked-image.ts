@@ -173,7 +173,12 @@ export function firstProcess(container: Program): number | undefined {
 /** What `docker stop` and a kubelet do. */
 export function signalTo(container: Program, signal: NodeJS.Signals): void {
   const pid = firstProcess(container);
-  if (pid !== undefined) process.kill(pid, signal);
+  try {
+    if (pid !== undefined) process.kill(pid, signal);
+  } catch (error) {
+    // It may have ended since its number was read.
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
 }
 
 /** Why containers cannot be started here. */

@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { project, run } from "../../scripts/vitest-defaults.ts";
 
 /** Containers of our images, started without a tool for containers: `make test-images`. */
 export default defineConfig({
@@ -6,12 +7,10 @@ export default defineConfig({
     root: import.meta.dirname,
     include: ["**/*.test.ts"],
     globalSetup: ["./setup.ts"],
-    pool: "forks",
+    ...project,
     maxWorkers: 2,
     testTimeout: 180_000,
     hookTimeout: 180_000,
-    reporters: process.env.SALLYPORT_REPORT
-      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
-      : ["default"],
+    ...run,
   },
 });

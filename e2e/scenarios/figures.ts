@@ -1,3 +1,4 @@
+import { eventually } from "../network/eventually.ts";
 import type { Stage } from "./stage.ts";
 
 /** A figure of a run, as a JSON line; targets are for a quiet machine, and nobody is held to them here. */
@@ -20,10 +21,13 @@ interface Event {
 /** Seconds from the creation of a router's pod until the operator saw it online; the former is known to the second. */
 export async function secondsToOnline(stage: Stage, router: string): Promise<number> {
   const pod = await stage.get<{ metadata: { creationTimestamp: string } }>("pod", `${router}-0`);
-  const { items } = JSON.parse(await stage.kubectl("get", "events.events.k8s.io", "--output=json")) as {
-    items: Event[];
+  const onlineAt = async (): Promise<string | undefined> => {
+    const events = await stage.kubectl("get", "events.events.k8s.io", "--output=json");
+    const { items } = JSON.parse(events) as { items: Event[] };
+    const isIt = ({ reason, note }: Event) => reason === "RouterOnline" && note === `router ${router} is online`;
+    return items.find(isIt)?.eventTime ?? undefined;
   };
-  const online = items.find(({ reason, note }) => reason === "RouterOnline" && note === `router ${router} is online`);
-  if (!online?.eventTime) throw new Error(`no event tells that ${router} came online`);
-  return (Date.parse(online.eventTime) - Date.parse(pod.metadata.creationTimestamp)) / 1000;
+  // Events are written beside the work.
+  const seen = await eventually(`an event tells that ${router} came online`, onlineAt);
+  return (Date.parse(seen) - Date.parse(pod.metadata.creationTimestamp)) / 1000;
 }

@@ -1,10 +1,11 @@
 import { defineConfig } from "vitest/config";
+import { project, run } from "../../scripts/vitest-defaults.ts";
 
 const FOLDER = "e2e/scenarios";
 const ALONE = `${FOLDER}/**/*.alone.test.ts`;
 const OWN = `${FOLDER}/install/**/*.test.ts`;
 const patient = {
-  pool: "forks",
+  ...project,
   testTimeout: 600_000,
   hookTimeout: 600_000,
 } as const;
@@ -43,8 +44,6 @@ export default defineConfig({
     ],
     // The shared cluster is looked at once more, and closed.
     teardownTimeout: 60_000,
-    reporters: process.env.SALLYPORT_REPORT
-      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
-      : ["default"],
+    ...run,
   },
 });

@@ -80,6 +80,14 @@ describe.skipIf(!hasCluster)(`deletion, seed ${SEED}`, { timeout: 240_000 }, () 
     );
     return lists.flat();
   };
+  /** A router has its id before its parts are made. */
+  const made = async (namespace: string, parts: readonly string[]): Promise<void> => {
+    const areMade = async () => {
+      const found = await children(namespace);
+      return parts.every((part) => found.includes(part));
+    };
+    await eventually(`${parts.join(", ")} in ${namespace}`, areMade, PATIENCE_MS);
+  };
   const nothingLeft = async (namespace: string): Promise<void> => {
     for (const kind of KINDS) {
       await eventually(
@@ -97,7 +105,7 @@ describe.skipIf(!hasCluster)(`deletion, seed ${SEED}`, { timeout: 240_000 }, () 
     await place("orders");
     for (const round of [1, 2]) {
       await declareAll("orders");
-      expect(await children("orders")).toContain(`StatefulSet/orders-edgerouter-0`);
+      await made("orders", ["StatefulSet/orders-edgerouter-0"]);
       const order = KINDS.map((kind) => ({ kind, at: random.next() })).toSorted((a, b) => a.at - b.at);
       for (const { kind } of order) await scene.delete("orders", kind, `orders-${kind.toLowerCase()}`);
       if (round === 2) await scene.delete("orders", "Network", "main");
@@ -124,16 +132,11 @@ describe.skipIf(!hasCluster)(`deletion, seed ${SEED}`, { timeout: 240_000 }, () 
     expect(await entities("cascade")).toEqual([]);
     await eventually("the children are gone", async () => (await children("cascade")).length === 0, PATIENCE_MS);
     await scene.declare("cascade", "EdgeRouter", "cascade-orphan", { exposure });
-    await scene.until("cascade", "EdgeRouter", "cascade-orphan", isMade);
+    const parts = ["StatefulSet/cascade-orphan-0", "Pod/cascade-orphan-0-0", "ConfigMap/cascade-orphan-0-config"];
+    await made("cascade", parts);
     await scene.cluster.kubectl([...args, "cascade-orphan", "--cascade=orphan"]);
     expect(await entities("cascade")).toEqual([]);
-    for (const part of [
-      "StatefulSet/cascade-orphan-0",
-      "Pod/cascade-orphan-0-0",
-      "ConfigMap/cascade-orphan-0-config",
-    ]) {
-      expect(await children("cascade")).toContain(part);
-    }
+    expect(await children("cascade")).toEqual(expect.arrayContaining(parts));
   });
 
   test("while the operator is away: waits for it, and nothing is left when it comes", async () => {

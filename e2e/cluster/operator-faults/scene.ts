@@ -103,7 +103,7 @@ export class Scene {
   /** Starts the program as the service account of its manifests; resolves when it has listed everything. */
   async run(name = "operator", o: RunOptions = {}): Promise<Running> {
     const running = await this.begin(name, o);
-    await running.ready();
+    await running.ready(PATIENCE_MS);
     return running;
   }
 

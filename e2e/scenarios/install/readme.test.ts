@@ -1,15 +1,16 @@
 /** The section "On Kubernetes" of the README, followed line by line on a fresh cluster. */
+
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toolPath } from "../../charts/helm.ts";
 import type { ClusterHandle } from "../../cluster/ways/handle.ts";
 import { openCluster, wayOf } from "../../cluster/ways/open.ts";
 import { programArchives } from "../../images/program-archives.ts";
-import { freePorts } from "../../network/program.ts";
 import { ROOT, VERSION } from "../root.ts";
 import { canOpenCluster } from "../run-cluster.ts";
 
@@ -56,7 +57,7 @@ describe.skipIf(!canOpenCluster)("the README on Kubernetes", { timeout: 600_000 
   });
 
   test("ends in a service that answers", async () => {
-    const [port = 0] = await freePorts(1);
+    const port = await freePort();
     // Tests run beside others, so the port is another one.
     const lines = quickstart!.map((line) =>
       line

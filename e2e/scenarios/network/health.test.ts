@@ -42,9 +42,9 @@ describe.skipIf(!hasCluster)("every kind in every state", () => {
       await becomes(kind, "waits", "Reconciling");
       expect(await health(kind, "waits"), kind).toBe("InProgress");
     }
-    const warnings = await stage.kubectl("get", "events", "--field-selector=type=Warning");
+    const warnings = () => stage.kubectl("get", "events", "--field-selector=type=Warning");
     for (const reason of ["NameConflict", "InvalidConfig", "NetworkNotFound", "ConfigMapNotFound"])
-      expect(warnings, reason).toContain(reason);
+      await expect.poll(warnings, PATIENCE).toContain(reason);
   });
 
   test("describe says what is wrong, where, and what to do", async () => {

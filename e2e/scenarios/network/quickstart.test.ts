@@ -56,9 +56,9 @@ describe.skipIf(!hasCluster)("the quickstart", () => {
     expect(await shown("oid")).toMatch(/\nlaptop True TokenPublished Device false /);
     expect(await shown("osp")).toMatch(/\nhello-bind True Synced Bind AnyOf .*\nhello-dial True Synced Dial AnyOf /);
     await expect.poll(() => shown("osvc"), PATIENCE).toMatch(/\nhello True Synced true /);
-    expect(await shown("osp", "--output=wide")).toMatch(
-      /\nhello-dial True Synced Dial AnyOf 2 1 \S+ the network has it as in the spec /,
-    );
+    await expect
+      .poll(() => shown("osp", "--output=wide"), PATIENCE)
+      .toMatch(/\nhello-dial True Synced Dial AnyOf 2 1 \S+ the network has it as in the spec /);
   });
 
   test("a second apply changes nothing, and there is no difference", async () => {

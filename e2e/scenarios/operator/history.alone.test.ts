@@ -37,10 +37,9 @@ describe.skipIf(!hasCluster)("an API server that forgets its history", { timeout
     await stage.apply(service("before", { networkRef: { name: "nowhere" } }));
     await waits("before", "no Network nowhere");
     const [heard, running] = [await tooOld(), await containers()];
+    // Away for a moment only: the operator that leads gives up when it cannot say so for ten seconds.
     await cluster.stopComponent("kube-apiserver");
-    await cluster.startComponent("kube-apiserver");
     await cluster.compact();
-    await cluster.stopComponent("kube-apiserver");
     await cluster.startComponent("kube-apiserver");
     const answers = async () => (await cluster.attempt(["get", "--raw", "/readyz"])).stdout === "ok";
     await eventually("the API server is ready", answers, PATIENCE_MS);

@@ -14,7 +14,7 @@ const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 const sockets = new Set();
 let answers = 0;
 const ask = () => {
-  const sent = get(process.env.URL, { agent, timeout: 5000 }, (answer) => {
+  const sent = get(process.env.URL, { agent, timeout: 60000 }, (answer) => {
     sockets.add(answer.socket);
     answer.resume().on("end", () => {
       console.log(JSON.stringify({ answers: ++answers, sockets: sockets.size }));

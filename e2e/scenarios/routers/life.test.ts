@@ -75,7 +75,7 @@ describe.skipIf(!hasCluster)("edge routers", () => {
     await stage.explain(expect.poll(isRenewed(before), PATIENCE).toBe(true));
     await eu.current();
     expect((await eu.each())[0]?.id).toBe(before?.id);
-    expect(await event("ReEnrolled")).toContain("eu-0");
+    await expect.poll(() => event("ReEnrolled"), PATIENCE).toContain("eu-0");
   });
 
   test("are enrolled anew on another volume when theirs is lost, as the same router", async () => {
@@ -85,7 +85,8 @@ describe.skipIf(!hasCluster)("edge routers", () => {
     await stage.explain(expect.poll(isRenewed(before), PATIENCE).toBe(true));
     await eu.current();
     expect((await eu.each())[0]?.id).toBe(before?.id);
-    expect(await event("ReEnrolled")).toContain("router eu-0 is enrolled anew: its volume is a new one");
+    const told = "router eu-0 is enrolled anew: its volume is a new one";
+    await expect.poll(() => event("ReEnrolled"), PATIENCE).toContain(told);
   });
 
   test("are one, three and one by kubectl scale: entities, volumes and Services come and go", async () => {

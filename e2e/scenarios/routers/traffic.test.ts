@@ -29,7 +29,7 @@ describe.skipIf(!hasCluster)("calls through two routers", () => {
     stage = await stageWithNetwork("traffic");
     edge = new Routers(stage, "edge", { replicas: 2, roleAttributes: ["public"], drainSeconds: 5 });
     await edge.declare();
-    traffic = await Traffic.start(stage);
+    traffic = await Traffic.start(stage, 30);
     await stage.ready();
   });
   afterAll(async () => await stage?.close());

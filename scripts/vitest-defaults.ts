@@ -1,0 +1,15 @@
+/** What all suites of tests have in common, of a project and of a run. */
+import type { InlineConfig } from "vitest/node";
+
+/**
+ * Processes of their own. A poll may take longer than the second it has by default: it does not look once more when its time
+ * is over, so a process that stood still for that long would fail with the answer in its socket.
+ */
+export const project = { pool: "forks", expect: { poll: { timeout: 20_000 } } } as const;
+
+const report = process.env.SALLYPORT_REPORT;
+
+/** A run says what it did in a file, too, when it is asked to. */
+export const run: InlineConfig = {
+  reporters: report ? ["default", ["json", { outputFile: report }]] : ["default"],
+};
