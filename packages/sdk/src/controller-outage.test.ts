@@ -1,22 +1,13 @@
-import { createServer } from "node:net";
 import { ApiError, createClient } from "@sallyport/api/client";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { expect, it } from "vitest";
 import { ControllerOutage } from "./controller-outage.ts";
 import { AuthenticationError } from "./errors.ts";
 
-/** A port of this machine at which nobody listens. */
-async function deserted(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
 const never = new AbortController().signal;
 
 it("asks a controller that is away again until it answers", async () => {
-  const api = createClient("client", { baseUrl: `https://127.0.0.1:${await deserted()}` });
+  const api = createClient("client", { baseUrl: `https://127.0.0.1:${await freePort()}` });
   const outage = new ControllerOutage(never);
   let asked = 0;
   const answer = await outage.outlast(async () => {
@@ -55,7 +46,7 @@ it.each([
 });
 
 it("ends with its signal, and knows why it waited", async () => {
-  const api = createClient("client", { baseUrl: `https://127.0.0.1:${await deserted()}` });
+  const api = createClient("client", { baseUrl: `https://127.0.0.1:${await freePort()}` });
   const abort = new AbortController();
   const outage = new ControllerOutage(abort.signal);
   let asked = 0;

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   BaseHeader,
   BaseType,
@@ -207,6 +208,8 @@ export class EdgeChannel {
       await this.channel.request({ contentType: BaseType.Latency, headers }, { timeoutMs, via });
       this.latencyMs = performance.now() - startedAt;
     } catch (error) {
+      // What came while this process stood still is read first.
+      await nextTurn();
       if (this.isClosed || via.isClosed || via.reads !== reads || this.isPaused) return;
       via.close(error instanceof Error ? error : new Error(String(error)));
     }

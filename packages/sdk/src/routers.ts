@@ -23,8 +23,7 @@ export interface RouterAddress {
 }
 
 const connectTimeoutMs = 15_000;
-/** How long the other ends may take to acknowledge the last bytes when a context is closed. */
-const drainMs = 2_000;
+const defaultDrainMs = 2_000;
 /** How often a quiet connection is looked at. */
 const watchIntervalMs = 5_000;
 /** A connection that ends this soon, and was of no use, was probably refused: the router closes without a word. */
@@ -191,12 +190,16 @@ export class Routers {
     this.#lost.clear();
   }
 
-  /** Ends all connections, as soon as the other ends have what was written on those that were closed before. */
-  async close(): Promise<void> {
+  /**
+   * Ends all connections, as soon as the other ends have what was written on those that were closed before.
+   *
+   * @param o.drainMs how long they may take to acknowledge the last bytes; 2 s when absent
+   */
+  async close(o: { readonly drainMs?: number } = {}): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#probes);
     this.#lost.close();
-    await Promise.all([...this.#all].map((edge) => edge.drained(drainMs)));
+    await Promise.all([...this.#all].map((edge) => edge.drained(o.drainMs ?? defaultDrainMs)));
     this.closeAll();
     this.#circuits.close();
   }

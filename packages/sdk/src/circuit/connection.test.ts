@@ -221,6 +221,8 @@ describe("ending", () => {
     connection.end();
     hosted.resume();
     await once(hosted, "end");
+    // Everything has come to the router, and then from there.
+    await host.probe();
     await client.probe();
     router.dropAll();
     await client.channel.closed;

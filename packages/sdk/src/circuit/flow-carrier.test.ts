@@ -165,6 +165,26 @@ test.each([
   expect(client.circuits.pool.lentBytes).toBe(0);
 });
 
+test("payloads that the end of the circuit overtakes are read, also when this process stands still meanwhile", async () => {
+  await serveStreams((connection) => connection.end(Buffer.alloc(MiB, 7)));
+  let count = 0;
+  router.holds = (message) => message.contentType === XgressType.Payload && count++ > 10;
+  const connection = await dial();
+  const hash = hashOf(connection);
+  connection.end();
+  await expect.poll(() => count).toBeGreaterThan(50);
+  router.unroute(0);
+  await client.probe();
+  router.release();
+  // By then they are on their way.
+  await new Promise(setImmediate);
+  const until = performance.now() + 1_100;
+  while (performance.now() < until);
+  expect(await hash).toBe(sha256(Buffer.alloc(MiB, 7)));
+  if (!connection.closed) await once(connection, "close");
+  expect(connection.errored).toBeNull();
+});
+
 test("a circuit that is taken down with a gap in its data is an error, never an end", async () => {
   const content = Buffer.alloc(MiB, 7);
   await serveStreams((connection) => connection.end(content));

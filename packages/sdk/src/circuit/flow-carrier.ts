@@ -79,7 +79,7 @@ export class FlowCarrier implements Carrier, EdgeEndpoint, LocalPort {
     if (frame.contentType === XgressType.Payload) {
       this.#xgress.payload(frame);
       if (!this.#way.isCut) return;
-      this.#overtaken?.refresh();
+      if (this.#overtaken !== undefined) this.#awaitOvertaken();
       this.#endWhenRead();
     } else if (frame.contentType === XgressType.Acknowledgement) this.#xgress.ack(frame);
   }
@@ -89,13 +89,7 @@ export class FlowCarrier implements Carrier, EdgeEndpoint, LocalPort {
     // The circuit is gone, but what arrived of it, and what was overtaken by this message, can still be read.
     this.#way.isCut = true;
     this.#xgress.cut();
-    if (!this.#sawEnd && !this.#isClosed) {
-      this.#overtaken = setTimeout(() => {
-        this.#overtaken = undefined;
-        this.#endWhenRead();
-      }, overtakenMs);
-      this.#overtaken.unref();
-    }
+    if (!this.#sawEnd && !this.#isClosed) this.#awaitOvertaken();
     this.#endWhenRead();
   }
 
@@ -189,6 +183,19 @@ export class FlowCarrier implements Carrier, EdgeEndpoint, LocalPort {
     if (!this.#isFull || this.#isClosed) return;
     this.#isFull = false;
     this.#receiver.writable();
+  }
+
+  #awaitOvertaken(): void {
+    clearTimeout(this.#overtaken);
+    const timer = setTimeout(() => {
+      // What came while this process stood still is read first.
+      setImmediate(() => {
+        if (this.#overtaken !== timer) return;
+        this.#overtaken = undefined;
+        this.#endWhenRead();
+      });
+    }, overtakenMs);
+    this.#overtaken = timer.unref();
   }
 
   #stopWaiting(): void {
