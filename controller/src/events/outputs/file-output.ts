@@ -37,6 +37,8 @@ export class FileOutput implements EventOutput {
   #lookedAt = 0;
   #isTorn = false;
   #writing: Promise<void> | undefined;
+  /** The time in the name of the last backup: the next one is later, whatever the clock says. */
+  #backedUpAt = 0;
 
   constructor(options: FileOutputOptions) {
     this.#options = options;
@@ -128,18 +130,20 @@ export class FileOutput implements EventOutput {
   async #rotate(): Promise<void> {
     await this.#forget();
     const { path } = this.#options;
-    await rename(path, await this.#backupName(new Date()));
+    await rename(path, await this.#backupName());
     await this.#prune();
     await this.#open();
   }
 
   /** `events.json` becomes `events-2026-01-02T03-04-05.678.json`. */
-  async #backupName(now: Date): Promise<string> {
+  async #backupName(): Promise<string> {
     const { stem, extension, folder } = this.#parts();
-    for (let at = now.getTime(); ; at++) {
+    for (let at = Math.max(Date.now(), this.#backedUpAt + 1); ; at++) {
       const time = new Date(at).toISOString().slice(0, -1).replaceAll(":", "-");
       const name = join(folder, `${stem}-${time}${extension}`);
-      if ((await stat(name).catch(() => undefined)) === undefined) return name;
+      if ((await stat(name).catch(() => undefined)) !== undefined) continue;
+      this.#backedUpAt = at;
+      return name;
     }
   }
 

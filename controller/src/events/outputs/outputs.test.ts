@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { silentLogger } from "@sallyport/wire";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { FileOutput } from "./file-output.ts";
 import { StreamOutput } from "./stream-output.ts";
 
@@ -11,7 +11,10 @@ let folder = "";
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "events-"));
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+afterEach(() => {
+  vi.restoreAllMocks();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 const line = (n: number) => JSON.stringify({ n, text: "x".repeat(80) });
 const numbers = (text: string) =>
@@ -65,6 +68,19 @@ describe("a file of events", () => {
     const kept = [...backups, "events.json"].flatMap((name) => numbers(content(name)));
     expect(kept).toEqual(Array.from({ length: kept.length }, (_, at) => 100 - kept.length + at));
     for (const name of [...backups, "events.json"]) expect(content(name).length).toBeLessThanOrEqual(1_000);
+  });
+
+  it("keeps older ones in order when the clock goes back", async () => {
+    const file = output({ maxBytes: 100, maxBackups: 3 });
+    const start = Date.now();
+    for (let n = 0; n < 10; n++) {
+      vi.spyOn(Date, "now").mockReturnValue(start - n * 60_000);
+      file.write("router", line(n));
+      await file.flushed();
+    }
+    await file.close();
+    const names = readdirSync(folder).sort();
+    expect(names.flatMap((name) => numbers(content(name)))).toEqual([6, 7, 8, 9]);
   });
 
   it("goes on in a new file when somebody moves the present one away", async () => {
