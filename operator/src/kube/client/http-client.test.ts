@@ -218,8 +218,10 @@ describe("a server that misbehaves", () => {
   });
 
   test("hangs: the deadline ends the request, and the next one goes well", async () => {
-    server.inject({ fault: { kind: "hang" } });
+    // The deadline may be over before the server sees the request: a fault for one would wait for the next.
+    const mend = server.inject({ times: Number.POSITIVE_INFINITY, fault: { kind: "hang" } });
     expect(await failure(client.get(ref, { timeoutMs: 100 }))).toMatchObject({ status: 0, reason: "Timeout" });
+    mend();
     expect(await client.get(ref)).toBeUndefined();
   });
 
@@ -252,7 +254,7 @@ describe("a server that misbehaves", () => {
     server.inject({ fault: { kind: "hang" } });
     const stop = new AbortController();
     const call = client.get(ref, { signal: stop.signal });
-    await vi.waitFor(() => expect(server.requests).toHaveLength(1));
+    await vi.waitFor(() => expect(server.requests).toHaveLength(1), { timeout: 20_000 });
     stop.abort(new Error("enough"));
     await expect(call).rejects.toThrow("enough");
   });
@@ -337,6 +339,12 @@ describe("credentials", () => {
     expect(isInCluster({})).toBe(false);
     await expect(inCluster({ env: {} })).rejects.toThrow(ClusterConfigError);
     await expect(pod({ url: "https://127.0.0.1:1" })).rejects.toThrow(/automountServiceAccountToken/);
+    await writeFile(join(folder, "namespace"), "overlay");
+    const { credentials } = await pod({ url: "https://127.0.0.1:1" });
+    for (const missing of ["token", "ca.crt"]) {
+      await expect(credentials(false)).rejects.toThrow(`cannot read ${join(folder, missing)};`);
+      await writeFile(join(folder, missing), "there");
+    }
   });
 
   test("of a kubeconfig file", async () => {

@@ -47,7 +47,9 @@ export async function inCluster({
     server: new URL(`https://${isIPv6(host) ? `[${host}]` : host}:${port}`),
     namespace,
     credentials: async () => {
-      const [token, ca] = await Promise.all([read("token"), read("ca.crt")]);
+      // One after the other: when none of them is there, it is always the first that is named.
+      const token = await read("token");
+      const ca = await read("ca.crt");
       return { ca, authorization: `Bearer ${token}` };
     },
   };
