@@ -1,6 +1,8 @@
 /** EdgeRouters on a fake API server: our real controller on one side, real routers started from what is rendered on the other. */
+
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { KINDS, type KubeObject } from "../../operator/src/kube/kinds.ts";
 import { healthOf, type Judged } from "../../operator/src/kube/status/kstatus.ts";
@@ -12,7 +14,6 @@ import type { RouterStatus } from "../../operator/src/resources/edge-router.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
 import { eventually } from "../network/eventually.ts";
 import { type Network, startNetwork } from "../network/network.ts";
-import { freePorts } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { RouterPods } from "./router-pods.ts";
 
@@ -31,12 +32,13 @@ beforeAll(async () => {
   ca = readFileSync(join(folder, "network", "r1.ca"), "utf8");
 }, 240_000);
 afterEach(async () => {
+  // First the operator, which would make anew what it misses.
+  await operator?.close();
+  await pods?.close();
   // Names are those of the whole network.
   for (const { id, name } of (await network.management.listEdgeRouters({ query: {} })).data) {
     if (/^(eu|taker)-/.test(name)) await network.management.deleteEdgeRouter({ params: { id } });
   }
-  await operator?.close();
-  await pods?.close();
 });
 afterAll(async () => {
   await network?.stop();
@@ -60,7 +62,7 @@ const read = <T extends KubeObject>(kind: (typeof KINDS)[keyof typeof KINDS], na
   operator.server.read<T>({ kind, namespace: "default", name });
 /** A router that SDKs on this machine could dial. */
 const reachable = async () => {
-  const [port = 0] = await freePorts(1);
+  const port = await freePort();
   return { edge: { port }, exposure: { type: "LoadBalancer", hostname: "localhost" }, drainSeconds: 1 };
 };
 
@@ -90,9 +92,9 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     // The token is gone once it was used, and was nowhere but in its Secret.
     expect(read(KINDS.Secret, "eu-0-enrollment")).toBeUndefined();
     expect(operator.logged()).not.toMatch(/eyJ[A-Za-z0-9_-]{20,}\.eyJ/);
-    expect(operator.events("EdgeRouter", "eu")).toEqual(
-      expect.arrayContaining(["Created", "RouterVerified", "RouterOnline"]),
-    );
+    await expect
+      .poll(() => operator.events("EdgeRouter", "eu"))
+      .toEqual(expect.arrayContaining(["Created", "RouterVerified", "RouterOnline"]));
     expect(await operator.writesOfAnotherLook()).toEqual([]);
     const { updatedAt } = await entity(router?.id);
     expect(await operator.writesOfAnotherLook()).toEqual([]);
@@ -239,6 +241,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
       PATIENCE_MS,
     );
     await operator.ready("EdgeRouter", "eu");
+    await operator.settled();
     expect(operator.events("EdgeRouter", "eu").filter((reason) => reason === "ReEnrolled")).toHaveLength(2);
     await operator.annotate("EdgeRouter", "eu", { "sallyport.dev/re-enroll": "7:now" });
     await operator.until("EdgeRouter", "eu", ({ status }) => status.lastHandledReEnroll === "7:now");
@@ -270,7 +273,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
       return !hashes.includes(first?.configHash) && healthOf({ metadata, status } as Judged).health === "Current";
     });
     expect(routersOf(done).map(({ id }) => id)).toEqual([first?.id, second?.id]);
-    expect(operator.events("EdgeRouter", "eu")).toContain("Repaired");
+    await expect.poll(() => operator.events("EdgeRouter", "eu")).toContain("Repaired");
     expect(await operator.writesOfAnotherLook()).toEqual([]);
   });
 
@@ -338,6 +341,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     await operator.apply("EdgeRouter", "eu", adopting);
     expect(routersOf(await operator.ready("EdgeRouter", "eu"))[0]).toMatchObject({ id: router?.id, online: true });
     expect((await entity(router?.id)).fingerprint).toBe(left.fingerprint);
+    await operator.settled();
     expect(operator.events("EdgeRouter", "eu")).not.toContain("ReEnrolled");
 
     await operator.delete("EdgeRouter", "eu");
@@ -352,7 +356,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     });
     await operator.annotate("EdgeRouter", "eu", { "sallyport.dev/re-enroll": "0:mine" });
     expect(routersOf(await operator.ready("EdgeRouter", "eu"))[0]).toMatchObject({ id: router?.id, online: true });
-    expect(operator.events("EdgeRouter", "eu")).toContain("Adopted");
+    await expect.poll(() => operator.events("EdgeRouter", "eu")).toContain("Adopted");
   });
 
   test("touches nothing that is somebody else's, and says what is in its way", async () => {

@@ -1,7 +1,9 @@
 /** What becomes of a managed Network: its operator's login, its objects in other hands, its deletion; with the real controller where one is needed. */
+
 import { createClient } from "@sallyport/api";
 import { createCsr } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { KINDS, type KubeObject, type ResourceKind } from "../../operator/src/kube/kinds.ts";
 import { conditionOf } from "../../operator/src/kube/status/condition.ts";
@@ -9,7 +11,6 @@ import { overlayServiceReconciler } from "../../operator/src/reconcile/entity/si
 import type { KindReconciler } from "../../operator/src/reconcile/loop/kind-reconciler.ts";
 import { networkReconciler } from "../../operator/src/reconcile/network/network.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { freePorts } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { ControllerPods } from "./controller-pods.ts";
 
@@ -226,7 +227,7 @@ describe("a managed Network, from its first day to its last", { timeout: 200_000
       expect(find(KINDS.Secret, name)).toBeDefined();
     }
     expect(find(KINDS.PersistentVolumeClaim, "main-controller-data")).toBeDefined();
-    expect(t.events("Network", "main")).toContain("DataRetained");
+    await expect.poll(() => t.events("Network", "main")).toContain("DataRetained");
 
     await t.apply("Network", "main", managed());
     const again = await t.ready("Network", "main");

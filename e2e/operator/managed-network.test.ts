@@ -1,4 +1,5 @@
 /** Networks on a fake API server with our real controller: one that the operator runs, started from what it rendered, and the same one as an existing network. */
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { KINDS, type KubeObject } from "../../operator/src/kube/kinds.ts";
 import { conditionOf } from "../../operator/src/kube/status/condition.ts";
@@ -6,7 +7,6 @@ import { overlayServiceReconciler } from "../../operator/src/reconcile/entity/si
 import type { KindReconciler } from "../../operator/src/reconcile/loop/kind-reconciler.ts";
 import { networkReconciler } from "../../operator/src/reconcile/network/network.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { freePorts } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { ControllerPods } from "./controller-pods.ts";
 
@@ -54,7 +54,7 @@ afterAll(async () => {
 }, 60_000);
 
 describe("a Network that the operator runs", { timeout: 200_000 }, () => {
-  test("comes up from nothing: objects, controller, an administrator of the operator's own", () => {
+  test("comes up from nothing: objects, controller, an administrator of the operator's own", async () => {
     const network = t.read("Network", "main");
     expect(network?.status).toMatchObject({
       serverVersion: "v1.6.20",
@@ -74,9 +74,9 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
     ]);
     expect(Buffer.from(text(secret("main-controller-key"), "secret.key"), "base64")).toHaveLength(32);
     expect(configMap("main-ca")?.data?.["ca.crt"]).toMatch(/^-----BEGIN CERTIFICATE-----/);
-    expect(t.events("Network", "main")).toEqual(
-      expect.arrayContaining(["SecretKeyMade", "AdminMade", "OperatorEnrolled"]),
-    );
+    await expect
+      .poll(() => t.events("Network", "main"))
+      .toEqual(expect.arrayContaining(["SecretKeyMade", "AdminMade", "OperatorEnrolled"]));
   });
 
   test("serves its resources", async () => {

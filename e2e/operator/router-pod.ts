@@ -2,9 +2,10 @@ import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { join } from "node:path";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import type { FoundPod } from "../../operator/src/plan/workload.ts";
 import { CONFIG_FILE, PATHS, TOKEN_FILE } from "../../operator/src/render/edge-router/names.ts";
-import { freePorts, Program } from "../network/program.ts";
+import { Program } from "../network/program.ts";
 
 const ROUTER = join(import.meta.dirname, "..", "..", "router", "src", "main.ts");
 const LOOK_MS = 100;
@@ -58,7 +59,7 @@ export async function runRouterPod(o: RouterPodOptions, signal: AbortSignal): Pr
   const { name, spec, tell } = o;
   const place = join(o.folder, `pod-${name}-${randomUUID()}`);
   mkdirSync(place);
-  const [healthPort = 0] = await freePorts(1);
+  const healthPort = await freePort();
   const start = async (container: Container): Promise<Program> => {
     await mount(o, place, healthPort);
     const args = container.args.map((arg) =>

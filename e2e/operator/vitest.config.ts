@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { project, run } from "../../scripts/vitest-defaults.ts";
 
 /** Stories of the operator with real controllers, routers and operators as programs, on a fake API server: `make test-operator`. */
 export default defineConfig({
@@ -7,12 +8,10 @@ export default defineConfig({
     include: ["**/*.test.ts"],
     // One embedded PostgreSQL for the controllers that run in the processes of the tests.
     globalSetup: ["../../controller/src/store/postgres/test-server.ts"],
-    pool: "forks",
+    ...project,
     maxWorkers: 2,
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    reporters: process.env.SALLYPORT_REPORT
-      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
-      : ["default"],
+    ...run,
   },
 });

@@ -1,5 +1,4 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseRouterConfig } from "@sallyport/router-config";
@@ -16,6 +15,7 @@ import {
   silentLogger,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { readEndpointsFile } from "./control/controllers/endpoints-file.ts";
 import { type Router, startRouter } from "./router.ts";
@@ -40,16 +40,6 @@ afterEach(async () => {
   await controller.close();
   await rm(dir, { recursive: true });
 });
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-    });
-  });
-}
 
 async function router(id: string, o: { host?: string; edge?: string; listeners?: string } = {}): Promise<Router> {
   const { certPem, keyPem } = await authority.issue({ commonName: id, dns: ["localhost"] });

@@ -90,9 +90,10 @@ describe("the log", () => {
     ["header", "Bearer "],
   ])("costs no more than its length to look through, however often a %s seems to begin", (_what, unit) => {
     const text = unit.repeat(Math.ceil(200_000 / unit.length));
-    const started = performance.now();
+    const worked = (): number => process.threadCpuUsage().user / 1_000;
+    const started = worked();
     withoutSecrets(text);
-    expect(performance.now() - started).toBeLessThan(1_000);
+    expect(worked() - started).toBeLessThan(1_000);
   });
 
   it("finds a token within other text", () => {

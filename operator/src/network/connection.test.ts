@@ -104,7 +104,9 @@ describe("a session", () => {
     const connection = connect(server);
     await connection.client.listServices();
     await connection.close();
-    expect(server.asked.at(-1)).toMatchObject({ method: "DELETE", path: "/current-api-session", token: "t1" });
+    await expect
+      .poll(() => server.asked.at(-1))
+      .toMatchObject({ method: "DELETE", path: "/current-api-session", token: "t1" });
     expect(await failure(connection.client.listServices())).toMatchObject({ reason: "NetworkNotReady" });
   });
 });
@@ -156,7 +158,7 @@ describe("a login that is refused", () => {
     connection.retryLogin();
     await connection.client.listServices();
     await connection.client.listServices();
-    expect(recovered).toBe(1);
+    await expect.poll(() => recovered).toBe(1);
   });
 
   test("counts as refused when a second factor is asked for", async () => {

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { ApiError } from "@sallyport/api/client";
 import { describe, expect, test } from "vitest";
 import { RequestBatch } from "./request-batch.ts";
@@ -17,7 +18,11 @@ function scene() {
     many: request,
     lengthOf: (question) => question.length,
   });
-  const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
+  /** What is due goes out with the next turn; it may have become due just after this was asked for. */
+  const turn = async (): Promise<void> => {
+    await setImmediate();
+    await setImmediate();
+  };
   return { asked, batch, turn };
 }
 

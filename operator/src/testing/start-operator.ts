@@ -84,7 +84,10 @@ export interface TestOperator {
 }
 
 const PATIENCE_MS = 20_000;
-const QUIET_MS = 200;
+/** Between two looks at what is waited for, milliseconds. */
+const LOOK_MS = 10;
+/** Looks without anything new after which the operator is at rest. Not a time: in one that the process does not get, nothing that came is read. */
+const QUIET_LOOKS = 20;
 
 /** The kind of our resources by its name. */
 export function kindNamed(kind: string): ResourceKind {
@@ -145,17 +148,17 @@ export async function startOperator(o: StartOptions = {}): Promise<TestOperator>
       const found = look();
       if (found !== undefined) return found;
       if (performance.now() > end) throw new Error(`waited in vain for ${what}\n${lines.slice(-15).join("")}`);
-      await delay(10);
+      await delay(LOOK_MS);
     }
   };
   const settled = async (): Promise<void> => {
-    let since = performance.now();
+    let quiet = 0;
     let seen = -1;
     await waitFor("the operator to come to rest", () => {
       const version = server.requests.length;
-      if (operator.loops.pending > 0 || version !== seen) since = performance.now();
+      quiet = operator.loops.pending > 0 || version !== seen ? 0 : quiet + 1;
       seen = version;
-      return performance.now() - since > QUIET_MS ? true : undefined;
+      return quiet > QUIET_LOOKS ? true : undefined;
     });
   };
   const until: TestOperator["until"] = async (kind, name, fits) => {

@@ -1,6 +1,7 @@
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { expect, it } from "vitest";
 import type { HostedTerminator } from "./overlay.ts";
-import { configs, freePort, hostAt, overlay, proxyOf, says, tunneler } from "./testing/tunneler-in-memory.ts";
+import { configs, hostAt, overlay, proxyOf, says, tunneler } from "./testing/tunneler-in-memory.ts";
 import { Tunneler } from "./tunneler.ts";
 
 const hosts = (port: number) => ({ canBind: true, configs: configs({ "host.v1": hostAt(port) }) });

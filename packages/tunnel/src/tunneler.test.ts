@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import { lineBounds } from "@sallyport/wire";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { describe, expect, it } from "vitest";
 import {
   client,
   configs,
   echo,
-  freePort,
   hostAt,
   interceptV1,
   listen,

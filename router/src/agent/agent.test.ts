@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { chown, lstat, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createConnection, createServer } from "node:net";
+import { createConnection, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
@@ -51,6 +51,18 @@ async function start(o: Partial<AgentOptions> = {}): Promise<Agent> {
   if (agent === undefined) throw new Error("the agent did not start");
   agents.push(agent);
   return agent;
+}
+
+/** A connection byte by byte, and all that it brings until it is closed, which a reset may do as well. */
+async function open(): Promise<{ socket: Socket; answer: Promise<string> }> {
+  const socket = createConnection(path);
+  await once(socket, "connect");
+  let text = "";
+  socket.on("data", (chunk) => {
+    text += String(chunk);
+  });
+  socket.on("error", () => {});
+  return { socket, answer: new Promise((resolve) => socket.once("close", () => resolve(text))) };
 }
 
 const ask = async (...request: number[]): Promise<string> => (await askAgent(path, request)).toString("utf8");
@@ -139,36 +151,25 @@ it("closes on strangers and on requests that do not end, without a word", async 
   const endless = Buffer.concat([AGENT_MAGIC, Buffer.of(AgentOp.GarbagePercent), Buffer.alloc(12, 0x80)]);
   const cut = Buffer.concat([AGENT_MAGIC, Buffer.of(AgentOp.LogLevel)]);
   for (const bytes of [Buffer.from("GET / HTTP/1.1\r\n"), cut, endless]) {
-    const socket = createConnection(path);
-    let answer = "";
-    socket.on("data", (chunk) => {
-      answer += String(chunk);
-    });
+    const { socket, answer } = await open();
     socket.write(bytes);
-    await once(socket, "close");
-    expect(answer).toBe("");
+    expect(await answer).toBe("");
   }
 });
 
 it("takes a request byte by byte", async () => {
   await start();
-  const socket = createConnection(path);
-  let answer = "";
-  socket.on("data", (chunk) => {
-    answer += String(chunk);
-  });
+  const { socket, answer } = await open();
   for (const byte of [...AGENT_MAGIC, AgentOp.Application, ROUTER_APPLICATION, RouterRequest.Status]) {
     socket.write(Buffer.of(byte));
     await new Promise((resolve) => setImmediate(resolve));
   }
-  await once(socket, "end");
-  socket.destroy();
-  expect(answer).toBe('{"id":"r1"}');
+  expect(await answer).toBe('{"id":"r1"}');
 });
 
 it.each(["in one piece", "one after the other"])("opens a channel for an operator, magic and hello %s", async (how) => {
   await start();
-  const socket = createConnection(path);
+  const { socket } = await open();
   const messages: Message[] = [];
   const parser = new FrameParser({ maxHeaders: 65_536, maxBody: 65_536 }, (frame) => messages.push(messageOf(frame)));
   socket.on("data", (chunk: Buffer) => parser.push(chunk));

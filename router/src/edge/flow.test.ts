@@ -241,7 +241,8 @@ test("a transit router forwards frames unchanged but for their sequence", async 
   const { hash } = send(near, 100_000, 5_000);
   await far.whenReceived(100_000);
   expect(got()).toBe(hash);
-  expect(arrived).toEqual(sent);
+  // What is sent twice may still be between them.
+  await vi.waitFor(() => expect(arrived).toEqual(sent), 10_000);
   expect(arrived.length).toBeGreaterThan(20);
 });
 

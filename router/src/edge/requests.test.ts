@@ -58,9 +58,10 @@ test("a certificate that is not the session's is refused", async () => {
 });
 
 test("a session that reaches the router after its SDK is waited for", async () => {
+  const patient = await network.addRouter("r2", { edge: { lookupApiSessionTimeoutMs: 20_000 } });
   const late = await network.client("late");
   network.apiSessions.delete(late.token);
-  const early = await TestSdk.connect(router.port.port, late);
+  const early = await TestSdk.connect(patient.port.port, late);
   sdks.push(early);
   network.apiSessions.set(late.token, late.session);
   expect(await refusal(early.requestConnect("none"))).toBe("Invalid Session");

@@ -172,7 +172,7 @@ describe("a port for web sockets", () => {
   });
 
   it("ends web sockets that answer no ping, and connections that do not become one", async () => {
-    await listen({ pingInterval: 0.02, pongTimeout: 0.02, handshakeTimeout: 0.2 });
+    await listen({ pingInterval: 0.02, pongTimeout: 0.02, handshakeTimeout: 2 });
     const deaf = new WebSocket(`wss://localhost:${port.port}/ws`, { ca: authority.certPem, autoPong: false });
     await once(deaf, "open");
     await once(deaf, "close");

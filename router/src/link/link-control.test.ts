@@ -9,6 +9,7 @@ import {
   silentLogger,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import { dialer, healthy, type LinkRouter, startLinkRouter } from "../testing/link-router.ts";
@@ -37,7 +38,8 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   measured = 0;
-  controller = await ScriptedController.start(controllerIdentity);
+  // One that nobody else is given while the controller is away.
+  controller = await ScriptedController.start(controllerIdentity, "ctrl1", await freePort());
   controllers = testControllers(alphaIdentity);
   control = new LinkControl(controllers, silentLogger, () => measured++);
   alpha = await startLinkRouter("alpha", {

@@ -44,8 +44,12 @@ function toggle(fields: Toggle): Promise<Message> {
   return channel.request({ contentType: ControlType.TogglePipeTracesRequest, body });
 }
 
+/** The next event that is not of a heartbeat: those come when it is their time. */
 async function event(): Promise<mgmtPb.TraceEvent> {
-  return decodeControl(mgmtPb.TraceEventSchema, (await controller.next(ControlType.TraceEvent)).body);
+  for (;;) {
+    const told = decodeControl(mgmtPb.TraceEventSchema, (await controller.next(ControlType.TraceEvent)).body);
+    if (told.contentType !== BaseType.Heartbeat) return told;
+  }
 }
 
 it("tells who asked of every message but the telling itself, until it is switched off", async () => {

@@ -2,17 +2,28 @@ import { once } from "node:events";
 import { BaseHeader, encodeMessage, FrameParser, type Message, messageOf, type Outgoing } from "@sallyport/wire";
 import { WebSocket } from "ws";
 
-const WAIT_MS = 10_000;
+const WAIT_MS = 20_000;
 
-/** An operator's tool: a WebSocket that speaks the management channel. Nothing it receives is lost. */
+export interface ManagementClientOptions {
+  readonly port: number;
+  readonly ca: string;
+  readonly token?: string;
+  readonly path?: string;
+  /** Of what arrives before anybody asks for it: what stays until somebody does. All when absent. */
+  readonly keeps?: (message: Message) => boolean;
+}
+
+/** An operator's tool: a WebSocket that speaks the management channel. Nothing it receives is lost, unless it shall be. */
 export class ManagementClient {
   readonly socket: WebSocket;
   readonly #arrived: Message[] = [];
   readonly #waiting = new Set<{ matches(message: Message): boolean; resolve(message: Message): void }>();
+  readonly #keeps: (message: Message) => boolean;
   #sequence = 0;
 
-  private constructor(socket: WebSocket) {
+  private constructor(socket: WebSocket, keeps: (message: Message) => boolean) {
     this.socket = socket;
+    this.#keeps = keeps;
     socket.on("message", (data: Buffer) => {
       const parser = new FrameParser({ maxHeaders: 65_536, maxBody: 16 << 20 }, (frame) =>
         this.#arrive(messageOf(frame)),
@@ -22,12 +33,12 @@ export class ManagementClient {
   }
 
   /** Rejects with the status in its message when the upgrade is refused. */
-  static async connect(o: { port: number; ca: string; token?: string; path?: string }): Promise<ManagementClient> {
+  static async connect(o: ManagementClientOptions): Promise<ManagementClient> {
     const socket = new WebSocket(`wss://localhost:${o.port}${o.path ?? "/fabric/v1/ws-api"}`, {
       ca: o.ca,
       headers: o.token === undefined ? {} : { "zt-session": o.token },
     });
-    const client = new ManagementClient(socket);
+    const client = new ManagementClient(socket, o.keeps ?? (() => true));
     await once(socket, "open");
     return client;
   }
@@ -79,6 +90,6 @@ export class ManagementClient {
       waiter.resolve(message);
       return;
     }
-    this.#arrived.push(message);
+    if (this.#keeps(message)) this.#arrived.push(message);
   }
 }

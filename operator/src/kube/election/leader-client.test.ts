@@ -1,5 +1,5 @@
 import { silentLogger } from "@sallyport/wire";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { clusterAt } from "../client/cluster.ts";
 import { HttpKubeClient } from "../client/http-client.ts";
 import { KINDS, type KubeObject } from "../kinds.ts";
@@ -15,19 +15,32 @@ const configMap = (name: string) => ({
 });
 const ref = (name: string) => ({ kind: KINDS.ConfigMap, namespace: "edge", name });
 
-/** As a process that is not given the processor. */
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** As for a process that is not given the processor for so long: no timer of it fires before it goes on. */
 function sleepThrough(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  const now = performance.now.bind(performance);
+  vi.spyOn(performance, "now").mockImplementation(() => now() + ms);
 }
 
 /** What becomes of a leader's writes, the first of which is made before it sleeps for so long. */
 async function writesAround(
   sleepMs: number,
-  times: { readonly leaseDurationMs: number; readonly renewDeadlineMs: number; readonly retryPeriodMs: number },
+  times: { readonly leaseDurationMs: number; readonly renewDeadlineMs: number },
 ) {
   const server = await FakeApiServer.start();
   const client = new HttpKubeClient(clusterAt(server.url));
-  const o = { client, namespace: "edge", name: "operator", identity: "one", log: silentLogger, ...times };
+  const o = {
+    client,
+    namespace: "edge",
+    name: "operator",
+    identity: "one",
+    log: silentLogger,
+    retryPeriodMs: 50,
+    ...times,
+  };
   const elector = new Elector(o);
   const check = leaderCheck(() => elector.mayAct);
   const writing = leaderClient(client, check);
@@ -57,16 +70,16 @@ async function writesAround(
 const lost = expect.any(LeadershipLostError);
 
 test("a leader that wakes up after its lease is over writes nothing any more, in the middle of its work", async () => {
-  const times = { leaseDurationMs: 600, renewDeadlineMs: 500, retryPeriodMs: 50 };
-  const { wrote, found, isLeader } = await writesAround(700, times);
+  const times = { leaseDurationMs: 30_000, renewDeadlineMs: 20_000 };
+  const { wrote, found, isLeader } = await writesAround(31_000, times);
   expect(isLeader).toBe(false);
   expect(wrote).toEqual(["first", lost, lost, lost]);
   expect(found).toMatchObject([{ data: {} }, undefined]);
 });
 
 test("what is begun has the rest of the lease to arrive: a leader begins nothing once it should have renewed it", async () => {
-  const times = { leaseDurationMs: 60_000, renewDeadlineMs: 500, retryPeriodMs: 50 };
-  const { wrote, isLeader } = await writesAround(600, times);
+  const times = { leaseDurationMs: 60_000, renewDeadlineMs: 20_000 };
+  const { wrote, isLeader } = await writesAround(25_000, times);
   expect(isLeader).toBe(true);
   expect(wrote).toEqual(["first", lost, lost, lost]);
 });

@@ -286,7 +286,7 @@ describe("a worker", () => {
     });
     const done = worker.run(stop.signal);
     queue.add("a");
-    await vi.waitFor(() => expect(metrics.finished).toHaveBeenCalledTimes(2));
+    await vi.waitFor(() => expect(metrics.finished).toHaveBeenCalledTimes(2), { timeout: 20_000 });
     expect(metrics.finished.mock.calls.map(([end]) => end)).toEqual(["timeout", "success"]);
     stop.abort();
     await done;

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { WatchEvent } from "../client/client.ts";
 import { clusterAt } from "../client/cluster.ts";
@@ -296,4 +298,12 @@ describe("a watch", () => {
     await expect(client.replace({ ...made, spec: { size: 2 } } as KubeObject)).rejects.toMatchObject({ status: 409 });
     expect(live().spec).toMatchObject({ size: 7 });
   });
+});
+
+test("a client that goes away in the middle of its request harms nobody", async () => {
+  const socket = connect(Number(new URL(server.url).port), "127.0.0.1").resume();
+  socket.end("POST /apis/example.org/v1/namespaces/edge/things HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{");
+  await once(socket, "close");
+  expect(server.requests.map(({ path }) => path)).toEqual([expect.stringContaining("/customresourcedefinitions")]);
+  await client.create(thing({}));
 });

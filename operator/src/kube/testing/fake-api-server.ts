@@ -195,7 +195,13 @@ export class FakeApiServer {
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = "GET", url = "/" } = request;
-    const body = await bodyOf(request);
+    let body: unknown;
+    try {
+      body = await bodyOf(request);
+    } catch {
+      // The client went away in the middle of its request: nobody waits for an answer.
+      return;
+    }
     const { authorization } = request.headers;
     this.requests.push({ method, path: url, body, authorization, connection: this.#number(request.socket) });
     const fault = this.faults.next(method, url);

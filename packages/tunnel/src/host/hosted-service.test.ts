@@ -1,11 +1,11 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { describe, expect, it } from "vitest";
 import {
   client,
   configs,
   echo,
-  freePort,
   hostAt,
   interceptV1,
   logged,
@@ -165,13 +165,14 @@ describe("a hosted service", () => {
   });
 
   it("whose port answers no more is offered last, then again as before", async () => {
-    const target = await echo();
+    // Of a port that nobody else is given while it is closed.
+    const target = await echo(await freePort());
     tunneler();
     const portChecks = [
       {
         address: `127.0.0.1:${target.port}`,
         interval: "100ms",
-        timeout: "1s",
+        timeout: "10s",
         actions: [
           { trigger: "fail", action: "mark unhealthy" },
           { trigger: "change", action: "send event" },
@@ -185,7 +186,7 @@ describe("a hosted service", () => {
     const [terminator] = overlay.hosted;
     await new Promise((resolve) => target.close(resolve));
     await expect.poll(() => terminator!.updates).toEqual([{ precedence: "failed" }]);
-    target.listen(target.port, "127.0.0.1");
+    await once(target.listen(target.port, "127.0.0.1"), "listening");
     await expect.poll(() => terminator!.updates).toEqual([{ precedence: "failed" }, { precedence: "default" }]);
     expect(terminator!.events).toEqual([false, true]);
     overlay.change({ web: undefined });

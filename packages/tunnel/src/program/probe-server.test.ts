@@ -1,5 +1,5 @@
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterEach, expect, test } from "vitest";
-import { freePort } from "../testing/tunneler-in-memory.ts";
 import { SetupError } from "./identity-files.ts";
 import { ProbeServer } from "./probe-server.ts";
 

@@ -1,6 +1,7 @@
 import { createSocket, Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { InterceptedClients, InterceptTarget, TcpClient, UdpFlow } from "../interceptor.ts";
 import { ProxyInterceptor } from "./proxy-interceptor.ts";
@@ -10,14 +11,6 @@ const stops: (() => void | Promise<void>)[] = [];
 afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 const target = (name: string): InterceptTarget => ({
   id: name,
@@ -182,15 +175,15 @@ describe("UDP ports of a proxy", () => {
   it("forget an idle client without harm to the others", async () => {
     const port = await freePort();
     const { udp, clients } = collector();
-    await proxy([`dns:${port}:udp`], { udpIdleTimeoutMs: 300 }).intercept(target("dns"), clients);
+    await proxy([`dns:${port}:udp`], { udpIdleTimeoutMs: 2_000 }).intercept(target("dns"), clients);
     const [idle, busy] = [udpClient(), udpClient()];
     idle.send("i", port, "127.0.0.1");
     await expect.poll(() => udp.length).toBe(1);
     const closed = new Promise<void>((resolve) => udp[0]!.onClose(resolve));
+    const alive = setInterval(() => udp[1]?.send(Buffer.from("."), 0, 1), 20);
+    stops.push(() => clearInterval(alive));
     busy.send("b", port, "127.0.0.1");
     await expect.poll(() => udp.length).toBe(2);
-    const alive = setInterval(() => udp[1]!.send(Buffer.from("."), 0, 1), 20);
-    stops.push(() => clearInterval(alive));
     await closed;
     const answer = once(busy, "message");
     await answer;

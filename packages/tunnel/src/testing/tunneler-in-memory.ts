@@ -1,4 +1,5 @@
 /** A tunneler over an overlay in memory, and what stands at its two ends. For tests. */
+
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import type { Logger } from "@sallyport/wire";
@@ -35,14 +36,14 @@ export function tunneler(more: Partial<TunnelerOptions> = {}): Tunneler {
   return started;
 }
 
-export async function listen(onSocket: (socket: Socket) => void): Promise<Server & { port: number }> {
+export async function listen(onSocket: (socket: Socket) => void, at = 0): Promise<Server & { port: number }> {
   const sockets = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     sockets.add(socket);
     socket.on("error", () => {});
     onSocket(socket);
   });
-  server.listen(0, "127.0.0.1");
+  server.listen(at, "127.0.0.1");
   await once(server, "listening");
   stops.push(() => {
     for (const socket of sockets) socket.destroy();
@@ -51,7 +52,7 @@ export async function listen(onSocket: (socket: Socket) => void): Promise<Server
   return Object.assign(server, { port: (server.address() as { port: number }).port });
 }
 
-export const echo = () => listen((socket) => void socket.on("error", () => {}).pipe(socket));
+export const echo = (at = 0) => listen((socket) => void socket.on("error", () => {}).pipe(socket), at);
 
 export async function open(port: number): Promise<Socket> {
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
@@ -59,14 +60,6 @@ export async function open(port: number): Promise<Socket> {
   socket.on("error", () => {});
   await once(socket, "connect");
   return socket;
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 export function proxyOf(name: string, port: number, protocol: "tcp" | "udp" = "tcp"): ProxyInterceptor {

@@ -189,18 +189,18 @@ describe("when certificates are renewed", () => {
   });
 
   it("is put off when somebody else has renewed them", async () => {
-    await enrolled({ notBefore: new Date(Date.now() - 20_000), notAfter: new Date(Date.now() + 13_000) });
-    await connect();
     const { certPem, keyPem } = await authority.issue({ commonName: "r1", dns: ["localhost"] });
+    await enrolled({ notBefore: new Date(Date.now() - 20_000), notAfter: new Date(Date.now() + 19_000) });
+    await connect();
     const made = renewing();
-    // Due in less than two seconds, at two thirds of 33.
+    // Due in less than six seconds, at two thirds of 39.
     made.start();
     identity.onChange(() => made.rearm());
     await writeFile(path("pki/r1.key"), keyPem);
     await writeFile(path("pki/r1.cert"), certPem);
     await writeFile(path("pki/r1.server.cert"), certPem);
     await identity.reload();
-    await controllers.request("a while", { contentType: 9_999 }, { timeoutMs: 2_500 }).catch(() => {});
+    await controllers.request("a while", { contentType: 9_999 }, { timeoutMs: 7_000 }).catch(() => {});
     expect(scripted.requests).toEqual([]);
   });
 
