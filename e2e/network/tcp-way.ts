@@ -39,7 +39,12 @@ export class TcpWay {
 
   /** Connections that carry something. */
   get open(): number {
-    return [...this.#pairs].filter((pair) => !pair.swallowed).length;
+    return [...this.#pairs].filter(carries).length;
+  }
+
+  /** Connections that were swallowed and that one end at least still holds. */
+  get dead(): number {
+    return [...this.#pairs].filter((pair) => pair.swallowed).length;
   }
 
   /** Ends every connection by reset; further ones are reset, too, until `heal`. */
@@ -59,7 +64,7 @@ export class TcpWay {
 
   /** The same for the oldest connection that carries something; the others are not touched. */
   swallowOldest(): void {
-    const oldest = [...this.#pairs].find((pair) => !pair.swallowed);
+    const oldest = [...this.#pairs].find(carries);
     if (oldest === undefined) throw new Error("there is no connection that carries anything");
     oldest.swallowed = true;
   }
@@ -131,8 +136,12 @@ export class TcpWay {
       }),
     );
     from.once("close", () => {
-      this.#pairs.delete(pair);
+      if (to.closed) this.#pairs.delete(pair);
       if (!pair.swallowed || this.#mode === "refusing") to.destroySoon();
     });
   }
+}
+
+function carries({ near, far, swallowed }: Pair): boolean {
+  return !swallowed && !near.destroyed && !far.destroyed;
 }

@@ -1,8 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Host } from "../namespaces/network-namespace.ts";
 import { silenceOne } from "../network/cuts.ts";
-import type { Mesh, Pair } from "../network/mesh.ts";
+import { eventually } from "../network/eventually.ts";
+import { LINK_CONNECTIONS, type Mesh, type Pair } from "../network/mesh.ts";
 import type { Random } from "./random.ts";
+import { endsUnderRepair } from "./tcp-repair.ts";
 
 /** Transfers that began before this moment may break: a router that circuits begin or end at was ended until then. */
 export interface Excuses {
@@ -18,6 +20,8 @@ export interface Fault {
 
 /** Loss at which TCP still gets through. */
 const LOSS = [0.01, 0.05, 0.15] as const;
+/** TCP sends again after 0.2, 0.6, 1.4, 3 and 6.3 s, and a link is given up after 5 s: the try after 3 s has to come through. */
+const MOST_LOST_MS = 2_500;
 const RATES = [1_000_000, 4_000_000, 16_000_000] as const;
 
 /** The next fault. Only one happens at a time, so that there is always a way between the two ends of every circuit. */
@@ -39,27 +43,32 @@ export function nextFault(
     },
   });
   const kinds: (() => Fault)[] = [
-    () =>
-      during(
-        `reset of ${where}`,
-        () => way.reset(),
-        () => way.heal(),
-      ),
     () => {
       let before = 0;
       return during(
-        `silence of ${where}`,
+        `reset of ${where}`,
         async () => {
           before = await mesh.linked(one, other);
-          way.swallow();
+          way.reset();
         },
         async () => {
           way.heal();
-          // What was swallowed stays dead, noticed or not: whole again is only another link.
           await mesh.linked(one, other, before);
         },
       );
     },
+    () =>
+      during(
+        `silence of ${where}`,
+        () => way.swallow(),
+        async () => {
+          way.heal();
+          // What was swallowed stays dead, noticed or not. A link that had not all of its connections may live on with new ones.
+          const isWhole = () => way.dead === 0 && way.open === LINK_CONNECTIONS;
+          await eventually(`no connection of ${where} is dead`, isWhole, 60_000);
+          await mesh.linked(one, other);
+        },
+      ),
     () => ({
       name: `garbled bytes on ${where}`,
       run: async () => {
@@ -82,7 +91,7 @@ export function nextFault(
       );
     },
     () => packets(here, way.port, random.pick(LOSS), where, ms),
-    () => packets(here, way.port, 1, where, ms),
+    () => packets(here, way.port, 1, where, random.between(200, MOST_LOST_MS)),
     () => {
       const rate = random.pick(RATES);
       return during(
@@ -132,6 +141,8 @@ function packets(here: Host, port: number, share: number, where: string, ms: num
       const loss = await here.lose({ protocol: "tcp", port, ...(share < 1 && { share }) });
       await delay(ms);
       await loss.end();
+      // TCP sends again in its own time: until then the loss goes on.
+      await eventually(`what was lost of ${where} has come through`, () => endsUnderRepair(port) === 0);
     },
   };
 }

@@ -4,9 +4,9 @@
  * What a circuit must survive, so that its transfer has to end with the right checksum: every fault of a link (reset,
  * silence, packets lost or late, little room), a transit router that ends in whatever way, a controller that is killed
  * and started again. Two rules keep these within the limits that docs/router.md tells ("When something goes away"):
- * one fault at a time, and the next only when it is over for everybody: each link connected again (after a silence: by
- * another link, as what was swallowed stays dead), each router online. So there always is a way between the ends, and
- * never is a way lost while there is no controller that could move circuits to another.
+ * one fault at a time, and the next only when it is over for everybody: each link connected again (after a reset or a
+ * silence: by another link, as what was swallowed stays dead), lost packets repaired, each router online. So there always
+ * is a way between the ends, and never is a way lost while there is no controller that could move circuits to another.
  *
  * What it need not survive: the end of a router that it begins or ends at. Then its transfer must break with an error,
  * never end as if it were whole, and the traffic dials again. A dial may fail at any time, with an error and before a
@@ -17,10 +17,12 @@
  * read. See `growth` for what one may hold more than before. A program that a fault ended in between is a fresh one and
  * proves little; tunnelers and SDKs run from the beginning to the end.
  */
+
 import { Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Context } from "@sallyport/sdk";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hasNamespaces, Site } from "../namespaces/network-namespace.ts";
 import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
@@ -28,7 +30,7 @@ import { eventually } from "../network/eventually.ts";
 import { hostEcho } from "../network/hosted-echo.ts";
 import { type Mesh, startMesh } from "../network/mesh.ts";
 import { declareService } from "../network/network.ts";
-import { freePorts, type Program } from "../network/program.ts";
+import type { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { TRIANGLE } from "../network/triangle.ts";
 import { allow, declareConfigured, declareIdentity, startTunneler } from "../network/tunneler.ts";
@@ -158,9 +160,22 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
     }
   }
 
+  /** Each pair is linked, each router online. */
+  async function whole(): Promise<void> {
+    await eventually(
+      "every router is online",
+      async () => {
+        const { data } = await mesh.network.management.listEdgeRouters();
+        return data.every((router) => router.isOnline);
+      },
+      60_000,
+    );
+    for (const [one, other] of TRIANGLE) await mesh.linked(one, other);
+  }
+
   /** No traffic, no fault, every router in place, no circuit left. */
   async function quiet(): Promise<void> {
-    for (const [one, other] of TRIANGLE) await mesh.linked(one, other);
+    await whole();
     await eventually(
       "no circuit is left",
       async () => (await mesh.fabric.listCircuits({ query: { limit: 100 } })).data.length === 0,
@@ -215,7 +230,7 @@ describe.skipIf(!hasNamespaces)(`a network under random faults for ${MINUTES} mi
       console.info(`${new Date().toISOString()} ${fault.name}`);
       await fault.run();
       // One at a time: the next comes when everything is whole again.
-      for (const [one, other] of TRIANGLE) await mesh.linked(one, other);
+      await whole();
       await delay(random.between(0, 1_000));
     }
     isOver = true;

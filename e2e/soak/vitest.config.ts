@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { project, run } from "../../scripts/vitest-defaults.ts";
 
 /** A network under random faults for minutes: `make soak` (MINUTES=10), inside namespaces of its own. */
 export default defineConfig({
@@ -6,12 +7,10 @@ export default defineConfig({
     root: import.meta.dirname,
     include: ["**/*.test.ts"],
     globalSetup: ["../namespaces/setup.ts"],
-    pool: "forks",
+    ...project,
     maxWorkers: 1,
     testTimeout: 3_600_000,
     hookTimeout: 900_000,
-    reporters: process.env.SALLYPORT_REPORT
-      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
-      : ["default"],
+    ...run,
   },
 });
