@@ -1,8 +1,9 @@
 import { chmodSync, mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import pg from "pg";
 import { startPeerController } from "../../e2e/network/peer-network.ts";
-import { freePorts, Program } from "../../e2e/network/program.ts";
+import { Program } from "../../e2e/network/program.ts";
 import { residentMiB } from "../dataplane/usage.ts";
 import { LoadClient } from "./http-client.ts";
 import { processTree, sharedMiB, treeCpuSeconds } from "./processes.ts";
@@ -53,7 +54,7 @@ export async function startOwn(folder: string): Promise<OwnSide> {
   mkdirSync(folder, { recursive: true });
   // As root, the database runs under another user, who must be able to pass; else its folder would lie outside of ours.
   chmodSync(folder, 0o711);
-  const [port = 0] = await freePorts(1);
+  const port = await freePort();
   const file = join(folder, "controller.yml");
   const start = (name: string, options: readonly string[], ...args: string[]): Program =>
     new Program({

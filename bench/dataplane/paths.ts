@@ -1,9 +1,10 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
 import { declareService, type Network, startNetwork } from "../../e2e/network/network.ts";
 import { PeerCli } from "../../e2e/network/peer-cli.ts";
 import { type PeerNetwork, startPeerNetwork } from "../../e2e/network/peer-network.ts";
-import { accepts, freePorts, Program } from "../../e2e/network/program.ts";
+import { accepts, Program } from "../../e2e/network/program.ts";
 import { declareService as declareTunnelled, startTunnelledService } from "../../e2e/network/tunnel.ts";
 import { pack } from "../../scripts/pack.ts";
 import { openCircuits } from "./load.ts";
@@ -146,7 +147,7 @@ export class Paths {
       name,
       targetPort: await this.targetPort(),
     });
-    const [port = 0] = await freePorts(1);
+    const port = await freePort();
     const file = await pack("tunnel");
     const host = this.#program("tunnel-host", process.execPath, file, "host", "-i", hostFile);
     const client = this.#program("tunnel-proxy", process.execPath, file, "proxy", "-i", clientFile, `${name}:${port}`);

@@ -1,5 +1,5 @@
 /** What is applied: a whole network as its owner would declare it, in one namespace. */
-import { freePorts } from "../../e2e/network/program.ts";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import type { KubeObject } from "../../operator/src/kube/kinds.ts";
 import { sample } from "../../operator/src/resources/testing/samples.ts";
 

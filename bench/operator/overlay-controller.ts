@@ -1,7 +1,8 @@
 import { request } from "node:https";
 import { join } from "node:path";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 
-import { accepts, freePorts, Program } from "../../e2e/network/program.ts";
+import { accepts, Program } from "../../e2e/network/program.ts";
 import { PROGRAM_IMAGES } from "../../images/programs.ts";
 import { readCaBundle } from "../../packages/sdk/src/enrollment/ca-bundle.ts";
 import { processTree, treeCpuSeconds } from "../api/processes.ts";
@@ -18,7 +19,7 @@ export interface OverlayController extends NamedController {
 
 /** @param file the packed program */
 export async function startController(file: string, folder: string): Promise<OverlayController> {
-  const [port = 0] = await freePorts(1);
+  const port = await freePort();
   const start = (name: string, ...args: string[]): Program =>
     new Program({
       name,

@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ApiClient, ApiError } from "@sallyport/api";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import pg from "pg";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../network/eventually.ts";
 import { administrator } from "../network/network.ts";
-import { accepts, freePorts, Program } from "../network/program.ts";
+import { accepts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
 const MAIN = join(import.meta.dirname, "..", "..", "controller", "src", "main.ts");

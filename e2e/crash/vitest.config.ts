@@ -1,16 +1,15 @@
 import { defineConfig } from "vitest/config";
+import { project, run } from "../../scripts/vitest-defaults.ts";
 
 /** Controllers and databases that are killed again and again: a suite of its own, as it takes a minute or two. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,
     include: ["**/*.test.ts"],
-    pool: "forks",
+    ...project,
     maxWorkers: 1,
     testTimeout: 480_000,
     hookTimeout: 120_000,
-    reporters: process.env.SALLYPORT_REPORT
-      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
-      : ["default"],
+    ...run,
   },
 });

@@ -11,6 +11,8 @@ import { makeScratch, removeScratch } from "../network/scratch.ts";
 /** What a circuit may have in flight (docs/protocol/xgress.md, "Sender"). */
 const WINDOW = 4 * 1024 * 1024;
 const WINDOWS = 6;
+/** Half a window in each round trip, one round trip more for the first window, and one for the other end's word. */
+const MOST_ROUND_TRIPS = 2 * WINDOWS + 2;
 
 const folder = makeScratch("long-path");
 const contexts: Context[] = [];
@@ -80,14 +82,19 @@ async function upload(bytes: number): Promise<number> {
 }
 
 it("a circuit carries at least half a window in each round trip, however long that takes", async () => {
-  // What the processor needs for it, on a way of no length.
-  const atOnceMs = await upload(WINDOWS * WINDOW);
+  const way = mesh.way("r1", "r2");
   for (const delayMs of [50, 200]) {
-    mesh.way("r1", "r2").delayMs = delayMs;
+    // What the processor needs for it, on a way of no length.
+    way.delayMs = 0;
+    const atOnceMs = await upload(WINDOWS * WINDOW);
+    way.delayMs = delayMs;
     const roundTripMs = await leastRoundTrip(3);
     expect(roundTripMs).toBeGreaterThanOrEqual(2 * delayMs);
-    const tookMs = await upload(WINDOWS * WINDOW);
-    // One round trip more for the first window, and one for the other end's word.
-    expect((tookMs - atOnceMs) / roundTripMs, `${delayMs} ms each way`).toBeLessThan(2 * WINDOWS + 2);
+    // The least of some: what else the machine does makes one longer, never shorter.
+    let roundTrips = Number.POSITIVE_INFINITY;
+    for (let i = 0; i < 3 && roundTrips >= MOST_ROUND_TRIPS; i++) {
+      roundTrips = Math.min(roundTrips, ((await upload(WINDOWS * WINDOW)) - atOnceMs) / roundTripMs);
+    }
+    expect(roundTrips, `${delayMs} ms each way`).toBeLessThan(MOST_ROUND_TRIPS);
   }
 });

@@ -16,7 +16,7 @@ describe.each([{ host: "127.0.0.1" }, { host: "::1" }])("circuits in a triangle 
 
   beforeAll(async () => {
     // The ways run in the process of this test: a shorter time is up when that is kept waiting.
-    triangle = await startEchoTriangle(join(folder, "mesh"), { host, linkTimeout: "3s" });
+    triangle = await startEchoTriangle(join(folder, "mesh"), { host, linkTimeout: "5s" });
     mesh = triangle.mesh;
   });
 

@@ -1,11 +1,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Context, type ServiceListener } from "@sallyport/sdk";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
-import { freePorts } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { Callers } from "./callers.ts";
 
@@ -75,7 +75,7 @@ describe("two routers that are started anew one after the other", { timeout: 480
       const file = join(network.folder, `${name}.yml`);
       const text = readFileSync(file, "utf8");
       const [from = ""] = /(?<=advertise: localhost:)\d+/.exec(text) ?? [];
-      const [to = 0] = await freePorts(1);
+      const to = await freePort();
       writeFileSync(file, text.replaceAll(from, String(to)));
       expect(await network.stopProgram(name)).toBe(0);
       await network.startRouter(name);

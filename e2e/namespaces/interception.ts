@@ -82,9 +82,9 @@ export interface Seen {
   readonly destinationHostname?: string;
 }
 
-/** Requests a URL with curl on a host; resolves with the ends, or with curl's exit code (7: refused, 28: no answer, 56: reset). */
+/** Requests a URL with curl on a host; resolves with the ends, or with curl's exit code (7: refused, 28: no answer, 55 and 56: reset). */
 export async function curl(host: Host, url: string, ...options: string[]): Promise<Seen | number> {
-  const ran = await host.attempt("curl", "-sS", "--max-time", "5", "-g", ...options, url);
+  const ran = await host.attempt("curl", "-sS", "--max-time", "30", "-g", ...options, url);
   return ran.code === 0 ? (JSON.parse(ran.stdout) as Seen) : ran.code;
 }
 

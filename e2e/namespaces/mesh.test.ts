@@ -22,7 +22,7 @@ describe.skipIf(!hasNamespaces)("links whose packets are dropped by a packet fil
   let mesh: Mesh;
 
   beforeAll(async () => {
-    triangle = await startEchoTriangle(join(folder, "mesh"), { linkTimeout: "2s" });
+    triangle = await startEchoTriangle(join(folder, "mesh"), { linkTimeout: "5s" });
     mesh = triangle.mesh;
   }, 300_000);
 

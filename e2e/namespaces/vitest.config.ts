@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { project, run } from "../../scripts/vitest-defaults.ts";
 
 /** Suites in network namespaces; started by `run.ts`, without which (or without root) all of their tests are skipped. */
 export default defineConfig({
@@ -6,13 +7,11 @@ export default defineConfig({
     root: import.meta.dirname,
     include: ["**/*.test.ts"],
     globalSetup: ["./setup.ts"],
-    pool: "forks",
+    ...project,
     // They share the namespaces of `run.ts`, and each starts programs.
     maxWorkers: 2,
     testTimeout: 180_000,
     hookTimeout: 300_000,
-    reporters: process.env.SALLYPORT_REPORT
-      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
-      : ["default"],
+    ...run,
   },
 });

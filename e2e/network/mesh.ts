@@ -1,8 +1,8 @@
 import { mkdirSync } from "node:fs";
 import { type ApiClient, createClient } from "@sallyport/api";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { eventually } from "./eventually.ts";
 import { type Network, type NetworkOptions, startNetwork } from "./network.ts";
-import { freePorts } from "./program.ts";
 import { TcpWay } from "./tcp-way.ts";
 
 /** Routers of a mesh, and who dials whom. */

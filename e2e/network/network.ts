@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { type ApiClient, createClient } from "@sallyport/api";
 import { enroll } from "@sallyport/sdk";
 import { x509 } from "@sallyport/wire";
-import { accepts, freePorts, Program } from "./program.ts";
+import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
+import { accepts, Program } from "./program.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const ADMIN_PASSWORD = "correct-horse-battery";
@@ -166,7 +167,8 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
       return found;
     };
     const stopProgram = async (name: string, signal?: NodeJS.Signals): Promise<number | null> => {
-      if (signal !== undefined) program(name).signal(signal);
+      // SIGTERM comes with `stop`: a second one would be another order.
+      if (signal !== undefined && signal !== "SIGTERM") program(name).signal(signal);
       const code = await program(name).stop();
       programs.delete(name);
       return code;
@@ -200,7 +202,7 @@ export async function startNetwork(folder: string, options: NetworkOptions = {})
         await stopProgram(name, signal);
         await runRouter(name);
       },
-      enrollRouter: async (name) => await enrollRouter(name, (await freePorts(1))[0] ?? 0),
+      enrollRouter: async (name) => await enrollRouter(name, await freePort()),
       stop,
     };
   } catch (error) {

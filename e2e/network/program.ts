@@ -1,14 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createWriteStream, type WriteStream } from "node:fs";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { createInterface } from "node:readline";
 
 /** How long is waited for what comes within a second or two on a quiet machine. */
 const PATIENCE_MS = 120_000;
 /** A router waits 20 s for its circuits, and then stops within 10 s. */
 const STOP_MS = 35_000;
+const LAST_LINES_MS = 1_000;
 
 export interface ProgramOptions {
   /** Name in messages and of the log file. */
@@ -41,7 +41,14 @@ export class Program {
       ...(options.cwd !== undefined && { cwd: options.cwd }),
     });
     this.#exited = new Promise((resolve) => {
-      this.#child.once("exit", (code) => resolve(code));
+      this.#child.once("exit", (code) => {
+        // Its last lines may still be unread. What it has left behind may hold its output open.
+        const timer = setTimeout(resolve, LAST_LINES_MS, code);
+        this.#child.once("close", () => {
+          clearTimeout(timer);
+          resolve(code);
+        });
+      });
       this.#child.once("error", (error) => {
         this.#take(`could not be started: ${error.message}`);
         resolve(null);
@@ -62,7 +69,7 @@ export class Program {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** The exit code; null when it was ended by a signal. */
+  /** The exit code, when its last lines were read; null when it was ended by a signal. */
   get exited(): Promise<number | null> {
     return this.#exited;
   }
@@ -159,32 +166,6 @@ const running = new Set<Program>();
 process.once("exit", () => {
   for (const program of running) program.signal("SIGKILL");
 });
-
-/** Whoever was given a port may listen on it later. */
-const given = new Set<number>();
-
-/**
- * TCP ports of 127.0.0.1 that nobody uses: below those that the system gives to whoever asks for any, so that none is
- * taken by an outgoing connection before it is opened.
- */
-export async function freePorts(count: number): Promise<number[]> {
-  const ports = new Set<number>();
-  while (ports.size < count) {
-    const port = randomInt(12_000, 32_000);
-    if (given.has(port)) continue;
-    const server = createServer().listen(port, "127.0.0.1");
-    const isFree = await once(server, "listening").then(
-      () => true,
-      () => false,
-    );
-    if (isFree) {
-      ports.add(port);
-      given.add(port);
-    }
-    await new Promise((resolve) => server.close(resolve));
-  }
-  return [...ports];
-}
 
 /** True when something accepts connections at this port of this machine. */
 export async function accepts(port: number, host = "127.0.0.1"): Promise<boolean> {

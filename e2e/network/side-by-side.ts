@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { type ApiClient, createClient } from "@sallyport/api";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { PeerCli } from "./peer-cli.ts";
-import { freePorts, Program } from "./program.ts";
+import { Program } from "./program.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PASSWORD = "correct-horse-battery";

@@ -1,6 +1,7 @@
 import { join } from "node:path";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import type { PeerCli } from "./peer-cli.ts";
-import { accepts, freePorts, Program } from "./program.ts";
+import { accepts, Program } from "./program.ts";
 
 /** A service hosted and dialled by the peer's tunnelers, its path forced over both routers of a network. */
 export interface TunnelledService {
@@ -89,7 +90,7 @@ export async function declareService(o: TunnelledServiceOptions): Promise<{ host
 /** Declares the service and starts both tunnelers; resolves when a connection is carried. */
 export async function startTunnelledService(o: TunnelledServiceOptions): Promise<TunnelledService> {
   const { hostFile, clientFile } = await declareService(o);
-  const [port = 0] = await freePorts(1);
+  const port = await freePort();
   const start = (side: string, ...args: string[]): Program =>
     new Program({
       name: `${o.name}-${side}`,

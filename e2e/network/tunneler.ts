@@ -120,13 +120,14 @@ export async function openUdp(port: number): Promise<Socket> {
 
 /**
  * Sends a datagram until an answer comes, and resolves with the answer: datagrams may be lost.
- * @param isAnswer tells it from one to an earlier datagram that was sent more than once
+ * @param isAnswer tells it from one to an earlier datagram that was sent more than once; when absent it is as long as the
+ * datagram, as that of an echo
  */
 export async function askUdp(
   socket: Socket,
   datagram: Buffer,
   timeoutMs = 20_000,
-  isAnswer: (message: Buffer) => boolean = () => true,
+  isAnswer: (message: Buffer) => boolean = ({ length }) => length === datagram.length,
 ): Promise<Buffer> {
   const messages = on(socket, "message", { signal: AbortSignal.timeout(timeoutMs) });
   const again = setInterval(() => socket.send(datagram), 1_000);

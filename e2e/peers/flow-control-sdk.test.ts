@@ -1,10 +1,11 @@
 import { join } from "node:path";
 import { Context } from "@sallyport/sdk";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
-import { freePorts, Program } from "../network/program.ts";
+import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { peer } from "./peer.ts";
 
@@ -64,7 +65,7 @@ describe.skipIf(peer.postureClient === "").each([
       try {
         const listener = await context.listen("by-us", { allowHalfOpen: true });
         listener.on("connection", (connection) => connection.on("error", () => {}).pipe(connection));
-        const [port = 0] = await freePorts(1);
+        const port = await freePort();
         await run("dial", "flow-dial", files.clientFile, "by-us", String(port), connections);
         await exchange(await openTcp(port), 3, 16 * MIB);
         await Promise.all(Array.from({ length: 10 }, async (_, i) => exchange(await openTcp(port), i, MIB / 4)));
@@ -76,7 +77,7 @@ describe.skipIf(peer.postureClient === "").each([
     it("at both ends", async () => {
       const files = await declareService(network, { name: "both" });
       await run("host-both", "flow-host", files.hostFile, "both", connections);
-      const [port = 0] = await freePorts(1);
+      const port = await freePort();
       const dialer = await run("dial-both", "flow-dial", files.clientFile, "both", String(port), connections);
       await exchange(await openTcp(port), 4, 16 * MIB);
       expect(dialer.tail.filter((line) => line.startsWith("dial refused"))).toEqual([]);

@@ -1,12 +1,13 @@
 import { join } from "node:path";
 import { createClient } from "@sallyport/api";
 import { Context, type ServiceListener } from "@sallyport/sdk";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { exchangeUnder } from "../network/cuts.ts";
 import { eventually } from "../network/eventually.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
-import { freePorts, Program } from "../network/program.ts";
+import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { peer } from "./peer.ts";
 

@@ -19,7 +19,7 @@ describe.skipIf(peer.isMissing)("the peer's tunnelers over a triangle of our rou
 
   beforeAll(async () => {
     echo = await startEcho();
-    mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "3s", pairs: TRIANGLE });
+    mesh = await startMesh(join(folder, "mesh"), { linkTimeout: "5s", pairs: TRIANGLE });
     const { network } = mesh;
     const cli = new PeerCli(peer.path, folder);
     await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");

@@ -1,12 +1,13 @@
 import { writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { type BareController, startBareController } from "../network/bare-controller.ts";
 import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { routerFile } from "../network/network.ts";
 import { peerRouterFile } from "../network/peer-network.ts";
-import { freePorts, Program } from "../network/program.ts";
+import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";

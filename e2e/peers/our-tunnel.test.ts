@@ -1,11 +1,12 @@
 import { once } from "node:events";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { join } from "node:path";
+import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { type PeerNetwork, startPeerNetwork } from "../network/peer-network.ts";
-import { accepts, freePorts, Program } from "../network/program.ts";
+import { accepts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { askUdp, openUdp, startTunneler, startUdpEcho } from "../network/tunneler.ts";
 import { peer } from "./peer.ts";
@@ -112,9 +113,10 @@ describe.skipIf(peer.isMissing)("our tunneler on the peer's controller and route
 
   it("health checks change the terminators that the peer's controller knows", async () => {
     const { cli } = network;
-    const target = createServer((socket) => void socket.on("error", () => {}).pipe(socket)).listen(0, "127.0.0.1");
+    // It is opened twice: nobody else may be given it in between.
+    const port = await freePort();
+    const target = createServer((socket) => void socket.on("error", () => {}).pipe(socket)).listen(port, "127.0.0.1");
     await once(target, "listening");
-    const { port } = target.address() as { port: number };
     const check = {
       address: `127.0.0.1:${port}`,
       interval: "200ms",
@@ -157,11 +159,11 @@ describe.skipIf(peer.isMissing)("our tunneler on the peer's controller and route
     await eventually("a terminator", async () => (await terminators()) === 1);
     expect(await host.stop()).toBe(0);
     await eventually("none", async () => (await terminators()) === 0);
-    const [port = 0] = await freePorts(1);
+    const port = await freePort();
     const proxy = start("our", "proxy", "-i", join(folder, "client.json"), `plain:${port}`);
     await proxy.ready("its port", () => accepts(port));
-    const socket = await openTcp(port);
-    const [error] = await once(socket, "error");
+    // It may be reset before it is told that it is connected.
+    const [error] = await once(connect({ port, host: "127.0.0.1" }), "error");
     expect(error).toMatchObject({ code: "ECONNRESET" });
     await proxy.line(/has no terminators/);
   });

@@ -1,12 +1,13 @@
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import { PeerCli } from "../network/peer-cli.ts";
 import { peerRouterFile } from "../network/peer-network.ts";
-import { freePorts, Program } from "../network/program.ts";
+import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";

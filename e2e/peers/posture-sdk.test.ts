@@ -3,12 +3,13 @@ import { copyFileSync, readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import { type ApiClient, createClient } from "@sallyport/api";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { administrator, startNetwork } from "../network/network.ts";
 import { PeerCli } from "../network/peer-cli.ts";
 import { startPeerNetwork } from "../network/peer-network.ts";
-import { freePorts, Program } from "../network/program.ts";
+import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { declareService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
@@ -133,7 +134,7 @@ describe.skipIf(peer.postureClient === "").each(SIDES)(
 
     it("an application reports when it dials, and dials only while it passes", async () => {
       await ask("system", "domain");
-      const [port = 0] = await freePorts(1);
+      const port = await freePort();
       const client = run("client", peer.postureClient, clientFile, "echo", String(port), VERSION, DOMAIN, ...login);
       await client.line(/^ready$/);
       await client.ready("a dial", () => answers(port));
@@ -183,7 +184,7 @@ describe.skipIf(peer.postureClient === "").each(SIDES)(
       const file = join(folder, "tunneler.json");
       await side.cli.edge("create", "identity", "tunneler", "-o", join(folder, "tunneler.jwt"), "-a", "echo-client");
       await side.cli.edge("enroll", join(folder, "tunneler.jwt"), "-o", file);
-      const [port = 0] = await freePorts(1);
+      const port = await freePort();
       const client = run("tunneler", peer.path, "tunnel", "proxy", "-i", file, `echo:${port}`, "--svcPollRate", "1");
       await client.line(/service is listening/);
       await client.ready("a dial without checks", () => answers(port));

@@ -1,12 +1,13 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
+import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import { PeerCli } from "../network/peer-cli.ts";
 import { peerRouterFile } from "../network/peer-network.ts";
-import { freePorts, Program } from "../network/program.ts";
+import { Program } from "../network/program.ts";
 import { PublicCertificate, shownBy } from "../network/public-certificate.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
@@ -97,7 +98,7 @@ describe.skipIf(peer.isMissing)(
       });
       service = started;
       await started.client.ready("an echo", async () => {
-        await exchange(await openTcp(started.port), 1, 100_000);
+        await exchangeThenEnd(await openTcp(started.port), 1, 100_000);
         return true;
       });
     });
@@ -122,7 +123,7 @@ describe.skipIf(peer.isMissing)(
       await cli.edge("enroll", path("late.jwt"), "-o", path("late.json"));
       expect(await loginWith("late")).toMatch(/Token|Saving/i);
       await cli.edge("list", "identities");
-      if (service) await exchange(await openTcp(service.port), 1, 100_000);
+      if (service) await exchangeThenEnd(await openTcp(service.port), 1, 100_000);
     });
   },
 );

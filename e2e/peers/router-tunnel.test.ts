@@ -1,10 +1,11 @@
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type BareController, startBareController } from "../network/bare-controller.ts";
 import { exchange, exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { routerFile } from "../network/network.ts";
 import { peerRouterFile } from "../network/peer-network.ts";
-import { freePorts, type Program } from "../network/program.ts";
+import type { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { askUdp, openUdp, startUdpEcho } from "../network/tunneler.ts";
 import { linked, startEnrolledRouter } from "./mixed-network.ts";
@@ -87,8 +88,9 @@ describe.skipIf(peer.isMissing).each([{ whose: "the peer's" }, { whose: "ours" }
         90_000,
       );
       await exchangeThenEnd(await openTcp(port), 2, 8 * MIB);
-      // The client has no more to send long before everything is back.
-      for (const length of [0, 10, 8 * MIB]) await exchange(await openTcp(port), 4, length);
+      // The client has no more to send long before everything is back. The peer's routers drop what is not acknowledged when their target closes.
+      const lengths = to === "theirs" ? [0, 10] : [0, 10, 8 * MIB];
+      for (const length of lengths) await exchange(await openTcp(port), 4, length);
     });
 
     it.each([

@@ -3,10 +3,11 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { createServer, get } from "node:http";
 import { join } from "node:path";
 import { Context, enroll, type ServiceListener } from "@sallyport/sdk";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, receive, startEcho, type TcpServer } from "../network/bytes.ts";
 import { type PeerNetwork, startPeerNetwork } from "../network/peer-network.ts";
-import { accepts, freePorts, Program } from "../network/program.ts";
+import { accepts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { peer } from "./peer.ts";
 
@@ -132,7 +133,7 @@ describe.skipIf(peer.isMissing)("our SDK on the peer's controller and routers", 
     });
 
     it("is dialled by the peer's tunneler", async () => {
-      const [port = 0] = await freePorts(1);
+      const port = await freePort();
       const proxy = tunnel(`proxy-${mode}`, "proxy", "-i", join(folder, "client.json"), `${service}:${port}`);
       await proxy.ready("its port", () => accepts(port));
       await proxy.ready("a first echo", async () => {

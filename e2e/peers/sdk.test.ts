@@ -1,10 +1,11 @@
 import { join } from "node:path";
 import { Context } from "@sallyport/sdk";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import { PeerCli } from "../network/peer-cli.ts";
-import { freePorts, Program } from "../network/program.ts";
+import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { declareService } from "../network/tunnel.ts";
 import { peer } from "./peer.ts";
@@ -70,7 +71,7 @@ describe.skipIf(peer.isMissing)("our SDK and the peer's tunneler at the two ends
       const context = await Context.load(files.hostFile);
       const server = await context.listen(name);
       server.on("connection", (socket) => void socket.on("error", () => {}).pipe(socket));
-      const [port = 0] = await freePorts(1);
+      const port = await freePort();
       const client = tunnel(`${name}-client`, "proxy", "-i", files.clientFile, `${name}:${port}`);
       try {
         await client.ready("a first echo", async () => {

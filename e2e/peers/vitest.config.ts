@@ -1,9 +1,10 @@
 import { defineConfig } from "vitest/config";
+import { project, run } from "../../scripts/vitest-defaults.ts";
 
 // Every file starts whole networks of processes.
 const shared = {
   root: import.meta.dirname,
-  pool: "forks",
+  ...project,
   testTimeout: 120_000,
   hookTimeout: 180_000,
 } as const;
@@ -20,8 +21,6 @@ export default defineConfig({
       // What another load would spoil.
       { test: { ...shared, name: "alone", include: alone, maxWorkers: 1, sequence: { groupOrder: 1 } } },
     ],
-    reporters: process.env.SALLYPORT_REPORT
-      ? ["default", ["json", { outputFile: process.env.SALLYPORT_REPORT }]]
-      : ["default"],
+    ...run,
   },
 });

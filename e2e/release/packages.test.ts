@@ -4,9 +4,10 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { delimiter, join } from "node:path";
 import { text } from "node:stream/consumers";
+import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
-import { accepts, freePorts, Program } from "../network/program.ts";
+import { accepts, Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { ROOT } from "../scenarios/root.ts";
 import { APPLICATION, WRONG } from "./application.ts";
@@ -108,7 +109,7 @@ describe.skipIf(!hasRelease)("the packages of a release, installed by npm into e
 
   test.for(NODES)("the tunneler on Node %s takes connections to the service", async (node, context) => {
     if (why !== undefined) return context.skip(why);
-    const [port = 0] = await freePorts(1);
+    const port = await freePort();
     const program = (name: string, ...args: string[]) =>
       new Program({
         name,

@@ -4,10 +4,11 @@ import { readFileSync } from "node:fs";
 import { request } from "node:https";
 import { join } from "node:path";
 import { Context, type EdgeConnection, type IdentityFile } from "@sallyport/sdk";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../network/eventually.ts";
 import { type DeclaredService, declareService, type Network, startNetwork } from "../network/network.ts";
-import { freePorts, Program } from "../network/program.ts";
+import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
 const folder = makeScratch("access");

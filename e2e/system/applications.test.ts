@@ -21,7 +21,7 @@ function heapUsed(): number {
 
 const ROOT = join(import.meta.dirname, "..", "..");
 
-describe("applications on the SDK", () => {
+describe("applications on the SDK", { timeout: 120_000 }, () => {
   const folder = makeScratch("applications");
   let network: Network;
   let hostFile: string;
@@ -31,13 +31,13 @@ describe("applications on the SDK", () => {
   beforeAll(async () => {
     network = await startNetwork(join(folder, "network"));
     ({ hostFile, clientFile } = await declareService(network, { name: "Web" }));
-  });
+  }, 180_000);
 
   afterAll(async () => {
     for (const program of programs) await program.stop();
     await network?.stop();
     removeScratch(folder);
-  });
+  }, 180_000);
 
   const example = (name: string, ...args: string[]): Program => {
     const command = { command: process.execPath, args: [join(ROOT, "examples", `${name}.ts`), ...args] };

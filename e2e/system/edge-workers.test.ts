@@ -1,18 +1,18 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Context, type IdentityFile } from "@sallyport/sdk";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange } from "../network/bytes.ts";
 import { withEdgeWorkers } from "../network/edge-workers.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
-import { freePorts } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 
 const MIB = 1024 * 1024;
 const CLIENTS = 6;
 const halfOpen = { allowHalfOpen: true };
 
-describe("routers whose SDKs are served by threads", () => {
+describe("routers whose SDKs are served by threads", { timeout: 120_000 }, () => {
   const folder = makeScratch("edge-workers");
   const contexts: Context[] = [];
   let network: Network;
@@ -38,14 +38,14 @@ describe("routers whose SDKs are served by threads", () => {
     for (const context of contexts) await context.close();
     await network?.stop();
     removeScratch(folder);
-  });
+  }, 180_000);
 
   it("carries many circuits of several clients, megabytes both ways", async () => {
     const [, ...clients] = contexts;
     const dialled = clients.flatMap((client) => Array.from({ length: 10 }, () => client.dial("echo", halfOpen)));
     const sockets = await Promise.all(dialled);
     await Promise.all(sockets.map((socket, index) => exchange(socket, index, MIB)));
-  }, 120_000);
+  });
 
   it("stops with its threads", async () => {
     expect(await network.stopProgram("r1")).toBe(0);

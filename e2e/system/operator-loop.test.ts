@@ -77,7 +77,9 @@ test("drift is found without being asked for", async () => {
     ({ status }) => status.id !== id && status.id !== undefined,
   );
   expect(await scene.entity("OverlayService", again.status.id)).toMatchObject({ name: "drifting" });
-  expect(operator.events("OverlayService", "drifting")).toEqual(["Created", "DeletedExternally", "Created"]);
+  await expect
+    .poll(() => operator.events("OverlayService", "drifting"), PATIENT)
+    .toEqual(["Created", "DeletedExternally", "Created"]);
 });
 
 test("nothing is changed while it is paused, and everything afterwards; it is deleted all the same", async () => {

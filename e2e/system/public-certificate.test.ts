@@ -62,9 +62,9 @@ afterAll(async () => {
   for (const context of contexts) await context.close();
   await network?.stop();
   removeScratch(folder);
-});
+}, 180_000);
 
-describe("a network whose API has a certificate of a public authority", () => {
+describe("a network whose API has a certificate of a public authority", { timeout: 120_000 }, () => {
   it("shows it to clients of the API, and its own to routers and under every other name", async () => {
     expect(await shown("http/1.1")).toBe("public 1");
     expect(await shown("h2", "http/1.1")).toBe("public 1");

@@ -1,11 +1,13 @@
+import type { Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { join } from "node:path";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, exchangeThenEnd, openTcp, startEcho, startTcpServer, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { type Network, startNetwork } from "../network/network.ts";
-import { accepts, freePorts } from "../network/program.ts";
+import { accepts } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import {
   allow,
@@ -242,16 +244,19 @@ listeners:
   });
 
   it("give datagram clients sessions of their own, by request and by listener", async () => {
+    const ask = async (socket: UdpSocket, svcId: string): Promise<object> => {
+      const request = Buffer.from(JSON.stringify({ id: "test", svcId }));
+      const answer = await askUdp(socket, request, undefined, (message) => message.includes('"scc"'));
+      return JSON.parse(answer.toString());
+    };
     const asked = await openUdp(port.transportUdp ?? 0);
-    const answer = await askUdp(asked, Buffer.from(JSON.stringify({ id: "test", svcId: "direct-udp" })));
-    expect(JSON.parse(answer.toString())).toMatchObject({ scc: true });
+    expect(await ask(asked, "direct-udp")).toMatchObject({ scc: true });
     expect((await askUdp(asked, Buffer.from("one"))).toString()).toBe("one");
     const [a, b] = await Promise.all([openUdp(port.proxyUdp ?? 0), openUdp(port.proxyUdp ?? 0)]);
     const answers = await Promise.all([askUdp(a, Buffer.from("from a")), askUdp(b, Buffer.from("from b"))]);
     expect(answers.map(String)).toEqual(["from a", "from b"]);
     const refused = await openUdp(port.transportUdp ?? 0);
-    const refusal = await askUdp(refused, Buffer.from(JSON.stringify({ id: "test", svcId: "nothing" })));
-    expect(JSON.parse(refusal.toString())).toMatchObject({ scc: false });
+    expect(await ask(refused, "nothing")).toMatchObject({ scc: false });
     for (const socket of [asked, a, b, refused]) socket.close();
   });
 });

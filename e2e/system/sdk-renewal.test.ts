@@ -13,7 +13,7 @@ import { makeScratch, removeScratch } from "../network/scratch.ts";
 const MIB = 1024 * 1024;
 
 /** What renews the file: whoever keeps the identity, such as the operator in a Secret. The SDK only reads it. */
-describe("identity files that are renewed while a context uses them", () => {
+describe("identity files that are renewed while a context uses them", { timeout: 120_000 }, () => {
   const folder = makeScratch("sdk-renewal");
   const logged: string[] = [];
   const note = (_fields: object, message: string) => void logged.push(message);
@@ -32,14 +32,14 @@ describe("identity files that are renewed while a context uses them", () => {
     await hostEcho(host, "echo");
     open = await client.dial("echo", { allowHalfOpen: true });
     await write(open, "before");
-  });
+  }, 180_000);
 
   afterAll(async () => {
     await client?.close();
     await host?.close();
     await network?.stop();
     removeScratch(folder);
-  });
+  }, 180_000);
 
   it("are taken without an interruption, and let in when the former certificate no longer does", async () => {
     const before = readFileSync(declared.clientFile, "utf8");

@@ -11,7 +11,7 @@ import { makeScratch, removeScratch } from "../network/scratch.ts";
 const MIB = 1024 * 1024;
 const halfOpen = { allowHalfOpen: true };
 
-describe("the SDK on a network of two routers", () => {
+describe("the SDK on a network of two routers", { timeout: 120_000 }, () => {
   const folder = makeScratch("sdk");
   let network: Network;
   let host: Context;
@@ -32,14 +32,14 @@ describe("the SDK on a network of two routers", () => {
       socket.on("error", () => {});
       socket.pipe(socket);
     });
-  });
+  }, 180_000);
 
   afterAll(async () => {
     await client?.close();
     await host?.close();
     await network?.stop();
     removeScratch(folder);
-  });
+  }, 180_000);
 
   it("carries 32 MiB both ways at once, encrypted end to end", async () => {
     const socket = await client.dial("echo", halfOpen);

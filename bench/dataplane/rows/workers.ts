@@ -1,7 +1,7 @@
 import { join } from "node:path";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { withEdgeWorkers } from "../../../e2e/network/edge-workers.ts";
 import { startNetwork } from "../../../e2e/network/network.ts";
-import { freePorts } from "../../../e2e/network/program.ts";
 import { pack } from "../../../scripts/pack.ts";
 import { emit, median } from "../figure.ts";
 import { roundTrips, upload } from "../load.ts";

@@ -1,13 +1,14 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createClient } from "@sallyport/api";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ThirdParty } from "../../../controller/src/auth/testing/third-party.ts";
 import { eventually } from "../../network/eventually.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
 import { PeerCli } from "../../network/peer-cli.ts";
 import { peerRouterFile } from "../../network/peer-network.ts";
-import { freePorts, Program } from "../../network/program.ts";
+import { Program } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { peer } from "../peer.ts";
 

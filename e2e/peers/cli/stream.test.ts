@@ -23,7 +23,8 @@ class Stream {
   }
 
   get lines(): string[] {
-    return existsSync(this.#file) ? readFileSync(this.#file, "utf8").split("\n") : [];
+    // What follows the last line break is nothing, or a line that is being written.
+    return existsSync(this.#file) ? readFileSync(this.#file, "utf8").split("\n").slice(0, -1) : [];
   }
 
   get events(): Event[] {

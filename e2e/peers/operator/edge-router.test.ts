@@ -1,8 +1,10 @@
 /** The operator's EdgeRouters on a controller of the peer: our routers, started from what is rendered, join it. */
+
 import { join } from "node:path";
 import type { ApiClient } from "@sallyport/api";
 import { createClient } from "@sallyport/api";
 import { x509 } from "@sallyport/wire";
+import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { edgeRouterReconciler } from "../../../operator/src/reconcile/edge-router/edge-router.ts";
 import type { KindReconciler } from "../../../operator/src/reconcile/loop/kind-reconciler.ts";
@@ -10,7 +12,6 @@ import type { RouterStatus } from "../../../operator/src/resources/edge-router.t
 import { startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
 import { eventually } from "../../network/eventually.ts";
 import { type PeerController, startPeerController } from "../../network/peer-network.ts";
-import { freePorts } from "../../network/program.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";
 import { RouterPods } from "../../operator/router-pods.ts";
 import { peer as program } from "../peer.ts";
