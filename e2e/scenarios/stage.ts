@@ -17,10 +17,12 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { parseAllDocuments, stringify } from "yaml";
 import type { Condition } from "../../operator/src/kube/status/condition.ts";
 import { type Health, healthOf, type Judged } from "../../operator/src/kube/status/kstatus.ts";
 import type { ClusterHandle } from "../cluster/ways/handle.ts";
+import { eventually } from "../network/eventually.ts";
 import { OPERATOR, SYSTEM } from "./installation.ts";
 import { ROOT, VERSION } from "./root.ts";
 import { runCluster } from "./run-cluster.ts";
@@ -172,6 +174,29 @@ export class Stage {
   /** How tools like Flux and Argo CD judge each of them. */
   async health(): Promise<Judgement[]> {
     return (await this.resources()).map((each) => ({ kind: each.kind, name: each.metadata.name, ...healthOf(each) }));
+  }
+
+  /** Kind, name and version of every object of some kinds, once nobody has changed any for a second. */
+  async settled(kinds: string): Promise<string[]> {
+    let last: string[] | undefined;
+    return await eventually(
+      "nothing changes any more",
+      async () => {
+        const now = await this.versions(kinds);
+        const isSame = now.join() === last?.join();
+        last = now;
+        if (isSame) return now;
+        await delay(1_000);
+        return undefined;
+      },
+      60_000,
+    );
+  }
+
+  /** The same as they are now. */
+  async versions(kinds: string): Promise<string[]> {
+    const each = "{range .items[*]}{.kind}/{.metadata.name}={.metadata.resourceVersion}{'\\n'}{end}";
+    return (await this.kubectl("get", kinds, `--output=jsonpath=${each}`)).split("\n");
   }
 
   /** Names of the pods that a selector fits and that are not about to end. */

@@ -219,6 +219,10 @@ describe.skipIf(!hasCluster)("operators that are killed at random", () => {
         resources: rule.resources.filter((each) => !/^(overlay|ident|edge).*\/status$/.test(each)),
       })),
     );
+    for (const plural of ["overlayservices", "identities", "edgerouters"]) {
+      const write = { group: "sallyport.dev", resource: `${plural}/status`, verb: "patch" };
+      await scene.allowed(namespace, write, false);
+    }
     await scene.declare(namespace, "OverlayService", `${namespace}-service`);
     await scene.declare(namespace, "Identity", `${namespace}-identity`);
     const exposure = { type: "LoadBalancer", hostname: "localhost" };

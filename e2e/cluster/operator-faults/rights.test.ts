@@ -91,28 +91,9 @@ describe.skipIf(!hasCluster)("an operator that lacks a right", { timeout: 240_00
     await allowed(resource, verbs[0] ?? "", false);
   };
   const restore = async (): Promise<void> => void (await scene.client.patch(OPERATOR, { rules }));
-  /** The API server hears of its own roles a moment later. */
   const allowed = async (resource: string, verb: string, answer: boolean): Promise<void> => {
     const [group = ""] = rules.find(({ resources }) => resources.includes(resource))?.apiGroups ?? [];
-    const [name, subresource] = resource.split("/");
-    const namespace = resource === "namespaces" ? undefined : NAMESPACE;
-    const user = "system:serviceaccount:sallyport-system:sallyport-operator";
-    const groups = ["system:serviceaccounts", "system:authenticated"];
-    const resourceAttributes = { namespace, verb, group, resource: name, subresource };
-    const review = {
-      apiVersion: "authorization.k8s.io/v1",
-      kind: "SubjectAccessReview",
-      metadata: { name: "" },
-      spec: {
-        user,
-        groups,
-        resourceAttributes: { ...resourceAttributes, name: namespace ? undefined : "kube-system" },
-      },
-    };
-    await eventually(`it may ${verb} ${resource}: ${answer}`, async () => {
-      const { status } = await scene.client.create<KubeObject & { status: { allowed: boolean } }>(review);
-      return status.allowed === answer;
-    });
+    await scene.allowed(resource === "namespaces" ? undefined : NAMESPACE, { group, resource, verb }, answer);
   };
 
   describe("to bring a resource about", () => {

@@ -240,6 +240,30 @@ export class Scene {
     return Object.fromEntries(lists.flat());
   }
 
+  /** Until the API server lets the operator do something, or not any more: it hears of its own roles a moment later. */
+  async allowed(
+    namespace: string | undefined,
+    { group, resource, verb }: { readonly group: string; readonly resource: string; readonly verb: string },
+    answer: boolean,
+  ): Promise<void> {
+    const [plural, subresource] = resource.split("/");
+    const name = namespace === undefined ? "kube-system" : undefined;
+    const review = {
+      apiVersion: "authorization.k8s.io/v1",
+      kind: "SubjectAccessReview",
+      metadata: { name: "" },
+      spec: {
+        user: `system:serviceaccount:${SYSTEM}:sallyport-operator`,
+        groups: ["system:serviceaccounts", "system:authenticated"],
+        resourceAttributes: { namespace, verb, group, resource: plural, subresource, name },
+      },
+    };
+    await eventually(`it may ${verb} ${resource}: ${answer}`, async () => {
+      const { status } = await this.client.create<KubeObject & { status: { allowed: boolean } }>(review);
+      return status.allowed === answer;
+    });
+  }
+
   /** Reasons of the events about a resource. */
   async events(namespace: string, kind: string, name: string): Promise<string[]> {
     interface Event extends KubeObject {

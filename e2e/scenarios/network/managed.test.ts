@@ -113,17 +113,13 @@ describe.skipIf(!hasCluster)("a managed Network", () => {
   });
 
   test("is at rest: nothing is applied any more", async () => {
-    const versions = async () => {
-      const each = "{range .items[*]}{.kind}/{.metadata.name}={.metadata.resourceVersion}{'\\n'}{end}";
-      const kinds = "overlayservice,statefulset,service,configmap,pvc,secret";
-      return (await stage.kubectl("get", kinds, `--output=jsonpath=${each}`)).split("\n");
-    };
+    const kinds = "overlayservice,statefulset,service,configmap,pvc,secret";
     await ready("network/main");
-    const before = await versions();
+    const before = await stage.settled(kinds);
     expect(before.length).toBeGreaterThan(8);
     await stage.kubectl("annotate", "--overwrite", "network/main", "sallyport.dev/reconcile-requested-at=1");
     await stage.wait("jsonpath={.status.lastHandledReconcileAt}=1", "network/main");
-    expect(await versions()).toEqual(before);
+    expect(await stage.versions(kinds)).toEqual(before);
   });
 
   test("says in describe what is wrong, and serves on as it was", async () => {

@@ -43,16 +43,12 @@ describe.skipIf(!hasCluster)("edge routers", () => {
   });
 
   test("are at rest: nothing is applied any more", async () => {
-    const versions = async () => {
-      const each = "{range .items[*]}{.kind}/{.metadata.name}={.metadata.resourceVersion}{'\\n'}{end}";
-      const kinds = "statefulset,service,configmap,pvc,pdb,networkpolicy,serviceaccount,pod";
-      return (await stage.kubectl("get", kinds, `--output=jsonpath=${each}`)).split("\n");
-    };
-    const before = await versions();
+    const kinds = "statefulset,service,configmap,pvc,pdb,networkpolicy,serviceaccount,pod";
+    const before = await stage.settled(kinds);
     expect(before.length).toBeGreaterThan(12);
     await eu.annotate("sallyport.dev/reconcile-requested-at=1");
     await stage.wait("jsonpath={.status.lastHandledReconcileAt}=1", "edgerouter/eu");
-    expect(await versions()).toEqual(before);
+    expect(await stage.versions(kinds)).toEqual(before);
   });
 
   test("are not restarted for what concerns the network alone, nor for a mistake, which describe tells", async () => {
