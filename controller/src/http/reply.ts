@@ -9,6 +9,7 @@ import type { ConnectionLimits } from "./connection-limit.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
 import { unsupportedType } from "./media-type.ts";
 import { remoteAddressOf } from "./request.ts";
+import { closeInStages } from "./staged-close.ts";
 
 export interface HttpLimits extends ConnectionLimits, BodyLimits {
   /** Bytes of a request body. */
@@ -65,6 +66,7 @@ export async function send(context: ServerContext, reply: FastifyReply, answer: 
   reply.code(answer.status).headers(context.commonHeaders).headers(answer.headers);
   // With a serializer, text goes out as bytes do: as it is, and without a charset.
   if (typeof answer.body === "string") reply.serializer(asItIs);
+  if (!reply.request.raw.complete) closeInStages(reply.request.raw);
   await reply.send(answer.body);
 }
 

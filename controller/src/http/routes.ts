@@ -181,7 +181,8 @@ function bodyOf(operation: Operation, request: FastifyRequest): unknown {
 async function readAll(message: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
   const chunks: Buffer[] = [];
   let length = 0;
-  for await (const chunk of message as AsyncIterable<Buffer>) {
+  // A destroyed request has no socket to be answered on.
+  for await (const chunk of message.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     length += chunk.byteLength;
     if (length > maxBytes) throw apiError("REQUEST_ENTITY_TOO_LARGE");
     chunks.push(chunk);

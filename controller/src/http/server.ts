@@ -142,7 +142,10 @@ function application(context: ServerContext, options: HttpOptions): { app: Fasti
           // Whoever asks for another protocol anywhere else is answered as if it had not.
           shouldUpgradeCallback: (message) => upgradeFor(upgrades, message) !== undefined,
         },
-        handler,
+        (message, response) => {
+          // What comes behind the last answer of a connection is no request.
+          if (message.socket.writable) handler(message, response);
+        },
       );
       server.timeout = limits.socketTimeoutMs;
       server.on("upgrade", (message, socket, head) => {
