@@ -35,7 +35,8 @@ async function answer(socket: Socket): Promise<void> {
 
 /** What comes next; both sides wait for one another, so that a line never comes with anything else. */
 async function lineOf(socket: Socket): Promise<string> {
-  const [bytes] = (await Promise.race([once(socket, "data"), failure(socket)])) as [Buffer];
+  const ended = once(socket, "end").then(() => Promise.reject(new Error("the stream ended before its bytes")));
+  const [bytes] = (await Promise.race([once(socket, "data"), ended, failure(socket)])) as [Buffer];
   return bytes.toString("latin1");
 }
 
