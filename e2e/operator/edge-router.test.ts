@@ -1,5 +1,4 @@
 /** EdgeRouters on a fake API server: our real controller on one side, real routers started from what is rendered on the other. */
-
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { freePort } from "@sallyport/wire/testing/free-ports";

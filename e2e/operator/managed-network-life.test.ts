@@ -1,5 +1,4 @@
 /** What becomes of a managed Network: its operator's login, its objects in other hands, its deletion; with the real controller where one is needed. */
-
 import { createClient } from "@sallyport/api";
 import { createCsr } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";

@@ -17,7 +17,6 @@
  * read. See `growth` for what one may hold more than before. A program that a fault ended in between is a fresh one and
  * proves little; tunnelers and SDKs run from the beginning to the end.
  */
-
 import { Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";

@@ -1,5 +1,4 @@
 /** What an operator and its routers go through when the controller, the API server or etcd is away; and that at rest nothing is written. */
-
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -162,7 +161,7 @@ describe.skipIf(!hasCluster)("an operator with routers", { timeout: 300_000 }, (
     const before = { versions: await scene.versions(NAMESPACE), entities: await updated() };
     await scene.stopAll();
     operator = await scene.run("second", { env: { SALLYPORT_RESYNC: RESYNC } });
-    await eventually("everything is looked at", async () => (await looks()) >= EACH.length * 3, PATIENCE_MS);
+    await lookedAt(3);
     expect({ versions: await scene.versions(NAMESPACE), entities: await updated() }).toEqual(before);
     expect(await writes()).toBe(0);
   });

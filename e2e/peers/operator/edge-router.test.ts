@@ -1,5 +1,4 @@
 /** The operator's EdgeRouters on a controller of the peer: our routers, started from what is rendered, join it. */
-
 import { join } from "node:path";
 import type { ApiClient } from "@sallyport/api";
 import { createClient } from "@sallyport/api";

@@ -1,5 +1,4 @@
 /** The section "On Kubernetes" of the README, followed line by line on a fresh cluster. */
-
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";

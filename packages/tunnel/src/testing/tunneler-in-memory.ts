@@ -1,5 +1,4 @@
 /** A tunneler over an overlay in memory, and what stands at its two ends. For tests. */
-
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import type { Logger } from "@sallyport/wire";
