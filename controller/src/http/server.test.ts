@@ -197,6 +197,13 @@ describe("paths", () => {
     "/edge/v1/version",
     "/edge/v1",
     "/edge/management/v1/version/",
+    "//",
+    "//version",
+    "//edge///client/v1//version",
+    "/./version",
+    "/edge/client/v1/services/../version?a=//",
+    "/edge/management/v1/.//version/.",
+    "/../edge/management/../client/v1/version",
   ])("%s is the version document", async (path) => {
     const handler = async () => ({ data: version });
     const handlers = { listVersion: handler, listRoot: handler };
@@ -207,6 +214,35 @@ describe("paths", () => {
   test("a path without a known root is the Client API's", async () => {
     const api = await start({ client: { listServices: async () => ({ data: [], totalCount: 0 }) } });
     expect(split(await api.exchange(get("/services?configTypes=all", "zt-session: full\r\n"))).status).toBe(200);
+  });
+
+  test("rules, parameters and the log see the path without empty and dot segments", async () => {
+    const seen: unknown[] = [];
+    const api = await start({
+      management: {
+        detailService: async ({ params, request }) => {
+          seen.push(params, request.path);
+          return Promise.reject(notFound("service", params.id));
+        },
+      },
+    });
+    const path = "/edge//management/./v1//services/x/..//a%2F..%2Fb/";
+    expect(split(await api.exchange(get(path, "zt-session: full\r\n"))).status).toBe(401);
+    expect(split(await api.exchange(get("/edge/client/v1/../../management/v1/services"))).status).toBe(401);
+    expect(seen).toEqual([]);
+    expect(split(await api.exchange(get(path, "zt-session: admin\r\n"))).status).toBe(404);
+    expect(seen).toEqual([{ id: "a/../b" }, "/services/{id}"]);
+    expect(api.logged.map(({ fields }) => fields.path)).toEqual([
+      "/edge/management/v1/services/a%2F..%2Fb",
+      "/edge/management/v1/services",
+      "/edge/management/v1/services/a%2F..%2Fb",
+    ]);
+    expect(split(await api.exchange(get("/edge/client/v1/%2e%2e/version"))).status).toBe(404);
+    const missing = await api.exchange(get("/fabric//v1/./nothing"));
+    expect(json(missing)).toMatchObject({
+      error: { cause: { message: "path /fabric/v1/nothing was not found" } },
+      meta: { apiVersion: "1.0.0" },
+    });
   });
 
   test("an unknown path is 404, a known one with another method 405 with the methods it has", async () => {

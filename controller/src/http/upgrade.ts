@@ -4,6 +4,7 @@ import type { Duplex } from "node:stream";
 import { ApiError, apiError, unauthorized } from "@sallyport/api";
 import { failure, newRequestId } from "./answer.ts";
 import type { ApiSessionContext } from "./context.ts";
+import { resolvePath } from "./path-alias.ts";
 import type { ServerContext } from "./reply.ts";
 import { remoteAddressOf, requestInfo } from "./request.ts";
 
@@ -76,7 +77,7 @@ export async function upgrade(
 }
 
 export function upgradeFor(upgrades: readonly Upgrade[], message: IncomingMessage): Upgrade | undefined {
-  const path = (message.url ?? "").split("?", 1)[0];
+  const path = resolvePath(message.url ?? "").split("?", 1)[0];
   return upgrades.find((candidate) => candidate.path === path);
 }
 

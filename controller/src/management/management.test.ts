@@ -84,9 +84,8 @@ describe("the management channel's door", () => {
     expect(split(answer).status).toBe(404);
   });
 
-  it("names the error like the API", async () => {
-    const upgrade =
-      "GET /fabric/v1/ws-api HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+  it.each(["/fabric/v1/ws-api", "/fabric//v1/./ws-api"])("names the error like the API at %s", async (path) => {
+    const upgrade = `GET ${path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n`;
     const { status, body } = split(await api.exchange(upgrade));
     expect(status).toBe(401);
     expect(JSON.parse(body)).toMatchObject({ error: { code: "UNAUTHORIZED" }, meta: { apiVersion: "1.0.0" } });
