@@ -11,6 +11,7 @@ import {
 import { TestAuthority } from "@sallyport/wire/testing";
 import type { ApiSessionRecord, CircuitCreated, CircuitRequest, FaultReport } from "../control/control-plane.ts";
 import { EdgeCtrlError } from "../control/errors.ts";
+import { type EdgeCounters, edgeCounters } from "../edge/edge-counters.ts";
 import { type Edge, startEdge } from "../edge/edge-listener.ts";
 import type { EdgeOptions } from "../edge/options.ts";
 import { Forwarder, type RouteRequest } from "../forwarder/forwarder.ts";
@@ -232,6 +233,7 @@ export class TestRouter {
   readonly forwarder: Forwarder;
   readonly control: TestControl;
   readonly edge: Edge;
+  readonly counters: EdgeCounters;
 
   private constructor(
     id: string,
@@ -240,6 +242,7 @@ export class TestRouter {
     forwarder: Forwarder,
     control: TestControl,
     edge: Edge,
+    counters: EdgeCounters,
   ) {
     this.id = id;
     this.identity = identity;
@@ -247,6 +250,7 @@ export class TestRouter {
     this.forwarder = forwarder;
     this.control = control;
     this.edge = edge;
+    this.counters = counters;
   }
 
   static async start(
@@ -264,14 +268,16 @@ export class TestRouter {
     const control = new TestControl(network, id);
     forwarder.onFault((fault) => control.sendFault(fault));
     forwarder.startScans();
+    const counters = edgeCounters();
     const edge = startEdge({
+      counters,
       ports: [{ port, ...(o.edge ? { options: o.edge } : {}) }],
       control,
       forwarder,
       anchors: () => identity.anchors,
       log: network.log,
     });
-    return new TestRouter(id, identity, port, forwarder, control, edge);
+    return new TestRouter(id, identity, port, forwarder, control, edge, counters);
   }
 
   async close(): Promise<void> {

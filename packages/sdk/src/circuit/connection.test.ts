@@ -5,7 +5,7 @@ import { loadSodium } from "../crypto/load-sodium.ts";
 import { dialThrough } from "../dial.ts";
 import type { EdgeChannel } from "../edge-channel.ts";
 import { Binding, type Hosting } from "../hosting/binding.ts";
-import { TinyRouter } from "../testing/tiny-router.ts";
+import { everyOrder, TinyRouter } from "../testing/tiny-router.ts";
 import { EdgeConnection } from "./connection.ts";
 
 let router: TinyRouter;
@@ -66,6 +66,7 @@ async function readAll(connection: EdgeConnection): Promise<Buffer> {
 
 describe.each([true, false])("a connection (encrypted: %s)", (encrypted) => {
   it("carries bytes both ways in order, and ends each direction by itself", async () => {
+    router.order = everyOrder();
     await serve((connection) => connection.pipe(connection), { encrypted });
     const connection = await dial({ encrypted, appData: Buffer.from("hint") });
     expect([connection.isEncrypted, connection.circuitId]).toEqual([encrypted, "circuit-1"]);

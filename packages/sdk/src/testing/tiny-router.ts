@@ -17,6 +17,7 @@ import {
   XgressType,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import { headerOrders } from "@sallyport/wire/testing/header-orders";
 import { EdgeChannel } from "../edge-channel.ts";
 import { askForGroup } from "../group.ts";
 
@@ -42,6 +43,8 @@ export class TinyRouter {
   isLegacy = false;
   /** Text to refuse dials with. */
   refusal: string | undefined;
+  /** Orders the headers of Data, payloads and acknowledgements, as programs do that keep them in a hash table. */
+  order: (headers: Headers) => Headers = (headers) => headers;
   /** Changes the body of Data on its way. */
   tamper: (body: Buffer, flags: number) => { body: Buffer; flags: number } = (body, flags) => ({ body, flags });
   readonly #port: TlsPort;
@@ -181,7 +184,7 @@ export class TinyRouter {
     const pass = (message: Message): void => {
       const peer = this.#peerOf(channel, message);
       if (peer === undefined || this.loses(message)) return;
-      const headers = message.headers.clone().setU32(EdgeHeader.ConnId, peer.id);
+      const headers = this.order(message.headers.clone().setU32(EdgeHeader.ConnId, peer.id));
       const send = () => peer.channel.send({ contentType: message.contentType, headers, body: message.body });
       if (this.holds(message)) this.#held.push(send);
       else send();
@@ -198,7 +201,7 @@ export class TinyRouter {
       if (peer === undefined) return;
       const { body, flags } = this.tamper(message.body, message.headers.getU32(EdgeHeader.Flags) ?? 0);
       const headers = flags === 0 ? connId(peer.id) : connId(peer.id).setU32(EdgeHeader.Flags, flags);
-      peer.channel.send({ contentType: EdgeType.Data, headers, body });
+      peer.channel.send({ contentType: EdgeType.Data, headers: this.order(headers), body });
     });
   }
 
@@ -252,6 +255,15 @@ export class TinyRouter {
     channel.reply(message, { contentType: EdgeType.StateConnected, headers: connected });
     if (this.isLegacy) host.channel.reply(answer, { contentType: EdgeType.StateConnected, headers: connId(hostId) });
   }
+}
+
+/** For `TinyRouter.order`: each message has the headers in the next of their orders. */
+export function everyOrder(): (headers: Headers) => Headers {
+  let turn = 0;
+  return (headers) => {
+    const orders = headerOrders(headers);
+    return orders[turn++ % orders.length] as Headers;
+  };
 }
 
 function connId(id: number): Headers {

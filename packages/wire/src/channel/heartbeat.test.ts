@@ -3,6 +3,7 @@ import { BaseHeader, BaseType } from "../catalogue/base.ts";
 import { Headers } from "../frame/headers.ts";
 import { encodeMessage } from "../frame/message.ts";
 import { TestListener } from "../testing/channel-pair.ts";
+import { headerOrders } from "../testing/header-orders.ts";
 import { RawChannelPeer } from "../testing/raw-channel-peer.ts";
 import { unixNanoseconds } from "./heartbeat.ts";
 
@@ -42,6 +43,23 @@ describe("heartbeats", () => {
     }
     expect(channel.isClosed).toBe(false);
     channel.close();
+  });
+
+  test("are answered wherever they stand among the headers of a message", async () => {
+    const peer = await rawPeer();
+    const other = await listener.channel();
+    other.enableHeartbeats(QUIET);
+    const headers = new Headers()
+      .setU64(BaseHeader.Heartbeat, CLOCK)
+      .setString(1_000, "session")
+      .setBool(1_012, true)
+      .set(1_003, Buffer.alloc(32));
+    for (const ordered of headerOrders(headers)) {
+      peer.send({ contentType: BaseType.Heartbeat, headers: ordered });
+      const answer = await peer.message(({ headers }) => headers.has(BaseHeader.HeartbeatResponse));
+      expect(answer.headers.getU64(BaseHeader.HeartbeatResponse)).toBe(CLOCK);
+    }
+    peer.destroy();
   });
 
   test("of both sides are answered and measured", async () => {

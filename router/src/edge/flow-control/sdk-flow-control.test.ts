@@ -11,6 +11,7 @@ import {
   XgressHeader,
   XgressType,
 } from "@sallyport/wire";
+import { headerOrders } from "@sallyport/wire/testing/header-orders";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { FaultKind } from "../../forwarder/fault-reports.ts";
 import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
@@ -125,6 +126,47 @@ async function pair(): Promise<{ near: FlowEnd; far: TestConnection }> {
   host.onConnection = (connection) => accepted.resolve(connection);
   return { near: await dial(await client(a, "alice")), far: await accepted.promise };
 }
+
+test("takes the headers of a payload and of an acknowledgement in any order", async () => {
+  const { near, far } = await pair();
+  near.start();
+  far.send(Buffer.from("answer"));
+  await near.text();
+  const { channel } = near.sdk;
+  const headers = (): Headers =>
+    new Headers()
+      .setU32(EdgeHeader.ConnId, near.connId)
+      .setString(XgressHeader.CircuitId, near.circuitId)
+      .setU32(XgressHeader.Flags, 0);
+  const acks = headerOrders(headers().setU32(XgressHeader.ReceiveBufferSize, 0).setU16(XgressHeader.Rtt, 0));
+  for (const ordered of acks) {
+    channel.send({ contentType: XgressType.Acknowledgement, headers: ordered, body: Buffer.alloc(4) });
+  }
+  let sequence = 1n;
+  const payloads = headerOrders(headers().setU64(XgressHeader.Sequence, 0n).setU16(XgressHeader.Rtt, 1));
+  for (const ordered of payloads) {
+    ordered.setU64(XgressHeader.Sequence, sequence++);
+    channel.send({ contentType: XgressType.Payload, headers: ordered, body: Buffer.from("x") });
+  }
+  await far.whenReceived(payloads.length);
+  const { droppedPayloads, droppedAcks } = a.counters;
+  expect({ droppedPayloads, droppedAcks }).toEqual({ droppedPayloads: 0, droppedAcks: 0 });
+});
+
+test("takes the headers of Data in any order", async () => {
+  const { near, far } = await pair();
+  near.start();
+  const headers = new Headers()
+    .setU32(EdgeHeader.ConnId, far.connId)
+    .setU32(EdgeHeader.Flags, 0)
+    .setU32(EdgeHeader.Seq, 1)
+    .set(EdgeHeader.Uuid, Buffer.from("trace"));
+  for (const [i, ordered] of headerOrders(headers).entries()) {
+    far.sdk.channel.send({ contentType: EdgeType.Data, headers: ordered, body: Buffer.from(`message ${i}`) });
+    expect(await near.text()).toBe(`message ${i}`);
+    near.ack(i);
+  }
+});
 
 function collected(connection: TestConnection): () => string {
   let text = "";

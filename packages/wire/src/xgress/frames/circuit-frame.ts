@@ -51,8 +51,14 @@ export class CircuitFrame implements FrameView {
       if (key < XgressHeader.FirstPayloadHeader || key > XgressHeader.Rtt) {
         if (key === EdgeHeader.ConnId && length === 4) this.connId = b.readUInt32LE(value);
         if (++foreign > MAX_FOREIGN_HEADERS) return false;
-        b.copyWithin(start + next - at, start, at);
-        start += next - at;
+        const cut = next - at;
+        b.copyWithin(start + cut, start, at);
+        start += cut;
+        // Headers come in any order: an id in front of this header has moved with the bytes.
+        if (this.idStart >= 0) {
+          this.idStart += cut;
+          this.idEnd += cut;
+        }
       } else if (key === XgressHeader.CircuitId) {
         // Of two the next router could mean the other one, and that one may be somebody else's circuit.
         if (this.idStart >= 0) return false;
