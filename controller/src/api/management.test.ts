@@ -136,23 +136,46 @@ describe("services and configs", () => {
     ]);
   });
 
-  it("host.v1 takes each thing either fixed or forwarded", async () => {
+  it("host.v1 takes each thing fixed, forwarded, or both, as consoles write it", async () => {
     const forwarded = {
       forwardProtocol: true,
       allowedProtocols: ["tcp", "udp"],
       forwardAddress: true,
       allowedAddresses: ["*.x"],
+      forwardAddressTranslations: [{ from: "10.0.0.0", to: "192.168.0.0", prefixLength: 16 }],
       forwardPort: true,
       allowedPortRanges: [{ low: 1, high: 9 }],
-      listenOptions: { bindUsingEdgeIdentity: true, connectTimeout: "5s" },
+      listenOptions: { bindUsingEdgeIdentity: true, connectTimeout: "1.5s" },
     };
-    await c.make("configs", { name: "fwd", configTypeId: "NH5p4FpGR", data: forwarded });
-    const both = await c.admin("POST", "/configs", {
-      name: "both",
-      configTypeId: "NH5p4FpGR",
-      data: { ...forwarded, port: 5 },
+    const refused = async (type: string, data: object): Promise<string> => {
+      const { status, json } = await c.admin("POST", "/configs", { name: "refused", configTypeId: type, data });
+      expect(status).toBe(400);
+      return json.error.cause.field;
+    };
+    for (const type of ["NH5p4FpGR", "host.v2"]) {
+      const wrap = (data: object) => (type === "host.v2" ? { terminators: [data] } : data);
+      const at = type === "host.v2" ? "terminators.0." : "";
+      const name = (what: string) => `${what} of ${type}`;
+      await c.make("configs", { name: name("forwarded"), configTypeId: type, data: wrap(forwarded) });
+      const both = { ...forwarded, protocol: "tcp", address: "a.b", port: 5 };
+      await c.make("configs", { name: name("both"), configTypeId: type, data: wrap(both) });
+      const { allowedPortRanges: _, ...unlisted } = forwarded;
+      expect(await refused(type, wrap(unlisted))).toBe(`${at}allowedPortRanges`);
+      expect(await refused(type, wrap({ ...unlisted, forwardPort: undefined }))).toBe(`${at}port`);
+      expect(await refused(type, wrap({ ...both, allowedProtocols: [] }))).toBe(`${at}allowedProtocols`);
+      const translations = [{ from: "10.0.0.0", to: "fd00::", prefixLength: 16 }];
+      expect(await refused(type, wrap({ ...both, forwardAddressTranslations: translations }))).toMatch(
+        `${at}forwardAddressTranslations.0`,
+      );
+    }
+  });
+
+  it("the fixed types say of a list what consoles read", async () => {
+    const { schema } = (await c.admin("GET", "/config-types/g7cIWbcGg")).json.data;
+    expect(schema.properties.addresses).toEqual({
+      allOf: [{ $ref: "#/definitions/inhabitedSet" }, { items: { $ref: "#/definitions/listenAddress" } }],
     });
-    expect(both.status).toBe(400);
+    expect(schema.definitions.inhabitedSet).toEqual({ type: "array", minItems: 1, uniqueItems: true });
   });
 
   it("terminators refer to a known service and router", async () => {

@@ -1,12 +1,16 @@
 /** JSON schemas of config types, and configs checked against them (docs/protocol/configs.md). */
+import { isIPv4, isIPv6 } from "node:net";
 import { fieldError } from "@sallyport/api";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 
 const MOST_COMPILED = 200;
 
+/** The formats that are checked; what a tunneler makes of a name with `*` or `/` no format says. */
+const FORMATS = { ipv4: isIPv4, ipv6: isIPv6 };
+
 /**
  * Compiled schemas, the least recently used dropped first. A schema comes from an administrator, so nothing is fetched
- * (no remote references) and formats are not checked.
+ * (no remote references).
  */
 export class SchemaCache {
   readonly #compiled = new Map<string, ValidateFunction>();
@@ -45,7 +49,7 @@ export class SchemaCache {
       return known;
     }
     // One instance per schema: two types may use the same `$id`.
-    const ajv = new Ajv({ strict: false, allErrors: false, validateFormats: false, logger: false });
+    const ajv = new Ajv({ strict: false, allErrors: false, formats: FORMATS, logger: false });
     const { $schema: _, ...plain } = schema;
     const validate = ajv.compile(plain);
     const oldest = this.#compiled.size >= MOST_COMPILED ? this.#compiled.keys().next().value : undefined;

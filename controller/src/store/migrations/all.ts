@@ -8,6 +8,7 @@ import { speed } from "./0009_speed.ts";
 import { identityTypes } from "./0010_identity_types.ts";
 import { postureReports } from "./0011_posture_reports.ts";
 import { overlappingExtensions } from "./0012_overlapping_extensions.ts";
+import { configSchemas } from "./0013_config_schemas.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
 export const migrations: readonly Migration[] = [
@@ -20,4 +21,5 @@ export const migrations: readonly Migration[] = [
   identityTypes,
   postureReports,
   overlappingExtensions,
+  configSchemas,
 ];

@@ -1,0 +1,173 @@
+/**
+ * JSON schemas of the config types that every network has (docs/protocol/configs.md). Consoles build their forms from
+ * them, so what may be said in several ways is said in the way of OpenZiti: by `definitions`, and lists by `allOf`.
+ * Networks keep them in their database: a change here needs a migration, such as `0013_config_schemas`.
+ */
+
+type Schema = Readonly<Record<string, unknown>>;
+
+const ref = (name: string): Schema => ({ $ref: `#/definitions/${name}` });
+/** A list without repetition that is not empty. */
+const setOf = (name: string): Schema => ({ allOf: [ref("inhabitedSet"), { items: ref(name) }] });
+const record = (properties: Schema, required: readonly string[] = []): Schema => ({
+  type: "object",
+  properties,
+  ...(required.length === 0 ? {} : { required }),
+  additionalProperties: false,
+});
+
+const portNumber = { type: "integer", minimum: 0, maximum: 65535 };
+const text = { type: "string" };
+const hostname = { type: "string", format: "idn-hostname", not: { pattern: "^$" } };
+
+const checkDefinitions = {
+  duration: { type: "string", pattern: "[0-9]+(h|m|s|ms)" },
+  method: { type: "string", enum: ["GET", "POST", "PUT", "PATCH"] },
+  action: record(
+    {
+      trigger: { type: "string", enum: ["fail", "pass", "change"] },
+      consecutiveEvents: { type: "integer", minimum: 0, maximum: 65535 },
+      duration: ref("duration"),
+      action: {
+        type: "string",
+        pattern: "(mark (un)?healthy|increase cost [0-9]+|decrease cost [0-9]+|send event)",
+      },
+    },
+    ["trigger", "action"],
+  ),
+  actionList: { type: "array", items: ref("action"), minItems: 1, maxItems: 20 },
+  portCheck: record(
+    { interval: ref("duration"), timeout: ref("duration"), address: text, actions: ref("actionList") },
+    ["interval", "timeout", "address"],
+  ),
+  httpCheck: record(
+    {
+      url: text,
+      method: ref("method"),
+      body: text,
+      interval: ref("duration"),
+      timeout: ref("duration"),
+      actions: ref("actionList"),
+      expectStatus: { type: "integer", minimum: 100, maximum: 599 },
+      expectInBody: text,
+    },
+    ["interval", "timeout", "url"],
+  ),
+  portCheckList: { type: "array", items: ref("portCheck") },
+  httpCheckList: { type: "array", items: ref("httpCheck") },
+};
+const checks = { portChecks: ref("portCheckList"), httpChecks: ref("httpCheckList") };
+
+const translation = (format: "ipv4" | "ipv6", bits: number): Schema =>
+  record({
+    from: { type: "string", format },
+    to: { type: "string", format },
+    prefixLength: { type: "integer", minimum: 0, maximum: bits },
+  });
+
+const tunnelDefinitions = {
+  dialAddress: hostname,
+  listenAddress: hostname,
+  inhabitedSet: { type: "array", minItems: 1, uniqueItems: true },
+  portNumber,
+  portRange: record({ low: ref("portNumber"), high: ref("portNumber") }, ["low", "high"]),
+  protocolName: { type: "string", enum: ["tcp", "udp"] },
+  timeoutSeconds: { type: "integer", minimum: 0, maximum: 2147483647 },
+  proxyType: { type: "string", enum: ["http"] },
+  proxyConfiguration: {
+    type: "object",
+    required: ["type", "address"],
+    properties: { type: ref("proxyType"), address: text },
+  },
+  ipv4AddressTranslation: translation("ipv4", 32),
+  ipv6AddressTranslation: translation("ipv6", 128),
+  addressTranslation: { oneOf: [ref("ipv4AddressTranslation"), ref("ipv6AddressTranslation")] },
+};
+const hostDefinitions = { ...checkDefinitions, ...tunnelDefinitions };
+
+const yes = { type: "boolean", enum: [true] };
+/** With `forward`, what may be asked for has to be named; without it, the one value. */
+const fixedUnlessForwarded = (value: string, forward: string, allowed: string): Schema => ({
+  if: { properties: { [forward]: { const: true } }, required: [forward] },
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON schema
+  then: { required: [allowed] },
+  else: { required: [value] },
+});
+
+const hostTerminator = {
+  ...record({
+    ...checks,
+    protocol: ref("protocolName"),
+    forwardProtocol: yes,
+    allowedProtocols: setOf("protocolName"),
+    address: ref("dialAddress"),
+    forwardAddress: yes,
+    allowedAddresses: setOf("listenAddress"),
+    forwardAddressTranslations: setOf("addressTranslation"),
+    port: ref("portNumber"),
+    forwardPort: yes,
+    allowedPortRanges: setOf("portRange"),
+    allowedSourceAddresses: setOf("listenAddress"),
+    listenOptions: record({
+      connectTimeoutSeconds: { ...ref("timeoutSeconds"), deprecated: true },
+      connectTimeout: ref("duration"),
+      maxConnections: { type: "integer", minimum: 1 },
+      identity: text,
+      bindUsingEdgeIdentity: { type: "boolean" },
+      cost: { type: "integer", minimum: 0, maximum: 65535 },
+      precedence: { type: "string", enum: ["default", "required", "failed"] },
+    }),
+    proxy: ref("proxyConfiguration"),
+  }),
+  allOf: [
+    fixedUnlessForwarded("protocol", "forwardProtocol", "allowedProtocols"),
+    fixedUnlessForwarded("address", "forwardAddress", "allowedAddresses"),
+    fixedUnlessForwarded("port", "forwardPort", "allowedPortRanges"),
+  ],
+};
+
+export const interceptV1 = {
+  $id: "http://edge.openziti.org/schemas/intercept.v1.config.json",
+  definitions: tunnelDefinitions,
+  ...record(
+    {
+      protocols: setOf("protocolName"),
+      addresses: setOf("listenAddress"),
+      portRanges: setOf("portRange"),
+      dialOptions: record({ identity: text, connectTimeoutSeconds: ref("timeoutSeconds") }),
+      sourceIp: text,
+      allowedSourceAddresses: setOf("listenAddress"),
+    },
+    ["protocols", "addresses", "portRanges"],
+  ),
+};
+
+export const hostV1 = {
+  $id: "http://ziti-edge.netfoundry.io/schemas/host.v1.schema.json",
+  definitions: hostDefinitions,
+  ...hostTerminator,
+};
+
+export const hostV2 = {
+  $id: "http://ziti-edge.netfoundry.io/schemas/host.v2.schema.json",
+  definitions: {
+    ...hostDefinitions,
+    terminator: hostTerminator,
+    terminatorList: { type: "array", minItems: 1, items: ref("terminator") },
+  },
+  ...record({ terminators: ref("terminatorList") }, ["terminators"]),
+};
+
+export const tunnelerClientV1 = {
+  $id: "http://edge.openziti.org/schemas/ziti-tunneler-client.v1.config.json",
+  ...record({ hostname: text, port: portNumber }, ["hostname", "port"]),
+};
+
+export const tunnelerServerV1 = {
+  $id: "http://edge.openziti.org/schemas/ziti-tunneler-server.v1.config.json",
+  definitions: checkDefinitions,
+  ...record(
+    { protocol: { type: ["string", "null"], enum: ["tcp", "udp"] }, hostname: text, port: portNumber, ...checks },
+    ["hostname", "port"],
+  ),
+};
