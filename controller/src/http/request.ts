@@ -3,7 +3,7 @@ import type { X509Certificate } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { TLSSocket } from "node:tls";
 import type { ApiName, Operation } from "@sallyport/api";
-import { peerOf } from "@sallyport/wire";
+import { peerOf, plainAddress } from "@sallyport/wire";
 import type { ProxiedBy, RequestInfo } from "./context.ts";
 
 /** What a router's API proxy adds to requests (docs/protocol/edge.md, "API proxy"). */
@@ -76,11 +76,6 @@ function proxiedBy(message: IncomingMessage): ProxiedBy | undefined {
     passedOnAt: message.headersDistinct[PROXIED_AT] ?? [],
     clientCertificates: message.headersDistinct[CLIENT_CERTIFICATE] ?? [],
   };
-}
-
-/** IPv4 clients of a socket that listens on IPv6 and IPv4 are shown by their IPv4 address. */
-function plainAddress(ip: string): string {
-  return ip.replace(/^::ffff:(?=\d+\.)/i, "");
 }
 
 export function remoteAddressOf(message: IncomingMessage): string {

@@ -80,7 +80,7 @@ export const meanings: Readonly<Record<string, string>> = {
   "channel.outQueueSize":
     "How much may wait for a peer that does not read: the standard stands for 64 MiB, half of it for half as much, 17 MiB at least; 4 counts as the standard.",
   "channel.maxQueuedConnects":
-    "With `maxOutstandingConnects`: connections of a listener that may be in their hello; without effect where it is dialled.",
+    "With `maxOutstandingConnects`: connections of a listener that may be in their hello, half of them from one address; beyond that the oldest that has sent none is closed; without effect where it is dialled.",
   "channel.maxOutstandingConnects": "See `maxQueuedConnects`.",
   "channel.connectTimeoutMs": "How long making a connection may take, its hello included.",
   "channel.writeTimeout": "A peer that takes nothing of what waits for it for so long is cut off.",

@@ -29,7 +29,7 @@ export function channelLimits(options: ChannelOptions, standardQueue: number): C
   };
 }
 
-/** Limits of a listener's channels, and of the connections that may be in their hello at a time; beyond, they are refused. */
+/** Limits of a listener's channels, and of the connections that may be in their hello at a time. */
 export function listenerLimits(options: ChannelOptions): ChannelLimits & { readonly maxHellos?: number } {
   const { maxOutstandingConnects, maxQueuedConnects } = options;
   const limits = channelLimits(options, CHANNEL_QUEUE);

@@ -1,4 +1,4 @@
-import { isIPv6 } from "node:net";
+import { countedAddress } from "@sallyport/wire";
 import type { AuthSettings } from "../settings.ts";
 import { RateLimit, tooManyRequests } from "./rate-limit.ts";
 
@@ -31,7 +31,7 @@ export class AttemptLimits {
   /** @throws ApiError 429 when too much comes from the address */
   admit(ip: string): void {
     if (!this.#enabled) return;
-    const network = networkOf(ip);
+    const network = countedAddress(ip);
     const wait = this.#address.take(network);
     if (wait > 0) throw tooManyRequests(wait, `too many attempts from ${network}`);
   }
@@ -39,14 +39,14 @@ export class AttemptLimits {
   /** @param subject whom the attempt names: user name, fingerprint, … @throws ApiError 429 after too many failures */
   requireFewFailures(subject: string, ip: string): void {
     if (!this.#enabled) return;
-    const wait = Math.max(this.#failures.wait(`${networkOf(ip)} ${subject}`), this.#failuresOfAll.wait(subject));
+    const wait = Math.max(this.#failures.wait(`${countedAddress(ip)} ${subject}`), this.#failuresOfAll.wait(subject));
     if (wait > 0) throw tooManyRequests(wait, `too many failed attempts for ${subject}`);
   }
 
   /** Does what takes a share of what all callers have together. @throws ApiError 429 when the address has its share already */
   async withinShare<T>(ip: string, work: () => Promise<T>): Promise<T> {
     if (!this.#enabled) return work();
-    const network = networkOf(ip);
+    const network = countedAddress(ip);
     const before = this.#underWay.get(network) ?? 0;
     if (before >= MOST_OF_ONE) throw tooManyRequests(1_000, `${before} passwords of ${network} are being checked`);
     this.#underWay.set(network, before + 1);
@@ -61,24 +61,7 @@ export class AttemptLimits {
 
   countFailure(subject: string, ip: string): void {
     if (!this.#enabled) return;
-    this.#failures.take(`${networkOf(ip)} ${subject}`);
+    this.#failures.take(`${countedAddress(ip)} ${subject}`);
     this.#failuresOfAll.take(subject);
   }
-}
-
-/** A caller with IPv6 has a whole /64 of addresses: they count as one. */
-export function networkOf(ip: string): string {
-  if (!isIPv6(ip)) return ip;
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip)?.[1];
-  if (mapped !== undefined) return mapped;
-  const plain = ip.split("%", 1)[0] ?? ip;
-  const [head = "", tail] = plain.split("::", 2);
-  const groups = head === "" ? [] : head.split(":");
-  const behind = tail === undefined || tail === "" ? [] : tail.split(":");
-  const zeros =
-    tail === undefined ? [] : Array.from({ length: Math.max(0, 8 - groups.length - behind.length) }, () => "0");
-  return `${[...groups, ...zeros, ...behind]
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(":")}::/64`;
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
-import type { Logger } from "@sallyport/wire";
+import { type Logger, plainAddress } from "@sallyport/wire";
 import { AddressPool } from "../dns/address-pool.ts";
 import { normalName } from "../dns/names.ts";
 import { openResolver, type Resolver } from "../dns/resolver.ts";
@@ -273,8 +273,8 @@ export class TproxyInterceptor implements Interceptor {
       socket.destroy();
       return;
     }
-    const destinationIp = plainAddress(localAddress);
-    const sourceIp = plainAddress(remoteAddress);
+    const destinationIp = withoutZone(localAddress);
+    const sourceIp = withoutZone(remoteAddress);
     const ends = { protocol: "tcp", sourceIp, destinationIp, destinationPort: localPort } as const;
     const active = bestMatch(this.#active, ends);
     if (active === undefined) {
@@ -356,9 +356,9 @@ function hostRange(address: string): IpRange {
   return range;
 }
 
-/** Without the prefix of IPv4 addresses on an IPv6 socket, and without the zone. */
-function plainAddress(address: string): string {
-  return address.replace(/^::ffff:(?=\d+\.)/, "").replace(/%.*$/, "");
+/** As it is compared with ranges. */
+function withoutZone(address: string): string {
+  return plainAddress(address).replace(/%.*$/, "");
 }
 
 function atLeast(value: number | undefined, floor: number, standard: number): number {

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
-import { type Logger, silentLogger } from "@sallyport/wire";
+import { type Logger, plainAddress, silentLogger } from "@sallyport/wire";
 import { hostPort } from "../config/template.ts";
 import {
   InterceptError,
@@ -122,7 +122,7 @@ async function listenTcp(address: string, port: number, clients: InterceptedClie
       socket,
       addresses: {
         protocol: "tcp",
-        sourceIp: plain(socket.remoteAddress ?? ""),
+        sourceIp: plainAddress(socket.remoteAddress ?? ""),
         sourcePort: socket.remotePort ?? 0,
         destinationIp: address,
         destinationPort: port,
@@ -135,9 +135,4 @@ async function listenTcp(address: string, port: number, clients: InterceptedClie
     // Accepted connections go on: nobody waits for their end here.
     close: async () => void server.close(),
   };
-}
-
-/** Without the prefix of an IPv4 client at an IPv6 port. */
-function plain(address: string): string {
-  return address.startsWith("::ffff:") ? address.slice("::ffff:".length) : address;
 }

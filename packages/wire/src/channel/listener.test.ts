@@ -43,7 +43,8 @@ async function listen(options: Partial<AcceptOptions> = {}): Promise<() => void>
   });
 }
 
-const dial = (): Promise<RawChannelPeer> => RawChannelPeer.connect(port.port, clientIdentity);
+const dial = (localAddress?: string): Promise<RawChannelPeer> =>
+  RawChannelPeer.connect(port.port, clientIdentity, localAddress === undefined ? {} : { localAddress });
 const refusals = (): unknown[] =>
   log.entries.filter((e) => e.level !== "debug" && e.msg === "connection refused").map((e) => e.fields.code);
 
@@ -180,17 +181,39 @@ test("a client without certificate is refused", async () => {
   expect(refusals()).toEqual(["NO_CLIENT_CERTIFICATE"]);
 });
 
-test("only so many hellos are in progress at a time", async () => {
-  await listen({ maxHellos: 2 });
-  const waiting = [await dial(), await dial()];
-  expect((await (await dial()).closed).length).toBe(0);
-  expect(refusals()).toEqual(["TOO_MANY_HELLOS"]);
-  for (const peer of waiting) {
-    peer.hello("me");
-    expect((await peer.message()).headers.getBool(2)).toBe(true);
-  }
+test("connections that send no hello give way, the oldest of the fullest share first, and keep nobody out", async () => {
+  await listen({ maxHellos: 4 });
+  const other = await dial("127.0.0.2");
+  const silent = [await dial(), await dial()];
   const next = (await dial()).hello("me");
   expect((await next.message()).headers.getBool(2)).toBe(true);
+  expect((await silent[0]?.closed)?.length).toBe(0);
+  expect(refusals()).toEqual(["TOO_MANY_HELLOS"]);
+  for (const peer of [other, silent[1]]) {
+    peer?.hello("me");
+    expect((await peer?.message())?.headers.getBool(2)).toBe(true);
+  }
+});
+
+test("a hello that has arrived does not give way while it is looked at", async () => {
+  let arrived = 0;
+  const judged = Promise.withResolvers<void>();
+  await listen({
+    maxHellos: 2,
+    authorize: () => {
+      arrived++;
+      return judged.promise;
+    },
+  });
+  const first = (await dial()).hello("first");
+  await expect.poll(() => arrived).toBe(1);
+  expect((await (await dial()).closed).length).toBe(0);
+  const second = (await dial("127.0.0.2")).hello("second");
+  await expect.poll(() => arrived).toBe(2);
+  expect((await (await dial("127.0.0.3")).closed).length).toBe(0);
+  judged.resolve();
+  for (const peer of [first, second]) expect((await peer.message()).headers.getBool(2)).toBe(true);
+  expect(refusals()).toEqual(["TOO_MANY_HELLOS", "TOO_MANY_HELLOS"]);
 });
 
 test("a group is not granted where the listener has none", async () => {

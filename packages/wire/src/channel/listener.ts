@@ -5,6 +5,7 @@ import { readFirstFrame } from "../frame/first-frame.ts";
 import { HELLO_LIMITS, UNKNOWN_VERSION_RESPONSE } from "../frame/frame.ts";
 import type { Headers } from "../frame/headers.ts";
 import type { Logger } from "../log.ts";
+import { type Place, SharedPlaces } from "../shared-places.ts";
 import { SocketReader } from "../socket/socket-reader.ts";
 import type { SecureSocket } from "../socket/stream-socket.ts";
 import type { ChannelPort } from "../socket/tls-port.ts";
@@ -36,7 +37,10 @@ export interface AcceptOptions extends ChannelLimits {
   onChannel(channel: Channel): void;
   /** Milliseconds for hello, authorization and result together; 5,000 when not given. */
   readonly helloTimeoutMs?: number;
-  /** Hellos in progress at a time; 1,000 when not given. Further connections are closed at once. */
+  /**
+   * Hellos in progress at a time, half of them from one address; 1,000 when not given. Beyond that the oldest connection whose hello has not arrived
+   * is closed for a new one; when all have arrived, the new one is.
+   */
   readonly maxHellos?: number;
   /** Grants grouped channels to peers that ask for one. */
   readonly grouped?: boolean;
@@ -70,8 +74,12 @@ class Acceptor {
   readonly #groups = new Map<string, Group>();
   /** Hellos in progress. */
   readonly #exchanges = new Set<AbortController>();
+  readonly #maxHellos: number;
+  readonly #places: SharedPlaces;
 
   constructor(options: AcceptOptions) {
+    this.#maxHellos = options.maxHellos ?? MAX_HELLOS;
+    this.#places = new SharedPlaces({ places: this.#maxHellos, perAddress: Math.ceil(this.#maxHellos / 2) });
     // One for all channels: what peers make the log say is bounded however often they come.
     this.#log = boundedLog(options.log);
     this.#options = options;
@@ -99,13 +107,10 @@ class Acceptor {
   }
 
   async #exchange(socket: SecureSocket, reader: SocketReader): Promise<void> {
-    const maxHellos = this.#options.maxHellos ?? MAX_HELLOS;
-    if (this.#exchanges.size >= maxHellos) {
-      throw new HandshakeError("TOO_MANY_HELLOS", `${maxHellos} connections are in their hello already`);
-    }
+    const exchange = new AbortController();
+    const place = this.#takePlace(socket, exchange);
     const timeoutMs = this.#options.helloTimeoutMs ?? HELLO_TIMEOUT_MS;
     const late = new HandshakeError("HELLO_TIMEOUT", `no complete hello within ${timeoutMs} ms`);
-    const exchange = new AbortController();
     const timer = setTimeout(() => exchange.abort(late), timeoutMs);
     this.#exchanges.add(exchange);
     try {
@@ -114,12 +119,25 @@ class Acceptor {
         throw new HandshakeError("NO_CLIENT_CERTIFICATE", "a channel needs a client certificate, none was presented");
       }
       const message = await readFirstFrame(reader, HELLO_LIMITS, exchange.signal);
+      // The peer has done its part: what takes time from here on is ours.
+      place.settle();
       const hello = helloOf(message);
       await this.#join(socket, reader, hello, message.sequence, peer, exchange.signal);
     } finally {
       clearTimeout(timer);
+      place.release();
       this.#exchanges.delete(exchange);
     }
+  }
+
+  /** @throws HandshakeError `TOO_MANY_HELLOS` when nobody can give way; who does fails with the same code */
+  #takePlace(socket: SecureSocket, exchange: AbortController): Place {
+    const tooMany = `${this.#maxHellos} connections, or ${Math.ceil(this.#maxHellos / 2)} of one address, are in their hello`;
+    const place = this.#places.take(socket.remoteAddress ?? "", () =>
+      exchange.abort(new HandshakeError("TOO_MANY_HELLOS", `${tooMany}; this one had not sent it for longest`)),
+    );
+    if (place === undefined) throw new HandshakeError("TOO_MANY_HELLOS", tooMany);
+    return place;
   }
 
   async #join(

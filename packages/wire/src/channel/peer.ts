@@ -1,5 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { fingerprint } from "../identity/certificates.ts";
+import { plainAddress } from "../ip-address.ts";
 import type { PresentedCertificate, SecureSocket, SocketAddresses } from "../socket/stream-socket.ts";
 
 /** Who is at the other end of a TLS connection, as far as the handshake proved it: only the leaf's key is proven. */
@@ -13,8 +14,6 @@ export interface Peer {
 }
 
 const MAX_CHAIN = 10;
-/** What IPv4 clients of a socket that listens on IPv6 and IPv4 have in front of their address. */
-const MAPPED = "::ffff:";
 
 /** The other end of a socket whose handshake is done. */
 export function peerOf(socket: SecureSocket): Peer {
@@ -38,7 +37,7 @@ function hostAndPort(ip: string | undefined, port: number | undefined): string {
   if (ip === undefined || port === undefined) {
     return "unknown";
   }
-  const plain = ip.startsWith(MAPPED) ? ip.slice(MAPPED.length) : ip;
+  const plain = plainAddress(ip);
   return plain.includes(":") ? `[${plain}]:${port}` : `${plain}:${port}`;
 }
 

@@ -40,7 +40,11 @@ export class RawChannelPeer {
     });
   }
 
-  static async connect(port: number, identity?: Identity, options: ConnectionOptions = {}): Promise<RawChannelPeer> {
+  static async connect(
+    port: number,
+    identity?: Identity,
+    options: ConnectionOptions & { readonly localAddress?: string } = {},
+  ): Promise<RawChannelPeer> {
     const socket = connect({
       host: "127.0.0.1",
       port,
