@@ -38,7 +38,6 @@ interface Administrator {
   name: string;
   attrs: string[];
   is_admin: boolean;
-  is_default_admin: boolean;
   disabled_at: Date | null;
   auth_policy_id: string;
   authenticator_id: string | null;
@@ -99,7 +98,7 @@ export async function resetAdministrator(
 
 async function findAdministrator(trx: Db, wanted: string | undefined): Promise<Administrator> {
   const { rows } = await sql<Administrator>`
-    SELECT i.id, i.name, i.attrs, i.is_admin, i.is_default_admin, i.disabled_at, i.auth_policy_id,
+    SELECT i.id, i.name, i.attrs, i.is_admin, i.disabled_at, i.auth_policy_id,
       a.id AS authenticator_id, a.username
     FROM identity i LEFT JOIN authenticator a ON a.identity_id = i.id AND a.method = 'updb'
     WHERE ${wanted === undefined ? sql`i.is_default_admin` : sql`${wanted} IN (i.id, i.name, a.username)`}
@@ -113,7 +112,7 @@ async function findAdministrator(trx: Db, wanted: string | undefined): Promise<A
     );
   }
   if (another !== undefined) throw new AdminResetError(`several identities are called ${wanted}: use the id of one`);
-  if (!row.is_admin && !row.is_default_admin) throw new AdminResetError(`identity ${row.name} is no administrator`);
+  if (!row.is_admin) throw new AdminResetError(`identity ${row.name} is no administrator`);
   return row;
 }
 

@@ -81,7 +81,7 @@ interface SessionOfToken {
 
 const SESSION_OF_TOKEN = new Statement<SessionOfToken>(`
       SELECT a.id, a.token, a.config_types, a.last_activity_at, a.is_mfa_complete,
-        i.id AS identity_id, i.external_id, i.is_admin OR i.is_default_admin AS is_admin, i.disabled_at, i.disabled_until,
+        i.id AS identity_id, i.external_id, i.is_admin, i.disabled_at, i.disabled_until,
         p.require_totp, coalesce(m.is_verified, false) AS is_mfa_verified, row_to_json(s) AS required_signer
       FROM api_session a
         JOIN identity i ON i.id = a.identity_id

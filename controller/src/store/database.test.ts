@@ -137,4 +137,26 @@ describe("migrations", () => {
     await expect(stores[0]!.pool.query("SELECT 1 FROM half")).rejects.toThrow("does not exist");
     await expect(migrate(db, [...known.migrations].reverse())).rejects.toThrow("in order of their ids");
   });
+
+  it("make a default administrator that had lost the mark an administrator again, who has to log in anew", async () => {
+    const { migrations } = await import("./migrations/all.ts");
+    const store = stores[0]!;
+    const db = store.db as unknown as Kysely<never>;
+    // As it was before.
+    await store.pool.query("ALTER TABLE identity DROP CONSTRAINT identity_default_admin_is_admin");
+    await store.pool.query("DELETE FROM schema_migration WHERE id = '0014_default_administrator'");
+    await store.pool.query(`INSERT INTO auth_policy (id, name, cert_allowed, cert_allow_expired, updb_allowed, ext_jwt_allowed)
+      VALUES ('default', 'Default', true, true, true, true)`);
+    await store.pool.query(`INSERT INTO identity (id, name, type_id, is_admin, is_default_admin) VALUES
+      ('a', 'Default Admin', 'Default', false, true), ('b', 'b', 'Default', false, false)`);
+    await store.pool.query(`INSERT INTO api_session (id, token, identity_id, authenticator_id, ip_address) VALUES
+      ('s', 's', 'a', 'x', '::1'), ('t', 't', 'b', 'x', '::1')`);
+    await migrate(db, migrations);
+    const { rows } = await store.pool.query("SELECT id, is_admin FROM identity ORDER BY id");
+    expect(rows).toEqual([
+      { id: "a", is_admin: true },
+      { id: "b", is_admin: false },
+    ]);
+    expect((await store.pool.query("SELECT id FROM api_session")).rows).toEqual([{ id: "t" }]);
+  });
 });

@@ -75,6 +75,7 @@ export interface AuthPolicyTable extends NamedTable {
 
 export interface IdentityTable extends NamedTable {
   type_id: IdentityType;
+  /** The one column that says who is an administrator; the table holds that the default administrator has it. */
   is_admin: Generated<boolean>;
   is_default_admin: Generated<boolean>;
   attrs: Generated<string[]>;

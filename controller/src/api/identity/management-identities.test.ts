@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../testing/test-controller.ts";
 
@@ -124,6 +125,28 @@ describe("identities over the Management API", () => {
     const [admin] = (await c.admin("GET", "/identities?filter=isDefaultAdmin")).json.data;
     const answer = await c.admin("DELETE", `/identities/${admin.id}`);
     expect([answer.status, answer.json.error.code]).toEqual([400, "ENTITY_CAN_NOT_BE_DELETED"]);
+  });
+
+  it("the default administrator stays an administrator, whatever its other fields become", async () => {
+    const [admin] = (await c.admin("GET", "/identities?filter=isDefaultAdmin")).json.data;
+    const { name } = admin;
+    for (const [method, body] of [
+      ["PATCH", { isAdmin: false }],
+      ["PUT", { name, type: "User", isAdmin: false }],
+    ] as const) {
+      const answer = await c.admin(method, `/identities/${admin.id}`, body);
+      expect([answer.status, answer.json.error?.code, answer.json.error?.cause.field]).toEqual([
+        ...[400, "COULD_NOT_VALIDATE", "isAdmin"],
+      ]);
+    }
+    expect((await c.admin("PUT", `/identities/${admin.id}`, { name, type: "Default", isAdmin: true })).status).toBe(
+      200,
+    );
+    const { data } = (await c.admin("GET", `/identities/${admin.id}`)).json;
+    expect(data).toMatchObject({ isAdmin: true, isDefaultAdmin: true });
+    await expect(
+      sql`UPDATE identity SET is_admin = false WHERE id = ${admin.id}`.execute(c.ctx.store.db),
+    ).rejects.toThrow(/identity_default_admin_is_admin/);
   });
 
   it("lists are filtered, sorted and paged, with the total", async () => {

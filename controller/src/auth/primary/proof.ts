@@ -21,6 +21,8 @@ export interface Proof {
   /** The registered authority that vouches for the certificate; `isClaim`: and for who holds it, so that there is no authenticator. */
   readonly caId?: string;
   readonly isClaim?: boolean;
+  /** A router vouches for it, which counts for no administrator. */
+  readonly isPassedOn?: boolean;
   readonly certFingerprints: readonly string[];
   readonly improperClientCertChain: boolean;
   /** An administrator has asked for the certificate in use to be extended. */

@@ -57,7 +57,7 @@ export class ProxiedCertificateLogin {
         `identity ${proof.principal.identity.id} is an administrator: router ${routerId} cannot vouch for it`,
       );
     }
-    return proof;
+    return { ...proof, isPassedOn: true };
   }
 
   /** @throws ApiError 401 unless it is an enrolled, enabled edge router with the certificate that it has now */

@@ -4,6 +4,7 @@ import { isDisabled } from "../../model/identity/identities.ts";
 import { type Proof, refused } from "./proof.ts";
 
 interface Standing {
+  readonly is_admin: boolean;
   readonly disabled_at: Date | null;
   readonly disabled_until: Date | null;
 }
@@ -22,10 +23,13 @@ export async function requireStanding(trx: Db, proof: Proof, at: Date): Promise<
   const credential = credentialOf(proof);
   const row = await requireRow<Standing>(
     trx,
-    sql`SELECT i.disabled_at, i.disabled_until FROM identity i ${credential?.join ?? sql``}
+    sql`SELECT i.is_admin, i.disabled_at, i.disabled_until FROM identity i ${credential?.join ?? sql``}
       WHERE i.id = ${principal.identity.id} FOR KEY SHARE OF ${credential?.locked ?? sql`i`}`,
   );
   if (isDisabled(row, at)) throw refused(`identity ${principal.identity.id} was disabled while it logged in`);
+  if (proof.isPassedOn === true && row.is_admin) {
+    throw refused(`identity ${principal.identity.id} became an administrator while a router vouched for it`);
+  }
 }
 
 async function requireRow<T>(trx: Db, query: RawBuilder<unknown>): Promise<T> {

@@ -103,6 +103,7 @@ export class Identities {
   /**
    * Applies the fields that are present. Who becomes an administrator authenticates again: API sessions from before end, as some
    * ways to one are not for administrators (docs/security.md).
+   * @throws ApiError 400 when the default administrator is to be none
    */
   async update(id: string, change: IdentityChange): Promise<void> {
     if (change.name !== undefined) requireName(change.name);
@@ -123,7 +124,7 @@ export class Identities {
       updated_at: this.#ctx.now(),
     };
     await translated(() =>
-      change.name === undefined && change.type === undefined && change.isAdmin !== true
+      change.name === undefined && change.type === undefined && change.isAdmin === undefined
         ? this.#write(this.#ctx.store.db, id, values)
         : this.#ctx.store.transaction(async (trx) => {
             const before = await this.locked(trx, id);
@@ -133,6 +134,9 @@ export class Identities {
               }
             } else if (change.type === "Router") {
               throw fieldError("type", "may not change an identity into one of type Router", change.type);
+            }
+            if (change.isAdmin === false && before.is_default_admin) {
+              throw fieldError("isAdmin", "the default administrator stays an administrator", false);
             }
             if (change.isAdmin === true && !before.is_admin) await endApiSessions(trx, sql`a.identity_id = ${id}`);
             // A router's identity keeps its type, whatever a PUT has to name.

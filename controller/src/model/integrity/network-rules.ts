@@ -37,7 +37,7 @@ const seeds = byQuery(
 const administrator = byQuery(
   "administrator",
   sql`SELECT 'admin' AS key, 'no identity is an administrator: run sallyport-controller init on this network again, it makes one' AS description
-    WHERE NOT EXISTS (SELECT 1 FROM identity WHERE is_admin OR is_default_admin)`,
+    WHERE NOT EXISTS (SELECT 1 FROM identity WHERE is_admin)`,
 );
 
 /** A router with a tunneler has an identity of its id, and a policy of its id that ties the two. */

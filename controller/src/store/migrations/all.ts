@@ -9,6 +9,7 @@ import { identityTypes } from "./0010_identity_types.ts";
 import { postureReports } from "./0011_posture_reports.ts";
 import { overlappingExtensions } from "./0012_overlapping_extensions.ts";
 import { configSchemas } from "./0013_config_schemas.ts";
+import { defaultAdministrator } from "./0014_default_administrator.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
 export const migrations: readonly Migration[] = [
@@ -22,4 +23,5 @@ export const migrations: readonly Migration[] = [
   postureReports,
   overlappingExtensions,
   configSchemas,
+  defaultAdministrator,
 ];
