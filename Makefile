@@ -11,37 +11,37 @@ bench bench-check: export NODE_DISABLE_COMPILE_CACHE := 1
 .DEFAULT_GOAL := help
 IMAGES ?= $(wildcard dist/images/*.tar)
 
-.PHONY: bench bench-check check clean cluster cluster-down demo generate help images pack release soak test test-charts test-cluster test-crash test-images test-mesh test-namespaces test-oldest test-operator test-peers test-release test-scenarios
+.PHONY: bench bench-check check clean cluster cluster-down demo generate help images pack release soak test test-charts test-cluster test-crash test-images test-mesh test-namespaces test-oldest test-operator test-peers test-release test-scenarios verify
 
-help: ## list these targets
+help: ## list these targets (FILES="…" with a test target: only these test files)
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | sort | expand -t 24
 
 demo: $(INSTALLED) ## start a whole network, move 100 MiB through two routers, stay up (CHECK=1: exit after the check)
 	@npm run --silent demo -- $(if $(CHECK),--check)
 
 test: $(INSTALLED) ## unit, protocol, store and system tests (needs nothing but npm)
-	@npm test --silent
+	@npm test --silent -- $(FILES)
 
 test-oldest: $(INSTALLED) ## the tests of store, model and API on PostgreSQL 15, reached by URL, with another collation
 	@npm run --silent test:oldest
 
 test-crash: $(INSTALLED) ## controller and database are killed in turns: no acknowledged write is lost
-	@npm run --silent test:crash
+	@npm run --silent test:crash -- $(FILES)
 
 test-namespaces: $(INSTALLED) ## interception and faults of the network, in network namespaces (needs root on Linux; skipped loudly without)
-	@npm run --silent test:namespaces
+	@npm run --silent test:namespaces -- $(FILES)
 
 test-cluster: $(INSTALLED) ## what needs a real Kubernetes cluster: resources, operator, pods (needs root on Linux, Go and Debian's packages; skipped loudly without)
-	@npm run --silent test:cluster
+	@npm run --silent test:cluster -- $(FILES)
 
-test-scenarios: $(INSTALLED) ## the whole network on real pods, the operator installed by Helm (E2E_CLUSTER=local|container|kind|k3s|existing; FILES="…" for some)
+test-scenarios: $(INSTALLED) ## the whole network on real pods, the operator installed by Helm (E2E_CLUSTER=local|container|kind|k3s|existing)
 	@npm run --silent test:scenarios -- $(FILES)
 
 test-charts: $(INSTALLED) ## the charts: lint, what they render against schemas, refused values, releases on an API server (needs root on Linux, Go; skipped loudly without)
-	@npm run --silent test:charts
+	@npm run --silent test:charts -- $(FILES)
 
 test-operator: $(INSTALLED) ## stories of the operator with controllers, routers and operators as programs (needs nothing but npm)
-	@npm run --silent test:operator
+	@npm run --silent test:operator -- $(FILES)
 
 cluster: $(INSTALLED) ## start a Kubernetes cluster of NODES (1) nodes with IMAGES (dist/images/*.tar), and print the line for kubectl
 	@node e2e/cluster/main.ts up --nodes $(or $(NODES),1) $(IMAGES)
@@ -56,13 +56,13 @@ generate: $(INSTALLED) ## write the generated files again
 	@npm run --silent generate
 
 test-mesh: $(INSTALLED) ## a mesh whose links, routers and controller go away and come back: circuits lose nothing
-	@npm run --silent test:mesh
+	@npm run --silent test:mesh -- $(FILES)
 
 soak: $(INSTALLED) ## random faults for MINUTES (10) from SEED: checksums, and what processes hold (needs root and nft; skipped loudly without)
-	@npm run --silent soak
+	@npm run --silent soak -- $(FILES)
 
 test-peers: $(INSTALLED) ## the peer's CLI, tunneler and router against ours (needs Go; skipped loudly without)
-	@npm run --silent test:peers
+	@npm run --silent test:peers -- $(FILES)
 
 pack: $(INSTALLED) ## the programs as JavaScript, in dist/: smaller and faster to start than from their sources
 	@npm run --silent pack
@@ -74,10 +74,13 @@ release: $(INSTALLED) ## everything that a user takes, in dist/release/: package
 	@npm run --silent release -- $(if $(VERSION),--version $(VERSION))
 
 test-release: $(INSTALLED) ## a release is made twice, and its packages are installed on the oldest and the newest Node (needs git and a registry of npm; skipped loudly without)
-	@npm run --silent test:release
+	@npm run --silent test:release -- $(FILES)
 
 test-images: $(INSTALLED) ## containers of the images: read-only, no root, no shell, stopped and killed (needs root on Linux; skipped loudly without)
-	@npm run --silent test:images
+	@npm run --silent test:images -- $(FILES)
+
+verify: $(INSTALLED) ## everything: the gate (.ci/run) and all slow suites, an hour and a quarter (VERIFY=1/4 … 4/4: one part)
+	@VERIFY=$(VERIFY) bash scripts/run/verify.sh
 
 bench: $(INSTALLED) ## figures of the wire and the data plane, ours and the peer's in one run, one JSON line each (needs Go for the peer)
 	@npm run --silent bench

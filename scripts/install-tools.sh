@@ -12,7 +12,8 @@
 #   scripts/install-tools.sh helm | kubeconform  the program, built from e2e/cluster/programs/{helm,kubeconform}
 #   scripts/install-tools.sh containerd         the root folder of Debian's packages containerd, runc and the CNI plugins, unpacked
 #   scripts/install-tools.sh podman             the root folder of Debian's packages podman, netavark and iptables, unpacked
-#   scripts/install-tools.sh all                all of them, in the order in which the whole run needs them
+#   scripts/install-tools.sh all                all of them, in the order in which `make verify` needs them
+#   scripts/install-tools.sh TOOL TOOL...       several of them, in this order
 # Exit code 3: the tool cannot be had on this machine (the reason is on standard error); the suite that asked is skipped.
 set -euo pipefail
 
@@ -224,6 +225,16 @@ fetch_podman() {
   apt-get -qq -y --download-only --no-install-recommends -o Dir::Cache::archives="$1" install podman netavark aardvark-dns iptables >&2
 }
 
+# several TOOL...: installs what this machine can have. A suite that needs another one asks for it again, and is told why.
+several() {
+  local tool
+  for tool in "$@"; do "$0" "$tool" || true; done
+}
+
+if [ $# -gt 1 ]; then
+  several "$@"
+  exit
+fi
 case "${1:-}" in
   ziti) ziti v1.6.0 ;;
   ziti-unversioned) ziti v0.0.0 ;;
@@ -236,11 +247,6 @@ case "${1:-}" in
   gitops-crds) gitops_crds ;;
   containerd) containerd ;;
   podman) podman ;;
-  all)
-    # Whoever needs one that cannot be had here asks for it again, and is told why.
-    for tool in nft ziti ziti-unversioned link-relay posture-client containerd podman gitops-crds pod kubeconform health etcd coredns kubernetes helm; do
-      "$0" "$tool" || true
-    done
-    ;;
+  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman gitops-crds pod kubeconform health etcd coredns kubernetes helm ;;
   *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman" >&2; exit 2 ;;
 esac

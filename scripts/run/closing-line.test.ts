@@ -5,7 +5,7 @@ const report = (...statuses: string[]): Report => ({
   testResults: [
     {
       name: "a.test.ts",
-      status: "passed",
+      status: statuses.includes("failed") ? "failed" : "passed",
       assertionResults: statuses.map((status, i) => ({ fullName: `t${i}`, status })),
     },
   ],
@@ -74,4 +74,37 @@ it("says why a test was skipped, where its suite knows", () => {
 it("tells what took the time, the longest first", () => {
   const step = (name: string, seconds: number) => ({ name, seconds, exitCode: 0 });
   expect(durations([step("check", 83), step("test", 384), step("demo", 13)])).toBe("test 384 s, check 83 s, demo 13 s");
+});
+
+it("does not fail for a test that passes on its second try, and names it", () => {
+  const sum = total([
+    { name: "mesh", exitCode: 0, seconds: 1, report: report("failed", "passed"), secondReport: report("passed", "passed") },
+  ]);
+  expect(sum).toMatchObject({ passed: 2, failed: 0, skipped: 0 });
+  expect(sum.lines).toEqual([
+    "SECOND TRY mesh: t0",
+    "1 passed on the second try; a run may have 3 such tests",
+  ]);
+});
+
+it("fails when the second try fails, and counts each test once", () => {
+  const sum = total([
+    { name: "mesh", exitCode: 1, seconds: 1, report: report("failed", "passed"), secondReport: report("failed", "passed") },
+  ]);
+  expect(sum).toMatchObject({ passed: 1, failed: 1 });
+  expect(sum.lines).toEqual(["FAILED mesh: t0"]);
+});
+
+it("fails when more than three tests of one run needed a second try", () => {
+  const step = (name: string) => ({
+    name,
+    exitCode: 0,
+    seconds: 1,
+    report: report("failed", "failed"),
+    secondReport: report("passed", "passed"),
+  });
+  expect(total([step("mesh")]).failed).toBe(0);
+  const sum = total([step("mesh"), step("peers")]);
+  expect(sum).toMatchObject({ passed: 4, failed: 4 });
+  expect(sum.lines.at(-1)).toBe("4 passed on the second try; a run may have 3 such tests");
 });

@@ -1,15 +1,17 @@
 /**
- * Adds up the steps of a whole run (see `.ci/run`) and prints, after every failure and the reason of every skip, its
- * closing line: `N passed, N failed, N skipped`. Exits with 1 when anything failed.
+ * Adds up the steps of a whole run (see `steps.sh`) and prints every failure, every second try, the reason of every skip,
+ * and the closing line: `N passed, N failed, N skipped`. Exits with 1 when anything failed.
  *
- * A step is a folder entry `NAME.exit` (its exit code, and the seconds that it took) and, where it ran tests, `NAME.json` (the report of the runner).
- * A suite that cannot run here leaves the reason in `NAME.json.skipped`.
- * A step without a report counts as one check; a step that ends with an error although no test failed counts as one failure.
+ * A step is a file `NAME.exit` (its exit code, and the seconds that it took) and, where it ran tests, `NAME.json` (the
+ * report of the test runner). `NAME.second.json` is the report of the files that ran once more. A suite that cannot run on
+ * this machine leaves the reason in `NAME.json.skipped`.
+ * A step without a report counts as one check. A step that exits with an error although no test failed counts as one failure.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
+import { failures, MAX_SECOND_TRIES } from "./second-try.ts";
 
 /** Of a failure that is shown at the end. */
 const EXCERPT_LINES = 12;
@@ -30,11 +32,14 @@ export interface Report {
     readonly assertionResults: readonly AssertionResult[];
   }[];
 }
+type TestFile = Report["testResults"][number];
 export interface Step {
   readonly name: string;
   readonly exitCode: number;
   readonly seconds: number;
   readonly report?: Report;
+  /** Of the files that ran once more, because a test of them failed. */
+  readonly secondReport?: Report;
   /** Why tests of this step could not run here. */
   readonly skipReason?: string;
 }
@@ -48,24 +53,16 @@ export interface Total {
 /** Counts every test of every step; a test that did not run is skipped, whatever its runner calls it. */
 export function total(steps: readonly Step[]): Total {
   const sum: Total = { passed: 0, failed: 0, skipped: 0, lines: [] };
+  let secondTries = 0;
   for (const step of steps) {
     const before = sum.failed;
     for (const file of step.report?.testResults ?? []) {
-      if (file.assertionResults.length === 0 && file.status === "failed") {
-        sum.failed += 1;
-        sum.lines.push(`FAILED ${step.name}: ${file.name} did not run`);
-        if (file.message) sum.lines.push(excerpt(file.message));
-      }
-      for (const test of file.assertionResults) {
-        if (test.status === "passed") sum.passed += 1;
-        else if (test.status === "failed") {
-          sum.failed += 1;
-          sum.lines.push(`FAILED ${step.name}: ${test.fullName}`, ...(test.failureMessages ?? []).map(excerpt));
-        } else {
-          sum.skipped += 1;
-          sum.lines.push(`SKIPPED ${step.name}: ${test.fullName}${step.skipReason ? ` (${step.skipReason})` : ""}`);
-        }
-      }
+      const again = step.secondReport?.testResults.find(({ name }) => name === file.name);
+      if (again?.status === "passed") {
+        secondTries += failures(file);
+        sum.lines.push(...failuresOf(file, `SECOND TRY ${step.name}`));
+      } else sum.lines.push(...failuresOf(file, `FAILED ${step.name}`));
+      addTests(sum, again?.status === "passed" ? again : file, step);
     }
     if (step.report === undefined && step.exitCode === 0) sum.passed += 1;
     else if (step.exitCode !== 0 && sum.failed === before) {
@@ -73,7 +70,29 @@ export function total(steps: readonly Step[]): Total {
       sum.lines.push(`FAILED ${step.name}: ended with exit code ${step.exitCode}`);
     }
   }
+  if (secondTries > 0)
+    sum.lines.push(`${secondTries} passed on the second try; a run may have ${MAX_SECOND_TRIES} such tests`);
+  if (secondTries > MAX_SECOND_TRIES) sum.failed += secondTries;
   return sum;
+}
+
+/** A line for each failed test, or one for a file whose hooks failed or that could not be loaded. */
+function failuresOf(file: TestFile, label: string): string[] {
+  const failed = file.assertionResults.filter(({ status }) => status === "failed");
+  if (failures(file) > failed.length)
+    return [`${label}: ${file.name} did not run`, ...(file.message ? [excerpt(file.message)] : [])];
+  return failed.flatMap((test) => [`${label}: ${test.fullName}`, ...(test.failureMessages ?? []).map(excerpt)]);
+}
+
+function addTests(sum: Total, file: TestFile, step: Step): void {
+  sum.failed += failures(file);
+  for (const { status, fullName } of file.assertionResults) {
+    if (status === "passed") sum.passed += 1;
+    else if (status !== "failed") {
+      sum.skipped += 1;
+      sum.lines.push(`SKIPPED ${step.name}: ${fullName}${step.skipReason ? ` (${step.skipReason})` : ""}`);
+    }
+  }
 }
 
 /** A failure's words, and the place in our files: enough to go on when nothing else of a long run was kept. */
@@ -96,6 +115,7 @@ export const durations = (steps: readonly Step[]): string =>
 
 function readStep(folder: string, name: string): Step {
   const report = join(folder, `${name}.json`);
+  const second = join(folder, `${name}.second.json`);
   const [exitCode, seconds] = readFileSync(join(folder, `${name}.exit`), "utf8")
     .split(" ")
     .map(Number);
@@ -105,6 +125,7 @@ function readStep(folder: string, name: string): Step {
     exitCode,
     seconds,
     ...(existsSync(report) && { report: JSON.parse(readFileSync(report, "utf8")) as Report }),
+    ...(existsSync(second) && { secondReport: JSON.parse(readFileSync(second, "utf8")) as Report }),
     ...(existsSync(`${report}.skipped`) && { skipReason: readFileSync(`${report}.skipped`, "utf8").trim() }),
   };
 }
