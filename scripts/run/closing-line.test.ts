@@ -78,18 +78,27 @@ it("tells what took the time, the longest first", () => {
 
 it("does not fail for a test that passes on its second try, and names it", () => {
   const sum = total([
-    { name: "mesh", exitCode: 0, seconds: 1, report: report("failed", "passed"), secondReport: report("passed", "passed") },
+    {
+      name: "mesh",
+      exitCode: 0,
+      seconds: 1,
+      report: report("failed", "passed"),
+      secondReport: report("passed", "passed"),
+    },
   ]);
   expect(sum).toMatchObject({ passed: 2, failed: 0, skipped: 0 });
-  expect(sum.lines).toEqual([
-    "SECOND TRY mesh: t0",
-    "1 passed on the second try; a run may have 3 such tests",
-  ]);
+  expect(sum.lines).toEqual(["SECOND TRY mesh: t0", "1 passed on the second try; a run may have 3 such tests"]);
 });
 
 it("fails when the second try fails, and counts each test once", () => {
   const sum = total([
-    { name: "mesh", exitCode: 1, seconds: 1, report: report("failed", "passed"), secondReport: report("failed", "passed") },
+    {
+      name: "mesh",
+      exitCode: 1,
+      seconds: 1,
+      report: report("failed", "passed"),
+      secondReport: report("failed", "passed"),
+    },
   ]);
   expect(sum).toMatchObject({ passed: 1, failed: 1 });
   expect(sum.lines).toEqual(["FAILED mesh: t0"]);

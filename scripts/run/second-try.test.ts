@@ -14,10 +14,9 @@ const file = (name: string, failed: number, message?: string): Report["testResul
 const repeated = (...testResults: Report["testResults"]): string[] => filesToRepeat({ testResults }, "/checkout");
 
 it("repeats the failed files of whole-system suites", () => {
-  expect(repeated(file("e2e/mesh/a.test.ts", 1), file("e2e/mesh/b.test.ts", 0), file("e2e/system/c.test.ts", 2))).toEqual([
-    "e2e/mesh/a.test.ts",
-    "e2e/system/c.test.ts",
-  ]);
+  expect(
+    repeated(file("e2e/mesh/a.test.ts", 1), file("e2e/mesh/b.test.ts", 0), file("e2e/system/c.test.ts", 2)),
+  ).toEqual(["e2e/mesh/a.test.ts", "e2e/system/c.test.ts"]);
 });
 
 it("repeats a file whose hooks failed", () => {
