@@ -46,7 +46,7 @@ async function main(command: Command): Promise<number> {
 
 async function run(command: Extract<Command, { name: "run" }>): Promise<number> {
   const log = logger(command.verbose);
-  const { config } = await load(command.file, log);
+  const { config, placeOf } = await load(command.file, log);
   const stop = stopSignals();
   const agent = {
     version: await ownVersion(),
@@ -55,7 +55,7 @@ async function run(command: Extract<Command, { name: "run" }>): Promise<number> 
     },
     shutDown: () => process.kill(process.pid, "SIGTERM"),
   };
-  const options = { config, configFile: command.file, baseDir, log, extend: command.extend, agent };
+  const options = { config, configFile: command.file, placeOf, baseDir, log, extend: command.extend, agent };
   const router = await startRouter(options).catch((error: unknown) => {
     if (!(error instanceof IdentityError) || error.code !== "IDENTITY_UNREADABLE") throw error;
     throw new IdentityError(error.code, `${error.message}; if the router is not enrolled yet, ${HOW_TO_ENROLL}`, {

@@ -8,16 +8,17 @@ import { edge as edgeListener } from "./assembly/edge.ts";
 import { egress } from "./assembly/egress.ts";
 import { forwarding } from "./assembly/forwarding.ts";
 import { links as routerLinks } from "./assembly/links.ts";
-import { joinNetwork } from "./assembly/membership.ts";
+import { endpointsFileOf, joinNetwork } from "./assembly/membership.ts";
 import { plainListeners } from "./assembly/plain-listeners.ts";
 import { quiescing } from "./assembly/quiescing.ts";
 import { reports } from "./assembly/reports.ts";
 import { RouterStartError } from "./assembly/start-error.ts";
 import { tunneler } from "./assembly/tunneler.ts";
 import { health, web } from "./assembly/web.ts";
-import { startProblems } from "./config/check.ts";
 import { inactiveSettings } from "./config/inactive.ts";
+import type { ConfigSource } from "./config/remark.ts";
 import { RouterIdentity } from "./config/router-identity.ts";
+import { startProblems } from "./config/start-rules/rules.ts";
 import type { Control } from "./control/control.ts";
 import type { Edge } from "./edge/edge-listener.ts";
 import type { Forwarder } from "./forwarder/forwarder.ts";
@@ -34,6 +35,8 @@ export interface RouterOptions {
   readonly config: RouterConfig;
   /** The configuration file; the endpoints file stands beside it unless configured. */
   readonly configFile: string;
+  /** Where keys stand in that file, for what is said of them; left out when the configuration came from no file. */
+  readonly placeOf?: ConfigSource["placeOf"];
   /** Where file names in the configuration are relative to: the working directory. */
   readonly baseDir: string;
   readonly log: Logger;
@@ -62,7 +65,7 @@ export interface Router {
 /**
  * Starts a router: its ports are open before any controller is dialled, so that whoever is told of it can reach it.
  *
- * @throws RouterStartError, IdentityError, BindError, or what listening throws; nothing is left running then
+ * @throws RouterStartError, IdentityError, or what listening throws; nothing is left running then
  */
 export async function startRouter(o: RouterOptions): Promise<Router> {
   const stops: Stop[] = [];
@@ -81,8 +84,9 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   const { config, configFile, baseDir, log } = o;
   const identity = await RouterIdentity.load(config.identity, baseDir, log);
   stops.push(identity.watch());
-  const problems = startProblems(config, identity.current);
-  if (problems.length > 0) throw new RouterStartError(problems.join("\n"));
+  const endpointsFile = endpointsFileOf(config, configFile, baseDir);
+  const problems = await startProblems({ config, identity: identity.current, baseDir, endpointsFile });
+  if (problems.length > 0) throw new RouterStartError(problems, o.placeOf && { file: configFile, placeOf: o.placeOf });
   for (const line of inactiveSettings(config))
     log.warn({ setting: line.split(":")[0] }, `configured, but without effect: ${line}`);
   const context = assembly({ config, configFile, baseDir, identity, log, stops });

@@ -1,6 +1,6 @@
 import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments, type YAMLMap } from "yaml";
 import { type Environment, expandEnvironment } from "./environment.ts";
-import { type ConfigProblem, RouterConfigError } from "./errors.ts";
+import { type ConfigProblem, type Place, RouterConfigError } from "./errors.ts";
 import { resolvePlain } from "./plain-scalar.ts";
 
 export type Path = readonly (string | number)[];
@@ -14,7 +14,7 @@ export function formatPath(path: Path): string {
 export interface ConfigDocument {
   readonly root: Record<string, unknown>;
   /** Place of a path, or of its nearest ancestor that exists. */
-  position(path: Path): { line: number; column: number };
+  position(path: Path): Place;
   readonly warnings: readonly ConfigProblem[];
 }
 
@@ -72,7 +72,7 @@ export function readDocument(source: string, env: Environment, file?: string): C
 
 class TreeReader {
   readonly warnings: ConfigProblem[] = [];
-  readonly #positions = new Map<string, { line: number; column: number }>();
+  readonly #positions = new Map<string, Place>();
   readonly #env: Environment;
   readonly #lines: LineCounter;
   readonly #resolve: (node: Node) => Node | null;
@@ -87,7 +87,7 @@ class TreeReader {
     this.#resolve = resolve;
   }
 
-  position(path: Path): { line: number; column: number } {
+  position(path: Path): Place {
     for (let length = path.length; length >= 0; length--) {
       const found = this.#positions.get(formatPath(path.slice(0, length)));
       if (found !== undefined) return found;
@@ -177,7 +177,7 @@ class TreeReader {
     }
   }
 
-  #place(node: Node | null): { line: number; column: number } {
+  #place(node: Node | null): Place {
     const place = this.#lines.linePos(node?.range?.[0] ?? 0);
     return { line: Math.max(place.line, 1), column: Math.max(place.col, 1) };
   }

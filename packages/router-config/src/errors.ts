@@ -10,12 +10,28 @@ export interface ConfigProblem {
   readonly found: string;
 }
 
+/** Where something stands in a file, counted from 1. */
+export interface Place {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** `router.yml:12:7 text`; what of the place is not known is left out. */
+export function atPlace(text: string, file?: string, place?: Place): string {
+  const position = place === undefined ? undefined : `${place.line}:${place.column}`;
+  const where = [file, position].filter((part) => part !== undefined && part !== "").join(":");
+  return where === "" ? text : `${where} ${text}`;
+}
+
 /** `router.yml:12:7 link.dialers[0].split: expected true or false, found "maybe"` */
 export function formatProblem(problem: ConfigProblem, file?: string): string {
-  const position = problem.line === undefined ? "" : `${problem.line}:${problem.column ?? 1}`;
-  const place = [file, position].filter((part) => part !== undefined && part !== "").join(":");
+  const { line, column = 1, expected, found } = problem;
   const path = problem.path === "" ? "the document" : problem.path;
-  return `${place === "" ? "" : `${place} `}${path}: expected ${problem.expected}, found ${problem.found}`;
+  return atPlace(
+    `${path}: expected ${expected}, found ${found}`,
+    file,
+    line === undefined ? undefined : { line, column },
+  );
 }
 
 /** The file cannot be used; `problems` holds every reason at once, in the order of the file. */

@@ -124,6 +124,12 @@ function tryAddress(body: string): Address | undefined {
   }
 }
 
+/** `udp4` and `udp6` name the family of their address. */
+function isOfItsFamily({ protocol, host }: Address): boolean {
+  const family = isIP(host);
+  return !((protocol === "udp4" && family === 6) || (protocol === "udp6" && family === 4));
+}
+
 /** `<protocol>:<host>:<port>`; only the given protocols, all when none is given. */
 export const address = (...protocols: readonly string[]) =>
   scalar<string, Address>(
@@ -131,7 +137,17 @@ export const address = (...protocols: readonly string[]) =>
     (input) => {
       const parsed = tryAddress(textOf(input) ?? "");
       const isAllowed = parsed !== undefined && (protocols.length === 0 || protocols.includes(parsed.protocol));
-      return isAllowed ? parsed : undefined;
+      return isAllowed && isOfItsFamily(parsed) ? parsed : undefined;
+    },
+  );
+
+/** An address that can be dialled: it names a host and a port. */
+export const dialled = (protocol: string) =>
+  scalar<string, Address>(
+    `an address <protocol>:<host>:<port> with the protocol ${protocol}, a host and a port, such as ${protocol}:ctrl.example:1280`,
+    (input) => {
+      const parsed = tryAddress(textOf(input) ?? "");
+      return isComplete(parsed) && parsed.protocol === protocol ? parsed : undefined;
     },
   );
 
@@ -140,7 +156,7 @@ export interface HostPort {
   readonly port: number;
 }
 
-const isComplete = (value: HostPort | undefined): value is HostPort =>
+const isComplete = <T extends HostPort>(value: T | undefined): value is T =>
   value !== undefined && value.host !== "" && value.port > 0;
 
 const hostPortOf = (input: unknown): HostPort | undefined => {
@@ -186,7 +202,7 @@ export const cidr = () =>
   scalar<string, string>("a network such as 100.64.0.1/10", (input) => {
     const body = textOf(input) ?? "";
     const [ip = "", bits = ""] = body.split("/");
-    const width = isIP(ip) === 6 ? 128 : isIP(ip) === 4 ? 32 : -1;
+    const width = isIP(ip) === 6 && !ip.includes("%") ? 128 : isIP(ip) === 4 ? 32 : -1;
     return /^\d{1,3}$/.test(bits) && Number(bits) <= width ? body : undefined;
   });
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import type { z } from "zod";
 import { type ConfigDocument, formatPath, type Path, readDocument } from "./document.ts";
 import type { Environment } from "./environment.ts";
-import { type ConfigProblem, RouterConfigError } from "./errors.ts";
+import { type ConfigProblem, type Place, RouterConfigError } from "./errors.ts";
 import { PlainScalar } from "./plain-scalar.ts";
 import { type RouterConfig, routerConfigSchema } from "./schema.ts";
 import { UNKNOWN_KEY } from "./section.ts";
@@ -12,6 +12,8 @@ import { UNKNOWN_KEY } from "./section.ts";
 export interface LoadedRouterConfig {
   readonly config: RouterConfig;
   readonly warnings: readonly ConfigProblem[];
+  /** Where a key stands, or the nearest one above it that is there; undefined when the configuration came from no file. */
+  placeOf(path: Path): Place | undefined;
 }
 
 export interface ReadOptions {
@@ -57,8 +59,9 @@ export function validateRouterConfig(value: unknown): LoadedRouterConfig {
 }
 
 function validate(root: unknown, document?: ConfigDocument, file?: string): LoadedRouterConfig {
+  const placeOf = (path: Path): Place | undefined => document?.position(path);
   const first = routerConfigSchema.safeParse(root);
-  if (first.success) return { config: first.data, warnings: document?.warnings ?? [] };
+  if (first.success) return { config: first.data, warnings: document?.warnings ?? [], placeOf };
   const unknown: { path: Path; suggestion: string }[] = [];
   const problems: ConfigProblem[] = [];
   for (const issue of flatten(first.error.issues)) {
@@ -85,7 +88,7 @@ function validate(root: unknown, document?: ConfigDocument, file?: string): Load
         unknown.map((u) => u.path),
       ),
     );
-    if (again.success) return { config: again.data, warnings: [...(document?.warnings ?? []), ...warnings] };
+    if (again.success) return { config: again.data, warnings: [...(document?.warnings ?? []), ...warnings], placeOf };
     problems.length = 0;
     for (const issue of flatten(again.error.issues)) problems.push(describe(issue, root, document));
   }

@@ -3,8 +3,9 @@
  * circuits, and circuits to hosted services become connections to applications.
  */
 export type { LocalRoutes } from "./host/source-addresses.ts";
+export { probeDiverter } from "./intercept/diverter.ts";
 export { SourceRoutes } from "./intercept/source-routes.ts";
-export { TproxyInterceptor, type TproxyOptions } from "./intercept/tproxy-interceptor.ts";
+export { hasInterface, TproxyInterceptor, type TproxyOptions } from "./intercept/tproxy-interceptor.ts";
 export {
   type ClientAddresses,
   InterceptError,

@@ -29,7 +29,7 @@ export function controlChannels({ config, identity, routerId, log }: Assembly): 
     },
     limits: channelLimits(ctrl.options, CONTROL_QUEUE),
     proxy: proxyOf(config),
-    ...(ctrl.bind === undefined ? {} : { localAddress: resolveBind(ctrl.bind, "ctrl.bind") }),
+    ...(ctrl.bind === undefined ? {} : { localAddress: resolveBind(ctrl.bind) }),
     log,
   });
 }

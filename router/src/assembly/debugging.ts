@@ -31,7 +31,8 @@ export async function traces(
       stops.push(() => file.close());
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
-      throw new RouterStartError(`trace.path: the file cannot be written: ${why}`, { cause });
+      const problem = { path: ["trace", "path"], text: `the file cannot be written: ${why}` };
+      throw new RouterStartError([problem], undefined, { cause });
     }
   }
   const pipes = new PipeTraces({

@@ -68,10 +68,10 @@ export function links(
 
 function resolveDialers(config: RouterConfig, listenerBindings: readonly string[]): ResolvedDialer[] {
   const dialers = config.link?.dialers ?? [];
-  return dialers.map((dialer, i) => {
+  return dialers.map((dialer) => {
     const { bind, ...rest } = dialer;
     if (bind !== undefined) {
-      return { ...rest, bindingName: bind, localAddress: resolveBind(bind, `link.dialers[${i}].bind`) };
+      return { ...rest, bindingName: bind, localAddress: resolveBind(bind) };
     }
     const only = dialers.length === 1 && listenerBindings.length === 1;
     return { ...rest, bindingName: only ? (listenerBindings[0] ?? "") : "" };

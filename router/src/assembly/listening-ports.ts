@@ -24,11 +24,12 @@ export class ListeningPorts {
   /** @throws what listening throws */
   async at(address: Address): Promise<TlsPort> {
     const { identity, handshakeTimeoutMs, log, stops } = this.#o;
-    const name = formatAddress(address);
+    const host = address.host === "" ? "::" : address.host;
+    const name = formatAddress({ ...address, host });
     const known = this.#ports.get(name);
     if (known !== undefined) return known;
     const port = await TlsPort.listen({
-      host: address.host === "" ? "::" : address.host,
+      host,
       port: address.port,
       identity: identity.current,
       handshakeTimeoutMs,

@@ -2,6 +2,7 @@ import { dirname, join, resolve } from "node:path";
 import type { RouterConfig } from "@sallyport/router-config";
 import { type Address, formatAddress } from "@sallyport/wire";
 import { missingNames } from "../config/advertise.ts";
+import { noController } from "../config/start-rules/rules.ts";
 import { ControllerAddresses } from "../control/controllers/controller-addresses.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import { readEndpointsFile } from "../control/controllers/endpoints-file.ts";
@@ -35,9 +36,7 @@ export async function endpointsOf({
   const saved = await readEndpointsFile(endpointsFile, log);
   const endpoints = saved.length > 0 ? saved : config.ctrl.endpoints;
   if (endpoints.length === 0) {
-    throw new RouterStartError(
-      `no controller is known: ctrl.endpoint is missing and ${endpointsFile} names none; set one of them`,
-    );
+    throw new RouterStartError([noController(endpointsFile)]);
   }
   log.info(
     { endpoints: endpoints.map(formatAddress), from: saved.length > 0 ? endpointsFile : "ctrl" },

@@ -9,7 +9,6 @@ import type { PlainCircuit } from "../xgress/plain-circuit.ts";
 import { StreamListener } from "../xgress/transport/stream-listener.ts";
 import { DatagramListener } from "../xgress/udp/datagram-listener.ts";
 import type { Assembly } from "./context.ts";
-import { RouterStartError } from "./start-error.ts";
 
 type PlainConfig = Extract<RouterConfig["listeners"][number], { address: Address }> & {
   binding: "transport" | "transport_udp" | "proxy" | "proxy_udp";
@@ -21,20 +20,19 @@ const UDP = new Set(["udp", "udp4", "udp6"]);
 /**
  * Opens the listeners for clients that know nothing of the overlay.
  *
- * @throws RouterStartError for what cannot be listened on
+ * @throws what listening throws
  */
 export async function plainListeners(
   context: Assembly,
   { control, forwarder }: { control: Control; forwarder: Forwarder },
 ): Promise<void> {
-  for (const [index, listener] of context.config.listeners.entries()) {
-    if (PLAIN.has(listener.binding)) await open(context, index, listener as PlainConfig, { control, forwarder });
+  for (const listener of context.config.listeners) {
+    if (PLAIN.has(listener.binding)) await open(context, listener as PlainConfig, { control, forwarder });
   }
 }
 
 async function open(
   context: Assembly,
-  index: number,
   listener: PlainConfig,
   { control, forwarder }: { control: Control; forwarder: Forwarder },
 ): Promise<void> {
@@ -50,16 +48,12 @@ async function open(
       control.sendFault({ subject: FaultSubject.Ingress, ids: [circuitId], controllerId }),
     log,
   };
-  if (address.protocol === "dtls") {
-    const text = "there is no DTLS in this router; use udp, or tls";
-    throw new RouterStartError(`listeners[${index}].address: ${formatAddress(address)}: ${text}`);
-  }
   if (UDP.has(address.protocol)) {
-    if (binding === "proxy") throw new RouterStartError(`listeners[${index}]: proxy listens on streams; use proxy_udp`);
     const family = address.protocol === "udp4" ? 4 : address.protocol === "udp6" ? 6 : 0;
     const opened = await DatagramListener.listen({
       ...common,
-      binding,
+      // The schema has no address of UDP for `proxy`.
+      binding: binding as Exclude<typeof binding, "proxy">,
       host: address.host,
       port: address.port,
       family,

@@ -10,7 +10,6 @@ import type { LinkManager } from "../link/link-manager.ts";
 import { prometheusText } from "../metrics/prometheus.ts";
 import type { MetricsSource } from "../metrics/snapshot.ts";
 import type { Assembly } from "./context.ts";
-import { RouterStartError } from "./start-error.ts";
 
 const LINK_CHECK_MS = 5_000;
 
@@ -39,7 +38,7 @@ export function health({ config, stops }: Assembly, o: { controllers: Controller
   return checks;
 }
 
-/** The HTTP servers of `web`. @throws RouterStartError, IdentityError, or what listening throws */
+/** The HTTP servers of `web`. @throws IdentityError, or what listening throws */
 export async function web(
   context: Assembly,
   o: { health: Health; readiness: Readiness; metrics: MetricsSource },
@@ -83,19 +82,14 @@ export async function web(
     });
     stops.push(() => server.close());
     const identity = entry.identity === undefined ? context.identity : await ownIdentity(context, entry.identity);
-    const versions = tlsVersions(options, `web[${i}].options`);
+    const versions = tlsVersions(options);
     for (const [n, bindPoint] of entry.bindPoints.entries()) {
       const port = await ports.at({ protocol: "tls", ...bindPoint.interface });
       const user = `web[${i}].bindPoints[${n}]`;
       const use = (current: Identity): void => setIdentity(port, user, current, versions);
       use(identity.current);
       identity.onChange(use);
-      try {
-        server.serve({ port, user, newAddress: bindPoint.newAddress });
-      } catch (cause) {
-        const why = cause instanceof Error ? cause.message : String(cause);
-        throw new RouterStartError(`${user}: ${why}`, { cause });
-      }
+      server.serve({ port, user, newAddress: bindPoint.newAddress });
       const address = `${bindPoint.interface.host}:${bindPoint.interface.port}`;
       log.info({ server: entry.name, address, apis: entry.apis.map(({ binding }) => binding) }, "web server listening");
     }
@@ -121,12 +115,7 @@ function setIdentity(port: TlsPort, user: string, identity: Identity, versions: 
 }
 
 /** Nothing older than TLS 1.2 is spoken, whatever the file allows. */
-function tlsVersions(o: { minTLSVersion: string; maxTLSVersion: string }, where: string): Versions {
-  if (o.maxTLSVersion < "TLS1.2") {
-    throw new RouterStartError(
-      `${where}.maxTLSVersion: expected TLS1.2 or TLS1.3, found ${o.maxTLSVersion}: older ones are not spoken`,
-    );
-  }
+function tlsVersions(o: { minTLSVersion: string; maxTLSVersion: string }): Versions {
   const of = (text: string) => (text === "TLS1.3" ? "TLSv1.3" : "TLSv1.2");
   return { minVersion: of(o.minTLSVersion), maxVersion: of(o.maxTLSVersion) };
 }

@@ -1,42 +1,43 @@
 import type { X509Certificate } from "node:crypto";
-import type { CsrConfig, RouterConfig } from "@sallyport/router-config";
+import type { CsrConfig, Path, RouterConfig } from "@sallyport/router-config";
 import { covers, type Identity, parseCertificates } from "@sallyport/wire";
+import type { Remark } from "./remark.ts";
 
 /** An advertised host and the key of the file it comes from. */
 interface AdvertisedHost {
-  readonly key: string;
+  readonly path: Path;
   readonly host: string;
 }
 
 /** The hosts that others are told to dial. */
 function advertisedHosts(config: RouterConfig): AdvertisedHost[] {
   const links = (config.link?.listeners ?? []).map((listener, i) => ({
-    key: `link.listeners[${i}].advertise`,
+    path: ["link", "listeners", i, "advertise"],
     host: listener.advertise.host,
   }));
   // Browsers see the certificate of the web socket, where there is one.
   const isOwn = (protocol: string) => protocol !== "wss" || config.transport.wss.identity === undefined;
   const edges = config.listeners.flatMap((listener, i) =>
     listener.binding === "edge" && isOwn(listener.address.protocol)
-      ? [{ key: `listeners[${i}].options.advertise`, host: listener.advertise.host }]
+      ? [{ path: ["listeners", i, "options", "advertise"], host: listener.advertise.host }]
       : [],
   );
   return [...links, ...edges];
 }
 
 /**
- * Advertised hosts that no certificate of the router covers: whoever dials one would refuse the certificate. Each as
- * a sentence that names its key.
+ * Advertised hosts that no certificate of the router covers: whoever dials one would refuse the certificate. Each with
+ * its key.
  */
-export function uncoveredHosts(config: RouterConfig, identity: Identity): string[] {
+export function uncoveredHosts(config: RouterConfig, identity: Identity): Remark[] {
   const pems = [identity.serverCertPem, ...(identity.altServerCerts ?? []).map((a) => a.certPem), identity.certPem];
   const certificates = pems.flatMap((pem) => (pem === undefined ? [] : parseCertificates(pem))).filter((c) => !c.ca);
   return advertisedHosts(config)
     .filter(({ host }) => !certificates.some((certificate: X509Certificate) => covers(certificate, host)))
-    .map(
-      ({ key, host }) =>
-        `${key}: no certificate of the router is valid for ${host}; add it to csr.sans and renew: sallyport-router extend`,
-    );
+    .map(({ path, host }) => ({
+      path,
+      text: `no certificate of the router is valid for ${host}; add it to csr.sans and renew: sallyport-router extend`,
+    }));
 }
 
 /** Names of the `csr` section, DNS names and IP addresses, that the server certificate lacks: a renewal brings them. */

@@ -12,14 +12,14 @@ export class BindError extends Error {
 /**
  * The local address of an interface name or of a local IP.
  *
- * @throws BindError naming `key`
+ * @throws BindError
  */
-export function resolveBind(bind: string, key: string, interfaces: Interfaces = networkInterfaces()): string {
+export function resolveBind(bind: string, interfaces: Interfaces = networkInterfaces()): string {
   if (isIP(bind) !== 0 && interfaceOf(bind, interfaces) !== undefined) return bind;
   const first = interfaces[bind]?.[0]?.address;
   if (first !== undefined) return first;
   const known = Object.keys(interfaces).join(", ");
-  throw new BindError(`${key}: expected an interface or an address of this machine (${known}), found "${bind}"`);
+  throw new BindError(`expected an interface or an address of this machine (${known}), found "${bind}"`);
 }
 
 /** Name of the interface that has this address; none for wildcard addresses and names. */

@@ -38,6 +38,9 @@ export interface BoundPort {
 type Request = IncomingMessage | Http2ServerRequest;
 type Response = ServerResponse | Http2ServerResponse;
 
+/** What HTTP clients offer. */
+export const WEB_ALPN = ["h2", "http/1.1"] as const;
+
 const MOST_CONNECTIONS = 256;
 /** Between two words in the log about that. */
 const COMPLAIN_MS = 60_000;
@@ -84,7 +87,7 @@ export class WebServer {
       arriving = limit;
       (socket.alpnProtocol === "h2" ? http2 : http1).emit("connection", socket);
     };
-    const user = { name: bound.user, protocols: ["h2", "http/1.1"], onSocket };
+    const user = { name: bound.user, protocols: WEB_ALPN, onSocket };
     try {
       this.#stops.push(bound.port.register({ ...user, acceptsNoAlpn: true }));
     } catch (error) {

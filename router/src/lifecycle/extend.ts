@@ -7,6 +7,7 @@ import { assembly, type Stop } from "../assembly/context.ts";
 import { controlChannels } from "../assembly/control.ts";
 import { endpointsOf } from "../assembly/membership.ts";
 import { uncoveredHosts } from "../config/advertise.ts";
+import { formatRemark } from "../config/remark.ts";
 import { RouterIdentity } from "../config/router-identity.ts";
 import { firstController } from "../control/controllers/first-controller.ts";
 import { ControlError } from "../control/errors.ts";
@@ -58,7 +59,9 @@ const CONTROLLER_MS = 30_000;
  */
 export async function coverAdvertised(o: ExtendOptions): Promise<boolean> {
   const uncovered = async (): Promise<string[]> =>
-    uncoveredHosts(o.config, (await RouterIdentity.load(o.config.identity, o.baseDir, o.log)).current);
+    uncoveredHosts(o.config, (await RouterIdentity.load(o.config.identity, o.baseDir, o.log)).current).map((remark) =>
+      formatRemark(remark),
+    );
   const before = await uncovered();
   if (before.length === 0) return false;
   o.log.info({ reason: before }, "the certificates have to be renewed before the router can start");

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { address, boolean, decimal, duration, integer, name } from "../scalars.ts";
+import { boolean, decimal, dialled, duration, integer, name } from "../scalars.ts";
 import { section } from "../section.ts";
 import { channelOptions, heartbeatKeys } from "./channel.ts";
 
@@ -26,8 +26,8 @@ const rateLimiter = section({
 
 /** How the router reaches its controllers. Specification: "ctrl". */
 export const ctrl = section({
-  endpoint: address("tls").optional(),
-  endpoints: z.array(address("tls"), "a list of addresses").optional(),
+  endpoint: dialled("tls").optional(),
+  endpoints: z.array(dialled("tls"), "a list of addresses").optional(),
   bind: name("a network interface or local IP").optional(),
   defaultRequestTimeout: duration({ min: 1 }).default(5000),
   heartbeats: section({ ...heartbeatKeys(30_000), unresponsiveAfter: duration({ min: 1 }).default(5000) }).prefault({}),

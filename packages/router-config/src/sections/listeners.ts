@@ -130,7 +130,7 @@ export const listeners = z.array(
   z.discriminatedUnion("binding", [
     edge,
     tunnel,
-    plain("transport", ["tls", "tcp", "udp", "dtls"]),
+    plain("transport", ["tls", "tcp", "udp"]),
     plain("transport_udp", ["udp", "udp4", "udp6"]),
     proxy("proxy", ["tls", "tcp"]),
     proxy("proxy_udp", ["udp"]),

@@ -38,7 +38,9 @@ export const profile = section({
   }).optional(),
 });
 
-const tlsVersion = () => oneOf("TLS1.0", "TLS1.1", "TLS1.2", "TLS1.3");
+/** Nothing older than TLS 1.2 is spoken, whatever the file allows. */
+const minTlsVersion = () => oneOf("TLS1.0", "TLS1.1", "TLS1.2", "TLS1.3");
+const maxTlsVersion = () => oneOf("TLS1.2", "TLS1.3");
 
 const webServer = section({
   name: name(),
@@ -53,8 +55,8 @@ const webServer = section({
     readTimeout: duration({ min: 1 }).default(5000),
     writeTimeout: duration({ min: 1 }).default(10_000),
     idleTimeout: duration({ min: 1 }).default(5000),
-    minTLSVersion: tlsVersion().default("TLS1.2"),
-    maxTLSVersion: tlsVersion().default("TLS1.3"),
+    minTLSVersion: minTlsVersion().default("TLS1.2"),
+    maxTLSVersion: maxTlsVersion().default("TLS1.3"),
   })
     .superRefine((value, ctx) => {
       if (value.minTLSVersion <= value.maxTLSVersion) return;

@@ -13,6 +13,11 @@ interface Entry {
   readonly more: readonly string[];
 }
 
+/** Asks a diverter for its version, to see that it can be started. @throws InterceptError when it cannot */
+export async function probeDiverter(program: string): Promise<void> {
+  await runOnHost(program, ["-V"]);
+}
+
 /**
  * A program of the user that diverts packets to the tunneler's listeners in the place of nft (`tproxy:<program>`). It is told each address,
  * source and range of ports: `-I -c <ip> -m <length> -o <source> -n <length> -p <protocol> -l <low> -h <high> -t <port> -s <service id>`,
@@ -29,9 +34,9 @@ export class Diverter {
     this.#log = log;
   }
 
-  /** @throws InterceptError when the program cannot be started */
+  /** As {@link probeDiverter}. */
   async probe(): Promise<void> {
-    await runOnHost(this.#program, ["-V"]);
+    await probeDiverter(this.#program);
   }
 
   /**

@@ -365,7 +365,8 @@ function atLeast(value: number | undefined, floor: number, standard: number): nu
   return value === undefined || value < floor ? standard : value;
 }
 
-function hasInterface(name: string): boolean {
+/** Whether this host has a network interface of that name; Linux only. */
+export function hasInterface(name: string): boolean {
   // Not /sys/class/net: that is of the namespace that mounted it, which need not be ours.
   const names = readFileSync("/proc/self/net/dev", "latin1")
     .split("\n")
