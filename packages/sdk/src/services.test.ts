@@ -9,11 +9,14 @@ const service = { id: "svc", name: "svc", encryptionRequired: false, permissions
 /** Routers that the controller has online, by name: their port. */
 let online: Readonly<Record<string, number>>;
 let isGone: boolean;
+/** The token in the controller's answers. */
+let shown: string;
 let services: Services;
 
 beforeEach(() => {
   online = { eu: 1, us: 2 };
   isGone = false;
+  shown = "token";
   const edgeRouters = () =>
     Object.entries(online).map(([name, port]) => ({
       name,
@@ -21,7 +24,7 @@ beforeEach(() => {
     }));
   const detail = async () => {
     if (isGone) throw Object.assign(Object.create(ApiError.prototype), { status: 404 });
-    return { data: { id: "1", token: "token", edgeRouters: edgeRouters() } };
+    return { data: { id: "1", token: shown, edgeRouters: edgeRouters() } };
   };
   const api = { createSession: detail, detailSession: detail };
   const session = { call: (ask: (with_: unknown) => unknown) => ask(api) } as unknown as ApiSession;
@@ -38,6 +41,21 @@ describe("sessions for dialling that are brought up to date", () => {
     expect(await addresses()).toEqual(["tls:eu.example:1", "tls:us.example:2"]);
     await services.refreshDialSessions();
     expect(await addresses()).toEqual(["tls:asia.example:3", "tls:eu.example:11", "tls:us.example:2"]);
+  });
+
+  it("keep the token that they were made with: OpenZiti 2.x shows another one afterwards", async () => {
+    const made = await services.dialSession(service);
+    expect(made.token).toBe("token");
+    shown = "1";
+    online = { eu: 11 };
+    await services.refreshDialSessions();
+    const located = await services.dialSession(service);
+    expect(located.token).toBe("token");
+    online = { eu: 12 };
+    const renewed = await services.renewDialSession(service, located);
+    expect([renewed.token, renewed.routers]).toEqual(["token", [{ name: "eu", address: "tls:eu.example:12" }]]);
+    shown = "another token";
+    expect((await services.renewDialSession(service, renewed, true)).token).toBe("another token");
   });
 
   it("stay as they are when the controller does not have them any more: a dial finds out", async () => {

@@ -129,11 +129,12 @@ export class Services {
     }
   }
 
-  /** The session as the controller sees it now, with its current routers; undefined when it is gone. */
+  /** The session with the routers that the controller sees for it now; undefined when it is gone. */
   async refreshSession(session: ServiceSession): Promise<ServiceSession | undefined> {
     try {
       const { data } = await this.#session.call((api) => api.detailSession({ params: { id: session.id } }));
-      return { id: data.id, token: data.token, routers: routerAddresses(data.edgeRouters) };
+      // OpenZiti 2.x gives the token that routers take to who makes the session only; here it names the session by its id.
+      return { ...session, routers: routerAddresses(data.edgeRouters) };
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return undefined;
       throw error;
