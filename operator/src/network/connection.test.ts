@@ -1,10 +1,10 @@
+import { listAll } from "@sallyport/api/client";
 import { silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, describe, expect, test } from "vitest";
 import { type ConnectionOptions, NetworkConnection } from "./connection.ts";
 import { failureOf } from "./failure.ts";
 import { NetworkClients } from "./network-clients.ts";
-import { listAll } from "./paging.ts";
 import { answer, FakeController, refusal, session } from "./testing/fake-controller.ts";
 
 const ending: (() => Promise<unknown>)[] = [];

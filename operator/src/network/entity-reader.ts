@@ -1,9 +1,8 @@
-import { ApiError } from "@sallyport/api/client";
+import { ApiError, listAll } from "@sallyport/api/client";
 import type { FoundEntity } from "../plan/entity/entity-plan.ts";
 import { OWNER_TAGS, type Owner, ownerFilter } from "../plan/entity/ownership.ts";
 import type { Collection } from "./collections.ts";
 import type { ManagementClient } from "./connection.ts";
-import { listAll } from "./paging.ts";
 import { RequestBatch } from "./request-batch.ts";
 
 /** Which entities stand for a resource when no id is known: those with the owner's tag, and those of the name. */

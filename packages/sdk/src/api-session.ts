@@ -1,5 +1,5 @@
 import { arch, hostname, platform, release, version } from "node:os";
-import { type ApiClient, ApiError, ApiTransportError, createClient } from "@sallyport/api/client";
+import { type ApiClient, ApiError, ApiTransportError, createClient, listAll } from "@sallyport/api/client";
 import { createCsr, createKeyPair, type Identity, identityFromPem, type Logger } from "@sallyport/wire";
 import { AuthenticationError, ControllerError, reasonOf, SdkError } from "./errors.ts";
 import { type LoadedIdentity, withTrust } from "./identity-file.ts";
@@ -202,16 +202,19 @@ export class ApiSession {
 
   /** Host names and IP addresses of the controller and of the routers that this identity may use. @throws as `call` */
   async hosts(): Promise<string[]> {
-    const { data } = await this.call((api) => api.getCurrentIdentityEdgeRouters());
-    const urls = [this.#controllerUrl, ...data.flatMap((router) => Object.values(router.supportedProtocols ?? {}))];
+    const routers = await this.#ownRouters();
+    const urls = [this.#controllerUrl, ...routers.flatMap((router) => Object.values(router.supportedProtocols ?? {}))];
     const names = urls.flatMap((url) => (URL.canParse(url) ? [new URL(url).hostname.replace(/^\[|\]$/g, "")] : []));
     return [...new Set(names)].filter((name) => name !== "");
   }
 
   /** The routers that this identity may use and that are online. @throws as `call` */
   async routers(): Promise<RouterAddress[]> {
-    const { data } = await this.call((api) => api.getCurrentIdentityEdgeRouters());
-    return routerAddresses(data.filter(({ isOnline }) => isOnline));
+    return routerAddresses((await this.#ownRouters()).filter(({ isOnline }) => isOnline));
+  }
+
+  async #ownRouters() {
+    return await listAll((query) => this.call((api) => api.getCurrentIdentityEdgeRouters({ query })));
   }
 
   /** Asks the controller whether the session still exists, and starts over when it does not. */

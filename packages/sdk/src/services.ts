@@ -1,4 +1,4 @@
-import { ApiError } from "@sallyport/api/client";
+import { ApiError, listAll } from "@sallyport/api/client";
 import type { Logger } from "@sallyport/wire";
 import type { ApiSession } from "./api-session.ts";
 import { reasonOf, ServiceError } from "./errors.ts";
@@ -21,8 +21,6 @@ export interface ServiceSession {
   readonly token: string;
   readonly routers: readonly RouterAddress[];
 }
-
-const pageSize = 500;
 
 /** What this identity may dial and host, and its sessions for that. */
 export class Services {
@@ -171,13 +169,9 @@ export class Services {
   }
 
   async #load(): Promise<void> {
-    const services: Service[] = [];
-    for (;;) {
-      const query = { limit: pageSize, offset: services.length };
-      const { data, meta } = await this.#session.call((api) => api.listServices({ query }));
-      services.push(...data);
-      if (data.length === 0 || services.length >= meta.pagination.totalCount) break;
-    }
+    const services: readonly Service[] = await listAll((query) =>
+      this.#session.call((api) => api.listServices({ query })),
+    );
     this.#known = new Map(services.map((service) => [service.name, service]));
     this.#isLoaded = true;
     const ids = new Set(services.map((service) => service.id));

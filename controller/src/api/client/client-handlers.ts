@@ -27,7 +27,7 @@ import { postureResponseHandlers } from "../posture/posture-handlers.ts";
 import { baseOf } from "../render/base.ts";
 import { renderClientSigner } from "../render/credentials.ts";
 import { links, ref } from "../render/links.ts";
-import { propertiesOf, usableState } from "../render/router.ts";
+import { propertiesOf, stateForClients } from "../render/router.ts";
 import { type Beholder, renderServices } from "../render/service.ts";
 import { renderSessionCertificate, renderSessions, renderUsableSession, sessionRouters } from "../render/session.ts";
 import { caller, ownSession } from "./beholder.ts";
@@ -84,17 +84,18 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
     },
     getCurrentIdentityEdgeRouters: async ({ list, session }) => {
       const identity = await model.identities.get(db, session.identityId);
-      const index = await model.policy.current();
-      const usable = index.routersOfIdentity(identity).filter((id) => usableState(deps, id) !== undefined);
-      const query = db
+      const verified = db
         .selectFrom("router")
         .selectAll()
-        .where("router.id", "in", ["", ...usable]);
-      return listed(query, "router", routerFields(usable), list, (rows) =>
-        rows.flatMap((row) => {
-          const state = usableState(deps, row.id);
-          return state === undefined ? [] : [{ ...baseOf("edge-routers", row), ...propertiesOf(row, state) }];
-        }),
+        .where("router.kind", "=", "edge")
+        .where("router.is_verified", "=", true);
+      const ids = identity.is_admin ? undefined : (await model.policy.current()).routersOfIdentity(identity);
+      const query = ids === undefined ? verified : verified.where("router.id", "in", ["", ...ids]);
+      return listed(query, "router", routerFields(deps.fabric.onlineRouterIds()), list, (rows) =>
+        rows.map((row) => ({
+          ...baseOf("edge-routers", row),
+          ...propertiesOf(row, stateForClients(deps, row.id)),
+        })),
       );
     },
 

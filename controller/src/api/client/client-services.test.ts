@@ -78,7 +78,15 @@ describe("services and sessions of a client", () => {
       edgeRouterRoles: ["#all"],
     });
     const offline = await client("POST", "/sessions", { token, body: { serviceId: service } });
-    expect([offline.status, offline.json.data.edgeRouters]).toEqual([201, []]);
+    const away = { name: "svc-er", isOnline: false, supportedProtocols: {}, hostname: "", syncStatus: "SYNC_UNKNOWN" };
+    expect([offline.status, offline.json.data.edgeRouters]).toMatchObject([201, [{ ...away, urls: {} }]]);
+    const whileAway = await client("GET", `/services/${service}/edge-routers`, { token });
+    expect(whileAway.json.data.edgeRouters).toMatchObject([away]);
+    const ownRouters = async () => (await client("GET", "/current-identity/edge-routers", { token })).json.data;
+    // One that was never enrolled is none that a client could use soon.
+    expect(await ownRouters()).toEqual([]);
+    await c.ctx.store.db.updateTable("router").set({ is_verified: true }).where("id", "=", router).execute();
+    expect(await ownRouters()).toMatchObject([{ id: router, ...away }]);
     c.online.set(router, ONLINE);
     const again = await client("POST", "/sessions", { token, body: { serviceId: service, type: "Dial", tags: null } });
     expect(again.status).toBe(201);
@@ -97,8 +105,7 @@ describe("services and sessions of a client", () => {
         },
       ],
     });
-    const edgeRouters = await client("GET", "/current-identity/edge-routers", { token });
-    expect(edgeRouters.json.data).toMatchObject([{ id: router, name: "svc-er" }]);
+    expect(await ownRouters()).toMatchObject([{ id: router, name: "svc-er", isOnline: true }]);
     const ofService = await client("GET", `/services/${service}/edge-routers`, { token });
     expect(ofService.json.data.edgeRouters).toMatchObject([{ name: "svc-er" }]);
     const bind = await client("POST", "/sessions", { token, body: { serviceId: service, type: "Bind" } });
@@ -125,6 +132,37 @@ describe("services and sessions of a client", () => {
     await c.admin("DELETE", `/service-policies/${policy}`);
     expect(await removed).toBe(again.json.data.token);
     expect((await client("GET", `/sessions/${offline.json.data.id}`, { token })).status).toBe(404);
+  });
+});
+
+describe("routers of a client", () => {
+  it("are those that policy allows, online or not: at most 25 with a session, those that are online first", async () => {
+    const { token } = await user("rita", ["router-users"]);
+    const service = await c.make("services", { name: "routed", encryptionRequired: true, roleAttributes: ["routed"] });
+    const roles = { semantic: "AnyOf", identityRoles: ["#router-users"] };
+    await c.make("service-policies", { name: "routed", type: "Dial", ...roles, serviceRoles: ["#routed"] });
+    const edgeRouterRoles = ["#routed-ers"];
+    await c.make("edge-router-policies", { name: "routed", ...roles, edgeRouterRoles });
+    const carrying = { semantic: "AnyOf", serviceRoles: ["#routed"], edgeRouterRoles };
+    await c.make("service-edge-router-policies", { name: "routed", ...carrying });
+    const ids: string[] = [];
+    for (let i = 0; i < 30; i++)
+      ids.push(await c.make("edge-routers", { name: `er-${i}`, roleAttributes: ["routed-ers"] }));
+    await c.ctx.store.db.updateTable("router").set({ is_verified: true }).where("id", "in", ids).execute();
+    const last = ids.toSorted().at(-1) ?? "";
+    const name = `er-${ids.indexOf(last)}`;
+    c.online.set(last, ONLINE);
+    const session = await client("POST", "/sessions", { token, body: { serviceId: service } });
+    const { edgeRouters } = session.json.data;
+    expect(edgeRouters.length).toBe(25);
+    expect(edgeRouters[0]).toMatchObject({ name, isOnline: true });
+    expect(edgeRouters.slice(1).every((router: { isOnline: boolean }) => !router.isOnline)).toBe(true);
+    const own = (await client("GET", "/current-identity/edge-routers?limit=500", { token })).json;
+    expect(own.meta.pagination.totalCount).toBe(30);
+    const all = (
+      await client("GET", "/current-identity/edge-routers?limit=1", { token: await c.login("admin", "admin") })
+    ).json;
+    expect(all.meta.pagination.totalCount).toBeGreaterThan(30);
   });
 });
 

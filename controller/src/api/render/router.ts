@@ -98,13 +98,13 @@ export function interfaceOf({ flags, ...shown }: RouterInterface) {
   };
 }
 
+const OFFLINE: RouterState = { isOnline: false, hostname: "", supportedProtocols: {}, syncStatus: "SYNC_UNKNOWN" };
+
 /** A router that is not connected has no addresses; its name and version are those it had last. */
 function offline({ report }: RouterRow): RouterState {
   return {
-    isOnline: false,
+    ...OFFLINE,
     hostname: report.hostname ?? "",
-    supportedProtocols: {},
-    syncStatus: "SYNC_UNKNOWN",
     ...(report.version === undefined ? {} : { versionInfo: report.version }),
   };
 }
@@ -124,8 +124,10 @@ export function propertiesOf(row: RouterRow, state: RouterState) {
   };
 }
 
-/** The state of a router that is online and has an address that clients can use; undefined otherwise. */
-export function usableState(deps: ApiDependencies, routerId: string): RouterState | undefined {
-  const state = deps.fabric.routerState(routerId);
-  return state?.isOnline === true && Object.keys(state.supportedProtocols).length > 0 ? state : undefined;
+/**
+ * How clients see a router that they may use. One that is offline is shown, too: a C client ends its connection to a
+ * router that is missing, with all that runs on it.
+ */
+export function stateForClients(deps: ApiDependencies, routerId: string): RouterState {
+  return deps.fabric.routerState(routerId) ?? OFFLINE;
 }

@@ -16,7 +16,7 @@ import type { ApiDependencies } from "../dependencies.ts";
 import { only } from "../lists/listing.ts";
 import { baseOf } from "./base.ts";
 import { identityRef, ref } from "./links.ts";
-import { propertiesOf, usableState } from "./router.ts";
+import { propertiesOf, stateForClients } from "./router.ts";
 
 /** A session names at most so many routers. */
 const MOST_ROUTERS = 25;
@@ -85,7 +85,7 @@ export function renderSessionCertificate(row: ApiSessionCertificateRow): z.input
 type SessionManagementDetail = z.input<typeof sessionManagementDetail>;
 type SessionRouters = SessionManagementDetail["edgeRouters"];
 
-/** Sessions with the routers that serve them now: online, with an address, common to identity and service. */
+/** Sessions with the routers that identity and service have in common, those that are connected first. */
 export async function renderSessions(
   deps: ApiDependencies,
   rows: readonly SessionRow[],
@@ -109,7 +109,7 @@ export async function renderSessions(
     return {
       row,
       policyIds: granting.map((policy) => policy.id),
-      routerIds: usableOf(deps, index.routersFor(identity, row.service_id)),
+      routerIds: connectedFirst(deps, index.routersFor(identity, row.service_id)),
     };
   });
   const policies = await namesOf(
@@ -135,10 +135,10 @@ export async function renderSessions(
   }));
 }
 
-/** One that a client is about to use: when there is no router for it, a controller that was just started waits for a first one to be back. */
+/** One that a client is about to use: while no router of it is online, a controller that was just started waits for a first one to be back. */
 export async function renderUsableSession(deps: ApiDependencies, row: SessionRow): Promise<SessionManagementDetail> {
   const shown = only(await renderSessions(deps, [row]));
-  if (shown.edgeRouters.length > 0) return shown;
+  if (shown.edgeRouters.some((router) => Object.keys(router.supportedProtocols).length > 0)) return shown;
   const identity = (await identitiesById(deps, [row.identity_id])).get(row.identity_id);
   if (identity === undefined) return shown;
   const index = await deps.model.policy.current();
@@ -153,13 +153,14 @@ export async function sessionRouters(
   serviceId: string,
 ): Promise<SessionRouters> {
   const index = await deps.model.policy.current();
-  const ids = usableOf(deps, index.routersFor(identity, serviceId));
+  const ids = connectedFirst(deps, index.routersFor(identity, serviceId));
   const routers = await routersById(deps, ids);
   return ids.flatMap((id) => routers.get(id) ?? []);
 }
 
-function usableOf(deps: ApiDependencies, routerIds: readonly string[]): string[] {
-  return routerIds.filter((id) => usableState(deps, id) !== undefined).slice(0, MOST_ROUTERS);
+function connectedFirst(deps: ApiDependencies, routerIds: readonly string[]): string[] {
+  const isConnected = (id: string) => deps.fabric.routerState(id) !== undefined;
+  return [...routerIds.filter(isConnected), ...routerIds.filter((id) => !isConnected(id))].slice(0, MOST_ROUTERS);
 }
 
 async function routersById(
@@ -173,11 +174,9 @@ async function routersById(
     .where("id", "in", [...new Set(ids)])
     .execute();
   return new Map(
-    rows.flatMap((row) => {
-      const state = usableState(deps, row.id);
-      return state === undefined
-        ? []
-        : [[row.id, { ...propertiesOf(row, state), urls: { ...state.supportedProtocols } }] as const];
+    rows.map((row) => {
+      const state = stateForClients(deps, row.id);
+      return [row.id, { ...propertiesOf(row, state), urls: { ...state.supportedProtocols } }] as const;
     }),
   );
 }

@@ -1,9 +1,9 @@
+import { listAll } from "@sallyport/api/client";
 import { KINDS, type KubeObject } from "../../kube/kinds.ts";
 import type { ManagementClient } from "../../network/connection.ts";
 import { edgeRouters } from "../../network/edge-router-collection.ts";
 import { EntitySync, type SyncResult } from "../../network/entity-sync.ts";
 import type { UsableNetwork } from "../../network/network-clients.ts";
-import { listAll } from "../../network/paging.ts";
 import { isOurs, OWNER_TAGS, ownerFilter, ownerOf } from "../../plan/entity/ownership.ts";
 import type { FoundClaim } from "../../plan/hindrance.ts";
 import { edgeRouter, type FoundEdgeRouter, ofOrdinal } from "../../plan/router/entity.ts";

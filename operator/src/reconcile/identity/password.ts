@@ -1,5 +1,5 @@
+import { listAll } from "@sallyport/api/client";
 import type { ManagementClient } from "../../network/connection.ts";
-import { listAll } from "../../network/paging.ts";
 import { PASSWORD_TAG, planPassword } from "../../plan/identity/password-plan.ts";
 import { isOfOperator } from "../../resources/group.ts";
 import type { SecretObject } from "../../secrets/secret-content.ts";

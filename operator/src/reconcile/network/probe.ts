@@ -1,5 +1,5 @@
+import { listAll } from "@sallyport/api/client";
 import type { ManagementClient } from "../../network/connection.ts";
-import { listAll } from "../../network/paging.ts";
 import { type NetworkProblem, stalled } from "../../plan/network/network-problem.ts";
 import { serverVersion } from "../../plan/network/server-version.ts";
 import type { NetworkStatus } from "../../resources/network.ts";

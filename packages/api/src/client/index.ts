@@ -5,5 +5,6 @@
 export * from "../errors.ts";
 export { type ApiClient, ApiTransportError, type ClientOptions, createClient } from "./client.ts";
 export { ROUTES } from "./generated/routes.ts";
+export { listAll } from "./list-all.ts";
 export type { Route, Routes } from "./route.ts";
 export type { CallInput, CallOptions, CallResult, Calls, PageParameters } from "./types.ts";
