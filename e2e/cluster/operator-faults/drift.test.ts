@@ -187,6 +187,76 @@ describe.skipIf(!hasCluster)("what somebody else changes", { timeout: 240_000 },
     await scene.gone(NAMESPACE, "EdgeRouter", "eu");
   });
 
+  test("of an EdgeRouter of an earlier version stays, and its volume loses the label that other tools go by", async () => {
+    const INSTANCE = "app.kubernetes.io/instance";
+    const set = { kind: KUBE.StatefulSet, namespace: NAMESPACE, name: "old-0" };
+    const claim = { kind: KUBE.PersistentVolumeClaim, namespace: NAMESPACE, name: "data-old-0-0" };
+    type Workload = KubeObject & {
+      readonly spec: {
+        readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+        readonly volumeClaimTemplates: readonly { readonly metadata: object; readonly spec: object }[];
+      };
+    };
+    await scene.declare(NAMESPACE, "EdgeRouter", "old", { exposure: { type: "ClusterIP" } });
+    const claimMade = async () => (await scene.client.get(claim))?.metadata;
+    const fresh = await eventually("the claim is made", claimMade, PATIENCE_MS);
+    expect(fresh.labels).toMatchObject({ "sallyport.dev/owner-name": "old", "sallyport.dev/ordinal": "0" });
+    expect(fresh.labels).not.toHaveProperty([INSTANCE]);
+    expect(fresh.annotations).toMatchObject({ "argocd.argoproj.io/sync-options": "Prune=false,Delete=false" });
+
+    await scene.annotate(NAMESPACE, "EdgeRouter", "old", { [ANNOTATIONS.pause]: "true" });
+    const isPaused = ({ status }: Found) => conditionOf(status.conditions, "ReconciliationPaused")?.status === "True";
+    await scene.until(NAMESPACE, "EdgeRouter", "old", isPaused);
+    const made = await scene.client.get<Workload>(set);
+    if (made === undefined) throw new Error("there is no StatefulSet");
+    await scene.client.delete(set, { propagation: "Foreground" });
+    await eventually("it is gone", async () => (await scene.client.get(set)) === undefined, PATIENCE_MS);
+    await scene.client.patch(claim, { metadata: { finalizers: null } });
+    await scene.client.delete(claim);
+    await eventually("its claim is gone", async () => (await claimMade()) === undefined, PATIENCE_MS);
+    const selector = { "app.kubernetes.io/name": "edge-router", [INSTANCE]: "old", "sallyport.dev/ordinal": "0" };
+    const { name, labels, annotations, ownerReferences } = made.metadata;
+    const former = await scene.client.create({
+      apiVersion: made.apiVersion,
+      kind: made.kind,
+      metadata: { name, namespace: NAMESPACE, labels, annotations, ownerReferences },
+      spec: {
+        ...made.spec,
+        selector: { matchLabels: selector },
+        volumeClaimTemplates: made.spec.volumeClaimTemplates.map(({ spec }) => ({
+          metadata: { name: "data", labels },
+          spec,
+        })),
+      },
+    } as KubeObject);
+    const before = await eventually("the former claim is made", claimMade, PATIENCE_MS);
+    expect(before.labels).toMatchObject({ [INSTANCE]: "old" });
+
+    await scene.annotate(NAMESPACE, "EdgeRouter", "old", { [ANNOTATIONS.pause]: null });
+    await eventually(
+      "the claim has lost the label",
+      async () => (await claimMade())?.labels?.[INSTANCE] === undefined,
+      PATIENCE_MS,
+    );
+    const marked = await claimMade();
+    expect(marked?.uid).toBe(before.uid);
+    expect(marked?.labels).toMatchObject({ "sallyport.dev/owner-name": "old" });
+    expect(marked?.annotations).toMatchObject({ "argocd.argoproj.io/sync-options": "Prune=false,Delete=false" });
+    // The next change of the pod reaches the StatefulSet that there is.
+    await scene.declare(NAMESPACE, "EdgeRouter", "old", { exposure: { type: "ClusterIP" }, drainSeconds: 7 });
+    type Changed = KubeObject & {
+      readonly spec: { readonly template: { readonly spec: { readonly terminationGracePeriodSeconds?: number } } };
+    };
+    const grace = async () => {
+      const found = await scene.client.get<Changed>(set);
+      expect(found?.metadata.uid).toBe(former.metadata.uid);
+      return found?.spec.template.spec.terminationGracePeriodSeconds === 22;
+    };
+    await eventually("the change is in the StatefulSet", grace, PATIENCE_MS);
+    await scene.delete(NAMESPACE, "EdgeRouter", "old");
+    await scene.gone(NAMESPACE, "EdgeRouter", "old");
+  });
+
   test("in a status is put right, and a pause leaves everything alone", async () => {
     await scene.declare(NAMESPACE, "OverlayService", "told");
     const { status } = await scene.ready(NAMESPACE, "OverlayService", "told");

@@ -1,12 +1,14 @@
-import type { KubeObject } from "../kube/kinds.ts";
+import type { KubeObject, ObjectMeta } from "../kube/kinds.ts";
 
 /** What is read of StatefulSets and their pods. */
 
 export interface FoundStatefulSet extends KubeObject {
   readonly spec?: {
     readonly replicas?: number;
+    readonly selector?: { readonly matchLabels?: Readonly<Record<string, string>> };
     readonly template?: { readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> } };
     readonly volumeClaimTemplates?: readonly {
+      readonly metadata?: ObjectMeta;
       readonly spec?: { readonly resources?: { readonly requests?: { readonly storage?: string } } };
     }[];
   };

@@ -48,6 +48,8 @@ export const ANNOTATIONS = {
 export const LABELS = {
   /** Kind of the resource that a child belongs to. */
   ownerKind: `${GROUP}/owner-kind`,
+  /** Its name. */
+  ownerName: `${GROUP}/owner-name`,
   /** EdgeRouter children: which of the routers. */
   ordinal: `${GROUP}/ordinal`,
 } as const;

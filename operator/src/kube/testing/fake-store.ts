@@ -111,7 +111,9 @@ export class FakeStore {
 
   patch(target: Target, patch: JsonMap, write: Write): JsonMap {
     const stored = this.#find(target);
-    this.#refuseStale(target, stored, isMap(patch.metadata) ? patch.metadata.resourceVersion : undefined);
+    const { uid, resourceVersion } = isMap(patch.metadata) ? patch.metadata : {};
+    if (uid !== undefined && uid !== metaOf(stored.object).uid) throw conflict(target.served.kind.plural, target.name);
+    this.#refuseStale(target, stored, resourceVersion);
     return this.#change(target, stored, mergePatch(copy(stored.object), patch) as JsonMap, write);
   }
 

@@ -1,4 +1,4 @@
-import { apiVersionOf, KINDS, type KubeObject, type ResourceKind } from "../../kube/kinds.ts";
+import { apiVersionOf, KINDS, type KubeObject, type ObjectMeta, type ResourceKind } from "../../kube/kinds.ts";
 import { amountOf } from "../../kube/quantity.ts";
 import { isAsIntended, withIntent } from "../../reconcile/children/intent.ts";
 import { type AddressResult, addressOf, addressText, nextAdvertised } from "../../render/edge-router/address.ts";
@@ -176,10 +176,11 @@ export interface WorkloadParts {
   readonly statefulSet: FoundStatefulSet | undefined;
 }
 
-/** The StatefulSet as it is wanted: the size of its volume stays what it was made with, since that can't be changed. */
+/** The StatefulSet as it is wanted: its selector and its claim stay what they were made with, since these can't be changed. */
 export function workloadOf(resource: RenderedResource, parts: WorkloadParts): KubeObject {
   const { ordinal, id, configHash, image, controllers, statefulSet: found } = parts;
-  const there = found?.spec?.volumeClaimTemplates?.[0]?.spec?.resources?.requests?.storage;
+  const claim = found?.spec?.volumeClaimTemplates?.[0];
+  const there = claim?.spec?.resources?.requests?.storage;
   const isSameSize = there === undefined || amountOf(there) === amountOf(resource.spec.storage.size);
   return statefulSet(resource, {
     ordinal,
@@ -188,9 +189,20 @@ export function workloadOf(resource: RenderedResource, parts: WorkloadParts): Ku
     image: resource.spec.image ?? image,
     areControllersChosen: controllers.areChosen,
     restart: resource.metadata.annotations?.[ANNOTATIONS.restart],
-    ...(isSameSize ? {} : { claimSize: there }),
+    made: {
+      selector: found?.spec?.selector?.matchLabels,
+      claimMetadata: claim?.metadata && claimMetadataOf(claim.metadata),
+      claimSize: isSameSize ? undefined : there,
+    },
   });
 }
+
+/** Servers say a time of creation that is none. */
+const claimMetadataOf = ({ name, labels, annotations }: ObjectMeta) => ({
+  name,
+  ...(labels === undefined ? {} : { labels }),
+  ...(annotations === undefined ? {} : { annotations }),
+});
 
 export function applyUnlessThere(object: KubeObject, found: KubeObject | undefined): RouterAction[] {
   const intended = withIntent(object);

@@ -17,6 +17,7 @@ import { specProblems } from "../../render/edge-router/spec-problems.ts";
 import type { EdgeRouterResource, RouterStatus } from "../../resources/edge-router.ts";
 import { edgeRouterKind } from "../../resources/kinds.ts";
 import type { NetworkResource } from "../../resources/network.ts";
+import { markKept } from "../children/kept.ts";
 import type { KindReconciler, Outcome, Removal } from "../loop/kind-reconciler.ts";
 import { deleted, RemovalBlockedError, RouterActions } from "./actions.ts";
 import { ChildReader, type RouterContext } from "./child-reader.ts";
@@ -109,6 +110,9 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
     const controllers = controllersOf(given, context);
     if (specProblems(given, controllers).length === 0) {
       await rehearseRouter(given, { image: o.image, controllers }, context, reader);
+    }
+    for (const claim of context.known.childrenOf(KINDS.PersistentVolumeClaim, given)) {
+      await markKept(KINDS.PersistentVolumeClaim, claim, { kind: given.kind, name: given.metadata.name }, context);
     }
     let resource = given;
     const events = new Map<string, EventNote>();

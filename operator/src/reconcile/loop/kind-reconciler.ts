@@ -63,7 +63,7 @@ export interface Known {
   resources<R extends AnyResource>(kind: string, namespace?: string): R[];
   /** A child of a kind that a reconciler {@link KindReconciler.owns}. Secrets and ConfigMaps come without their data. */
   child<T extends KubeObject>(kind: ResourceKind, namespace: string, name: string): T | undefined;
-  /** The children of a kind: by owner reference, or by the labels `sallyport.dev/owner-kind` and `app.kubernetes.io/instance`. */
+  /** The children of a kind: by owner reference, or by the labels `sallyport.dev/owner-kind` and `sallyport.dev/owner-name`. */
   childrenOf<T extends KubeObject>(kind: ResourceKind, owner: AnyResource): T[];
   /** Our resources of the namespace that refer to this one, by `networkRef` or in another way. */
   referrersOf(resource: AnyResource): AnyResource[];
@@ -113,7 +113,7 @@ export interface KindReconciler<R extends AnyResource = AnyResource> {
   readonly kind: ResourceKind;
   /**
    * Kinds of the children: a change of one wakes its owner. Only those with the label `app.kubernetes.io/managed-by: sallyport` are seen. What Kubernetes
-   * makes from a template (pods, claims) names its owner by the labels `sallyport.dev/owner-kind` and `app.kubernetes.io/instance`. Every cluster has to
+   * makes from a template (pods, claims) names its owner by the labels `sallyport.dev/owner-kind` and `sallyport.dev/owner-name`. Every cluster has to
    * know these kinds.
    */
   readonly owns?: readonly ResourceKind[];

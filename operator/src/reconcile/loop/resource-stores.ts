@@ -3,12 +3,11 @@ import type { KubeClient } from "../../kube/client/client.ts";
 import { type KubeObject, keyFor, keyOf, type ResourceKind } from "../../kube/kinds.ts";
 import { Reflector, type ReflectorMetrics } from "../../kube/watch/reflector.ts";
 import type { Change } from "../../kube/watch/store.ts";
-import { GROUP, LABELS, MANAGED_BY } from "../../resources/group.ts";
+import { type OwnerName, ownerByLabels } from "../../render/kept.ts";
+import { GROUP, MANAGED_BY } from "../../resources/group.ts";
 import type { AnyResource, Known } from "./kind-reconciler.ts";
 import { type Place, ReferenceIndex } from "./reference-index.ts";
 
-/** Label with the name of the resource that an object belongs to. */
-const INSTANCE = "app.kubernetes.io/instance";
 /** What a child may hold that nobody needs to keep. */
 const HEAVY: ReadonlySet<string> = new Set(["Secret", "ConfigMap"]);
 
@@ -90,7 +89,8 @@ export class ResourceStores implements Known {
     return [...this.#childStore(kind).values()].filter(({ metadata }) => {
       if (metadata.namespace !== namespace) return false;
       if (metadata.ownerReferences?.some((reference) => reference.uid === uid)) return true;
-      return metadata.labels?.[LABELS.ownerKind] === owner.kind && metadata.labels[INSTANCE] === name;
+      const told = ownerByLabels(metadata);
+      return told?.kind === owner.kind && told.name === name;
     }) as T[];
   }
 
@@ -122,11 +122,9 @@ export class ResourceStores implements Known {
 }
 
 /** By its owner reference; what Kubernetes makes from a template of ours, such as a pod, says it by labels. */
-function ownerOf({ ownerReferences, labels = {} }: KubeObject["metadata"]): { kind: string; name: string } | undefined {
-  const owner = ownerReferences?.find(({ controller }) => controller);
-  if (owner?.apiVersion.startsWith(`${GROUP}/`)) return owner;
-  const [kind, name] = [labels[LABELS.ownerKind], labels[INSTANCE]];
-  return kind === undefined || name === undefined ? undefined : { kind, name };
+function ownerOf(metadata: KubeObject["metadata"]): OwnerName | undefined {
+  const owner = metadata.ownerReferences?.find(({ controller }) => controller);
+  return owner?.apiVersion.startsWith(`${GROUP}/`) ? owner : ownerByLabels(metadata);
 }
 
 /** Values stay out of memory. */

@@ -29,10 +29,11 @@ import {
   renderStatefulSet,
 } from "../../render/network/children.ts";
 import { renderControllerFile } from "../../render/network/controller-file.ts";
-import { childNames } from "../../render/network/names.ts";
+import { childNames, isChild, ownerName } from "../../render/network/names.ts";
 import { ANNOTATIONS } from "../../resources/group.ts";
 import type { ManagedNetwork, NetworkResource, NetworkStatus } from "../../resources/network.ts";
 import { findHindrance } from "../children/hindrance.ts";
+import { markKept } from "../children/kept.ts";
 import { isUntried } from "../children/rehearsal.ts";
 import type { Outcome } from "../loop/kind-reconciler.ts";
 import { ensureCertificate } from "./certificate.ts";
@@ -250,7 +251,7 @@ const SECRET_KEY = "secret.key";
 async function ensureKey(resource: NetworkResource, managed: ManagedNetwork, context: NetworkContext): Promise<string> {
   const names = childNames(resource);
   const use = "the secret key of the network";
-  const present = await context.read<SecretObject>(KINDS.Secret, names.key);
+  const present = await readKept(resource, names.key, context);
   if (present === undefined && (await hasData(resource, managed, context))) {
     const message = `the Secret ${names.key} with the secret key of the network is gone, and the network's data is still there: restore the Secret from your copy of it. Without it the data is lost: to begin anew, delete this Network and ${managed.database.embedded === undefined ? "empty the database" : `the PersistentVolumeClaim ${names.data}`}`;
     throw new NetworkProblemError(stalled("SecretKeyLost", message));
@@ -266,6 +267,15 @@ async function ensureKey(resource: NetworkResource, managed: ManagedNetwork, con
   return found.value;
 }
 
+/** Whoever has put the Secret there may mark it as he likes. */
+async function readKept(resource: NetworkResource, name: string, context: NetworkContext) {
+  const secret = await context.read<SecretObject>(KINDS.Secret, name);
+  if (secret !== undefined && isChild(secret, resource)) {
+    await markKept(KINDS.Secret, secret, ownerName(resource), context);
+  }
+  return secret;
+}
+
 async function hasData(resource: NetworkResource, managed: ManagedNetwork, { client, signal }: NetworkContext) {
   if (resource.status.configHash !== undefined) return true;
   if (managed.database.embedded === undefined) return false;
@@ -277,7 +287,7 @@ async function hasData(resource: NetworkResource, managed: ManagedNetwork, { cli
 /** The first administrator. Once the controller runs, whoever keeps the Secret no longer has no need of it. */
 async function ensureAdmin(resource: NetworkResource, context: NetworkContext): Promise<SecretObject | undefined> {
   const { admin } = childNames(resource);
-  const present = await context.read<SecretObject>(KINDS.Secret, admin);
+  const present = await readKept(resource, admin, context);
   if (resource.status.configHash !== undefined) return present;
   const credentials = { username: DEFAULT_ADMIN, password: newPassword() };
   const secret = present ?? (await createSecret(resource, admin, credentials, context));

@@ -7,9 +7,10 @@ import type { LoginGate } from "../../network/login-gate.ts";
 import { ownerOf, ownershipOf, tagsOf } from "../../plan/entity/ownership.ts";
 import { credentialsOf, type SecretCredentials } from "../../plan/network/external-access.ts";
 import { stalled } from "../../plan/network/network-problem.ts";
-import { childNames, isChild, keptMetadata } from "../../render/network/names.ts";
+import { childNames, isChild, keptMetadata, ownerName } from "../../render/network/names.ts";
 import { ANNOTATIONS, GROUP } from "../../resources/group.ts";
 import type { NetworkResource } from "../../resources/network.ts";
+import { markKept } from "../children/kept.ts";
 import { conflict, NetworkProblemError, type SecretObject } from "./children.ts";
 import { type Access, connectionOptions, type NetworkContext, requestTimeoutMs } from "./use-network.ts";
 
@@ -44,6 +45,7 @@ export async function ownCredentials(
   const secret = await context.read<SecretObject>(KINDS.Secret, name);
   // Somebody else's is neither used nor written over.
   if (secret !== undefined && !isChild(secret, resource)) throw new NetworkProblemError(conflict(KINDS.Secret, name));
+  if (secret !== undefined) await markKept(KINDS.Secret, secret, ownerName(resource), context);
   const found = credentialsOf(name, "cert", secret);
   if ("problem" in found) return undefined;
   return { credentials: found.value, isPending: secret?.metadata.annotations?.[PENDING] === "true" };
@@ -147,7 +149,7 @@ async function storeOwnIdentity(
   const secret = {
     apiVersion: "v1",
     kind: "Secret",
-    metadata: { ...metadata, annotations },
+    metadata: { ...metadata, annotations: { ...metadata.annotations, ...annotations } },
     type: "Opaque",
     data: { "tls.crt": base64(cert), "tls.key": base64(key) },
   } as KubeObject;

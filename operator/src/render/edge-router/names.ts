@@ -1,6 +1,7 @@
 import { KINDS, type KubeObject, type ResourceKind } from "../../kube/kinds.ts";
 import type { EdgeRouterResource } from "../../resources/edge-router.ts";
-import { API_VERSION, LABELS, MANAGED_BY } from "../../resources/group.ts";
+import { API_VERSION, LABELS } from "../../resources/group.ts";
+import { INSTANCE, ownerLabels } from "../kept.ts";
 
 /** Names, labels and paths of what an EdgeRouter is made of in the cluster (docs/operator/edge-router.md, "Objects"). */
 
@@ -39,14 +40,27 @@ export const claimsPrefix = (name: string): string => `${VOLUMES.data}-${name}-`
 export const entityName = ({ spec, metadata }: RenderedResource, ordinal: number): string =>
   `${spec.name ?? metadata.name}-${ordinal}`;
 
-/** By these pods are selected; selectors of StatefulSets never change. */
-export function selectorLabels(name: string, ordinal?: number): Record<string, string> {
-  return {
-    "app.kubernetes.io/name": "edge-router",
-    "app.kubernetes.io/instance": name,
-    ...(ordinal === undefined ? {} : { [LABELS.ordinal]: String(ordinal) }),
-  };
-}
+const NAME = { "app.kubernetes.io/name": "edge-router" };
+
+const ordinalLabel = (ordinal: number | undefined): Record<string, string> =>
+  ordinal === undefined ? {} : { [LABELS.ordinal]: String(ordinal) };
+
+/** By these pods are selected. */
+export const selectorLabels = (name: string, ordinal?: number): Record<string, string> => ({
+  ...NAME,
+  [INSTANCE]: name,
+  ...ordinalLabel(ordinal),
+});
+
+/**
+ * The selector of a StatefulSet, which never changes. Kubernetes puts its labels on the claims, too, and these have no owner, so it does without
+ * {@link INSTANCE}.
+ */
+export const workloadSelector = (name: string, ordinal: number): Record<string, string> => ({
+  ...NAME,
+  [LABELS.ownerName]: name,
+  ...ordinalLabel(ordinal),
+});
 
 /** `status.selector`, the form of the scale subresource. */
 export const selectorText = (name: string): string =>
@@ -54,15 +68,20 @@ export const selectorText = (name: string): string =>
     .map(([key, value]) => `${key}=${value}`)
     .join(",");
 
-export function labelsOf(name: string, ordinal?: number): Record<string, string> {
-  return {
-    ...selectorLabels(name, ordinal),
-    "app.kubernetes.io/component": "router",
-    "app.kubernetes.io/part-of": "overlay",
-    [MANAGED_BY.key]: MANAGED_BY.value,
-    [LABELS.ownerKind]: "EdgeRouter",
-  };
-}
+/** Labels of a volume, which has no owner. */
+export const claimLabels = (name: string, ordinal: number | undefined): Record<string, string> => ({
+  ...NAME,
+  ...ordinalLabel(ordinal),
+  "app.kubernetes.io/component": "router",
+  "app.kubernetes.io/part-of": "overlay",
+  ...ownerLabels({ kind: "EdgeRouter", name }),
+});
+
+/** Labels of what is the EdgeRouter's, and of the pods. */
+export const labelsOf = (name: string, ordinal?: number): Record<string, string> => ({
+  ...claimLabels(name, ordinal),
+  [INSTANCE]: name,
+});
 
 /** Which router an object belongs to; undefined for those of all routers. */
 export function ordinalOf(object: Pick<KubeObject, "metadata">): number | undefined {

@@ -24,16 +24,17 @@ describe("the StatefulSet of a router", () => {
     const set = render();
     const selector = {
       "app.kubernetes.io/name": "edge-router",
-      "app.kubernetes.io/instance": "eu",
+      "sallyport.dev/owner-name": "eu",
       "sallyport.dev/ordinal": "1",
     };
-    const labels = {
+    const claimLabels = {
       ...selector,
       "app.kubernetes.io/component": "router",
       "app.kubernetes.io/part-of": "overlay",
       "app.kubernetes.io/managed-by": "sallyport",
       "sallyport.dev/owner-kind": "EdgeRouter",
     };
+    const labels = { ...claimLabels, "app.kubernetes.io/instance": "eu" };
     expect(set.metadata).toEqual({
       name: "eu-1",
       namespace: "edge",
@@ -58,7 +59,7 @@ describe("the StatefulSet of a router", () => {
       template: { metadata: { labels, annotations: { "sallyport.dev/config-hash": "0123456789abcdef" } } },
       volumeClaimTemplates: [
         {
-          metadata: { name: "data", labels },
+          metadata: { name: "data", labels: claimLabels },
           spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "50Mi" } } },
         },
       ],
@@ -260,7 +261,7 @@ describe("the StatefulSet of a router", () => {
   });
 
   test("keeps the size of its claims, which can't be changed, and dials chosen controllers", () => {
-    const set = render({ storage: { size: "1Gi" } }, { claimSize: "50Mi", areControllersChosen: true });
+    const set = render({ storage: { size: "1Gi" } }, { made: { claimSize: "50Mi" }, areControllersChosen: true });
     expect(set.spec.volumeClaimTemplates[0].spec.resources.requests.storage).toBe("50Mi");
     expect(set.spec.template.spec.initContainers[0].args).toContain("--configured-endpoints");
   });

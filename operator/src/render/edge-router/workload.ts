@@ -1,6 +1,7 @@
 import { apiVersionOf, KINDS, type KubeObject } from "../../kube/kinds.ts";
 import type { EdgeRouterSpec } from "../../resources/edge-router.ts";
 import { ANNOTATIONS } from "../../resources/group.ts";
+import { KEPT_ANNOTATIONS } from "../kept.ts";
 import { mergePatch } from "../merge-patch.ts";
 import { hostnameOf } from "./address.ts";
 import {
@@ -8,6 +9,7 @@ import {
   CONFIG_KEY,
   CONTAINERS,
   childMetadata,
+  claimLabels,
   configMapName,
   enrollmentName,
   labelsOf,
@@ -18,6 +20,7 @@ import {
   TOKEN_FILE,
   TOKEN_KEY,
   VOLUMES,
+  workloadSelector,
 } from "./names.ts";
 import { healthPort, offeredPorts } from "./ports.ts";
 
@@ -32,8 +35,14 @@ export interface WorkloadInput {
   readonly areControllersChosen: boolean;
   /** Last value of the annotation that asks for a restart. */
   readonly restart: string | undefined;
-  /** Size of the volume in the StatefulSet that exists, where it can't be changed; that of the spec when left out. */
+  /** What can't be changed of the StatefulSet that exists, where it is not as a new one would be made. */
+  readonly made?: MadeParts;
+}
+
+export interface MadeParts {
+  readonly selector?: Readonly<Record<string, string>> | undefined;
   readonly claimSize?: string | undefined;
+  readonly claimMetadata?: object | undefined;
 }
 
 /** User and group of the images. */
@@ -77,23 +86,27 @@ export function statefulSet(resource: RenderedResource, input: WorkloadInput): K
       revisionHistoryLimit: 3,
       updateStrategy: { type: "RollingUpdate" },
       persistentVolumeClaimRetentionPolicy: { whenDeleted: "Retain", whenScaled: "Retain" },
-      selector: { matchLabels: selectorLabels(metadata.name, ordinal) },
+      selector: { matchLabels: input.made?.selector ?? workloadSelector(metadata.name, ordinal) },
       template: podTemplate(resource, input),
       volumeClaimTemplates: [claim(resource, input)],
     },
   } as KubeObject;
 }
 
-function claim({ metadata, spec }: RenderedResource, { ordinal, claimSize }: WorkloadInput) {
+function claim({ metadata, spec }: RenderedResource, { ordinal, made = {} }: WorkloadInput) {
   const { size, storageClassName, accessModes } = spec.storage;
   return {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
-    metadata: { name: VOLUMES.data, labels: labelsOf(metadata.name, ordinal) },
+    metadata: made.claimMetadata ?? {
+      name: VOLUMES.data,
+      labels: claimLabels(metadata.name, ordinal),
+      annotations: KEPT_ANNOTATIONS,
+    },
     spec: {
       accessModes: accessModes.toSorted(),
       ...(storageClassName === undefined ? {} : { storageClassName }),
-      resources: { requests: { storage: claimSize ?? size } },
+      resources: { requests: { storage: made.claimSize ?? size } },
     },
   };
 }

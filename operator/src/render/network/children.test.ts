@@ -138,6 +138,7 @@ describe("the other objects of a managed Network", () => {
     }
     const claim = renderClaim(resource, managed);
     expect(claim?.metadata.ownerReferences).toBeUndefined();
+    expect(claim?.metadata.labels).not.toHaveProperty(["app.kubernetes.io/instance"]);
     expect(claim !== undefined && isChild(claim, resource)).toBe(true);
   });
 
@@ -147,7 +148,7 @@ describe("the other objects of a managed Network", () => {
     const { labels } = renderConfigMap(resource, "").metadata;
     expect(isChild(object({}), resource)).toBe(false);
     expect(isChild(object({ labels, ownerReferences: [owner] }), resource)).toBe(false);
-    expect(isChild(object({ labels: { ...labels, "app.kubernetes.io/instance": "x" } }), resource)).toBe(false);
+    expect(isChild(object({ labels: { ...labels, "sallyport.dev/owner-name": "x" } }), resource)).toBe(false);
     expect(isChild(object({ labels }), resource)).toBe(true);
   });
 

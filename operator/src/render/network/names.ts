@@ -1,6 +1,7 @@
 import type { KubeObject, ObjectMeta, OwnerReference } from "../../kube/kinds.ts";
-import { API_VERSION, LABELS, MANAGED_BY } from "../../resources/group.ts";
+import { API_VERSION, isOfOperator } from "../../resources/group.ts";
 import type { NetworkResource } from "../../resources/network.ts";
+import { INSTANCE, KEPT_ANNOTATIONS, type OwnerName, ownerByLabels, ownerLabels } from "../kept.ts";
 
 /** Names of everything that belongs to a managed Network (docs/operator/networks.md, "Objects"). */
 export interface ChildNames {
@@ -30,16 +31,20 @@ export function childNames({ metadata: { name }, spec }: NetworkResource): Child
 
 /** Which pods are the controller's. They never change: a StatefulSet's selector can't. */
 export const selectorLabels = ({ metadata: { name } }: NetworkResource) => ({
-  "app.kubernetes.io/name": "network-controller",
-  "app.kubernetes.io/instance": name,
+  ...NAME,
+  [INSTANCE]: name,
 });
 
+const NAME = { "app.kubernetes.io/name": "network-controller" };
+const PART = { ...NAME, "app.kubernetes.io/component": "controller", "app.kubernetes.io/part-of": "overlay" };
+
+export const ownerName = ({ kind, metadata: { name } }: NetworkResource): OwnerName => ({ kind, name });
+
+/** Labels of what is the Network's, and of the pods. */
 export const childLabels = (resource: NetworkResource) => ({
   ...selectorLabels(resource),
-  "app.kubernetes.io/component": "controller",
-  "app.kubernetes.io/part-of": "overlay",
-  [MANAGED_BY.key]: MANAGED_BY.value,
-  [LABELS.ownerKind]: resource.kind,
+  ...PART,
+  ...ownerLabels(ownerName(resource)),
 });
 
 export function ownerReference({ kind, metadata: { name, uid } }: NetworkResource): OwnerReference {
@@ -48,12 +53,14 @@ export function ownerReference({ kind, metadata: { name, uid } }: NetworkResourc
 
 /** Metadata of a child that goes with its Network. */
 export function ownedMetadata(resource: NetworkResource, name: string): ObjectMeta {
-  return { ...keptMetadata(resource, name), ownerReferences: [ownerReference(resource)] };
+  const { namespace } = resource.metadata;
+  return { name, namespace, labels: childLabels(resource), ownerReferences: [ownerReference(resource)] };
 }
 
-/** Metadata of what may outlive its Network. */
+/** Metadata of what may outlive its Network, and so has no owner. */
 export function keptMetadata(resource: NetworkResource, name: string): ObjectMeta {
-  return { name, namespace: resource.metadata.namespace, labels: childLabels(resource) };
+  const labels = { ...PART, ...ownerLabels(ownerName(resource)) };
+  return { name, namespace: resource.metadata.namespace, labels, annotations: KEPT_ANNOTATIONS };
 }
 
 /** Whether an object of a child's name is one that the operator made for a Network of this name. */
@@ -61,5 +68,7 @@ export function isChild({ metadata }: KubeObject, resource: NetworkResource): bo
   const { labels = {}, ownerReferences = [] } = metadata;
   const owner = ownerReferences.find(({ controller }) => controller === true);
   if (owner !== undefined) return owner.uid === resource.metadata.uid;
-  return Object.entries(childLabels(resource)).every(([name, value]) => labels[name] === value);
+  const told = ownerByLabels(metadata);
+  const isPart = Object.entries(PART).every(([name, value]) => labels[name] === value);
+  return isPart && isOfOperator(metadata) && told?.kind === resource.kind && told.name === resource.metadata.name;
 }
