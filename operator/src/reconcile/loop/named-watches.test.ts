@@ -81,6 +81,38 @@ test("tells one who comes later of what the watch knew already and his read did 
   expect(told).toEqual(["a s", "b s"]);
 });
 
+test("tells one who read an older version than those who read after it", async () => {
+  put("s", "1");
+  const told: string[] = [];
+  const readBy = async (user: string) => {
+    const version = (await client.get(ref("s")))?.metadata.resourceVersion;
+    watches.use(user, KINDS.Secret, "edge", "s", version, () => void told.push(user));
+  };
+  await readBy("a");
+  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
+  // The second one reads the change before the watch tells the first of it.
+  const changed = put("s", "2");
+  watches.use("b", KINDS.Secret, "edge", "s", changed, () => void told.push("b"));
+  await expect.poll(() => told, PATIENT).toEqual(["a"]);
+  server.remove(ref("s"));
+  watches.use("b", KINDS.Secret, "edge", "s", undefined, () => void told.push("b"));
+  await expect.poll(() => told.filter((user) => user === "a"), PATIENT).toEqual(["a", "a"]);
+});
+
+test("tells one who comes later, and read what had vanished before the watch began, once", async () => {
+  put("s", "1");
+  const before = (await client.get(ref("s")))?.metadata.resourceVersion;
+  server.remove(ref("s"));
+  const told: string[] = [];
+  await read("a", "s", told);
+  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
+  const late = (): void => watches.use("b", KINDS.Secret, "edge", "s", before, () => void told.push("b"));
+  late();
+  await expect.poll(() => told, PATIENT).toEqual(["b"]);
+  late();
+  expect(told).toEqual(["b"]);
+});
+
 test("one watch serves all that read the object, and ends with the last of them", async () => {
   const told: string[] = [];
   await read("a", "s", told);

@@ -7,14 +7,27 @@ import { isNewer } from "./latest-objects.ts";
 /** Objects of one namespace, and twice as many of all. Each costs a connection; objects beyond are looked at with the next look at the resource. */
 const LIMIT = 64;
 
+/** The object as the watch told it last. */
+interface State {
+  /** Also of an object that is gone; undefined: the first list had none. */
+  readonly version: string | undefined;
+  readonly isGone: boolean;
+}
+
+interface User {
+  readonly onChange: () => void;
+  /** Version of its last read; undefined: there was no object. Each has its own: one who reads later knows more than the others. */
+  readonly seen: string | undefined;
+  /** What it was told last. */
+  told: State | undefined;
+}
+
 interface Entry {
   readonly namespace: string;
-  readonly users: Map<string, () => void>;
+  readonly users: Map<string, User>;
   readonly stop: AbortController;
-  /** Version that was read last; undefined: there was none. */
-  seen: string | undefined;
-  /** The newest version that the watch told, also of an object that is gone now. */
-  told: string | undefined;
+  /** Undefined: the watch has told nothing yet. */
+  state: State | undefined;
 }
 
 export interface NamedWatchesOptions {
@@ -70,11 +83,10 @@ export class NamedWatches {
       this.#isTold.delete(namespace);
       entry = this.#watch(key, kind, namespace, name);
     }
-    const isNew = !entry.users.has(user);
-    entry.seen = version;
-    entry.users.set(user, onChange);
-    // The watch was ahead of the read of one whom it could not tell yet.
-    if (isNew && entry.told !== undefined && (version === undefined || isNewer(entry.told, version))) onChange();
+    const reader: User = { onChange, seen: version, told: entry.users.get(user)?.told };
+    entry.users.set(user, reader);
+    // The watch may be ahead of the read.
+    tell(reader, entry.state);
     this.#used.set(user, new Set([...(this.#used.get(user) ?? []), key]));
   }
 
@@ -111,33 +123,44 @@ export class NamedWatches {
 
   #watch(key: string, kind: ResourceKind, namespace: string, name: string): Entry {
     const { client, log, metrics } = this.#o;
-    const entry: Entry = { namespace, users: new Map(), stop: new AbortController(), seen: undefined, told: undefined };
+    const entry: Entry = { namespace, users: new Map(), stop: new AbortController(), state: undefined };
     this.#entries.set(key, entry);
-    const changed = (version: string | undefined): void => {
-      if (version === entry.seen) return;
-      entry.seen = version;
-      for (const tell of entry.users.values()) tell();
+    const changed = (state: State): void => {
+      entry.state = state;
+      // Who is told may read at once, and become another user.
+      for (const user of [...entry.users.values()]) tell(user, state);
     };
     const reflector = new Reflector<KubeObject>(client, kind, {
       namespaces: [namespace],
       fieldSelector: `metadata.name=${name}`,
-      on: ({ type, object }) => {
-        entry.told = object.metadata.resourceVersion;
-        changed(type === "set" ? entry.told : undefined);
-      },
+      on: ({ type, object }) => changed({ version: object.metadata.resourceVersion, isGone: type === "delete" }),
       trim: ({ apiVersion, kind: called, metadata }) => ({ apiVersion, kind: called, metadata: bare(metadata) }),
       log,
       ...(metrics === undefined ? {} : { metrics }),
     });
     // What vanished between the read and the list makes no change.
     void reflector.synced.then(
-      () => changed(reflector.store.get(keyFor(namespace, name))?.metadata.resourceVersion),
+      () => {
+        if (!reflector.store.has(keyFor(namespace, name))) changed({ version: entry.state?.version, isGone: true });
+      },
       () => undefined,
     );
     const running = reflector.start(entry.stop.signal).finally(() => this.#running.delete(running));
     this.#running.add(running);
     return entry;
   }
+}
+
+/** Once of each state, and only one whose read was before it. */
+function tell(user: User, state: State | undefined): void {
+  if (state === undefined || user.told === state || !isBehind(user.seen, state)) return;
+  user.told = state;
+  user.onChange();
+}
+
+function isBehind(seen: string | undefined, { version, isGone }: State): boolean {
+  if (isGone) return seen !== undefined && !isNewer(seen, version);
+  return seen === undefined || (seen !== version && !isNewer(seen, version));
 }
 
 function bare({ name, namespace, uid, resourceVersion }: KubeObject["metadata"]): KubeObject["metadata"] {
