@@ -4,8 +4,12 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { DEFAULT_LIFETIMES } from "../pki/lifetimes.ts";
 import { type PkiMaterial, rotate } from "../pki/material.ts";
+import { Pki } from "../pki/pki.ts";
+import type { ChangeSubscriber } from "../store/change-log.ts";
+import type { Store } from "../store/database.ts";
 import { KeyVault } from "../store/key-vault.ts";
 import { Secrets } from "../store/secrets.ts";
+import { interposed } from "../store/testing.ts";
 import { CertificateUpkeep } from "./certificate-upkeep.ts";
 import { changeNetworkKeys, saveNetworkKeys } from "./network-keys.ts";
 
@@ -75,6 +79,42 @@ describe("when the served certificate changes", () => {
     }
     expect(kid((await c.admin("GET", `/edge-routers/${router}`)).json.data.enrollmentJwt)).toBe(c.pki.jwtSigner);
   }, 120_000);
+});
+
+it("changed keys that could not be read at first are taken over soon after", async () => {
+  let reader: ChangeSubscriber | undefined;
+  let isFailing = false;
+  const taken = Promise.withResolvers<void>();
+  const db = interposed(c.ctx.store as Store, (_text, run) => {
+    if (!isFailing) return run();
+    isFailing = false;
+    return Promise.reject(new Error("the database cannot be used now"));
+  });
+  const pki = new Pki(c.pki.material);
+  const other = new CertificateUpkeep({
+    ...{ pki, secrets, lifetimes: DEFAULT_LIFETIMES, hosts: HOSTS, log: silentLogger },
+    store: {
+      db,
+      transaction: c.ctx.store.transaction,
+      changes: {
+        subscribe: (subscriber) => {
+          reader = subscriber;
+          return () => undefined;
+        },
+      },
+    },
+  });
+  other.start({ reissue: async () => 0 }, () => taken.resolve());
+  await other.check();
+  await change((material) => rotate(material, rotation));
+  isFailing = true;
+  await reader?.onReset("");
+  await taken.promise;
+  expect(isFailing).toBe(false);
+  expect(pki.material.root.certPem).toBe((await new KeyVault(db, secrets).load<PkiMaterial>("pki"))?.root.certPem);
+  await other.stop();
+  await c.ctx.store.changes.caughtUp();
+  await upkeep.check();
 });
 
 describe("the former authority", () => {

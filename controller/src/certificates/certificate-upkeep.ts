@@ -13,6 +13,7 @@ import { changeNetworkKeys, loadNetworkKeys, NETWORK_KEYS_KIND } from "./network
 const CHECK_MS = 3_600_000;
 /** Longer than any request takes: what was signed with the former key just before the change is stored by then. */
 const STRAGGLERS_MS = 15_000;
+const TAKE_OVER_AGAIN_MS = 2_000;
 
 export interface CertificateUpkeepParts {
   readonly pki: Pki;
@@ -67,9 +68,9 @@ export class CertificateUpkeep {
     this.#unsubscribe = this.#parts.store.changes.subscribe({
       name: "certificates",
       onChanges: (rows) => {
-        if (rows.some(({ kind }) => kind === NETWORK_KEYS_KIND)) this.#run("take over", () => this.#takeOver());
+        if (rows.some(({ kind }) => kind === NETWORK_KEYS_KIND)) this.#keysChanged();
       },
-      onReset: () => this.#run("take over", () => this.#takeOver()),
+      onReset: () => this.#keysChanged(),
     });
     this.#timers.add(setInterval(() => void this.check(), CHECK_MS).unref());
     void this.check();
@@ -96,15 +97,33 @@ export class CertificateUpkeep {
     await this.#running;
   }
 
-  #run(what: string, work: () => Promise<void>): void {
+  /** Takes over what another process has changed; when that fails, again soon: what it trusts no longer must not be trusted here for an hour more. */
+  #keysChanged(): void {
+    this.#run(
+      "take over",
+      () => this.#takeOver(),
+      () => this.#later(TAKE_OVER_AGAIN_MS, () => this.#keysChanged()),
+    );
+  }
+
+  #run(what: string, work: () => Promise<void>, onFailure: () => void = () => undefined): void {
     this.#running = this.#running.then(async () => {
       if (this.#stopping.signal.aborted) return;
       try {
         await work();
       } catch (error) {
         this.#parts.log.error({ error, what }, "the upkeep of the certificates failed; it will be tried again");
+        if (!this.#stopping.signal.aborted) onFailure();
       }
     });
+  }
+
+  #later(milliseconds: number, work: () => void): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      work();
+    }, milliseconds).unref();
+    this.#timers.add(timer);
   }
 
   async #takeOver(): Promise<void> {
@@ -144,10 +163,6 @@ export class CertificateUpkeep {
     this.#onIdentity(pki.serverIdentity);
     if (pki.jwtSigner === signer || this.#enrollments === undefined) return;
     this.#run("reissue", () => this.#reissue());
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
-      this.#run("reissue", () => this.#reissue());
-    }, STRAGGLERS_MS).unref();
-    this.#timers.add(timer);
+    this.#later(STRAGGLERS_MS, () => this.#run("reissue", () => this.#reissue()));
   }
 }

@@ -107,6 +107,43 @@ describe("the change log", () => {
     expect(resets).toBe(1);
   });
 
+  it("gives a reader that loads anew, after it could not at first, what is written meanwhile", async () => {
+    const known = { loads: 0, hasFailed: false, later: [] as string[] };
+    let loaded: () => void = () => undefined;
+    const gate = new Promise<void>((open) => {
+      loaded = open;
+    });
+    let began: () => void = () => undefined;
+    const isLoading = new Promise<void>((open) => {
+      began = open;
+    });
+    const stop = store.changes.subscribe({
+      name: "loading",
+      onChanges: (rows) => {
+        if (!known.hasFailed) throw new Error("no");
+        known.later.push(...rows.map((row) => row.key));
+      },
+      onReset: async () => {
+        if (!known.hasFailed) {
+          known.hasFailed = true;
+          throw new Error("not now");
+        }
+        // What was written before is in what it loads now, what comes from here on is not.
+        known.loads++;
+        began();
+        await gate;
+      },
+    });
+    await store.transaction((trx) => appendChange(trx, { kind: "loading", key: "before", op: "create" }));
+    await isLoading;
+    await store.transaction((trx) => appendChange(trx, { kind: "loading", key: "meanwhile", op: "create" }));
+    await store.changes.noticed();
+    loaded();
+    await store.changes.caughtUp();
+    stop();
+    expect(known).toEqual({ loads: 1, hasFailed: true, later: ["meanwhile"] });
+  });
+
   it("is pruned by age in batches, and says so to a reader who is behind", async () => {
     const before = await currentSnapshot(engine);
     await appendChange(

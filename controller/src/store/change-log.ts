@@ -307,38 +307,44 @@ export class ChangeLog {
     if (this.#waiting >= MOST_WAITING) await this.#handedOut;
   }
 
-  /** Gives a reader what was read; never rejects. */
+  /** Gives a reader what was read; never rejects. A reader that is behind is given nothing: it loads anew, because it has missed changes before these. */
   async #hand(reader: ChangeSubscriber, read: ChangesRead): Promise<void> {
-    // It still has to load everything anew, and will find this then.
-    if (this.#behind.has(reader)) return;
+    if (!read.reset && !this.#behind.has(reader)) {
+      try {
+        return await reader.onChanges(read.rows, read.snapshot);
+      } catch (error) {
+        // An outage is reported once, by whoever watches it.
+        if (!(error instanceof DatabaseUnavailableError))
+          this.#options.log.error(
+            { subscriber: reader.name, error: String(error) },
+            "a reader of the change log failed; it loads anew",
+          );
+      }
+    }
+    await this.#reset(reader, read.snapshot);
+  }
+
+  /** Has a reader load anew. While it cannot, this is repeated with the next changes, at the latest after a moment: until then it knows less than was committed. */
+  async #reset(reader: ChangeSubscriber, snapshot: string): Promise<void> {
+    clearTimeout(this.#behind.get(reader));
     try {
-      if (read.reset) await reader.onReset(read.snapshot);
-      else await reader.onChanges(read.rows, read.snapshot);
+      await reader.onReset(snapshot);
+      this.#behind.delete(reader);
     } catch (error) {
-      // An outage is reported once, by whoever watches it.
       if (!(error instanceof DatabaseUnavailableError))
         this.#options.log.error(
           { subscriber: reader.name, error: String(error) },
-          "a reader of the change log failed; it loads anew",
-        );
-      await this.#reset(reader, read.snapshot);
-    }
-  }
-
-  /** Has a reader load anew; while it cannot, again and again: until then it knows less than was committed. */
-  async #reset(subscriber: ChangeSubscriber, snapshot: string): Promise<void> {
-    try {
-      await subscriber.onReset(snapshot);
-      this.#behind.delete(subscriber);
-    } catch (error) {
-      if (!(error instanceof DatabaseUnavailableError))
-        this.#options.log.error(
-          { subscriber: subscriber.name, error: String(error) },
           "a reader of the change log could not load anew; trying again",
         );
-      if (this.#closed || !this.#subscribers.has(subscriber)) return;
-      const timer = setTimeout(() => void this.#reset(subscriber, snapshot), RESET_AGAIN_MS).unref();
-      this.#behind.set(subscriber, timer);
+      this.#behind.delete(reader);
+      if (this.#closed || !this.#subscribers.has(reader)) return;
+      // In turn with what is handed out: changes that come while the reader loads are given to it afterwards.
+      const timer = setTimeout(() => {
+        this.#handedOut = this.#handedOut.then(async () => {
+          if (this.#behind.get(reader) === timer && !this.#closed) await this.#reset(reader, snapshot);
+        });
+      }, RESET_AGAIN_MS).unref();
+      this.#behind.set(reader, timer);
     }
   }
 

@@ -1,9 +1,9 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { appendChange } from "./change-log.ts";
+import { appendChange, type ChangeSubscriber } from "./change-log.ts";
 import { RowCounts } from "./row-counts.ts";
 import { isVisibleIn, parseSnapshot } from "./snapshot.ts";
-import { type TestStore, testStore } from "./testing.ts";
+import { interposed, type TestStore, testStore } from "./testing.ts";
 
 describe("a snapshot", () => {
   it("shows what ended before it, and neither what was open nor what came later", () => {
@@ -57,5 +57,36 @@ describe("counts of rows", () => {
     expect(await all[0]?.of("service")).toBe(expected + 1);
     await remove("last");
     expect(await all[0]?.of("service")).toBe(expected);
+  });
+
+  it("are taken anew when changes were lost while they were taken", async () => {
+    const before = await counted();
+    let reader: ChangeSubscriber | undefined;
+    const changes = {
+      subscribe: (subscriber: ChangeSubscriber) => {
+        reader = subscriber;
+        return () => undefined;
+      },
+      noticed: async () => undefined,
+    };
+    const counting = Promise.withResolvers<void>();
+    const gate = Promise.withResolvers<void>();
+    const db = interposed(test.store, async (_text, run) => {
+      const answer = await run();
+      counting.resolve();
+      await gate.promise;
+      return answer;
+    });
+    const counts = new RowCounts({ db, changes });
+    const first = counts.of("service");
+    await counting.promise;
+    await add("lost");
+    // Of which the log tells nothing.
+    await reader?.onReset("");
+    const second = counts.of("service");
+    gate.resolve();
+    expect(await first).toBe(before);
+    expect(await second).toBe(before + 1);
+    expect(await counts.of("service")).toBe(before + 1);
   });
 });

@@ -68,14 +68,15 @@ export class RowCounts {
           until: performance.now() + LIFE_MS,
         };
         for (const change of missed) apply(counted, change);
-        this.#counts.set(table, counted);
+        if (this.#missed.get(table) === missed) this.#counts.set(table, counted);
         return counted;
       } finally {
-        this.#missed.delete(table);
-        this.#counting.delete(table);
+        if (this.#missed.get(table) === missed) this.#missed.delete(table);
       }
     })();
     this.#counting.set(table, counting);
+    const ended = () => this.#counting.get(table) === counting && this.#counting.delete(table);
+    counting.then(ended, ended);
     return counting;
   }
 
@@ -93,7 +94,12 @@ export class RowCounts {
           if (counted !== undefined) apply(counted, row);
         }
       },
-      onReset: () => this.#counts.clear(),
+      onReset: () => {
+        this.#counts.clear();
+        // A count that is being taken lacks what was lost: it answers who asked before, and is not kept.
+        this.#missed.clear();
+        this.#counting.clear();
+      },
     });
   }
 }

@@ -3,12 +3,13 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Logger, silentLogger } from "@sallyport/wire";
-import { sql } from "kysely";
+import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql } from "kysely";
 import pg from "pg";
 import { openStore, type Store } from "./database.ts";
 import type { PostgresConnection } from "./postgres/embedded.ts";
 import { urlOf } from "./postgres/oldest-server.ts";
 import { TEMPLATE, TEST_SERVER_VARIABLE, TestServer } from "./postgres/test-server.ts";
+import type { Database } from "./schema.ts";
 
 export interface TestStore {
   store: Store;
@@ -45,6 +46,26 @@ export async function testStore(options: TestStoreOptions = {}): Promise<TestSto
       await drop();
     },
   };
+}
+
+/**
+ * The database of a store, with something before, after or in place of each query: `around` gets its text and the way to run it. For tests of what happens in
+ * between, and of what fails.
+ */
+export function interposed(
+  { pool }: Pick<Store, "pool">,
+  around: (text: string, run: () => Promise<unknown>) => Promise<unknown>,
+): Kysely<Database> {
+  const between: PostgresPool = {
+    options: {},
+    connect: async () => {
+      const client = await pool.connect();
+      const query = (text: string, values: readonly unknown[]) => around(text, () => client.query(text, [...values]));
+      return { query, release: () => client.release() } as unknown as PostgresPoolClient;
+    },
+    end: async () => undefined,
+  };
+  return new Kysely<Database>({ dialect: new PostgresDialect({ pool: between }) });
 }
 
 /** As {@link testStore}, the database only: for tests that start whole programs on it. */

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { DenialCode, isDenial } from "../../fabric/ports.ts";
 import { startGatedController } from "../testing/gated-controller.ts";
@@ -51,6 +52,17 @@ describe("a policy with a check", () => {
     expect((await g.client("GET", `/sessions/${session.id}`)).status).toBe(404);
     expect((await g.session()).status).toBe(409);
   });
+
+  it("shows in the stamp what a report changed, also when that could not be written at first", async () => {
+    const g = await gated(LINUX);
+    const [checkId = ""] = g.checkIds;
+    const before = await g.stamp();
+    const { db } = c.ctx.store;
+    await sql`ALTER TABLE change_log ADD CONSTRAINT full_disk CHECK (kind <> 'posture_state') NOT VALID`.execute(db);
+    expect((await g.report(os(checkId, "6.8.0"))).status).toBe(500);
+    await sql`ALTER TABLE change_log DROP CONSTRAINT full_disk`.execute(db);
+    await expect.poll(() => g.stamp(), { timeout: 30_000 }).not.toBe(before);
+  }, 40_000);
 
   it("lets through when another policy without failing checks grants the same", async () => {
     const g = await gated(LINUX);

@@ -105,6 +105,22 @@ describe("a circuit does not come about", () => {
     await eventually(() => expect(net.fabric.circuits()).toEqual([]));
   });
 
+  test("when it cannot be asked whether the right of a tunneling router lasts", async () => {
+    const { a, b } = await mesh();
+    net.model.tunnelSession = { id: "a", token: "t", identityId: "a" } as never;
+    const answer = dialTunnel(a);
+    const atA = await a.nextRoute();
+    const atB = await b.nextRoute();
+    net.model.beforeAccess = async () => {
+      throw new Error("the database cannot be used now");
+    };
+    net.model.emit({ kind: "access-changed" });
+    a.acceptRoute(atA.message);
+    b.acceptRoute(atB.message);
+    expect((await answer).contentType).toBe(EdgeCtrlType.Error);
+    await eventually(() => expect(net.fabric.circuits()).toEqual([]));
+  });
+
   test("for long, when the right of its host ends while a tunneling router makes it", async () => {
     const { a, b } = await mesh();
     net.model.tunnelSession = { id: "a", token: "t", identityId: "a" } as never;

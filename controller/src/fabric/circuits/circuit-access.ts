@@ -67,7 +67,12 @@ export class CircuitAccess {
     const circuit = await make();
     if (this.#epoch === epoch) return circuit;
     const { clientId: identityId, serviceId } = circuit;
-    const denied = await this.#parts.model.deniedAccess([{ identityId, serviceId, type: "Dial" }]);
+    const denied = await this.#parts.model
+      .deniedAccess([{ identityId, serviceId, type: "Dial" }])
+      .catch((error: unknown) => {
+        this.#parts.circuits.end(circuit.id, true, "whether the right to it lasts is not known");
+        throw error;
+      });
     // The check for what changed meanwhile may have come before this circuit: its host is looked at once more.
     this.#due();
     if (denied.length === 0) return circuit;

@@ -15,6 +15,9 @@ import { Presence } from "./presence.ts";
 import type { RouterConnection } from "./router-connection.ts";
 import type { StartGrace } from "./start-grace.ts";
 
+/** How soon a router that could not be read is read again: it may be disabled. */
+const RETRY_MS = 2_000;
+
 export interface RouterLifeParts {
   readonly model: Pick<FabricModel, "findRouter">;
   readonly mesh: Mesh;
@@ -90,7 +93,10 @@ export class RouterLife {
 
   /** The router's entity may not be what it was. */
   changed(routerId: string): void {
-    this.#background(this.#refresh(routerId), "reading a router again");
+    this.#refresh(routerId).catch((err: unknown) => {
+      this.#parts.log.error({ routerId, err }, "a changed router could not be read; trying again");
+      setTimeout(() => !this.#isClosed && this.changed(routerId), RETRY_MS).unref();
+    });
   }
 
   /** Any router's entity may not be what it was. */

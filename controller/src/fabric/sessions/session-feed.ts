@@ -24,6 +24,8 @@ const HELLO_TIMEOUT_MS = 10_000;
 const CHUNK_TIMEOUT_MS = 10_000;
 /** Announced sessions that are remembered until the change about them comes in. */
 const MAX_REMEMBERED = 10_000;
+/** How soon a synchronisation that failed is started again. */
+const RETRY_MS = 2_000;
 /** Tokens in one message. */
 const TOKENS_PER_MESSAGE = 1_000;
 
@@ -178,10 +180,10 @@ export class SessionFeed {
       if (sync.isCancelled) return;
       this.#cancel(router);
       router.syncStatus = "SYNC_ERROR";
-      this.#parts.log.error(
-        { routerId: router.id, err },
-        "the API sessions could not be sent; the router will ask again",
-      );
+      this.#parts.log.error({ routerId: router.id, err }, "the API sessions could not be sent; trying again");
+      // The router asks again only when it got a part of them.
+      const timer = setTimeout(() => router.syncStatus === "SYNC_ERROR" && this.#startSync(router), RETRY_MS);
+      router.channel.onClose(() => clearTimeout(timer));
     });
     this.#running.set(router, ended);
   }

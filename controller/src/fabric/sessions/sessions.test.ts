@@ -157,6 +157,32 @@ describe("changes", () => {
     expect(chunk!.sessions).toHaveLength(2);
   });
 
+  test("a full synchronisation that failed at its first page is tried again", async () => {
+    const router = await synced();
+    net.model.addApiSessions(2);
+    failOnce("apiSessionsAfter");
+    net.model.emit({ kind: "changes-lost" });
+    const [chunk] = await synchronised(router);
+    expect(chunk!.sessions).toHaveLength(2);
+  });
+
+  test("a router that was disabled is disconnected, also when it could not be looked up at first", async () => {
+    const router = await synced();
+    const record = net.model.routers.get(router.id)!;
+    net.model.routers.set(router.id, { ...record, isDisabled: true });
+    failOnce("findRouter");
+    net.model.emit({ kind: "router-changed", routerId: router.id });
+    await router.channel.closed;
+  });
+
+  const failOnce = (method: "apiSessionsAfter" | "findRouter") => {
+    net.model[method] = async () => {
+      // The method of its class again.
+      Reflect.deleteProperty(net.model, method);
+      throw new Error("the database cannot be used now");
+    };
+  };
+
   test("an announcement does not wait for a router that is not there", async () => {
     net = await TestFabric.start();
     await net.fabric.announceApiSession(...net.model.addApiSessions(1));

@@ -1,4 +1,4 @@
-import type { X509Certificate } from "node:crypto";
+import { createHash, type X509Certificate } from "node:crypto";
 import type { Logger } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { ChangeRow } from "../../store/change-log.ts";
@@ -171,6 +171,12 @@ export class DataModelImage {
     });
     const removed = [...before].flatMap(([kid, event]) => (now.has(kid) ? [] : [asDelete(event)]));
     return [...added, ...removed];
+  }
+
+  /** A fingerprint of what changes without a row of the log: the certificates, and who is disabled for a time. */
+  unlogged(): string {
+    const parts = [...this.#keys.values(), ...this.#disabledUntil.keys()].sort();
+    return createHash("sha256").update(parts.join("\n")).digest("base64url");
   }
 
   /** Identities that were disabled for a time which is over. */

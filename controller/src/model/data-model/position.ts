@@ -13,6 +13,14 @@ export interface Position {
   readonly timeline: string;
   readonly index: bigint;
   readonly snapshot: string;
+  /** Fingerprint of what routers were told that changes without a row of the log. */
+  readonly unlogged: string;
+}
+
+/** The position that is reached when what routers are told without a row of the log has this fingerprint: one more where that is another one than they were told. */
+export function withUnlogged(position: Position, unlogged: string): Position {
+  if (position.unlogged === unlogged) return position;
+  return { ...position, index: position.index + 1n, unlogged };
 }
 
 /**
@@ -22,7 +30,7 @@ export interface Position {
 export async function advancePosition(db: Db): Promise<Position> {
   const { rows } = await sql<{
     snapshot: string;
-    stored: { timeline: string; index: string; snapshot: string } | null;
+    stored: { timeline: string; index: string; snapshot: string; unlogged?: string } | null;
   }>`
     SELECT pg_current_snapshot()::text AS snapshot, (SELECT value FROM setting WHERE name = ${SETTING}) AS stored`.execute(
     db,
@@ -30,7 +38,7 @@ export async function advancePosition(db: Db): Promise<Position> {
   const [row] = rows;
   if (row === undefined) throw new Error("the database did not tell its snapshot");
   const { stored, snapshot } = row;
-  if (stored === null) return { timeline: randomUUID(), index: 1n, snapshot };
+  if (stored === null) return { timeline: randomUUID(), index: 0n, snapshot, unlogged: "" };
   const since = stored.snapshot;
   const counted = await sql<{ count: string; pruned: boolean }>`
     SELECT (SELECT count(DISTINCT xid) FROM change_log WHERE kind = ANY (${IMAGE_KINDS}::text[])
@@ -39,7 +47,7 @@ export async function advancePosition(db: Db): Promise<Position> {
         FROM setting WHERE name = ${PRUNED}), false) AS pruned`.execute(db);
   const { count = "0", pruned = true } = counted.rows[0] ?? {};
   const index = BigInt(stored.index) + BigInt(count) + (pruned ? 1n : 0n);
-  return { timeline: stored.timeline, index, snapshot };
+  return { timeline: stored.timeline, index, snapshot, unlogged: stored.unlogged ?? "" };
 }
 
 /** Must have succeeded before a router hears of the index. */

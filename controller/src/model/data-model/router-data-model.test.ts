@@ -1,4 +1,4 @@
-import { decodeControl, edgeCtrlPb } from "@sallyport/wire";
+import { decodeControl, edgeCtrlPb, silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { sql } from "kysely";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -156,6 +156,43 @@ it("certificates come and go as changes", async () => {
   expect(received.content()).toEqual(new ReceivedModel((await model.state()).body).content());
   certificates = old;
 }, 15_000);
+
+it("what could not be stored when its time came is told once the database takes it", async () => {
+  const failed = Promise.withResolvers<void>();
+  const log = { ...silentLogger, warn: () => failed.resolve() };
+  const model = new RouterDataModel({ ...testContext(test.store), log }, () => certificates);
+  models.push(model);
+  model.acquire();
+  await model.ready();
+  const known = [...new ReceivedModel((await model.state()).body).keys.keys()];
+  const { index } = model;
+  await sql`ALTER TABLE setting ADD CONSTRAINT full_disk CHECK (name <> 'router-data-model') NOT VALID`.execute(
+    test.store.db,
+  );
+  const old = certificates;
+  const other = await (await TestAuthority.create()).identity("controller");
+  certificates = { server: other.leaf, authorities: other.anchors };
+  await failed.promise;
+  await sql`ALTER TABLE setting DROP CONSTRAINT full_disk`.execute(test.store.db);
+  await grown(model, index);
+  expect(model.changesAfter(index)).toBeUndefined();
+  expect([...new ReceivedModel((await model.state()).body).keys.keys()]).not.toEqual(known);
+  certificates = old;
+}, 60_000);
+
+it("other certificates at the next start are a change", async () => {
+  const first = await start();
+  const { index } = first;
+  await first.close();
+  const old = certificates;
+  const other = await (await TestAuthority.create()).identity("controller");
+  certificates = { server: other.leaf, authorities: other.anchors };
+  const second = await start();
+  expect([second.timeline, second.index]).toEqual([first.timeline, index + 1n]);
+  expect(second.changesAfter(index)).toBeUndefined();
+  await second.close();
+  certificates = old;
+});
 
 it("a policy for many is told in pieces, and everything else goes on meanwhile", async () => {
   for (let from = 1; from <= MANY; from += 2_000) {

@@ -9,7 +9,7 @@ import type { ModelContext } from "../context.ts";
 import { encodeChangeSet, encodeState, encodeValidation } from "./encoding.ts";
 import type { EncodedEvent } from "./events.ts";
 import { DataModelImage, IMAGE_KINDS, type NetworkCertificates } from "./image.ts";
-import { advancePosition, type Position, storePosition } from "./position.ts";
+import { advancePosition, type Position, storePosition, withUnlogged } from "./position.ts";
 import { isOnTimeline } from "./timeline.ts";
 
 const KINDS: ReadonlySet<string> = new Set(IMAGE_KINDS);
@@ -39,7 +39,7 @@ export class RouterDataModel implements DataModelSource {
   #users = 0;
   #loaded: Promise<void> | undefined;
   #image: DataModelImage | undefined;
-  #position: Position = { timeline: "", index: 0n, snapshot: "" };
+  #position: Position = { timeline: "", index: 0n, snapshot: "", unlogged: "" };
   #changes: DataModelChange[] = [];
   #changeBytes = 0;
   /** The changes after this index are kept. */
@@ -139,13 +139,20 @@ export class RouterDataModel implements DataModelSource {
       const upkeep = setInterval(() => this.#upkeep(), UPKEEP_MS).unref();
       this.#stops.push(() => clearInterval(upkeep));
     }
-    this.#loaded ??= this.#exclusively(() => this.#load());
-    try {
-      await this.#loaded;
-    } catch (error) {
-      this.#loaded = undefined;
+    this.#loaded ??= this.#loading();
+    await this.#loaded;
+  }
+
+  /** Loads everything in its turn; while that fails there is nothing to ask for. */
+  #loading(): Promise<void> {
+    const loading: Promise<void> = this.#exclusively(() => this.#load()).catch((error: unknown) => {
+      if (this.#loaded === loading) {
+        this.#loaded = undefined;
+        this.#image = undefined;
+      }
       throw error;
-    }
+    });
+    return loading;
   }
 
   #loadedImage(): DataModelImage {
@@ -161,7 +168,7 @@ export class RouterDataModel implements DataModelSource {
       .execute(async (trx) => {
         const now = await advancePosition(trx);
         await image.read(trx);
-        return now;
+        return withUnlogged(now, image.unlogged());
       });
     await image.select();
     await storePosition(this.#ctx.store.db, position);
@@ -188,10 +195,8 @@ export class RouterDataModel implements DataModelSource {
   #reset(): void {
     this.#rows = [];
     if (this.#loaded === undefined) return;
-    this.#loaded = this.#exclusively(() => this.#load());
+    this.#loaded = this.#loading();
     this.#loaded.catch((error: unknown) => {
-      this.#loaded = undefined;
-      this.#image = undefined;
       this.#ctx.log.error(
         { error: String(error) },
         "the router data model could not be loaded; it will be tried again",
@@ -234,6 +239,7 @@ export class RouterDataModel implements DataModelSource {
       ...this.#position,
       index: this.index + transactions,
       snapshot: snapshot || this.#position.snapshot,
+      unlogged: this.#loadedImage().unlogged(),
     };
     await storePosition(this.#ctx.store.db, position);
     const change = { index: position.index, body: encodeChangeSet(events, position.index) };
@@ -265,12 +271,11 @@ export class RouterDataModel implements DataModelSource {
       const events = [...(enabled.length === 0 ? [] : await image.apply(enabled)), ...(await image.refreshKeys())];
       await this.#advance(events, "", 1n);
       if (Date.now() - this.#checkpointAt > CHECKPOINT_MS) await this.#checkpoint();
-    }).catch((error: unknown) =>
-      this.#ctx.log.warn(
-        { error: String(error) },
-        "the upkeep of the router data model failed; it will be tried again",
-      ),
-    );
+    }).catch((error: unknown) => {
+      this.#ctx.log.warn({ error: String(error) }, "the upkeep of the router data model failed; it is loaded anew");
+      // What the image took in may not have been told to routers.
+      this.#reset();
+    });
   }
 
   /** Nothing that concerns routers lies between the position and the newest snapshot once every row is worked on. */

@@ -44,6 +44,8 @@ export class PolicyMirror {
   async current(): Promise<PolicyIndex> {
     await this.#start();
     await this.#ctx.store.changes.caughtUp();
+    // Loading anew may have failed meanwhile: then what is in memory is old.
+    await this.#start();
     return this.#index;
   }
 
@@ -99,31 +101,33 @@ export class PolicyMirror {
         this.#startedAt = this.#ctx.now();
         this.#updates = new ServiceUpdates();
         // Whoever asks meanwhile waits for it, and loads anew when it fails: nobody is answered from what is old.
-        const loaded = this.#load();
-        this.#loaded = loaded;
-        try {
-          await loaded;
-        } catch (error) {
-          if (this.#loaded === loaded) this.#loaded = undefined;
-          throw error;
-        }
+        await this.#load();
       },
     });
-    this.#loaded ??= this.#load();
-    try {
-      await this.#loaded;
-    } catch (error) {
-      this.#loaded = undefined;
-      throw error;
-    }
+    await (this.#loaded ?? this.#load());
   }
 
-  async #load(): Promise<void> {
+  /** Loads everything anew. Of loads that overlap the one that began last counts: what another one has read may be older than changes that were applied. */
+  #load(): Promise<void> {
+    const loading: Promise<void> = this.#build().then(
+      (index) => {
+        if (this.#loaded === loading) this.#index = index;
+      },
+      (error: unknown) => {
+        if (this.#loaded === loading) this.#loaded = undefined;
+        throw error;
+      },
+    );
+    this.#loaded = loading;
+    return loading;
+  }
+
+  async #build(): Promise<PolicyIndex> {
     const rows = await this.#ctx.store.db
       .transaction()
       .setIsolationLevel("repeatable read")
       .execute((trx) => loadRows(this.#ctx, trx));
-    this.#index = await PolicyIndex.buildInTurns(rows, new Breath());
+    return PolicyIndex.buildInTurns(rows, new Breath());
   }
 
   async #apply(rows: readonly ChangeRow[]): Promise<void> {

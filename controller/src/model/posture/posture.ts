@@ -49,6 +49,8 @@ export class Posture {
   readonly #startedAt: number;
   #loaded: Promise<void> | undefined;
   #isFullSweepDue = true;
+  /** Identities whose services look different now, and whose stamp could not be written yet. */
+  readonly #unstamped = new Set<string>();
   #sweeps = 0;
 
   constructor(ctx: ModelContext, policy: PolicyMirror) {
@@ -150,8 +152,7 @@ export class Posture {
       ? this.#promptedPolicies(index, identity, apiSessionId)
       : [];
     if (prompted.length > 0 || this.#outcome(index, identity, apiSessionId) !== before) {
-      await this.#stampNow(identity.id);
-      await this.endFailing(sql<SqlBool>`s.identity_id = ${identity.id}`);
+      await this.#apply(identity.id);
       await this.stored.flush();
     }
     return this.#servicesOf(index, prompted);
@@ -171,8 +172,7 @@ export class Posture {
       this.#ctx.store.db,
     );
     this.reports.forgetMfa(rows.map((row) => row.id));
-    await this.#stampNow(identityId);
-    await this.endFailing(sql<SqlBool>`s.identity_id = ${identityId}`);
+    await this.#apply(identityId);
   }
 
   /** What belongs to entities that are gone goes, too; other changes may let sessions fail. */
@@ -191,6 +191,7 @@ export class Posture {
   /** Ends the sessions whose checks fail now. Every few seconds: those that may have timed out; after changes and now and then all. */
   async sweep(): Promise<number> {
     await this.ready();
+    for (const identityId of this.#unstamped) await this.#stampNow(identityId);
     const index = await this.#policy.current();
     this.#sweeps += 1;
     const isFull = this.#isFullSweepDue || this.#sweeps % SWEEPS_PER_FULL === 0;
@@ -314,8 +315,22 @@ export class Posture {
     return [...names].map(([id, name]) => ({ id, name, timeoutSeconds: timeouts.get(id) ?? -1 }));
   }
 
-  #stampNow(identityId: string): Promise<void> {
-    return this.#ctx.store.transaction((trx) => this.#stamp(trx, [identityId]));
+  /** What is known of an identity's devices has changed: its services look different now, and its sessions may not pass any more. */
+  async #apply(identityId: string): Promise<void> {
+    try {
+      await this.#stampNow(identityId);
+      await this.endFailing(sql<SqlBool>`s.identity_id = ${identityId}`);
+    } catch (error) {
+      // The next report would find nothing changed: the sweep sees to it.
+      this.#isFullSweepDue = true;
+      throw error;
+    }
+  }
+
+  async #stampNow(identityId: string): Promise<void> {
+    this.#unstamped.add(identityId);
+    await this.#ctx.store.transaction((trx) => this.#stamp(trx, [identityId]));
+    this.#unstamped.delete(identityId);
   }
 
   /** Says that the services of these identities look different now. */
