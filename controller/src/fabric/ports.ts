@@ -24,6 +24,8 @@ export interface RouterRecord {
   /** Lower-case hex SHA-1 of the client leaf certificate; absent until enrolled. */
   readonly fingerprint?: string;
   readonly isDisabled: boolean;
+  /** It acts for an identity of its own id. */
+  readonly isTunneler: boolean;
   /** Added to a path for entering this router, 0…65535. */
   readonly cost: number;
   /** True: only the first or the last router of a path. */

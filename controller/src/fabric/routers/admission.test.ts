@@ -7,6 +7,7 @@ const router: RouterRecord = {
   kind: "edge",
   fingerprint: "aa",
   isDisabled: false,
+  isTunneler: false,
   cost: 0,
   noTraversal: false,
 };

@@ -30,6 +30,21 @@ test("identities are online while any router says so", () => {
   expect(connections.state("b")).toBe("offline");
 });
 
+test("the identity of a tunneling router is online while the router is, whoever else reports it", () => {
+  const connections = new IdentityConnections();
+  expect(connections.tunneler("r1", true)).toEqual({ online: ["r1"], offline: [] });
+  expect([connections.state("r1"), connections.state("a")]).toEqual(["online", "unknown"]);
+  expect(connections.report("r1", true, [report("a")])).toEqual({ online: ["a"], offline: [] });
+  expect(connections.state("r1")).toBe("online");
+  connections.report("r2", true, [report("r1")]);
+  expect(connections.tunneler("r1", false)).toEqual({ online: [], offline: [] });
+  expect(connections.state("r1")).toBe("online");
+  connections.tunneler("r1", true);
+  connections.report("r2", true, []);
+  expect(connections.tunneler("r1", false)).toEqual({ online: [], offline: ["r1"] });
+  expect([...connections.of("r1")]).toEqual(["a"]);
+});
+
 test("texts that are too long for an id are no identities", () => {
   const connections = new IdentityConnections();
   connections.report("r1", true, [report("x".repeat(129))]);

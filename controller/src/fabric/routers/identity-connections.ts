@@ -14,10 +14,16 @@ export interface StatusChanges {
   readonly offline: readonly string[];
 }
 
-/** Which identities are connected to which edge routers, as the routers report it. In memory: routers report everything again when they connect. Source: docs/protocol/fabric.md, "Identities". */
+/**
+ * Which identities are connected to which edge routers, as the routers report it. In memory: routers report everything
+ * again when they connect. The identity of a router's tunneler, which has the router's id and which no router reports,
+ * is connected while the router is. Source: docs/protocol/fabric.md, "Identities".
+ */
 export class IdentityConnections {
   /** Router to the identities connected to it. */
   readonly #byRouter = new Map<string, Set<string>>();
+  /** Connected routers whose tunneler is enabled. */
+  readonly #tunnelers = new Set<string>();
 
   /** `isFullState`: nobody but those named is connected. Returns who is connected to a first router now, and who to none any more. */
   report(routerId: string, isFullState: boolean, reports: readonly IdentityReport[]): StatusChanges {
@@ -41,6 +47,18 @@ export class IdentityConnections {
     return { online, offline: [...left].filter((identityId) => !this.#isOnline(identityId)) };
   }
 
+  /** Is the router connected, and its tunneler enabled? Returns what that changed for its identity. */
+  tunneler(routerId: string, isConnected: boolean): StatusChanges {
+    const wasOnline = this.#isOnline(routerId);
+    if (isConnected) this.#tunnelers.add(routerId);
+    else this.#tunnelers.delete(routerId);
+    const isOnline = this.#isOnline(routerId);
+    return {
+      online: isOnline && !wasOnline ? [routerId] : [],
+      offline: wasOnline && !isOnline ? [routerId] : [],
+    };
+  }
+
   /** What the router said is not known to be true any more. Returns the identities that were connected to no other. */
   forget(routerId: string): string[] {
     const known = this.#byRouter.get(routerId);
@@ -55,11 +73,12 @@ export class IdentityConnections {
 
   /** `unknown` as long as no router has said anything. */
   state(identityId: string): "online" | "offline" | "unknown" {
-    if (this.#byRouter.size === 0) return "unknown";
-    return this.#isOnline(identityId) ? "online" : "offline";
+    if (this.#isOnline(identityId)) return "online";
+    return this.#byRouter.size === 0 ? "unknown" : "offline";
   }
 
   #isOnline(identityId: string): boolean {
+    if (this.#tunnelers.has(identityId)) return true;
     for (const identities of this.#byRouter.values()) if (identities.has(identityId)) return true;
     return false;
   }

@@ -70,6 +70,7 @@ export class RouterLife {
       sourceAddress: router.channel.peer.address,
       destinationAddress: router.channel.underlays[0]?.localAddress ?? "",
     });
+    this.#tunneler(router.id, router.record.isTunneler);
     void adoption.connected(router, isNewProcess);
     sessions.connected(router);
     this.#peers.connected(router);
@@ -86,6 +87,7 @@ export class RouterLife {
     if (!isCurrent) return;
     log.info({ routerId: router.id, reason: reason?.message }, "router disconnected");
     emit({ kind: "router-offline", routerId: router.id });
+    this.#tunneler(router.id, false);
     if (this.#isClosed) return;
     this.#peers.disconnected(router.id);
     this.#presence.lost(router.id);
@@ -160,7 +162,16 @@ export class RouterLife {
       return;
     }
     router.record = record;
+    this.#tunneler(routerId, record.isTunneler);
     mesh.changed();
+  }
+
+  #tunneler(routerId: string, isConnected: boolean): void {
+    const { identities, emit } = this.#parts;
+    const { online, offline } = identities.tunneler(routerId, isConnected);
+    if (online.length > 0 || offline.length > 0) {
+      emit({ kind: "identities-changed", routerId, online, offline, unknown: [] });
+    }
   }
 
   #background(work: Promise<unknown>, what: string): void {

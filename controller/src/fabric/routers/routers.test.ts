@@ -92,6 +92,33 @@ describe("life cycle", () => {
     await router.roundTrip();
     expect(net.fabric.identityConnection("i1")).toBe("offline");
   });
+
+  test("the identity of a router's tunneler is connected while the router is", async () => {
+    const told: object[] = [];
+    net.fabric.onEvent((event) => {
+      if (event.kind === "identities-changed") told.push({ online: event.online, offline: event.offline });
+    });
+    const enable = (isTunneler: boolean) => {
+      net.model.routers.set("r1", { ...net.model.routers.get("r1")!, isTunneler });
+      net.model.emit({ kind: "router-changed", routerId: "r1" });
+    };
+    const becomes = (state: string) => eventually(() => expect(net.fabric.identityConnection("r1")).toBe(state));
+    enable(true);
+    await becomes("online");
+    enable(false);
+    await becomes("unknown");
+    enable(true);
+    await becomes("online");
+    router.close();
+    await becomes("unknown");
+    await net.connect("r1");
+    await becomes("online");
+    const [online, offline] = [
+      { online: ["r1"], offline: [] },
+      { online: [], offline: ["r1"] },
+    ];
+    expect(told).toEqual([online, offline, online, offline, online]);
+  });
 });
 
 describe("inspection", () => {

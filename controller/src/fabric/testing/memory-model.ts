@@ -70,6 +70,7 @@ export class MemoryModel implements FabricModel {
       kind: "edge",
       fingerprint,
       isDisabled: false,
+      isTunneler: false,
       cost: 0,
       noTraversal: false,
       ...extra,

@@ -100,6 +100,7 @@ function recordOf(row: RouterRow): RouterRecord {
     kind: row.kind,
     ...(row.fingerprint === null ? {} : { fingerprint: row.fingerprint }),
     isDisabled: row.disabled,
+    isTunneler: row.is_tunneler_enabled,
     cost: row.cost,
     noTraversal: row.no_traversal,
   };
