@@ -1,15 +1,15 @@
 import { type identityOperations, type ListQuery, notFound } from "@sallyport/api";
 import type { ApiHandlers, ApiSessionContext } from "../../http/context.ts";
 import { namesOf } from "../../model/entity.ts";
-import type { IdentityRow } from "../../model/identity/identities.ts";
 import { countRouters, permissionsOn, routersOfIdentity } from "../../model/policy/access.ts";
-import { roleFilterSql } from "../../store/filter/filter-sql.ts";
+import { fieldNames, roleFilterSql } from "../../store/filter/filter-sql.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import {
   API_SESSION_FIELDS,
   AUTHENTICATOR_FIELDS,
   ENROLLMENT_FIELDS,
   routerFields,
+  SERVICE_FIELDS,
   SESSION_FIELDS,
 } from "../lists/fields.ts";
 import { listGrantedServices } from "../lists/granted-services.ts";
@@ -25,7 +25,6 @@ import { renderEdgeRouters } from "../render/router.ts";
 import { renderApiSessions, renderSessions } from "../render/session.ts";
 import { identityTypeHandlers } from "./identity-types.ts";
 
-const NOBODY = { id: "", attrs: [], is_admin: false };
 const IDENTITY_COLUMNS = { id: "identity.id", attributes: "identity.attrs" };
 
 export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof identityOperations> {
@@ -39,9 +38,8 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
   const listEnrollments = (query: ReturnType<typeof enrollments>, list: ListQuery) =>
     listed(query, "enrollment", ENROLLMENT_FIELDS, list, (rows) => renderEnrollments(deps, rows));
 
-  /** Sub-lists of something unknown are empty. */
-  const identity = async (id: string): Promise<Pick<IdentityRow, "id" | "attrs" | "is_admin">> =>
-    (await model.identities.find(db, id)) ?? NOBODY;
+  // A sub-list of something unknown is empty, as clients of OpenZiti expect.
+  const identity = (id: string) => model.identities.find(db, id);
 
   return {
     ...identityTypeHandlers(deps),
@@ -80,6 +78,7 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
       }),
     listIdentityServices: async ({ params, list, query }) => {
       const beheld = await identity(params.id);
+      if (beheld === undefined) return { data: [], totalCount: 0, filterableFields: fieldNames(SERVICE_FIELDS) };
       const permission = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
       const beholder = { identityId: beheld.id, grants: await model.policy.grantsOf(beheld), configTypes: [] };
       return listGrantedServices(deps, beheld, beholder, list, { permission });

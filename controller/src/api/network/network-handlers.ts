@@ -23,8 +23,6 @@ import {
 } from "../render/service.ts";
 import { listPolicies } from "./policy-handlers.ts";
 
-const NOWHERE = { id: "", attrs: [] };
-
 export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof networkOperations> {
   const { model, fabric } = deps;
   const { db } = deps.ctx.store;
@@ -42,9 +40,9 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
   const listTerminators = (query: ReturnType<typeof terminators>, list: ListQuery) =>
     listed(query, "terminator", TERMINATOR_FIELDS, list, (rows) => renderTerminators(deps, rows));
 
-  /** A sub-list of something unknown is empty, as clients of the peer expect. */
-  const router = async (id: string) => (await model.routers.find(db, id)) ?? NOWHERE;
-  const service = async (id: string) => (await model.services.find(db, id)) ?? NOWHERE;
+  // A sub-list of something unknown is empty, as clients of OpenZiti expect.
+  const router = (id: string) => model.routers.find(db, id);
+  const service = (id: string) => model.services.find(db, id);
 
   return {
     listSummary: async () => ({ data: await summarize(db) }),

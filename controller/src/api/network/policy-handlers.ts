@@ -21,7 +21,8 @@ import { renderServices } from "../render/service.ts";
 
 type Selecting = {
   readonly side: PolicySide;
-  readonly entity: { readonly id: string; readonly attrs: readonly string[] };
+  /** Undefined: there is none, and nothing selects it. */
+  readonly entity: { readonly id: string; readonly attrs: readonly string[] } | undefined;
 };
 
 /** A page of policies of one kind; with `selecting` only those that select the entity. */

@@ -61,12 +61,20 @@ export async function hasGrant(db: Db, identity: Attributed, service: Attributed
 }
 
 /** The condition "the router in `alias` may be used by this identity". */
-export async function routersOfIdentity(db: Db, identity: Attributed, alias: string): Promise<RawBuilder<SqlBool>> {
+export async function routersOfIdentity(
+  db: Db,
+  identity: Attributed | undefined,
+  alias: string,
+): Promise<RawBuilder<SqlBool>> {
   return routerSide(db, "edge_router_policy", "identity", identity, alias);
 }
 
 /** The condition "the router in `alias` may carry this service". */
-export async function routersOfService(db: Db, service: Attributed, alias: string): Promise<RawBuilder<SqlBool>> {
+export async function routersOfService(
+  db: Db,
+  service: Attributed | undefined,
+  alias: string,
+): Promise<RawBuilder<SqlBool>> {
   return routerSide(db, "service_edge_router_policy", "service", service, alias);
 }
 
@@ -127,7 +135,7 @@ async function routerSide(
   db: Db,
   policyTable: "edge_router_policy" | "service_edge_router_policy",
   side: string,
-  entity: Attributed,
+  entity: Attributed | undefined,
   alias: string,
 ): Promise<RawBuilder<SqlBool>> {
   const { rows } = await sql<Omit<SideRow, "type">>`

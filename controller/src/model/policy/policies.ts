@@ -130,8 +130,8 @@ export class Policies {
     return found((await this.byIds(db, [id]))[0], this.kind.table, id);
   }
 
-  /** The policies that select an entity on one side. */
-  async selecting(db: Db, side: PolicySide, entity: Attributed): Promise<PolicyRecord[]> {
+  /** The policies that select an entity on one side; none of what there is not. */
+  async selecting(db: Db, side: PolicySide, entity: Attributed | undefined): Promise<PolicyRecord[]> {
     const { table } = this.kind;
     const { rows } = await sql<{ id: string }>`
       SELECT p.id FROM ${sql.table(table)} p WHERE ${selects(table, side, entity, "p")}`.execute(db);

@@ -113,15 +113,17 @@ export function selectedBy(selector: RoleSelector, semantic: Semantic, alias: st
 }
 
 /**
- * The condition "this policy row selects the entity on this side", the other way round of {@link selectedBy}.
+ * The condition "this policy row selects the entity on this side", the other way round of {@link selectedBy}. No policy,
+ * not even one for `#all`, selects what there is not (`undefined`).
  * `side` is the column prefix (`identity` for `identity_all`, `identity_attrs`).
  */
 export function selects(
   policyTable: string,
   side: string,
-  entity: { readonly id: string; readonly attrs: readonly string[] },
+  entity: { readonly id: string; readonly attrs: readonly string[] } | undefined,
   alias: string,
 ): RawBuilder<SqlBool> {
+  if (entity === undefined) return sql<SqlBool>`false`;
   const column = (name: string) => sql.ref(`${alias}.${name}`);
   return sql<SqlBool>`(${column(`${side}_all`)}
     OR (${column("semantic")} = 'AnyOf' AND ${column(`${side}_attrs`)} && ${entity.attrs}::text[])
