@@ -170,6 +170,21 @@ describe("services and configs", () => {
     }
   });
 
+  it("an empty schema of a config type is none", async () => {
+    const id = await c.make("config-types", { name: "free", schema: {} });
+    const schema = async () => (await c.admin("GET", `/config-types/${id}`)).json.data.schema;
+    expect(await schema()).toBe(null);
+    const config = await c.make("configs", { name: "anything", configTypeId: id, data: { a: [1] } });
+    const object = { type: "object" };
+    expect((await c.admin("PATCH", `/config-types/${id}`, { schema: object })).status).toBe(200);
+    expect(await schema()).toEqual(object);
+    expect((await c.admin("PATCH", `/config-types/${id}`, { schema: {} })).status).toBe(200);
+    expect(await schema()).toBe(null);
+    expect((await c.admin("POST", "/config-types", { name: "list", schema: { type: "array" } })).status).toBe(400);
+    await c.admin("DELETE", `/configs/${config}`);
+    await c.admin("DELETE", `/config-types/${id}`);
+  });
+
   it("the fixed types say of a list what consoles read", async () => {
     const { schema } = (await c.admin("GET", "/config-types/g7cIWbcGg")).json.data;
     expect(schema.properties.addresses).toEqual({

@@ -138,7 +138,7 @@ const TYPE_FIELDS: EntityFields = {
   updatedAt: field.datetime("posture_check_type.updated_at"),
 };
 
-/** The types of checks, as old as the network. */
+/** The types of checks, as old as the network. `MFA` is not among them, as in OpenZiti: consoles add it to what they read here. */
 function checkTypes(deps: ApiDependencies) {
   return () =>
     deps.ctx.store.db
@@ -146,7 +146,7 @@ function checkTypes(deps: ApiDependencies) {
         sql<TypeRow>`(SELECT t.id COLLATE "C" AS id, t.name COLLATE "C" AS name, '{}'::jsonb AS tags,
           p.created_at, p.created_at AS updated_at
           FROM (VALUES ('OS', 'Operating System Check'), ('PROCESS', 'Process Check'), ('DOMAIN', 'Windows Domain Check'),
-            ('MAC', 'MAC Address Check'), ('PROCESS_MULTI', 'Process Multi Check'), ('MFA', 'MFA Check')) AS t (id, name)
+            ('MAC', 'MAC Address Check'), ('PROCESS_MULTI', 'Process Multi Check')) AS t (id, name)
           CROSS JOIN auth_policy p WHERE p.id = 'default')`.as("posture_check_type"),
       )
       .selectAll();

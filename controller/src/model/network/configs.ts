@@ -35,12 +35,12 @@ export class Configs {
 
   async createType(type: z.output<typeof configTypeCreate>, id = randomEntityId()): Promise<string> {
     this.#requireTypeName(type.name);
-    if (type.schema !== undefined) this.#schemas.requireSchema(type.schema);
+    const schema = this.#checkedSchema(type.schema);
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
         await trx
           .insertInto("config_type")
-          .values({ id, name: type.name, schema: json(type.schema) ?? null, tags: json(type.tags) })
+          .values({ id, name: type.name, schema: json(schema ?? undefined) ?? null, tags: json(type.tags) })
           .execute();
         await appendChange(trx, { kind: "config_type", key: id, op: "create" });
       }),
@@ -48,17 +48,17 @@ export class Configs {
     return id;
   }
 
-  /** Applies the fields that are present; a schema of null is removed. */
+  /** Applies the fields that are present; a schema of null, or one that says nothing, is removed. */
   async updateType(id: string, change: ConfigTypeChange): Promise<void> {
     if (change.name !== undefined) this.#requireTypeName(change.name);
-    if (change.schema !== undefined && change.schema !== null) this.#schemas.requireSchema(change.schema);
+    const schema = this.#checkedSchema(change.schema);
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
         const { numUpdatedRows } = await trx
           .updateTable("config_type")
           .set({
             name: change.name,
-            schema: change.schema === null ? null : json(change.schema),
+            schema: schema === null ? null : json(schema),
             tags: json(change.tags),
             updated_at: this.#ctx.now(),
           })
@@ -175,6 +175,14 @@ export class Configs {
   #requireTypeName(name: string): void {
     requireName(name);
     if (name === "all") throw fieldError("name", "all is a reserved name: it stands for every config type", name);
+  }
+
+  /** Consoles write `{}` for a type without a schema. */
+  #checkedSchema(schema: Record<string, unknown> | null | undefined): Record<string, unknown> | null | undefined {
+    if (schema === undefined || schema === null) return schema;
+    if (Object.keys(schema).length === 0) return null;
+    this.#schemas.requireSchema(schema);
+    return schema;
   }
 
   async #check(trx: Db, typeId: string, data: Record<string, unknown>): Promise<void> {
