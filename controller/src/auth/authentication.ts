@@ -1,5 +1,6 @@
 import type { X509Certificate } from "node:crypto";
 import { ApiError, apiError, type authenticatorPatchWithCurrent, fieldCause, unauthorized } from "@sallyport/api";
+import { fingerprint } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { z } from "zod";
 import type { ModelContext } from "../model/context.ts";
@@ -9,6 +10,7 @@ import type { Model } from "../model/model.ts";
 import type { ApiSessionRow } from "../model/session/api-sessions.ts";
 import { Statement } from "../store/statement.ts";
 import { tellFailure, tellSuccess } from "./authentication-events.ts";
+import { networkLeaf } from "./client-certificate.ts";
 import { type OpenFactors, openFactors } from "./factors.ts";
 import { JwksCache } from "./jwt/jwks-cache.ts";
 import { JwksFetcher } from "./jwt/jwks-fetcher.ts";
@@ -237,8 +239,7 @@ export class Authentication {
     if (row.method !== "updb") throw apiError("CAN_NOT_UPDATE_AUTHENTICATOR");
     const subject = userSubject(row.username ?? id);
     this.#limits.requireFewFailures(subject, remoteIp);
-    const confirm = () => this.#byPassword.confirm(row, currentPassword);
-    if (!(await this.#limits.withinShare(remoteIp, confirm))) {
+    if (!(await this.#byPassword.confirm(row, currentPassword))) {
       this.#limits.countFailure(subject, remoteIp);
       throw apiError("UNAUTHORIZED", fieldCause("currentPassword", "currentPassword is not the current password"));
     }
@@ -251,12 +252,16 @@ export class Authentication {
 
   async #proveWithinLimits(request: LoginRequest): Promise<Proof> {
     const { remoteIp } = request;
-    this.#limits.admit(remoteIp);
+    const own =
+      request.method === "cert" ? networkLeaf(request.peerCertificates, this.#ctx.pki.trustAnchors) : undefined;
+    // Whoever floods from the same address has no such certificate.
+    if (own === undefined) this.#limits.admit(remoteIp);
+    else this.#limits.admitCertificate(fingerprint(own));
     const subject = guessable(request);
     if (subject === undefined) return this.#prove(request);
     this.#limits.requireFewFailures(subject, remoteIp);
     try {
-      return await this.#limits.withinShare(remoteIp, () => this.#prove(request));
+      return await this.#prove(request);
     } catch (error) {
       if (error instanceof ApiError && error.code === "INVALID_AUTH") this.#limits.countFailure(subject, remoteIp);
       throw error;

@@ -47,6 +47,16 @@ export async function trustOf(
   return ca === undefined ? undefined : { leaf, isProperChain: true, ca: { id: ca.id, claim: storedClaim(ca) } };
 }
 
+/** The leaf that a TLS client presented, when this network has issued it; found out without the database. */
+export function networkLeaf(
+  presented: readonly X509Certificate[],
+  anchors: readonly X509Certificate[],
+): X509Certificate | undefined {
+  const [leaf, ...intermediates] = presented;
+  if (leaf === undefined || leaf.ca) return undefined;
+  return isOurs(leaf, intermediates, anchors, new Date()) ? leaf : undefined;
+}
+
 function isOurs(
   leaf: X509Certificate,
   intermediates: readonly X509Certificate[],

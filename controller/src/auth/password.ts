@@ -1,6 +1,6 @@
 /** Passwords at rest: argon2id, hashed and checked off the event loop (docs/protocol/authentication.md). */
 import { hash, verify } from "@node-rs/argon2";
-import { apiError } from "@sallyport/api";
+import { WorkLimit } from "../model/work-limit.ts";
 
 /** The library's number of the algorithm. */
 const ARGON2ID = 2;
@@ -11,29 +11,12 @@ const OPTIONS = { algorithm: ARGON2ID, memoryCost: 19_456, timeCost: 2, parallel
 /** How a hash made with these parameters begins. */
 const TODAY = `$argon2id$v=19$m=${OPTIONS.memoryCost},t=${OPTIONS.timeCost},p=${OPTIONS.parallelism}$`;
 
-/** Hashes and checks at once, waiting ones included: each takes memory and a thread of this process. */
-const MOST_AT_ONCE = 64;
-let underWay = 0;
-
-/** @throws ApiError 429 when too many are under way */
-async function bounded<T>(work: () => Promise<T>): Promise<T> {
-  if (underWay >= MOST_AT_ONCE) {
-    throw apiError("SERVER_TOO_MANY_REQUESTS", undefined, {
-      headers: { "retry-after": "1" },
-      detail: `${underWay} passwords are being hashed`,
-    });
-  }
-  underWay += 1;
-  try {
-    return await work();
-  } finally {
-    underWay -= 1;
-  }
-}
+/** Hashes and checks: each takes memory and a thread of this process, which has four. */
+const WORK = new WorkLimit({ atATime: 4, inLine: 60, retryAfterSeconds: 1 });
 
 /** The hash in PHC text form, salt and parameters included. @throws ApiError 429 when too many are under way */
 export async function hashPassword(password: string): Promise<string> {
-  return bounded(() => hash(password, OPTIONS));
+  return WORK.run(() => hash(password, OPTIONS));
 }
 
 /** Was it made with other parameters than today's? */
@@ -51,7 +34,7 @@ let decoy: Promise<string> | undefined;
 export async function checkPassword(passwordHash: string | undefined, password: string): Promise<boolean> {
   decoy ??= hash("a user that does not exist", OPTIONS);
   const compared = passwordHash ?? (await decoy);
-  const matches = await bounded(() => verify(compared, password));
+  const matches = await WORK.run(() => verify(compared, password));
   return matches && passwordHash !== undefined;
 }
 

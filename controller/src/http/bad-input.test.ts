@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { readBody } from "./input.ts";
@@ -171,26 +172,55 @@ describe("bad input", () => {
     ]);
   });
 
-  test("GHSA-q8g9-jc4c-jp6q: bodies that are under way have room for so many bytes, of all callers and of one address", async () => {
+  test("GHSA-q8g9-jc4c-jp6q: bodies that are under way have room for so many bytes, and the oldest that has not arrived makes room", async () => {
     const message = (more: string, path = "/edge/client/v1/authenticate?method=password") =>
       `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${more}`;
-    for (const limits of [{ maxBytesUnderWay: 1_500_000 }, { maxBytesUnderWayPerAddress: 1_500_000 }]) {
+    // Strangers have a quarter of all.
+    for (const limits of [{ maxBytesUnderWay: 6_000_000 }, { maxBytesUnderWayPerCaller: 1_500_000 }]) {
       const api = await start({}, { limits });
-      const slow = await api.open();
-      slow.write(`${message("Content-Length: 1000000\r\n\r\n")}{`);
-      await expect.poll(() => api.api.connections).toBe(1);
+      const held = async (more: string, bytes = 1_000_000) => {
+        const socket = await api.open();
+        socket.on("error", () => {}).resume();
+        socket.write(`${message(`${more}Content-Length: ${bytes}\r\n\r\n`)}{`);
+        return socket;
+      };
       const asked = async (more: string, path?: string) =>
-        split(await api.exchange(message(`Connection: close\r\n${more}`, path)));
-      await expect.poll(async () => (await asked("Content-Length: 600000\r\n\r\n")).status).toBe(429);
-      const refused = await asked("Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
-      expect([refused.status, refused.header("retry-after")]).toEqual([429, ["1"]]);
-      for (const path of ["/edge/client/v1/nothing", "/edge/client/v1/version", "/metrics"]) {
-        expect((await asked("Content-Length: 600000\r\n\r\n", path)).status).toBe(429);
+        split(await api.exchange(message(`Connection: close\r\n${more}`, path))).status;
+      for (const path of ["/edge/client/v1/nothing", "/edge/client/v1/version", "/metrics", undefined]) {
+        const slow = await held("");
+        const gone = once(slow, "close");
+        const newer = await held("");
+        await gone;
+        expect(await asked("Content-Length: 2\r\n\r\n{}", path)).not.toBe(429);
+        newer.destroy();
+        await expect.poll(() => api.api.connections).toBe(0);
       }
-      expect((await asked("Content-Length: 2\r\n\r\n{}")).status).toBe(500);
-      slow.destroy();
-      await expect.poll(async () => (await asked("Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")).status).toBe(500);
+      // Whoever has a session, and administrators, have room of their own.
+      const services = "/edge/management/v1/services";
+      const full = await held("");
+      const other = await held("", 400_000);
+      expect(await asked("zt-session: admin\r\nContent-Length: 2\r\n\r\n{}", services)).toBe(400);
+      expect([full.closed, other.closed]).toEqual([false, false]);
     }
+  });
+
+  test("GHSA-q8g9-jc4c-jp6q: a body that has arrived keeps its room while it is worked on; without room a request gets 429", async () => {
+    let running = 0;
+    const held = Promise.withResolvers<never>();
+    const work = () => {
+      running++;
+      return held.promise;
+    };
+    const api = await start({ management: { createService: work } }, { limits: { maxBytesUnderWayPerCaller: 100 } });
+    const body = JSON.stringify({ name: "web", encryptionRequired: true, tags: { note: "x".repeat(20) } });
+    const request = send("POST", services, body, `${admin}Content-Type: application/json\r\n`);
+    const first = api.exchange(request);
+    await expect.poll(() => running).toBe(1);
+    const refused = split(await api.exchange(request));
+    expect([refused.status, refused.header("retry-after")]).toEqual([429, ["1"]]);
+    held.reject(new Error("ended by the test"));
+    expect(split(await first).status).toBe(500);
+    expect(split(await api.exchange(request)).status).toBe(500);
   });
 
   describe("GHSA-j952-6x8x-jmj6: the body of an enrollment is read once, and never beyond its limit:", () => {

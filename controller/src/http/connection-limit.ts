@@ -1,7 +1,10 @@
 import type { Socket } from "node:net";
-import type { Logger } from "@sallyport/wire";
+import { type Logger, type Place, SharedPlaces } from "@sallyport/wire";
+import type { Caller } from "./caller.ts";
 
 const LOG_EVERY_MS = 10_000;
+/** Connections with a session give way after those without. */
+const WITH_SESSION = 1;
 
 export interface ConnectionLimits {
   /** Connections at once, of all callers together, and from one address. */
@@ -9,16 +12,18 @@ export interface ConnectionLimits {
   readonly maxConnectionsPerAddress: number;
 }
 
-/** The connections that are open, and no more of them than there may be: each holds memory, and bodies that are being read hold more. */
+/**
+ * The connections that are open, and no more of them than there may be: each holds memory, and bodies that are being read hold more. When there are too many, the
+ * oldest on which no session was shown makes room, then the one whose session was shown longest ago; those of administrators stay.
+ */
 export class OpenConnections {
-  readonly #limits: ConnectionLimits;
+  readonly #places: SharedPlaces;
   readonly #log: Logger;
-  readonly #sockets = new Set<Socket>();
-  readonly #byAddress = new Map<string, number>();
+  readonly #sockets = new Map<object, Place>();
   #loggedAt = Number.NEGATIVE_INFINITY;
 
   constructor(limits: ConnectionLimits, log: Logger) {
-    this.#limits = limits;
+    this.#places = new SharedPlaces({ places: limits.maxConnections, perAddress: limits.maxConnectionsPerAddress });
     this.#log = log;
   }
 
@@ -27,38 +32,43 @@ export class OpenConnections {
   }
 
   [Symbol.iterator](): IterableIterator<Socket> {
-    return this.#sockets[Symbol.iterator]();
+    return this.#sockets.keys() as IterableIterator<Socket>;
   }
 
-  /** Counts a connection until it closes; false, and the connection is gone, when there are too many. */
+  /** Counts a connection until it closes; false, and the connection is gone, when there are too many and none can make room. */
   admit(socket: Socket): boolean {
     const address = socket.remoteAddress ?? "";
-    const fromThere = this.#byAddress.get(address) ?? 0;
-    if (this.#sockets.size >= this.#limits.maxConnections || fromThere >= this.#limits.maxConnectionsPerAddress) {
-      this.#tell(address, fromThere);
+    const place = this.#places.take(address, () => {
+      this.#tell(address);
+      socket.destroy();
+    });
+    if (place === undefined) {
+      this.#tell(address);
       socket.destroy();
       return false;
     }
-    this.#sockets.add(socket);
-    this.#byAddress.set(address, fromThere + 1);
-    socket.once("close", () => this.#closed(socket, address));
+    this.#sockets.set(socket, place);
+    socket.once("close", () => {
+      this.#sockets.delete(socket);
+      place.release();
+    });
     return true;
   }
 
-  #closed(socket: Socket, address: string): void {
-    this.#sockets.delete(socket);
-    const left = (this.#byAddress.get(address) ?? 1) - 1;
-    if (left > 0) this.#byAddress.set(address, left);
-    else this.#byAddress.delete(address);
+  /** A request of the caller came on the connection. */
+  usedBy(socket: object, { hasSession, isAdministrator }: Caller): void {
+    const place = this.#sockets.get(socket);
+    if (isAdministrator) place?.settle();
+    else if (hasSession) place?.raise(WITH_SESSION);
   }
 
-  #tell(address: string, fromThere: number): void {
+  #tell(address: string): void {
     const now = performance.now();
     if (now - this.#loggedAt < LOG_EVERY_MS) return;
     this.#loggedAt = now;
     this.#log.warn(
-      { connections: this.#sockets.size, address, fromThere },
-      "too many connections: further ones are closed",
+      { connections: this.#sockets.size, address, fromThere: this.#places.takenBy(address) },
+      "too many connections: those that showed no session are closed, the oldest first",
     );
   }
 }

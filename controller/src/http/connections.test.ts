@@ -49,19 +49,36 @@ describe("connections", () => {
     expect(api.logged.filter(({ level }) => level === "error")).toEqual([]);
   });
 
-  test("have a limit, for all together and for those of one address; who goes makes room", async () => {
-    for (const limits of [{ maxConnections: 2 }, { maxConnectionsPerAddress: 2 }]) {
+  test("have a limit, for all together and for those of one address; the oldest without a session makes room", async () => {
+    for (const limits of [{ maxConnections: 3 }, { maxConnectionsPerAddress: 3 }]) {
       const api = await start({ client: { listVersion: async () => ({ data: version }) } }, { limits });
-      const first = await api.open();
-      await api.open();
+      const used = async (token: string) => {
+        const socket = await api.open();
+        const closed = once(socket, "close");
+        const answered = once(socket, "data");
+        socket.write(`GET /edge/client/v1/version HTTP/1.1\r\nHost: x\r\nzt-session: ${token}\r\n\r\n`);
+        await answered;
+        return { socket, closed };
+      };
+      const admin = await used("admin");
+      const full = await used("full");
+      const silent = await api.open();
+      const silenced = once(silent.resume(), "close");
+      expect(split(await api.exchange(get("/version"))).status).toBe(200);
+      await silenced;
+      expect(api.logged.map(({ msg }) => msg)).toEqual([
+        "too many connections: those that showed no session are closed, the oldest first",
+      ]);
+      // With nobody else to give way, who is no administrator does.
+      const newer = await used("admin");
+      expect(split(await api.exchange(get("/version"))).status).toBe(200);
+      const last = await used("admin");
+      await full.closed;
+      const refused = await api.open();
+      await once(refused.on("error", () => {}).resume(), "close");
+      for (const { socket } of [admin, newer, last]) expect(socket.readyState).toBe("open");
+      admin.socket.destroy();
       await expect.poll(() => api.api.connections).toBe(2);
-      const third = await api.open();
-      third.on("error", () => {});
-      third.resume();
-      await once(third, "close");
-      expect(api.logged.map(({ msg }) => msg)).toEqual(["too many connections: further ones are closed"]);
-      first.destroy();
-      await expect.poll(() => api.api.connections).toBe(1);
       expect(split(await api.exchange(get("/version"))).status).toBe(200);
     }
   });

@@ -5,7 +5,8 @@ import type { Logger } from "@sallyport/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Answer, bareFailure, failure } from "./answer.ts";
 import type { BodyLimits } from "./body-budget.ts";
-import type { ConnectionLimits } from "./connection-limit.ts";
+import type { Caller } from "./caller.ts";
+import type { ConnectionLimits, OpenConnections } from "./connection-limit.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
 import { unsupportedType } from "./media-type.ts";
 import { remoteAddressOf } from "./request.ts";
@@ -38,7 +39,7 @@ export const HTTP_LIMITS: HttpLimits = {
   maxHeaderBytes: 65_536,
   closeTimeoutMs: 5_000,
   maxBytesUnderWay: 268_435_456,
-  maxBytesUnderWayPerAddress: 33_554_432,
+  maxBytesUnderWayPerCaller: 33_554_432,
   maxConnections: 10_000,
   maxConnectionsPerAddress: 2_500,
 };
@@ -53,13 +54,14 @@ export interface ServerContext {
   readonly commonHeaders: Readonly<Record<string, string>>;
   readonly translate: Translate;
   readonly within: Within;
+  readonly connections: OpenConnections;
 }
 
 /** An error that is none of the API's, as the caller shall see it. `isReported`: whoever threw it has logged it. Undefined: it is a 500. */
 export type Translate = (error: unknown) => { readonly shown: ApiError; readonly isReported: boolean } | undefined;
 
-/** Runs the work of a request; what it starts may end when `signal` says that nobody waits for the answer any more. */
-export type Within = <T>(signal: AbortSignal, work: () => Promise<T>) => Promise<T>;
+/** Runs the work of a caller's request; what it starts may end when `signal` says that nobody waits for the answer any more. */
+export type Within = <T>(request: { signal: AbortSignal; caller: Caller }, work: () => Promise<T>) => Promise<T>;
 
 /** Sends an answer with the headers that every one has. Bytes go out as they are: fastify would add a charset to text. */
 export async function send(context: ServerContext, reply: FastifyReply, answer: Answer): Promise<void> {

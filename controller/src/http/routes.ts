@@ -19,6 +19,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { expiryHeaders, success } from "./answer.ts";
 import { announcedBytes } from "./body-budget.ts";
+import { type Caller, callerOf } from "./caller.ts";
 import type { ApiSessionContext, RequestInfo } from "./context.ts";
 import { holdsNul, parseJson, readBody, readQuery, single } from "./input.ts";
 import { bodyFormat, mediaType, notAcceptable, unsupportedType } from "./media-type.ts";
@@ -48,6 +49,7 @@ declare module "fastify" {
     call?: {
       readonly info: RequestInfo;
       readonly session: ApiSessionContext | undefined;
+      readonly caller: Caller;
       readonly abort: AbortController;
     };
   }
@@ -100,9 +102,11 @@ function mount(
       const { path } = operation;
       const info = requestInfo(request.raw, { id: request.id, api, operation, path, signal: abort.signal });
       const session = operation.issuesSession ? undefined : await context.authenticate(info);
+      const caller = callerOf(info.remoteIp, session);
+      context.connections.usedBy(request.raw.socket, caller);
       if (session !== undefined) reply.headers(expiryHeaders(session));
       authorize(operation, session);
-      request.call = { info, session, abort };
+      request.call = { info, session, caller, abort };
       checkMedia(operation, request, produces);
     },
     handler: async (request, reply) => {
@@ -119,7 +123,7 @@ function mount(
       }
       const body = bodyOf(operation, request);
       const result = await withTimeout(context.limits.handlerTimeoutMs, call.abort, () =>
-        context.within(call.abort.signal, () =>
+        context.within({ signal: call.abort.signal, caller: call.caller }, () =>
           handler({ params: request.params, query, body, list, session: call.session, request: call.info }),
         ),
       );

@@ -10,6 +10,7 @@ import { type Logger, PROTOCOL_VERSION, remoteAddress } from "@sallyport/wire";
 import fastify, { type FastifyInstance } from "fastify";
 import { bareFailure, newRequestId } from "./answer.ts";
 import { announcedBytes, BodyBudget } from "./body-budget.ts";
+import { callerOf } from "./caller.ts";
 import { OpenConnections } from "./connection-limit.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
 import { mountPages, type Page } from "./pages.ts";
@@ -91,7 +92,8 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
     limits,
     validateResponses: options.validateResponses ?? false,
     translate: options.translate ?? (() => undefined),
-    within: options.within ?? ((_signal, work) => work()),
+    within: options.within ?? ((_request, work) => work()),
+    connections: new OpenConnections(limits, options.log),
     commonHeaders: {
       server: `sallyport-controller/${PROTOCOL_VERSION}`,
       "ziti-instance-id": instanceId,
@@ -103,7 +105,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
   // Connections arrive through `connection` events, never by listening; this starts the watch over slow requests.
   server.emit("listening");
 
-  const sockets = new OpenConnections(limits, options.log);
+  const sockets = context.connections;
   const unregister = options.port.register({
     name: HTTP_USER,
     protocols: ["http/1.1"],
@@ -168,10 +170,15 @@ function application(context: ServerContext, options: HttpOptions): { app: Fasti
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
   const bodies = new BodyBudget(limits);
   // Of every request, also those that no operation takes: the framework reads their bodies, too.
-  app.addHook("onRequest", async ({ headers, raw }, reply) => {
+  app.addHook("onRequest", async ({ headers }) => {
+    if (announcedBytes(headers, limits.maxBodyBytes) > limits.maxBodyBytes) throw apiError("REQUEST_ENTITY_TOO_LARGE");
+  });
+  // Once it is known who calls, and before a byte of the body is read.
+  app.addHook("preParsing", async ({ headers, raw, call }, reply) => {
     const length = announcedBytes(headers, limits.maxBodyBytes);
-    if (length > limits.maxBodyBytes) throw apiError("REQUEST_ENTITY_TOO_LARGE");
-    if (length > 0) reply.raw.once("close", bodies.reserve(raw.socket.remoteAddress ?? "", length));
+    if (length === 0) return;
+    const caller = call?.caller ?? callerOf(raw.socket.remoteAddress ?? "", undefined);
+    reply.raw.once("close", bodies.reserve(raw, caller, length));
   });
   app.setErrorHandler((error, request, reply) => answerError(context, request, reply, error));
   app.setNotFoundHandler((request, reply) =>

@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { ApiError, apiError, unauthorized } from "@sallyport/api";
 import { failure, newRequestId } from "./answer.ts";
+import { callerOf } from "./caller.ts";
 import type { ApiSessionContext } from "./context.ts";
 import { resolvePath } from "./path-alias.ts";
 import type { ServerContext } from "./reply.ts";
@@ -57,6 +58,7 @@ export async function upgrade(
   };
   try {
     const session = await find();
+    context.connections.usedBy(message.socket, callerOf(info.remoteIp, session));
     if (socket.destroyed) return;
     target.accept(message, socket, head, {
       session,

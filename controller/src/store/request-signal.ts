@@ -1,16 +1,31 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { AbortableQueryOptions } from "kysely";
 
+/** Who waits for the work: what is expensive is shared out by it. */
+export interface Caller {
+  readonly key: string;
+  readonly isAdministrator: boolean;
+}
+
 interface Scope {
+  readonly caller: Caller;
   readonly signal: AbortSignal;
   readonly isRead: boolean;
 }
 
 const scopes = new AsyncLocalStorage<Scope>();
 
-/** Runs the work of a request: reads in it that are {@link cancellable} end with `signal`. */
-export function withinRequest<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  return scopes.run({ signal, isRead: false }, work);
+/** Runs the work of a caller's request: reads in it that are {@link cancellable} end with `signal`. */
+export function withinRequest<T>(
+  { signal, caller }: { readonly signal: AbortSignal; readonly caller: Caller },
+  work: () => Promise<T>,
+): Promise<T> {
+  return scopes.run({ signal, caller, isRead: false }, work);
+}
+
+/** The request that is worked on; undefined for what the controller does by itself. */
+export function currentRequest(): { readonly signal: AbortSignal; readonly caller: Caller } | undefined {
+  return scopes.getStore();
 }
 
 /**
@@ -18,9 +33,10 @@ export function withinRequest<T>(signal: AbortSignal, work: () => Promise<T>): P
  * nobody waits for the answer any more. Never for a write, nor for a read that other requests share.
  */
 export function cancellable<T>(read: (options: AbortableQueryOptions) => Promise<T>): Promise<T> {
-  const signal = scopes.getStore()?.signal;
-  if (signal === undefined) return read({});
-  return scopes.run({ signal, isRead: true }, () => read({ signal, inflightQueryAbortStrategy: "cancel query" }));
+  const scope = scopes.getStore();
+  if (scope === undefined) return read({});
+  const { signal } = scope;
+  return scopes.run({ ...scope, isRead: true }, () => read({ signal, inflightQueryAbortStrategy: "cancel query" }));
 }
 
 /** Is this the end of a read whose caller has been told already, and of which nobody hears any more? */

@@ -1,0 +1,21 @@
+import { countedAddress } from "@sallyport/wire";
+import type { ApiSessionContext } from "./context.ts";
+
+/** Who is behind a request, for everything that is shared out. */
+export interface Caller {
+  /** The identity once there is a session, before that the address as it is counted. */
+  readonly key: string;
+  readonly hasSession: boolean;
+  /** Fully authenticated, too. */
+  readonly isAdministrator: boolean;
+}
+
+/** @param remoteIp of the connection */
+export function callerOf(remoteIp: string, session: ApiSessionContext | undefined): Caller {
+  if (session === undefined) return { key: countedAddress(remoteIp), hasSession: false, isAdministrator: false };
+  return {
+    key: session.identityId,
+    hasSession: true,
+    isAdministrator: session.isAdmin && session.isFullyAuthenticated,
+  };
+}
