@@ -3,13 +3,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseRouterConfig } from "@sallyport/router-config";
 import {
+  BaseType,
+  type Channel,
   ControlHello,
   ControlType,
   ctrlPb,
   decodeControl,
   dialChannel,
+  EdgeCtrlType,
+  EdgeHeader,
   edgeAlpn,
+  edgeCtrlPb,
   encodeControl,
+  Headers,
+  type Message,
   metricsPb,
   parseVersionInfo,
   silentLogger,
@@ -20,6 +27,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vite
 import { readEndpointsFile } from "./control/controllers/endpoints-file.ts";
 import { type Router, startRouter } from "./router.ts";
 import { ScriptedController } from "./testing/scripted-controller.ts";
+import { decodedOf, traceRecords } from "./testing/trace-records.ts";
 
 let authority: TestAuthority;
 let controller: ScriptedController;
@@ -41,7 +49,10 @@ afterEach(async () => {
   await rm(dir, { recursive: true });
 });
 
-async function router(id: string, o: { host?: string; edge?: string; listeners?: string } = {}): Promise<Router> {
+async function router(
+  id: string,
+  o: { host?: string; edge?: string; listeners?: string; heartbeats?: string; more?: string } = {},
+): Promise<Router> {
   const { certPem, keyPem } = await authority.issue({ commonName: id, dns: ["localhost"] });
   await writeFile(join(dir, `${id}.cert`), certPem);
   await writeFile(join(dir, `${id}.key`), keyPem, { mode: 0o600 });
@@ -53,14 +64,24 @@ identity: { cert: ${id}.cert, server_cert: ${id}.cert, key: ${id}.key, ca: ca.pe
 ctrl: { endpoint: "tls:localhost:${controller.port.port}", endpointsFile: ${id}.endpoints.yml, startupTimeout: 10s }
 ${o.edge ?? "edge: {}"}
 link:
-  heartbeats: { checkInterval: 20ms }
+  heartbeats: ${o.heartbeats ?? "{ checkInterval: 20ms }"}
   listeners: [{ binding: transport, bind: "tls:127.0.0.1:${port}", advertise: "${host}:${port}", groups: [a, b] }]
   dialers: [{ binding: transport, groups: [b], startupDelay: 0s }]
 listeners: [{ binding: edge, address: "tls:127.0.0.1:${port}", options: { advertise: "localhost:${port}" } }${o.listeners ?? ""}]
-`);
+${o.more ?? ""}`);
   const made = await startRouter({ config, configFile: join(dir, "router.yml"), baseDir: dir, log: silentLogger });
   started.push(made);
   return made;
+}
+
+function listenersOf(channel: Channel): ctrlPb.Listener[] {
+  return decodeControl(ctrlPb.ListenersSchema, channel.hello.headers.get(ControlHello.Listeners)!).listeners;
+}
+
+/** The message by which a controller tells of a router: what that router said of itself in its hello. */
+function announced(id: string, channel: Channel): Buffer {
+  const changes = [{ id, version: "v1.6.20", state: ctrlPb.PeerState.Healthy, listeners: listenersOf(channel) }];
+  return encodeControl(ctrlPb.PeerStateChangesSchema, { changes });
 }
 
 describe("a router", () => {
@@ -105,14 +126,8 @@ describe("a router", () => {
     const first = await controller.channel();
     const r2 = await router("r2");
     await r2.online;
-    const { listeners } = decodeControl(
-      ctrlPb.ListenersSchema,
-      (await controller.channel()).hello.headers.get(ControlHello.Listeners)!,
-    );
-    const body = encodeControl(ctrlPb.PeerStateChangesSchema, {
-      changes: [{ id: "r2", version: "v1.6.20", state: ctrlPb.PeerState.Healthy, listeners }],
-    });
-    first.send({ contentType: ControlType.PeerStateChanges, body });
+    const second = await controller.channel();
+    first.send({ contentType: ControlType.PeerStateChanges, body: announced("r2", second) });
     const report = async () => {
       for (;;) {
         const message = await controller.next(ControlType.RouterLinks);
@@ -125,7 +140,7 @@ describe("a router", () => {
       destRouterId: "r2",
       linkProtocol: "tls",
       iteration: 1,
-      dialAddress: listeners[0]?.address,
+      dialAddress: listenersOf(second)[0]?.address,
     });
     expect(asked).toEqual(["r1"]);
     for (;;) {
@@ -136,6 +151,50 @@ describe("a router", () => {
       expect(latency.mean).toBeGreaterThan(0);
       break;
     }
+  });
+
+  it("traces the messages of controllers, links and SDKs into the file of `trace`, until it is closed", async () => {
+    const verify = (message: Message, channel: Channel) => channel.replyResult(message, true, "router verified");
+    controller.on(ControlType.VerifyRouter, verify);
+    const path = join(dir, "trace");
+    const port = await freePort();
+    const r1 = await router("r1", {
+      more: "trace: { path: trace }\n",
+      heartbeats: "{ checkInterval: 20ms, sendInterval: 20ms }",
+      listeners: `, { binding: edge, address: "tls:127.0.0.1:${port}", options: { advertise: "localhost:${port}" } }`,
+    });
+    await r1.online;
+    const first = await controller.channel();
+    const r2 = await router("r2");
+    await r2.online;
+    first.send({ contentType: ControlType.PeerStateChanges, body: announced("r2", await controller.channel()) });
+    await expect.poll(() => r1.links.links().length, { timeout: 20_000 }).toBe(1);
+    const app = await authority.identity("app");
+    const session = { id: "s1", identityId: "i1", token: "t1", certFingerprints: [app.leafFingerprint] };
+    const body = encodeControl(edgeCtrlPb.ApiSessionAddedSchema, { apiSessions: [session] });
+    first.send({ contentType: EdgeCtrlType.ApiSessionAdded, body });
+    const sdk = await dialChannel({
+      address: `tls:localhost:${port}`,
+      identity: app,
+      alpn: edgeAlpn,
+      hello: { idToken: "sdk", headers: new Headers().setString(EdgeHeader.SessionToken, session.token) },
+    });
+    await sdk.request({ contentType: BaseType.Ping });
+    const named = async (pattern: RegExp) => (await traceRecords(path)).filter(({ channel }) => pattern.test(channel));
+    const messages = (records: Awaited<ReturnType<typeof named>>) =>
+      records.flatMap((record) => ("contentType" in record ? [record] : []));
+    await expect.poll(async () => messages(await named(/^link\//)).length, { timeout: 20_000 }).toBeGreaterThan(0);
+    expect(messages(await named(/^ctrl\/ctrl1$/)).map(decodedOf)).toContainEqual(
+      expect.objectContaining({ __message__: "PeerStateChanges", changes: [expect.objectContaining({ id: "r2" })] }),
+    );
+    expect(messages(await named(/^edge\//)).map(decodedOf)).toContainEqual({
+      __decoder__: "channel",
+      __message__: "Ping",
+    });
+    await r1.close();
+    await sdk.closed;
+    for (const pattern of [/^ctrl\//, /^link\//, /^edge\//])
+      expect((await named(pattern)).at(-1), String(pattern)).toMatchObject({ connected: false });
   });
 
   it("follows its controller to another address and remembers it", async () => {

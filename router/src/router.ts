@@ -3,7 +3,7 @@ import type { Logger } from "@sallyport/wire";
 import { type AgentParts, agent } from "./assembly/agent.ts";
 import { assembly, type Stop } from "./assembly/context.ts";
 import { control as controlChannels } from "./assembly/control.ts";
-import { debugSignals, profiles, traces } from "./assembly/debugging.ts";
+import { debugSignals, profiles, traceFile, traces } from "./assembly/debugging.ts";
 import { edge as edgeListener } from "./assembly/edge.ts";
 import { egress } from "./assembly/egress.ts";
 import { forwarding } from "./assembly/forwarding.ts";
@@ -92,6 +92,7 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   const context = assembly({ config, configFile, baseDir, identity, log, stops });
 
   const endCpuProfile = await profiles(context);
+  const file = await traceFile(context);
 
   // Parts that are made later, read by parts that ask only once the router runs.
   const later: { edge?: Edge; reporter?: MetricsReporter } = {};
@@ -99,7 +100,7 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   const { controllers, control } = controlChannels(context, forwarder);
   await egress(context, { control, forwarder });
   const links = routerLinks(context, { controllers, forwarder, measured: () => later.reporter?.reportSoon() });
-  await traces(context, { controllers, links: links.manager, edge: () => later.edge });
+  const onChannel = traces(context, { file, controllers, links: links.manager, edge: () => later.edge });
   const { reporter, metrics } = reports(context, {
     controllers,
     control,
@@ -109,7 +110,7 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   });
   later.reporter = reporter;
   await links.listen();
-  const edge = await edgeListener(context, { control, forwarder });
+  const edge = await edgeListener(context, { control, forwarder, onChannel });
   await plainListeners(context, { control, forwarder });
   await tunneler(context, { control, controllers, forwarder, links: links.manager });
   if (edge !== undefined) later.edge = edge;

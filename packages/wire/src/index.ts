@@ -21,6 +21,7 @@ export type { Hello } from "./channel/hello.ts";
 export { type AcceptOptions, acceptChannels } from "./channel/listener.ts";
 export { type Peer, peerOf, remoteAddress } from "./channel/peer.ts";
 export { ReconnectingDialer, type ReconnectOptions } from "./channel/reconnect.ts";
+export { controlJson } from "./control-json.ts";
 export { byteMap, decodeControl, encodeControl } from "./control-message.ts";
 export * from "./errors.ts";
 export {

@@ -1,10 +1,12 @@
 import { resolve } from "node:path";
+import type { Channel } from "@sallyport/wire";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Edge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
+import type { Link } from "../link/link.ts";
 import type { LinkManager } from "../link/link-manager.ts";
 import { forwardingTables } from "../observe/forwarding-tables.ts";
-import { PipeTraces } from "../observe/pipe-traces.ts";
+import { type Pipe, PipeTraces } from "../observe/pipe-traces.ts";
 import { Profiles } from "../observe/profiles.ts";
 import { TraceFile } from "../observe/trace-file.ts";
 import type { Assembly } from "./context.ts";
@@ -18,33 +20,56 @@ export async function profiles({ config, baseDir, log, stops }: Assembly): Promi
   return () => started.endCpu();
 }
 
-/** The file of `trace`, and traces that operators switch. @throws RouterStartError when the file cannot be opened */
-export async function traces(
-  { config, routerId, baseDir, log, stops }: Assembly,
-  o: { controllers: Controllers; links: LinkManager; edge: () => Edge | undefined },
-): Promise<void> {
-  const { controllers, links } = o;
-  if (config.trace !== undefined) {
-    const path = resolve(baseDir, config.trace.path);
-    try {
-      const file = await TraceFile.open({ path, routerId, controllers, log });
-      stops.push(() => file.close());
-    } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
-      const problem = { path: ["trace", "path"], text: `the file cannot be written: ${why}` };
-      throw new RouterStartError([problem], undefined, { cause });
-    }
+/** The file of `trace`, if there is one; opened before there are channels. @throws RouterStartError when it cannot be opened */
+export async function traceFile({ config, routerId, baseDir, log, stops }: Assembly): Promise<TraceFile | undefined> {
+  if (config.trace === undefined) return undefined;
+  try {
+    const file = await TraceFile.open({ path: resolve(baseDir, config.trace.path), routerId, log });
+    stops.push(() => file.close());
+    return file;
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const problem = { path: ["trace", "path"], text: `the file cannot be written: ${why}` };
+    throw new RouterStartError([problem], undefined, { cause });
+  }
+}
+
+/** Has every channel traced that there will be: in the file, and for operators who switch it on. @returns takes those of SDKs */
+export function traces(
+  { routerId, log, stops }: Assembly,
+  o: {
+    file: TraceFile | undefined;
+    controllers: Controllers;
+    links: LinkManager;
+    edge: () => Edge | undefined;
+  },
+): (channel: Channel) => void {
+  const { file, controllers, links } = o;
+  if (file !== undefined) {
+    controllers.onConnected(({ id, channel }) => file.follow(`ctrl/${id}`, channel));
+    links.onLink((link) => {
+      for (const pipe of pipesOf(link)) file.follow(pipe.name, pipe.channel);
+    });
   }
   const pipes = new PipeTraces({
     routerId,
     controllers,
     pipes: () => [
-      ...links.links().map(({ id, channel }) => ({ name: `link/${id}`, channel })),
-      ...(o.edge()?.sdks() ?? []).map(({ channel }) => ({ name: `edge/${channel.connectionId}`, channel })),
+      ...links.links().flatMap(pipesOf),
+      ...(o.edge()?.sdks() ?? []).map(({ channel }) => ({ name: edgePipe(channel), channel })),
     ],
     log,
   });
   stops.push(() => pipes.close());
+  return (channel) => file?.follow(edgePipe(channel), channel);
+}
+
+const edgePipe = ({ connectionId }: Channel): string => `edge/${connectionId}`;
+
+/** A split link is two channels. */
+function pipesOf({ id, channel, ackChannel }: Link): Pipe[] {
+  const pipe = { name: `link/${id}`, channel };
+  return ackChannel === undefined ? [pipe] : [pipe, { name: `link/${id}/ack`, channel: ackChannel }];
 }
 
 /** SIGUSR1 logs what is forwarded where, SIGUSR2 ends the profile of the CPU. */

@@ -1,5 +1,5 @@
 import type { EdgeListenerConfig } from "@sallyport/router-config";
-import { type ChannelPort, formatAddress, ThreadPort } from "@sallyport/wire";
+import { type Channel, type ChannelPort, formatAddress, ThreadPort } from "@sallyport/wire";
 import { edgeOptions } from "../config/forwarding.ts";
 import { RouterIdentity } from "../config/router-identity.ts";
 import type { Control } from "../control/control.ts";
@@ -13,7 +13,7 @@ import { edgeListeners } from "./listeners.ts";
 /** The edge listeners, opened; none without one in the file. */
 export async function edge(
   context: Assembly,
-  o: { control: Control; forwarder: Forwarder },
+  o: { control: Control; forwarder: Forwarder; onChannel?: (channel: Channel) => void },
 ): Promise<Edge | undefined> {
   const { config, counts, identity, log, stops } = context;
   await apiProxy(context);

@@ -42,6 +42,8 @@ export interface EdgeParts {
   readonly counters?: EdgeCounters | undefined;
   /** Takes what data was slow to be handled, in nanoseconds; nothing is measured without. */
   readonly dataDelay?: ((ns: number) => void) | undefined;
+  /** Is given each channel of an SDK whose hello was answered, before anything else passes it. */
+  readonly onChannel?: ((channel: Channel) => void) | undefined;
   readonly log: Logger;
 }
 
@@ -83,6 +85,7 @@ class EdgeListener implements Edge {
   readonly #anchors: () => readonly X509Certificate[];
   readonly #counters: EdgeCounters;
   readonly #dataDelay: ((ns: number) => void) | undefined;
+  readonly #onChannel: ((channel: Channel) => void) | undefined;
   readonly #hosting: Hosting;
   readonly #requests: SdkRequests;
   readonly #sdks = new Set<SdkChannel>();
@@ -98,6 +101,7 @@ class EdgeListener implements Edge {
     this.#anchors = parts.anchors;
     this.#counters = parts.counters ?? edgeCounters();
     this.#dataDelay = parts.dataDelay;
+    this.#onChannel = parts.onChannel;
     this.#hosting = new Hosting(parts.control, parts.log);
     const connector = new Connector(parts.control, parts.forwarder, parts.log);
     this.#connector = connector;
@@ -193,6 +197,7 @@ class EdgeListener implements Edge {
 
   /** A hello was answered; what the SDK sends is only acted on when it is known who it is. */
   #accept(channel: Channel, options: EdgeOptions): void {
+    this.#onChannel?.(channel);
     const abort = new AbortController();
     const early = new EarlyFrames(channel);
     this.#waiting.set(channel, abort);

@@ -67,6 +67,7 @@ export class LinkManager {
   readonly #stop = new AbortController();
   readonly #timer: NodeJS.Timeout;
   readonly #refills: UnderlayRefill;
+  readonly #listeners: ((link: Link) => void)[] = [];
 
   constructor(options: LinkManagerOptions) {
     this.#o = options;
@@ -100,6 +101,11 @@ export class LinkManager {
 
   peers(): KnownPeer[] {
     return [...this.#peers.values()];
+  }
+
+  /** Calls `listener` with each link that is made from now on, before anything passes it. */
+  onLink(listener: (link: Link) => void): void {
+    this.#listeners.push(listener);
   }
 
   /** Takes in a link that another router dialled. */
@@ -290,6 +296,7 @@ export class LinkManager {
 
   #added(link: Link): void {
     const { forwarder, reports, heartbeats } = this.#o;
+    for (const listener of this.#listeners) listener(link);
     forwarder.addLink(link);
     if (link.ackChannel !== undefined) link.ackChannel.onFrame = link.channel.onFrame;
     const options = {

@@ -1,11 +1,21 @@
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { BaseType, ControlType, decodeControl, mgmtPb, silentLogger } from "@sallyport/wire";
+import {
+  BaseType,
+  ControlType,
+  ctrlPb,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  type Logger,
+  silentLogger,
+} from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
+import { decodedOf, traceRecords as records } from "../testing/trace-records.ts";
 import { TraceFile } from "./trace-file.ts";
 
 let authority: TestAuthority;
@@ -29,32 +39,27 @@ afterEach(async () => {
   await rm(dir, { recursive: true });
 });
 
-async function records(path: string) {
-  const bytes = await readFile(path);
-  const found: (mgmtPb.ChannelState | mgmtPb.TraceEvent)[] = [];
-  for (let at = 0; at < bytes.length; ) {
-    const body = bytes.subarray(at + 8, at + 8 + bytes.readInt32LE(at + 4));
-    const isState = bytes.readInt32LE(at) === 0;
-    found.push(decodeControl(isState ? mgmtPb.ChannelStateSchema : mgmtPb.TraceEventSchema, body));
-    at += 8 + body.length;
-  }
-  return found;
+async function traced(o: { path: string; log?: Logger; maxWaiting?: number }): Promise<TraceFile> {
+  const file = await TraceFile.open({ routerId: "r1", log: silentLogger, ...o });
+  controllers.onConnected(({ id, channel }) => file.follow(`ctrl/${id}`, channel));
+  return file;
 }
 
-it("holds what passes the control channels from its start on, whole records only", async () => {
+it("holds what passes a channel from its start on, whole records only, decoded", async () => {
   const path = join(dir, "trace");
   await writeFile(path, "what an earlier run left");
-  const file = await TraceFile.open({ path, routerId: "r1", controllers, log: silentLogger });
+  const file = await traced({ path });
   controllers.setEndpoints([controller.address]);
   const channel = await controller.channel();
   controller.on(ControlType.VerifyRouter, (message) => channel.replyResult(message, true, "verified"));
   await expect.poll(() => controllers.all().length).toBe(1);
-  await controllers.request("a test", { contentType: ControlType.VerifyRouter, body: Buffer.from("abc") });
+  const body = encodeControl(ctrlPb.VerifyRouterSchema, { routerId: "r2", fingerprints: ["ab"] });
+  await controllers.request("a test", { contentType: ControlType.VerifyRouter, body });
   controllers.stop();
   await expect.poll(() => controllers.all().length).toBe(0);
   await file.close();
   const all = await records(path);
-  const common = { identity: "r1", channel: "ctrl1" };
+  const common = { identity: "r1", channel: "ctrl/ctrl1" };
   expect(all[0]).toMatchObject({
     ...common,
     connected: true,
@@ -62,8 +67,11 @@ it("holds what passes the control channels from its start on, whole records only
   });
   const sent = all.find((record) => "contentType" in record && record.contentType === ControlType.VerifyRouter);
   if (sent === undefined || !("contentType" in sent)) throw new Error("the request is not in the file");
-  expect(sent).toMatchObject({ ...common, isRx: false, length: 3, replyFor: -1 });
-  expect(JSON.parse(Buffer.from(sent.decode).toString())).toEqual({ __decoder__: "ctrl", __message__: "VerifyRouter" });
+  expect(sent).toMatchObject({ ...common, isRx: false, length: body.length, replyFor: -1 });
+  expect(decodedOf(sent)).toEqual({
+    ...{ __decoder__: "ctrl", __message__: "VerifyRouter" },
+    ...{ routerId: "r2", fingerprints: ["ab"] },
+  });
   expect(all).toContainEqual(
     expect.objectContaining({
       ...common,
@@ -77,10 +85,26 @@ it("holds what passes the control channels from its start on, whole records only
   expect(Number(all[0]?.timestamp) / 1e6).toBeGreaterThan(Date.now() - 600_000);
 });
 
+it("shows no tokens, and what cannot be read by its name alone", async () => {
+  const path = join(dir, "trace");
+  const file = await traced({ path });
+  controllers.setEndpoints([controller.address]);
+  await controller.channel();
+  await expect.poll(() => controllers.all().length).toBe(1);
+  const heartbeat = encodeControl(edgeCtrlPb.ApiSessionHeartbeatSchema, { tokens: ["hush-1", "hush-2"] });
+  controllers.broadcast({ contentType: EdgeCtrlType.ApiSessionHeartbeat, body: heartbeat });
+  controllers.broadcast({ contentType: ControlType.Unroute, body: Buffer.from([0xff]) });
+  await file.close();
+  expect((await readFile(path)).includes("hush")).toBe(false);
+  const decoded = (await records(path)).flatMap((record) => ("contentType" in record ? [decodedOf(record)] : []));
+  expect(decoded).toContainEqual({ __decoder__: "ctrl", __message__: "ApiSessionHeartbeat", tokens: "(not shown)" });
+  expect(decoded).toContainEqual({ __decoder__: "ctrl", __message__: "Unroute" });
+});
+
 it("leaves records out on a full disk and goes on", async () => {
   const warn = vi.fn();
   // Every write to this device fails as on a full disk.
-  const file = await TraceFile.open({ path: "/dev/full", routerId: "r1", controllers, log: { ...silentLogger, warn } });
+  const file = await traced({ path: "/dev/full", log: { ...silentLogger, warn } });
   controllers.setEndpoints([controller.address]);
   await controller.channel();
   await expect.poll(() => warn.mock.calls.length).toBeGreaterThan(0);
@@ -93,7 +117,7 @@ it("keeps a bounded number of bytes for a slow disk", async () => {
   const path = join(dir, "trace");
   const warn = vi.fn();
   const log = { ...silentLogger, warn };
-  const file = await TraceFile.open({ path, routerId: "r1", controllers, log, maxWaiting: 1_000 });
+  const file = await traced({ path, log, maxWaiting: 1_000 });
   controllers.setEndpoints([controller.address]);
   await controller.channel();
   await expect.poll(() => controllers.all().length).toBe(1);
@@ -106,6 +130,5 @@ it("keeps a bounded number of bytes for a slow disk", async () => {
 });
 
 it("cannot be made where nothing can be written", async () => {
-  const options = { routerId: "r1", controllers, log: silentLogger };
-  await expect(TraceFile.open({ path: join(dir, "no", "trace"), ...options })).rejects.toThrow(/ENOENT/);
+  await expect(traced({ path: join(dir, "no", "trace") })).rejects.toThrow(/ENOENT/);
 });

@@ -1,15 +1,14 @@
 import { type FileHandle, open } from "node:fs/promises";
-import { encodeControl, type Logger, mgmtPb } from "@sallyport/wire";
-import type { Controllers } from "../control/controllers/controllers.ts";
+import { type Channel, encodeControl, type Logger, mgmtPb } from "@sallyport/wire";
 import { observe } from "./channel-observers.ts";
+import { decodedFields } from "./decoded-message.ts";
 import { tracedMessage, traceTime } from "./message-trace.ts";
 
 export interface TraceFileOptions {
   readonly path: string;
   readonly routerId: string;
-  readonly controllers: Controllers;
   readonly log: Logger;
-  /** Bytes that may wait for the disk; 1 MiB when absent. */
+  /** Bytes that may wait for the disk, before one more record; 1 MiB when absent. */
   readonly maxWaiting?: number;
 }
 
@@ -20,7 +19,7 @@ const MAX_WAITING = 1024 * 1024;
 const PAUSE_MS = 1_000;
 
 /**
- * Writes what passes the control channels to a file, for debugging (docs/router-observability.md, "Traces"). It never
+ * Writes the messages of all channels to a file, decoded, for debugging (docs/router-observability.md, "Traces"). It never
  * holds up the router: when the disk is slow or full, records are left out and counted in the log.
  */
 export class TraceFile {
@@ -37,17 +36,20 @@ export class TraceFile {
   private constructor(options: TraceFileOptions, file: FileHandle) {
     this.#o = options;
     this.#file = file;
-    options.controllers.onConnected(({ id, channel }) => {
-      if (this.#isClosed) return;
-      const { address } = channel.peer;
-      this.#state(id, true, address);
-      const stop = observe(channel, (message) => {
-        this.#record(RecordType.Message, tracedMessage(options.routerId, id, message));
-      });
-      channel.onClose(() => {
-        stop();
-        this.#state(id, false, address);
-      });
+  }
+
+  /** Records what passes a channel from now on, that it is there, and its end. */
+  follow(name: string, channel: Channel): void {
+    if (this.#isClosed) return;
+    const { address } = channel.peer;
+    this.#state(name, true, address);
+    const stop = observe(channel, (message) => {
+      if (this.#isFull) this.#lost++;
+      else this.#record(RecordType.Message, tracedMessage(this.#o.routerId, name, message, decodedFields(message)));
+    });
+    channel.onClose(() => {
+      stop();
+      this.#state(name, false, address);
     });
   }
 
@@ -64,6 +66,10 @@ export class TraceFile {
     await this.#file.close();
   }
 
+  get #isFull(): boolean {
+    return this.#waitingBytes >= (this.#o.maxWaiting ?? MAX_WAITING);
+  }
+
   #state(channel: string, connected: boolean, remoteAddress: string): void {
     const fields = { timestamp: traceTime(), identity: this.#o.routerId, channel, connected, remoteAddress };
     this.#record(RecordType.ChannelState, encodeControl(mgmtPb.ChannelStateSchema, fields));
@@ -71,7 +77,7 @@ export class TraceFile {
 
   #record(type: number, body: Buffer): void {
     if (this.#isClosed) return;
-    if (this.#waitingBytes + PREFIX + body.length > (this.#o.maxWaiting ?? MAX_WAITING)) {
+    if (this.#isFull) {
       this.#lost++;
       return;
     }

@@ -17,6 +17,9 @@ export interface ObservedMessage {
   readonly replyFor: number;
   /** Bytes of its body. */
   readonly length: number;
+  readonly headers?: Headers | undefined;
+  /** A view that holds only while the observer runs. */
+  readonly body: Uint8Array;
 }
 
 export interface RequestOptions {

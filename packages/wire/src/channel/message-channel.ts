@@ -26,6 +26,7 @@ import { Requests } from "./requests.ts";
 /** Unknown content types are logged once each, and no more than this many of them. */
 const MAX_LOGGED_TYPES = 32;
 const NO_REPLY = -1;
+const NO_BODY = new Uint8Array(0);
 
 export interface ChannelParts {
   readonly label: string;
@@ -307,8 +308,8 @@ export class MessageChannel implements Channel, UnderlayOwner {
     writeMessage(output.slab, offset, out, sequence);
     if (this.observer === undefined) return;
     const replyFor = out.headers?.getI32(BaseHeader.ReplyFor) ?? NO_REPLY;
-    const length = out.body?.length ?? 0;
-    this.observer({ isReceived: false, contentType: out.contentType, sequence, replyFor, length });
+    const { contentType, headers, body = NO_BODY } = out;
+    this.observer({ isReceived: false, contentType, sequence, replyFor, length: body.length, headers, body });
   }
 
   /** Larger header blocks end the whole channel at the other end: such a message is refused where only its sender fails. */
@@ -344,8 +345,8 @@ export class MessageChannel implements Channel, UnderlayOwner {
 
   #dispatch(message: Message): void {
     if (this.observer !== undefined) {
-      const { contentType, sequence, replyFor = NO_REPLY, body } = message;
-      this.observer({ isReceived: true, contentType, sequence, replyFor, length: body.length });
+      const { contentType, sequence, replyFor = NO_REPLY, headers, body } = message;
+      this.observer({ isReceived: true, contentType, sequence, replyFor, length: body.length, headers, body });
     }
     if (this.#requests.settle(message)) {
       return;

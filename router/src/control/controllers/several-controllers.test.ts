@@ -123,7 +123,9 @@ describe("the addresses of a cluster", () => {
     expect((await endpointsOf(from)).endpoints.map(formatAddress)).toEqual(["tls:a.example:1", "tls:b.example:2"]);
     const unknown = { ...config, ctrl: { ...config.ctrl, endpoints: [] } };
     await writeFile(join(dir, "endpoints.yml"), "endpoints: []\n");
-    await expect(endpointsOf({ ...from, config: unknown })).rejects.toThrow(/no controller is known: ctrl\.endpoint/);
+    await expect(endpointsOf({ ...from, config: unknown })).rejects.toThrow(
+      /no controller is known: set ctrl\.endpoint/,
+    );
   });
 });
 
