@@ -115,9 +115,9 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
       ),
     }),
     updateCurrentIdentityAuthenticator: ({ params, body, session: context, request }) =>
-      authentication.changeOwn(params.id, context.identityId, body, request.remoteIp),
+      authentication.changeOwn(params.id, context, body, request.remoteIp),
     patchCurrentIdentityAuthenticator: ({ params, body, session: context, request }) =>
-      authentication.changeOwn(params.id, context.identityId, body, request.remoteIp),
+      authentication.changeOwn(params.id, context, body, request.remoteIp),
     extendCurrentIdentityAuthenticator: async ({ params, body, session: context, request }) => {
       if (body.clientCertCsr === "") throw apiError("MISSING_OR_INVALID_CSR");
       const { certPem } = await withCsrErrors(() =>

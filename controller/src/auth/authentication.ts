@@ -16,6 +16,7 @@ import { JwksCache } from "./jwt/jwks-cache.ts";
 import { JwksFetcher } from "./jwt/jwks-fetcher.ts";
 import { TokenCheck } from "./jwt/token-check.ts";
 import { AttemptLimits } from "./limits/attempt-limits.ts";
+import { isStillRight } from "./password.ts";
 import { CertificateLogin } from "./primary/certificate-login.ts";
 import { PasswordLogin } from "./primary/password-login.ts";
 import type { Principal, Proof } from "./primary/proof.ts";
@@ -226,12 +227,13 @@ export class Authentication {
   }
 
   /**
-   * A new user name or password for one's own authenticator. A wrong current password counts like a failed login.
+   * A new user name or password for one's own authenticator. A wrong current password counts like a failed login. A new password ends the API sessions
+   * made with the old one, except the caller's.
    * @throws ApiError 401 for that, 404 for the authenticator of somebody else, 409 for a certificate, 429 after too many wrong ones
    */
   async changeOwn(
     id: string,
-    identityId: string,
+    { identityId, apiSessionId }: { readonly identityId: string; readonly apiSessionId: string },
     { currentPassword, ...change }: OwnChange,
     remoteIp: string,
   ): Promise<void> {
@@ -239,11 +241,17 @@ export class Authentication {
     if (row.method !== "updb") throw apiError("CAN_NOT_UPDATE_AUTHENTICATOR");
     const subject = userSubject(row.username ?? id);
     this.#limits.requireFewFailures(subject, remoteIp);
-    if (!(await this.#byPassword.confirm(row, currentPassword))) {
+    const password = await this.#byPassword.confirm(row, currentPassword);
+    if (password === undefined) {
       this.#limits.countFailure(subject, remoteIp);
-      throw apiError("UNAUTHORIZED", fieldCause("currentPassword", "currentPassword is not the current password"));
+      throw notCurrent();
     }
-    await this.#model.authenticators.update(id, change);
+    await this.#model.authenticators.update(id, change, {
+      keptSession: apiSessionId,
+      requireUnchanged: async (storedHash) => {
+        if (!(await isStillRight(password, storedHash))) throw notCurrent();
+      },
+    });
   }
 
   async #sessionRow(token: string): Promise<SessionOfToken | undefined> {
@@ -301,6 +309,10 @@ export class Authentication {
     );
     return rows.map((row) => row.id);
   }
+}
+
+function notCurrent(): Error {
+  return apiError("UNAUTHORIZED", fieldCause("currentPassword", "currentPassword is not the current password"));
 }
 
 /**

@@ -334,3 +334,24 @@ describe("the auth policy decides about tokens", () => {
     expect(await c.fabricModel.apiSessionsAfter("", 1_000)).toContainEqual(expect.objectContaining({ token }));
   });
 });
+
+test("sessions of an external id end when the identity gets another one, or its signer takes it from elsewhere", async () => {
+  const own = { issuer: "https://renamed.example", useExternalId: true };
+  const signerId = await c.make("external-jwt-signers", signer("renamed", own));
+  const id = await c.make("identities", identity("renamed", { externalId: "before" }));
+  const enter = async (sub: string) => {
+    const answer = await login(await issuer.token({ sub, iss: own.issuer }));
+    expect(answer.status).toBe(200);
+    const { token } = answer.json.data;
+    return async () => (await c.call("GET", "/edge/client/v1/current-identity", { token })).status;
+  };
+  const first = await enter("before");
+  await c.admin("PATCH", `/identities/${id}`, { externalId: "before", tags: { a: "b" } });
+  await c.admin("PATCH", `/external-jwt-signers/${signerId}`, { tags: { a: "b" } });
+  expect(await first()).toBe(200);
+  await c.admin("PATCH", `/identities/${id}`, { externalId: "after" });
+  expect(await first()).toBe(401);
+  const second = await enter("after");
+  await c.admin("PATCH", `/external-jwt-signers/${signerId}`, { claimsProperty: "email" });
+  expect(await second()).toBe(401);
+});

@@ -38,6 +38,18 @@ export async function checkPassword(passwordHash: string | undefined, password: 
   return matches && passwordHash !== undefined;
 }
 
+/** A password that somebody gave, and the stored hash that it was found to belong to. */
+export interface ProvedPassword {
+  readonly hash: string;
+  /** Does it belong to this hash? */
+  readonly matches: (hash: string) => Promise<boolean>;
+}
+
+/** Is the proved password the one that is stored now? Its hash may be another, as old parameters are renewed. */
+export async function isStillRight(proved: ProvedPassword, storedHash: string | null): Promise<boolean> {
+  return storedHash !== null && (storedHash === proved.hash || (await proved.matches(storedHash)));
+}
+
 export interface PasswordRules {
   readonly minLength: number;
   readonly requireMixedCase: boolean;

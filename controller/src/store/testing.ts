@@ -131,3 +131,13 @@ async function asAdministrator(server: PostgresConnection, statement: string): P
     await client.end();
   }
 }
+
+/** Resolves when at least so many statements of the database wait for locks, or `isDone` says that none will. */
+export async function lockWaits(db: Store["db"], count: number, isDone = () => false): Promise<void> {
+  for (;;) {
+    const { rows } = await sql`SELECT 1 FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event_type = 'Lock'`.execute(db);
+    if (isDone() || rows.length >= count) return;
+    await delay(5);
+  }
+}

@@ -1,7 +1,9 @@
 import { X509Certificate } from "node:crypto";
 import { createCsr, createKeyPair } from "@sallyport/wire";
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Keyed, ThirdParty } from "../../auth/testing/third-party.ts";
+import { lockWaits } from "../../store/testing.ts";
 import { registerCa } from "../testing/registered-ca.ts";
 import { type Answer, startTestController, type TestController } from "../testing/test-controller.ts";
 
@@ -123,6 +125,18 @@ describe("a login by certificate that a router passes on", () => {
     const direct = (await login(carol, {})).json.data.token;
     await c.admin("PATCH", `/identities/${carol.id}`, { isAdmin: true, roleAttributes: ["a"] });
     expect((await c.call("GET", "/edge/client/v1/current-identity", { token: direct })).status).toBe(200);
+  });
+
+  it("is refused when its identity becomes an administrator while it logs in", async () => {
+    const dave = await enrolled("dave");
+    const attempt = await c.ctx.store.transaction(async (trx) => {
+      await sql`SELECT 1 FROM identity WHERE id = ${dave.id} FOR UPDATE`.execute(trx);
+      await sql`UPDATE identity SET is_admin = true WHERE id = ${dave.id}`.execute(trx);
+      const attempt = login(router, marks(der(dave.certPem)));
+      await lockWaits(c.ctx.store.db, 1);
+      return { attempt };
+    });
+    expect(outcome(await attempt.attempt)).toEqual(REFUSED);
   });
 
   it("counts only from a router that is enrolled and enabled, with the certificate it has now", async () => {

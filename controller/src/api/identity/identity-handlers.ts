@@ -117,8 +117,10 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
     detailAuthenticator: async ({ params }) => ({
       data: only(await renderAuthenticators(deps, [await model.authenticators.get(db, params.id)])),
     }),
-    updateAuthenticator: ({ params, body }) => model.authenticators.update(params.id, body),
-    patchAuthenticator: ({ params, body }) => model.authenticators.update(params.id, body),
+    updateAuthenticator: ({ params, body, session }) =>
+      model.authenticators.update(params.id, body, { keptSession: session.apiSessionId }),
+    patchAuthenticator: ({ params, body, session }) =>
+      model.authenticators.update(params.id, body, { keptSession: session.apiSessionId }),
     deleteAuthenticator: ({ params }) => model.authenticators.delete(params.id),
     reEnrollAuthenticator: async ({ params, body }) => ({
       id: await model.authenticators.reEnroll(params.id, body.expiresAt),

@@ -3,7 +3,7 @@ import { fingerprint } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { ModelContext } from "../../model/context.ts";
 import { claimAuthenticatorId } from "../../model/identity/cas.ts";
-import { externalIdOf } from "../../pki/external-id-claim.ts";
+import { type ExternalIdClaim, externalIdOf } from "../../pki/external-id-claim.ts";
 import { isForClients } from "../../pki/third-party-ca.ts";
 import { type CertificateTrust, trustOf } from "../client-certificate.ts";
 import { findPrincipal, type Principal, type Proof, refused, requireEnabled } from "./proof.ts";
@@ -26,7 +26,7 @@ export class CertificateLogin {
     const row = await this.#authenticatorOf(print, now);
     const trust = await trustOf(db, presented, this.#ctx.pki.trustAnchors, now, row?.ca_id ?? undefined);
     if (trust === undefined) throw refused(`certificate ${print} is of no trusted issuer`);
-    if (trust.ca?.claim) return this.#byClaim(trust, trust.ca.id, print);
+    if (trust.ca?.claim) return this.#byClaim(trust, trust.ca.id, trust.ca.claim, print);
     if (row === undefined) throw refused(`certificate ${print} belongs to no authenticator`);
     const principal = await findPrincipal(db, "id", row.identity_id);
     if (principal === undefined) throw refused(`identity ${row.identity_id} is gone`);
@@ -66,8 +66,8 @@ export class CertificateLogin {
   }
 
   /** By the part of the certificate that its CA says is an identity's `externalId`; no authenticator is asked. */
-  async #byClaim({ leaf, ca }: CertificateTrust, caId: string, print: string): Promise<Proof> {
-    const externalId = ca?.claim ? externalIdOf(leaf, ca.claim) : undefined;
+  async #byClaim({ leaf }: CertificateTrust, caId: string, claim: ExternalIdClaim, print: string): Promise<Proof> {
+    const externalId = externalIdOf(leaf, claim);
     if (externalId === undefined)
       throw refused(`certificate ${print} lacks what CA ${caId} takes the external id from`);
     // Nobody has ever shown this certificate to us before, so what it is meant for has to be looked at here.
@@ -79,7 +79,7 @@ export class CertificateLogin {
       principal,
       authenticatorId: claimAuthenticatorId(caId),
       caId,
-      isClaim: true,
+      claim,
       certFingerprints: [print],
       improperClientCertChain: false,
       isExtendRequested: false,

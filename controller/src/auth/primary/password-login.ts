@@ -4,7 +4,7 @@ import type { ModelContext } from "../../model/context.ts";
 import type { Model } from "../../model/model.ts";
 import { Statement } from "../../store/statement.ts";
 import { FailedAttempts } from "../limits/failed-attempts.ts";
-import { checkPassword, hashPassword, isOutdated } from "../password.ts";
+import { checkPassword, hashPassword, isOutdated, type ProvedPassword } from "../password.ts";
 import { findPrincipal, type Principal, type Proof, refused, requireEnabled } from "./proof.ts";
 
 const BY_USERNAME = new Statement<{ id: string; identity_id: string; password_hash: string | null }>(
@@ -39,10 +39,11 @@ export class PasswordLogin {
     requireEnabled(principal, this.#ctx.now());
     if (!principal.policy.updb_allowed) throw refused(`auth policy ${principal.policy.id} does not allow passwords`);
     this.#attempts.reset(row.id);
-    await this.#renewHash(row.id, row.password_hash ?? "", password);
+    const hash = await this.#renewHash(row.id, row.password_hash ?? "", password);
     return {
       principal,
       authenticatorId: row.id,
+      password: proved(hash, password),
       certFingerprints: [],
       improperClientCertChain: false,
       isExtendRequested: false,
@@ -50,21 +51,22 @@ export class PasswordLogin {
   }
 
   /**
-   * Is this the password of an authenticator, as its holder says who wants to change it? A wrong one counts towards the lockout like a failed login.
+   * The password of an authenticator, as its holder says who wants to change it; undefined for a wrong one, which counts towards the lockout like a
+   * failed login.
    * @throws ApiError 429
    */
   async confirm(
     authenticator: { readonly id: string; readonly identity_id: string; readonly password_hash: string | null },
     password: string,
-  ): Promise<boolean> {
+  ): Promise<ProvedPassword | undefined> {
     const isRight = await checkPassword(authenticator.password_hash ?? undefined, password);
     if (isRight) {
       this.#attempts.reset(authenticator.id);
-      return true;
+      return proved(authenticator.password_hash ?? "", password);
     }
     const principal = await findPrincipal(this.#ctx.store.db, "id", authenticator.identity_id);
     if (principal !== undefined) await this.#countFailure(authenticator.id, principal);
-    return false;
+    return undefined;
   }
 
   async #countFailure(authenticatorId: string, { identity, policy }: Principal): Promise<void> {
@@ -77,19 +79,24 @@ export class PasswordLogin {
 
   /**
    * A password that was hashed with parameters of an earlier time gets today's, if there is time for it; what somebody else has set
-   * meanwhile stays.
+   * meanwhile stays. Answers the hash that the password has now.
    */
-  async #renewHash(authenticatorId: string, hash: string, password: string): Promise<void> {
-    if (!isOutdated(hash)) return;
+  async #renewHash(authenticatorId: string, hash: string, password: string): Promise<string> {
+    if (!isOutdated(hash)) return hash;
     const renewed = await hashPassword(password).catch((error: unknown) => {
       if (error instanceof ApiError) return undefined;
       throw error;
     });
-    if (renewed === undefined) return;
-    await sql`WITH renewed AS (UPDATE authenticator SET password_hash = ${renewed}
+    if (renewed === undefined) return hash;
+    const { numAffectedRows } = await sql`WITH renewed AS (UPDATE authenticator SET password_hash = ${renewed}
         WHERE id = ${authenticatorId} AND password_hash = ${hash} RETURNING id)
       INSERT INTO change_log (kind, key, op) SELECT 'authenticator', id, 'update' FROM renewed`.execute(
       this.#ctx.store.db,
     );
+    return numAffectedRows === 1n ? renewed : hash;
   }
+}
+
+function proved(hash: string, password: string): ProvedPassword {
+  return { hash, matches: (other) => checkPassword(other, password) };
 }

@@ -1,8 +1,11 @@
 import { apiError } from "@sallyport/api";
 import type { Db } from "../../model/context.ts";
 import type { AuthPolicyRow } from "../../model/identity/auth-policies.ts";
+import type { ExtJwtSignerRow } from "../../model/identity/ext-jwt-signers.ts";
 import { type IdentityRow, isDisabled } from "../../model/identity/identities.ts";
+import type { ExternalIdClaim } from "../../pki/external-id-claim.ts";
 import { Statement } from "../../store/statement.ts";
+import type { ProvedPassword } from "../password.ts";
 
 /** An identity with everything that decides how it may authenticate. */
 export interface Principal {
@@ -16,11 +19,12 @@ export interface Principal {
 export interface Proof {
   readonly principal: Principal;
   readonly authenticatorId: string;
+  readonly password?: ProvedPassword;
   /** The external signer whose token it was. */
-  readonly signerId?: string;
-  /** The registered authority that vouches for the certificate; `isClaim`: and for who holds it, so that there is no authenticator. */
+  readonly signer?: ExtJwtSignerRow;
+  /** The registered authority that vouches for the certificate; `claim`: and for who holds it, so that there is no authenticator. */
   readonly caId?: string;
-  readonly isClaim?: boolean;
+  readonly claim?: ExternalIdClaim;
   /** A router vouches for it, which counts for no administrator. */
   readonly isPassedOn?: boolean;
   readonly certFingerprints: readonly string[];

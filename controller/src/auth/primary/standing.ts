@@ -1,50 +1,80 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../../model/context.ts";
+import { storedClaim } from "../../model/identity/cas.ts";
 import { isDisabled } from "../../model/identity/identities.ts";
+import { isStillRight } from "../password.ts";
 import { type Proof, refused } from "./proof.ts";
 
 interface Standing {
   readonly is_admin: boolean;
+  readonly external_id: string | null;
   readonly disabled_at: Date | null;
   readonly disabled_until: Date | null;
+  readonly password_hash: string | null;
+  readonly is_certificate: boolean;
+  readonly is_signer: boolean;
 }
 
 /**
  * Looks once more, in the transaction that makes the session, whether identity and credential are what they were when they were proved: a password takes its time
- * to check. The rows stay locked, so that whoever withdraws one of them from now on finds the session, and ends it.
+ * to check. The rows stay locked, so that whoever withdraws or replaces one of them from now on finds the session, and ends it.
  *
  * @throws ApiError 401
  */
 export async function requireStanding(trx: Db, proof: Proof, at: Date): Promise<void> {
   const { principal, caId } = proof;
   // Before the authenticator, as whoever deletes an authority does.
-  if (caId !== undefined)
-    await requireRow(trx, sql`SELECT id FROM ca WHERE id = ${caId} AND is_auth_enabled FOR KEY SHARE`);
-  const credential = credentialOf(proof);
-  const row = await requireRow<Standing>(
-    trx,
-    sql`SELECT i.is_admin, i.disabled_at, i.disabled_until FROM identity i ${credential?.join ?? sql``}
-      WHERE i.id = ${principal.identity.id} FOR KEY SHARE OF ${credential?.locked ?? sql`i`}`,
-  );
+  if (caId !== undefined) await requireAuthority(trx, caId, proof);
+  const row = await requireRow<Standing>(trx, standing(proof, at));
   if (isDisabled(row, at)) throw refused(`identity ${principal.identity.id} was disabled while it logged in`);
   if (proof.isPassedOn === true && row.is_admin) {
     throw refused(`identity ${principal.identity.id} became an administrator while a router vouched for it`);
   }
+  const isNamed = proof.claim !== undefined || proof.signer?.use_external_id === true;
+  const isSame =
+    (!isNamed || row.external_id === principal.identity.external_id) &&
+    (proof.password === undefined || (await isStillRight(proof.password, row.password_hash))) &&
+    row.is_certificate &&
+    row.is_signer;
+  if (!isSame) throw withdrawn();
+}
+
+/** It may authenticate, and whom it names is found as before. */
+async function requireAuthority(trx: Db, id: string, { claim }: Proof): Promise<void> {
+  const row = await requireRow<Parameters<typeof storedClaim>[0]>(
+    trx,
+    sql`SELECT external_id_claim FROM ca WHERE id = ${id} AND is_auth_enabled FOR KEY SHARE`,
+  );
+  if (JSON.stringify(storedClaim(row)) !== JSON.stringify(claim ?? null)) throw withdrawn();
+}
+
+/** The identity joined with the row of its credential, if there is one: the claim of an authority has none. */
+function standing({ principal, authenticatorId, signer, claim, certFingerprints }: Proof, at: Date) {
+  const { id } = principal.identity;
+  const identity = sql`i.is_admin, i.external_id, i.disabled_at, i.disabled_until`;
+  if (claim !== undefined) {
+    return sql`SELECT ${identity}, NULL AS password_hash, true AS is_certificate, true AS is_signer
+      FROM identity i WHERE i.id = ${id} FOR KEY SHARE`;
+  }
+  if (signer !== undefined) {
+    return sql`SELECT ${identity}, NULL AS password_hash, true AS is_certificate, s.issuer = ${signer.issuer}
+        AND s.use_external_id = ${signer.use_external_id} AND s.claims_property IS NOT DISTINCT FROM ${signer.claims_property} AS is_signer
+      FROM identity i JOIN ext_jwt_signer s ON s.id = ${signer.id} AND s.enabled WHERE i.id = ${id} FOR KEY SHARE`;
+  }
+  // A new password is an update that leaves the key alone: only SHARE keeps it waiting.
+  return sql`SELECT ${identity}, a.password_hash, true AS is_signer, a.method <> 'cert' OR a.fingerprint = ANY (${certFingerprints}::text[])
+      OR (a.unverified_fingerprint = ANY (${certFingerprints}::text[]) AND a.unverified_counts_until > ${at}) AS is_certificate
+    FROM identity i JOIN authenticator a ON a.id = ${authenticatorId} AND a.identity_id = i.id
+    WHERE i.id = ${id} FOR KEY SHARE OF i FOR SHARE OF a`;
 }
 
 async function requireRow<T>(trx: Db, query: RawBuilder<unknown>): Promise<T> {
   const { rows } = await (query as RawBuilder<T>).execute(trx);
   const [row] = rows;
-  if (row === undefined) throw refused("the credential was withdrawn while it was checked");
+  if (row === undefined) throw withdrawn();
   return row;
 }
 
-/** How the credential's row joins the identity `i`; undefined for the claim of an authority, which has none. */
-function credentialOf({ principal, authenticatorId, signerId, isClaim }: Proof) {
-  if (isClaim) return undefined;
-  if (signerId !== undefined) {
-    return { join: sql`JOIN ext_jwt_signer s ON s.id = ${signerId} AND s.enabled`, locked: sql`i, s` };
-  }
-  const { id } = principal.identity;
-  return { join: sql`JOIN authenticator a ON a.id = ${authenticatorId} AND a.identity_id = ${id}`, locked: sql`i, a` };
+function withdrawn(): Error {
+  return refused("the credential was withdrawn while it was checked");
 }

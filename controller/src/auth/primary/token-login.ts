@@ -52,7 +52,7 @@ export class TokenLogin {
     return {
       principal,
       authenticatorId: tokenAuthenticatorId(signer.id),
-      signerId: signer.id,
+      signer,
       certFingerprints: [],
       improperClientCertChain: false,
       isExtendRequested: false,

@@ -76,7 +76,11 @@ export class Authenticators {
     );
   }
 
-  /** A new user name or password. @throws ApiError 409 for a certificate, 404 */
+  /**
+   * A new user name or password. A new password ends the API sessions made with the old one, except the one that is to be kept.
+   * @param options.requireUnchanged throws unless the stored hash is the one that the caller has proved to know
+   * @throws ApiError 409 for a certificate, 404
+   */
   async update(
     id: string,
     change: {
@@ -84,6 +88,10 @@ export class Authenticators {
       readonly password?: string | undefined;
       readonly tags?: Tags | undefined;
     },
+    options: {
+      readonly keptSession?: string;
+      readonly requireUnchanged?: (storedHash: string | null) => Promise<void>;
+    } = {},
   ): Promise<void> {
     const row = await this.get(this.#ctx.store.db, id);
     if (row.method !== "updb") throw apiError("CAN_NOT_UPDATE_AUTHENTICATOR");
@@ -93,7 +101,14 @@ export class Authenticators {
         : await this.#hash(this.#ctx.store.db, row.identity_id, change.password);
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
-        const { numUpdatedRows } = await trx
+        const held = await trx
+          .selectFrom("authenticator")
+          .select("password_hash")
+          .where("id", "=", id)
+          .forNoKeyUpdate()
+          .executeTakeFirst();
+        await options.requireUnchanged?.(found(held, "authenticator", id).password_hash);
+        await trx
           .updateTable("authenticator")
           .set({
             username: change.username,
@@ -102,8 +117,10 @@ export class Authenticators {
             updated_at: this.#ctx.now(),
           })
           .where("id", "=", id)
-          .executeTakeFirst();
-        found(numUpdatedRows > 0n ? true : undefined, "authenticator", id);
+          .execute();
+        if (passwordHash !== undefined) {
+          await endApiSessions(trx, sql`a.authenticator_id = ${id} AND a.id <> ${options.keptSession ?? ""}`);
+        }
         await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
       }),
     );

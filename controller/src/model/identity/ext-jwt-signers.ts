@@ -25,6 +25,9 @@ export type ExtJwtSignerRow = Selectable<ExtJwtSignerTable>;
 type NewSigner = z.output<typeof externalJwtSignerCreate>;
 type SignerChange = z.output<typeof externalJwtSignerPatch>;
 
+/** What decides whom a token names. */
+const NAMING = ["issuer", "claims_property", "use_external_id"] as const;
+
 /** External JWT signers. Each has exactly one source of keys: a certificate, or an address of a key set. */
 export class ExtJwtSigners {
   readonly #ctx: ModelContext;
@@ -67,7 +70,7 @@ export class ExtJwtSigners {
     });
   }
 
-  /** Applies the fields that are present; `""` takes an optional one away. Sessions that tokens of it have made end when it is disabled. */
+  /** Applies the fields that are present; `""` takes an optional one away. Sessions that tokens of it have made end when it is disabled, or names other identities. */
   async update(id: string, change: SignerChange): Promise<void> {
     const columns = columnsOf(change);
     await translated(() =>
@@ -86,7 +89,10 @@ export class ExtJwtSigners {
           .set({ ...columns, tags: json(change.tags), updated_at: this.#ctx.now() })
           .where("id", "=", id)
           .execute();
-        if (row.enabled && change.enabled === false) await this.#endSessions(trx, id);
+        const isWithdrawn = row.enabled && change.enabled === false;
+        // Whom the old tokens named is not who the new ones name.
+        const isRenamed = NAMING.some((column) => columns[column] !== undefined && columns[column] !== row[column]);
+        if (isWithdrawn || isRenamed) await this.#endSessions(trx, id);
         await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "update" });
       }),
     );

@@ -19,7 +19,9 @@ import { updateAttributed } from "../entity-update.ts";
 import { roleAttributes } from "../policy/role-selector.ts";
 import { endApiSessions } from "../session/session-removal.ts";
 import { translated } from "../store-errors.ts";
+import { claimAuthenticatorId } from "./cas.ts";
 import { ENROLLMENT_COLUMNS, type Enrollments } from "./enrollments.ts";
+import { tokenAuthenticatorId } from "./ext-jwt-signers.ts";
 
 export type IdentityRow = Selectable<IdentityTable>;
 export type NewIdentity = z.output<typeof identityCreate>;
@@ -102,7 +104,7 @@ export class Identities {
 
   /**
    * Applies the fields that are present. Who becomes an administrator authenticates again: API sessions from before end, as some
-   * ways to one are not for administrators (docs/security.md).
+   * ways to one are not for administrators (docs/security.md). A new external id ends the sessions that the former one has made.
    * @throws ApiError 400 when the default administrator is to be none
    */
   async update(id: string, change: IdentityChange): Promise<void> {
@@ -124,7 +126,7 @@ export class Identities {
       updated_at: this.#ctx.now(),
     };
     await translated(() =>
-      change.name === undefined && change.type === undefined && change.isAdmin === undefined
+      LOCKING.every((field) => change[field] === undefined)
         ? this.#write(this.#ctx.store.db, id, values)
         : this.#ctx.store.transaction(async (trx) => {
             const before = await this.locked(trx, id);
@@ -139,6 +141,9 @@ export class Identities {
               throw fieldError("isAdmin", "the default administrator stays an administrator", false);
             }
             if (change.isAdmin === true && !before.is_admin) await endApiSessions(trx, sql`a.identity_id = ${id}`);
+            if (values.external_id !== undefined && values.external_id !== before.external_id) {
+              await endNamedSessions(trx, id);
+            }
             // A router's identity keeps its type, whatever a PUT has to name.
             await this.#write(trx, id, before.type_id === "Router" ? values : { ...values, type_id: change.type });
           }),
@@ -323,6 +328,18 @@ export class Identities {
 }
 
 const MOST_NAMES = 20;
+
+/** Changes of these depend on what the identity was before. */
+const LOCKING = ["name", "type", "isAdmin", "externalId"] as const;
+
+/** Ends the API sessions that were made because a token, or a third party's certificate, named the identity's external id. */
+async function endNamedSessions(trx: Db, id: string): Promise<void> {
+  await endApiSessions(
+    trx,
+    sql`a.identity_id = ${id} AND (EXISTS (SELECT 1 FROM ca WHERE a.authenticator_id = ${claimAuthenticatorId("")} || ca.id)
+      OR EXISTS (SELECT 1 FROM ext_jwt_signer s WHERE s.use_external_id AND a.authenticator_id = ${tokenAuthenticatorId("")} || s.id))`,
+  );
+}
 
 /** The highest number that an identity's name of this beginning has; 0 when there is none. */
 async function lastNumber(db: Db, name: string): Promise<number> {
