@@ -85,8 +85,8 @@ verify: $(INSTALLED) ## everything: the gate (.ci/run) and all slow suites, an h
 bench: $(INSTALLED) ## figures of the wire and the data plane, ours and the peer's in one run, one JSON line each (needs Go for the peer)
 	@npm run --silent bench
 
-bench-check: $(INSTALLED) ## the figures of the data plane beside their targets; fails when one is missed (needs Go; on a quiet machine)
-	@npm run --silent bench:dataplane -- --check
+bench-check: $(INSTALLED) ## the figures of trust and the data plane beside their targets; fails when one is missed (needs Go; on a quiet machine)
+	@npm run --silent bench:trust -- --check && npm run --silent bench:dataplane -- --check
 
 clean: ## remove what was installed or left by a demo
 	rm -rf node_modules .demo coverage dist

@@ -8,7 +8,7 @@ import type { EnrollmentRow } from "../model/identity/enrollments.ts";
 import type { Model } from "../model/model.ts";
 import { translated } from "../model/store-errors.ts";
 import { externalIdOf } from "../pki/external-id-claim.ts";
-import { isForClients, isIssuedBy, storedThirdPartyCa } from "../pki/third-party-ca.ts";
+import { isForClients, issuingAuthority, searchIssuer } from "../pki/third-party-ca.ts";
 import { randomEntityId } from "../store/ids.ts";
 import { identityName } from "./identity-name.ts";
 import { identityOf, type Redemption } from "./redemption.ts";
@@ -32,8 +32,8 @@ export class CertificateEnrolling {
       .where("id", "=", invitation.ca_id ?? "")
       .executeTakeFirst();
     if (!ca?.is_verified || !ca.is_ott_ca_enrollment_enabled) throw apiError("ENROLLMENT_CA_NOT_VALID");
-    const leaf = this.#proven(ca, presented);
-    if (leaf === undefined) throw apiError("CERT_FAILED_VALIDATION");
+    const [leaf] = presented;
+    if (leaf === undefined || this.#issuerOf(presented, [ca]) === undefined) throw apiError("CERT_FAILED_VALIDATION");
     return async (trx) => {
       await this.#requireStill(trx, ca, "is_ott_ca_enrollment_enabled", "ENROLLMENT_CA_NOT_VALID");
       await this.#attach(trx, identityId, ca, leaf);
@@ -52,7 +52,7 @@ export class CertificateEnrolling {
       .orderBy("id")
       .execute();
     if (cas.length === 0) throw apiError("ENROLLMENT_NO_VALID_CAS");
-    const ca = cas.find((each) => this.#proven(each, presented) !== undefined);
+    const ca = this.#issuerOf(presented, cas);
     const [leaf] = presented;
     if (ca === undefined || leaf === undefined) throw apiError("CERT_FAILED_VALIDATION");
     const id = randomEntityId();
@@ -72,15 +72,12 @@ export class CertificateEnrolling {
     );
   }
 
-  /** The leaf, when it is the authority's, good at this moment and made for clients. */
-  #proven(ca: CaRow, presented: readonly X509Certificate[]): X509Certificate | undefined {
+  /** The authority that issued the leaf, when this is good at this moment and made for clients. */
+  #issuerOf(presented: readonly X509Certificate[], cas: readonly CaRow[]): CaRow | undefined {
     const [leaf] = presented;
-    if (leaf === undefined || !isForClients(leaf)) return undefined;
-    const isIssued = isIssuedBy(storedThirdPartyCa(ca.cert_pem), presented, {
-      at: this.#ctx.now(),
-      ignoreLeaf: false,
-    });
-    return isIssued ? leaf : undefined;
+    const at = this.#ctx.now();
+    if (leaf === undefined || at < leaf.validFromDate || leaf.validToDate < at || !isForClients(leaf)) return undefined;
+    return issuingAuthority(searchIssuer(presented, at), cas);
   }
 
   /** The authority may have been withdrawn since it was read; locked, it cannot be until we are done. */

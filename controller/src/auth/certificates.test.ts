@@ -1,9 +1,18 @@
+import { createPublicKey, X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { type ConnectionOptions, connect } from "node:tls";
 import { TestAuthority } from "@sallyport/wire/testing";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { forgedCertificate, forgedRsaKey, pemOf } from "@sallyport/wire/testing/forged-certificate";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { authPolicy } from "../api/testing/auth-policy.ts";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
+
+const registered = {
+  identityRoles: [],
+  isAuthEnabled: true,
+  isAutoCaEnrollmentEnabled: false,
+  isOttCaEnrollmentEnabled: true,
+};
 
 let c: TestController;
 /** A third party's root, its intermediate, and the authority that issues: leaves chain to the registered root over two certificates. */
@@ -17,14 +26,7 @@ beforeAll(async () => {
   const intermediate = await TestAuthority.create("Third-party intermediate", root);
   issuing = await TestAuthority.create("Third-party issuing", intermediate);
   chain = issuing.certPem + intermediate.certPem;
-  caId = await c.make("cas", {
-    name: "third party",
-    certPem: root.certPem,
-    identityRoles: [],
-    isAuthEnabled: true,
-    isAutoCaEnrollmentEnabled: false,
-    isOttCaEnrollmentEnabled: true,
-  });
+  caId = await c.make("cas", { ...registered, name: "third party", certPem: root.certPem });
   const { verificationToken } = (await c.admin("GET", `/cas/${caId}`)).json.data;
   const proof = await root.issue({ commonName: verificationToken });
   expect((await c.admin("POST", `/cas/${caId}/verify`, proof.certPem)).status).toBe(200);
@@ -133,5 +135,33 @@ describe("5.4: the policy decides about certificates", () => {
     expect((await login({ cert: leaf, key })).status).toBe(401);
     const stranger = await (await TestAuthority.create("Third-party issuing")).issue({ commonName: "stranger" });
     expect((await login({ cert: stranger.certPem + chain, key: stranger.keyPem })).status).toBe(401);
+  });
+});
+
+describe("a stranger's chain", () => {
+  test("is looked at in one search, however many authorities are registered, and none of its keys is used", async () => {
+    const others = await Promise.all(Array.from({ length: 30 }, () => TestAuthority.create("Third-party root")));
+    for (const [place, { certPem }] of others.entries()) {
+      const id = await c.make("cas", { ...registered, name: `namesake ${place}`, certPem });
+      const { verificationToken } = (await c.admin("GET", `/cas/${id}`)).json.data;
+      const proof = await others[place]!.issue({ commonName: verificationToken });
+      expect((await c.admin("POST", `/cas/${id}/verify`, proof.certPem)).status).toBe(200);
+    }
+    const { keyPem } = await root.issue({ commonName: "key" });
+    const publicKey = createPublicKey(keyPem).export({ type: "spki", format: "der" });
+    const slow = forgedRsaKey(3_072, 3_000);
+    const name = "Third-party root";
+    const forged = [
+      forgedCertificate({ subject: "leaf", issuer: name, publicKey }),
+      ...Array.from({ length: 9 }, () =>
+        forgedCertificate({ subject: name, issuer: name, publicKey: slow, isCa: true }),
+      ),
+    ];
+    const verify = vi.spyOn(X509Certificate.prototype, "verify");
+    expect((await login({ cert: forged.map((der) => pemOf(der)).join(""), key: keyPem })).status).toBe(401);
+    const keys = verify.mock.calls.map(([key]) => key.asymmetricKeyType);
+    verify.mockRestore();
+    expect(keys.length).toBeLessThanOrEqual(16);
+    expect(keys).not.toContain("rsa");
   });
 });

@@ -1,9 +1,8 @@
 import type { X509Certificate } from "node:crypto";
-import { CertificateError, verifyLeaf } from "@sallyport/wire";
 import type { Db } from "../model/context.ts";
 import { storedClaim } from "../model/identity/cas.ts";
 import type { ExternalIdClaim } from "../pki/external-id-claim.ts";
-import { isIssuedBy, storedThirdPartyCa } from "../pki/third-party-ca.ts";
+import { issuingAuthority, searchIssuer } from "../pki/third-party-ca.ts";
 
 /** How a presented certificate was found trustworthy. */
 export interface CertificateTrust {
@@ -29,22 +28,27 @@ export async function trustOf(
   at: Date,
   caId?: string,
 ): Promise<CertificateTrust | undefined> {
-  const [leaf, ...intermediates] = presented;
-  if (leaf === undefined || leaf.ca) return undefined;
+  const [leaf] = presented;
+  const search = searchIssuer(presented, at);
+  if (leaf === undefined || search === undefined) return undefined;
   if (caId === undefined) {
     const roots = anchors.filter((anchor) => anchor.checkIssued(anchor));
-    if (isOurs(leaf, intermediates, roots, at)) return { leaf, isProperChain: true };
-    if (isOurs(leaf, intermediates, anchors, at)) return { leaf, isProperChain: false };
+    if (search.under(roots) !== undefined) return { leaf, isProperChain: true };
+    if (search.under(anchors) !== undefined) return { leaf, isProperChain: false };
   }
+  const ca = issuingAuthority(search, await usableCas(db, caId));
+  return ca === undefined ? undefined : { leaf, isProperChain: true, ca: { id: ca.id, claim: storedClaim(ca) } };
+}
+
+/** The registered authorities whose holders may authenticate, oldest first; only the one with this id, if one is named. */
+export async function usableCas(db: Db, caId?: string) {
   let usable = db
     .selectFrom("ca")
     .select(["id", "cert_pem", "external_id_claim"])
     .where("is_verified", "=", true)
     .where("is_auth_enabled", "=", true);
   if (caId !== undefined) usable = usable.where("id", "=", caId);
-  const cas = await usable.orderBy("created_at").orderBy("id").execute();
-  const ca = cas.find((each) => isIssuedBy(storedThirdPartyCa(each.cert_pem), presented, { at, ignoreLeaf: true }));
-  return ca === undefined ? undefined : { leaf, isProperChain: true, ca: { id: ca.id, claim: storedClaim(ca) } };
+  return await usable.orderBy("created_at").orderBy("id").execute();
 }
 
 /** The leaf that a TLS client presented, when this network has issued it; found out without the database. */
@@ -52,22 +56,5 @@ export function networkLeaf(
   presented: readonly X509Certificate[],
   anchors: readonly X509Certificate[],
 ): X509Certificate | undefined {
-  const [leaf, ...intermediates] = presented;
-  if (leaf === undefined || leaf.ca) return undefined;
-  return isOurs(leaf, intermediates, anchors, new Date()) ? leaf : undefined;
-}
-
-function isOurs(
-  leaf: X509Certificate,
-  intermediates: readonly X509Certificate[],
-  anchors: readonly X509Certificate[],
-  at: Date,
-): boolean {
-  try {
-    verifyLeaf({ leaf, intermediates, anchors, at, ignoreDates: "leaf" });
-    return true;
-  } catch (error) {
-    if (error instanceof CertificateError) return false;
-    throw error;
-  }
+  return searchIssuer(presented, new Date())?.under(anchors) === undefined ? undefined : presented[0];
 }

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { CertificateError, pemBlocks, verifyLeaf } from "@sallyport/wire";
+import { hasUsableKey, IssuerSearch, pemBlocks } from "@sallyport/wire";
 
 /** Longest chain taken, in characters and in certificates. */
 const LONGEST = 64 * 1024;
@@ -25,10 +25,21 @@ export interface ThirdPartyCa {
 }
 
 /**
- * Reads the PEM text with which an authority is registered: blocks CERTIFICATE and no others, the authority's own first.
+ * Reads the PEM text with which an authority is registered: blocks CERTIFICATE and no others, the authority's own first, with keys as they are in use.
  * @throws ChainError
  */
 export function readThirdPartyCa(pem: string): ThirdPartyCa {
+  const ca = parse(pem);
+  const unusable = [ca.certificate, ...ca.others].findIndex((certificate) => !hasUsableKey(certificate));
+  if (unusable < 0) return ca;
+  throw new ChainError(
+    "NOT_A_CHAIN",
+    `certificate ${unusable + 1} has a key of no kind that is taken: ` +
+      "expected EC on a named curve, Ed25519, Ed448, or RSA of at most 8192 bits with an exponent below 2^32",
+  );
+}
+
+function parse(pem: string): ThirdPartyCa {
   const blocks = pem.length > LONGEST ? [] : pemBlocks(pem, () => true);
   const isForeign = (block: string) => !block.startsWith("-----BEGIN CERTIFICATE-----");
   if (blocks.length === 0 || blocks.length > MOST_CERTIFICATES || blocks.some(isForeign)) {
@@ -52,13 +63,13 @@ export function readThirdPartyCa(pem: string): ThirdPartyCa {
 }
 
 const read = new Map<string, ThirdPartyCa>();
-const MOST_READ = 200;
+const MOST_READ = 2_000;
 
-/** {@link readThirdPartyCa} of a text that is stored, and was read before. */
+/** What {@link readThirdPartyCa} reads, of a text that is stored: an authority with a key that is no longer taken is one that issues nothing. */
 export function storedThirdPartyCa(pem: string): ThirdPartyCa {
   const known = read.get(pem);
   if (known !== undefined) return known;
-  const ca = readThirdPartyCa(pem);
+  const ca = parse(pem);
   if (read.size >= MOST_READ) read.clear();
   read.set(pem, ca);
   return ca;
@@ -75,28 +86,25 @@ export function isForClients(certificate: X509Certificate): boolean {
 }
 
 /**
- * Whether the authority issued the leaf, directly or over intermediates, which may be presented in any order.
- * The chain is built from the leaf: a certificate of the authority among the others proves nothing.
+ * The search for who issued the leaf, directly or over intermediates, which may be presented in any order. Its dates are not looked at,
+ * those of authorities are. A certificate of an authority among the others proves nothing.
+ * @returns undefined when nothing was presented, or the leaf is an authority's own: that one is public, and presenting it makes nobody its holder
  */
-export function isIssuedBy(
-  ca: ThirdPartyCa,
-  presented: readonly X509Certificate[],
-  dates: { readonly at: Date; readonly ignoreLeaf: boolean },
-): boolean {
+export function searchIssuer(presented: readonly X509Certificate[], at: Date): IssuerSearch | undefined {
   const [leaf, ...intermediates] = presented;
-  // The authority's own certificate is public: presenting it makes nobody its holder.
-  if (leaf === undefined || leaf.ca) return false;
-  try {
-    verifyLeaf({
-      leaf,
-      intermediates: [...intermediates, ...ca.others],
-      anchors: [ca.certificate],
-      at: dates.at,
-      ...(dates.ignoreLeaf ? { ignoreDates: "leaf" as const } : {}),
-    });
-    return true;
-  } catch (error) {
-    if (error instanceof CertificateError) return false;
-    throw error;
-  }
+  if (leaf === undefined || leaf.ca) return undefined;
+  return new IssuerSearch({ leaf, intermediates, at, checkDates: true });
+}
+
+/** The first of the registered authorities that the search leads to, in one search for all of them. */
+export function issuingAuthority<Ca extends { readonly cert_pem: string }>(
+  search: IssuerSearch | undefined,
+  cas: readonly Ca[],
+): Ca | undefined {
+  const read = cas.map((ca) => ({ ca, ...storedThirdPartyCa(ca.cert_pem) }));
+  const anchor = search?.under(
+    read.map(({ certificate }) => certificate),
+    read.flatMap(({ others }) => others),
+  );
+  return read.find(({ certificate }) => certificate === anchor)?.ca;
 }

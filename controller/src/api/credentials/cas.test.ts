@@ -1,5 +1,6 @@
 import { verify, X509Certificate } from "node:crypto";
 import { fingerprint } from "@sallyport/wire";
+import { forgedCertificate, forgedRsaKey, pemOf } from "@sallyport/wire/testing/forged-certificate";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ThirdParty } from "../../auth/testing/third-party.ts";
 import { ALLOWING, registerCa, verifyCa } from "../testing/registered-ca.ts";
@@ -121,6 +122,8 @@ describe("a certificate authority", () => {
       authority.certPem + authority.keyPem,
       "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
       authority.certPem.repeat(11),
+      // A signature that is checked with such a key takes a hundred times as long as usual.
+      pemOf(forgedCertificate({ subject: "ca", issuer: "ca", publicKey: forgedRsaKey(3_072, 3_000), isCa: true })),
     ]) {
       expect(await refused({ certPem })).toEqual([400, "COULD_NOT_VALIDATE", "certPem"]);
     }

@@ -1,7 +1,9 @@
 import { X509Certificate } from "node:crypto";
 import { createCsr, createKeyPair } from "@sallyport/wire";
+import { TestAuthority } from "@sallyport/wire/testing";
+import { forgedCertificate, forgedRsaKey } from "@sallyport/wire/testing/forged-certificate";
 import { sql } from "kysely";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Keyed, ThirdParty } from "../../auth/testing/third-party.ts";
 import { lockWaits } from "../../store/testing.ts";
 import { registerCa } from "../testing/registered-ca.ts";
@@ -154,6 +156,30 @@ describe("a login by certificate that a router passes on", () => {
     await c.admin("POST", `/edge-routers/${other.id}/re-enroll`);
     expect(await attempt(other)).toBe(401);
     expect(await attempt(await enrolledRouter("transit", "transit-routers"))).toBe(401);
+  });
+});
+
+describe("a chain that a client of a router has made", () => {
+  it("is refused when its own certificates only have the names of a foreign leaf's issuers", async () => {
+    const issuer = new X509Certificate(alice.certPem).issuer;
+    const commonName = /^CN=(.*)$/m.exec(issuer)?.[1] ?? "";
+    const stranger = await TestAuthority.create(commonName);
+    const subject = await stranger.certify(commonName, stranger.keyPem);
+    for (const lookAlike of [stranger.certPem, subject]) {
+      expect(outcome(await login(router, marks(der(alice.certPem), der(lookAlike))))).toEqual(REFUSED);
+    }
+  });
+
+  it("has none of its keys used while nobody vouches for them", async () => {
+    const publicKey = forgedRsaKey(3_072, 3_000);
+    const one = (subject: string, issuer: string, isCa: boolean) =>
+      forgedCertificate({ subject, issuer, publicKey, isCa, signature: "rsa" }).toString("base64");
+    const chain = [one("leaf", "0", false), ...Array.from({ length: 8 }, (_, i) => one(`${i}`, `${i + 1}`, true))];
+    const verify = vi.spyOn(X509Certificate.prototype, "verify");
+    expect(outcome(await login(router, marks(...chain)))).toEqual(REFUSED);
+    const slow = verify.mock.calls.filter(([key]) => key.asymmetricKeyType === "rsa");
+    verify.mockRestore();
+    expect(slow).toEqual([]);
   });
 });
 

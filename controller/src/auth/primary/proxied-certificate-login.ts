@@ -1,7 +1,9 @@
 import { X509Certificate } from "node:crypto";
-import { CertificateError, fingerprint, verifyLeaf } from "@sallyport/wire";
+import { CertificateError, fingerprint, IssuerSearch, verifyLeaf } from "@sallyport/wire";
 import type { ModelContext } from "../../model/context.ts";
 import type { Routers } from "../../model/network/routers.ts";
+import { issuingAuthority, storedThirdPartyCa } from "../../pki/third-party-ca.ts";
+import { usableCas } from "../client-certificate.ts";
 import type { CertificateLogin } from "./certificate-login.ts";
 import { type Proof, refused } from "./proof.ts";
 
@@ -49,7 +51,9 @@ export class ProxiedCertificateLogin {
       );
     }
     const chain = chainOf(clientCertificates);
-    if (chain === undefined) throw refused(`what router ${routerId} says it was presented is no chain of certificates`);
+    if (chain === undefined || !(await this.#isIssuedInOrder(chain))) {
+      throw refused(`what router ${routerId} says it was presented is no chain of certificates`);
+    }
     const proof = await this.#byCertificate.prove(chain);
     // Who breaks into a router must not become an administrator by knowing a certificate, which is no secret.
     if (proof.principal.identity.is_admin) {
@@ -78,12 +82,45 @@ export class ProxiedCertificateLogin {
     }
     return router.id;
   }
+
+  /**
+   * Whether each was issued by the next. Some routers put what they were presented behind what the client had written into these headers
+   * itself: nobody can go on with a foreign chain so. It is looked at from its end, which has to be an authority that we know or its
+   * issue, so that only keys are used for which somebody vouches.
+   */
+  async #isIssuedInOrder(chain: readonly X509Certificate[]): Promise<boolean> {
+    const [top, ...below] = chain.toReversed();
+    if (top === undefined || below.length === 0) return top !== undefined;
+    if (!(await this.#isKnown(top))) return false;
+    let issuer = top;
+    for (const certificate of below) {
+      if (this.#searchFor(certificate).under([issuer]) === undefined) return false;
+      issuer = certificate;
+    }
+    return true;
+  }
+
+  async #isKnown(authority: X509Certificate): Promise<boolean> {
+    const anchors = this.#ctx.pki.trustAnchors;
+    const isItself = (known: X509Certificate) => known.raw.equals(authority.raw);
+    const search = this.#searchFor(authority);
+    if (anchors.some(isItself) || search.under(anchors) !== undefined) return true;
+    const cas = await usableCas(this.#ctx.store.db);
+    return (
+      cas
+        .map(({ cert_pem }) => storedThirdPartyCa(cert_pem))
+        .some(({ certificate, others }) => [certificate, ...others].some(isItself)) ||
+      issuingAuthority(search, cas) !== undefined
+    );
+  }
+
+  /** Dates are the business of who judges the leaf. */
+  #searchFor(leaf: X509Certificate): IssuerSearch {
+    return new IssuerSearch({ leaf, intermediates: [], at: this.#ctx.now(), checkDates: false });
+  }
 }
 
-/**
- * The chain in base64 of DER, leaf first; undefined unless each certificate was issued by the next. Some routers put what they
- * were presented behind what the client had written into these headers itself: nobody can go on with a foreign chain so.
- */
+/** What is in base64 of DER, leaf first; undefined unless each names the next as its issuer. */
 export function chainOf(texts: readonly string[]): X509Certificate[] | undefined {
   if (texts.length === 0 || texts.length > MOST_CERTIFICATES) return undefined;
   const chain: X509Certificate[] = [];
@@ -91,7 +128,7 @@ export function chainOf(texts: readonly string[]): X509Certificate[] | undefined
     const certificate = certificateOf(text);
     if (certificate === undefined) return undefined;
     const issued = chain.at(-1);
-    if (issued !== undefined && !isIssuedBy(issued, certificate)) return undefined;
+    if (issued !== undefined && !(certificate.ca && issued.checkIssued(certificate))) return undefined;
     chain.push(certificate);
   }
   return chain;
@@ -106,14 +143,5 @@ function certificateOf(text: string): X509Certificate | undefined {
     return certificate.raw.equals(der) ? certificate : undefined;
   } catch {
     return undefined;
-  }
-}
-
-function isIssuedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {
-  try {
-    return issuer.ca && certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey);
-  } catch {
-    // A key that cannot be used.
-    return false;
   }
 }

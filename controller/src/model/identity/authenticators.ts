@@ -1,9 +1,10 @@
 import type { X509Certificate } from "node:crypto";
 import { apiError, type authenticatorCreate, fieldError, notFound, unhandledCause } from "@sallyport/api";
-import { CertificateError, fingerprint, parseCertificates, verifyLeaf } from "@sallyport/wire";
+import { CertificateError, fingerprint, IssuerSearch, parseCertificates } from "@sallyport/wire";
 import { type Insertable, type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { hashPassword, passwordProblem } from "../../auth/password.ts";
+import { issuingAuthority } from "../../pki/third-party-ca.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { AuthenticatorTable, Tags } from "../../store/schema.ts";
@@ -213,13 +214,14 @@ export class Authenticators {
 
   /** Who issued it: the network, or a verified CA. @throws ApiError 400 when neither did */
   async #issuer(leaf: X509Certificate): Promise<{ isIssuedByNetwork: boolean; caId?: string }> {
-    if (chains(leaf, this.#ctx.pki.trustAnchors)) return { isIssuedByNetwork: true };
+    const search = new IssuerSearch({ leaf, intermediates: [], at: this.#ctx.now(), checkDates: true });
+    if (search.under(this.#ctx.pki.trustAnchors) !== undefined) return { isIssuedByNetwork: true };
     const cas = await this.#ctx.store.db
       .selectFrom("ca")
       .select(["id", "cert_pem"])
       .where("is_verified", "=", true)
       .execute();
-    const ca = cas.find((each) => chains(leaf, parseCertificates(each.cert_pem)));
+    const ca = issuingAuthority(search, cas);
     if (ca === undefined)
       throw apiError("INVALID_CLIENT_CERT", unhandledCause("the certificate was issued by no known CA"));
     return { isIssuedByNetwork: false, caId: ca.id };
@@ -230,16 +232,6 @@ export class Authenticators {
     found(numDeletedRows > 0n ? true : undefined, "authenticator", id);
     await endApiSessions(trx, sql`a.authenticator_id = ${id}`);
     await appendChange(trx, { kind: "authenticator", key: id, op: "delete" });
-  }
-}
-
-function chains(leaf: X509Certificate, anchors: readonly X509Certificate[]): boolean {
-  try {
-    verifyLeaf({ leaf, intermediates: [], anchors, ignoreDates: "leaf" });
-    return true;
-  } catch (error) {
-    if (error instanceof CertificateError) return false;
-    throw error;
   }
 }
 

@@ -12,7 +12,7 @@ import { commonName, fingerprint, pemBlocks } from "@sallyport/wire";
 import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { completeClaim, type ExternalIdClaim, type RequestedClaim } from "../../pki/external-id-claim.ts";
-import { ChainError, isIssuedBy, readThirdPartyCa, storedThirdPartyCa } from "../../pki/third-party-ca.ts";
+import { ChainError, issuingAuthority, readThirdPartyCa, searchIssuer } from "../../pki/third-party-ca.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { CaTable } from "../../store/schema.ts";
@@ -151,7 +151,7 @@ export class Cas {
         );
       }
       // The token is proof of freshness, and the signer's clock may be ahead of ours.
-      if (!isIssuedBy(storedThirdPartyCa(row.cert_pem), [proof], { at: this.#ctx.now(), ignoreLeaf: true })) {
+      if (issuingAuthority(searchIssuer([proof], this.#ctx.now()), [row]) === undefined) {
         throw apiError("CERTIFICATE_FAILED_VALIDATION");
       }
       await trx

@@ -1,6 +1,8 @@
 import { X509Certificate } from "node:crypto";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { TestAuthority } from "../testing/authority.ts";
+import { ecKey, forgedCertificate, forgedRsaKey } from "../testing/forged-certificate.ts";
+import { hostileChains } from "../testing/hostile-chains.ts";
 import { createKeyPair, signingKeys } from "./certificate-request.ts";
 import { CertificateError } from "./certificates.ts";
 import { verifyLeaf } from "./trust.ts";
@@ -89,14 +91,77 @@ describe("verifyLeaf", () => {
     expect(() => verifyLeaf({ ...request, anchors: request.intermediates })).toThrow(CertificateError);
   });
 
-  it("gives up on chains built to be followed for ever", async () => {
-    const stranger = await TestAuthority.create("loop");
-    const leaf = parse((await stranger.issue({ commonName: "x" })).certPem);
-    const copies = await Promise.all(
-      Array.from({ length: 30 }, () => stranger.issue({ commonName: "loop", ca: true })),
-    );
+  it("uses no key that nobody vouched for, and checks few signatures, whatever chain a stranger builds", async () => {
     const root = await TestAuthority.create("root");
-    const intermediates = [parse(stranger.certPem), ...copies.map((copy) => parse(copy.certPem))];
-    expect(() => verifyLeaf({ leaf, intermediates, anchors: [parse(root.certPem)] })).toThrow(/not issued/);
+    const anchor = parse(root.certPem);
+    const verify = vi.spyOn(X509Certificate.prototype, "verify");
+    for (const { name, certificates } of hostileChains(root)) {
+      const [leaf, ...intermediates] = certificates.map((der) => new X509Certificate(der));
+      verify.mockClear();
+      expect(() => verifyLeaf({ leaf: leaf!, intermediates, anchors: [anchor] }), name).toThrow(/not issued/);
+      expect(verify.mock.calls.length, name).toBeLessThanOrEqual(16);
+      expect(verify.mock.calls.filter(([key]) => !key.equals(anchor.publicKey)).length, name).toBe(0);
+    }
+    verify.mockRestore();
+  });
+
+  it("finds the chain among certificates that look like parts of it", async () => {
+    const root = await TestAuthority.create("root");
+    const upper = await TestAuthority.create("upper", root);
+    const lower = await TestAuthority.create("lower", upper);
+    const leaf = parse((await lower.issue({ commonName: "x" })).certPem);
+    const strangers = ["lower", "upper", "root"].flatMap((subject) =>
+      ["lower", "upper", "root"].map((issuer) =>
+        forgedCertificate({ subject, issuer, publicKey: ecKey(), isCa: true }),
+      ),
+    );
+    const intermediates = [
+      ...strangers.map((der) => new X509Certificate(der)),
+      parse(lower.certPem),
+      parse(upper.certPem),
+    ];
+    verifyLeaf({ leaf, intermediates, anchors: [parse(root.certPem)] });
+  });
+
+  it("takes the way on which enough authorities are allowed, when an authority has two certificates", async () => {
+    const root = await TestAuthority.create("root");
+    const upper = await TestAuthority.create("upper", root);
+    const lower = await TestAuthority.create("lower", upper);
+    const leaf = parse((await lower.issue({ commonName: "x" })).certPem);
+    const narrow = await root.certify("upper", upper.keyPem, 0);
+    const wide = upper.certPem;
+    for (const upperPems of [
+      [narrow, wide],
+      [wide, narrow],
+    ]) {
+      const intermediates = [...upperPems, lower.certPem].map(parse);
+      verifyLeaf({ leaf, intermediates, anchors: [parse(root.certPem)] });
+    }
+    const tooNarrow = [narrow, lower.certPem].map(parse);
+    expect(() => verifyLeaf({ leaf, intermediates: tooNarrow, anchors: [parse(root.certPem)] })).toThrow(/not issued/);
+  });
+
+  it("takes no anchor whose key is made to keep the checker busy", () => {
+    const publicKey = forgedRsaKey(3_072, 3_000);
+    const certificate = (subject: string, isCa: boolean) =>
+      new X509Certificate(forgedCertificate({ subject, issuer: "slow", publicKey, isCa, signature: "rsa" }));
+    const [anchor, leaf] = [certificate("slow", true), certificate("leaf", false)];
+    const verify = vi.spyOn(X509Certificate.prototype, "verify");
+    expect(() => verifyLeaf({ leaf, intermediates: [], anchors: [anchor] })).toThrow(/not issued/);
+    expect(verify).not.toHaveBeenCalled();
+    verify.mockRestore();
+  });
+
+  it("finds names that are written otherwise but count as equal", async () => {
+    const root = await TestAuthority.create("My  Root");
+    const { keyPem } = await createKeyPair();
+    const keys = await signingKeys(keyPem);
+    const signer = await signingKeys(root.keyPem);
+    const made = await x509.X509CertificateGenerator.create({
+      ...{ serialNumber: "01", subject: "CN=leaf", issuer: "CN=MY rOOT", publicKey: keys.pair.publicKey },
+      ...{ notBefore: new Date(Date.now() - 60_000), notAfter: new Date(Date.now() + 60_000) },
+      ...{ signingKey: signer.pair.privateKey, signingAlgorithm: signer.algorithm },
+    });
+    verifyLeaf({ leaf: parse(made.toString("pem")), intermediates: [], anchors: [parse(root.certPem)] });
   });
 });

@@ -36,6 +36,11 @@ export class TestAuthority {
     return new TestAuthority(certPem, keyPem);
   }
 
+  /** A certificate of another authority from this one: the same name and key once more. */
+  async certify(commonName: string, keyPem: string, ca: boolean | number = true): Promise<string> {
+    return issue({ commonName, ca }, keyPem, this);
+  }
+
   /** A new key with a certificate from this authority. */
   async issue(what: TestCertificate): Promise<{ certPem: string; keyPem: string }> {
     const { keyPem } = await createKeyPair("P-256");
