@@ -3,10 +3,12 @@ import { x509 } from "@sallyport/wire";
 import { CsrError } from "./errors.ts";
 import { isPrintable } from "./external-id-claim.ts";
 
-/** Longest request accepted, in characters: room for RSA keys of 16384 bits and many names. */
-const LONGEST_CSR = 32 * 1024;
+/** Longest request accepted, in characters: room for RSA keys of 8192 bits and hundreds of names. Reading takes time in proportion. */
+const LONGEST_CSR = 16 * 1024;
 const SMALLEST_RSA = 2048;
 const LARGEST_RSA = 8192;
+/** In bytes. A check takes time in proportion to the exponent, which is 65,537 in all keys that are in use. */
+const LONGEST_EXPONENT = 4;
 const CURVES = new Set(["P-256", "P-384", "P-521"]);
 const ONE_BLOCK =
   /^-----BEGIN (NEW )?CERTIFICATE REQUEST-----\r?\n[\sA-Za-z0-9+/=]+-----END \1?CERTIFICATE REQUEST-----$/;
@@ -68,12 +70,19 @@ function requireUsableKey(request: x509.Pkcs10CertificateRequest, what: string):
   if (bits < SMALLEST_RSA || bits > LARGEST_RSA) {
     throw unusable(what, `expected an RSA key of ${SMALLEST_RSA} to ${LARGEST_RSA} bits, found ${bits}`);
   }
+  const exponent = algorithm.publicExponent?.length ?? Number.POSITIVE_INFINITY;
+  if (exponent > LONGEST_EXPONENT) {
+    throw unusable(
+      what,
+      `expected an RSA key with an exponent of at most ${LONGEST_EXPONENT} bytes, found ${exponent}`,
+    );
+  }
 }
 
 function keyAlgorithm(
   request: x509.Pkcs10CertificateRequest,
   what: string,
-): { name: string; modulusLength?: number; namedCurve?: string } {
+): { name: string; modulusLength?: number; publicExponent?: Uint8Array; namedCurve?: string } {
   try {
     return request.publicKey.algorithm as { name: string };
   } catch (cause) {

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { connect, createServer } from "node:tls";
 import { createCsr, createKeyPair, signingKeys, spiffeId, splitPem, verifyLeaf, x509 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import { forgedRequest, forgedRsaKey, pemOf } from "@sallyport/wire/testing/forged-certificate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DEFAULT_LIFETIMES } from "./lifetimes.ts";
 import { createPkiMaterial, type PkiMaterial } from "./material.ts";
@@ -128,9 +129,18 @@ describe("the network's PKI", () => {
       "COULD_NOT_PROCESS_CSR",
     ],
     ["a changed subject", (pem: string) => tamper(pem, "id-1", "id-2"), "COULD_NOT_PROCESS_CSR"],
-    ["more than 32 KiB", (pem: string) => pem.replace("\n", `\n${"A".repeat(40_000)}`), "COULD_NOT_PROCESS_CSR"],
+    ["more than 16 KiB", (pem: string) => pem.replace("\n", `\n${"A".repeat(17_000)}`), "COULD_NOT_PROCESS_CSR"],
   ])("refuses %s", async (_what, make, code) => {
     await expect(pki.issueIdentityCertificate(make(csr))).rejects.toMatchObject({ name: "CsrError", code });
+  });
+
+  it("refuses RSA keys whose exponent makes the proof of possession slow", async () => {
+    const publicKey = forgedRsaKey(3_072, 3_000);
+    const csr = pemOf(forgedRequest({ subject: "i1", publicKey }), "CERTIFICATE REQUEST");
+    await expect(pki.issueIdentityCertificate(csr)).rejects.toMatchObject({
+      code: "COULD_NOT_PROCESS_CSR",
+      message: "the CSR could not be processed: expected an RSA key with an exponent of at most 4 bytes, found 376",
+    });
   });
 
   it("refuses short RSA keys", async () => {
