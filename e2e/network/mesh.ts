@@ -72,15 +72,18 @@ ${o.dialerLines ?? ""}`,
 ${dialers.join("")}  listeners:${listeners.length === 0 ? " []" : ""}
 ${listeners.join("")}`;
   };
-  let controlWay: TcpWay | undefined;
+  const controlWay = o.withControlWay === true ? await TcpWay.start(0) : undefined;
   const network = await startNetwork(folder, {
     ...o,
-    onController: async (port) => {
-      if (o.withControlWay === true) controlWay = await TcpWay.start(port);
+    // What the controller says of itself counts for routers, not what their files say.
+    controllerSettings: (text) => {
+      const changed = o.controllerSettings?.(text) ?? text;
+      return controlWay === undefined
+        ? changed
+        : changed.replace(/(^ctrl:\n(?: .*\n)*? +advertise: localhost:)\d+/m, `$1${controlWay.port}`);
     },
-    routerSettings: (name, plain) => {
-      const text =
-        controlWay === undefined ? plain : plain.replace(/(endpoint: tls:localhost:)\d+/, `$1${controlWay.port}`);
+    onController: async (port) => controlWay?.leadTo(port),
+    routerSettings: (name, text) => {
       return (o.host === undefined ? text : text.replace('ip: ["127.0.0.1"]', `ip: ["127.0.0.1", "${host}"]`)).replace(
         /^link:\n(?: .*\n)*/m,
         section(name),

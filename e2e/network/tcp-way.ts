@@ -20,21 +20,29 @@ export class TcpWay {
   /** Milliseconds that each chunk is held up, in each direction; order is kept. */
   delayMs = 0;
   readonly #server: Server;
-  readonly #target: { readonly host: string; readonly port: number };
+  readonly #host: string;
+  #targetPort: number;
   readonly #pairs = new Set<Pair>();
   #mode: Mode = "open";
 
-  private constructor(server: Server, target: { host: string; port: number }) {
+  private constructor(server: Server, host: string, targetPort: number) {
     this.#server = server;
-    this.#target = target;
+    this.#host = host;
+    this.#targetPort = targetPort;
     this.port = (server.address() as { port: number }).port;
     server.on("connection", (near) => this.#accept(near));
   }
 
+  /** @param targetPort 0: connections are refused until `leadTo` says where they go */
   static async start(targetPort: number, host = "127.0.0.1"): Promise<TcpWay> {
     const server = createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: true }).listen(0, host);
     await once(server, "listening");
-    return new TcpWay(server, { host, port: targetPort });
+    return new TcpWay(server, host, targetPort);
+  }
+
+  /** Where new connections go from now on. */
+  leadTo(port: number): void {
+    this.#targetPort = port;
   }
 
   /** Connections that carry something. */
@@ -86,11 +94,11 @@ export class TcpWay {
 
   #accept(near: Socket): void {
     near.on("error", () => {});
-    if (this.#mode === "refusing") {
+    if (this.#mode === "refusing" || this.#targetPort === 0) {
       near.resetAndDestroy();
       return;
     }
-    const far = connect({ ...this.#target, allowHalfOpen: true, noDelay: true });
+    const far = connect({ host: this.#host, port: this.#targetPort, allowHalfOpen: true, noDelay: true });
     far.on("error", () => {});
     const pair: Pair = { near, far, swallowed: this.#mode === "swallowing" };
     this.#pairs.add(pair);
