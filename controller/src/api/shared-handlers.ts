@@ -14,8 +14,8 @@ import type { ApiHandlers } from "../http/context.ts";
 import { announce } from "./announcement.ts";
 import { ownSession } from "./client/beholder.ts";
 import type { ApiDependencies } from "./dependencies.ts";
-import { AUTHENTICATOR_FIELDS } from "./lists/fields.ts";
-import { cut, listed, only } from "./lists/listing.ts";
+import { OWN_AUTHENTICATOR_FIELDS } from "./lists/client-fields.ts";
+import { listed, only } from "./lists/listing.ts";
 import { mfaHandlers } from "./mfa/mfa-handlers.ts";
 import { renderOwnAuthenticators } from "./render/credentials.ts";
 import { showIdentity } from "./render/identity.ts";
@@ -28,13 +28,16 @@ const CONTROLLER_FIELDS: MemoryFields<never> = {
   createdAt: { type: "datetime", read: () => null },
   updatedAt: { type: "datetime", read: () => null },
   tags: { type: "tags", read: () => ({}) },
-  isSystem: { type: "boolean", read: () => null },
   name: { type: "string", read: () => null },
   ctrlAddress: { type: "string", read: () => null },
   certPem: { type: "string", read: () => null },
   fingerprint: { type: "string", read: () => null },
   isOnline: { type: "boolean", read: () => null },
   lastJoinedAt: { type: "datetime", read: () => null },
+};
+
+const NETWORK_JWT_FIELDS: MemoryFields<{ readonly name: string; readonly token: string }> = {
+  name: { type: "string", read: ({ name }) => name },
 };
 
 /** Operations that both APIs have. */
@@ -61,7 +64,10 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
         jti: randomUUID(),
         em: "network",
       });
-      return cut([{ name: "default", token }], list);
+      return {
+        ...selectPage([{ name: "default", token }], NETWORK_JWT_FIELDS, list),
+        filterableFields: Object.keys(NETWORK_JWT_FIELDS),
+      };
     },
     // Only members of a cluster are listed; a controller alone lists none, and clients take that as "one controller".
     listControllers: async ({ list }) => ({
@@ -105,7 +111,7 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
       listed(
         db.selectFrom("authenticator").selectAll().where("authenticator.identity_id", "=", context.identityId),
         "authenticator",
-        AUTHENTICATOR_FIELDS,
+        OWN_AUTHENTICATOR_FIELDS,
         list,
         (rows) => renderOwnAuthenticators(deps, rows),
       ),

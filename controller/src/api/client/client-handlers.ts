@@ -15,12 +15,12 @@ import { roleFilterSql } from "../../store/filter/filter-sql.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import {
   CLIENT_EXT_JWT_SIGNER_FIELDS,
-  routerFields,
-  SERVICE_FIELDS,
-  SESSION_CERTIFICATE_FIELDS,
-  SESSION_FIELDS,
-  TERMINATOR_FIELDS,
-} from "../lists/fields.ts";
+  CLIENT_SERVICE_FIELDS,
+  CLIENT_SESSION_CERTIFICATE_FIELDS,
+  CLIENT_SESSION_FIELDS,
+  CLIENT_TERMINATOR_FIELDS,
+  clientRouterFields,
+} from "../lists/client-fields.ts";
 import { listGrantedServices } from "../lists/granted-services.ts";
 import { listed, only } from "../lists/listing.ts";
 import { postureResponseHandlers } from "../posture/posture-handlers.ts";
@@ -49,7 +49,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
           .selectAll()
           .where("api_session_certificate.api_session_id", "=", session.apiSessionId),
         "api_session_certificate",
-        SESSION_CERTIFICATE_FIELDS,
+        CLIENT_SESSION_CERTIFICATE_FIELDS,
         list,
         (rows) => rows.map(renderSessionCertificate),
       ),
@@ -91,7 +91,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
         .where("router.is_verified", "=", true);
       const ids = identity.is_admin ? undefined : (await model.policy.current()).routersOfIdentity(identity);
       const query = ids === undefined ? verified : verified.where("router.id", "in", ["", ...ids]);
-      return listed(query, "router", routerFields(deps.fabric.onlineRouterIds()), list, (rows) =>
+      return listed(query, "router", clientRouterFields(deps.fabric.onlineRouterIds()), list, (rows) =>
         rows.map((row) => ({
           ...baseOf("edge-routers", row),
           ...propertiesOf(row, stateForClients(deps, row.id)),
@@ -116,10 +116,11 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
         query.roleFilter,
         query.roleSemantic,
       );
-      if (!identity.is_admin) return listGrantedServices(deps, identity, beholder, list, { condition });
+      if (!identity.is_admin)
+        return listGrantedServices(deps, identity, beholder, list, { condition, fields: CLIENT_SERVICE_FIELDS });
       const all = db.selectFrom("service").selectAll();
       const services = condition === undefined ? all : all.where(condition);
-      return listed(services, "service", SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, beholder));
+      return listed(services, "service", CLIENT_SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, beholder));
     },
     detailService: async ({ params, session }) => {
       const { service, beholder } = await visibleService(deps, session, params.id);
@@ -136,7 +137,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
     listServiceTerminators: async ({ params, list, session }) => {
       const { service } = await visibleService(deps, session, params.id);
       const query = db.selectFrom("terminator").selectAll().where("terminator.service_id", "=", service.id);
-      return listed(query, "terminator", TERMINATOR_FIELDS, list, (rows) =>
+      return listed(query, "terminator", CLIENT_TERMINATOR_FIELDS, list, (rows) =>
         rows.map((row) => ({
           ...baseOf("terminators", row),
           _links: links("terminators", row.id),
@@ -152,7 +153,7 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
       listed(
         db.selectFrom("session").selectAll().where("session.api_session_id", "=", session.apiSessionId),
         "session",
-        SESSION_FIELDS,
+        CLIENT_SESSION_FIELDS,
         list,
         async (rows) => (await renderSessions(deps, rows)).map(forClient),
       ),

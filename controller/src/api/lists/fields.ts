@@ -1,6 +1,6 @@
 /**
  * The public symbols of each collection: what its filters and sorts may name (`docs/api.md`, "Filters").
- * Secrets (tokens of sessions and enrollments, password hashes) are no symbols.
+ * Secrets (tokens of sessions and enrollments, password hashes) are no symbols. Those of the Client API are in `client-fields.ts`.
  */
 import { sql } from "kysely";
 import { type EntityFields, field } from "../../store/filter/filter-sql.ts";
@@ -199,15 +199,6 @@ export const EXT_JWT_SIGNER_FIELDS: EntityFields = {
   enabled: field.boolean("ext_jwt_signer.enabled"),
   claimsProperty: field.string("ext_jwt_signer.claims_property", { nullable: true }),
   useExternalId: field.boolean("ext_jwt_signer.use_external_id"),
-  audience: field.string("ext_jwt_signer.audience", { nullable: true }),
-  clientId: field.string("ext_jwt_signer.client_id", { nullable: true }),
-  scopes: field.array("ext_jwt_signer.scopes"),
-  targetToken: field.string("ext_jwt_signer.target_token"),
-};
-
-/** What may be asked for without a session: only what is shown, too. */
-export const CLIENT_EXT_JWT_SIGNER_FIELDS: EntityFields = {
-  ...named("ext_jwt_signer"),
   audience: field.string("ext_jwt_signer.audience", { nullable: true }),
   clientId: field.string("ext_jwt_signer.client_id", { nullable: true }),
   scopes: field.array("ext_jwt_signer.scopes"),

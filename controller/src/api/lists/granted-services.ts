@@ -1,7 +1,7 @@
 import type { ListQuery, ListResult } from "@sallyport/api";
 import { NO_LIMIT } from "@sallyport/api";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
-import { fieldNames } from "../../store/filter/filter-sql.ts";
+import { type EntityFields, fieldNames } from "../../store/filter/filter-sql.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { type Beholder, renderServices, type ServiceDetail } from "../render/service.ts";
 import { SERVICE_FIELDS } from "./fields.ts";
@@ -16,9 +16,14 @@ export async function listGrantedServices(
   identity: { readonly id: string; readonly attrs: readonly string[] },
   beholder: Beholder,
   list: ListQuery,
-  o: { readonly permission?: "Dial" | "Bind" | undefined; readonly condition?: RawBuilder<SqlBool> | undefined } = {},
+  o: {
+    readonly permission?: "Dial" | "Bind" | undefined;
+    readonly condition?: RawBuilder<SqlBool> | undefined;
+    readonly fields?: EntityFields;
+  } = {},
 ): Promise<ListResult<ServiceDetail>> {
   const { db } = deps.ctx.store;
+  const { fields = SERVICE_FIELDS } = o;
   const granted = (await deps.model.policy.current()).grantedTo(identity);
   if (list.filter === undefined && list.sort.length === 0 && o.condition === undefined) {
     const ids = granted.ids(o.permission, list.offset, list.limit === NO_LIMIT ? undefined : list.limit);
@@ -26,10 +31,10 @@ export async function listGrantedServices(
     const permissions = new Map(ids.map((id) => [id, granted.permissionsOn(id)]));
     const rows = await deps.model.services.byIds(db, ids);
     const data = await renderServices(deps, rows, { ...beholder, permissionsOn: (id) => permissions.get(id) ?? [] });
-    return { data, totalCount, filterableFields: fieldNames(SERVICE_FIELDS) };
+    return { data, totalCount, filterableFields: fieldNames(fields) };
   }
   const among = granted.ids(o.permission);
   let query = db.selectFrom("service").selectAll().where(sql<SqlBool>`service.id = ANY (${among}::text[])`);
   if (o.condition !== undefined) query = query.where(o.condition);
-  return listed(query, "service", SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, beholder));
+  return listed(query, "service", fields, list, (rows) => renderServices(deps, rows, beholder));
 }

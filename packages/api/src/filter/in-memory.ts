@@ -15,7 +15,7 @@ export type MemoryField<T> =
   | { readonly type: "boolean"; read(record: T): boolean | null }
   | { readonly type: "tags"; read(record: T): Readonly<Record<string, unknown>> };
 
-/** Public symbols by name; there has to be an `id`, by which ties are ordered. */
+/** Public symbols by name; ties are ordered by `id`, where there is one. */
 export type MemoryFields<T> = Readonly<Record<string, MemoryField<T>>>;
 
 type Predicate<T> = (record: T) => boolean;
@@ -186,7 +186,8 @@ function compareText(a: string, b: string): number {
 }
 
 function comparison<T>(fields: MemoryFields<T>, list: ListQuery): (a: T, b: T) => number {
-  const keys = [...list.sort, { name: "id", descending: false }].map(({ name, descending }) => {
+  const ties = Object.hasOwn(fields, "id") ? [{ name: "id", descending: false }] : [];
+  const keys = [...list.sort, ...ties].map(({ name, descending }) => {
     const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
     if (field === undefined || field.type === "tags") {
       const text = field === undefined ? `unknown symbol '${name}'` : `symbol '${name}' cannot be sorted by`;
