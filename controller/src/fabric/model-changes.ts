@@ -37,6 +37,9 @@ function follow(followers: ModelFollowers, change: ModelChange): void {
         .added(change.session)
         .catch((err: unknown) => log.error({ err }, "an API session could not be announced to routers"));
       return;
+    case "api-sessions-added":
+      sessions.resync();
+      return;
     case "api-session-updated":
       sessions.updated(change.session);
       return;

@@ -227,6 +227,8 @@ export type ModelChange =
   | { readonly kind: "changes-lost" }
   /** Fully authenticated now, or changed (a session certificate added or removed). */
   | { readonly kind: "api-session-added"; readonly session: ApiSessionRecord }
+  /** Very many came about at once: routers get all of them. */
+  | { readonly kind: "api-sessions-added" }
   | { readonly kind: "api-session-updated"; readonly session: ApiSessionRecord }
   /** Logged out, expired or deleted; its sessions follow as `session-removed`. */
   | { readonly kind: "api-session-removed"; readonly id: string; readonly token: string }

@@ -28,12 +28,25 @@ export type ChangeKind =
 /**
  * `before` of change-log rows, by kind; other kinds carry null.
  * - the three policies, identity, service, router: the old row's `attrs`/selectors as `{ attrs }` or `PolicyBefore`;
+ * - auth_policy, mfa: what tells whose sessions may have become whole by it;
  * - api_session, session: `{ token, identityId, … }`, because a deleted row cannot be read any more.
  */
 export interface PolicyBefore {
   semantic: Semantic;
   type?: DialBind;
   sides: Record<string, { all: boolean; attrs: string[]; ids: string[] }>;
+}
+/** Of an update: its identity, or its policy, may not ask for a one-time code any more. */
+export interface AuthPolicyBefore {
+  isTotpNoLongerRequired: boolean;
+}
+export interface IdentityBefore {
+  attrs: string[];
+  isAuthPolicyChanged?: boolean;
+}
+/** Of a removal. */
+export interface MfaBefore {
+  identityId: string;
 }
 export interface ApiSessionBefore {
   token: string;

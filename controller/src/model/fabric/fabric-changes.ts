@@ -1,7 +1,15 @@
 import type { ApiSessionRecord, ModelChange } from "../../fabric/ports.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
-import type { ApiSessionBefore, ChangeKind, SessionBefore } from "../../store/logged-changes.ts";
+import type {
+  ApiSessionBefore,
+  AuthPolicyBefore,
+  ChangeKind,
+  IdentityBefore,
+  MfaBefore,
+  SessionBefore,
+} from "../../store/logged-changes.ts";
 import type { ModelContext } from "../context.ts";
+import { sessionRecords, sessionsWithoutCode } from "./fabric-sessions.ts";
 
 /** Changes of these can take away what somebody may do, except when they come about. */
 const ACCESS_KINDS: ReadonlySet<string> = new Set<ChangeKind>([
@@ -11,18 +19,19 @@ const ACCESS_KINDS: ReadonlySet<string> = new Set<ChangeKind>([
   "posture_check",
 ]);
 
+/** Beyond, routers get all sessions anew: that takes fewer messages. */
+const MOST_ANNOUNCED = 1_000;
+
 type Handler = (change: ModelChange) => void;
 
 /** Gives the fabric the changes of the log that concern routers, in the order in which they were written. */
 export class FabricChanges {
   readonly #ctx: ModelContext;
-  readonly #sessionRecords: (ids: readonly string[]) => Promise<readonly ApiSessionRecord[]>;
   readonly #handlers = new Set<Handler>();
   #unsubscribe: (() => void) | undefined;
 
-  constructor(ctx: ModelContext, sessionRecords: (ids: readonly string[]) => Promise<readonly ApiSessionRecord[]>) {
+  constructor(ctx: ModelContext) {
     this.#ctx = ctx;
-    this.#sessionRecords = sessionRecords;
   }
 
   add(handler: Handler): () => void {
@@ -45,20 +54,51 @@ export class FabricChanges {
 
   async #apply(rows: readonly ChangeRow[]): Promise<void> {
     const changed = rows.filter((row) => row.kind === "api_session" && row.op !== "delete").map((row) => row.key);
-    const records = changed.length === 0 ? [] : await this.#sessionRecords([...new Set(changed)]);
+    const records = changed.length === 0 ? [] : await sessionRecords(this.#ctx, [...new Set(changed)]);
     const sessions = new Map(records.map((record) => [record.id, record]));
     for (const row of rows) {
       const change = changeOf(row, sessions);
       if (change !== undefined) for (const handler of this.#handlers) handler(change);
     }
+    await this.#announceWhole(rows);
     if (rows.some((row) => ACCESS_KINDS.has(row.kind) && row.op !== "create")) {
       for (const handler of this.#handlers) handler({ kind: "access-changed" });
+    }
+  }
+
+  /**
+   * Tells of sessions that became whole without a code, as nothing asks for one any more. They are looked for now and not by who made the change: a session that was
+   * made meanwhile counts as well. Those that routers know already do no harm.
+   */
+  async #announceWhole(rows: readonly ChangeRow[]): Promise<void> {
+    const identityIds = rows.flatMap((row) => identityWithoutCode(row) ?? []);
+    const policyIds = rows.filter(isTotpGone).map((row) => row.key);
+    if (identityIds.length === 0 && policyIds.length === 0) return;
+    const sessions = await sessionsWithoutCode(this.#ctx, { identityIds, policyIds }, MOST_ANNOUNCED + 1);
+    for (const handler of this.#handlers) {
+      if (sessions.length > MOST_ANNOUNCED) handler({ kind: "api-sessions-added" });
+      else for (const session of sessions) handler({ kind: "api-session-added", session });
     }
   }
 
   #reload(): void {
     for (const handler of this.#handlers) handler({ kind: "changes-lost" });
   }
+}
+
+/** The identity whose sessions may owe no one-time code any more by this change. */
+function identityWithoutCode({ kind, key, op, before }: ChangeRow): string | undefined {
+  if (kind === "mfa" && op === "delete") return (before as unknown as MfaBefore | null)?.identityId;
+  if (kind !== "identity" || op !== "update") return undefined;
+  return (before as unknown as IdentityBefore | null)?.isAuthPolicyChanged === true ? key : undefined;
+}
+
+function isTotpGone({ kind, op, before }: ChangeRow): boolean {
+  return (
+    kind === "auth_policy" &&
+    op === "update" &&
+    (before as unknown as AuthPolicyBefore | null)?.isTotpNoLongerRequired === true
+  );
 }
 
 function changeOf(row: ChangeRow, sessions: ReadonlyMap<string, ApiSessionRecord>): ModelChange | undefined {

@@ -1,5 +1,6 @@
 import { EventEmitter, once } from "node:events";
 import { createCsr, createKeyPair } from "@sallyport/wire";
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import type { ModelChange, NewTerminator } from "../../fabric/ports.ts";
@@ -75,6 +76,78 @@ describe("API sessions", () => {
       "api-session-updated",
       ({ session }) => session.token === token && session.certFingerprints.length === 1,
     );
+  });
+});
+
+describe("API sessions whose one-time code is still to be given", () => {
+  let made = 0;
+  /** An identity with a policy that asks for codes, and a session of it that routers do not know. */
+  async function partial() {
+    const name = `partial ${++made}`;
+    const primary = {
+      cert: { allowed: false, allowExpiredCerts: false },
+      updb: {
+        allowed: true,
+        minPasswordLength: 5,
+        requireMixedCase: false,
+        requireNumberChar: false,
+        requireSpecialChar: false,
+        maxAttempts: 0,
+        lockoutDurationMinutes: 0,
+      },
+      extJwt: { allowed: false, allowedSigners: [] },
+    };
+    const secondary = { requireTotp: true };
+    const authPolicyId = await c.make("auth-policies", { name, primary, secondary });
+    const id = await c.make("identities", { name, type: "User", isAdmin: false, authPolicyId });
+    await c.make("authenticators", { identityId: id, method: "updb", username: name, password: "secret" });
+    const token = await c.login(name, "secret");
+    expect(await isTold(token)).toBe(false);
+    return { id, authPolicyId, token };
+  }
+  /** Once all changes up to now were told. */
+  async function isTold(token: string): Promise<boolean> {
+    const later = await c.login("admin", "admin");
+    await change("api-session-added", ({ session }) => session.token === later);
+    return seen.some((each) => each.kind === "api-session-added" && each.session.token === token);
+  }
+
+  it("are told of when their policy, or that of their identity, asks for none any more", async () => {
+    const { authPolicyId, token } = await partial();
+    await c.admin("PATCH", `/auth-policies/${authPolicyId}`, { secondary: { requireTotp: false } });
+    await change("api-session-added", ({ session }) => session.token === token);
+    const other = await partial();
+    await c.admin("PATCH", `/identities/${other.id}`, { authPolicyId: "default" });
+    await change("api-session-added", ({ session }) => session.token === other.token);
+  });
+
+  it("are told of when the enrollment that asked for it is removed", async () => {
+    const { id, authPolicyId, token } = await partial();
+    await c.ctx.store.db
+      .insertInto("mfa")
+      .values({
+        id: `mfa ${id}`,
+        identity_id: id,
+        secret: Buffer.alloc(1),
+        recovery_codes: Buffer.alloc(1),
+        is_verified: true,
+      })
+      .execute();
+    await c.admin("PATCH", `/auth-policies/${authPolicyId}`, { secondary: { requireTotp: false } });
+    expect(await isTold(token)).toBe(false);
+    await c.admin("DELETE", `/identities/${id}/mfa`);
+    await change("api-session-added", ({ session }) => session.token === token);
+  });
+
+  it("are sent all anew when they are very many", async () => {
+    const { id, authPolicyId } = await partial();
+    await sql`INSERT INTO api_session (id, token, identity_id, authenticator_id, ip_address, config_types, cert_fingerprints,
+        improper_client_cert_chain, created_at, updated_at, last_activity_at, is_mfa_required)
+      SELECT 'many ' || n, gen_random_uuid(), ${id}, '', '', '{}', '{}', false, now(), now(), now(), true
+      FROM generate_series(1, 1000) n`.execute(c.ctx.store.db);
+    await c.admin("PATCH", `/auth-policies/${authPolicyId}`, { secondary: { requireTotp: false } });
+    await change("api-sessions-added", () => true);
+    await c.ctx.store.db.deleteFrom("api_session").where("identity_id", "=", id).execute();
   });
 });
 

@@ -5,13 +5,13 @@ import type { Model } from "../model.ts";
 import { CircuitFacts } from "./circuit-facts.ts";
 import { FabricChanges } from "./fabric-changes.ts";
 import { fabricRouters } from "./fabric-routers.ts";
-import { fabricSessions, sessionRecords } from "./fabric-sessions.ts";
+import { fabricSessions } from "./fabric-sessions.ts";
 import { fabricTerminators } from "./fabric-terminators.ts";
 import { fabricTunnel } from "./fabric-tunnel.ts";
 
 /** The model as the fabric sees it. `close` ends the subscription to the change log, whoever still listens. */
 export function createFabricModel(ctx: ModelContext, model: Model): FabricModel & { close(): Promise<void> } {
-  const changes = new FabricChanges(ctx, (ids) => sessionRecords(ctx, ids));
+  const changes = new FabricChanges(ctx);
   const dataModel = new RouterDataModel(ctx, () => ({
     server: ctx.pki.serverIdentity.leaf,
     authorities: ctx.pki.trustAnchors,

@@ -62,6 +62,23 @@ export async function sessionRecords(ctx: ModelContext, ids: readonly string[]):
   return recordsOf(ctx.store.db, sql`${KNOWN_TO_ROUTERS} AND a.id = ANY (${likely(ids)}::text[])`);
 }
 
+/**
+ * Sessions that routers know although no one-time code was given in them: those of these identities, and of those with these auth policies. In id order, at most
+ * so many.
+ */
+export async function sessionsWithoutCode(
+  ctx: ModelContext,
+  of: { readonly identityIds: readonly string[]; readonly policyIds: readonly string[] },
+  most: number,
+): Promise<ApiSessionRecord[]> {
+  return recordsOf(
+    ctx.store.db,
+    sql`${KNOWN_TO_ROUTERS} AND NOT a.is_mfa_complete
+      AND (i.id = ANY (${likely(of.identityIds)}::text[]) OR i.auth_policy_id = ANY (${of.policyIds}::text[]))
+      ORDER BY a.id LIMIT ${most}`,
+  );
+}
+
 /** One statement: a session that ends between two would make a full page look like the last one, and routers would drop all that follow. */
 async function recordsOf(db: Db, sessions: RawBuilder<unknown>): Promise<ApiSessionRecord[]> {
   const { rows } = await sql<ApiSessionRecord>`

@@ -12,6 +12,7 @@ import type { Selectable, Updateable } from "kysely";
 import type { z } from "zod";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
+import type { AuthPolicyBefore } from "../../store/logged-changes.ts";
 import type { AuthPolicyTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
@@ -78,13 +79,25 @@ export class AuthPolicies {
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
         const columns = await this.#columns(trx, change.primary, change.secondary);
+        const old = await trx
+          .selectFrom("auth_policy")
+          .select("require_totp")
+          .where("id", "=", id)
+          .forUpdate()
+          .executeTakeFirst();
+        const isTotpNoLongerRequired = old?.require_totp === true && columns.require_totp === false;
         const { numUpdatedRows } = await trx
           .updateTable("auth_policy")
           .set({ ...columns, name: change.name, tags: json(change.tags), updated_at: this.#ctx.now() })
           .where("id", "=", id)
           .executeTakeFirst();
         found(numUpdatedRows > 0n ? true : undefined, "auth_policy", id);
-        await appendChange(trx, { kind: "auth_policy", key: id, op: "update" });
+        await appendChange(trx, {
+          kind: "auth_policy",
+          key: id,
+          op: "update",
+          before: { isTotpNoLongerRequired } satisfies AuthPolicyBefore,
+        });
       }),
     );
   }

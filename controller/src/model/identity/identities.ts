@@ -11,6 +11,7 @@ import type { z } from "zod";
 import { numberedName } from "../../auth/identity-name.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
+import type { IdentityBefore } from "../../store/logged-changes.ts";
 import type { IdentityTable } from "../../store/schema.ts";
 import { Statement } from "../../store/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
@@ -146,6 +147,10 @@ export class Identities {
             }
             // A router's identity keeps its type, whatever a PUT has to name.
             await this.#write(trx, id, before.type_id === "Router" ? values : { ...values, type_id: change.type });
+            if (values.auth_policy_id !== undefined && values.auth_policy_id !== before.auth_policy_id) {
+              const told: IdentityBefore = { attrs: before.attrs, isAuthPolicyChanged: true };
+              await appendChange(trx, { kind: "identity", key: id, op: "update", before: { ...told } });
+            }
           }),
     );
   }
@@ -330,7 +335,7 @@ export class Identities {
 const MOST_NAMES = 20;
 
 /** Changes of these depend on what the identity was before. */
-const LOCKING = ["name", "type", "isAdmin", "externalId"] as const;
+const LOCKING = ["name", "type", "isAdmin", "externalId", "authPolicyId"] as const;
 
 /** Ends the API sessions that were made because a token, or a third party's certificate, named the identity's external id. */
 async function endNamedSessions(trx: Db, id: string): Promise<void> {

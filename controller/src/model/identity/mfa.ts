@@ -3,6 +3,7 @@ import { apiError, notFound } from "@sallyport/api";
 import { type Selectable, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
+import type { MfaBefore } from "../../store/logged-changes.ts";
 import type { MfaTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { translated } from "../store-errors.ts";
@@ -260,7 +261,7 @@ export async function removeMfa(trx: Db, identityId: string): Promise<boolean> {
     WHERE a.identity_id = ${identityId} AND i.id = a.identity_id`.execute(trx);
   await appendChange(
     trx,
-    { kind: "mfa", key: gone.id, op: "delete" },
+    { kind: "mfa", key: gone.id, op: "delete", before: { identityId } satisfies MfaBefore },
     { kind: "identity", key: identityId, op: "update" },
   );
   return true;
