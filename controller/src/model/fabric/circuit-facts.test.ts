@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import { DenialCode } from "../../fabric/ports.ts";
 
@@ -34,6 +34,42 @@ beforeEach(async () => {
 });
 
 const dial = () => c.fabricModel.authorizeDial({ sessionToken, apiSessionToken: "", routerId: router });
+
+describe("a session that is in use does not expire:", () => {
+  afterEach(() => {
+    c.clock.offsetMs = 0;
+  });
+  const minutes = (n: number) => {
+    c.clock.offsetMs = n * 60_000;
+  };
+  const use: Readonly<Record<string, () => Promise<unknown>>> = {
+    dial: () => dial(),
+    request: () => c.call("GET", "/edge/client/v1/current-api-session", { token }),
+    "report of a router": () => c.fabricModel.touchApiSessions([token]),
+  };
+
+  it.each(Object.keys(use))("a dial right after the activity of a %s was written is granted", async (kind) => {
+    expect(await dial()).toMatchObject({ identityId: identity });
+    minutes(29);
+    await use[kind]?.();
+    await c.model.apiSessions.sweep();
+    minutes(31);
+    expect(await dial()).toMatchObject({ identityId: identity });
+    await c.model.apiSessions.sweep();
+    minutes(60);
+    expect(await dial()).toMatchObject({ identityId: identity });
+    expect((await c.call("GET", "/edge/client/v1/current-api-session", { token })).status).toBe(200);
+  });
+
+  it("one that is not has come to its end", async () => {
+    expect(await dial()).toMatchObject({ identityId: identity });
+    await c.model.apiSessions.flush();
+    minutes(31);
+    expect(await dial()).toMatchObject({ denied: DenialCode.InvalidApiSession });
+    await c.model.apiSessions.sweep();
+    expect(await dial()).toMatchObject({ denied: DenialCode.InvalidSession });
+  });
+});
 
 describe("what is kept about a session does not outlive it: right after", () => {
   it.each<[string, () => Promise<unknown>, number]>([

@@ -39,11 +39,16 @@ const MOST_CERTIFICATES = 100;
 /**
  * Security contexts of authenticated identities. Activity is noted in memory and written in batches;
  * a session whose last activity is older than the timeout is ended by the sweep.
+ *
+ * No session is taken for expired that was in use within the timeout, however old the row is by which somebody asks: what was noted is remembered until it is
+ * too old to matter, not only until it is written.
  */
 export class ApiSessions {
   readonly #ctx: ModelContext;
-  /** Newest activity that is not written yet, by session id, in milliseconds. */
+  /** Newest activity, by session id, in milliseconds. */
   readonly #activity = new Map<string, number>();
+  /** Sessions of which it is not written yet. */
+  readonly #unwritten = new Set<string>();
 
   constructor(ctx: ModelContext) {
     this.#ctx = ctx;
@@ -130,12 +135,14 @@ export class ApiSessions {
   async delete(id: string): Promise<void> {
     const gone = await END.rows(this.#ctx.store.db, [id]);
     this.#activity.delete(id);
+    this.#unwritten.delete(id);
     if (gone.length === 0) throw notFound("apiSession", id);
   }
 
   /** Notes that the session is in use, now. */
   touch(id: string): void {
     this.#activity.set(id, this.#ctx.now().getTime());
+    this.#unwritten.add(id);
   }
 
   /** Like {@link touch} for tokens of sessions; answers the tokens that are no session's. */
@@ -161,17 +168,22 @@ export class ApiSessions {
 
   /** Writes noted activity, in batches. */
   async flush(): Promise<void> {
-    const noted = [...this.#activity];
+    const noted = [...this.#unwritten];
     for (let start = 0; start < noted.length; start += FLUSH_BATCH) {
-      const batch = noted.slice(start, start + FLUSH_BATCH);
-      const ids = batch.map(([id]) => id);
-      const times = batch.map(([, at]) => new Date(at).toISOString());
+      const ids = noted.slice(start, start + FLUSH_BATCH);
+      const times = ids.map((id) => this.#activity.get(id) ?? 0);
       await sql`UPDATE api_session a SET last_activity_at = greatest(a.last_activity_at, n.at)
-        FROM unnest(${ids}::text[], ${times}::timestamptz[]) AS n (id, at) WHERE a.id = n.id`.execute(
-        this.#ctx.store.db,
-      );
-      for (const [id, at] of batch) if (this.#activity.get(id) === at) this.#activity.delete(id);
+        FROM unnest(${ids}::text[], ${times.map((at) => new Date(at).toISOString())}::timestamptz[]) AS n (id, at)
+        WHERE a.id = n.id`.execute(this.#ctx.store.db);
+      for (const [at, id] of ids.entries()) if (this.#activity.get(id) === times[at]) this.#unwritten.delete(id);
     }
+    this.#forgetOld();
+  }
+
+  /** Drops what is written and too old to matter. */
+  #forgetOld(): void {
+    const since = this.#ctx.now().getTime() - this.timeoutMs;
+    for (const [id, at] of this.#activity) if (at <= since && !this.#unwritten.has(id)) this.#activity.delete(id);
   }
 
   /** Ends the sessions whose time is over; answers how many. */
