@@ -159,7 +159,7 @@ export const meanings: Readonly<Record<string, string>> = {
 
   "trace.path": "File that gets every message of every channel, for debugging.",
   "profile.cpu.path": "File that gets a CPU profile from start to stop.",
-  "profile.memory.path": "File that gets heap profiles.",
+  "profile.memory.path": "File that gets heap profiles; each replaces the one before.",
   "profile.memory.intervalMs": "How often a heap profile is written.",
 
   "transport.wss.handshakeTimeout": "Seconds in which an SDK's web socket must be open, TLS inside included.",

@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { rename, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Logger } from "@sallyport/wire";
 import { Profiler } from "@sallyport/wire/agent/profiler";
@@ -12,14 +12,13 @@ export interface ProfilesOptions {
 
 /**
  * Profiles of the process from its start, for debugging (docs/router-observability.md, "Profiles"): of the CPU until it is
- * ended, of memory again and again into two files in turn. What goes wrong is logged and harms nothing else.
+ * ended, of memory again and again into the same file, which is whole at any time. What goes wrong is logged and harms nothing else.
  */
 export class Profiles {
   readonly #o: ProfilesOptions;
   readonly #profiler = new Profiler();
   #timer: NodeJS.Timeout | undefined;
   #isCpuRunning = false;
-  #next = 0;
   #writing: Promise<void> | undefined;
 
   private constructor(options: ProfilesOptions) {
@@ -36,7 +35,7 @@ export class Profiles {
   async endCpu(): Promise<void> {
     if (!this.#isCpuRunning || this.#o.cpu === undefined) return;
     this.#isCpuRunning = false;
-    await this.#write(withEnding(this.#o.cpu.path, ".cpuprofile"), "cpu", () => this.#profiler.stopCpu());
+    await this.#write(this.#o.cpu.path, "cpu", () => this.#profiler.stopCpu());
   }
 
   async close(): Promise<void> {
@@ -72,25 +71,19 @@ export class Profiles {
   async #writeMemory(): Promise<void> {
     const { memory } = this.#o;
     if (memory === undefined) return;
-    const path = withEnding(memory.path, ".heapprofile", `-${this.#next}`);
-    this.#next = 1 - this.#next;
-    await this.#write(path, "memory", () => this.#profiler.heap());
+    await this.#write(memory.path, "memory", () => this.#profiler.heap());
   }
 
   async #write(path: string, kind: string, take: () => Promise<unknown>): Promise<void> {
     const file = resolve(this.#o.baseDir, path);
     try {
-      await writeFile(file, JSON.stringify(await take()), { mode: 0o600 });
+      const text = JSON.stringify(await take());
+      await writeFile(`${file}.new`, text, { mode: 0o600 });
+      await rename(`${file}.new`, file);
       this.#o.log.debug({ path: file, kind }, "a profile was written");
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       this.#o.log.error({ path: file, kind, reason }, "a profile cannot be written");
     }
   }
-}
-
-/** Chrome DevTools opens files by their ending: `mem` becomes `mem-0.heapprofile`, `mem.heapprofile` too. */
-function withEnding(path: string, ending: string, before = ""): string {
-  const stem = path.endsWith(ending) ? path.slice(0, -ending.length) : path;
-  return `${stem}${before}${ending}`;
 }
