@@ -51,7 +51,7 @@ afterEach(async () => {
 
 async function router(
   id: string,
-  o: { host?: string; edge?: string; listeners?: string; heartbeats?: string; more?: string } = {},
+  o: { host?: string; edge?: string; listeners?: string; heartbeats?: string; bind?: string; more?: string } = {},
 ): Promise<Router> {
   const { certPem, keyPem } = await authority.issue({ commonName: id, dns: ["localhost"] });
   await writeFile(join(dir, `${id}.cert`), certPem);
@@ -59,14 +59,15 @@ async function router(
   await writeFile(join(dir, "ca.pem"), authority.certPem);
   const port = await freePort();
   const host = o.host ?? "localhost";
+  const bind = o.bind === undefined ? "" : `, bind: ${o.bind}`;
   const { config } = parseRouterConfig(`v: 3
 identity: { cert: ${id}.cert, server_cert: ${id}.cert, key: ${id}.key, ca: ca.pem }
-ctrl: { endpoint: "tls:localhost:${controller.port.port}", endpointsFile: ${id}.endpoints.yml, startupTimeout: 10s }
+ctrl: { endpoint: "tls:localhost:${controller.port.port}", endpointsFile: ${id}.endpoints.yml, startupTimeout: 10s${bind} }
 ${o.edge ?? "edge: {}"}
 link:
   heartbeats: ${o.heartbeats ?? "{ checkInterval: 20ms }"}
   listeners: [{ binding: transport, bind: "tls:127.0.0.1:${port}", advertise: "${host}:${port}", groups: [a, b] }]
-  dialers: [{ binding: transport, groups: [b], startupDelay: 0s }]
+  dialers: [{ binding: transport, groups: [b], startupDelay: 0s${bind} }]
 listeners: [{ binding: edge, address: "tls:127.0.0.1:${port}", options: { advertise: "localhost:${port}" } }${o.listeners ?? ""}]
 ${o.more ?? ""}`);
   const made = await startRouter({ config, configFile: join(dir, "router.yml"), baseDir: dir, log: silentLogger });
@@ -152,6 +153,26 @@ describe("a router", () => {
       break;
     }
   });
+
+  it.runIf(process.platform === "linux")(
+    "dials controllers and all connections of its links from the addresses that `bind` names",
+    async () => {
+      controller.on(ControlType.VerifyRouter, (message, channel) =>
+        channel.replyResult(message, true, "router verified"),
+      );
+      const r1 = await router("r1", { bind: "127.0.0.9" });
+      await r1.online;
+      const first = await controller.channel();
+      expect(first.peer.address).toMatch(/^127\.0\.0\.9:/);
+      const r2 = await router("r2");
+      await r2.online;
+      first.send({ contentType: ControlType.PeerStateChanges, body: announced("r2", await controller.channel()) });
+      const sources = () =>
+        r2.links.links().flatMap((link) => link.channel.underlays.map((each) => each.remoteAddress));
+      await expect.poll(() => sources().length, { timeout: 20_000 }).toBeGreaterThan(1);
+      expect(sources().filter((address) => !address.startsWith("127.0.0.9:"))).toEqual([]);
+    },
+  );
 
   it("traces the messages of controllers, links and SDKs into the file of `trace`, until it is closed", async () => {
     const verify = (message: Message, channel: Channel) => channel.replyResult(message, true, "router verified");

@@ -204,10 +204,13 @@ listeners: [{ binding: edge, address: "tls:0.0.0.0:2", options: { advertise: "ot
 
   it("a local bind is an interface or an address of this machine", () => {
     const info = { address: "10.0.0.1", netmask: "", family: "IPv4" as const, mac: "", internal: false, cidr: null };
-    const interfaces = { eth7: [info] };
+    const lo = { ...info, address: "127.0.0.1", internal: true, cidr: "127.0.0.1/8" };
+    const interfaces = { lo: [lo], eth7: [info] };
     expect(resolveBind("eth7", interfaces)).toBe("10.0.0.1");
     expect(resolveBind("10.0.0.1", interfaces)).toBe("10.0.0.1");
     expect(interfaceOf("10.0.0.1", interfaces)).toBe("eth7");
+    if (process.platform === "linux") expect(resolveBind("127.0.0.9", interfaces)).toBe("127.0.0.9");
+    expect(() => resolveBind("10.0.0.2", interfaces)).toThrow(/found "10\.0\.0\.2"/);
     expect(interfaceOf("0.0.0.0", interfaces)).toBeUndefined();
     expect(() => resolveBind("eth8", interfaces)).toThrow(/^expected .*eth7.*found "eth8"$/);
   });

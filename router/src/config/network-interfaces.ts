@@ -1,4 +1,4 @@
-import { isIP } from "node:net";
+import { BlockList, isIP } from "node:net";
 import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
 
 type Interfaces = NodeJS.Dict<NetworkInterfaceInfo[]>;
@@ -25,7 +25,19 @@ export function resolveBind(bind: string, interfaces: Interfaces = networkInterf
 /** Name of the interface that has this address; none for wildcard addresses and names. */
 export function interfaceOf(address: string, interfaces: Interfaces = networkInterfaces()): string | undefined {
   for (const [name, infos] of Object.entries(interfaces)) {
-    if (infos?.some((info) => info.address === address)) return name;
+    if (infos?.some((info) => info.address === address || isLoopback(info, address))) return name;
   }
   return undefined;
+}
+
+/** On Linux the whole network of the loopback interface is this machine: 127.0.0.2 is as good as 127.0.0.1. */
+function isLoopback({ internal, cidr }: NetworkInterfaceInfo, address: string): boolean {
+  const [network = "", length] = cidr?.split("/") ?? [];
+  const family = isIP(network);
+  if (process.platform !== "linux" || !internal || length === undefined || family === 0 || isIP(address) !== family)
+    return false;
+  const own = new BlockList();
+  const type = family === 6 ? "ipv6" : "ipv4";
+  own.addSubnet(network, Number(length), type);
+  return own.check(address, type);
 }
