@@ -1,5 +1,6 @@
 import { RouteErrorCode } from "@sallyport/wire";
 import { xgressOptions } from "../config/forwarding.ts";
+import { resolveBind } from "../config/network-interfaces.ts";
 import type { Control } from "../control/control.ts";
 import { type EgressBinding, EgressError } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
@@ -19,11 +20,12 @@ export async function egress(
   { control, forwarder }: { control: Control; forwarder: Forwarder },
 ): Promise<void> {
   for (const dialer of config.dialers) {
-    const { binding, options } = dialer;
+    const { binding, bind, options } = dialer;
     const o = {
       xgress: xgressOptions(options),
       connectTimeoutMs: options.connectTimeout,
       mtu: options.mtu,
+      localAddress: bind === undefined ? undefined : resolveBind(bind),
       identity: () => identity.current,
     };
     if (binding === "transport") forwarder.registerEgress(binding, new TransportEgress(forwarder, o));

@@ -1,24 +1,17 @@
 import { loadSodium, type Sodium } from "@sallyport/sdk";
 import { TcpRelay } from "@sallyport/tunnel";
-import { type Identity, Xgress, type XgressOptions } from "@sallyport/wire";
+import { Xgress } from "@sallyport/wire";
 import type { EgressBinding, EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { dialStream } from "../xgress/transport/stream-dial.ts";
 import { targetOf } from "../xgress/transport/target.ts";
 import { addressesOf } from "../xgress/transport/terminator-addresses.ts";
+import type { TransportEgressOptions } from "../xgress/transport/transport-egress.ts";
 import { CircuitConnection } from "./circuit-connection.ts";
 import { dialerKeyOf, encryptionWith } from "./dialer-encryption.ts";
 
-export interface EdgeTransportOptions {
-  readonly xgress: XgressOptions;
-  /** Longest wait for a connection; 0: as long as the controller waits. */
-  readonly connectTimeoutMs: number;
-  readonly mtu: number;
-  readonly identity: () => Identity;
-}
-
 /** The egress binding `edge_transport`, with the encryption that it needs loaded. */
-export async function edgeTransport(forwarder: Forwarder, options: EdgeTransportOptions): Promise<EgressBinding> {
+export async function edgeTransport(forwarder: Forwarder, options: TransportEgressOptions): Promise<EgressBinding> {
   return new EdgeTransportEgress(forwarder, await loadSodium(), options);
 }
 
@@ -29,9 +22,9 @@ export async function edgeTransport(forwarder: Forwarder, options: EdgeTransport
 class EdgeTransportEgress implements EgressBinding {
   readonly #forwarder: Forwarder;
   readonly #sodium: Sodium;
-  readonly #o: EdgeTransportOptions;
+  readonly #o: TransportEgressOptions;
 
-  constructor(forwarder: Forwarder, sodium: Sodium, options: EdgeTransportOptions) {
+  constructor(forwarder: Forwarder, sodium: Sodium, options: TransportEgressOptions) {
     this.#forwarder = forwarder;
     this.#sodium = sodium;
     this.#o = options;
@@ -40,9 +33,9 @@ class EdgeTransportEgress implements EgressBinding {
   async dial(request: EgressRequest): Promise<Map<number, Buffer>> {
     const target = targetOf(request.destination, "edge_transport", ["tcp", "tls"]);
     const dialerKey = dialerKeyOf(request.peerData);
-    const { connectTimeoutMs, identity, mtu, xgress: options } = this.#o;
+    const { connectTimeoutMs, identity, localAddress: bind, mtu, xgress: options } = this.#o;
     const timeoutMs = connectTimeoutMs > 0 ? Math.min(connectTimeoutMs, request.timeoutMs) : request.timeoutMs;
-    const socket = await dialStream({ target, identity, timeoutMs, signal: request.signal });
+    const socket = await dialStream({ target, identity, localAddress: bind, timeoutMs, signal: request.signal });
     const { localAddress = "", localPort, remoteAddress = "", remotePort } = socket;
     const answer = addressesOf([localAddress, localPort], [remoteAddress, remotePort]);
     const endToEnd = dialerKey && encryptionWith(this.#sodium, dialerKey, answer);

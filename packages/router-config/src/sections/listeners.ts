@@ -1,6 +1,6 @@
 import type { Address } from "@sallyport/wire";
 import { z } from "zod";
-import { address, advertised, cidr, duration, integer, name, scalar, text, textList } from "../scalars.ts";
+import { address, advertised, cidr, duration, integer, name, scalar, text } from "../scalars.ts";
 import { ignored, section } from "../section.ts";
 import { channelKeys } from "./channel.ts";
 import { xgressKeys } from "./xgress.ts";
@@ -143,7 +143,7 @@ export const dialers = z.array(
   section({
     binding: name("a binding such as transport"),
     options: section(xgressKeys).prefault({}),
-    bind: textList().optional(),
+    bind: name("a network interface or local IP").optional(),
   }),
   "a list",
 );

@@ -114,6 +114,11 @@ describe("what check finds wrong is what the router does not start with", () => 
       /:4:10 trace\.path: .*ENOENT/,
     ],
     [
+      "an interface to reach targets from that is not there",
+      () => `${identity}\n${ctrl}\ndialers: [{ binding: transport, bind: eth77 }]\n`,
+      /:4:\d+ dialers\[0\]\.bind: .*"eth77"/,
+    ],
+    [
       "an interface to intercept at that is not there",
       () => `${identity}\n${ctrl}\nlisteners: [{ binding: tunnel, options: { mode: tproxy, lanIf: eth77 } }]\n`,
       /:4:\d+ listeners\[0\]\.options\.lanIf: .*"eth77"/,

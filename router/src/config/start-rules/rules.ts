@@ -70,6 +70,7 @@ function localBinds({ config }: Start): Remark[] {
   const binds: (readonly [Path, string | undefined])[] = [
     [["ctrl", "bind"], config.ctrl.bind],
     ...(config.link?.dialers ?? []).map(({ bind }, i) => [["link", "dialers", i, "bind"], bind] as const),
+    ...config.dialers.map(({ bind }, i) => [["dialers", i, "bind"], bind] as const),
   ];
   return binds.flatMap(([path, bind]) => {
     try {

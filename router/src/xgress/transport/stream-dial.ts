@@ -9,6 +9,8 @@ export interface StreamDialOptions {
   readonly target: Address;
   /** For `tls`: who is trusted, and what is presented when the service asks. */
   readonly identity: () => Identity;
+  /** The address of this machine to connect from; the system's choice when left out. */
+  readonly localAddress?: string | undefined;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
   /** As `net.connect` takes it. */
@@ -23,7 +25,12 @@ export interface StreamDialOptions {
  */
 export async function dialStream(o: StreamDialOptions): Promise<Socket> {
   const { host, port, protocol } = o.target;
-  const common = { host, port, allowHalfOpen: true, noDelay: true, ...(o.onread ? { onread: o.onread } : {}) };
+  const { localAddress, onread } = o;
+  const common = {
+    ...{ host, port, allowHalfOpen: true, noDelay: true },
+    ...(localAddress === undefined ? {} : { localAddress }),
+    ...(onread === undefined ? {} : { onread }),
+  };
   const socket: Socket =
     protocol === "tls"
       ? connectTls({

@@ -53,6 +53,18 @@ function port(): number {
   return typeof address === "object" && address !== null ? address.port : 0;
 }
 
+test.runIf(process.platform === "linux")("connects from the address that `bind` of the dialer names", async () => {
+  const o = { xgress: xgressDefaults, connectTimeoutMs: 0, mtu: 0, identity: () => b.identity };
+  const removed = b.forwarder.registerEgress(
+    "bound",
+    new TransportEgress(b.forwarder, { ...o, localAddress: "127.0.0.9" }),
+  );
+  network.addTerminator({ service: "s", routerId: "rB", binding: "bound", address: `tcp:127.0.0.1:${port()}` });
+  await sdk.connect(network.session("s", "Dial"));
+  expect((await accepted).remoteAddress).toBe("127.0.0.9");
+  removed();
+});
+
 test("bytes both ways, then half close in both directions ends the circuit", async () => {
   const connection = await sdk.connect(terminate(`tcp:127.0.0.1:${port()}`));
   const socket = await accepted;

@@ -12,6 +12,8 @@ export interface TransportEgressOptions {
   /** Longest wait for a connection; 0: as long as the controller waits. */
   readonly connectTimeoutMs: number;
   readonly mtu: number;
+  /** The address of this machine to connect from; the system's choice when left out. */
+  readonly localAddress?: string | undefined;
   readonly identity: () => Identity;
 }
 
@@ -32,14 +34,16 @@ export class TransportEgress implements EgressBinding {
 
   async dial(request: EgressRequest): Promise<Map<number, Buffer>> {
     const target = targetOf(request.destination, "transport", ["tcp", "tls", "udp"]);
-    const { connectTimeoutMs, mtu, identity, xgress: options } = this.#o;
+    const { connectTimeoutMs, mtu, identity, localAddress: bind, xgress: options } = this.#o;
     const timeoutMs = connectTimeoutMs > 0 ? Math.min(connectTimeoutMs, request.timeoutMs) : request.timeoutMs;
     if (target.protocol === "udp") {
-      return dialUdp(this.#forwarder, request, { target, timeoutMs, xgress: options, hopType: HOP_TYPE });
+      return dialUdp(this.#forwarder, request, {
+        ...{ target, timeoutMs, localAddress: bind, xgress: options, hopType: HOP_TYPE },
+      });
     }
     const port = new SocketPort({ hopType: HOP_TYPE, mtu });
     const { signal } = request;
-    const socket = await dialStream({ target, identity, timeoutMs, signal, onread: port.onread });
+    const socket = await dialStream({ target, identity, localAddress: bind, timeoutMs, signal, onread: port.onread });
     const { circuitId, address } = request;
     port.attachDialled(
       socket,

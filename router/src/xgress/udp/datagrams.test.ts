@@ -69,6 +69,22 @@ async function ask(socket: Socket, port: number, bytes: Buffer): Promise<Buffer>
   return (await answer)[0] as Buffer;
 }
 
+it.runIf(process.platform === "linux")(
+  "targets are reached from the address that `bind` of the dialer names",
+  async () => {
+    const egress = new UdpEgress(b.forwarder, { xgress: xgressDefaults, localAddress: "127.0.0.9" });
+    b.forwarder.registerEgress("bound", egress);
+    network.addTerminator({
+      ...{ service: "bound", routerId: "rB", binding: "bound", address: `udp:127.0.0.1:${echo.address().port}` },
+    });
+    const from = once(echo, "message").then(([, sender]: { address: string }[]) => sender?.address);
+    const { port } = await listen({ service: "bound" });
+    const client = await bound();
+    client.send(Buffer.from("x"), port, "127.0.0.1");
+    expect(await from).toBe("127.0.0.9");
+  },
+);
+
 it("each sender has a circuit and a socket at the service of its own; a datagram stays one, up to the largest", async () => {
   const { port } = await listen();
   const [one, two] = [await bound(), await bound()];

@@ -13,12 +13,18 @@ import { DatagramPort } from "./datagram-port.ts";
 /** Bytes that may wait in a socket; datagrams beyond it are lost. */
 const MAX_WAITING = 1024 * 1024;
 
+export interface UdpEgressOptions {
+  readonly xgress: XgressOptions;
+  /** The address of this machine to send from; the system's choice when left out. */
+  readonly localAddress?: string | undefined;
+}
+
 /** The egress binding `transport_udp`: connects circuits to `udp:host:port`, `udp4:` and `udp6:` (docs/protocol/data-path.md, "Datagrams"). */
 export class UdpEgress implements EgressBinding {
   readonly #forwarder: Forwarder;
-  readonly #o: { readonly xgress: XgressOptions };
+  readonly #o: UdpEgressOptions;
 
-  constructor(forwarder: Forwarder, options: { xgress: XgressOptions }) {
+  constructor(forwarder: Forwarder, options: UdpEgressOptions) {
     this.#forwarder = forwarder;
     this.#o = options;
   }
@@ -27,7 +33,7 @@ export class UdpEgress implements EgressBinding {
     const target = targetOf(request.destination, "transport_udp", ["udp", "udp4", "udp6"]);
     const { timeoutMs } = request;
     return dialUdp(this.#forwarder, request, {
-      ...{ target, timeoutMs, xgress: this.#o.xgress, hopType: "xgress/transport_udp" },
+      ...{ target, timeoutMs, ...this.#o, hopType: "xgress/transport_udp" },
     });
   }
 }
@@ -40,7 +46,7 @@ export class UdpEgress implements EgressBinding {
 export async function dialUdp(
   forwarder: Forwarder,
   request: EgressRequest,
-  o: { target: Address; timeoutMs: number; xgress: XgressOptions; hopType: string },
+  o: UdpEgressOptions & { target: Address; timeoutMs: number; hopType: string },
 ): Promise<Map<number, Buffer>> {
   const { target, timeoutMs } = o;
   const timeout = AbortSignal.timeout(timeoutMs);
@@ -66,6 +72,11 @@ export async function dialUdp(
   }
   const socket = createSocket(address.family === 6 ? "udp6" : "udp4");
   try {
+    if (o.localAddress !== undefined) {
+      const bound = once(socket, "listening", { signal });
+      socket.bind({ address: o.localAddress });
+      await bound;
+    }
     const connected = once(socket, "connect", { signal });
     socket.connect(target.port, address.address);
     await connected;
