@@ -56,7 +56,8 @@ export const meanings: Readonly<Record<string, string>> = {
   "link.listeners[].binding": "Kind of the listener.",
   "link.listeners[].bind": "Where other routers are listened for.",
   "link.listeners[].address": "The same as `bind`, which wins.",
-  "link.listeners[].advertise": "What other routers are told to dial; as `bind` when left out.",
+  "link.listeners[].advertise": "What other routers are told to dial; as `bind` when left out and that names one host.",
+  "link.listeners[].options.advertise": "The same as `advertise` beside `options`, which wins.",
   "link.listeners[].groups": "Groups of the listener; it is dialled by dialers that have one of them, too.",
   "link.listeners[].costTags": "Texts that the controllers are told with the listener.",
   "link.listeners[].bindInterface":

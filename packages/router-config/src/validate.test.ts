@@ -63,6 +63,39 @@ describe("forms that mean the same", () => {
     });
   });
 
+  it.each([
+    ['advertise: "tls:[2001:db8::1]:6000"', "tls:[2001:db8::1]:6000"],
+    ['advertise: "[2001:db8::1]:6000"', "tls:[2001:db8::1]:6000"],
+    ['options: { advertise: "r1.example:6000" }', "tls:r1.example:6000"],
+    ['options: { advertise: "tls:r1.example:6000", connectTimeoutMs: 100 }', "tls:r1.example:6000"],
+    ['advertise: "r1.example:6000", options: { advertise: "r2.example:6000" }', "tls:r1.example:6000"],
+  ])("a link listener with %s", (given, text) => {
+    const { config, warnings } = read(
+      `link: { listeners: [{ binding: transport, bind: "tls:0.0.0.0:6000", ${given} }] }`,
+    );
+    expect(warnings).toEqual([]);
+    expect(config.link?.listeners[0]?.advertiseText).toBe(text);
+  });
+
+  it("a link listener at one host advertises it when nothing else is said", () => {
+    const { config } = read(`link: { listeners: [{ binding: transport, bind: "tls:192.0.2.1:6000" }] }`);
+    expect(config.link?.listeners[0]?.advertiseText).toBe("tls:192.0.2.1:6000");
+  });
+
+  it.each([
+    ['bind: "tls:0.0.0.0:6000"', /link\.listeners\[0\]\.advertise: expected <host>:<port> that other routers/],
+    ['bind: "tls:[::]:6000"', /link\.listeners\[0\]\.advertise: expected <host>:<port> that other routers/],
+    ['bind: "tls:192.0.2.1:0"', /link\.listeners\[0\]\.advertise: expected <host>:<port> that other routers/],
+    ['bind: "tls:0.0.0.0:1", advertise: "wss:r1.example:1"', /listeners\[0\]\.advertise: expected .*\(tls\).*"wss:r1/],
+    ['bind: "tls:0.0.0.0:1", options: { advertise: "wss:r1.example:1" }', /\[0\]\.options\.advertise: .*"wss:r1/],
+  ])("a link listener with %s cannot be reached", (given, message) => {
+    expect(() => read(`link: { listeners: [{ binding: transport, ${given} }] }`)).toThrow(message);
+  });
+
+  it("a tunneler without a mode hosts", () => {
+    expect(read("listeners: [{ binding: tunnel }]").config.listeners[0]).toMatchObject({ options: { mode: "host" } });
+  });
+
   it.each(["tls:r1.example:6000", "r1.example:6000"])("link advertise %s", (advertise) => {
     const { config } = read(
       `link: { listeners: [{ binding: transport, bind: "tls:0.0.0.0:6000", advertise: "${advertise}", groups: a }] }`,

@@ -2,10 +2,12 @@ import { type Address, formatAddress } from "@sallyport/wire";
 import { z } from "zod";
 import { address, advertised, boolean, decimal, duration, integer, name, oneOf, textList } from "../scalars.ts";
 import { section } from "../section.ts";
-import { channelOptions, heartbeatKeys } from "./channel.ts";
+import { channelKeys, channelOptions, heartbeatKeys } from "./channel.ts";
 
 const DAY = 24 * 3_600_000;
-const options = channelOptions({ outQueueSize: 64, bounded: false });
+const links = { outQueueSize: 64, bounded: false };
+/** Hosts that mean every address of this machine, and none to anybody else. */
+const ANY_HOST: ReadonlySet<string> = new Set(["", "0.0.0.0", "::"]);
 const groups = textList().default(["default"]);
 const addresses = "tls:0.0.0.0:3022";
 
@@ -35,32 +37,27 @@ const listener = section({
   groups,
   costTags: textList().default([]),
   bindInterface: name("a network interface").optional(),
-  options,
+  options: section({ ...channelKeys(links), advertise: advertised().optional() }).prefault({}),
 }).transform((entry, ctx) => {
-  const bind = entry.bind ?? entry.address;
-  if (bind === undefined) {
-    ctx.addIssue({
-      code: "custom",
-      path: ["bind"],
-      params: { expected: `a listening address such as ${addresses}` },
-      input: undefined,
-    });
+  const wrong = (path: string[], expected: string, input?: unknown): never => {
+    ctx.addIssue({ code: "custom", path, params: { expected }, input });
     return z.NEVER;
+  };
+  const { address: other, advertise: own, bind = other, options, ...rest } = entry;
+  if (bind === undefined) return wrong(["bind"], `a listening address such as ${addresses}`);
+  const { advertise: inOptions, ...channel } = options;
+  const given = own ?? inOptions;
+  if (given?.protocol !== undefined && given.protocol !== bind.protocol) {
+    const path = own === undefined ? ["options", "advertise"] : ["advertise"];
+    return wrong(path, `<host>:<port>, or the protocol of bind (${bind.protocol}) before it`);
   }
-  if (entry.advertise === undefined && bind.host === "") {
-    ctx.addIssue({
-      code: "custom",
-      path: ["advertise"],
-      params: { expected: "<host>:<port> that other routers can reach" },
-      input: undefined,
-    });
-    return z.NEVER;
+  if (given === undefined && (bind.port === 0 || ANY_HOST.has(bind.host))) {
+    return wrong(["advertise"], "<host>:<port> that other routers can reach");
   }
-  const { address: _address, advertise, ...rest } = entry;
-  const reachable: Address =
-    advertise === undefined ? bind : { ...advertise, protocol: advertise.protocol ?? bind.protocol };
+  const reachable: Address = { ...(given ?? bind), protocol: bind.protocol };
   return {
     ...rest,
+    options: channel,
     bind,
     /** What other routers dial, always with its protocol. */
     advertise: reachable,
@@ -78,7 +75,7 @@ const dialer = section({
   startupDelay: duration({ min: 0 }).default(3000),
   healthyDialBackoff: backoff({ min: 5000, max: 300_000, factor: 1.5 }),
   unhealthyDialBackoff: backoff({ min: 60_000, max: 3_600_000, factor: 10 }),
-  options,
+  options: channelOptions(links),
 });
 
 /** Links between routers. Specification: "link". */

@@ -113,7 +113,7 @@ const tunnel = section({
   advertise: ignored(),
   options: section({
     ...xgressKeys,
-    mode: tunnelMode.default("tproxy"),
+    mode: tunnelMode.default("host"),
     resolver: text().default("udp://127.0.0.1:53"),
     dnsSvcIpRange: cidr().default("100.64.0.1/10"),
     services: proxyServices.default([]),
