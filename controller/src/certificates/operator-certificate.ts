@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { getCACertificates } from "node:tls";
-import { covers, type KeyedPem, parseCertificates, pemBlocks, readPrivateKey } from "@sallyport/wire";
+import { covers, type KeyedPem, nameParts, parseCertificates, pemBlocks, readPrivateKey } from "@sallyport/wire";
 
 /** A certificate of the operator's, with which the API is served under the names in it. */
 export interface OperatorCertificate extends KeyedPem {
@@ -79,7 +79,7 @@ export async function readOperatorCertificate(files: CertificateFiles, now: Date
   if (authorities.length === 0) {
     throw new OperatorCertificateError(
       "cert",
-      `behind the certificate that of its issuer (${leaf.issuer.replaceAll("\n", ", ")}), which enrolling clients are told to trust`,
+      `behind the certificate that of its issuer (${nameParts(leaf.issuer).join(", ") || "which has no name"}), which enrolling clients are told to trust`,
       `none in ${files.cert}`,
     );
   }
@@ -134,7 +134,7 @@ function namesOf({ subjectAltName = "" }: X509Certificate): string[] {
 }
 
 function nameOf(leaf: X509Certificate): string {
-  return leaf.subject?.replaceAll("\n", ", ") ?? leaf.subjectAltName ?? "nobody";
+  return nameParts(leaf.subject).join(", ") || (leaf.subjectAltName ?? "nobody");
 }
 
 /** Upwards from the leaf: what stands in the file, and the root if it is one that the system knows, since files leave it out. */

@@ -1,5 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { type ControllerConfig, readControllerConfigFile } from "@sallyport/controller-config";
+import { nameParts } from "@sallyport/wire";
 import { sql } from "kysely";
 import { countFormerLeaves, type FormerLeaves, isNone } from "../certificates/former-leaves.ts";
 import { changeNetworkKeys, requireNetworkKeys } from "../certificates/network-keys.ts";
@@ -96,7 +97,9 @@ async function describe(store: Store, secrets: Secrets, say: (line: string) => v
   const material = await requireNetworkKeys(new KeyVault(store.db, secrets));
   for (const [place, pem] of anchorsOf(material).entries()) {
     const { subject, validTo } = new X509Certificate(pem);
-    say(`${place === 0 ? "trusted:" : "        "}  ${subject.replaceAll("\n", ", ")}, until ${validTo}`);
+    say(
+      `${place === 0 ? "trusted:" : "        "}  ${nameParts(subject).join(", ") || "an authority without a name"}, until ${validTo}`,
+    );
   }
   if (material.former === undefined) return;
   const leaves = await countFormerLeaves(store.db, material.former.intermediatePem);

@@ -54,6 +54,7 @@ export {
   CertificateError,
   commonName,
   fingerprint,
+  nameParts,
   parseCertificates,
   pemBlocks,
   spiffeId,

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { createCsr, createKeyPair } from "@sallyport/wire";
+import { createCsr, createKeyPair, signingKeys, x509 } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type CallOptions, startTestController, type TestController } from "../testing/test-controller.ts";
 
@@ -296,6 +296,36 @@ describe("certificates", () => {
     expect((await client("GET", `/current-api-session/certificates/${id}`, { token: other })).status).toBe(404);
     expect((await client("DELETE", `/current-api-session/certificates/${id}`, { token: other })).status).toBe(404);
     expect((await client("DELETE", `/current-api-session/certificates/${id}`, { token })).status).toBe(200);
+  });
+});
+
+describe("a request for a certificate that names no subject", () => {
+  const unnamed = async (keyPem: string) => {
+    const { pair, algorithm } = await signingKeys(keyPem);
+    const request = { name: "", keys: pair, signingAlgorithm: algorithm };
+    return (await x509.Pkcs10CertificateRequestGenerator.create(request)).toString("pem");
+  };
+
+  it("is good for a session", async () => {
+    const token = await c.login("admin", "admin");
+    const csr = await unnamed((await createKeyPair()).keyPem);
+    const made = await client("POST", "/current-api-session/certificates", { token, body: { csr } });
+    expect([made.status, made.json.error]).toEqual([201, undefined]);
+    const list = (await client("GET", "/current-api-session/certificates", { token })).json.data;
+    expect(list).toMatchObject([{ id: made.json.data.id, subject: "" }]);
+  });
+
+  it("is good for an identity, which authenticates with it and extends it", async () => {
+    const id = await c.make("identities", { name: "unnamed", type: "User", isAdmin: false, enrollment: { ott: true } });
+    const { token: invitation } = (await c.admin("GET", `/identities/${id}`)).json.data.enrollment.ott;
+    const { keyPem: key } = await createKeyPair();
+    const clientCsr = await unnamed(key);
+    const answer = await client("POST", `/enroll?method=ott&token=${invitation}`, { body: { clientCsr } });
+    const { cert } = answer.json.data;
+    const { token, authenticatorId } = (await certLogin({ cert, key })).json.data;
+    const path = `/current-identity/authenticators/${authenticatorId}/extend`;
+    const extended = await client("POST", path, { token, body: { clientCertCsr: clientCsr }, cert, key });
+    expect([extended.status, extended.json.error]).toEqual([200, undefined]);
   });
 });
 

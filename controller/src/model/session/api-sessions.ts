@@ -1,5 +1,6 @@
 import { randomUUID, X509Certificate } from "node:crypto";
 import { notFound } from "@sallyport/api";
+import { nameParts } from "@sallyport/wire";
 import { type Selectable, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId, timeOrderedId } from "../../store/ids.ts";
@@ -270,7 +271,7 @@ export class ApiSessions {
   }
 }
 
-/** The distinguished name on one line, most specific part first. */
+/** The distinguished name on one line, most specific part first; empty when it has no parts. */
 function subjectOf(pem: string): string {
-  return new X509Certificate(pem).subject.split("\n").reverse().join(",");
+  return nameParts(new X509Certificate(pem).subject).reverse().join(",");
 }

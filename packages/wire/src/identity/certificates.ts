@@ -85,6 +85,14 @@ function derOf(certificate: X509Certificate | Uint8Array | string): Uint8Array {
   return first.raw;
 }
 
+/**
+ * The parts of a certificate's subject or issuer, for example `CN=router-1`, least specific first.
+ * @param name as Node tells it, which is `undefined` for a name without parts, whatever its types say
+ */
+export function nameParts(name: string | undefined): string[] {
+  return name === undefined || name === "" ? [] : name.split("\n");
+}
+
 /** The subject's common name (the id of a router, controller or identity); `undefined` when there is none. */
 export function commonName(certificate: X509Certificate): string | undefined {
   const names: unknown = certificate.toLegacyObject().subject?.CN;

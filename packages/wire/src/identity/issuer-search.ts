@@ -1,4 +1,5 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
+import { nameParts } from "./certificates.ts";
 import { x509 } from "./x509.ts";
 
 /** What an {@link IssuerSearch} starts from. */
@@ -139,15 +140,10 @@ function namedAbove(
 /**
  * A key that is the same for all names that count as equal (RFC 5280, 7.1), and perhaps for others: whether they are equal is
  * looked at again before a signature is checked.
- *
- * @param name as Node prints it, which is not at all when the name is empty
  */
 function nameKey(name: string | undefined): string {
-  return (name ?? "")
-    .toLowerCase()
-    .replaceAll("\\", "")
-    .split("\n")
-    .map((part) => part.replace(/\s+/g, " ").replaceAll("= ", "=").trim())
+  return nameParts(name)
+    .map((part) => part.toLowerCase().replaceAll("\\", "").replace(/\s+/g, " ").replaceAll("= ", "=").trim())
     .join("\n");
 }
 
