@@ -120,6 +120,34 @@ describe("a port for web sockets", () => {
     await gone;
   });
 
+  it("sends each TLS record as a message, and each frame from the start of one, as SDKs in browsers need it", async () => {
+    await listen();
+    const outside = await openWebSocket();
+    const inner = await secure(outside, await authority.identity("browser"));
+    const records: boolean[] = [];
+    outside.on("message", (message: Buffer) => records.push(message.length === 5 + message.readUInt16BE(3)));
+    inner.write(hello);
+    const channel = await accepted.promise;
+    // As the SDK does: what is decrypted of one message is the whole of a frame, or a part of it and of no other.
+    const sizes: number[] = [];
+    const expected = [1, 0, 16_364, 16_365, 200_000, 0, 70_000, ...Array.from({ length: 50 }, (_, i) => i), 3];
+    let partial = Buffer.alloc(0);
+    const all = new Promise<void>((resolve) => {
+      inner.on("data", (decrypted: Buffer) => {
+        partial = Buffer.concat([partial, decrypted]);
+        const length = 20 + partial.readUInt32LE(12) + partial.readUInt32LE(16);
+        if (partial.length < length) return;
+        if (partial.readInt32LE(4) === 80) sizes.push(partial.readUInt32LE(16));
+        partial = Buffer.alloc(0);
+        if (sizes.length === expected.length) resolve();
+      });
+    });
+    for (const size of expected) channel.send({ contentType: 80, body: Buffer.alloc(size, "y") });
+    await all;
+    expect(sizes).toEqual(expected);
+    expect(records).not.toContain(false);
+  });
+
   it.each(["//", "http://[", "/ws/../%"])("refuses the path %j, and goes on", async (path) => {
     await listen();
     const socket = connect({ host: "localhost", port: port.port, servername: "localhost", ca: authority.certPem });

@@ -1,7 +1,7 @@
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { TLSSocket } from "node:tls";
+import type { TLSSocket } from "node:tls";
 import {
   type ChannelPort,
   type Identity,
@@ -10,7 +10,8 @@ import {
   serverTlsOptions,
   type TlsPortUser,
 } from "@sallyport/wire";
-import { createWebSocketStream, type WebSocket, WebSocketServer } from "ws";
+import { type WebSocket, WebSocketServer } from "ws";
+import { FrameAlignedSocket, WebSocketStream } from "./web-socket-stream.ts";
 
 /** `transport.wss`; times in seconds. */
 export interface WebSocketSettings {
@@ -145,8 +146,8 @@ export class WebSocketPort implements ChannelPort {
     const hear = (): void => void this.#heard.set(webSocket, performance.now());
     webSocket.on("pong", hear).on("message", hear);
     webSocket.once("close", () => this.#heard.delete(webSocket));
-    const stream = createWebSocketStream(webSocket);
-    const inner = new TLSSocket(stream, {
+    const stream = new WebSocketStream(webSocket);
+    const inner = new FrameAlignedSocket(stream, {
       isServer: true,
       // The name that a client asks for is that of the web socket, for which browsers have seen a certificate already.
       secureContext: this.#identity.serverContext(),
