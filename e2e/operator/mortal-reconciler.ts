@@ -26,7 +26,7 @@ export class Mortal<R extends AnyResource> {
   }
 
   #within(context: ReconcileContext<R>): ReconcileContext<R> {
-    const { client, networks, known, cluster, namespaces, signal, log, metrics, mayAct } = context;
+    const { client, networks, known, cluster, namespaces, signal, log, metrics, admissions, mayAct } = context;
     const forNetwork: typeof networks.forNetwork = (ref) => {
       const network = networks.forNetwork(ref);
       return { ...network, client: this.#guarded<ManagementClient>(network.client, signal) };
@@ -34,7 +34,7 @@ export class Mortal<R extends AnyResource> {
     return {
       client: this.#guarded(client, signal),
       networks: { forNetwork } as unknown as typeof networks,
-      ...{ known, cluster, namespaces, signal, log, metrics, mayAct },
+      ...{ known, cluster, namespaces, signal, log, metrics, admissions, mayAct },
       now: () => context.now(),
       tell: (event) => context.tell(event),
       keep: (status) => context.keep(status),

@@ -74,7 +74,8 @@ export function isReadyFor(pod: FoundPod | undefined, seconds: number, now: Date
   return Number.isNaN(readyAt) || now.getTime() - readyAt >= seconds * 1_000;
 }
 
-/** Whether the program of a pod runs, ready or not. */
-export const isRunning = (pod: FoundPod | undefined): boolean =>
+/** Whether the program of a pod runs, ready or not: containers that others have put beside it do not count. */
+export const isRunning = (pod: FoundPod | undefined, container: string): boolean =>
   pod?.metadata.deletionTimestamp === undefined &&
-  pod?.status?.containerStatuses?.some(({ state }) => state?.running !== undefined) === true;
+  pod?.status?.containerStatuses?.some(({ name, state }) => name === container && state?.running !== undefined) ===
+    true;

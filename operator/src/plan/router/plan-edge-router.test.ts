@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { Admissions } from "../../reconcile/children/admissions.ts";
 import type { FoundEdgeRouter } from "./entity.ts";
 import type { ObservedRouter } from "./observed.ts";
 import type { RouterPlanInput } from "./plan.ts";
@@ -192,6 +193,30 @@ describe("the Service of a router whose address changes", () => {
     expect(shape(moved)).toBe(after);
     expect(todo(moved)).toEqual([]);
   });
+});
+
+test("what admission makes of the objects is left so, and the rollout goes on to the next router", () => {
+  const admissions = new Admissions();
+  const mirrored = (given: RouterPlanInput): RouterPlanInput => ({
+    ...given,
+    routers: given.routers.map((each) => {
+      const text = JSON.stringify(each).replaceAll("docker.io/", "mirror.example/");
+      return JSON.parse(text) as ObservedRouter;
+    }),
+  });
+  const given = input([router(), router({ ordinal: 1 })], { image: "docker.io/router:1", isThere: admissions.isThere });
+  const done = mirrored(applied(given));
+  const sets = ["apply StatefulSet eu-0", "apply StatefulSet eu-1"];
+  expect(todo(done)).toEqual(sets.slice(0, 1));
+  for (const action of planEdgeRouter(given).actions) {
+    if (action.type !== "apply" || action.object.kind !== "StatefulSet") continue;
+    const ordinal = Number(action.object.metadata.labels?.["sallyport.dev/ordinal"]);
+    const { statefulSet } = done.routers[ordinal] ?? {};
+    if (statefulSet !== undefined) admissions.wrote(action.object, statefulSet);
+  }
+  expect(todo(done)).toEqual([]);
+  expect(planEdgeRouter(done).conditions.map(({ type }) => type)).not.toContain("Reconciling");
+  expect(todo({ ...done, image: "docker.io/router:2" })).toEqual(sets.slice(0, 1));
 });
 
 describe("a rollout", () => {

@@ -1,5 +1,6 @@
 import type { EventNote } from "../../kube/events/recorder.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../../kube/kinds.ts";
+import type { IsThere } from "../../reconcile/children/intent.ts";
 import { disruptionBudget, networkPolicy, serviceAccount, serviceMonitor } from "../../render/edge-router/guards.ts";
 import { entityName } from "../../render/edge-router/names.ts";
 import { headlessService } from "../../render/edge-router/services.ts";
@@ -33,7 +34,7 @@ export function planEdgeRouter(input: RouterPlanInput): RouterPlan {
     const isRequested = request.state === "wanted" && request.ordinal === router.ordinal;
     return routerStep(input, router, isRequested, isRequested ? request.value : undefined);
   });
-  const common = sharedActions(resource, shared);
+  const common = sharedActions(resource, shared, input.isThere);
   const problems = specProblems(resource, input.controllers);
   const isRefused = problems.length > 0;
   const outdated = steps.filter(({ rollout }) => rollout.length > 0);
@@ -100,6 +101,7 @@ function turnOf(steps: readonly RouterStep[], maxUnavailable: number): ReadonlyS
 export function sharedActions(
   resource: EdgeRouterResource,
   found: ReadonlyMap<string, KubeObject>,
+  isThere: IsThere,
 ): { actions: RouterAction[]; conflicts: string[] } {
   const { name } = resource.metadata;
   const wanted: [ResourceKind, KubeObject | undefined][] = [
@@ -118,7 +120,7 @@ export function sharedActions(
     else if (object === undefined) {
       if (there !== undefined && foreign.length === 0) actions.push(deletion(kind, there));
     } else if (foreign.length > 0) conflicts.push(...foreign);
-    else actions.push(...applyUnlessThere(object, there));
+    else actions.push(...applyUnlessThere(object, there, isThere));
   }
   return { actions, conflicts };
 }

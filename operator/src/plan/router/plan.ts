@@ -1,6 +1,7 @@
 import type { EventNote } from "../../kube/events/recorder.ts";
 import type { KubeObject, ObjectRef } from "../../kube/kinds.ts";
 import type { ConditionDraft } from "../../kube/status/condition.ts";
+import type { IsThere } from "../../reconcile/children/intent.ts";
 import type { Controllers } from "../../render/edge-router/router-config.ts";
 import type { EdgeRouterResource, RouterStatus } from "../../resources/edge-router.ts";
 import type { FoundPod } from "../workload.ts";
@@ -19,6 +20,7 @@ export interface RouterPlanInput {
   readonly leftovers: readonly Leftover[];
   /** Objects of all routers, by `<kind>/<name>`. */
   readonly shared: ReadonlyMap<string, KubeObject>;
+  readonly isThere: IsThere;
 }
 
 /** A router that is to go. */

@@ -101,3 +101,12 @@ describe("while the network can't be asked", () => {
     expect(action).toMatchObject({ object: { spec: JSON.parse(JSON.stringify(wanted?.statefulSet?.spec)) } });
   });
 });
+
+test.each<[string, object, string[]]>([
+  ["does not run", { waiting: { reason: "CrashLoopBackOff" } }, ["apply ConfigMap eu-0-config", "apply StatefulSet eu-0"]],
+  ["runs", { running: {} }, []],
+])("a container that others put beside the router's counts for nothing: that %s", (_what, state, expected) => {
+  const meshed = pod({ containerStatuses: [container("proxy", { running: {} }), container("router", state)] });
+  const given = first(two(), (each) => ({ ...unready(each), pod: meshed }));
+  expect(repaired(withSpec(given, { replicas: 2, drainSeconds: 7 }))).toEqual(expected);
+});

@@ -1,3 +1,4 @@
+import { CONTAINERS } from "../../render/edge-router/names.ts";
 import { specProblems } from "../../render/edge-router/spec-problems.ts";
 import type { EdgeRouterResource, RouterStatus } from "../../resources/edge-router.ts";
 import { isRolledOut, isRunning } from "../workload.ts";
@@ -24,17 +25,17 @@ export function asKnownFrom(
  * deleted, enrolled, or moved to another address.
  */
 export function repairActions(input: Omit<RouterPlanInput, "leftovers">): RouterAction[] {
-  const { resource, routers, shared } = input;
+  const { resource, routers, shared, isThere } = input;
   if (specProblems(resource, input.controllers).length > 0) return [];
   const own = routers.flatMap((router) => {
     const { actions, rollout, configHash } = routerStep({ ...input, leftovers: [] }, router, false);
     const { statefulSet, pod } = router;
-    const isAway = statefulSet === undefined || (!isRolledOut(statefulSet) && !isRunning(pod));
+    const isAway = statefulSet === undefined || (!isRolledOut(statefulSet) && !isRunning(pod, CONTAINERS.router));
     if (isAway) return [...actions, ...rollout];
     const isSameFile = configHash !== undefined && templateHash(statefulSet) === configHash;
     return [...actions, ...(isSameFile ? rollout.filter((each) => isApply(each, "ConfigMap")) : [])];
   });
-  return [...sharedActions(resource, shared).actions, ...own].filter((each) => isApply(each));
+  return [...sharedActions(resource, shared, isThere).actions, ...own].filter((each) => isApply(each));
 }
 
 const isApply = (action: RouterAction, kind?: string): boolean =>

@@ -1,6 +1,6 @@
 import { apiVersionOf, KINDS, type KubeObject, type ObjectMeta, type ResourceKind } from "../../kube/kinds.ts";
 import { amountOf } from "../../kube/quantity.ts";
-import { isAsIntended, withIntent } from "../../reconcile/children/intent.ts";
+import { type IsThere, withIntent } from "../../reconcile/children/intent.ts";
 import { type AddressResult, addressOf, addressText, nextAdvertised } from "../../render/edge-router/address.ts";
 import { claimName, type RenderedResource } from "../../render/edge-router/names.ts";
 import {
@@ -66,9 +66,9 @@ export function routerStep(
   if (entity.state !== "synced" || conflicts.length > 0) return nothing;
 
   const enrollment = enrollmentStep(router, isRequested, now);
-  const actionsOf = (isThere: boolean): RouterAction[] => [
-    ...enrollmentActions(resource, router, enrollment, handled),
-    ...serviceActions(resource, router, isThere),
+  const actionsOf = (hasArrived: boolean): RouterAction[] => [
+    ...enrollmentActions(input, router, enrollment, handled),
+    ...serviceActions(input, router, hasArrived),
     ...claimActions(resource, router),
   ];
   const actions = actionsOf(false);
@@ -88,10 +88,11 @@ export function routerStep(
   const isChanging = next?.isChanging ?? false;
   const step = { ...nothing, enrollment, address, actions, isChanging };
   if ("problems" in config) return { ...step, problems: config.problems };
-  const isThere = isAvailable && !isChanging && router.statefulSet && templateHash(router.statefulSet) === config.hash;
+  const hasArrived =
+    isAvailable && !isChanging && router.statefulSet && templateHash(router.statefulSet) === config.hash;
   return {
     ...step,
-    ...(isThere === true ? { actions: actionsOf(true) } : {}),
+    ...(hasArrived === true ? { actions: actionsOf(true) } : {}),
     configHash: config.hash,
     ...(next === undefined ? {} : { advertised: addressText(next.address) }),
     rollout: rolloutActions(input, router, config, entity.found.id),
@@ -105,7 +106,7 @@ function knownNames(router: ObservedRouter): readonly string[] | undefined {
 }
 
 function enrollmentActions(
-  resource: RenderedResource,
+  { resource, isThere }: RouterPlanInput,
   { ordinal, entity, secret, pod }: ObservedRouter,
   enrollment: EnrollmentStep,
   handled: string | undefined,
@@ -121,7 +122,7 @@ function enrollmentActions(
         },
       ];
     case "token": {
-      const applied = applyUnlessThere(enrollmentSecret(resource, ordinal, enrollment.jwt), secret);
+      const applied = applyUnlessThere(enrollmentSecret(resource, ordinal, enrollment.jwt), secret, isThere);
       // A Secret that is newer than the pod is what tells that the pod has used another token.
       if (applied.length > 0 && secret !== undefined && isInitialized(pod)) return [deletion(KINDS.Secret, secret)];
       if (applied.length > 0 || !enrollment.restartsPod || pod === undefined) return applied;
@@ -132,16 +133,18 @@ function enrollmentActions(
   }
 }
 
-/** @param isThere the router runs and is reached under the address of the spec: what only the former one needed goes */
+/** @param hasArrived the router runs and is reached under the address of the spec: what only the former one needed goes */
 function serviceActions(
-  resource: RenderedResource,
+  { resource, isThere }: RouterPlanInput,
   { ordinal, service }: ObservedRouter,
-  isThere: boolean,
+  hasArrived: boolean,
 ): RouterAction[] {
   const wanted =
-    isThere || service === undefined ? edgeService(resource, ordinal) : edgeServiceOfBoth(resource, ordinal, service);
-  if (wanted !== undefined) return applyUnlessThere(wanted, service);
-  return service === undefined || !isThere ? [] : [deletion(KINDS.Service, service)];
+    hasArrived || service === undefined
+      ? edgeService(resource, ordinal)
+      : edgeServiceOfBoth(resource, ordinal, service);
+  if (wanted !== undefined) return applyUnlessThere(wanted, service, isThere);
+  return service === undefined || !hasArrived ? [] : [deletion(KINDS.Service, service)];
 }
 
 function claimActions({ spec, metadata }: RenderedResource, { ordinal, claim }: ObservedRouter): RouterAction[] {
@@ -152,7 +155,7 @@ function claimActions({ spec, metadata }: RenderedResource, { ordinal, claim }: 
 }
 
 function rolloutActions(
-  { resource, image, controllers }: RouterPlanInput,
+  { resource, image, controllers, isThere }: RouterPlanInput,
   router: ObservedRouter,
   config: Extract<RenderedConfig, { text: string }>,
   id: string,
@@ -160,8 +163,8 @@ function rolloutActions(
   const { ordinal, statefulSet } = router;
   const workload = workloadOf(resource, { ordinal, id, configHash: config.hash, image, controllers, statefulSet });
   return [
-    ...applyUnlessThere(configMap(resource, ordinal, config.text), router.configMap),
-    ...applyUnlessThere(workload, statefulSet),
+    ...applyUnlessThere(configMap(resource, ordinal, config.text), router.configMap, isThere),
+    ...applyUnlessThere(workload, statefulSet, isThere),
   ];
 }
 
@@ -204,9 +207,9 @@ const claimMetadataOf = ({ name, labels, annotations }: ObjectMeta) => ({
   ...(annotations === undefined ? {} : { annotations }),
 });
 
-export function applyUnlessThere(object: KubeObject, found: KubeObject | undefined): RouterAction[] {
+export function applyUnlessThere(object: KubeObject, found: KubeObject | undefined, isThere: IsThere): RouterAction[] {
   const intended = withIntent(object);
-  return isAsIntended(found, intended) ? [] : [{ type: "apply", object: intended }];
+  return isThere(found, intended) ? [] : [{ type: "apply", object: intended }];
 }
 
 export function deletion(kind: ResourceKind, { metadata }: KubeObject): RouterAction {

@@ -15,6 +15,9 @@ export function withIntent<T extends KubeObject>(object: T): T {
   };
 }
 
+/** Whether an object is what a write of an intent would leave. */
+export type IsThere = (found: KubeObject | undefined, intended: KubeObject) => boolean;
+
 /**
  * Whether `found` is what applying `intended` (made by {@link withIntent}) would leave: then nothing is written. What others have added, and what the API
  * server fills in, is theirs.
@@ -47,13 +50,33 @@ function contains(found: unknown, wanted: unknown, name = "", isRule = RULES.has
 /** The items that the API server merges by; lists of others are compared place by place. */
 const KEYS = ["name", "mountPath", "containerPort", "port", "type", "topologyKey"];
 
+const keyOf = (wanted: readonly unknown[]): string | undefined =>
+  KEYS.find((name) => wanted.every((item) => isMap(item) && item[name] !== undefined));
+
 function containsItems(found: readonly unknown[], wanted: readonly unknown[], isRule: boolean): boolean {
-  const key = KEYS.find((name) => wanted.every((item) => isMap(item) && item[name] !== undefined));
-  if (key === undefined || isRule) {
+  if (isRule || keyOf(wanted) === undefined) {
     return found.length === wanted.length && wanted.every((item, place) => contains(found[place], item, "", isRule));
   }
   // Others may have added items to a list that is merged by key.
   return wanted.every((item) => found.some((each) => isMap(each) && isMap(item) && contains(each, item)));
+}
+
+/** Of an object what stands at the places of an intent: what others have added, and what the API server fills in, is not among it. */
+export function partOf(found: unknown, wanted: unknown, name = "", isRule = RULES.has(name)): unknown {
+  if (Array.isArray(wanted) && Array.isArray(found)) {
+    const key = isRule ? undefined : keyOf(wanted);
+    if (key === undefined) return found;
+    return wanted.map((item) =>
+      partOf(
+        found.find((each) => isMap(each) && each[key] === item[key]),
+        item,
+      ),
+    );
+  }
+  if (!isMap(wanted) || !isMap(found) || SELECTORS.has(name)) return found;
+  return Object.fromEntries(
+    Object.entries(wanted).map(([key, value]) => [key, partOf(found[key], value, key, isRule || RULES.has(key))]),
+  );
 }
 
 /** The API server leaves out what is empty, false or 0 in many places: there is no telling whether it was set. */

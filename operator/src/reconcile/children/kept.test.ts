@@ -3,6 +3,7 @@ import { clusterAt } from "../../kube/client/cluster.ts";
 import { HttpKubeClient } from "../../kube/client/http-client.ts";
 import { KINDS, type KubeObject } from "../../kube/kinds.ts";
 import { FakeApiServer } from "../../kube/testing/fake-api-server.ts";
+import { Admissions } from "./admissions.ts";
 import { markKept } from "./kept.ts";
 
 let server: FakeApiServer;
@@ -18,6 +19,7 @@ afterEach(async () => {
 
 const OWNER = { kind: "Network", name: "main" };
 const REF = { kind: KINDS.Secret, namespace: "edge", name: "main-controller-key" };
+const contextOf = () => ({ client, signal: new AbortController().signal, admissions: new Admissions() });
 const put = (labels: Record<string, string>) =>
   server.put(KINDS.Secret, {
     apiVersion: "v1",
@@ -28,7 +30,7 @@ const put = (labels: Record<string, string>) =>
 
 test("an object of an earlier version loses the label that others go by, once, and nothing of its content", async () => {
   const found = put({ "app.kubernetes.io/instance": "main", "sallyport.dev/owner-kind": "Network", mine: "x" });
-  const context = { client, signal: new AbortController().signal };
+  const context = contextOf();
   await markKept(KINDS.Secret, found, OWNER, context);
   const marked = await client.get<KubeObject & { data: object }>(REF);
   expect(marked?.data).toEqual({ "secret.key": "a2V5" });
@@ -47,7 +49,7 @@ test("an object of an earlier version loses the label that others go by, once, a
 
 test("one that went meanwhile is no trouble, and another of its name is left alone", async () => {
   const found = put({ "app.kubernetes.io/instance": "main" });
-  const context = { client, signal: new AbortController().signal };
+  const context = contextOf();
   server.remove(REF);
   await markKept(KINDS.Secret, found, OWNER, context);
   put({ others: "x" });

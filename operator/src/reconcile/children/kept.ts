@@ -11,12 +11,17 @@ export async function markKept(
   kind: ResourceKind,
   object: KubeObject,
   owner: OwnerName,
-  { client, signal }: Pick<ReconcileContext, "client" | "signal">,
+  { client, signal, admissions }: Pick<ReconcileContext, "client" | "signal" | "admissions">,
 ): Promise<void> {
-  const metadata = missingMarks(object.metadata, owner);
-  if (metadata === undefined || object.metadata.deletionTimestamp !== undefined) return;
+  const { namespace, name, uid, deletionTimestamp } = object.metadata;
+  const marks = missingMarks(object.metadata, owner);
+  if (marks === undefined || deletionTimestamp !== undefined) return;
+  const metadata = { name, namespace, ...marks };
+  const wanted = { apiVersion: object.apiVersion, kind: object.kind, metadata } as KubeObject;
+  if (admissions.isThere(object, wanted)) return;
   try {
-    await client.patch(refOf(kind, object), { metadata: { ...metadata, uid: object.metadata.uid } }, { signal });
+    const answer = await client.patch(refOf(kind, object), { metadata: { ...marks, uid } }, { signal });
+    admissions.wrote(wanted, answer);
   } catch (error) {
     // It went meanwhile, or another one has its name by now: that one is seen at the next look.
     if (!(error instanceof KubeError) || !(error.isNotFound || error.isConflict)) throw error;

@@ -8,6 +8,7 @@ import { ofOrdinal } from "../../plan/router/entity.ts";
 import type { RouterAction } from "../../plan/router/plan.ts";
 import { claimsPrefix } from "../../render/edge-router/names.ts";
 import type { EdgeRouterResource } from "../../resources/edge-router.ts";
+import { applyChild } from "../children/apply-child.ts";
 import type { ChildReader, RouterContext } from "./child-reader.ts";
 import { edgeRouterSync, knownOf, statusOfRouter } from "./observe.ts";
 
@@ -97,15 +98,15 @@ export class RouterActions {
   }
 
   /** Needs no network. */
-  async apply(object: KubeObject, { client, signal, tell }: RouterContext): Promise<void> {
+  async apply(object: KubeObject, context: RouterContext): Promise<void> {
     const kind = TABLE.of(object);
     try {
-      this.#reader.wrote(kind, await client.apply(object, { signal }));
+      this.#reader.wrote(kind, await applyChild(object, context));
     } catch (error) {
       if (!(kind === KINDS.ServiceMonitor && error instanceof KubeError && error.isNotFound)) throw error;
       const note =
         "the cluster knows no ServiceMonitors: install the Prometheus operator, or set spec.serviceMonitor.enabled to false";
-      tell({ type: "Warning", reason: "ServiceMonitorUnknown", action: "Apply", note });
+      context.tell({ type: "Warning", reason: "ServiceMonitorUnknown", action: "Apply", note });
     }
   }
 

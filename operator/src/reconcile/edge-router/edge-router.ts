@@ -93,6 +93,7 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
       image: o.image,
       controllers: controllersOf(resource, context),
       routers,
+      isThere: context.admissions.isThere,
       shared: await observeShared(resource, context, reader),
     });
     for (const action of due) if (action.type === "apply") await actions.apply(action.object, context);
@@ -160,6 +161,7 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
       routers,
       leftovers: await observeLeftovers(resource, spec.replicas, network, context, isNew),
       shared: await observeShared(resource, context, reader),
+      isThere: context.admissions.isThere,
     };
     const plan = planEdgeRouter(input);
     if (plan.changing.length === 0) return { plan, synced, at: resource };

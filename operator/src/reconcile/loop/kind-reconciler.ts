@@ -8,6 +8,7 @@ import type { ConditionDraft } from "../../kube/status/condition.ts";
 import type { NetworkClients } from "../../network/network-clients.ts";
 import type { BaseStatus } from "../../resources/condition.ts";
 import type { Resource } from "../../resources/kind.ts";
+import type { Admissions } from "../children/admissions.ts";
 
 /** Any of our resources, as its kind's reconciler sees it. */
 export type AnyResource = Resource<object, BaseStatus>;
@@ -83,6 +84,8 @@ export interface ReconcileContext<R extends AnyResource = AnyResource> {
   /** Says kind, namespace, name, generation and the id of this reconcile on every line. No secrets. */
   readonly log: Logger;
   readonly metrics: Metrics;
+  /** What the API server made of children. */
+  readonly admissions: Admissions;
   /**
    * To be called right before every request that changes something and goes neither through `client` nor through `networks`, which ask by themselves:
    * this process may lead no longer, and not know it yet.

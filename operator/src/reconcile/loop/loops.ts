@@ -2,6 +2,7 @@ import { abortable } from "../../kube/abortable.ts";
 import { type KubeObject, keyFor, keyOf, type ResourceKind } from "../../kube/kinds.ts";
 import type { Change } from "../../kube/watch/store.ts";
 import type { NetworkRef } from "../../network/network-clients.ts";
+import { Admissions } from "../children/admissions.ts";
 import { concernsReferrers } from "./changes.ts";
 import { networkOf } from "./deletion.ts";
 import { KindLoop } from "./kind-loop.ts";
@@ -11,7 +12,7 @@ import type { Place } from "./reference-index.ts";
 import { ResourceStores } from "./resource-stores.ts";
 import type { LoopParts } from "./session.ts";
 
-export interface LoopsOptions extends Omit<LoopParts, "known" | "named"> {
+export interface LoopsOptions extends Omit<LoopParts, "known" | "named" | "admissions"> {
   /** One for each kind that is reconciled. */
   readonly reconcilers: readonly KindReconciler[];
   /** All our kinds: also those without a reconciler are watched, since others refer to them. */
@@ -41,7 +42,7 @@ export class Loops {
       onResource: (change) => this.#changed(change),
       onChild: (owner) => this.#look(owner),
     });
-    const parts: LoopParts = { ...o, known: this.stores, named: this.#named };
+    const parts: LoopParts = { ...o, known: this.stores, named: this.#named, admissions: new Admissions() };
     this.#loops = new Map(reconcilers.map((reconciler) => [reconciler.kind.kind, new KindLoop(reconciler, parts)]));
     for (const reflector of this.stores.reflectors) metrics.watchReflector(reflector);
   }

@@ -5,6 +5,7 @@ import type { EventNote, EventRecorder } from "../../kube/events/recorder.ts";
 import type { KubeObject, ResourceKind } from "../../kube/kinds.ts";
 import type { Metrics } from "../../kube/metrics/metrics.ts";
 import type { NetworkClients } from "../../network/network-clients.ts";
+import type { Admissions } from "../children/admissions.ts";
 import type { AnyResource, Known, OwnStatus, ReconcileContext } from "./kind-reconciler.ts";
 import type { NamedWatches } from "./named-watches.ts";
 import type { ResourceWriter } from "./resource-writer.ts";
@@ -17,6 +18,7 @@ export interface LoopParts {
   readonly mayAct: LeaderCheck;
   readonly known: Known;
   readonly named: NamedWatches;
+  readonly admissions: Admissions;
   readonly recorder: Pick<EventRecorder, "record">;
   readonly metrics: Metrics;
   readonly log: Logger;
@@ -46,6 +48,7 @@ export class Session<R extends AnyResource> implements ReconcileContext<R> {
   readonly cluster: string;
   readonly namespaces: readonly string[];
   readonly metrics: Metrics;
+  readonly admissions: Admissions;
   readonly signal: AbortSignal;
   readonly log: Logger;
   readonly id: string;
@@ -67,6 +70,7 @@ export class Session<R extends AnyResource> implements ReconcileContext<R> {
     this.cluster = parts.cluster();
     this.namespaces = parts.namespaces;
     this.metrics = parts.metrics;
+    this.admissions = parts.admissions;
     this.signal = o.signal;
     this.log = logWith(parts.log, { kind: resource.kind, namespace, name, generation, reconcile: id });
   }

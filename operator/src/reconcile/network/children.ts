@@ -3,7 +3,8 @@ import { KINDS, type KubeObject, type ResourceKind } from "../../kube/kinds.ts";
 import { type NetworkProblem, stalled } from "../../plan/network/network-problem.ts";
 import { isChild, keptMetadata } from "../../render/network/names.ts";
 import type { NetworkResource } from "../../resources/network.ts";
-import { isAsIntended, withIntent } from "../children/intent.ts";
+import { applyChild } from "../children/apply-child.ts";
+import { withIntent } from "../children/intent.ts";
 import { rehearse } from "../children/rehearsal.ts";
 import type { NetworkContext } from "./use-network.ts";
 
@@ -34,12 +35,11 @@ export async function ensureChild<T extends KubeObject>(
   context: NetworkContext,
 ): Promise<T> {
   const { name } = wanted.metadata;
-  const { client, signal } = context;
   const found = await childOf<T>(resource, kind, name, context);
   if (found !== undefined && !isChild(found, resource)) throw new NetworkProblemError(conflict(kind, name));
   const intended = withIntent(wanted);
-  if (found !== undefined && isAsIntended(found, intended)) return found;
-  return await client.apply<T>(intended, { signal });
+  if (found !== undefined && context.admissions.isThere(found, intended)) return found;
+  return await applyChild<T>(intended, context);
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { KubeObject } from "../../../kube/kinds.ts";
+import { Admissions } from "../../../reconcile/children/admissions.ts";
 import { edgeRouter } from "../../../render/edge-router/testing/edge-router.ts";
 import type { EdgeRouterResource, RouterStatus } from "../../../resources/edge-router.ts";
 import type { FoundPod, FoundStatefulSet } from "../../workload.ts";
@@ -135,6 +136,7 @@ export const input = (
   return {
     ...{ resource, now: NOW, image: "sallyport/router:1", routers, leftovers: [], shared: new Map() },
     controllers: { endpoints: [], areChosen: false },
+    isThere: new Admissions().isThere,
     ...rest,
   };
 };

@@ -1,0 +1,49 @@
+import type { KubeObject } from "../../kube/kinds.ts";
+import { hashOf } from "../../render/canonical.ts";
+import { type IsThere, isAsIntended, partOf } from "./intent.ts";
+
+/** Hashes of one object each. What is forgotten costs one write that changes nothing. */
+const MOST = 10_000;
+
+/** By hashes: nothing of a Secret is kept. */
+interface Known {
+  readonly intended: string;
+  readonly got: string;
+}
+
+/**
+ * What the API server made of writes that it did not take as they were. Admission may change any field, also one of ours: images come from another registry,
+ * containers get arguments, labels are taken away. Written again the object would become the same again, with every look, and a rollout would wait for ever
+ * for what never comes. So what was got counts as what was wanted, until either changes.
+ */
+export class Admissions {
+  readonly #known = new Map<string, Known>();
+  readonly #most: number;
+
+  constructor(most = MOST) {
+    this.#most = most;
+  }
+
+  readonly isThere: IsThere = (found, intended) => {
+    if (found === undefined) return false;
+    if (isAsIntended(found, intended)) return true;
+    const known = this.#known.get(nameOf(intended));
+    return known !== undefined && known.intended === hashOf(intended) && known.got === hashOf(partOf(found, intended));
+  };
+
+  /** `answer` is what the server made of a write of `intended`. True: this is news, and something else than was asked for. */
+  wrote(intended: KubeObject, answer: KubeObject): boolean {
+    const name = nameOf(intended);
+    const before = this.#known.get(name);
+    this.#known.delete(name);
+    if (isAsIntended(answer, intended)) return false;
+    const known = { intended: hashOf(intended), got: hashOf(partOf(answer, intended)) };
+    this.#known.set(name, known);
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > this.#most && oldest !== undefined) this.#known.delete(oldest);
+    return before?.got !== known.got;
+  }
+}
+
+const nameOf = ({ apiVersion, kind, metadata: { namespace, name } }: KubeObject): string =>
+  `${apiVersion} ${kind} ${namespace}/${name}`;
