@@ -103,7 +103,11 @@ describe("while the network can't be asked", () => {
 });
 
 test.each<[string, object, string[]]>([
-  ["does not run", { waiting: { reason: "CrashLoopBackOff" } }, ["apply ConfigMap eu-0-config", "apply StatefulSet eu-0"]],
+  [
+    "does not run",
+    { waiting: { reason: "CrashLoopBackOff" } },
+    ["apply ConfigMap eu-0-config", "apply StatefulSet eu-0"],
+  ],
   ["runs", { running: {} }, []],
 ])("a container that others put beside the router's counts for nothing: that %s", (_what, state, expected) => {
   const meshed = pod({ containerStatuses: [container("proxy", { running: {} }), container("router", state)] });

@@ -11,6 +11,7 @@ import type { BaseStatus } from "../../resources/condition.ts";
 import type { Resource } from "../../resources/kind.ts";
 import type {
   AnyResource,
+  FollowContext,
   KindReconciler,
   Outcome,
   OwnStatus,
@@ -71,6 +72,7 @@ export interface EntityWiring<
   readonly keepsTold?: true;
   /** Gets what went wrong and answers what is to be shown and logged of it. */
   readonly explain?: (error: unknown, spec: Spec, more: More, client: ManagementClient) => unknown;
+  readonly follow?: (context: FollowContext) => Promise<void>;
   /** When to look again sooner than usual, by what is told and what was told before. */
   readonly lookAgainMs?: (
     status: OwnStatus<EntityResourceOf<Spec, Status>>,
@@ -179,7 +181,15 @@ export function entityReconciler<
     return { state: result.state, events: [{ type: "Normal", reason, action: "Delete", note }] };
   }
 
-  return { kind, references: ({ spec }) => entity.references(spec), reconcile, remove };
+  const { follow } = wiring;
+  const references = ({ spec }: R) => entity.references(spec);
+  return {
+    kind,
+    references,
+    reconcile,
+    remove,
+    ...(follow === undefined ? {} : { follow: (context) => follow(context) }),
+  };
 }
 
 /** The entity stays as it is, and so does what is known of it. */

@@ -22,9 +22,10 @@ import type { ServiceEdgeRouterPolicyResource } from "../../resources/service-ed
 import type { ServicePolicyResource } from "../../resources/service-policy.ts";
 import type { KindReconciler } from "../loop/kind-reconciler.ts";
 import { entityReconciler, nothingMore } from "./entity-reconciler.ts";
+import { followHosting } from "./hosting-watch.ts";
 import { TerminatorCounts } from "./terminator-counts.ts";
 
-/** A service that nobody hosts is looked at again so soon: whether somebody does is what people wait for. */
+/** A service that nobody hosts is looked at again so soon, should it have been missed that somebody does. */
 const UNHOSTED_MS = 60_000;
 /** What a policy selects, while that changes: resources that were declared together come one after the other. */
 const SELECTING_MS = 60_000;
@@ -38,6 +39,7 @@ const countOf = ({ meta }: { readonly meta: { readonly pagination: { readonly to
 
 export const overlayServiceReconciler: KindReconciler<OverlayServiceResource> = entityReconciler({
   kind: overlayServiceKind,
+  follow: followHosting,
   entity: overlayService,
   collection: collections.services,
   lookUp: nothingMore,

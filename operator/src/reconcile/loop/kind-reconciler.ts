@@ -2,7 +2,7 @@ import type { Logger } from "@sallyport/wire";
 import type { KubeClient } from "../../kube/client/client.ts";
 import type { LeaderCheck } from "../../kube/election/leader-client.ts";
 import type { EventNote } from "../../kube/events/recorder.ts";
-import type { KubeObject, ResourceKind } from "../../kube/kinds.ts";
+import type { KubeObject, ObjectKey, ResourceKind } from "../../kube/kinds.ts";
 import type { Metrics } from "../../kube/metrics/metrics.ts";
 import type { ConditionDraft } from "../../kube/status/condition.ts";
 import type { NetworkClients } from "../../network/network-clients.ts";
@@ -70,6 +70,16 @@ export interface Known {
   referrersOf(resource: AnyResource): AnyResource[];
 }
 
+/** What {@link KindReconciler.follow} works with. */
+export interface FollowContext {
+  readonly networks: Pick<NetworkClients, "forNetwork">;
+  readonly known: Pick<Known, "resources">;
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+  /** Looks at a resource of the kind. */
+  readonly wake: (key: ObjectKey) => void;
+}
+
 /** What a reconciler works with. One for each reconcile. */
 export interface ReconcileContext<R extends AnyResource = AnyResource> {
   readonly client: KubeClient;
@@ -132,6 +142,11 @@ export interface KindReconciler<R extends AnyResource = AnyResource> {
    * annotation force-orphan.
    */
   remove?(resource: R, context: ReconcileContext<R>): Promise<Removal>;
+  /**
+   * Runs beside the reconciles of a leader, until the signal ends it, and wakes resources of the kind for what networks tell nobody. It throws nothing: a
+   * network that is away is asked again.
+   */
+  follow?(context: FollowContext): Promise<void>;
   /** Called in place of `remove` in those cases, for what stays in the cluster; may not ask the network. */
   abandon?(resource: R, context: ReconcileContext<R>): Promise<void>;
 }

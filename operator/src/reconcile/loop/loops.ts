@@ -6,7 +6,7 @@ import { Admissions } from "../children/admissions.ts";
 import { concernsReferrers } from "./changes.ts";
 import { networkOf } from "./deletion.ts";
 import { KindLoop } from "./kind-loop.ts";
-import type { AnyResource, KindReconciler } from "./kind-reconciler.ts";
+import type { AnyResource, FollowContext, KindReconciler } from "./kind-reconciler.ts";
 import { NamedWatches } from "./named-watches.ts";
 import type { Place } from "./reference-index.ts";
 import { ResourceStores } from "./resource-stores.ts";
@@ -63,9 +63,20 @@ export class Loops {
           if (signal.aborted) return;
           throw error;
         }
-        await loop.run(signal);
+        await Promise.all([loop.run(signal), loop.reconciler.follow?.(this.#followed(loop, signal))]);
       }),
     );
+  }
+
+  #followed({ reconciler }: KindLoop<AnyResource>, signal: AbortSignal): FollowContext {
+    const { networks, log } = this.#o;
+    return {
+      networks,
+      known: this.stores,
+      signal,
+      log,
+      wake: (key) => this.#look({ kind: reconciler.kind.kind, key }),
+    };
   }
 
   /** Looks again at everything that refers to the Network, or only at what was not in order when it was last looked at. */
