@@ -197,4 +197,24 @@ describe.skipIf(!hasCluster)("an admission that changes what the operator writes
       expect(await writesOfAnotherLook(kind, name)).toEqual([]);
     },
   );
+
+  test("a namespace with a quota of everything takes the pods of routers and controllers", async () => {
+    const hard = Object.fromEntries(
+      ["requests.cpu", "requests.memory", "limits.cpu", "limits.memory"].map((name) => [
+        name,
+        name.endsWith("cpu") ? "20" : "20Gi",
+      ]),
+    );
+    const namespace = "quota";
+    await scene.place(namespace, { port: controller.port, ca: controller.pki.caBundlePem, password: "admin" });
+    await scene.cluster.apply(
+      JSON.stringify({ apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "all", namespace }, spec: { hard } }),
+    );
+    await scene.declare(namespace, "EdgeRouter", "eu", { exposure: { type: "ClusterIP" } });
+    await scene.declare(namespace, "Network", "own", { external: null, managed: {} });
+    for (const name of ["eu-0-0", "own-controller-0"]) {
+      const made = async () => await scene.client.get({ kind: KUBE.Pod, namespace, name });
+      await eventually(`the pod ${name} is made`, made, PATIENCE_MS);
+    }
+  });
 });

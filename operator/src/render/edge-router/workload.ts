@@ -3,6 +3,7 @@ import type { EdgeRouterSpec } from "../../resources/edge-router.ts";
 import { ANNOTATIONS } from "../../resources/group.ts";
 import { KEPT_ANNOTATIONS } from "../kept.ts";
 import { mergePatch } from "../merge-patch.ts";
+import { RESOURCES } from "../resources.ts";
 import { hostnameOf } from "./address.ts";
 import {
   CONFIG_FILE,
@@ -185,6 +186,8 @@ function ownContainer({ metadata, spec }: RenderedResource, input: WorkloadInput
   return {
     image: input.image,
     imagePullPolicy: spec.imagePullPolicy ?? "IfNotPresent",
+    // One after the other they need no more than one of them.
+    resources: spec.template?.spec?.resources ?? RESOURCES.router,
     // What it said last is in the status of the pod, and from there in ours.
     terminationMessagePolicy: "FallbackToLogsOnError",
     ...(needsNode ? { env: [node] } : {}),
@@ -210,7 +213,7 @@ function enrollContainer(resource: RenderedResource, input: WorkloadInput) {
 
 function routerContainer(resource: RenderedResource, input: WorkloadInput) {
   const { spec } = resource;
-  const { env, volumeMounts, resources } = spec.template?.spec ?? {};
+  const { env, volumeMounts } = spec.template?.spec ?? {};
   const own = ownContainer(resource, input);
   const { exposure, edge } = spec;
   const hostPort =
@@ -228,7 +231,6 @@ function routerContainer(resource: RenderedResource, input: WorkloadInput) {
       { name: "health", containerPort: healthPort(spec), protocol: "TCP" },
       ...offeredPorts(spec).map(({ port, protocol }) => ({ containerPort: port, protocol })),
     ],
-    ...(resources === undefined ? {} : { resources }),
     securityContext: containerSecurity(intercepts(spec) ? ["NET_ADMIN", "NET_BIND_SERVICE"] : []),
     startupProbe: { ...probe("live"), periodSeconds: 2, failureThreshold: 150 },
     // No controller is asked: an outage of it must not start every router anew.

@@ -1,5 +1,6 @@
 import { ANNOTATIONS } from "../../resources/group.ts";
 import type { ManagedNetwork, NetworkResource } from "../../resources/network.ts";
+import { RESOURCES } from "../resources.ts";
 import { childLabels, childNames } from "./names.ts";
 import { PATHS, USER } from "./paths.ts";
 
@@ -16,7 +17,6 @@ type Json = Readonly<Record<string, unknown>>;
 const CONTROLLER = "controller";
 /** The controller stops everything within 20 s, and its PostgreSQL after it. */
 const GRACE_SECONDS = 45;
-const RESOURCES = { requests: { cpu: "100m", memory: "256Mi" }, limits: { memory: "1Gi" } };
 
 /** The pod of a managed controller. */
 export function renderPod(resource: NetworkResource, managed: ManagedNetwork, inputs: PodInputs): Json {
@@ -53,7 +53,7 @@ function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: Pod
       readOnlyRootFilesystem: true,
       capabilities: { drop: ["ALL"] },
     },
-    resources: resources ?? RESOURCES,
+    resources: resources ?? RESOURCES.controller,
     // What it said last is in the status of the pod, and from there in ours.
     terminationMessagePolicy: "FallbackToLogsOnError",
   };

@@ -37,10 +37,13 @@ export const podTemplate = struct("What is added to the pods.", {
       freeForm("One constraint.", { max: 16 }),
       { type: "atomic", max: 16 },
     ).optional(),
-    resources: struct("What the program's container asks for and may use.", {
-      requests: amounts("What is set aside for it.").optional(),
-      limits: amounts("What it may use at most.").optional(),
-    }).optional(),
+    resources: struct(
+      "What the program's container, and the operator's own that runs before it, ask for and may use; when given, nothing of the standard is left. Standard: requests of 100m and 128Mi for a router, 256Mi for a controller, limits of 2 processors and 1Gi.",
+      {
+        requests: amounts("What is set aside for it.").optional(),
+        limits: amounts("What it may use at most.").optional(),
+      },
+    ).optional(),
     priorityClassName: objectName("Priority class of the pods.").optional(),
     runtimeClassName: objectName("Runtime class of the pods.").optional(),
     serviceAccountName: objectName("Service account of the pods; one without rights when left out.").optional(),
