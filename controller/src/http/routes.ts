@@ -11,6 +11,7 @@ import {
   type Method,
   type Operation,
   operations,
+  pagingOf,
   parseListQuery,
   unauthorized,
   unhandledCause,
@@ -114,8 +115,8 @@ function mount(
       if (call === undefined) throw new Error("an operation was called before its session was looked up");
       if (holdsNul(request.params)) throw apiError("NOT_FOUND", unhandledCause("no id holds the character U+0000"));
       const raw = request.query as Readonly<Record<string, unknown>>;
-      const isPaged = operation.response.kind === "list" && operation.response.paged;
-      const list = isPaged ? listQuery(raw) : undefined;
+      const paging = pagingOf(operation.response);
+      const list = paging === undefined ? undefined : listQuery(raw, paging.defaultLimit);
       const query = readQuery(operation, raw);
       // The framework reads none with GET.
       if (operation.method === "GET" && operation.body.kind !== "none") {
@@ -159,9 +160,9 @@ function checkMedia(operation: Operation, request: FastifyRequest, produces: rea
   if (bodyFormat(operation.body, type) === undefined) throw unsupportedType(operation.body, type);
 }
 
-function listQuery(raw: Readonly<Record<string, unknown>>): ListQuery {
+function listQuery(raw: Readonly<Record<string, unknown>>, defaultLimit: number): ListQuery {
   const [limit, offset, filter, sort] = ["limit", "offset", "filter", "sort"].map((name) => single(raw[name]));
-  return parseListQuery({ limit, offset, filter, sort });
+  return parseListQuery({ limit, offset, filter, sort }, defaultLimit);
 }
 
 function bodyOf(operation: Operation, request: FastifyRequest): unknown {

@@ -31,11 +31,11 @@ export interface RawListQuery {
 }
 
 /**
- * Reads the four parameters. `skip`, `limit` and `sort by` inside the filter win over the parameters.
+ * Reads the four parameters; `defaultLimit` is for those who give none. `skip`, `limit` and `sort by` inside the filter win over the parameters.
  * @throws ApiError 400 `INVALID_PAGINATION`, `INVALID_FILTER` or `INVALID_SORT_IDENTIFIER`
  */
-export function parseListQuery(query: RawListQuery): ListQuery {
-  const limit = clampLimit(integer("limit", query.limit, DEFAULT_LIMIT));
+export function parseListQuery(query: RawListQuery, defaultLimit: number = DEFAULT_LIMIT): ListQuery {
+  const limit = clampLimit(integer("limit", query.limit, defaultLimit), defaultLimit);
   const offset = clampOffset(integer("offset", query.offset, 0));
   const text = query.filter ?? "";
   if (text === "") return { filter: undefined, sort: sortOf(query.sort), sortIn: "sort", limit, offset };
@@ -45,7 +45,12 @@ export function parseListQuery(query: RawListQuery): ListQuery {
       filter: parsed.where,
       sort: parsed.sort.length > 0 ? parsed.sort : sortOf(query.sort),
       sortIn: parsed.sort.length > 0 ? "filter" : "sort",
-      limit: parsed.limit === undefined ? limit : parsed.limit === "none" ? NO_LIMIT : clampLimit(parsed.limit),
+      limit:
+        parsed.limit === undefined
+          ? limit
+          : parsed.limit === "none"
+            ? NO_LIMIT
+            : clampLimit(parsed.limit, defaultLimit),
       offset: parsed.skip === undefined ? offset : clampOffset(parsed.skip),
     };
   } catch (error) {
@@ -72,9 +77,9 @@ function integer(field: string, text: string | undefined, fallback: number): num
   return Number(text);
 }
 
-function clampLimit(limit: number): number {
+function clampLimit(limit: number, defaultLimit: number): number {
   if (limit === -1) return NO_LIMIT;
-  if (limit <= 0) return DEFAULT_LIMIT;
+  if (limit <= 0) return defaultLimit;
   return Math.min(limit, MAX_LIMIT);
 }
 

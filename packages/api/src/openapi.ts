@@ -1,7 +1,7 @@
 /** OpenAPI 3.1 documents of the APIs, derived from the table. */
 import { z } from "zod";
 import { API_ERRORS } from "./errors.ts";
-import type { BodySpec, Operation, ResponseSpec } from "./operation.ts";
+import { type BodySpec, type Operation, pagingOf, type ResponseSpec } from "./operation.ts";
 import { API_VERSIONS, type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
 import * as authenticator from "./schema/authenticator.ts";
 import * as edgeRouter from "./schema/edge-router.ts";
@@ -157,12 +157,15 @@ function tagOf(path: string): string {
   return path.split("/")[1]?.replace(/^\.well-known$/, "") || "informational";
 }
 
-const PAGE_PARAMETERS = [
-  ["limit", { type: "integer" }, "Entries to send; 10 when absent, at most 500, -1 for all"],
-  ["offset", { type: "integer" }, "Entries to skip"],
-  ["filter", { type: "string" }, "Which entries, in what order"],
-  ["sort", { type: "string" }, "Order, where the filter says none: `name asc, createdAt desc`"],
-] as const;
+function pageParameters(paging: ReturnType<typeof pagingOf>) {
+  if (paging === undefined) return [];
+  return [
+    ["limit", { type: "integer" }, `Entries to send; ${paging.defaultLimit} when absent, at most 500, -1 for all`],
+    ["offset", { type: "integer" }, "Entries to skip"],
+    ["filter", { type: "string" }, "Which entries, in what order"],
+    ["sort", { type: "string" }, "Order, where the filter says none: `name asc, createdAt desc`"],
+  ] as const;
+}
 
 function parameters({ path, query, response }: Operation): JsonObject[] {
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
@@ -171,8 +174,7 @@ function parameters({ path, query, response }: Operation): JsonObject[] {
     required: true,
     schema: { type: "string" },
   }));
-  const isPaged = response.kind === "list" && response.paged;
-  const paging = (isPaged ? PAGE_PARAMETERS : []).map(([name, schema, description]) => ({
+  const paging = pageParameters(pagingOf(response)).map(([name, schema, description]) => ({
     name,
     in: "query",
     schema,

@@ -4,7 +4,7 @@
  * so a further operation is a further row and nothing else.
  */
 import { z } from "zod";
-import type { ListQuery } from "./list-query.ts";
+import { DEFAULT_LIMIT, type ListQuery } from "./list-query.ts";
 
 /**
  * Who may call an operation:
@@ -62,6 +62,11 @@ export interface DetailResponse<D extends z.ZodType = z.ZodType> {
   readonly textTypes?: readonly string[];
 }
 
+/** An object with one list in it, which is cut like a collection; without a `limit` it has as many entries as `paged` says. */
+export interface PagedDetailResponse<D extends z.ZodType = z.ZodType> extends DetailResponse<D> {
+  readonly paged: { readonly defaultLimit: number };
+}
+
 /** 201 with the id of what was made, and a link to it in `collection`. */
 export interface CreateResponse {
   readonly kind: "create";
@@ -90,7 +95,14 @@ export interface BareResponse<D extends z.ZodType = z.ZodType> {
   readonly data: D;
 }
 
-export type ResponseSpec = ListResponse | DetailResponse | CreateResponse | EmptyResponse | RawResponse | BareResponse;
+export type ResponseSpec =
+  | ListResponse
+  | DetailResponse
+  | PagedDetailResponse
+  | CreateResponse
+  | EmptyResponse
+  | RawResponse
+  | BareResponse;
 
 export interface Operation<
   P extends string = string,
@@ -173,7 +185,7 @@ export interface HandlerContext<O extends Operation, S, Q> {
   readonly query: z.output<O["query"]>;
   readonly body: BodyOutput<O["body"]>;
   /** Parsed `limit`, `offset`, `filter` and `sort`; only on paged lists. */
-  readonly list: O["response"] extends ListResponse<z.ZodType, true> ? ListQuery : undefined;
+  readonly list: O["response"] extends ListResponse<z.ZodType, true> | PagedDetailResponse ? ListQuery : undefined;
   readonly session: O["auth"] extends "public" ? S | undefined : S;
   readonly request: Q;
 }
@@ -242,6 +254,25 @@ export function detail<P extends string, A extends AuthRule, D extends z.ZodType
   const response = { kind: "detail", status: 200, data } as const;
   const errors = options.errors ?? [401, 404, 429];
   return { method: "GET", path, auth, summary, query: query(options.query), body: NONE, response, errors };
+}
+
+/** GET of one object with a list in it, which is filtered and paged. */
+export function pagedDetail<P extends string, A extends AuthRule, D extends z.ZodType>(
+  path: P,
+  auth: A,
+  data: D,
+  summary: string,
+  options: { readonly defaultLimit: number; readonly errors: readonly number[] },
+): Operation<P, A, NoQuery, NoBody, PagedDetailResponse<D>> {
+  const { defaultLimit, errors } = options;
+  const response = { kind: "detail", status: 200, data, paged: { defaultLimit } } as const;
+  return { method: "GET", path, auth, summary, query: query<NoQuery>(undefined), body: NONE, response, errors };
+}
+
+/** How a paged response is cut when nobody says it; undefined for others, which read no list parameters. */
+export function pagingOf(response: ResponseSpec): { readonly defaultLimit: number } | undefined {
+  if (response.kind === "list") return response.paged ? { defaultLimit: DEFAULT_LIMIT } : undefined;
+  return "paged" in response ? response.paged : undefined;
 }
 
 /** POST that answers 201 with an id; `collection` is the path's first part unless given. */

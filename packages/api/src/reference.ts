@@ -1,5 +1,5 @@
 /** The reference page of the APIs, generated from the table; `make generate` writes it. */
-import type { Operation } from "./operation.ts";
+import { type Operation, pagingOf } from "./operation.ts";
 import { type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
 
 const RIGHTS = { public: "anybody", partial: "any session", full: "full session", admin: "administrator" } as const;
@@ -22,8 +22,10 @@ export function referencePage(): string {
 function section(api: ApiName): string[] {
   const rows = Object.entries<Operation>(operations[api]).map(([id, operation]) => {
     const { method, path, auth, response, summary, query } = operation;
-    const isPaged = response.kind === "list" && response.paged;
-    const names = [...(isPaged ? ["*page*"] : []), ...Object.keys(query.shape).map((name) => `\`${name}\``)];
+    const names = [
+      ...(pagingOf(response) !== undefined ? ["*page*"] : []),
+      ...Object.keys(query.shape).map((name) => `\`${name}\``),
+    ];
     return `| ${method} | \`${path}\` | ${id} | ${RIGHTS[auth]} | ${names.join(", ")} | ${response.status} | ${summary} |`;
   });
   return [

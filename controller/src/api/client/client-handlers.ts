@@ -5,6 +5,7 @@ import {
   fieldError,
   notFound,
   type sharedOperations,
+  unauthorized,
 } from "@sallyport/api";
 import { withCsrErrors } from "../../auth/csr-errors.ts";
 import type { ApiHandlers, ApiSessionContext } from "../../http/context.ts";
@@ -29,8 +30,11 @@ import { renderClientSigner } from "../render/credentials.ts";
 import { links, ref } from "../render/links.ts";
 import { propertiesOf, stateForClients } from "../render/router.ts";
 import { type Beholder, renderServices } from "../render/service.ts";
-import { renderSessionCertificate, renderSessions, renderUsableSession, sessionRouters } from "../render/session.ts";
+import { renderSessionCertificate, renderSessions, renderUsableSession } from "../render/session.ts";
 import { caller, ownSession } from "./beholder.ts";
+
+/** Routers that a client can use at once stand in front. */
+const CONNECTED_FIRST = [{ name: "connected", descending: true }];
 
 type OwnOperations = Omit<typeof clientOperations, keyof typeof sharedOperations | keyof typeof enrollmentOperations>;
 
@@ -126,10 +130,22 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
       const { service, beholder } = await visibleService(deps, session, params.id);
       return { data: only(await renderServices(deps, [service], beholder)) };
     },
-    listServiceEdgeRouters: async ({ params, session }) => {
+    listServiceEdgeRouters: async ({ params, list, session, request }) => {
+      await checkSessionToken(deps, session, request.headers["session-token"]);
       const { identity, service } = await visibleService(deps, session, params.id);
-      const routers = await sessionRouters(deps, identity, service.id);
-      return { data: { edgeRouters: routers.map(({ urls: _, ...properties }) => properties) } };
+      const ids = (await model.policy.current()).routersFor(identity, service.id);
+      const query = db
+        .selectFrom("router")
+        .selectAll()
+        .where("router.id", "in", ["", ...ids]);
+      const sort = list.sort.length > 0 ? list.sort : CONNECTED_FIRST;
+      const fields = clientRouterFields(deps.fabric.onlineRouterIds());
+      const routers = await listed(query, "router", fields, { ...list, sort }, (rows) =>
+        rows.map((row) => propertiesOf(row, stateForClients(deps, row.id))),
+      );
+      const { limit, offset } = list;
+      const { data: edgeRouters, totalCount = edgeRouters.length } = routers;
+      return { data: { edgeRouters: [...edgeRouters] }, pagination: { limit, offset, totalCount } };
     },
     updateService: ({ params, body }) => model.services.update(params.id, body),
     patchService: ({ params, body }) => model.services.update(params.id, body),
@@ -181,6 +197,25 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
     },
     deleteSession: ({ params, session }) => model.sessions.delete(params.id, session.apiSessionId),
   };
+}
+
+/**
+ * A client may show the token of a session for a service that it holds.
+ * @throws ApiError 401 when it is none of this API session
+ */
+async function checkSessionToken(
+  deps: ApiDependencies,
+  session: ApiSessionContext,
+  token: string | undefined,
+): Promise<void> {
+  if (token === undefined || token === "") return;
+  const known = await deps.ctx.store.db
+    .selectFrom("session")
+    .select("id")
+    .where("token", "=", token)
+    .where("api_session_id", "=", session.apiSessionId)
+    .executeTakeFirst();
+  if (known === undefined) throw unauthorized("the session-token is none of this API session");
 }
 
 /** @throws ApiError 404 when the caller may not see the service */

@@ -138,6 +138,7 @@ describe("services and sessions of a client", () => {
 describe("routers of a client", () => {
   it("are those that policy allows, online or not: at most 25 with a session, those that are online first", async () => {
     const { token } = await user("rita", ["router-users"]);
+    const other = await user("ruth", ["router-users"]);
     const service = await c.make("services", { name: "routed", encryptionRequired: true, roleAttributes: ["routed"] });
     const roles = { semantic: "AnyOf", identityRoles: ["#router-users"] };
     await c.make("service-policies", { name: "routed", type: "Dial", ...roles, serviceRoles: ["#routed"] });
@@ -156,6 +157,24 @@ describe("routers of a client", () => {
     const { edgeRouters } = session.json.data;
     expect(edgeRouters.length).toBe(25);
     expect(edgeRouters[0]).toMatchObject({ name, isOnline: true });
+    const ofService = async (query: string, headers: Record<string, string> = {}) =>
+      await client("GET", `/services/${service}/edge-routers${query}`, { token, headers });
+    const unasked = (await ofService("")).json;
+    expect(unasked.data.edgeRouters.length).toBe(25);
+    expect(unasked.data.edgeRouters[0]).toMatchObject({ name, isOnline: true });
+    expect(unasked.meta.pagination).toEqual({ limit: 25, offset: 0, totalCount: 30 });
+    const second = (await ofService("?limit=2&offset=1&sort=name%20desc")).json;
+    expect(second.data.edgeRouters.map((router: { name: string }) => router.name)).toEqual(["er-8", "er-7"]);
+    const filtered = (await ofService(`?limit=100&filter=${encodeURIComponent('name contains "er-1"')}`)).json;
+    expect(filtered.data.edgeRouters.length).toBe(11);
+    expect(filtered.meta.pagination.totalCount).toBe(11);
+    // A service session of the caller's; another's, or none, is refused.
+    expect((await ofService("", { "session-token": session.json.data.token })).status).toBe(200);
+    const stranger = (await client("POST", "/sessions", { token: other.token, body: { serviceId: service } })).json
+      .data;
+    for (const wrong of [stranger.token, "x", token]) {
+      expect((await ofService("", { "session-token": wrong })).status).toBe(401);
+    }
     expect(edgeRouters.slice(1).every((router: { isOnline: boolean }) => !router.isOnline)).toBe(true);
     const own = (await client("GET", "/current-identity/edge-routers?limit=500", { token })).json;
     expect(own.meta.pagination.totalCount).toBe(30);

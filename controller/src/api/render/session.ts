@@ -146,18 +146,6 @@ export async function renderUsableSession(deps: ApiDependencies, row: SessionRow
   return only(await renderSessions(deps, [row]));
 }
 
-/** Routers for a client to dial or bind through. */
-export async function sessionRouters(
-  deps: ApiDependencies,
-  identity: { readonly id: string; readonly attrs: readonly string[] },
-  serviceId: string,
-): Promise<SessionRouters> {
-  const index = await deps.model.policy.current();
-  const ids = connectedFirst(deps, index.routersFor(identity, serviceId));
-  const routers = await routersById(deps, ids);
-  return ids.flatMap((id) => routers.get(id) ?? []);
-}
-
 function connectedFirst(deps: ApiDependencies, routerIds: readonly string[]): string[] {
   const isConnected = (id: string) => deps.fabric.routerState(id) !== undefined;
   return [...routerIds.filter(isConnected), ...routerIds.filter((id) => !isConnected(id))].slice(0, MOST_ROUTERS);

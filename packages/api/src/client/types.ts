@@ -10,6 +10,7 @@ import type {
   ListResponse,
   Operation,
   OperationTable,
+  PagedDetailResponse,
   PathParams,
   RawResponse,
   TextBody,
@@ -31,7 +32,7 @@ type Params<P extends string> = keyof PathParams<P> extends never ? Nothing : { 
 /** Zod gives an object without keys the type of one that may have none at all, which nothing could be added to. */
 type OwnQuery<S extends z.ZodRawShape> = keyof S extends never ? Nothing : z.input<z.ZodObject<S>>;
 type QueryInput<O extends Operation> = OwnQuery<O["query"]["shape"]> &
-  (O["response"] extends ListResponse<z.ZodType, true> ? PageParameters : Nothing);
+  (O["response"] extends ListResponse<z.ZodType, true> | PagedDetailResponse ? PageParameters : Nothing);
 type Query<O extends Operation> =
   Nothing extends QueryInput<O> ? { readonly query?: QueryInput<O> } : { readonly query: QueryInput<O> };
 

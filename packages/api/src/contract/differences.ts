@@ -39,11 +39,6 @@ export const DIFFERENCES: readonly Difference[] = [
       why: "described without list parameters, but the ziti CLI and the specification filter and page it",
     }),
   ),
-  {
-    operation: "client GET /services/{id}/edge-routers",
-    aspect: "paging",
-    why: "the answer is one object with a short list inside (at most 25 routers); there is nothing to page",
-  },
   ...["client", "management"].map(
     (api): Difference => ({
       operation: `${api} DELETE /current-api-session`,

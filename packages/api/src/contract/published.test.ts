@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { operations } from "../index.ts";
-import type { Operation } from "../operation.ts";
+import { type Operation, pagingOf } from "../operation.ts";
 import { ADDITIONS, type Aspect, DIFFERENCES } from "./differences.ts";
 import { type PublishedOperation, publishedOperations } from "./published.ts";
 
@@ -45,7 +45,7 @@ function differing(theirs: PublishedOperation, id: string, { auth, response, que
     ["status", response.status === theirs.status],
     ["content type", contentType === theirs.contentType],
     ["query", [...named].sort().join() === [...theirs.query].sort().join()],
-    ["paging", (response.kind === "list" && response.paged) === theirs.isPaged],
+    ["paging", (pagingOf(response) !== undefined) === theirs.isPaged],
     ["body", (body.kind === "text" || (body.kind === "json" && body.required)) === theirs.isBodyRequired],
     ["errors", theirs.errors.every((status) => errors.includes(status))],
   ];

@@ -1,6 +1,6 @@
 /** The Client API: what applications that access services call. Base path `/edge/client/v1`. */
 import { z } from "zod";
-import { call, detail, json, list, patch, remove, replace } from "../operation.ts";
+import { call, detail, json, list, pagedDetail, patch, remove, replace } from "../operation.ts";
 import { currentIdentityEdgeRouter, serviceEdgeRouters } from "../schema/edge-router.ts";
 import { clientExternalJwtSignerDetail } from "../schema/external-jwt-signer.ts";
 import { protocols } from "../schema/informational.ts";
@@ -94,12 +94,13 @@ export const clientOperations = {
     query: { ...roleParameters, configTypes: names.optional() },
   }),
   detailService: detail("/services/{id}", "full", serviceDetail, "One service"),
-  listServiceEdgeRouters: detail(
+  listServiceEdgeRouters: pagedDetail(
     "/services/{id}/edge-routers",
     "full",
     serviceEdgeRouters,
     "Edge routers through which the caller may reach a service",
-    { errors: [400, 401, 404, 429] },
+    // As many as a session names.
+    { defaultLimit: 25, errors: [400, 401, 404, 429] },
   ),
   updateService: replace("/services/{id}", "admin", serviceUpdate, "Replace all fields of a service"),
   patchService: patch("/services/{id}", "admin", servicePatch, "Change some fields of a service"),
