@@ -34,6 +34,7 @@ identity: { cert: r1.cert, server_cert: r1.cert, key: r1.key, ca: ca.pem }
 ctrl: { endpoint: "tls:localhost:${controllerPort}", startupTimeout: 500ms }
 csr: {}
 edeg: {}
+ha: { enabled: false }
 `,
   );
 }
@@ -103,6 +104,7 @@ describe("sallyport-router", { timeout: 120_000 }, () => {
     await configure(1);
     const { code, out } = await run("check", "router.yml");
     expect(out).toContain("router.yml:5:1 edeg: expected a known key, perhaps edge");
+    expect(out).toContain("router.yml:6:1 ha: without effect: ");
     expect(out).toContain("router r1, certificate valid until");
     expect([code, out.trimEnd().split("\n").at(-1)]).toEqual([0, "router.yml is valid"]);
   });
@@ -111,8 +113,9 @@ describe("sallyport-router", { timeout: 120_000 }, () => {
     const unused = await ScriptedController.start(await (await TestAuthority.create()).identity("x"));
     await configure(unused.port.port);
     await unused.close();
-    const { code, err } = await run("run", "router.yml");
+    const { code, err, out } = await run("run", "router.yml");
     expect([code, err]).toEqual([1, expect.stringContaining("no controller was reached within 0.5 s")]);
+    expect(out).toMatch(/"level":"warn".*"key":"ha".*router\.yml:6:1 ha: without effect: /);
   });
 
   it("stops on SIGTERM with status 0", async () => {

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import "./lifecycle/small-nursery.ts";
 import { readFile } from "node:fs/promises";
-import { formatProblem, type LoadedRouterConfig, loadRouterConfig } from "@sallyport/router-config";
+import { formatPath, formatProblem, type LoadedRouterConfig, loadRouterConfig } from "@sallyport/router-config";
 import { IdentityError, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Logger as Pino, pino } from "pino";
 import { status } from "./agent/status-command.ts";
@@ -10,6 +10,7 @@ import { type Command, parseCommand, USAGE } from "./config/command-line.ts";
 import { createConfig } from "./config/create-config.ts";
 import { enrollRouter } from "./config/enroll.ts";
 import { enrollIfNeeded } from "./config/enroll-if-needed.ts";
+import { formatRemark, idleRemarks } from "./config/remark.ts";
 import { coverAdvertised, extendRouter } from "./lifecycle/extend.ts";
 import { endpointsFileOf, startRouter } from "./router.ts";
 
@@ -46,7 +47,10 @@ async function main(command: Command): Promise<number> {
 
 async function run(command: Extract<Command, { name: "run" }>): Promise<number> {
   const log = logger(command.verbose);
-  const { config, placeOf } = await load(command.file, log);
+  const { config, placeOf, idle } = await load(command.file, log);
+  for (const remark of idleRemarks(idle)) {
+    log.warn({ key: formatPath(remark.path) }, formatRemark(remark, { file: command.file, placeOf }));
+  }
   const stop = stopSignals();
   const agent = {
     version: await ownVersion(),

@@ -15,7 +15,6 @@ import { reports } from "./assembly/reports.ts";
 import { RouterStartError } from "./assembly/start-error.ts";
 import { tunneler } from "./assembly/tunneler.ts";
 import { health, web } from "./assembly/web.ts";
-import { inactiveSettings } from "./config/inactive.ts";
 import type { ConfigSource } from "./config/remark.ts";
 import { RouterIdentity } from "./config/router-identity.ts";
 import { startProblems } from "./config/start-rules/rules.ts";
@@ -87,8 +86,6 @@ async function assemble(o: RouterOptions, stops: Stop[], close: () => Promise<vo
   const endpointsFile = endpointsFileOf(config, configFile, baseDir);
   const problems = await startProblems({ config, identity: identity.current, baseDir, endpointsFile });
   if (problems.length > 0) throw new RouterStartError(problems, o.placeOf && { file: configFile, placeOf: o.placeOf });
-  for (const line of inactiveSettings(config))
-    log.warn({ setting: line.split(":")[0] }, `configured, but without effect: ${line}`);
   const context = assembly({ config, configFile, baseDir, identity, log, stops });
 
   const endCpuProfile = await profiles(context);

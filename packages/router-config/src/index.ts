@@ -30,4 +30,5 @@ export {
   type ReadOptions,
   validateRouterConfig,
 } from "./validate.ts";
+export { type IdleKey, WITHOUT_EFFECT } from "./without-effect.ts";
 export { type WriteOptions, writeRouterConfig } from "./writer.ts";

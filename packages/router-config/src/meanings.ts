@@ -25,7 +25,6 @@ export const meanings: Readonly<Record<string, string>> = {
   "ctrl.rateLimiter.enabled": "Whether requests for terminators that are on their way at a time are limited.",
   "ctrl.rateLimiter.maxSize": "Most of them, and the number at the start.",
   "ctrl.rateLimiter.minSize": "Fewest of them, however busy the controllers are.",
-  "ctrl.rateLimiter.timeout": "How long an answer is waited for; without effect, always 30s.",
   "ctrl.rateLimiter.successThreshold": "Share of the requests that must succeed for the number to grow.",
   "ctrl.rateLimiter.increaseFactor": "By what it grows then.",
   "ctrl.rateLimiter.decreaseFactor": "By what it shrinks when controllers are busy or silent.",
@@ -43,8 +42,6 @@ export const meanings: Readonly<Record<string, string>> = {
   "csr.sans.uri[]": "URIs that they are asked to name.",
   "csr.sans.email": "Mail addresses that they are asked to name.",
 
-  "edge.db": "Where sessions would be kept over a restart; without effect, the controllers send them again.",
-  "edge.dbSaveIntervalSeconds": "How often that would be written; without effect.",
   "edge.heartbeatIntervalSeconds":
     "How often the controllers are told which API sessions are in use; outside of 10 to 60 it counts as 60.",
   "edge.sessionValidateChunkSize": "Session tokens in one question to a controller after a reconnect.",
@@ -81,7 +78,7 @@ export const meanings: Readonly<Record<string, string>> = {
   "channel.outQueueSize":
     "How much may wait for a peer that does not read: the standard stands for 64 MiB, half of it for half as much, 17 MiB at least; 4 counts as the standard.",
   "channel.maxQueuedConnects":
-    "With `maxOutstandingConnects`: connections of a listener that may be in their hello, half of them from one address; beyond that the oldest that has sent none is closed; without effect where it is dialled.",
+    "With `maxOutstandingConnects`: connections of a listener that may be in their hello, half of them from one address; beyond that the oldest that has sent none is closed.",
   "channel.maxOutstandingConnects": "See `maxQueuedConnects`.",
   "channel.connectTimeoutMs": "How long making a connection may take, its hello included.",
   "channel.writeTimeout": "A peer that takes nothing of what waits for it for so long is cut off.",
@@ -99,10 +96,8 @@ export const meanings: Readonly<Record<string, string>> = {
   "listeners[].bind": "The same as `address`, which wins.",
   "listeners[edge].advertise": "What SDKs are told to dial, where `options.advertise` is left out.",
   "listeners[edge].options.advertise": "What SDKs are told to dial.",
-  "listeners[].advertise": "Accepted; nobody is told of such a listener.",
   "listeners[edge].options.lookupApiSessionTimeout":
     "How long an SDK waits that connects before the controllers have announced its session.",
-  "listeners[edge].options.lookupSessionTimeout": "Without effect: the controller checks sessions when they are used.",
   "listeners[edge].options.workers":
     "Threads that do the TLS of this listener's connections; 0: the router's only thread. Its address is then its own, of this machine alone.",
   "listeners[tunnel].options.mode":
@@ -132,7 +127,6 @@ export const meanings: Readonly<Record<string, string>> = {
   "forwarder.xgressDialWorkerCount": "Dials to services at a time.",
   "forwarder.circuitMemory":
     "Memory for payloads of the circuits that end in this router, all together: in flight, and waiting for readers, who get half. A router of another make takes no notice of it.",
-  "forwarder.unresponsiveLinkTimeout": "Without effect: see `link.heartbeats.closeUnresponsiveTimeout`.",
 
   "metrics.reportInterval": "How often controllers get metrics and usage.",
   "metrics.messageQueueSize": "Reports that may wait for a controller.",
@@ -164,24 +158,14 @@ export const meanings: Readonly<Record<string, string>> = {
   "profile.memory.intervalMs": "How often a heap profile is written.",
 
   "transport.wss.handshakeTimeout": "Seconds in which an SDK's web socket must be open, TLS inside included.",
-  "transport.wss.readTimeout": "Without effect: see `pongTimeout`.",
-  "transport.wss.writeTimeout": "Without effect: see `writeTimeout` of the listener's options.",
-  "transport.wss.idleTimeout": "Without effect: see `pongTimeout`.",
   "transport.wss.pongTimeout": "Seconds that a ping may stay without an answer before the web socket is closed.",
   "transport.wss.pingInterval": "Seconds between pings.",
-  "transport.wss.readBufferSize": "Without effect: buffers are those of TLS.",
-  "transport.wss.writeBufferSize": "Without effect: buffers are those of TLS.",
-  "transport.wss.enableCompression": "Without effect: what is encrypted does not compress.",
-  "transport.westworld3": "Without effect: a transport that is gone from every router.",
-  "transport.dtls": "Without effect: links and SDKs are not served over DTLS.",
-  "transport.handshakeTimeout": "Without effect: as `dtls`, to which it belongs.",
 
   "tls.handshakeTimeout": "How long a TLS handshake with this router may take.",
 
   "connectEvents.enabled": "Whether controllers are told which identities are connected.",
   "connectEvents.batchInterval": "How long changes are collected for one report; from 250ms to 10m.",
   "connectEvents.fullSyncInterval": "How often everything is told again; below 250ms counts as 1s, above 10m as 24h.",
-  "connectEvents.maxQueuedEvents": "Without effect: reports say how things are, changes are not queued.",
 
   "interfaceDiscovery.disabled": "Whether controllers are not told of this machine's network interfaces.",
   "interfaceDiscovery.checkInterval": "How often these are looked at; a change is told at once.",
@@ -198,9 +182,6 @@ export const meanings: Readonly<Record<string, string>> = {
     "Whether operators may have this router close links and controllers' channels, and list its sessions.",
 
   mtu: "Most bytes of one payload from a stream; 0: as many as fit well.",
-  randomDrops: "Without effect: payloads are not dropped on purpose.",
-  drop1InN: "Without effect: as `randomDrops`, to which it belongs.",
-  txQueueSize: "Without effect: what waits for the local side is bounded by `rxBufferSize`.",
   txPortalStartSize: "Bytes that may be sent before they are acknowledged, at the start of a circuit.",
   txPortalMinSize: "The same at least, however much is lost.",
   txPortalMaxSize: "The same at most.",
@@ -209,7 +190,6 @@ export const meanings: Readonly<Record<string, string>> = {
   txPortalRetxThresh: "Retransmissions after which less may be sent.",
   txPortalRetxScale: "To what share of before.",
   txPortalDupAckThresh: "Needless retransmissions after which retransmission becomes more patient.",
-  txPortalDupAckScale: "Without effect: the patience grows by a fixed step.",
   rxBufferSize: "Bytes that may wait for the local side before payloads are refused.",
   retxStartMs: "When a payload is sent again while no round trip was measured.",
   retxScale: "How many round trips an acknowledgement may take before a payload is sent again.",

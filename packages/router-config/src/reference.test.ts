@@ -1,6 +1,8 @@
 import { expect, it } from "vitest";
+import { meaningOf } from "./meaning-of.ts";
 import { meanings, sharedName } from "./meanings.ts";
 import { configKeys, configReference } from "./reference.ts";
+import { WITHOUT_EFFECT } from "./without-effect.ts";
 
 it("the reference page names keys, bounds and defaults", () => {
   const page = configReference();
@@ -17,7 +19,9 @@ it("the reference page names keys, bounds and defaults", () => {
 it("every key has a meaning, a sentence or two; there is none without its key", () => {
   const keys = configKeys();
   expect(keys.length).toBeGreaterThan(200);
-  expect(keys.filter((key) => !/^\S.{5,}[.;]$/.test(meanings[sharedName(key)] ?? ""))).toEqual([]);
+  expect(keys.filter((key) => !/^\S.{5,}[.;]$/.test(meaningOf(key)))).toEqual([]);
   const used = new Set(keys.map(sharedName));
   expect(Object.keys(meanings).filter((key) => !used.has(key))).toEqual([]);
+  // A key either has its meaning or its reason.
+  expect(Object.keys(meanings).filter((key) => key in WITHOUT_EFFECT)).toEqual([]);
 });

@@ -1,7 +1,8 @@
 import { formatDuration } from "./duration.ts";
-import { meanings, sharedName } from "./meanings.ts";
+import { meaningOf } from "./meaning-of.ts";
 import { routerConfigSchema } from "./schema.ts";
 import { xgressKeys } from "./sections/xgress.ts";
+import { WITHOUT_EFFECT } from "./without-effect.ts";
 
 interface Row {
   readonly key: string;
@@ -60,14 +61,25 @@ ${parts.join("\n\n")}
 Under \`options\` of every entry of \`listeners\` and \`dialers\`.
 
 ${table(flow)}
+
+## Keys without effect
+
+Accepted, so that files of other programs load, and named in a warning by \`check\` and at each start. Of a tunneler, options of another
+\`mode\` than its own are warned about, too.
+
+${withoutEffect()}
 `;
+}
+
+function withoutEffect(): string {
+  const lines = Object.entries(WITHOUT_EFFECT).map(([key, reason]) => `| \`${key}\` | ${reason} |`);
+  return ["| Key | Why |", "|---|---|", ...lines].join("\n");
 }
 
 function table(rows: readonly Row[]): string {
   const safe = (text: string) => text.replaceAll(/[|<]/g, "\\$&");
   const lines = rows.map(
-    ({ key, what, standard }) =>
-      `| \`${key}\` | ${safe(meanings[sharedName(key)] ?? "")} | ${safe(what)} | ${standard} |`,
+    ({ key, what, standard }) => `| \`${key}\` | ${safe(meaningOf(key))} | ${safe(what)} | ${standard} |`,
   );
   return ["| Key | Meaning | Value | Default |", "|---|---|---|---|", ...lines].join("\n");
 }
@@ -104,8 +116,10 @@ function walk(node: Node, key: string, standard: string, rows: Row[]): void {
     case "transform":
       rows.push({ key, what: node.description ?? "", standard });
       return;
+    case "unknown":
+      rows.push({ key, what: "anything", standard });
+      return;
     default:
-      // Keys that mean nothing here are accepted and not listed.
       return;
   }
 }

@@ -16,7 +16,7 @@ export function section<const Shape extends z.core.$ZodLooseShape>(shape: Shape)
   });
 }
 
-/** A key that other programs write or read and that means nothing here: accepted in silence. */
+/** A key that other programs write or read and that means nothing here; `without-effect.ts` says why. */
 export const ignored = () => z.unknown().optional();
 
 /** The known name closest to `key`, when it is close enough to be a slip of the pen. */

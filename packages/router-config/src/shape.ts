@@ -1,5 +1,5 @@
 import { formatDuration } from "./duration.ts";
-import { meanings, sharedName } from "./meanings.ts";
+import { meaningOf } from "./meaning-of.ts";
 import { routerConfigSchema } from "./schema.ts";
 
 /** What values a key takes, for programs that describe the file in another schema language. */
@@ -49,7 +49,7 @@ export function sectionShape(name: "forwarder" | "metrics" | "healthChecks" | "c
 
 function shapeOf(node: Node, key: string): ConfigNode | undefined {
   const { def } = node._zod;
-  const meaning = meanings[sharedName(key)] ?? "";
+  const meaning = meaningOf(key);
   switch (def.type) {
     case "optional":
     case "default":
@@ -68,7 +68,7 @@ function shapeOf(node: Node, key: string): ConfigNode | undefined {
       if (def.element === undefined) return undefined;
       return {
         kind: "list",
-        meaning: meanings[sharedName(`${key}[]`)] ?? meaning,
+        meaning: meaningOf(`${key}[]`) || meaning,
         element: scalarShape(def.element, key),
       };
     case "transform":

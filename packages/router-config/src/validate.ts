@@ -7,11 +7,14 @@ import { type ConfigProblem, type Place, RouterConfigError } from "./errors.ts";
 import { PlainScalar } from "./plain-scalar.ts";
 import { type RouterConfig, routerConfigSchema } from "./schema.ts";
 import { UNKNOWN_KEY } from "./section.ts";
+import { type IdleKey, idleKeys } from "./without-effect.ts";
 
 /** A configuration and what is odd about its file without making it unusable. */
 export interface LoadedRouterConfig {
   readonly config: RouterConfig;
   readonly warnings: readonly ConfigProblem[];
+  /** Keys that are known and change nothing, with the reason of each. */
+  readonly idle: readonly IdleKey[];
   /** Where a key stands, or the nearest one above it that is there; undefined when the configuration came from no file. */
   placeOf(path: Path): Place | undefined;
 }
@@ -60,8 +63,9 @@ export function validateRouterConfig(value: unknown): LoadedRouterConfig {
 
 function validate(root: unknown, document?: ConfigDocument, file?: string): LoadedRouterConfig {
   const placeOf = (path: Path): Place | undefined => document?.position(path);
+  const idle = idleKeys(root);
   const first = routerConfigSchema.safeParse(root);
-  if (first.success) return { config: first.data, warnings: document?.warnings ?? [], placeOf };
+  if (first.success) return { config: first.data, warnings: document?.warnings ?? [], idle, placeOf };
   const unknown: { path: Path; suggestion: string }[] = [];
   const problems: ConfigProblem[] = [];
   for (const issue of flatten(first.error.issues)) {
@@ -88,7 +92,8 @@ function validate(root: unknown, document?: ConfigDocument, file?: string): Load
         unknown.map((u) => u.path),
       ),
     );
-    if (again.success) return { config: again.data, warnings: [...(document?.warnings ?? []), ...warnings], placeOf };
+    if (again.success)
+      return { config: again.data, warnings: [...(document?.warnings ?? []), ...warnings], idle, placeOf };
     problems.length = 0;
     for (const issue of flatten(again.error.issues)) problems.push(describe(issue, root, document));
   }

@@ -55,7 +55,7 @@ linc: {}
     ]);
     expect(notes).toEqual([
       expect.stringMatching(/linc: expected a known key, perhaps link/),
-      expect.stringMatching(/^without effect: plugins/),
+      expect.stringMatching(/router\.yml:10:1 plugins: without effect: plug-ins of Go/),
       expect.stringMatching(/^without a csr section/),
       expect.stringMatching(/^router r1, certificate valid until/),
     ]);

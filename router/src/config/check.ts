@@ -2,8 +2,7 @@ import { formatProblem, loadRouterConfig, type RouterConfig } from "@sallyport/r
 import { type Identity, loadIdentity } from "@sallyport/wire";
 import { enrolledFiles } from "./enroll.ts";
 import { readJournal } from "./enrollment-journal.ts";
-import { inactiveSettings } from "./inactive.ts";
-import { formatRemark, type Remark } from "./remark.ts";
+import { formatRemark, idleRemarks, type Remark } from "./remark.ts";
 import { startProblems } from "./start-rules/rules.ts";
 
 /** What is odd about a configuration, and what keeps a router from starting with it. */
@@ -21,10 +20,10 @@ export async function checkRouter(
   baseDir: string,
   endpointsFileOf: (c: RouterConfig) => string,
 ): Promise<Findings> {
-  const { config, warnings, placeOf } = await loadRouterConfig(file);
+  const { config, warnings, idle, placeOf } = await loadRouterConfig(file);
   const endpointsFile = endpointsFileOf(config);
   const notes = warnings.map((warning) => formatProblem(warning, file));
-  notes.push(...inactiveSettings(config).map((line) => `without effect: ${line}`));
+  notes.push(...idleRemarks(idle).map((remark) => formatRemark(remark, { file, placeOf })));
   if (config.csr === undefined) {
     notes.push("without a csr section the router can neither enroll nor renew its certificates");
   }

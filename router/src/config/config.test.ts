@@ -8,7 +8,6 @@ import { CONTROL_QUEUE, channelLimits, listenerLimits } from "./channel-limits.t
 import { parseCommand } from "./command-line.ts";
 import { createConfig, type NewConfig } from "./create-config.ts";
 import { edgeOptions, forwarderOptions, xgressOptions } from "./forwarding.ts";
-import { inactiveSettings } from "./inactive.ts";
 import { interfaceOf, resolveBind } from "./network-interfaces.ts";
 import { redacted } from "./redacted.ts";
 
@@ -89,9 +88,8 @@ describe("the command line", () => {
 
 describe("settings", () => {
   it("made by create-config are valid and complete", () => {
-    const { config, warnings } = parseRouterConfig(createConfig(standard));
-    expect(warnings).toEqual([]);
-    expect(inactiveSettings(config)).toEqual([]);
+    const { config, warnings, idle } = parseRouterConfig(createConfig(standard));
+    expect([warnings, idle]).toEqual([[], []]);
     expect(config.csr?.sans.dns).toEqual(["r1.example"]);
     expect(createConfig(standard).match(/^# /gm)?.length).toBeGreaterThan(7);
   });
@@ -108,41 +106,6 @@ describe("settings", () => {
       options: { mode: "tproxy" },
     });
     expect(made({ host: "2001:db8::1" }).link?.listeners[0]?.advertiseText).toBe("tls:[2001:db8::1]:3022");
-  });
-
-  it("without effect are told one by one", () => {
-    const config = read(`trace: { path: t }
-transport: { westworld3: { profile_version: 1 }, wss: { readTimeout: 9 } }
-listeners: [{ binding: tunnel, options: { mode: host, mtu: 9, getCircuitTimeout: 1s } }, { binding: transport, address: "tcp:127.0.0.1:1" }]
-dialers: [{ binding: transport, options: { mtu: 1400 } }, { binding: transport_udp, options: { mtu: 1400 } }, { binding: proxy }]
-web: [{ name: h, apis: [{ binding: health-checks }], bindPoints: [{ interface: "127.0.0.1:1", address: "127.0.0.1:1" }] }]
-`);
-    expect(inactiveSettings(config).map((line) => line.split(":")[0])).toEqual([
-      "transport.westworld3",
-      "transport.wss.readTimeout",
-      "listeners[0].options.getCircuitTimeout",
-      "dialers[1].options.mtu",
-      "dialers[proxy]",
-    ]);
-  });
-
-  it("of channels, circuits and metrics that change nothing are told when they are changed", () => {
-    const config =
-      read(`ctrl: { endpoint: "tls:localhost:1", options: { outQueueSize: 8, writeTimeout: 1s, maxQueuedConnects: 2 } }
-forwarder: { unresponsiveLinkTimeout: 10s }
-metrics: { messageQueueSize: 3, intervalAgeThreshold: 1s, reportInterval: 15s }
-link: { dialers: [{ binding: transport, options: { maxOutstandingConnects: 5 } }] }
-listeners: [{ binding: edge, address: "wss:0.0.0.0:1", options: { advertise: "a:1", mtu: 1400, lookupSessionTimeout: 1s } }]
-dialers: [{ binding: transport, options: { txQueueSize: 4, connectTimeout: 2s } }]
-`);
-    expect(inactiveSettings(config).map((line) => line.split(":")[0])).toEqual([
-      "ctrl.options.maxQueuedConnects",
-      "link.dialers[0].options.maxOutstandingConnects",
-      "forwarder.unresponsiveLinkTimeout",
-      "listeners[0].options.mtu",
-      "listeners[0].options.lookupSessionTimeout",
-      "dialers[0].options.txQueueSize",
-    ]);
   });
 
   it("reach forwarder and edge under their names", () => {

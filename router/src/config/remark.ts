@@ -1,4 +1,4 @@
-import { atPlace, formatPath, type Path, type Place } from "@sallyport/router-config";
+import { atPlace, formatPath, type IdleKey, type Path, type Place } from "@sallyport/router-config";
 
 /** What there is to say of one setting of the configuration file. */
 export interface Remark {
@@ -18,4 +18,9 @@ export function formatRemark({ path, text }: Remark, source?: ConfigSource): str
   if (path.length === 0) return text;
   const words = `${formatPath(path)}: ${text}`;
   return source === undefined ? words : atPlace(words, source.file, source.placeOf(path));
+}
+
+/** What there is to say of keys that change nothing. */
+export function idleRemarks(keys: readonly IdleKey[]): Remark[] {
+  return keys.map(({ path, reason }) => ({ path, text: `without effect: ${reason}` }));
 }
