@@ -3,6 +3,7 @@ import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { type SideBySide, startSideBySide } from "../network/side-by-side.ts";
 import { Both } from "./answers/ask.ts";
 import { credentialAnswers } from "./answers/credentials.ts";
+import { emptyValues } from "./answers/empty-values.ts";
 import { filterAnswers } from "./answers/filters.ts";
 import { mfaAnswers } from "./answers/mfa.ts";
 import { refusals } from "./answers/refusals.ts";
@@ -36,5 +37,6 @@ describe.skipIf(peer.isMissing)("our APIs answer as the peer's do", () => {
   filterAnswers(() => both);
   updateAnswers(() => both);
   credentialAnswers(() => both);
+  emptyValues(() => both);
   mfaAnswers(() => both);
 });

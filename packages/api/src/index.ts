@@ -59,7 +59,7 @@ export * from "./schema/policy.ts";
 export * from "./schema/posture.ts";
 export * from "./schema/posture-data.ts";
 export * from "./schema/router.ts";
-export { apiTime, ZERO_TIME } from "./schema/scalars.ts";
+export { apiTime, orNull, ZERO_TIME } from "./schema/scalars.ts";
 export * from "./schema/service.ts";
 export * from "./schema/session.ts";
 export * from "./schema/tracing.ts";

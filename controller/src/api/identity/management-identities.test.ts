@@ -112,7 +112,7 @@ describe("identities over the Management API", () => {
     const put = await c.admin("PUT", `/identities/${id}`, identity("put"));
     expect(put.status).toBe(200);
     data = (await c.admin("GET", `/identities/${id}`)).json.data;
-    expect(data).toMatchObject({ name: "put", roleAttributes: [], tags: {}, externalId: null });
+    expect(data).toMatchObject({ name: "put", roleAttributes: null, tags: {}, externalId: null });
     const clash = await c.admin("PATCH", `/identities/${id}`, { name: "taken" });
     expect([clash.status, clash.json.error.cause.reason]).toEqual([
       400,

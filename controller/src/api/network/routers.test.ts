@@ -210,7 +210,7 @@ describe("services through the Client API", () => {
     expect((await admin("GET", `/services/${id}`)).json.data).toMatchObject({
       name: "renamed",
       encryptionRequired: true,
-      roleAttributes: [],
+      roleAttributes: null,
     });
     expect((await controller.call("DELETE", path, { token })).status).toBe(200);
     expect((await admin("GET", `/services/${id}`)).status).toBe(404);

@@ -15,16 +15,16 @@ const TYPES = {
     shown: {
       operatingSystems: [
         { type: "Linux", versions: [">=5.4.0 <7.0.0"] },
-        { type: "Windows", versions: [] },
+        { type: "Windows", versions: null },
       ],
     },
-    changed: { operatingSystems: [{ type: "macOS", versions: [] }] },
+    changed: { operatingSystems: [{ type: "macOS", versions: null }] },
     required: ["operatingSystems"],
   },
   PROCESS: {
     definition: "Process",
     body: { process: { osType: "Windows", path: "C:\\av\\av.exe", hashes: null, signerFingerprint: "" } },
-    shown: { process: { osType: "Windows", path: "C:\\av\\av.exe", hashes: [], signerFingerprint: "" } },
+    shown: { process: { osType: "Windows", path: "C:\\av\\av.exe", hashes: null, signerFingerprint: "" } },
     changed: { process: { osType: "Linux", path: "/usr/bin/av", hashes: ["00ff"] } },
     required: ["process"],
   },
@@ -166,7 +166,7 @@ describe.each(EACH)("a posture check of type %s", (type) => {
       postureCheckRoles: [`@${id}`],
     });
     expect((await c.admin("DELETE", `/posture-checks/${id}`)).status).toBe(200);
-    expect((await c.admin("GET", `/service-policies/${policy}`)).json.data.postureCheckRoles).toEqual([]);
+    expect((await c.admin("GET", `/service-policies/${policy}`)).json.data.postureCheckRoles).toBe(null);
     for (const [method, given] of [
       ["GET", undefined],
       ["DELETE", undefined],

@@ -167,7 +167,7 @@ function renderType(row: TypeRow): z.input<typeof postureCheckTypeDetail> {
   return {
     ...baseOf("posture-check-types", row),
     name: row.name,
-    operatingSystems: systems.map((type) => ({ type, versions: [] })),
+    operatingSystems: systems.map((type) => ({ type, versions: null })),
     version: "1",
   };
 }

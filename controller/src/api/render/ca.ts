@@ -1,4 +1,4 @@
-import type { caDetail } from "@sallyport/api";
+import { type caDetail, orNull } from "@sallyport/api";
 import type { z } from "zod";
 import { type CaRow, storedClaim } from "../../model/identity/cas.ts";
 import { baseOf } from "./base.ts";
@@ -19,7 +19,7 @@ export function renderCa(row: CaRow): z.input<typeof caDetail> {
     ...(claim === null ? {} : { externalIdClaim: claim }),
     fingerprint: row.fingerprint,
     identityNameFormat: row.identity_name_format,
-    identityRoles: row.identity_roles,
+    identityRoles: orNull(row.identity_roles),
     isAuthEnabled: row.is_auth_enabled,
     isAutoCaEnrollmentEnabled: row.is_auto_ca_enrollment_enabled,
     isOttCaEnrollmentEnabled: row.is_ott_ca_enrollment_enabled,

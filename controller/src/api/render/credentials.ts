@@ -5,6 +5,7 @@ import {
   type clientExternalJwtSignerDetail,
   type enrollmentDetail,
   type externalJwtSignerDetail,
+  orNull,
   ZERO_TIME,
 } from "@sallyport/api";
 import type { Selectable } from "kysely";
@@ -125,18 +126,18 @@ export function renderSigner(row: Selectable<ExtJwtSignerTable>): z.input<typeof
     audience: row.audience ?? "",
     certPem: row.cert_pem,
     claimsProperty: row.claims_property ?? "sub",
-    clientId: row.client_id ?? "",
+    clientId: row.client_id,
     commonName: row.common_name,
     enabled: row.enabled,
     externalAuthUrl: row.external_auth_url,
     fingerprint: row.fingerprint,
     issuer: row.issuer,
     jwksEndpoint: row.jwks_endpoint,
-    kid: row.kid ?? "",
+    kid: row.kid,
     name: row.name,
     notAfter: row.not_after === null ? ZERO_TIME : apiTime(row.not_after),
     notBefore: row.not_before === null ? ZERO_TIME : apiTime(row.not_before),
-    scopes: row.scopes,
+    scopes: orNull(row.scopes),
     targetToken: row.target_token === "ID" ? "ID" : "ACCESS",
     useExternalId: row.use_external_id,
   };
@@ -150,7 +151,7 @@ export function renderClientSigner(row: Selectable<ExtJwtSignerTable>): z.input<
     clientId: row.client_id,
     externalAuthUrl: row.external_auth_url,
     name: row.name,
-    scopes: row.scopes,
+    scopes: orNull(row.scopes),
     targetToken: row.target_token === "ID" ? "ID" : "ACCESS",
   };
 }

@@ -1,4 +1,4 @@
-import { apiTime, type identityDetail, notFound } from "@sallyport/api";
+import { apiTime, type identityDetail, notFound, orNull } from "@sallyport/api";
 import type { z } from "zod";
 import { isDisabled } from "../../model/identity/identities.ts";
 import { type ShownIdentity, shownIdentities } from "../../model/identity/shown-identities.ts";
@@ -47,7 +47,7 @@ function renderIdentity(deps: ApiDependencies, row: ShownIdentity): IdentityDeta
     isMfaEnabled: row.has_mfa,
     name: row.name,
     permissions: row.permissions,
-    roleAttributes: row.attrs,
+    roleAttributes: orNull(row.attrs),
     sdkInfo: row.sdk_info ?? {},
     serviceHostingCosts: row.service_hosting_costs,
     serviceHostingPrecedences: row.service_hosting_precedences,

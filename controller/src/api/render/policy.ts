@@ -1,4 +1,9 @@
-import type { edgeRouterPolicyDetail, serviceEdgeRouterPolicyDetail, servicePolicyDetail } from "@sallyport/api";
+import {
+  type edgeRouterPolicyDetail,
+  orNull,
+  type serviceEdgeRouterPolicyDetail,
+  type servicePolicyDetail,
+} from "@sallyport/api";
 import type { z } from "zod";
 import { namesOf } from "../../model/entity.ts";
 import { type PolicyRecord, type PolicySide, selectorOf } from "../../model/policy/policies.ts";
@@ -28,8 +33,8 @@ function common(collection: Collection, policy: PolicyRecord) {
   };
 }
 
-function roles(policy: PolicyRecord, side: PolicySide): string[] {
-  return formatRoles(selectorOf(policy, side));
+function roles(policy: PolicyRecord, side: PolicySide): string[] | null {
+  return orNull(formatRoles(selectorOf(policy, side)));
 }
 
 function display(policy: PolicyRecord, side: PolicySide, names: Names): { role: string; name: string }[] {

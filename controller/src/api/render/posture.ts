@@ -1,4 +1,11 @@
-import { apiTime, type osType, type postureCheckDetail, type postureData, type postureQueries } from "@sallyport/api";
+import {
+  apiTime,
+  orNull,
+  type osType,
+  type postureCheckDetail,
+  type postureData,
+  type postureQueries,
+} from "@sallyport/api";
 import type { z } from "zod";
 import { timeOrNull } from "../../model/posture/failed-requests.ts";
 import { checkOf, type PostureCheckRow } from "../../model/posture/stored-check.ts";
@@ -111,7 +118,7 @@ export function renderPostureCheck(row: PostureCheckRow): z.input<typeof posture
         typeId: "OS",
         operatingSystems: check.operatingSystems.map(({ type, versions }) => ({
           type: type as OsName,
-          versions: [...versions],
+          versions: orNull(versions),
         })),
       };
     case "DOMAIN":
@@ -120,7 +127,11 @@ export function renderPostureCheck(row: PostureCheckRow): z.input<typeof posture
       return { ...common, typeId: "MAC", macAddresses: [...check.macAddresses] };
     case "PROCESS": {
       const { osType, hashes, ...process } = check.process;
-      return { ...common, typeId: "PROCESS", process: { ...process, osType: osType as OsName, hashes: [...hashes] } };
+      return {
+        ...common,
+        typeId: "PROCESS",
+        process: { ...process, osType: osType as OsName, hashes: orNull(hashes) },
+      };
     }
     case "PROCESS_MULTI":
       return {

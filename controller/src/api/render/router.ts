@@ -1,4 +1,4 @@
-import { apiTime, type edgeRouterDetail, type routerDetail } from "@sallyport/api";
+import { apiTime, type edgeRouterDetail, orNull, type routerDetail } from "@sallyport/api";
 import type { z } from "zod";
 import type { RouterRow } from "../../model/network/routers.ts";
 import type { RouterInterface } from "../../store/schema.ts";
@@ -74,7 +74,7 @@ export async function renderEdgeRouters(
       ...(row.interfaces.length === 0 ? {} : { interfaces: row.interfaces.map(interfaceOf) }),
       isTunnelerEnabled: row.is_tunneler_enabled,
       isVerified: row.is_verified,
-      roleAttributes: row.attrs,
+      roleAttributes: orNull(row.attrs),
       unverifiedCertPem: row.unverified_cert_pem,
       unverifiedFingerprint: row.unverified_fingerprint,
       versionInfo: state.versionInfo ?? UNKNOWN_VERSION,

@@ -1,4 +1,10 @@
-import type { configDetail, configTypeDetail, serviceDetail, terminatorDetail } from "@sallyport/api";
+import {
+  type configDetail,
+  type configTypeDetail,
+  orNull,
+  type serviceDetail,
+  type terminatorDetail,
+} from "@sallyport/api";
 import type { z } from "zod";
 import type { Db } from "../../model/context.ts";
 import { namesOf } from "../../model/entity.ts";
@@ -51,7 +57,7 @@ export async function renderServices(
     return {
       ...baseOf("services", row),
       config: configData(own),
-      configs: own.filter((c) => !c.is_override).map((c) => c.config_id),
+      configs: orNull(own.filter((c) => !c.is_override).map((c) => c.config_id)),
       encryptionRequired: row.encryption_required,
       maxIdleTimeMillis: Number(row.max_idle_time_millis),
       name: row.name,
@@ -64,7 +70,7 @@ export async function renderServices(
           policyType: type,
           postureQueries: [],
         })),
-      roleAttributes: row.attrs,
+      roleAttributes: orNull(row.attrs),
       terminatorStrategy: row.terminator_strategy,
     };
   });

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base } from "./entity.ts";
-import { names, patchOf, pem, tags, tagsUnlessEmpty } from "./scalars.ts";
+import { names, namesOrNull, patchOf, pem, tags, tagsUnlessEmpty } from "./scalars.ts";
 
 /** Which part of a certificate is the identity's `externalId` (docs/protocol/certificate-login.md, "Claims"). */
 export const externalIdClaim = z.strictObject({
@@ -45,7 +45,7 @@ export const caDetail = z.strictObject({
   externalIdClaim: externalIdClaim.optional(),
   fingerprint: z.string(),
   identityNameFormat: z.string(),
-  identityRoles: names,
+  identityRoles: namesOrNull,
   isAuthEnabled: z.boolean(),
   isAutoCaEnrollmentEnabled: z.boolean(),
   isOttCaEnrollmentEnabled: z.boolean(),

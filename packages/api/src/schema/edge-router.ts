@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base } from "./entity.ts";
-import { cost, names, patchOf, tags, time } from "./scalars.ts";
+import { cost, names, namesOrNull, patchOf, tags, time } from "./scalars.ts";
 
 export const syncStatus = z.enum([
   "SYNC_NEW",
@@ -83,7 +83,7 @@ export const edgeRouterDetail = z.strictObject({
   interfaces: interfaces.optional(),
   isTunnelerEnabled: z.boolean(),
   isVerified: z.boolean(),
-  roleAttributes: names,
+  roleAttributes: namesOrNull,
   unverifiedCertPem: z.string().nullable(),
   unverifiedFingerprint: z.string().nullable(),
   versionInfo: versionInfo.optional(),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base } from "./entity.ts";
-import { names, patchOf, pem, tags, tagsUnlessEmpty, time } from "./scalars.ts";
+import { names, namesOrNull, patchOf, pem, tags, tagsUnlessEmpty, time } from "./scalars.ts";
 
 const targetToken = z.enum(["ACCESS", "ID"]);
 
@@ -29,18 +29,18 @@ export const externalJwtSignerDetail = z.strictObject({
   audience: z.string(),
   certPem: pem.nullable(),
   claimsProperty: z.string(),
-  clientId: z.string(),
+  clientId: z.string().nullable(),
   commonName: z.string(),
   enabled: z.boolean(),
   externalAuthUrl: z.string().nullable(),
   fingerprint: z.string().nullable(),
   issuer: z.string(),
   jwksEndpoint: z.string().nullable(),
-  kid: z.string(),
+  kid: z.string().nullable(),
   name: z.string(),
   notAfter: time,
   notBefore: time,
-  scopes: names,
+  scopes: namesOrNull,
   targetToken,
   useExternalId: z.boolean(),
 });
@@ -51,6 +51,6 @@ export const clientExternalJwtSignerDetail = z.strictObject({
   clientId: z.string().nullable(),
   externalAuthUrl: z.string().nullable(),
   name: z.string(),
-  scopes: names,
+  scopes: namesOrNull,
   targetToken,
 });

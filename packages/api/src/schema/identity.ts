@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { interfaces } from "./edge-router.ts";
 import { base, entityRef } from "./entity.ts";
-import { cost, costMap, names, patchOf, pem, precedence, precedenceMap, tags, time } from "./scalars.ts";
+import { cost, costMap, names, namesOrNull, patchOf, pem, precedence, precedenceMap, tags, time } from "./scalars.ts";
 import { envInfo, sdkInfo } from "./session.ts";
 
 const fields = {
@@ -65,7 +65,7 @@ export const identityDetail = z.strictObject({
   isMfaEnabled: z.boolean(),
   name: z.string(),
   permissions: names,
-  roleAttributes: names,
+  roleAttributes: namesOrNull,
   sdkInfo,
   serviceHostingCosts: costMap,
   serviceHostingPrecedences: precedenceMap,

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base, namedRoles } from "./entity.ts";
-import { dialBind, names, patchOf, semantic, tags } from "./scalars.ts";
+import { dialBind, names, namesOrNull, patchOf, semantic, tags } from "./scalars.ts";
 
 const policy = { name: z.string(), semantic, tags: tags.default({}) };
 
@@ -10,9 +10,9 @@ export const edgeRouterPolicyUpdate = z.object(edgeRouterPolicy);
 export const edgeRouterPolicyPatch = patchOf(edgeRouterPolicy);
 export const edgeRouterPolicyDetail = z.strictObject({
   ...base,
-  edgeRouterRoles: names,
+  edgeRouterRoles: namesOrNull,
   edgeRouterRolesDisplay: namedRoles,
-  identityRoles: names,
+  identityRoles: namesOrNull,
   identityRolesDisplay: namedRoles,
   isSystem: z.boolean(),
   name: z.string(),
@@ -25,11 +25,11 @@ export const serviceEdgeRouterPolicyUpdate = z.object(serviceEdgeRouterPolicy);
 export const serviceEdgeRouterPolicyPatch = patchOf(serviceEdgeRouterPolicy);
 export const serviceEdgeRouterPolicyDetail = z.strictObject({
   ...base,
-  edgeRouterRoles: names,
+  edgeRouterRoles: namesOrNull,
   edgeRouterRolesDisplay: namedRoles,
   name: z.string(),
   semantic,
-  serviceRoles: names,
+  serviceRoles: namesOrNull,
   serviceRolesDisplay: namedRoles,
 });
 
@@ -45,13 +45,13 @@ export const servicePolicyUpdate = z.object(servicePolicy);
 export const servicePolicyPatch = patchOf(servicePolicy);
 export const servicePolicyDetail = z.strictObject({
   ...base,
-  identityRoles: names,
+  identityRoles: namesOrNull,
   identityRolesDisplay: namedRoles,
   name: z.string(),
-  postureCheckRoles: names,
+  postureCheckRoles: namesOrNull,
   postureCheckRolesDisplay: namedRoles,
   semantic,
-  serviceRoles: names,
+  serviceRoles: namesOrNull,
   serviceRolesDisplay: namedRoles,
   type: dialBind,
 });

@@ -1,7 +1,7 @@
 /** Posture: what policies ask of a device before they grant anything, and what devices report (`docs/api.md`, "Posture"). */
 import { z } from "zod";
 import { base } from "./entity.ts";
-import { names, patchOf, semantic, tags } from "./scalars.ts";
+import { names, namesOrNull, patchOf, semantic, tags } from "./scalars.ts";
 
 /** The types of posture checks, as they are stored and answered. */
 export const POSTURE_CHECK_TYPES = ["OS", "PROCESS", "DOMAIN", "MAC", "PROCESS_MULTI", "MFA"] as const;
@@ -111,11 +111,11 @@ export const postureCheckPatch = z.discriminatedUnion("typeId", [
 ]);
 
 const detail = { ...base, name: z.string(), roleAttributes: names, version: z.int() };
-const osDetail = z.strictObject({ type: osType, versions: names });
+const osDetail = z.strictObject({ type: osType, versions: namesOrNull });
 const processDetail = z.strictObject({
   osType,
   path: z.string(),
-  hashes: names,
+  hashes: namesOrNull,
   signerFingerprint: z.string().optional(),
 });
 const processMultiDetail = z.strictObject({ osType, path: z.string(), hashes: names, signerFingerprints: names });

@@ -50,6 +50,12 @@ export const tagsUnlessEmpty = tags
 /** A JSON object of any content. */
 export const jsonObject = z.record(z.string(), z.unknown());
 export const names = z.array(z.string());
+/** In answers, where OpenZiti writes null for an empty list: its Terraform provider takes `[]` for a difference. Write it with {@link orNull}. */
+export const namesOrNull = names.nullable();
+/** An empty list as null. */
+export function orNull<T>(list: readonly T[]): T[] | null {
+  return list.length === 0 ? null : [...list];
+}
 export const semantic = z.enum(["AllOf", "AnyOf"]);
 export const dialBind = z.enum(["Dial", "Bind"]);
 export const cost = z.int().min(0).max(65535);

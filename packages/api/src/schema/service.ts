@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base, entityRef } from "./entity.ts";
-import { cost, dialBind, jsonObject, names, patchOf, precedence, tags, time } from "./scalars.ts";
+import { cost, dialBind, jsonObject, names, namesOrNull, patchOf, precedence, tags, time } from "./scalars.ts";
 
 const fields = {
   name: z.string(),
@@ -39,13 +39,13 @@ export const postureQueries = z.strictObject({
 export const serviceDetail = z.strictObject({
   ...base,
   config: z.record(z.string(), jsonObject),
-  configs: names,
+  configs: namesOrNull,
   encryptionRequired: z.boolean(),
   maxIdleTimeMillis: z.int(),
   name: z.string(),
   permissions: z.array(z.enum(["Bind", "Dial", "Invalid"])),
   postureQueries: z.array(postureQueries),
-  roleAttributes: names,
+  roleAttributes: namesOrNull,
   terminatorStrategy: z.string(),
 });
 
