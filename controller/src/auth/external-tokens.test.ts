@@ -320,7 +320,6 @@ describe("the auth policy decides about tokens", () => {
           maxLength: 6,
           httpMethod: "POST",
           httpUrl: "./authenticate/mfa",
-          isTotpEnrolled: false,
         },
       ],
     });

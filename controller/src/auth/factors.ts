@@ -46,7 +46,8 @@ export async function openFactors(
   const token = requiredSigner !== null && !(await holdsTokenOf(requiredSigner, state, bearerTokens, check));
   if (!totp && !token) return NONE;
   const authQueries: AuthQuery[] = [];
-  if (totp) authQueries.push({ ...TOTP_QUERY, isTotpEnrolled: state.isMfaVerified });
+  // Absent means no: clients of older versions were never told.
+  if (totp) authQueries.push({ ...TOTP_QUERY, ...(state.isMfaVerified ? { isTotpEnrolled: true } : {}) });
   if (token) authQueries.push(tokenQuery(requiredSigner));
   return { totp, token, authQueries };
 }

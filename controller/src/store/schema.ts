@@ -235,6 +235,8 @@ export interface MfaTable {
   /** The newest TOTP step that was accepted, and for which API session. */
   last_step: number | null;
   last_step_session: string | null;
+  /** The step whose code completed the enrollment, until a login has used it once more. */
+  enrollment_step: number | null;
   created_at: TimeDefault;
   updated_at: TimeDefault;
 }

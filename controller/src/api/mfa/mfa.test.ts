@@ -177,6 +177,28 @@ describe.each(["client", "management"] as const)("one-time codes in the %s API",
     expect((await authenticate(b, codeOf(secret, 60))).status).toBe(200);
   });
 
+  it("accepts the code that completed the enrollment once more, for a login", async () => {
+    const { login } = await user();
+    const verifying = await login();
+    const secret = await start(verifying);
+    const code = codeOf(secret);
+    expect((await mfa("POST", verifying, "/verify", { body: { code } })).status).toBe(200);
+    const view = { headers: { "mfa-validation-code": code } };
+    expect((await mfa("GET", verifying, "/recovery-codes", view)).status).toBe(200);
+    const [a, b] = [await login(), await login()];
+    expect((await authenticate(a, code)).status).toBe(200);
+    expect((await authenticate(b, code)).json.error.code).toBe("MFA_INVALID_TOKEN");
+    expect((await authenticate(verifying, code)).json.error.code).toBe("MFA_INVALID_TOKEN");
+  });
+
+  it("does not accept it for a login after a newer code", async () => {
+    const { login } = await user();
+    const { secret } = await enroll(await login());
+    const code = codeOf(secret);
+    expect((await authenticate(await login(), codeOf(secret, 30))).status).toBe(200);
+    expect((await authenticate(await login(), code)).json.error.code).toBe("MFA_INVALID_TOKEN");
+  });
+
   it("accepts each recovery code once, also when it comes many times at once", async () => {
     const { login } = await user();
     const { codes } = await enroll(await login());
@@ -261,14 +283,22 @@ describe.each(["client", "management"] as const)("one-time codes in the %s API",
     const authPolicyId = await c.make("auth-policies", policy);
     const { login } = await user({ authPolicyId });
     const token = await login();
-    expect((await call("GET", "/current-api-session", { token })).json.data).toMatchObject({
-      authQueries: [{ typeId: "MFA" }],
-      isMfaRequired: true,
-    });
+    const session = (await call("GET", "/current-api-session", { token })).json.data;
+    const query = { typeId: "MFA", provider: "ziti", format: "alphaNumeric", minLength: 4, maxLength: 6 };
+    expect(session).toMatchObject({ isMfaRequired: true, isMfaComplete: false });
+    expect(session.authQueries).toEqual([{ ...query, httpMethod: "POST", httpUrl: "./authenticate/mfa" }]);
     expect((await authenticate(token, "123456")).json.error).toMatchObject({ code: "MFA_NOT_ENROLLED" });
     expect((await call("GET", "/current-identity", { token })).status).toBe(401);
+    expect((await mfa("GET", token)).json.error).toMatchObject({ code: "NOT_FOUND" });
     const { secret } = await enroll(token);
+    expect((await call("GET", "/current-api-session", { token })).json.data).toMatchObject({
+      ...{ authQueries: [], isMfaRequired: true, isMfaComplete: true },
+    });
     expect((await call("GET", "/current-identity", { token })).status).toBe(200);
+    const next = await login();
+    expect((await call("GET", "/current-api-session", { token: next })).json.data.authQueries).toEqual([
+      { ...query, httpMethod: "POST", httpUrl: "./authenticate/mfa", isTotpEnrolled: true },
+    ]);
     expect((await mfa("DELETE", token, "", { headers: { "mfa-validation-code": codeOf(secret) } })).status).toBe(200);
     expect((await call("GET", "/current-identity", { token })).status).toBe(401);
   });

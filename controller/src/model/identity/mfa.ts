@@ -31,11 +31,13 @@ export interface CodeUse {
   readonly apiSessionId: string;
   /** A recovery code counts too, and is used up. */
   readonly allowRecovery: boolean;
+  /** It completes a login. */
+  readonly isLogin?: boolean;
 }
 
 /**
  * TOTP enrollments of identities (docs/protocol/authentication.md "One-time codes"). Secret and recovery codes lie sealed. The code of a step counts in the API session
- * that used it first, and opens no other one. Wrong codes are answered slower and slower (`CodeAttempts`).
+ * that used it first, and opens no other one; but for the code that completed the enrollment, with which clients log in right afterwards. Wrong codes are answered slower and slower (`CodeAttempts`).
  */
 export class Mfa {
   readonly #ctx: ModelContext;
@@ -100,10 +102,10 @@ export class Mfa {
     await this.#changed(identityId, async (trx) => {
       const row = await this.#find(trx, identityId, "for update");
       if (row === undefined || row.is_verified) throw apiError("MFA_ENROLLMENT_NOT_STARTED");
-      await this.#use(trx, row, code, { apiSessionId, allowRecovery: false });
+      const step = await this.#use(trx, row, code, { apiSessionId, allowRecovery: false });
       await trx
         .updateTable("mfa")
-        .set({ is_verified: true, updated_at: this.#ctx.now() })
+        .set({ is_verified: true, enrollment_step: step ?? null, updated_at: this.#ctx.now() })
         .where("identity_id", "=", identityId)
         .execute();
       await requireInSessions(trx, identityId);
@@ -116,14 +118,14 @@ export class Mfa {
   }
 
   /**
-   * Uses a code for an API session.
+   * Uses a code to complete the login of an API session; the code that completed the enrollment counts for one login more.
    * @throws ApiError 409 `MFA_NOT_ENROLLED`, 400 `MFA_INVALID_TOKEN`, 429 after too many wrong codes
    */
   async pass(identityId: string, code: string, use: CodeUse): Promise<void> {
     await this.#changed(identityId, async (trx) => {
       const row = await this.#find(trx, identityId, "for update");
       if (row?.is_verified !== true) throw apiError("MFA_NOT_ENROLLED");
-      await this.#use(trx, row, code, use);
+      await this.#use(trx, row, code, { ...use, isLogin: true });
     });
   }
 
@@ -200,27 +202,35 @@ export class Mfa {
     return row;
   }
 
-  /** The row is locked: of two uses of one code the second sees what the first left. */
-  async #use(trx: Db, row: MfaRow, code: string, use: CodeUse): Promise<void> {
+  /** The row is locked: of two uses of one code the second sees what the first left. Answers the step of a one-time code. */
+  async #use(trx: Db, row: MfaRow, code: string, use: CodeUse): Promise<number | undefined> {
     const now = this.#ctx.now();
     this.#attempts.begin(row.identity_id, now);
     const step = matchTotp(this.#secretOf(row), code, now);
     if (step !== undefined) {
       const isRepeated = row.last_step !== null && step <= row.last_step && row.last_step_session !== use.apiSessionId;
-      if (isRepeated) throw wrongCode(`identity ${row.identity_id} repeats a code that another session used`);
+      const isOfEnrollment = use.isLogin === true && step === row.enrollment_step && step === row.last_step;
+      if (isRepeated && !isOfEnrollment) {
+        throw wrongCode(`identity ${row.identity_id} repeats a code that another session used`);
+      }
       await trx
         .updateTable("mfa")
-        .set({ last_step: Math.max(step, row.last_step ?? 0), last_step_session: use.apiSessionId })
+        .set({
+          last_step: Math.max(step, row.last_step ?? 0),
+          last_step_session: use.apiSessionId,
+          ...(isRepeated ? { enrollment_step: null } : {}),
+        })
         .where("identity_id", "=", row.identity_id)
         .execute();
       this.#attempts.succeeded(row.identity_id);
-      return;
+      return step;
     }
     const codes = use.allowRecovery ? this.#codesOf(row) : [];
     const left = codes.filter((each) => !isSame(each, code));
     if (left.length === codes.length) throw wrongCode(`identity ${row.identity_id} gave a wrong code`);
     await this.#saveCodes(trx, row, left);
     this.#attempts.succeeded(row.identity_id);
+    return undefined;
   }
 
   async #saveCodes(trx: Db, row: MfaRow, codes: readonly string[]): Promise<void> {

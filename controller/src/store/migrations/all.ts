@@ -10,6 +10,7 @@ import { postureReports } from "./0011_posture_reports.ts";
 import { overlappingExtensions } from "./0012_overlapping_extensions.ts";
 import { configSchemas } from "./0013_config_schemas.ts";
 import { defaultAdministrator } from "./0014_default_administrator.ts";
+import { enrollmentCode } from "./0015_enrollment_code.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
 export const migrations: readonly Migration[] = [
@@ -24,4 +25,5 @@ export const migrations: readonly Migration[] = [
   overlappingExtensions,
   configSchemas,
   defaultAdministrator,
+  enrollmentCode,
 ];
