@@ -18,6 +18,8 @@ export interface AuthSettings {
   readonly jwks: {
     /** Private networks and addresses that the JWKS of a signer may be fetched from, as `10.0.0.0/8` or `127.0.0.1`. */
     readonly allowedNetworks: readonly string[];
+    /** The JWKS of a signer may be fetched over plain HTTP. */
+    readonly allowPlainHttp?: boolean;
     /** Certificates (PEM) that are trusted for that besides those of the system. */
     readonly caPem?: string;
   };

@@ -34,11 +34,11 @@ export function modelSettings(config: ControllerConfig, file: string): ModelSett
 
 /** What an operator decides about authentication. @throws ConfigError when the file of trusted certificates cannot be read */
 export async function authSettings({ auth }: ControllerConfig, file: string): Promise<AuthSettings> {
-  const { caFile, allowedNetworks } = auth.jwks;
-  if (caFile === undefined) return { ...auth, jwks: { allowedNetworks } };
+  const { caFile, ...jwks } = auth.jwks;
+  if (caFile === undefined) return { ...auth, jwks };
   const path = fromFolderOf(file, caFile);
   try {
-    return { ...auth, jwks: { allowedNetworks, caPem: await readFile(path, "utf8") } };
+    return { ...auth, jwks: { ...jwks, caPem: await readFile(path, "utf8") } };
   } catch (error) {
     const found = `${path}, which cannot be read: ${(error as Error).message}`;
     throw new ConfigError(file, [

@@ -29,6 +29,7 @@ export const authSchema = z
         allowedNetworks: z
           .array(z.string().refine(isNetwork, "a network or an address, for example 10.0.0.0/8"))
           .default([]),
+        allowPlainHttp: z.boolean().default(false),
         caFile: z.string().min(1, "a file").optional(),
       })
       .prefault({}),

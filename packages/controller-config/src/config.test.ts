@@ -51,7 +51,7 @@ describe("controller.yml", () => {
           failures: { burst: 50, perMinute: 60 },
         },
         maxApiSessions: 1_000,
-        jwks: { allowedNetworks: [] },
+        jwks: { allowedNetworks: [], allowPlainHttp: false },
       },
       certificates: {
         controller: 31_536_000_000,

@@ -85,6 +85,8 @@ auth:
   # Where the keys of external JWT signers may be fetched from besides public addresses, and what to trust there besides the system's certificates.
   jwks:
     # allowedNetworks: []
+    # Whether keys may come over http:, where anybody on the way can put in their own.
+    # allowPlainHttp: false
     # caFile: idp-ca.pem
 
 # Life of the certificates that this network issues. They are renewed 7 days, or a third of their life, before they end.

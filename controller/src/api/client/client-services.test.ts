@@ -185,6 +185,32 @@ describe("routers of a client", () => {
   });
 });
 
+describe("what others than administrators may store", () => {
+  it("has a bound: tags of sessions and of one's own authenticators, ids, and config types that are asked for", async () => {
+    const name = "bounded";
+    const identityId = await c.make("identities", { name, type: "User", isAdmin: false });
+    const id = await c.make("authenticators", { identityId, method: "updb", username: name, password: "secret" });
+    const token = await c.login(name, "secret");
+    const refused = async (method: string, path: string, body: object) => {
+      const { status, json } = await client(method, path, { token, body });
+      return [status, json.error.code, json.error.cause?.field];
+    };
+    const tags = (characters: number) => ({ note: "x".repeat(characters - '{"note":""}'.length) });
+    const fields = { username: name, password: "secret", currentPassword: "secret" };
+    const own = `/current-identity/authenticators/${id}`;
+    const session = { serviceId: "none", type: "Dial" };
+    const tooLarge = [400, "COULD_NOT_VALIDATE", "tags"];
+    expect(await refused("POST", "/sessions", { ...session, tags: tags(4_097) })).toEqual(tooLarge);
+    expect(await refused("PUT", own, { ...fields, tags: tags(4_097) })).toEqual(tooLarge);
+    expect(await refused("PATCH", own, { ...fields, tags: tags(4_097) })).toEqual(tooLarge);
+    expect((await client("PATCH", own, { token, body: { ...fields, tags: tags(4_096) } })).status).toBe(200);
+    expect((await refused("POST", "/sessions", { ...session, serviceId: "x".repeat(256) }))[2]).toBe("serviceId");
+    const login = { username: name, password: "secret", configTypes: Array.from({ length: 1_001 }, () => "x") };
+    const answer = await client("POST", "/authenticate?method=password", { body: login });
+    expect(answer.json.error.cause.field).toBe("configTypes");
+  });
+});
+
 describe("posture", () => {
   const response = { id: "any", typeId: "OS", type: "linux", version: "6.1", build: "" };
 

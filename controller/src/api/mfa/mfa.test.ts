@@ -88,7 +88,7 @@ describe.each(["client", "management"] as const)("one-time codes in the %s API",
       },
     });
     expect(pending.provisioningUrl).toMatch(
-      new RegExp(`^otpauth://totp/test\\.example:${name}\\?issuer=test\\.example&secret=[A-Z2-7]{16}$`),
+      new RegExp(`^otpauth://totp/test\\.example:${name}\\?issuer=test\\.example&secret=[A-Z2-7]{32}$`),
     );
     expect(pending.recoveryCodes).toHaveLength(20);
     for (const code of pending.recoveryCodes) expect(code).toMatch(RECOVERY);

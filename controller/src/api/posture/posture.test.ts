@@ -258,6 +258,7 @@ describe("posture responses", () => {
     ["without its value", [{ id: "a", typeId: "OS", type: "linux" }]],
     ["that are too long", [{ id: "a", typeId: "DOMAIN", domain: "d".repeat(2000) }]],
     ["with too many values", [{ id: "a", typeId: "MAC", macAddresses: Array.from({ length: 101 }, () => "a") }]],
+    ["that are too many", Array.from({ length: 500 }, () => ({ id: "a", typeId: "DOMAIN", domain: "d" }))],
     ["that are no list", { id: "a", typeId: "DOMAIN", domain: "d" }],
   ])("%s are refused, and none of them is kept", async (_name, body) => {
     const g = await gated();

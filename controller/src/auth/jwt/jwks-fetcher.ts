@@ -18,6 +18,8 @@ export type Resolve = (
 
 export interface JwksFetcherOptions {
   readonly allowedNetworks: readonly string[];
+  /** False when not given: whoever is on the way could put in keys of their own. */
+  readonly allowPlainHttp?: boolean | undefined;
   /** Trusted besides the system's certificates. */
   readonly caPem?: string | undefined;
   /** For the whole of a fetch, redirects included; 5,000 when not given. */
@@ -36,13 +38,14 @@ const MEDIA_TYPES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Fetches key sets from addresses that administrators of signers have chosen, and that may lead anywhere: only over HTTP and HTTPS, only from addresses that
+ * Fetches key sets from addresses that administrators of signers have chosen, and that may lead anywhere: only over HTTPS (over HTTP where that is allowed), only from addresses that
  * the rules let through once the name is resolved (the connection is made to the address that was looked at), within five seconds and 512 KiB, over at most
  * five redirects each of which is judged anew, and never from HTTPS to HTTP.
  */
 export class JwksFetcher {
   readonly #rules: AddressRules;
   readonly #ca: string[] | undefined;
+  readonly #allowsPlainHttp: boolean;
   readonly #timeoutMs: number;
   readonly #resolve: Resolve;
 
@@ -50,6 +53,7 @@ export class JwksFetcher {
   constructor(options: JwksFetcherOptions) {
     this.#rules = new AddressRules(options.allowedNetworks);
     this.#ca = options.caPem === undefined ? undefined : [...getCACertificates("default"), options.caPem];
+    this.#allowsPlainHttp = options.allowPlainHttp ?? false;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#resolve = options.resolve ?? ((hostname, done) => resolveHost(hostname, { all: true }, done));
   }
@@ -76,6 +80,11 @@ export class JwksFetcher {
   }
 
   #get(url: URL, signal: AbortSignal): Promise<IncomingMessage> {
+    if (url.protocol === "http:" && !this.#allowsPlainHttp) {
+      throw new JwksFetchError(
+        `${url.href} is not fetched: keys that come over http: can be replaced on the way. Give the signer an https: address, or set auth.jwks.allowPlainHttp`,
+      );
+    }
     // For a literal address nothing is looked up.
     const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
     const refusal = isIP(host) === 0 ? undefined : this.#rules.refusal(host);

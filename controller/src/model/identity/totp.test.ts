@@ -31,11 +31,11 @@ describe("one-time codes", () => {
     expect(matchTotp(SECRET, code, at)).toBeUndefined();
   });
 
-  it("come of secrets of 80 random bits in base32 without padding", () => {
+  it("come of secrets of 160 random bits in base32 without padding", () => {
     const made = new Set(Array.from({ length: 100 }, newTotpSecret));
     expect(made.size).toBe(100);
     for (const secret of made) {
-      expect(secret).toMatch(/^[A-Z2-7]{16}$/);
+      expect(secret).toMatch(/^[A-Z2-7]{32}$/);
       expect(matchTotp(secret, totpCode(secret, at), at)).toBe(STEP);
     }
   });

@@ -2,14 +2,16 @@
 import { randomBytes } from "node:crypto";
 import { createGuardrails, generateSync, ScureBase32Plugin, verifySync } from "otplib";
 
-const SECRET_BYTES = 10;
+const SECRET_BYTES = 20;
+/** Those of enrollments made before have 80 bits, and go on working. */
+const SHORTEST_SECRET_BYTES = 10;
 const STEP_SECONDS = 30;
 /** Codes of so many steps before and after the present one are accepted: phones have wrong clocks. */
 const WINDOW_STEPS = 2;
 const DIGITS = 6;
-const GUARDRAILS = createGuardrails({ MIN_SECRET_BYTES: SECRET_BYTES });
+const GUARDRAILS = createGuardrails({ MIN_SECRET_BYTES: SHORTEST_SECRET_BYTES });
 
-/** A new shared secret: base32 without padding, 16 characters. */
+/** A new shared secret: 160 random bits as RFC 4226 recommends, in base32 without padding: 32 characters. */
 export function newTotpSecret(): string {
   return new ScureBase32Plugin().encode(randomBytes(SECRET_BYTES));
 }

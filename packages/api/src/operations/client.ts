@@ -4,7 +4,7 @@ import { call, detail, json, list, pagedDetail, patch, remove, replace } from ".
 import { currentIdentityEdgeRouter, serviceEdgeRouters } from "../schema/edge-router.ts";
 import { clientExternalJwtSignerDetail } from "../schema/external-jwt-signer.ts";
 import { protocols } from "../schema/informational.ts";
-import { postureResponse, postureResponseCreate } from "../schema/posture.ts";
+import { postureResponse, postureResponseCreate, postureResponses } from "../schema/posture.ts";
 import { names } from "../schema/scalars.ts";
 import { serviceDetail, servicePatch, serviceUpdate, terminatorClientDetail } from "../schema/service.ts";
 import {
@@ -84,7 +84,7 @@ export const clientOperations = {
     "POST",
     "/posture-response-bulk",
     "full",
-    json(z.array(postureResponseCreate)),
+    json(postureResponses),
     postureResponse,
     "Report posture values",
     { status: 201 },

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base, entityRef } from "./entity.ts";
-import { password, pem, tags, time, timeInput, username } from "./scalars.ts";
+import { ownTags, password, pem, tags, time, timeInput, username } from "./scalars.ts";
 
 export const authenticatorCreate = z.object({
   identityId: z.string(),
@@ -17,8 +17,16 @@ export const authenticatorPatch = z.object({
   tags: tags.optional(),
 });
 /** What holders send who change their own. */
-export const authenticatorUpdateWithCurrent = z.object({ ...authenticatorUpdate.shape, currentPassword: password });
-export const authenticatorPatchWithCurrent = z.object({ ...authenticatorPatch.shape, currentPassword: password });
+export const authenticatorUpdateWithCurrent = z.object({
+  ...authenticatorUpdate.shape,
+  tags: ownTags.default({}),
+  currentPassword: password,
+});
+export const authenticatorPatchWithCurrent = z.object({
+  ...authenticatorPatch.shape,
+  tags: ownTags.optional(),
+  currentPassword: password,
+});
 export const authenticatorDetail = z.strictObject({
   ...base,
   certPem: pem.optional(),

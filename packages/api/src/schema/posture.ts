@@ -186,6 +186,10 @@ export const postureResponseCreate = z.discriminatedUnion("typeId", [
   }),
 ]);
 
+/** Far more than is kept of a device: 64 processes, and one report of each other kind. */
+const MOST_RESPONSES = 500;
+export const postureResponses = z.array(postureResponseCreate).max(MOST_RESPONSES);
+
 const affectedService = z.strictObject({
   id: z.string(),
   name: z.string(),

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { edgeRouterProperties } from "./edge-router.ts";
 import { base, entityRef } from "./entity.ts";
-import { dialBind, names, password, pem, tags, text253, text255, time, username } from "./scalars.ts";
+import { dialBind, names, ownTags, password, pem, text253, text255, time, username } from "./scalars.ts";
 
 export const envInfo = z.object({
   arch: text255.optional(),
@@ -21,8 +21,10 @@ export const sdkInfo = z.object({
   version: text255.optional(),
 });
 
+const MOST_CONFIG_TYPES = 1_000;
+
 export const authenticate = z.object({
-  configTypes: names.optional(),
+  configTypes: z.array(text255).max(MOST_CONFIG_TYPES).optional(),
   envInfo: envInfo.optional(),
   sdkInfo: sdkInfo.optional(),
   username: username.optional(),
@@ -87,9 +89,9 @@ export const sessionCertificateCreated = z.strictObject({
 export const serviceUpdates = z.strictObject({ lastChangeAt: time });
 
 export const sessionCreate = z.object({
-  serviceId: z.string().optional(),
+  serviceId: text255.optional(),
   type: z.enum([...dialBind.options, ""]).optional(),
-  tags: tags.default({}),
+  tags: ownTags.default({}),
 });
 const sessionFields = {
   ...base,
