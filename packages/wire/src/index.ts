@@ -19,7 +19,7 @@ export { type DialOptions, type DialUnderlayOptions, dialChannel, dialUnderlay }
 export { type AcceptOnOptions, acceptOn } from "./channel/existing-connection.ts";
 export type { Hello } from "./channel/hello.ts";
 export { type AcceptOptions, acceptChannels } from "./channel/listener.ts";
-export { type Peer, peerOf, remoteAddress } from "./channel/peer.ts";
+export { ipOf, type Peer, peerOf, remoteAddress } from "./channel/peer.ts";
 export { ReconnectingDialer, type ReconnectOptions } from "./channel/reconnect.ts";
 export { controlJson } from "./control-json.ts";
 export { byteMap, decodeControl, encodeControl } from "./control-message.ts";

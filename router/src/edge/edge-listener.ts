@@ -9,7 +9,9 @@ import {
   edgeAlpn,
   type FrameView,
   Headers,
+  ipOf,
   type Logger,
+  SharedPlaces,
   versionInfo,
 } from "@sallyport/wire";
 import type { ControlPlane, SdkConnection } from "../control/control-plane.ts";
@@ -90,6 +92,8 @@ class EdgeListener implements Edge {
   readonly #requests: SdkRequests;
   readonly #sdks = new Set<SdkChannel>();
   readonly #waiting = new Map<Channel, AbortController>();
+  /** Channels by identity. */
+  readonly #channelsOf = new Map<string, number>();
   readonly #stops: (() => void)[] = [];
   readonly #listening: (() => void)[] = [];
   readonly #connector: Connector;
@@ -155,6 +159,7 @@ class EdgeListener implements Edge {
   }
 
   #listen(port: ChannelPort, options: EdgeOptions): void {
+    const places = new SharedPlaces({ places: options.maxWaiting, perAddress: Math.ceil(options.maxWaiting / 2) });
     this.#listening.push(
       acceptChannels(port, {
         name: "edge",
@@ -167,7 +172,7 @@ class EdgeListener implements Edge {
         log: this.#log,
         resultHeaders: () =>
           new Headers().setString(BaseHeader.HelloVersion, versionInfo()).setBool(EdgeHeader.SupportsBindSuccess, true),
-        onChannel: (channel) => this.#accept(channel, options),
+        onChannel: (channel) => this.#accept(channel, options, places),
       }),
     );
   }
@@ -196,9 +201,12 @@ class EdgeListener implements Edge {
   }
 
   /** A hello was answered; what the SDK sends is only acted on when it is known who it is. */
-  #accept(channel: Channel, options: EdgeOptions): void {
+  #accept(channel: Channel, options: EdgeOptions, places: SharedPlaces): void {
     this.#onChannel?.(channel);
     const abort = new AbortController();
+    const place = places.take(ipOf(channel.peer.address), () =>
+      abort.abort(new AdmissionError("too many channels wait for their API session; this one has waited longest")),
+    );
     const early = new EarlyFrames(channel);
     this.#waiting.set(channel, abort);
     channel.onClose(() => abort.abort());
@@ -209,6 +217,7 @@ class EdgeListener implements Edge {
     })
       .then((session) => {
         if (channel.isClosed) return;
+        this.#requireRoom(session.identityId, options.maxChannels);
         this.#serve(
           new SdkChannel(channel, session, {
             requests: this.#requests,
@@ -233,7 +242,16 @@ class EdgeListener implements Edge {
         }
         channel.close();
       })
-      .finally(() => this.#waiting.delete(channel));
+      .finally(() => {
+        place?.release();
+        this.#waiting.delete(channel);
+      });
+  }
+
+  /** @throws AdmissionError when the identity has as many channels as it may have */
+  #requireRoom(identityId: string, most: number): void {
+    if ((this.#channelsOf.get(identityId) ?? 0) < most) return;
+    throw new AdmissionError(`identity ${identityId} has ${most} channels here, which is the most one may have`);
   }
 
   #serve(sdk: SdkChannel, early: readonly FrameView[]): void {
@@ -243,13 +261,18 @@ class EdgeListener implements Edge {
       remoteAddress: sdk.channel.peer.address,
       localAddress: sdk.options.advertise,
     };
+    const { identityId } = connection;
     this.#sdks.add(sdk);
+    this.#channelsOf.set(identityId, (this.#channelsOf.get(identityId) ?? 0) + 1);
     this.#counters.connects++;
     sdk.start(early);
     this.#control.identityConnected(connection);
     this.#comings.info({ identityId: connection.identityId, peer: connection.remoteAddress }, "SDK connected");
     sdk.channel.onClose((reason) => {
       this.#sdks.delete(sdk);
+      const left = (this.#channelsOf.get(identityId) ?? 1) - 1;
+      if (left > 0) this.#channelsOf.set(identityId, left);
+      else this.#channelsOf.delete(identityId);
       this.#counters.disconnects++;
       for (const binding of sdk.channelClosed()) this.#hosting.remove(binding);
       this.#control.identityDisconnected(connection);

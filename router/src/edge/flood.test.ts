@@ -12,7 +12,7 @@ const sdks: TestSdk[] = [];
 beforeEach(async () => {
   log = new RecordingLogger();
   network = await TestNetwork.create(log);
-  router = await network.addRouter("r1", { edge: { maxListeners: 3 } });
+  router = await network.addRouter("r1", { edge: { maxListeners: 3, maxChannels: 2, maxWaiting: 4 } });
 });
 
 afterEach(async () => {
@@ -42,6 +42,57 @@ test("an SDK has so many listeners and no more, until it gives one up; others ar
   greedy.unbind(first);
   await closed;
   await greedy.bind("bind-4");
+});
+
+test("an identity has so many listeners over all of its channels, and so many channels", async () => {
+  for (let i = 1; i <= 5; i++) network.sessions.set(`bind-${i}`, { service: `s-${i}`, type: "Bind" });
+  const greedy = await network.client("greedy");
+  const again = async () => {
+    const made = await TestSdk.connect(router.port.port, greedy);
+    sdks.push(made);
+    return made;
+  };
+  const [first, second] = [await again(), await again()];
+  for (const [sdk, token] of [
+    [first, "bind-1"],
+    [second, "bind-2"],
+    [first, "bind-3"],
+  ] as const)
+    await sdk.bind(token);
+  const { answer } = await second.requestBind("bind-4");
+  expect(answer.body.toString()).toBe("this client has 3 listeners here, which is the most one may have");
+  await (await again()).channel.closed;
+  expect(log.entries.at(-1)?.fields.reason).toContain("has 2 channels here");
+  first.close();
+  await expect.poll(() => router.edge.channels).toBe(1);
+  await (await again()).bind("bind-4");
+});
+
+test("a bind with a text that nobody could keep is refused without asking anybody", async () => {
+  const sdk = await client("alice");
+  network.sessions.set("bind-1", { service: "s-1", type: "Bind" });
+  for (const key of [EdgeHeader.ListenerId, EdgeHeader.TerminatorIdentity, EdgeHeader.TerminatorIdentitySecret]) {
+    const { answer } = await sdk.requestBind("bind-1", { headers: new Headers().set(key, Buffer.alloc(4_097)) });
+    expect([answer.contentType, answer.body.toString()]).toEqual([
+      EdgeType.StateClosed,
+      `header ${key} is longer than 4096 bytes`,
+    ]);
+  }
+  expect(router.edge.bindings).toBe(0);
+});
+
+test("channels that wait for a session that nobody announces make room for others, the oldest first", async () => {
+  const stranger = { ...(await network.client("stranger")), token: "unknown" };
+  const waiting = [
+    await TestSdk.connect(router.port.port, stranger),
+    await TestSdk.connect(router.port.port, stranger),
+  ];
+  sdks.push(...waiting);
+  const third = await TestSdk.connect(router.port.port, stranger);
+  sdks.push(third);
+  await waiting[0]?.channel.closed;
+  expect(log.entries.at(-1)?.fields.reason).toContain("this one has waited longest");
+  expect([waiting[1]?.channel.isClosed, third.channel.isClosed]).toEqual([false, false]);
 });
 
 test("what one SDK sends in headers never makes a frame that a link refuses", async () => {

@@ -31,6 +31,15 @@ const LEGACY_PREFIX = "hosted:";
 const INSPECT_TIMEOUT_MS = 10_000;
 const MAX_COST = 0xffff;
 
+/** Headers of a bind that are kept with the listener, or by the controller, and what it takes of one. */
+const FIELDS = [
+  EdgeHeader.ListenerId,
+  EdgeHeader.TerminatorIdentity,
+  EdgeHeader.TerminatorIdentitySecret,
+  EdgeHeader.PublicKey,
+] as const;
+const MAX_FIELD = 4_096;
+
 /** The text of a listener that another connection of the same client took over. */
 const TAKEN_OVER = "the listener was taken over by a newer connection";
 
@@ -46,7 +55,7 @@ export function isTerminatorId(address: string): boolean {
 export class Hosting {
   readonly #control: ControlPlane;
   readonly #log: Logger;
-  readonly #bySdk = new WeakMap<SdkChannel, Set<Binding>>();
+  readonly #byIdentity = new Map<string, Set<Binding>>();
   readonly #byTerminator = new Map<string, Binding>();
   readonly #byListener = new Map<string, Binding>();
 
@@ -78,6 +87,11 @@ export class Hosting {
       sdk.send(stateClosedFor(message, connId, INVALID_SESSION));
       return;
     }
+    const tooLong = FIELDS.find((key) => (message.headers.get(key)?.length ?? 0) > MAX_FIELD);
+    if (tooLong !== undefined) {
+      sdk.send(stateClosedFor(message, connId, `header ${tooLong} is longer than ${MAX_FIELD} bytes`));
+      return;
+    }
     const listenerId = message.headers.get(EdgeHeader.ListenerId);
     const listenerKey =
       listenerId === undefined ? undefined : `${sdk.session.identityId}/${listenerId.toString("hex")}`;
@@ -87,15 +101,15 @@ export class Hosting {
       sdk.send(stateClosedFor(message, connId, `connection id ${connId} is already in use on this channel`));
       return;
     }
-    const own = this.#bySdk.get(sdk) ?? new Set();
-    if (previous?.sdk !== sdk && own.size >= sdk.options.maxListeners) {
+    const own = this.#byIdentity.get(sdk.session.identityId) ?? new Set();
+    if (previous === undefined && own.size >= sdk.options.maxListeners) {
       const text = `this client has ${own.size} listeners here, which is the most one may have`;
       sdk.send(stateClosedFor(message, connId, text));
       return;
     }
     const binding = this.#bindingOf(sdk, connId, message, previous?.terminatorId, listenerKey);
-    this.#bySdk.set(sdk, own.add(binding));
     if (previous !== undefined) this.#replace(previous, isDuplicate);
+    this.#byIdentity.set(sdk.session.identityId, own.add(binding));
     this.#byTerminator.set(binding.terminatorId, binding);
     if (listenerKey !== undefined) this.#byListener.set(listenerKey, binding);
     sdk.addBinding(binding);
@@ -109,7 +123,7 @@ export class Hosting {
   /** Ends a listener at the wish of its SDK, or because its channel is gone. */
   remove(binding: Binding): void {
     binding.sdk.removeBinding(binding);
-    this.#bySdk.get(binding.sdk)?.delete(binding);
+    this.#forget(binding);
     binding.ended.abort();
     if (binding.listenerKey !== undefined && this.#byListener.get(binding.listenerKey) === binding) {
       this.#byListener.delete(binding.listenerKey);
@@ -209,9 +223,16 @@ export class Hosting {
   /** The listener goes on in a newer binding: the old one only stops being it, its terminator stays. */
   #replace(previous: Binding, isDuplicate: boolean): void {
     previous.sdk.removeBinding(previous);
-    this.#bySdk.get(previous.sdk)?.delete(previous);
+    this.#forget(previous);
     previous.ended.abort();
     if (!isDuplicate) previous.sdk.send(stateClosed(previous.connId, TAKEN_OVER));
+  }
+
+  #forget(binding: Binding): void {
+    const { identityId } = binding.sdk.session;
+    const own = this.#byIdentity.get(identityId);
+    own?.delete(binding);
+    if (own?.size === 0) this.#byIdentity.delete(identityId);
   }
 
   #confirm(binding: Binding, message: Message): void {

@@ -14,8 +14,12 @@ export interface EdgeOptions {
   limits?: Pick<AcceptOptions, "maxPending" | "writeTimeoutMs" | "maxHellos">;
   /** How often an SDK whose channel is not read, because a circuit of it is stuck, gets a sign of life. */
   stoppedHeartbeatMs: number;
-  /** Listeners one SDK channel may have: each costs memory and a request to the controller, whatever its token is. */
+  /** Listeners one identity may have here: each costs memory and a request to the controller, whatever its token is. */
   maxListeners: number;
+  /** Channels one identity may have here. */
+  maxChannels: number;
+  /** Channels that may wait for their API session to be known, half of them from one address. */
+  maxWaiting: number;
   xgress: XgressOptions;
 }
 
@@ -26,5 +30,7 @@ export const edgeDefaults: EdgeOptions = {
   connectTimeoutMs: 5_000,
   stoppedHeartbeatMs: 5_000,
   maxListeners: 10_000,
+  maxChannels: 1_000,
+  maxWaiting: 1_000,
   xgress: xgressDefaults,
 };

@@ -1,4 +1,5 @@
 import { ApiError } from "@sallyport/api";
+import { ipOf } from "@sallyport/wire";
 import {
   type Denial,
   DenialCode,
@@ -64,7 +65,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
       model.apiSessions.insert(trx, {
         identityId: identity.id,
         authenticatorId: identity.id,
-        ipAddress: remoteAddress.replace(/:\d+$/, ""),
+        ipAddress: ipOf(remoteAddress),
         configTypes,
         certFingerprints: [],
         improperClientCertChain: false,

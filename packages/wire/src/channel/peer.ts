@@ -28,6 +28,11 @@ export function remoteAddress(socket: SocketAddresses): string {
   return hostAndPort(socket.remoteAddress, socket.remotePort);
 }
 
+/** The IP of a peer's `ip:port`. */
+export function ipOf(address: string): string {
+  return address.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
+}
+
 /** `ip:port` of a socket's own end, like `remoteAddress`. */
 export function localAddress(socket: SocketAddresses): string {
   return hostAndPort(socket.localAddress, socket.localPort);
