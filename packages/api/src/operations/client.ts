@@ -1,5 +1,4 @@
 /** The Client API: what applications that access services call. Base path `/edge/client/v1`. */
-import { z } from "zod";
 import { call, detail, json, list, pagedDetail, patch, remove, replace } from "../operation.ts";
 import { currentIdentityEdgeRouter, serviceEdgeRouters } from "../schema/edge-router.ts";
 import { clientExternalJwtSignerDetail } from "../schema/external-jwt-signer.ts";

@@ -51,7 +51,13 @@ const MOST_OWN_TAG_CHARACTERS = 4_096;
 /** Tags that others than administrators may store: as JSON they have at most 4,096 characters. */
 export const ownTags = tags.superRefine((given, context) => {
   if (JSON.stringify(given).length <= MOST_OWN_TAG_CHARACTERS) return;
-  context.addIssue({ code: "too_big", origin: "string", maximum: MOST_OWN_TAG_CHARACTERS, inclusive: true, input: given });
+  context.addIssue({
+    code: "too_big",
+    origin: "string",
+    maximum: MOST_OWN_TAG_CHARACTERS,
+    inclusive: true,
+    input: given,
+  });
 });
 /** A JSON object of any content. */
 export const jsonObject = z.record(z.string(), z.unknown());
