@@ -99,7 +99,10 @@ export async function startController(options: ControllerOptions): Promise<Contr
     });
     stops.push({ name: "store", stop: () => store.close() });
     const vault = new KeyVault(store.db, secrets);
-    const pki = new Pki(await requireNetworkKeys(vault), { lifetimes: lifetimes(config) });
+    const pki = new Pki(await requireNetworkKeys(vault), {
+      lifetimes: lifetimes(config),
+      sharedHosts: config.edge.enrollment.sharedHosts,
+    });
     const certificates = new CertificateUpkeep({
       ...{ pki, store, secrets, log },
       lifetimes: lifetimes(config),

@@ -3,10 +3,11 @@ import { type Identity, identityFromPem, type KeyedPem, splitPem, x509 } from "@
 import { type Csr, isSpiffe, readCsr } from "./csr.ts";
 import { CsrError, PkiError } from "./errors.ts";
 import { leafExtensions } from "./extensions.ts";
-import { CLOCK_TOLERANCE_MS, type IssuedCertificate, issue } from "./issue.ts";
+import { CLOCK_TOLERANCE_MS, type IssuedCertificate, issue, leafOf } from "./issue.ts";
 import { JwtSigner } from "./jwt.ts";
 import { DEFAULT_LIFETIMES, type Lifetimes } from "./lifetimes.ts";
 import { alternativeNames, anchorsOf, issuerOf, type PkiMaterial, renew, trustDomainOf } from "./material.ts";
+import { reservedHostOf, reservedHosts } from "./reserved-names.ts";
 
 /** What the API is served with besides the network's own certificate. */
 export interface ApiCertificates {
@@ -23,27 +24,33 @@ export interface ApiCertificates {
  */
 export class Pki {
   readonly #lifetimes: Lifetimes;
+  readonly #sharedHosts: readonly string[];
   readonly #now: () => Date;
   #material: PkiMaterial;
   #api: ApiCertificates = { authorities: [] };
   #parts: ReturnType<typeof prepare>;
 
-  constructor(material: PkiMaterial, options: { lifetimes?: Lifetimes; now?: () => Date } = {}) {
+  /** @param options `sharedHosts`: hosts of the controller for which routers get certificates, too */
+  constructor(
+    material: PkiMaterial,
+    options: { lifetimes?: Lifetimes; sharedHosts?: readonly string[]; now?: () => Date } = {},
+  ) {
     this.#lifetimes = options.lifetimes ?? DEFAULT_LIFETIMES;
+    this.#sharedHosts = options.sharedHosts ?? [];
     this.#now = options.now ?? (() => new Date());
-    this.#parts = prepare(material, this.#api);
+    this.#parts = prepare(material, this.#api, this.#sharedHosts);
     this.#material = material;
   }
 
   /** Works with other material from now on: what a renewal or a rotation has made. */
   adopt(material: PkiMaterial): void {
-    this.#parts = prepare(material, this.#api);
+    this.#parts = prepare(material, this.#api, this.#sharedHosts);
     this.#material = material;
   }
 
   /** Tokens and what clients are told to trust go by these certificates from now on. Nobody gets in by their authorities. */
   serveApiWith(certificates: ApiCertificates): void {
-    this.#parts = prepare(this.#material, certificates);
+    this.#parts = prepare(this.#material, certificates, this.#sharedHosts);
     this.#api = certificates;
   }
 
@@ -84,14 +91,20 @@ export class Pki {
       .replace(/.{64}(?=.)/g, "$&\n");
   }
 
-  /** For an identity: subject and key of the request; of alternative names none, or those of the certificate that it follows but SPIFFE ids. */
+  /**
+   * For an identity: subject and key of the request; of alternative names none, or those of the certificate that it follows but SPIFFE ids and
+   * the controller's.
+   */
   async issueIdentityCertificate(csrPem: string, predecessor?: X509Certificate): Promise<IssuedCertificate> {
-    const names = predecessor === undefined ? [] : alternativeNames(predecessor).filter((name) => !isSpiffe(name));
+    const isKept = (name: x509.GeneralName) =>
+      !isSpiffe(name) && reservedHostOf(name, this.#parts.reservedHosts) === undefined;
+    const names = predecessor === undefined ? [] : alternativeNames(predecessor).filter(isKept);
     return this.#issue(await readCsr(csrPem), ["client"], names, this.#lifetimes.identity);
   }
 
   /**
-   * For a router: two certificates with the names that were asked for, but SPIFFE ids.
+   * For a router: two certificates with the names that were asked for, but SPIFFE ids. A name of the controller is refused: with it the router
+   * could be taken for the controller.
    * @throws CsrError; `EDGE_ROUTER_ENROLL_COMMON_NAME_INVALID` when the common name of one of the requests is not the router's id
    */
   async issueRouterCertificates(request: {
@@ -114,6 +127,15 @@ export class Pki {
       throw new CsrError(
         "EDGE_ROUTER_ENROLL_COMMON_NAME_INVALID",
         `the ${what} CSR must have one common name, the router's id ${request.routerId}, found ${commonName ?? "none or several"}`,
+      );
+    }
+    for (const name of [...client.names, ...server.names]) {
+      const host = reservedHostOf(name, this.#parts.reservedHosts);
+      if (host === undefined) continue;
+      throw new CsrError(
+        "COULD_NOT_PROCESS_CSR",
+        `the CSR could not be processed: the ${name.type} name ${JSON.stringify(name.value)} is of the controller's host ${host}. ` +
+          "Take it out of the router's csr.sans; if routers are reached at this host, too, list it in the controller's edge.enrollment.sharedHosts",
       );
     }
     return {
@@ -187,11 +209,13 @@ export class Pki {
 }
 
 /** What follows from the material, made once for all uses. */
-function prepare(material: PkiMaterial, api: ApiCertificates) {
+function prepare(material: PkiMaterial, api: ApiCertificates, sharedHosts: readonly string[]) {
   const { controller, server } = material;
   const anchors = anchorsOf(material);
   const caBundlePem = anchors.join("");
+  const ownNames = alternativeNames(new X509Certificate(leafOf(server.certPem)));
   return {
+    reservedHosts: reservedHosts(ownNames, sharedHosts),
     jwt: new JwtSigner(api.signer ?? server),
     caBundlePem,
     clientBundlePem: [...new Set([...anchors, ...api.authorities])].join(""),

@@ -1,7 +1,7 @@
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual, X509Certificate } from "node:crypto";
 import { request } from "node:https";
 import { ApiTransportError } from "@sallyport/api/client";
-import { splitPem, x509 } from "@sallyport/wire";
+import { nameParts, splitPem, x509 } from "@sallyport/wire";
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const CA_STORE = "/edge/client/v1/.well-known/est/cacerts";
@@ -146,4 +146,4 @@ function fetchUnverified(url: URL, { timeoutMs, signal, servername }: TrustOptio
   });
 }
 
-const oneLine = (text: string): string => text.replaceAll("\n", ", ");
+const oneLine = (name: string | undefined): string => nameParts(name).join(", ") || "without a subject";

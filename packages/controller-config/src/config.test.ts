@@ -41,7 +41,7 @@ describe("controller.yml", () => {
       database: { dir: "database", poolSize: 16, snapshots: "snapshots" },
       edge: {
         apiSessionTimeout: 1_800_000,
-        enrollment: { identity: 10_800_000, router: 10_800_000 },
+        enrollment: { identity: 10_800_000, router: 10_800_000, sharedHosts: [] },
         totp: { issuer: "Sallyport" },
       },
       auth: {

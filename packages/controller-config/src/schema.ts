@@ -100,7 +100,15 @@ export const controllerConfigSchema = z.object({
   edge: z
     .object({
       apiSessionTimeout: duration("30m", "1m"),
-      enrollment: z.object({ identity: duration("3h", "5m"), router: duration("3h", "5m") }).prefault({}),
+      enrollment: z
+        .object({
+          identity: duration("3h", "5m"),
+          router: duration("3h", "5m"),
+          sharedHosts: z
+            .array(z.string().regex(/^[^\s/@*]+$/, "a host name or an address, without a port"), "a list of hosts")
+            .default([]),
+        })
+        .prefault({}),
       totp: z
         .object({
           issuer: z

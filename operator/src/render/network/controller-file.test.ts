@@ -44,6 +44,12 @@ describe("the controller's file", () => {
     expect(text).not.toContain("dir:");
   });
 
+  test("lets routers have certificates for the host that node ports are reached at, and for no other", () => {
+    const shared = (exposure: object) => readControllerConfig(textOf(render({ exposure }))).config.edge.enrollment;
+    expect(shared({ type: "NodePort", hostname: "nodes.example" }).sharedHosts).toEqual(["ctrl.example"]);
+    expect(shared({ type: "LoadBalancer" }).sharedHosts).toEqual([]);
+  });
+
   test("serves the certificate of an issuer once there is one", () => {
     expect(textOf(render({}, true))).toContain("- cert: /etc/sallyport/certificate/tls.crt");
   });

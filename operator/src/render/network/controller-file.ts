@@ -58,15 +58,18 @@ export function renderControllerFile(
 const invalid = (message: string): ControllerFile => ({ problem: { reason: "InvalidConfig", message } });
 
 function baseOf(
-  { port, database }: ManagedNetwork,
+  { port, database, exposure }: ManagedNetwork,
   { address, hasCertificate }: { readonly address: HostPort; readonly hasCertificate: boolean },
 ): Json {
   const place = { bind: `0.0.0.0:${port}`, advertise: formatHostPort(address) };
   const { folder } = PATHS.certificate;
   const certificate = { cert: `${folder}/tls.crt`, key: `${folder}/tls.key` };
   const store = database.embedded === undefined ? { urlFile: PATHS.database.file } : { dir: PATHS.data.database };
+  // Whatever is reached by node ports is reached at the nodes' names: routers, too.
+  const isShared = exposure.type === "NodePort";
   return {
     v: 1,
+    ...(isShared ? { edge: { enrollment: { sharedHosts: [address.host] } } } : {}),
     api: { ...place, ...(hasCertificate ? { serverCertificates: [certificate] } : {}) },
     ctrl: place,
     database: { ...store, snapshots: PATHS.data.snapshots },
