@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import { EdgeHeader, EdgeType, firstRouterConnId, Headers, silentLogger } from "@sallyport/wire";
+import { EdgeHeader, EdgeType, firstRouterConnId, Headers, Precedence, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import type { ApiSession } from "../api-session.ts";
+import type { ApiSession, IdentityInfo } from "../api-session.ts";
 import type { EdgeConnection } from "../circuit/connection.ts";
 import { type RouterAddress, Routers } from "../routers.ts";
 import type { Services } from "../services.ts";
@@ -10,9 +10,16 @@ import { type ListenOptions, ServiceListener } from "./service-listener.ts";
 
 let router: TinyRouter;
 let routers: Routers;
+/** What the controller knows of the host. */
+let identityInfo: IdentityInfo;
 
 beforeEach(async () => {
   router = await TinyRouter.start();
+  identityInfo = {
+    ...{ id: "host", name: "host", appData: {} },
+    ...{ defaultHostingCost: 0, defaultHostingPrecedence: "default" },
+    ...{ serviceHostingCosts: {}, serviceHostingPrecedences: {} },
+  };
   const identity = await router.identity("host");
   const login = async () => ({ token: "api-session", identityId: "host", identityName: "host", identity });
   routers = new Routers({ login, log: silentLogger, onRefused: () => {} });
@@ -36,7 +43,10 @@ function listenerOf(
     createSession: async () => session,
     refreshSession: async () => ({ ...session, routers: online?.() === false ? [] : [...listed] }),
   } as unknown as Services;
-  const api = { login: async () => ({ identityName: "host" }) } as unknown as ApiSession;
+  const api = {
+    login: async () => ({ identityName: "host" }),
+    identity: async () => identityInfo,
+  } as unknown as ApiSession;
   return new ServiceListener("svc", { session: api, services, routers, log: silentLogger }, options);
 }
 
@@ -53,6 +63,28 @@ it("keeps a connection that comes before the application could listen for it", a
   await sent;
   expect([connection.callerId, connection.destroyed]).toEqual(["alice", false]);
   connection.destroy();
+  await listener.close();
+});
+
+it.each([
+  { what: "what the options say", options: { cost: 7, precedence: "default" }, offered: [7, undefined] },
+  {
+    what: "of what they leave out, what the identity has for the service",
+    options: { cost: 7 },
+    offered: [7, Precedence.Failed],
+  },
+  { what: "what the identity has for the service", options: {}, offered: [50, Precedence.Failed] },
+  { what: "what it has for all services", options: {}, forAll: true, offered: [9, Precedence.Required] },
+] as const)("offers cost and precedence: $what", async ({ options, forAll, offered }) => {
+  identityInfo = { ...identityInfo, defaultHostingCost: 9, defaultHostingPrecedence: "required" };
+  if (forAll !== true) {
+    const own = { serviceHostingCosts: { svc: 50 }, serviceHostingPrecedences: { svc: "failed" } } as const;
+    identityInfo = { ...identityInfo, ...own };
+  }
+  const listener = listenerOf(options);
+  await listener.start();
+  const [bind] = router.messages(EdgeType.Bind);
+  expect([bind?.headers.getU16(EdgeHeader.Cost), bind?.headers.getByte(EdgeHeader.Precedence)]).toEqual(offered);
   await listener.close();
 });
 

@@ -10,15 +10,16 @@ import { orAborted } from "../or-aborted.ts";
 import type { RouterAddress, Routers } from "../routers.ts";
 import type { Service, ServiceSession, Services } from "../services.ts";
 import { Binding, type Hosting } from "./binding.ts";
+import { type HostingDefaults, hostingDefaults } from "./hosting-defaults.ts";
 import type { IncomingDial } from "./incoming-dial.ts";
 
 /** How a service is hosted; everything is optional. */
 export interface ListenOptions {
   /** Routers to be reachable through at the same time; 3 when left out. */
   readonly maxTerminators?: number;
-  /** 0 to 65535: the higher, the fewer connections this host gets. */
+  /** 0 to 65535: the higher, the fewer connections this host gets. The identity's own cost for the service when left out. */
   readonly cost?: number;
-  /** `required` hosts are chosen before `default` ones, `failed` ones last. */
+  /** `required` hosts are chosen before `default` ones, `failed` ones last. The identity's own for the service when left out. */
   readonly precedence?: "default" | "required" | "failed";
   /** Instance id: dialers can ask for this host by it. */
   readonly instance?: string;
@@ -82,7 +83,9 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   readonly #unfollow: () => void;
   #failures = 0;
   #cost: number | undefined;
-  #precedence: "default" | "required" | "failed";
+  #precedence: ListenOptions["precedence"];
+  /** For what the options leave out. */
+  #defaults: HostingDefaults | undefined;
   #lastRefusal = "";
   /** Connections that came before the application could ask for them. */
   #early: EdgeConnection[] | undefined = [];
@@ -93,7 +96,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     this.#parts = parts;
     this.#options = options;
     this.#cost = options.cost;
-    this.#precedence = options.precedence ?? "default";
+    this.#precedence = options.precedence;
     this.#unfollow = parts.routers.onConnected((router) => this.#connected(router));
   }
 
@@ -265,6 +268,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     const known = used === undefined || returned.length > 0 ? used : await services.refreshSession(used);
     const session = known ?? (await services.createSession(service, "Bind"));
     this.#session = session;
+    if (this.#defaults === undefined || returned.length === 0) await this.#learnDefaults(service);
     const hosting = await this.#hosting(service, session);
     const free = (returned.length > 0 ? returned : session.routers).filter((router) => !this.#isBound(router));
     const bound = Promise.all(free.slice(0, wanted - this.#bindings.size).map((router) => this.#bind(router, hosting)));
@@ -337,6 +341,11 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     }
   }
 
+  async #learnDefaults(service: Service): Promise<void> {
+    if (this.#cost !== undefined && this.#precedence !== undefined) return;
+    this.#defaults = hostingDefaults(await this.#parts.session.identity(), service.id);
+  }
+
   async #hosting(service: Service, session: ServiceSession): Promise<Hosting> {
     const login = await this.#parts.session.login();
     const { instance, instanceSecret } = this.#options;
@@ -348,8 +357,8 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
       listenerId: this.#listenerId,
       identityName: login.identityName,
       crypto: sodium === undefined || this.#keys === undefined ? undefined : { sodium, keys: this.#keys },
-      cost: this.#cost,
-      precedence: precedences[this.#precedence],
+      cost: this.#cost ?? this.#defaults?.cost,
+      precedence: precedences[this.#precedence ?? this.#defaults?.precedence ?? "default"],
       instance,
       instanceSecret,
     };
