@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Health, healthOf, type Judged } from "../../operator/src/kube/status/kstatus.ts";
-import { API_VERSION } from "../../operator/src/resources/group.ts";
+import { API_VERSION, LABELS } from "../../operator/src/resources/group.ts";
 import { kindsServed } from "../cluster/kinds-served.ts";
 import { Scene } from "../cluster/operator-faults/scene.ts";
 import { hasCluster } from "../cluster/tools.ts";
@@ -111,7 +111,7 @@ describe("the layout", () => {
       ({ spec }) => spec.path ?? spec.source.path ?? [],
     );
     for (const folder of folders) expect(existsSync(join(ROOT, folder, "kustomization.yaml"))).toBe(true);
-    expect(folders).toHaveLength(6);
+    expect(folders).toHaveLength(7);
     for (const { spec } of layers) {
       for (const { name } of spec.dependsOn ?? []) expect(names).toContain(name);
       expect(ofKind(spec.sourceRef.kind, "source").map(({ metadata }) => metadata.name)).toContain(spec.sourceRef.name);
@@ -132,6 +132,24 @@ describe("the layout", () => {
     const plural = (kind: string) => kind.toLowerCase().replace(/y$/, "ie").concat("s");
     const kinds = project?.spec.namespaceResourceWhitelist.map(({ kind }: { kind: string }) => plural(kind));
     expect(kinds).toEqual(written);
+  });
+
+  test("every team writes in a namespace of its own, which is marked, and whose Network keeps it apart", () => {
+    const teams = manifestsOf("tenants/team-a.yaml");
+    const [namespace, network] = teams;
+    expect(namespace?.metadata).toMatchObject({ name: "team-a", labels: { [LABELS.tenant]: "true" } });
+    expect(network).toMatchObject({
+      kind: "Network",
+      metadata: { namespace: "team-a" },
+      spec: { roleScope: "Namespaced" },
+    });
+    const [project] = ofKind("AppProject", "argoproj.io");
+    expect(project?.spec.destinations).toEqual([expect.objectContaining({ namespace: "team-a" })]);
+    const account = ofKind("Kustomization", "kustomize.toolkit.fluxcd.io").find(
+      ({ metadata }) => metadata.name === "team-a",
+    );
+    expect(account).toMatchObject({ metadata: { namespace: "team-a" }, spec: { serviceAccountName: "team-a" } });
+    expect(readFileSync(join(EXAMPLE, "team-a/kustomization.yaml"), "utf8")).toContain("namespace: team-a\n");
   });
 
   test("the operator's chart takes the values, and is of the release that is asked for", async () => {
@@ -162,24 +180,20 @@ describe.skipIf(crds === undefined)("the layout on an API server", { timeout: 24
     await kindsServed(cluster);
     for (const namespace of ["flux-system", "argocd"]) await cluster.kubectl(["create", "namespace", namespace]);
     await cluster.kubectl(["apply", "--server-side", "-f", join(EXAMPLE, "network/namespace.yaml")]);
-    await cluster.kubectl([
-      "apply",
-      "--server-side",
-      "--namespace",
-      "overlay",
-      "-f",
-      join(EXAMPLE, "network/tenants.yaml"),
-    ]);
+    await cluster.kubectl(["apply", "--server-side", "-k", join(EXAMPLE, "tenants")]);
   });
   afterAll(async () => {
     await scene?.close();
   });
 
-  test.each(["network", "team-a", "flux/operator", "flux/tenants"])("takes the folder %s", async (folder) => {
-    const said = await scene.cluster.kubectl(["apply", ...dryRun, "-k", join(EXAMPLE, folder)]);
-    expect(said.trim().split("\n").length).toBeGreaterThan(0);
-    for (const line of said.trim().split("\n")) expect(line).toMatch(/ serverside-applied \(server dry run\)$/);
-  });
+  test.each(["network", "tenants", "team-a", "flux/operator", "flux/tenants"])(
+    "takes the folder %s",
+    async (folder) => {
+      const said = await scene.cluster.kubectl(["apply", ...dryRun, "-k", join(EXAMPLE, folder)]);
+      expect(said.trim().split("\n").length).toBeGreaterThan(0);
+      for (const line of said.trim().split("\n")) expect(line).toMatch(/ serverside-applied \(server dry run\)$/);
+    },
+  );
 
   test.each(["flux/layers.yaml", ...FILES.filter((file) => file.startsWith("argocd/"))])("takes %s", async (file) => {
     const said = await scene.cluster.kubectl(["apply", ...dryRun, "-f", join(EXAMPLE, file)]);
@@ -187,21 +201,22 @@ describe.skipIf(crds === undefined)("the layout on an API server", { timeout: 24
   });
 
   test("the team's service account writes what the team has, and neither Networks nor routers", async () => {
-    const asTeam = ["apply", "--as", "system:serviceaccount:overlay:team-a", ...dryRun];
+    const asTeam = ["apply", "--as", "system:serviceaccount:team-a:team-a", ...dryRun];
     const said = await scene.cluster.kubectl([...asTeam, "-k", join(EXAMPLE, "team-a")]);
     expect(said.trim().split("\n")).toHaveLength(
-      ALL.filter(({ apiVersion, metadata }) => apiVersion === API_VERSION && metadata.name.startsWith("team-a")).length,
+      ALL.filter(({ apiVersion, metadata }) => apiVersion === API_VERSION && metadata.name.startsWith("team-a-"))
+        .length,
     );
     for (const file of ["network.yaml", "routers.yaml"]) {
       const refused = await scene.cluster.attempt([
         ...asTeam,
         "--namespace",
-        "overlay",
+        "team-a",
         "-f",
         join(EXAMPLE, "network", file),
       ]);
       expect(refused.stderr).toMatch(
-        /system:serviceaccount:overlay:team-a" cannot (patch|get) resource "(networks|edgerouters)"/,
+        /system:serviceaccount:team-a:team-a" cannot (patch|get) resource "(networks|edgerouters)"/,
       );
     }
   });

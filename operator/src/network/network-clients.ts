@@ -6,6 +6,8 @@ import { NetworkNotReadyError } from "./errors.ts";
 /** What the resources of a network have to know of it. */
 export interface NetworkSettings {
   readonly roleScope: "Global" | "Namespaced";
+  /** The namespace is marked as a tenant's. */
+  readonly isTenant?: boolean;
   readonly allowAdminIdentities: boolean;
 }
 

@@ -50,6 +50,8 @@ export const LABELS = {
   ownerKind: `${GROUP}/owner-kind`,
   /** Its name. */
   ownerName: `${GROUP}/owner-name`,
+  /** On a namespace, `"true"`: who writes resources there speaks for himself alone (docs/gitops.md, "Teams"). */
+  tenant: `${GROUP}/tenant`,
   /** EdgeRouter children: which of the routers. */
   ordinal: `${GROUP}/ordinal`,
 } as const;

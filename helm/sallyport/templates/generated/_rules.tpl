@@ -160,13 +160,11 @@
     - list
     - create
     - patch
-# Marks the operator's entities: they carry its UID.
+# Whether one is marked as a tenant's. The UID of kube-system marks the operator's entities.
 - apiGroups:
     - ""
   resources:
     - namespaces
-  resourceNames:
-    - kube-system
   verbs:
     - get
 # Looked at when the operator starts: older ones would lose fields.
@@ -350,6 +348,13 @@
     - list
     - create
     - patch
+# Whether it is marked as a tenant's: this namespace alone, since a Role reaches no other.
+- apiGroups:
+    - ""
+  resources:
+    - namespaces
+  verbs:
+    - get
 {{- end -}}
 
 {{- define "sallyport.rules.leases" -}}

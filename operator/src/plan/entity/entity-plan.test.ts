@@ -182,6 +182,25 @@ describe("an entity that was found", () => {
   });
 });
 
+describe("in a tenant's namespace whose Network keeps nothing apart", () => {
+  const tenants = (): Surroundings => {
+    const around = surroundings();
+    return { ...around, scope: { ...around.scope, isTenant: true } };
+  };
+  test.each<[string, Spec, string]>([
+    ["an attribute of its own", { roleAttributes: ["web"] }, "OutsideNamespace"],
+    ["no attribute", { roleAttributes: [] }, "create"],
+    ["what is another's, to be imported", { importId: "s1" }, "OutsideNamespace"],
+  ])("%s", (_what, spec, expected) => {
+    const observed =
+      spec.importId === undefined
+        ? undefined
+        : ({ entity: found(tagsOf({ ...OWNER, uid: "u-9", namespace: "other" })), by: "import" } as const);
+    const plan = planEntity(overlayService, service(spec), tenants(), observed);
+    expect(plan.action === "conflict" ? plan.reason : plan.action).toBe(expected);
+  });
+});
+
 describe("where namespaces are kept apart", () => {
   const apart = (references = {}) => surroundings(references, "Namespaced");
   const marked = (namespace: string) => ({ "sallyport-namespace": namespace });

@@ -16,7 +16,7 @@ import {
   type Reference,
   type ResolvedReferences,
 } from "./references.ts";
-import type { RoleScope } from "./role-scope.ts";
+import { type RoleScope, reachingField } from "./role-scope.ts";
 
 /** The part of the spec that every kind with one entity in a network has. */
 export interface EntitySpec {
@@ -171,12 +171,21 @@ function outsideOf<Spec extends EntitySpec>(
   { scope, owner }: Surroundings,
   observed: Observed<FoundEntity> | undefined,
 ): Conflict | undefined {
-  if (scope.roleScope === "Global") return undefined;
+  if (scope.roleScope === "Global" && scope.isTenant !== true) return undefined;
+  const why =
+    scope.roleScope === "Namespaced"
+      ? "the Network keeps namespaces apart (roleScope Namespaced)"
+      : `the namespace ${scope.namespace} is a tenant's, and its Network has roleScope Global`;
   const refused = (what: string): Conflict => ({
     action: "conflict",
     reason: "OutsideNamespace",
-    message: `the Network keeps namespaces apart (roleScope Namespaced): ${what}`,
+    message: `${why}: ${what}`,
   });
+  const reaching = reachingField(spec, scope);
+  if (reaching !== undefined) {
+    const instead = "name resources, or have a Network with roleScope Namespaced";
+    return refused(`spec.${reaching} reaches entities of others by their attributes; ${instead}`);
+  }
   const field = idFields.find((name) => Array.isArray(spec[name]) && spec[name].length > 0);
   if (field !== undefined) {
     return refused(`spec.${field} names entities by their ids, which may be of others; name resources or attributes`);

@@ -5,10 +5,25 @@
  */
 export interface RoleScope {
   readonly roleScope: "Global" | "Namespaced";
+  /** Resources of the namespace may reach nothing beyond it, whatever the scope is. */
+  readonly isTenant?: boolean | undefined;
   readonly namespace: string;
 }
 
 const ALL = "all";
+
+/**
+ * Fields of any kind by which an entity is met, or meets others, in the whole network. Those that name posture checks are not among them: they only
+ * restrict.
+ */
+const ATTRIBUTE_FIELDS = ["roleAttributes", "identityRoles", "serviceRoles", "edgeRouterRoles"] as const;
+
+/** The first field by which a spec reaches beyond a tenant's namespace; none where attributes are those of the namespace. */
+export function reachingField(spec: object, { roleScope, isTenant = false }: RoleScope): string | undefined {
+  if (!isTenant || roleScope === "Namespaced") return undefined;
+  const fields = spec as Readonly<Record<string, unknown>>;
+  return ATTRIBUTE_FIELDS.find((name) => Array.isArray(fields[name]) && fields[name].length > 0);
+}
 
 /** Attributes of an entity as the network has them: a sorted set. */
 export function scopedAttributes(attributes: readonly string[] | undefined, scope: RoleScope): string[] {

@@ -384,6 +384,13 @@ export const RIGHTS: readonly Right[] = [
       "create",
       "patch"
     ]
+  },
+  {
+    "group": "",
+    "resource": "namespaces",
+    "verbs": [
+      "get"
+    ]
   }
 ];
 

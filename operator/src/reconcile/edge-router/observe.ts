@@ -57,7 +57,7 @@ export async function syncRouter(
   const before = statusOfRouter(resource, ordinal);
   const surroundings = {
     owner: ownerOf(resource, context.cluster, ordinal),
-    scope: { roleScope: settings.roleScope, namespace: resource.metadata.namespace },
+    scope: { ...settings, namespace: resource.metadata.namespace },
     references: new Map(),
   };
   const onIdentified = (id: string): Promise<void> => keep({ ...before, ordinal, id });

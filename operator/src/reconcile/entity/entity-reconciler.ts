@@ -117,7 +117,7 @@ export function entityReconciler<
     const references = resolveReferences(entity.references(resource.spec), resource.spec.networkRef.name, find);
     const surroundings = {
       owner: ownerOf(resource, context.cluster),
-      scope: { roleScope: network.settings.roleScope, namespace },
+      scope: { ...network.settings, namespace },
       references,
       ...more,
     };

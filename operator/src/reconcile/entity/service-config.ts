@@ -8,6 +8,7 @@ import type { KindReconciler } from "../loop/kind-reconciler.ts";
 import { configOf, type SecretObject, withoutValues } from "./config-source.ts";
 import { ConfigTypes } from "./config-types.ts";
 import { entityReconciler, Unfit } from "./entity-reconciler.ts";
+import { networkSecretProblem } from "./network-secrets.ts";
 
 /** The reconciler of configs: their type is looked up, and their data may come from a Secret. */
 export function serviceConfigReconciler(types = new ConfigTypes()): KindReconciler<ServiceConfigResource> {
@@ -15,8 +16,10 @@ export function serviceConfigReconciler(types = new ConfigTypes()): KindReconcil
     kind: serviceConfigKind,
     entity: serviceConfig,
     collection: configs,
-    async lookUp({ spec }, context, { client }): Promise<ConfigSurroundings | Unfit> {
+    async lookUp({ metadata, spec }, context, { client }): Promise<ConfigSurroundings | Unfit> {
       const secretRef = spec.dataFrom?.secretRef;
+      const problem = secretRef && networkSecretProblem(metadata.namespace, secretRef.name, context);
+      if (problem !== undefined) return new Unfit("SecretNotAllowed", problem, { isStalled: true });
       const data = secretRef
         ? configOf(await context.read<SecretObject>(KINDS.Secret, secretRef.name), secretRef)
         : (spec.data ?? {});

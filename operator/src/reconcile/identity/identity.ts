@@ -29,6 +29,7 @@ import type { CredentialError } from "../../secrets/credential-error.ts";
 import type { IdentitySecret } from "../../secrets/identity-secret.ts";
 import type { SecretObject } from "../../secrets/secret-content.ts";
 import { conditionsOfSync, syncedReason } from "../entity/entity-conditions.ts";
+import { networkSecretProblem } from "../entity/network-secrets.ts";
 import type { AnyResource, KindReconciler, Outcome } from "../loop/kind-reconciler.ts";
 import { Credentials, type CredentialsResult, unlessGone } from "./credentials.ts";
 import { identityCollection } from "./identity-collection.ts";
@@ -179,7 +180,8 @@ class IdentityReconcile {
     const find = ({ kind, name }: Reference): Referenced | undefined =>
       known.resource<AnyResource & Referenced>(kind, namespace, name);
     const references = resolveReferences(all, spec.networkRef.name, find);
-    const scope = { roleScope: this.#network.settings.roleScope, namespace };
+    const { roleScope, isTenant } = this.#network.settings;
+    const scope = { roleScope, isTenant, namespace };
     return { owner: ownerOf(entityOf(this.#resource), cluster), scope, references };
   }
 
@@ -276,6 +278,10 @@ class IdentityReconcile {
     if (secretRef === undefined || username === undefined) return undefined;
     const secret = await this.#context.read<SecretObject>(KINDS.Secret, secretRef.name);
     const { signal } = this.#context;
+    const message = networkSecretProblem(this.#resource.metadata.namespace, secretRef.name, this.#context);
+    if (message !== undefined) {
+      return { problem: { reason: "SecretNotAllowed", message, isPassing: false }, isChanged: false };
+    }
     const o = { client: this.#client, identityId: id, username, secretRef, secret, signal };
     const result = await settlePassword(o);
     if (result.isChanged)

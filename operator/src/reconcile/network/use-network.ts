@@ -1,10 +1,12 @@
 import { parseDuration } from "@sallyport/controller-config";
+import { KINDS } from "../../kube/kinds.ts";
 import { conditionOf } from "../../kube/status/condition.ts";
 import type { ConnectionOptions, ConnectionTimes, Credentials } from "../../network/connection.ts";
 import { NetworkNotReadyError, type NotReadyReason } from "../../network/errors.ts";
+import type { NetworkSettings } from "../../network/network-clients.ts";
 import type { NetworkProblem } from "../../plan/network/network-problem.ts";
 import { nextLookMs } from "../../plan/network/next-look.ts";
-import { ANNOTATIONS } from "../../resources/group.ts";
+import { ANNOTATIONS, LABELS } from "../../resources/group.ts";
 import type { NetworkResource } from "../../resources/network.ts";
 import type { Outcome, ReconcileContext } from "../loop/kind-reconciler.ts";
 import { connectionConditions, type Findings } from "./connection-conditions.ts";
@@ -42,7 +44,8 @@ export async function useNetwork(
 ): Promise<Probe> {
   const { networks, signal } = context;
   const ref = refOf(resource);
-  const connection = networks.prepare(ref, settingsOf(resource), connectionOptions(resource, access, context, times));
+  const settings = await settingsOf(resource, context);
+  const connection = networks.prepare(ref, settings, connectionOptions(resource, access, context, times));
   if (isAskedFor(resource)) connection.retryLogin();
   const probe = await probeNetwork(connection.client, { trust: access.trust, signal });
   if (probe.problem === undefined) networks.use(ref);
@@ -50,10 +53,16 @@ export async function useNetwork(
   return probe;
 }
 
-const settingsOf = ({ spec: { roleScope, allowAdminIdentities } }: NetworkResource) => ({
-  roleScope,
-  allowAdminIdentities,
-});
+/** A label that can't be read is no label that is not there: then the Network waits for the right. */
+async function settingsOf(
+  { metadata: { namespace }, spec: { roleScope, allowAdminIdentities } }: NetworkResource,
+  { client, signal }: NetworkContext,
+): Promise<NetworkSettings> {
+  const settings = { roleScope, allowAdminIdentities };
+  if (roleScope === "Namespaced") return settings;
+  const found = await client.get({ kind: KINDS.Namespace, name: namespace }, { signal });
+  return { ...settings, isTenant: found?.metadata.labels?.[LABELS.tenant] === "true" };
+}
 
 export function connectionOptions(
   resource: NetworkResource,

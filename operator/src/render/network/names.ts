@@ -29,6 +29,15 @@ export function childNames({ metadata: { name }, spec }: NetworkResource): Child
   };
 }
 
+/** Secrets that lead into the network, or hold what it is kept by: the operator's own, and those that the spec names. */
+export function secretNames(resource: NetworkResource): readonly string[] {
+  const { external, managed } = resource.spec;
+  const { passwordSecretRef, certificateSecretRef } = external?.auth ?? {};
+  const named = [passwordSecretRef, certificateSecretRef, managed?.database.urlSecretRef];
+  const { key, admin, operator } = childNames(resource);
+  return [...named.flatMap((each) => each?.name ?? []), ...(managed === undefined ? [] : [key, admin, operator])];
+}
+
 /** Which pods are the controller's. They never change: a StatefulSet's selector can't. */
 export const selectorLabels = ({ metadata: { name } }: NetworkResource) => ({
   ...NAME,
