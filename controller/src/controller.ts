@@ -189,6 +189,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       productVersion: options.productVersion,
       translate: databaseFailure,
       within: withinRequest,
+      allowedOrigins: config.api.web.allowedOrigins,
       pages: [
         ...healthPages(new HealthChecks({ db: store.db, outage: store.outage })),
         trustPage(secrets, () => pki.clientBundlePem),

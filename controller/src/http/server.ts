@@ -13,6 +13,7 @@ import { announcedBytes, BodyBudget } from "./body-budget.ts";
 import { callerOf } from "./caller.ts";
 import { OpenConnections } from "./connection-limit.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
+import { crossOrigin } from "./cross-origin.ts";
 import { mountPages, type Page } from "./pages.ts";
 import { resolvePath } from "./path-alias.ts";
 import {
@@ -21,6 +22,7 @@ import {
   type HttpLimits,
   pathOf,
   type ServerContext,
+  send,
   type Translate,
   type Within,
 } from "./reply.ts";
@@ -58,6 +60,8 @@ export interface HttpOptions {
   readonly translate?: Translate;
   /** Surrounds the work of every request. */
   readonly within?: Within;
+  /** Origins whose pages may read the answers of the APIs. */
+  readonly allowedOrigins?: readonly string[];
   /** Beside the APIs. */
   readonly pages?: readonly Page[];
   /** Told of every answer. */
@@ -130,7 +134,8 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
 
 function application(context: ServerContext, options: HttpOptions): { app: FastifyInstance; server: Server } {
   const { limits } = context;
-  const { upgrades = [], pages = [], onAnswered } = options;
+  const { upgrades = [], pages = [], allowedOrigins = [], onAnswered } = options;
+  const origins = new Set(allowedOrigins);
   let server: Server | undefined;
   const app = fastify({
     serverFactory(handler) {
@@ -168,6 +173,15 @@ function application(context: ServerContext, options: HttpOptions): { app: Fasti
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+  // Before anything can fail: a page may read failures, too.
+  app.addHook("onRequest", async (request, reply) => {
+    const answer = crossOrigin(origins, request.url, request.raw);
+    if (answer === undefined) return;
+    reply.headers(answer.headers);
+    if (!answer.isPreflight) return;
+    await send(context, reply, { status: 204, headers: {}, body: "" });
+    return reply;
+  });
   const bodies = new BodyBudget(limits);
   // Of every request, also those that no operation takes: the framework reads their bodies, too.
   app.addHook("onRequest", async ({ headers }) => {

@@ -57,6 +57,7 @@ export async function startTestApi(o: {
   authenticate?: Authenticate;
   limits?: Partial<HttpLimits>;
   upgrades?: readonly Upgrade[];
+  allowedOrigins?: readonly string[];
 }): Promise<TestApi> {
   const authority = await TestAuthority.create();
   const identity = await authority.identity("controller");
@@ -82,6 +83,7 @@ export async function startTestApi(o: {
     instanceId: "instance-1",
     validateResponses: true,
     ...(o.limits === undefined ? {} : { limits: o.limits }),
+    ...(o.allowedOrigins === undefined ? {} : { allowedOrigins: o.allowedOrigins }),
     ...(o.upgrades === undefined ? {} : { upgrades: o.upgrades }),
   });
 

@@ -36,6 +36,7 @@ describe("controller.yml", () => {
         bind: { host: "0.0.0.0", port: 1280 },
         advertise: { host: "ctrl.example", port: 1280 },
         serverCertificates: [],
+        web: { allowedOrigins: [] },
       },
       ctrl: { bind: { host: "0.0.0.0", port: 1280 }, advertise: { host: "ctrl.example", port: 1280 } },
       database: { dir: "database", poolSize: 16, snapshots: "snapshots" },
@@ -170,6 +171,32 @@ database: { dir: database }
     ]);
   });
 
+  it("takes origins as browsers write them, and no others", () => {
+    const text = (origin: string) => `api:
+  bind: ":1280"
+  advertise: "ctrl.example:1280"
+  web: { allowedOrigins: [${JSON.stringify(origin)}] }
+ctrl: { bind: ":1280", advertise: "ctrl.example:1280" }
+database: { dir: database }
+`;
+    for (const origin of ["https://browzer.example.org", "http://localhost:8080", "https://[::1]:4443"]) {
+      const { config, warnings } = readControllerConfig(text(origin), "c.yml", {});
+      expect([config.api.web.allowedOrigins, warnings]).toEqual([[origin], []]);
+    }
+    for (const origin of [
+      "*",
+      "browzer.example.org",
+      "https://a.example/",
+      "https://a.example:443",
+      "file:///a",
+      "null",
+    ]) {
+      expect(problems(text(origin))).toEqual([
+        expect.stringContaining("c.yml:4:27: api.web.allowedOrigins.0: expected an origin, https://host"),
+      ]);
+    }
+  });
+
   it("puts environment variables in, and says which are missing", () => {
     const text = `
 api: { bind: "\${HOST}:$PORT", advertise: "\${HOST}:1280" }
@@ -198,7 +225,12 @@ secretKeyFile: key\${NO_SUCH}
     });
     const { config, warnings } = readControllerConfig(text, "c.yml", {});
     expect(warnings).toEqual([]);
-    expect(config.api).toEqual({ bind: { host: "", port: 1280 }, advertise: place, serverCertificates: [] });
+    expect(config.api).toEqual({
+      bind: { host: "", port: 1280 },
+      advertise: place,
+      serverCertificates: [],
+      web: { allowedOrigins: [] },
+    });
     expect(config.database.dir).toBe("yes");
     const active = readControllerConfig(
       text.replace(/^( *)# (?=[a-zA-Z]+: )(?!url: |urlFile: |dir: )/gm, "$1"),

@@ -37,6 +37,9 @@ function hostPort(expected: string, allowEmptyHost: boolean) {
 const listenAddress = hostPort("a place to listen on, host:port, for example 0.0.0.0:1280", true);
 const publicAddress = hostPort("an address that others can reach, host:port, for example ctrl.example.org:1280", false);
 
+const ORIGIN = "an origin, https://host or https://host:port, as browsers write it (* is not possible)";
+const origin = z.string(ORIGIN).refine((text) => /^https?:/.test(text) && URL.parse(text)?.origin === text, ORIGIN);
+
 function duration(fallback: string, min: string, max?: string) {
   const least = parseDuration(min) ?? 0;
   const most = max === undefined ? Number.POSITIVE_INFINITY : (parseDuration(max) ?? 0);
@@ -80,6 +83,7 @@ export const controllerConfigSchema = z.object({
         "a list of certificates, each with cert and key",
       )
       .default([]),
+    web: z.object({ allowedOrigins: z.array(origin, "a list of origins").default([]) }).prefault({}),
   }),
   ctrl: z.object({ bind: listenAddress, advertise: publicAddress }),
   database: z

@@ -35,6 +35,9 @@ api:
   advertise: ${place(api.advertise)}
   # Certificates of yours, for example from a public authority, for the names in them: files in PEM, the certificate followed by its chain.
   # serverCertificates: []
+  # Origins whose pages in browsers may use the APIs, such as https://browzer.example.org.
+  # web:
+  #   allowedOrigins: []
 
 # The control channel for routers. The same bind address as the API means one shared port.
 ctrl:
