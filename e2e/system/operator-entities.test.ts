@@ -263,16 +263,6 @@ describe("an entity", () => {
     expect(await managed.stored()).toMatchObject({ maxIdleTimeMillis: 5, tags: {} });
   });
 
-  test("that others use stays until they let it go", async () => {
-    const policy = new Managed("AuthPolicy", "used");
-    await policy.sync();
-    const identity = { name: "user", type: "User", isAdmin: false, authPolicyId: policy.id };
-    const userId = await controller.make("identities", identity);
-    expect(await policy.remove()).toMatchObject({ state: "blocked", message: expect.stringContaining(userId) });
-    await controller.admin("DELETE", `/identities/${userId}`);
-    expect(await policy.remove()).toEqual({ state: "gone" });
-  });
-
   test("with a name full of signs is found by it", async () => {
     const name = `"quoted" \\ and 'that' = #@`;
     const id = await controller.make("services", { name, encryptionRequired: true });

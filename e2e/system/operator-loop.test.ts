@@ -38,32 +38,35 @@ describe.each(Object.keys(SIMPLE_PATHS))("%s", (kind) => {
     expect(await scene.entity(kind, id)).toBeUndefined();
     await expect.poll(() => operator.events(kind, name), PATIENT).toEqual(["Created", "Updated", "Deleted"]);
   });
+});
 
-  test("takes over what it is asked to, looks only where it is asked to, and lets go", async () => {
-    const operator = await scene.start();
-    await operator.apply(kind, "left", { deletionPolicy: "Orphan", name: `${name}-left` });
-    const { id } = (await operator.ready(kind, "left")).status;
-    await operator.delete(kind, "left");
-    await operator.gone(kind, "left");
-    expect((await scene.entity(kind, id))?.tags).toEqual({});
+// Each kind does the same in operator-entities.test.ts.
+test("takes over what it is asked to, looks only where it is asked to, and lets go", async () => {
+  const kind = "OverlayService";
+  const name = "overlayservice-a";
+  const operator = await scene.start();
+  await operator.apply(kind, "left", { deletionPolicy: "Orphan", name: `${name}-left` });
+  const { id } = (await operator.ready(kind, "left")).status;
+  await operator.delete(kind, "left");
+  await operator.gone(kind, "left");
+  expect((await scene.entity(kind, id))?.tags).toEqual({});
 
-    await operator.apply(kind, "next", { name: `${name}-left` });
-    const conflict = await operator.ready(kind, "next", "False", "NameConflict");
-    expect(healthOf(conflict)).toMatchObject({ health: "Failed", message: expect.stringContaining("importId") });
-    expect(conflict.status.id).toBeUndefined();
-    await operator.apply(kind, "next", { name: `${name}-left`, managementPolicy: "Observe" });
-    expect((await operator.ready(kind, "next", "True", "Observed")).status.id).toBe(id);
-    expect((await scene.entity(kind, id))?.tags).toEqual({});
-    expect(await operator.writesOfAnotherLook()).toEqual([]);
-    await operator.apply(kind, "next", { name: `${name}-left`, managementPolicy: "Manage" });
-    await operator.ready(kind, "next", "False", "NameConflict");
-    await operator.apply(kind, "next", { name: `${name}-left`, managementPolicy: "Adopt" });
-    expect((await operator.ready(kind, "next", "True", "Synced")).status.id).toBe(id);
-    await expect.poll(() => operator.events(kind, "next"), PATIENT).toContain("Adopted");
-    await operator.delete(kind, "next");
-    await operator.gone(kind, "next");
-    expect(await scene.entity(kind, id)).toBeUndefined();
-  });
+  await operator.apply(kind, "next", { name: `${name}-left` });
+  const conflict = await operator.ready(kind, "next", "False", "NameConflict");
+  expect(healthOf(conflict)).toMatchObject({ health: "Failed", message: expect.stringContaining("importId") });
+  expect(conflict.status.id).toBeUndefined();
+  await operator.apply(kind, "next", { name: `${name}-left`, managementPolicy: "Observe" });
+  expect((await operator.ready(kind, "next", "True", "Observed")).status.id).toBe(id);
+  expect((await scene.entity(kind, id))?.tags).toEqual({});
+  expect(await operator.writesOfAnotherLook()).toEqual([]);
+  await operator.apply(kind, "next", { name: `${name}-left`, managementPolicy: "Manage" });
+  await operator.ready(kind, "next", "False", "NameConflict");
+  await operator.apply(kind, "next", { name: `${name}-left`, managementPolicy: "Adopt" });
+  expect((await operator.ready(kind, "next", "True", "Synced")).status.id).toBe(id);
+  await expect.poll(() => operator.events(kind, "next"), PATIENT).toContain("Adopted");
+  await operator.delete(kind, "next");
+  await operator.gone(kind, "next");
+  expect(await scene.entity(kind, id)).toBeUndefined();
 });
 
 test("drift is found without being asked for", async () => {

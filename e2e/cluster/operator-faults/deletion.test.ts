@@ -1,18 +1,15 @@
-/** Deletion on a real API server with its garbage collector: in every order, of whole namespaces, and whatever is in its way. */
+/** Deletion on a real API server with its garbage collector: in every order, and with either way of cascading. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
 import { KINDS as KUBE, type KubeObject, type ResourceKind } from "../../../operator/src/kube/kinds.ts";
-import { conditionOf } from "../../../operator/src/kube/status/condition.ts";
 import { CHILD_KINDS } from "../../../operator/src/render/edge-router/names.ts";
 import type { RouterStatus } from "../../../operator/src/resources/edge-router.ts";
-import { ANNOTATIONS, FINALIZER } from "../../../operator/src/resources/group.ts";
 import { eventually } from "../../network/eventually.ts";
-import { TcpWay } from "../../network/tcp-way.ts";
 import { ENTITY_PATHS } from "../../operator/entity-paths.ts";
 import { oneOfEach } from "../../operator/one-of-each.ts";
 import { Random } from "../../soak/random.ts";
 import { hasCluster } from "../tools.ts";
-import { type Found, healthy, PATIENCE_MS, type Running, Scene } from "./scene.ts";
+import { type Found, PATIENCE_MS, Scene } from "./scene.ts";
 
 const KINDS = Object.keys(ENTITY_PATHS);
 const SEED = Number(process.env.SALLYPORT_SEED ?? Date.now() % 2 ** 31);
@@ -21,22 +18,18 @@ describe.skipIf(!hasCluster)(`deletion, seed ${SEED}`, { timeout: 240_000 }, () 
   const random = new Random(SEED);
   let scene: Scene;
   let controller: TestController;
-  let way: TcpWay;
-  let operator: Running;
 
   beforeAll(async () => {
     [scene, controller] = await Promise.all([Scene.open(), startTestController()]);
-    way = await TcpWay.start(controller.port);
-    operator = await scene.run();
+    await scene.run();
   });
   afterAll(async () => {
     await scene?.close();
-    await way?.close();
     await controller?.close();
   });
 
   async function place(namespace: string): Promise<void> {
-    await scene.place(namespace, { port: way.port, ca: controller.pki.caBundlePem, password: "admin" });
+    await scene.place(namespace, { port: controller.port, ca: controller.pki.caBundlePem, password: "admin" });
     await scene.ready(namespace, "Network", "main");
   }
   /** One of each kind, all of which hang together; names are the network's, so they begin with the namespace. */
@@ -114,13 +107,6 @@ describe.skipIf(!hasCluster)(`deletion, seed ${SEED}`, { timeout: 240_000 }, () 
     await scene.gone("orders", "Network", "main");
   });
 
-  test("of a namespace as a whole, with all that is in it", async () => {
-    await place("whole");
-    await declareAll("whole");
-    await scene.cluster.kubectl(["delete", "namespace", "whole", "--timeout=120s"]);
-    expect(await entities("whole")).toEqual([]);
-  });
-
   test("in the foreground and with orphaned children, as users of kubectl may ask", async () => {
     await place("cascade");
     const exposure = { type: "LoadBalancer", hostname: "localhost" };
@@ -137,67 +123,5 @@ describe.skipIf(!hasCluster)(`deletion, seed ${SEED}`, { timeout: 240_000 }, () 
     await scene.cluster.kubectl([...args, "cascade-orphan", "--cascade=orphan"]);
     expect(await entities("cascade")).toEqual([]);
     expect(await children("cascade")).toEqual(expect.arrayContaining(parts));
-  });
-
-  test("while the operator is away: waits for it, and nothing is left when it comes", async () => {
-    await place("away");
-    await declareAll("away");
-    await operator.program.stop();
-    for (const kind of KINDS) await scene.delete("away", kind, `away-${kind.toLowerCase()}`);
-    expect((await scene.read("away", "OverlayService", "away-overlayservice"))?.metadata.finalizers).toEqual([
-      FINALIZER,
-    ]);
-    operator = await scene.run();
-    await nothingLeft("away");
-  });
-
-  test("while the controller is gone for ever: says so for each kind, and force-orphan lets go", async () => {
-    await place("forever");
-    await declareAll("forever");
-    way.reset();
-    try {
-      for (const kind of KINDS) await scene.delete("forever", kind, `forever-${kind.toLowerCase()}`);
-      await scene.delete("forever", "Network", "main");
-      for (const kind of KINDS) {
-        const name = `forever-${kind.toLowerCase()}`;
-        const blocked = await scene.until(
-          "forever",
-          kind,
-          name,
-          ({ status }) => conditionOf(status.conditions, "DeletionBlocked")?.status === "True",
-        );
-        expect(healthy(blocked)).toBe("Terminating");
-        const { reason, message } = conditionOf(blocked.status.conditions, "DeletionBlocked") ?? {};
-        expect(reason, kind).toMatch(/^(ControllerUnavailable|NetworkNotReady)$/);
-        expect(message).toContain(
-          `kubectl annotate ${kind.toLowerCase()} ${name} -n forever ${ANNOTATIONS.forceOrphan}=true`,
-        );
-      }
-      await scene.until(
-        "forever",
-        "Network",
-        "main",
-        ({ status }) => conditionOf(status.conditions, "DeletionBlocked") !== undefined,
-      );
-      // Literally as it advises.
-      for (const kind of KINDS) {
-        const name = `forever-${kind.toLowerCase()}`;
-        await scene.cluster.kubectl([
-          "annotate",
-          kind.toLowerCase(),
-          name,
-          "-n",
-          "forever",
-          `${ANNOTATIONS.forceOrphan}=true`,
-        ]);
-      }
-      for (const kind of KINDS) await scene.gone("forever", kind, `forever-${kind.toLowerCase()}`);
-      await scene.gone("forever", "Network", "main");
-      await eventually("the children are collected", async () => (await children("forever")).length === 0, PATIENCE_MS);
-    } finally {
-      way.heal();
-    }
-    // They were left there, as asked.
-    expect(await entities("forever")).toHaveLength(KINDS.length);
   });
 });

@@ -1,4 +1,4 @@
-/** What somebody else changes is put right, in the network and in the cluster; what others made is adopted or only looked at. */
+/** On a real API server: the operator corrects changed children of an EdgeRouter, and adopts an identity or only observes it. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
 import { KINDS as KUBE, type KubeObject } from "../../../operator/src/kube/kinds.ts";
@@ -9,119 +9,60 @@ import { eventually } from "../../network/eventually.ts";
 import { DRIFT_CASES } from "../../operator/drift-cases.ts";
 import type { Entity } from "../../operator/operator-scene.ts";
 import { hasCluster } from "../tools.ts";
-import { type Found, healthy, PATIENCE_MS, type Running, readyOf, Scene } from "./scene.ts";
+import { type Found, healthy, PATIENCE_MS, readyOf, Scene } from "./scene.ts";
 
 describe.skipIf(!hasCluster)("what somebody else changes", { timeout: 240_000 }, () => {
   const NAMESPACE = "drift";
   let scene: Scene;
   let controller: TestController;
-  let operator: Running;
-  let configType: string;
 
   beforeAll(async () => {
     [scene, controller] = await Promise.all([Scene.open(), startTestController()]);
     await scene.place(NAMESPACE, { port: controller.port, ca: controller.pki.caBundlePem, password: "admin" });
-    operator = await scene.run();
-    const types = (await controller.admin("GET", "/config-types?limit=100")).json.data as Entity[];
-    configType = types.find(({ name }) => name === "host.v1")?.id ?? "";
+    await scene.run();
   });
   afterAll(async () => {
     await scene?.close();
     await controller?.close();
   });
 
-  const nameOf = (kind: string): string => `drift-${kind.toLowerCase()}`;
   const entity = async (path: string, id: unknown): Promise<Entity | undefined> => {
     const { status, json } = await controller.admin("GET", `/${path}/${id}`);
     return status === 200 ? json.data : undefined;
   };
-  /** What of an entity somebody could have changed. */
-  const essence = (found: Entity | undefined): object => {
-    const { updatedAt: _, id: __, createdAt: ___, _links, ...rest } = found ?? ({} as Entity);
-    return rest;
-  };
 
-  describe.each(DRIFT_CASES)("of $kind", ({ kind, path, spec = {}, change, foreign }) => {
+  test("an Identity that was there before is refused, looked at, adopted, and left behind, as the spec says", async () => {
+    const { kind, path, spec = {}, foreign } = DRIFT_CASES.find((each) => each.kind === "Identity")!;
     const declare = (name: string, more: object = {}): Promise<Found> =>
       scene.declare(NAMESPACE, kind, name, { ...spec, ...more } as Readonly<Record<string, unknown>>);
+    const name = "drift-foreign";
+    const id = await controller.make(path, { name, ...foreign });
+    const told = (reason: string) =>
+      eventually(`an event ${reason}`, async () => (await scene.events(NAMESPACE, kind, name)).includes(reason));
+    const before = await entity(path, id);
+    await declare(name);
+    const refused = await scene.ready(NAMESPACE, kind, name, "False", "NameConflict");
+    expect(healthy(refused)).toBe("Failed");
+    expect(readyOf(refused)?.message).toMatch(/adopt/i);
+    await told("NameConflict");
+    expect(await entity(path, id)).toEqual(before);
 
-    test("is put right, and comes back when it is deleted", async () => {
-      await declare(nameOf(kind));
-      const { status } = await scene.ready(NAMESPACE, kind, nameOf(kind));
-      const before = await entity(path, status.id);
-      expect((await controller.admin("PATCH", `/${path}/${status.id}`, change)).status).toBe(200);
-      expect(essence(await entity(path, status.id))).not.toEqual(essence(before));
-      await scene.lookAgain(NAMESPACE, kind, nameOf(kind));
-      const mended = await entity(path, status.id);
-      for (const field of Object.keys(change)) expect(mended?.[field], field).toEqual(before?.[field]);
-      expect(mended?.tags).toEqual(before?.tags);
+    await declare(name, { managementPolicy: "Observe" });
+    const observed = await scene.ready(NAMESPACE, kind, name, "True", "Observed");
+    expect(healthy(observed)).toBe("Current");
+    expect(observed.status.id).toBe(id);
+    expect(await entity(path, id)).toEqual(before);
 
-      expect((await controller.admin("DELETE", `/${path}/${status.id}`)).status).toBe(200);
-      await scene.lookAgain(NAMESPACE, kind, nameOf(kind));
-      const again = await scene.ready(NAMESPACE, kind, nameOf(kind));
-      expect(again.status.id).not.toBe(status.id);
-      expect(healthy(again)).toBe("Current");
-      expect(await entity(path, again.status.id)).toMatchObject({ name: nameOf(kind) });
-      await scene.delete(NAMESPACE, kind, nameOf(kind));
-      await scene.gone(NAMESPACE, kind, nameOf(kind));
-      expect(await entity(path, again.status.id)).toBeUndefined();
-    });
+    await declare(name, { managementPolicy: "Adopt", deletionPolicy: "Orphan" });
+    const adopted = await scene.ready(NAMESPACE, kind, name, "True");
+    expect(adopted.status.id).toBe(id);
+    expect((await entity(path, id))?.tags).toMatchObject({ "sallyport-uid": adopted.metadata.uid });
+    await told("Adopted");
 
-    test("that was there before is refused, looked at, adopted, and left behind, as the spec says", async () => {
-      const name = `${nameOf(kind)}-foreign`;
-      const body =
-        kind === "ServiceConfig"
-          ? { configTypeId: configType, data: { protocol: "tcp", address: "a", port: 1 } }
-          : foreign;
-      const id = await controller.make(path, { name, ...body });
-      const told = (reason: string) =>
-        eventually(`an event ${reason}`, async () => (await scene.events(NAMESPACE, kind, name)).includes(reason));
-      const before = await entity(path, id);
-      await declare(name);
-      const refused = await scene.ready(NAMESPACE, kind, name, "False", "NameConflict");
-      expect(healthy(refused)).toBe("Failed");
-      expect(readyOf(refused)?.message).toMatch(/adopt/i);
-      await told("NameConflict");
-      expect(await entity(path, id)).toEqual(before);
-
-      await declare(name, { managementPolicy: "Observe" });
-      const observed = await scene.ready(NAMESPACE, kind, name, "True", "Observed");
-      expect(healthy(observed)).toBe("Current");
-      expect(observed.status.id).toBe(id);
-      expect(await entity(path, id)).toEqual(before);
-
-      await declare(name, { managementPolicy: "Adopt", deletionPolicy: "Orphan" });
-      const adopted = await scene.ready(NAMESPACE, kind, name, "True");
-      expect(adopted.status.id).toBe(id);
-      expect((await entity(path, id))?.tags).toMatchObject({ "sallyport-uid": adopted.metadata.uid });
-      await told("Adopted");
-
-      await scene.delete(NAMESPACE, kind, name);
-      await scene.gone(NAMESPACE, kind, name);
-      expect((await entity(path, id))?.tags).toEqual({});
-      await controller.admin("DELETE", `/${path}/${id}`);
-    });
-  });
-
-  test("of the entity of an EdgeRouter is put right, and comes back when it is deleted", async () => {
-    const exposure = { type: "LoadBalancer", hostname: "localhost" };
-    await scene.declare(NAMESPACE, "EdgeRouter", "us", { exposure, roleAttributes: ["public"] });
-    const idOf = ({ status }: Found) => ((status.routers ?? []) as RouterStatus[])[0]?.id;
-    const made = await scene.until(NAMESPACE, "EdgeRouter", "us", (found) => idOf(found) !== undefined);
-    const at = `/edge-routers/${idOf(made)}`;
-    const stolen = { name: "stolen", roleAttributes: ["stolen"], noTraversal: true };
-    expect((await controller.admin("PATCH", at, stolen)).status).toBe(200);
-    await scene.lookAgain(NAMESPACE, "EdgeRouter", "us");
-    const mended = { name: "us-0", roleAttributes: ["public"], noTraversal: false };
-    expect(await entity("edge-routers", idOf(made))).toMatchObject(mended);
-    expect((await controller.admin("DELETE", at)).status).toBe(200);
-    await scene.lookAgain(NAMESPACE, "EdgeRouter", "us");
-    const isAnother = (found: Found) => idOf(found) !== undefined && idOf(found) !== idOf(made);
-    const again = await scene.until(NAMESPACE, "EdgeRouter", "us", isAnother);
-    expect(await entity("edge-routers", idOf(again))).toMatchObject(mended);
-    await scene.delete(NAMESPACE, "EdgeRouter", "us");
-    await scene.gone(NAMESPACE, "EdgeRouter", "us");
-    expect(await entity("edge-routers", idOf(again))).toBeUndefined();
+    await scene.delete(NAMESPACE, kind, name);
+    await scene.gone(NAMESPACE, kind, name);
+    expect((await entity(path, id))?.tags).toEqual({});
+    await controller.admin("DELETE", `/${path}/${id}`);
   });
 
   test("of the children of an EdgeRouter is put right at once, and what others added stays", async () => {
@@ -255,38 +196,5 @@ describe.skipIf(!hasCluster)("what somebody else changes", { timeout: 240_000 },
     await eventually("the change is in the StatefulSet", grace, PATIENCE_MS);
     await scene.delete(NAMESPACE, "EdgeRouter", "old");
     await scene.gone(NAMESPACE, "EdgeRouter", "old");
-  });
-
-  test("in a status is put right, and a pause leaves everything alone", async () => {
-    await scene.declare(NAMESPACE, "OverlayService", "told");
-    const { status } = await scene.ready(NAMESPACE, "OverlayService", "told");
-    const ref = scene.refTo(NAMESPACE, "OverlayService", "told");
-    await scene.client.patch(ref, { status: { id: "nonsense", conditions: [] } }, { status: true });
-    await eventually(
-      "the status is as it was",
-      async () => {
-        const found = await scene.read(NAMESPACE, "OverlayService", "told");
-        return found?.status.id === status.id && readyOf(found)?.status === "True";
-      },
-      PATIENCE_MS,
-    );
-    await scene.annotate(NAMESPACE, "OverlayService", "told", { [ANNOTATIONS.pause]: "true" });
-    await scene.until(
-      NAMESPACE,
-      "OverlayService",
-      "told",
-      (found) => conditionOf(found.status.conditions, "ReconciliationPaused")?.status === "True",
-    );
-    const before = await entity("services", status.id);
-    const from = await operator.count(/^controller_runtime_reconcile_total\{controller="overlayservice"/);
-    await scene.declare(NAMESPACE, "OverlayService", "told", { roleAttributes: ["later"] });
-    await eventually(
-      "it was looked at",
-      async () => (await operator.count(/^controller_runtime_reconcile_total\{controller="overlayservice"/)) > from,
-    );
-    expect(await entity("services", status.id)).toEqual(before);
-    await scene.annotate(NAMESPACE, "OverlayService", "told", { [ANNOTATIONS.pause]: null });
-    await scene.ready(NAMESPACE, "OverlayService", "told");
-    expect(await entity("services", status.id)).toMatchObject({ roleAttributes: ["later"] });
   });
 });

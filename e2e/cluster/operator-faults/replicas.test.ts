@@ -3,13 +3,10 @@ import { randomInt } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
-import type { Lease } from "../../../operator/src/kube/election/elector.ts";
-import { KINDS as KUBE } from "../../../operator/src/kube/kinds.ts";
 import { eventually } from "../../network/eventually.ts";
-import type { Program } from "../../network/program.ts";
 import { Random } from "../../soak/random.ts";
 import { hasCluster } from "../tools.ts";
-import { type Found, PATIENCE_MS, type Running, readyOf, Scene } from "./scene.ts";
+import { type Found, PATIENCE_MS, readyOf, Scene } from "./scene.ts";
 
 /** Where the entities of a kind are, and how many resources of it are declared. */
 const DECLARED = {
@@ -139,121 +136,5 @@ describe.skipIf(!hasCluster)("operators that are killed at random", () => {
     await killed(2);
     await scene.run("survivor");
     await expectNothingLeft(namespace);
-  });
-
-  test("two of them: the one that leads is killed, or held up, and the other one finishes its work", {
-    timeout: 400_000,
-  }, async () => {
-    const namespace = "two";
-    await place(namespace);
-    const replicas = new Map<string, Running>();
-    const start = async (name: string): Promise<void> => {
-      replicas.set(name, await scene.run(name, { elects: true }));
-    };
-    await Promise.all([start("operator-a"), start("operator-b")]);
-    /** The identity in the Lease, of another process than `gone`: a Lease names its holder until it ends, also one that was killed. */
-    const holder = (gone?: string): Promise<string> =>
-      eventually(
-        "one leads",
-        async () => {
-          const ref = { kind: KUBE.Lease, namespace: "sallyport-system", name: "sallyport-operator" };
-          const identity = (await scene.client.get<Lease>(ref))?.spec?.holderIdentity;
-          return identity === gone ? undefined : identity || undefined;
-        },
-        PATIENCE_MS,
-      );
-    const nameIn = (identity: string): string => identity.split("_")[0] as string;
-    const programOf = (name: string): Program => (replicas.get(name) as Running).program;
-    const killed = await holder();
-    const first = nameIn(killed);
-    const enough = random.between(1, TOTAL / 2);
-    const declared = declareAll(namespace);
-    await eventually("some are ready", async () => (await count(namespace, isReady)) >= enough, PATIENCE_MS);
-    programOf(first).signal("SIGKILL");
-    await programOf(first).exited;
-    const next = await holder(killed);
-    const second = nameIn(next);
-    expect(second).not.toBe(first);
-    await start(first);
-    await declared;
-    await expectOneOfEach(namespace);
-    // The one that waits has worked on nothing.
-    const worked = async (name: string) =>
-      (await replicas.get(name)?.count(/^controller_runtime_reconcile_total/)) ?? 0;
-    await eventually("the one that leads works", async () => (await worked(second)) > 0, PATIENCE_MS);
-    expect(await worked(first)).toBe(0);
-
-    // One that is only held up believes that it leads when it goes on: it ends, and has written nothing.
-    await deleteAll(namespace);
-    const few = random.between(1, TOTAL - 1);
-    await eventually("some are gone", async () => (await count(namespace, () => true)) <= few, PATIENCE_MS);
-    programOf(second).signal("SIGSTOP");
-    try {
-      await expectNothingLeft(namespace);
-      expect(nameIn(await holder(next))).toBe(first);
-      await scene.declare(namespace, "OverlayService", `${namespace}-again`);
-      await scene.ready(namespace, "OverlayService", `${namespace}-again`);
-    } finally {
-      programOf(second).signal("SIGCONT");
-    }
-    expect(await programOf(second).exited).toBe(1);
-    expect(await named(namespace, "services")).toHaveLength(1);
-  });
-
-  test("killed between making an entity and writing that down: the next one finds it", async () => {
-    const namespace = "between";
-    await place(namespace);
-    // It cannot write a status: what it has made is known to the network alone.
-    const rights = await scene.cluster.kubectl(["get", "clusterrole", "sallyport-operator", "--output", "json"]);
-    const rules = (JSON.parse(rights) as { rules: { resources: string[] }[] }).rules;
-    const patch = (value: unknown) =>
-      scene.cluster.kubectl([
-        ...["patch", "clusterrole", "sallyport-operator", "--type=merge", "--patch"],
-        JSON.stringify({ rules: value }),
-      ]);
-    const { program } = await scene.run("killed");
-    await scene.ready(namespace, "Network", "main");
-    await patch(
-      rules.map((rule) => ({
-        ...rule,
-        resources: rule.resources.filter((each) => !/^(overlay|ident|edge).*\/status$/.test(each)),
-      })),
-    );
-    for (const plural of ["overlayservices", "identities", "edgerouters"]) {
-      const write = { group: "sallyport.dev", resource: `${plural}/status`, verb: "patch" };
-      await scene.allowed(namespace, write, false);
-    }
-    await scene.declare(namespace, "OverlayService", `${namespace}-service`);
-    await scene.declare(namespace, "Identity", `${namespace}-identity`);
-    const exposure = { type: "LoadBalancer", hostname: "localhost" };
-    await scene.declare(namespace, "EdgeRouter", `${namespace}-router`, { exposure });
-    const made: string[] = [];
-    for (const path of ["services", "identities", "edge-routers"]) {
-      const [entity] = await eventually(
-        "it is made",
-        async () => {
-          const found = await named(namespace, path);
-          return found.length > 0 ? found : undefined;
-        },
-        PATIENCE_MS,
-      );
-      made.push(entity?.id ?? "");
-    }
-    program.signal("SIGKILL");
-    await program.exited;
-    expect((await scene.read(namespace, "OverlayService", `${namespace}-service`))?.status.id).toBeUndefined();
-    await patch(rules);
-    await scene.run("next");
-    const service = await scene.ready(namespace, "OverlayService", `${namespace}-service`);
-    const identity = await scene.ready(namespace, "Identity", `${namespace}-identity`);
-    const router = await scene.until(
-      namespace,
-      "EdgeRouter",
-      `${namespace}-router`,
-      ({ status }) => (status.routers as { id?: string }[] | undefined)?.[0]?.id !== undefined,
-    );
-    const [first] = router.status.routers as { id: string }[];
-    expect([service.status.id, identity.status.id, first?.id]).toEqual(made);
-    for (const path of ["services", "identities", "edge-routers"]) expect(await named(namespace, path)).toHaveLength(1);
   });
 });

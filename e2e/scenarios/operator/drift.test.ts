@@ -1,8 +1,6 @@
-/** What the API server refuses, what others change and is put right, and what was there before and is adopted: a network on real pods. */
+/** The operator corrects what others change, in the network and in the cluster: a network on real pods. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { stringify } from "yaml";
 import { KINDS } from "../../../operator/src/resources/kinds.ts";
-import { REFUSALS } from "../../../operator/src/resources/testing/refusals.ts";
 import { sample } from "../../../operator/src/resources/testing/samples.ts";
 import { eventually } from "../../network/eventually.ts";
 import { DRIFT_CASES } from "../../operator/drift-cases.ts";
@@ -11,11 +9,6 @@ import { hasCluster, Stage } from "../stage.ts";
 import { type Entity, Management } from "./management.ts";
 
 const PATIENCE_MS = 180_000;
-/** A rule of each kind. */
-const REFUSED = KINDS.flatMap(
-  ({ kind }) => REFUSALS.findLast((each) => each.kind === kind && each.rule === "rule" && !each.previous) ?? [],
-);
-
 describe.skipIf(!hasCluster)("resources that others change", { timeout: 600_000 }, () => {
   let stage: Stage;
   let management: Management;
@@ -49,23 +42,6 @@ describe.skipIf(!hasCluster)("resources that others change", { timeout: 600_000 
       ...["wait", `--for=jsonpath={.status.lastHandledReconcileAt}=${at}`, "overlay", "--all", "--timeout=300s"],
     );
   };
-
-  test.each(REFUSED)(
-    "$kind: what breaks a rule is refused by the CRD itself: $message",
-    async ({ object, message }) => {
-      const apply = ["apply", "--server-side", "--dry-run=server", "--filename=-"];
-      const { code, stderr } = await stage.cluster.attempt(apply, stringify(object));
-      expect(code).toBe(1);
-      expect(stderr).toContain(message);
-    },
-  );
-
-  test("what may not change is refused, and nothing of it is followed", async () => {
-    const scope = JSON.stringify({ spec: { roleScope: "Namespaced" } });
-    await expect(stage.kubectl("patch", "network/main", "--type=merge", "--patch", scope)).rejects.toThrow(
-      /roleScope is immutable/,
-    );
-  });
 
   test("entities of every kind are put right, and come back", async () => {
     const { metadata } = await stage.get("overlayservice", nameOf("OverlayService"));
@@ -127,37 +103,5 @@ describe.skipIf(!hasCluster)("resources that others change", { timeout: 600_000 
     await stage.explain(eventually("the Service is back", isBack, PATIENCE_MS));
     await stage.ready(300);
     expect((await stage.health()).filter(({ health }) => health !== "Current")).toEqual([]);
-  });
-
-  test("what was there before is adopted by its id, and by its name where that is asked for", async () => {
-    const byId = await management.make("services", { name: `${prefix}-by-id`, encryptionRequired: true });
-    const byName = await management.make("services", { name: `${prefix}-by-name`, encryptionRequired: true });
-    const service = (name: string, spec: object) =>
-      placed(sample("OverlayService", { name: `${prefix}-${name}`, ...spec }, name));
-    await stage.apply([service("by-id", { importId: byId }), service("by-name", {})]);
-    await stage.wait("condition=Ready", "overlayservice/by-id", 300);
-    await stage.wait("condition=Stalled", "overlayservice/by-name", 300);
-    expect(await stage.condition("overlayservice", "by-name", "Ready")).toMatchObject({ reason: "NameConflict" });
-    await stage.apply(service("by-name", { managementPolicy: "Adopt", deletionPolicy: "Orphan" }));
-    await stage.wait("condition=Ready", "overlayservice/by-name", 300);
-    for (const [name, id] of [
-      ["by-id", byId],
-      ["by-name", byName],
-    ] as const) {
-      const { metadata, status } = await stage.get("overlayservice", name);
-      expect((status as { id?: string }).id, name).toBe(id);
-      const [answer] = await management.ask({ method: "GET", path: `/services/${id}` });
-      expect(answer?.data, name).toMatchObject({ tags: { "sallyport-uid": metadata.uid } });
-      const about = `involvedObject.uid=${metadata.uid},reason=Adopted`;
-      const events = () => stage.kubectl("get", "events", `--field-selector=${about}`, "--output=name");
-      await eventually(`${name} has an event`, async () => (await events()) !== "", PATIENCE_MS);
-    }
-    await stage.kubectl("delete", "overlayservice/by-id", "overlayservice/by-name", "--timeout=300s");
-    const [first, second] = await management.ask(
-      { method: "GET", path: `/services/${byId}` },
-      { method: "GET", path: `/services/${byName}` },
-    );
-    expect([first?.status, second?.status]).toEqual([404, 200]);
-    expect(second?.data.tags).toEqual({});
   });
 });

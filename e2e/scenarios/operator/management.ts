@@ -70,13 +70,6 @@ export class Management {
     return answers;
   }
 
-  /** Makes an entity, as somebody does who knows nothing of the operator; resolves with its id. */
-  async make(path: string, body: object): Promise<string> {
-    const [answer] = await this.ask({ method: "POST", path: `/${path}`, body });
-    if (answer?.status !== 201) throw new Error(`${path} were answered with ${answer?.status}`);
-    return answer.data.id as string;
-  }
-
   /** All entities of the stage's resources, by the tags that tell whose they are; of every kind. */
   async owned(): Promise<(Entity & { readonly kind: string })[]> {
     const filter = encodeURIComponent(`tags.sallyport-namespace = "${this.#stage.namespace}" limit 500`);
