@@ -1,12 +1,14 @@
 import { apiError } from "@sallyport/api";
 import { silentLogger } from "@sallyport/wire";
+import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { expect, it } from "vitest";
 import { startTestController } from "../api/testing/test-controller.ts";
 import { Dispatcher } from "../events/dispatcher.ts";
 import { readSubscription } from "../events/subscription.ts";
 import { collector } from "../events/testing/collector.ts";
 import { Authentication } from "./authentication.ts";
-import { tellFailure } from "./authentication-events.ts";
+import { AuthenticationEvents } from "./authentication-events.ts";
+import { refused } from "./primary/proof.ts";
 import { AUTH_DEFAULTS } from "./settings.ts";
 
 it("tells of logins that succeed and that fail, and never of what was typed", async () => {
@@ -41,9 +43,36 @@ it("tells of logins that succeed and that fail, and never of what was typed", as
       { event_type: "fail", success: false, identity_id: "", reason: expect.stringContaining("password") },
     ]);
     expect(JSON.stringify(output.events)).not.toContain("wrong-password-1");
-    tellFailure(dispatcher, { method: "cert", remoteIp: "192.0.2.8" }, apiError("INVALID_AUTH"));
+    new AuthenticationEvents(dispatcher, silentLogger).failed(
+      { method: "cert", remoteIp: "192.0.2.8" },
+      apiError("INVALID_AUTH"),
+    );
     expect(output.events.at(-1)).toMatchObject({ type: "cert", reason: expect.stringMatching(/./) });
   } finally {
     await c.close();
   }
+});
+
+it("tells of so many failures in a minute, of each address and of all, and of as much of a claim as fits into a line", () => {
+  let now = 0;
+  const told: { remote_address: string; reason: string }[] = [];
+  const log = new RecordingLogger();
+  const events = new AuthenticationEvents(
+    { emit: (event) => void told.push(event as never), wants: () => true },
+    log,
+    () => now,
+  );
+  const fail = (remoteIp: string) =>
+    events.failed({ method: "ext-jwt", remoteIp }, refused(`issuer ${"x".repeat(9_999)}`));
+  for (let i = 0; i < 500; i++) fail(`2001:db8::${i.toString(16)}`);
+  fail("192.0.2.1");
+  expect(told.map(({ remote_address }) => remote_address).slice(99)).toEqual(["2001:db8::63", "192.0.2.1"]);
+  expect(told[0]?.reason).toMatch(/^issuer x+…$/);
+  expect(told[0]?.reason).toHaveLength(400);
+  expect(log.entries.filter(({ level }) => level !== "debug")).toHaveLength(1);
+  for (let i = 0; i < 2_000; i++) fail(`198.51.${i >> 8}.${i & 255}`);
+  expect(told).toHaveLength(1_000);
+  now += 60_000;
+  fail("192.0.2.1");
+  expect(told).toHaveLength(1_001);
 });

@@ -1,6 +1,9 @@
 import { ApiError } from "@sallyport/api";
+import { boundedLog, countedAddress, type Logger, shownText } from "@sallyport/wire";
 import type { EventSink } from "../events/event-source.ts";
+import { RateLimit } from "./limits/rate-limit.ts";
 import type { Proof } from "./primary/proof.ts";
+import type { Rate } from "./settings.ts";
 
 /** Who tried to authenticate, how, and from where. */
 export interface Attempt {
@@ -8,40 +11,67 @@ export interface Attempt {
   readonly remoteIp: string;
 }
 
-/** Tells listeners of a login that succeeded. */
-export function tellSuccess(events: EventSink | undefined, { method, remoteIp }: Attempt, proof: Proof): void {
-  const { principal, authenticatorId, improperClientCertChain } = proof;
-  events?.emit({
-    namespace: "authentication",
-    event_type: "success",
-    type: method,
-    // A token is vouched for by a signer; everything else by an authenticator.
-    authenticator_id: method === "ext-jwt" ? "" : authenticatorId,
-    external_jwt_signer_id: method === "ext-jwt" ? authenticatorId.replace(/^extJwtId:/, "") : "",
-    identity_id: principal.identity.id,
-    auth_policy_id: principal.policy.id,
-    remote_address: remoteIp,
-    success: true,
-    reason: "",
-    improper_client_cert_chain: improperClientCertChain,
-  });
-}
+/** Failures that are told of: from one address, and from all. Anybody can cause them, as often as they like. */
+const FROM_ONE: Rate = { burst: 100, perMinute: 100 };
+const FROM_ALL: Rate = { burst: 1_000, perMinute: 1_000 };
+/** A reason may name an issuer, a key and an identity that somebody claims. */
+const MOST_OF_REASON = 400;
 
-/** Tells listeners of a login that failed. The reason is the one that the log has; it holds no credential. */
-export function tellFailure(events: EventSink | undefined, { method, remoteIp }: Attempt, error: unknown): void {
-  events?.emit({
-    namespace: "authentication",
-    event_type: "fail",
-    type: method,
-    authenticator_id: "",
-    external_jwt_signer_id: "",
-    identity_id: "",
-    auth_policy_id: "",
-    remote_address: remoteIp,
-    success: false,
-    reason: reasonOf(error),
-    improper_client_cert_chain: false,
-  });
+/** Tells listeners of logins: of each that succeeded, and of as many that failed as an operator can use. */
+export class AuthenticationEvents {
+  readonly #events: EventSink | undefined;
+  readonly #log: Logger;
+  readonly #fromOne: RateLimit;
+  readonly #fromAll: RateLimit;
+
+  /** @param now milliseconds of a clock that does not go back */
+  constructor(events: EventSink | undefined, log: Logger, now?: () => number) {
+    this.#events = events;
+    this.#log = boundedLog(log, { perReason: 1, perMessage: 1 });
+    this.#fromOne = new RateLimit(FROM_ONE, now);
+    this.#fromAll = new RateLimit(FROM_ALL, now);
+  }
+
+  succeeded({ method, remoteIp }: Attempt, proof: Proof): void {
+    const { principal, authenticatorId, improperClientCertChain } = proof;
+    this.#events?.emit({
+      namespace: "authentication",
+      event_type: "success",
+      type: method,
+      // A token is vouched for by a signer; everything else by an authenticator.
+      authenticator_id: method === "ext-jwt" ? "" : authenticatorId,
+      external_jwt_signer_id: method === "ext-jwt" ? authenticatorId.replace(/^extJwtId:/, "") : "",
+      identity_id: principal.identity.id,
+      auth_policy_id: principal.policy.id,
+      remote_address: remoteIp,
+      success: true,
+      reason: "",
+      improper_client_cert_chain: improperClientCertChain,
+    });
+  }
+
+  /** The reason is the one that the log has; it holds no credential. */
+  failed({ method, remoteIp }: Attempt, error: unknown): void {
+    if (this.#events === undefined) return;
+    const from = countedAddress(remoteIp);
+    if (this.#fromOne.take(from) > 0 || this.#fromAll.take("") > 0) {
+      this.#log.warn({ from }, "more logins fail than events tell of");
+      return;
+    }
+    this.#events.emit({
+      namespace: "authentication",
+      event_type: "fail",
+      type: method,
+      authenticator_id: "",
+      external_jwt_signer_id: "",
+      identity_id: "",
+      auth_policy_id: "",
+      remote_address: remoteIp,
+      success: false,
+      reason: shownText(reasonOf(error), MOST_OF_REASON),
+      improper_client_cert_chain: false,
+    });
+  }
 }
 
 function reasonOf(error: unknown): string {

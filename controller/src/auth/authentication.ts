@@ -1,6 +1,6 @@
 import type { X509Certificate } from "node:crypto";
 import { ApiError, apiError, type authenticatorPatchWithCurrent, fieldCause, unauthorized } from "@sallyport/api";
-import { fingerprint } from "@sallyport/wire";
+import { boundedLog, fingerprint } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { z } from "zod";
 import type { ModelContext } from "../model/context.ts";
@@ -9,7 +9,7 @@ import { type IdentityRow, isDisabled } from "../model/identity/identities.ts";
 import type { Model } from "../model/model.ts";
 import type { ApiSessionRow } from "../model/session/api-sessions.ts";
 import { Statement } from "../store/statement.ts";
-import { tellFailure, tellSuccess } from "./authentication-events.ts";
+import { AuthenticationEvents } from "./authentication-events.ts";
 import { networkLeaf } from "./client-certificate.ts";
 import { type OpenFactors, openFactors } from "./factors.ts";
 import { JwksCache } from "./jwt/jwks-cache.ts";
@@ -104,6 +104,7 @@ export class Authentication {
   readonly #model: Model;
   readonly #settings: AuthSettings;
   readonly #limits: AttemptLimits;
+  readonly #events: AuthenticationEvents;
   readonly #tokens: TokenCheck;
   readonly #byPassword: PasswordLogin;
   readonly #byCertificate: CertificateLogin;
@@ -116,8 +117,9 @@ export class Authentication {
     this.#model = model;
     this.#settings = settings;
     this.#limits = new AttemptLimits(settings);
+    this.#events = new AuthenticationEvents(ctx.events, ctx.log);
     const fetcher = new JwksFetcher(settings.jwks);
-    this.#tokens = new TokenCheck(new JwksCache((endpoint) => fetcher.fetch(endpoint), ctx.log), ctx.now);
+    this.#tokens = new TokenCheck(new JwksCache((endpoint) => fetcher.fetch(endpoint), boundedLog(ctx.log)), ctx.now);
     this.#byPassword = new PasswordLogin(ctx, model);
     this.#byCertificate = new CertificateLogin(ctx);
     this.#byProxiedCertificate = new ProxiedCertificateLogin(ctx, model.routers, this.#byCertificate);
@@ -135,7 +137,7 @@ export class Authentication {
     try {
       return await this.#login(request);
     } catch (error) {
-      tellFailure(this.#ctx.events, request, error);
+      this.#events.failed(request, error);
       throw error;
     }
   }
@@ -157,7 +159,7 @@ export class Authentication {
       this.#tokens,
     );
     const session = await this.#begin(request, proof, configTypes);
-    tellSuccess(this.#ctx.events, request, proof);
+    this.#events.succeeded(request, proof);
     return { session, identity: principal.identity, open, isExtendRequested: proof.isExtendRequested };
   }
 

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { lineBounds } from "@sallyport/wire";
 import { afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { readBody } from "./input.ts";
@@ -221,6 +222,27 @@ describe("bad input", () => {
     held.reject(new Error("ended by the test"));
     expect(split(await first).status).toBe(500);
     expect(split(await api.exchange(request)).status).toBe(500);
+  });
+
+  test("failures without end leave a few lines of few characters in the log; those with a session have their own", async () => {
+    const api = await start({});
+    for (let i = 0; i < 30; i++) {
+      await api.exchange(get(`/edge/client/v1/nothing-${i}`));
+      await api.exchange("NOT HTTP\r\n\r\n");
+    }
+    const lines = (msg: string) => api.logged.filter((line) => line.level === "info" && line.msg === msg);
+    expect(lines("request refused")).toHaveLength(lineBounds.perReason);
+    expect(lines("request could not be read")).toHaveLength(lineBounds.perReason);
+    const body = JSON.stringify({
+      name: 1,
+      encryptionRequired: true,
+      ["x".repeat(5_000)]: 1,
+      tags: { ["y".repeat(5_000)]: [] },
+    });
+    await api.exchange(send("POST", services, body, admin));
+    const [line] = lines("request refused").slice(lineBounds.perReason);
+    expect(line?.fields).toMatchObject({ identityId: "identity-1", status: 400 });
+    expect(JSON.stringify(line).length).toBeLessThan(2_000);
   });
 
   describe("GHSA-j952-6x8x-jmj6: the body of an enrollment is read once, and never beyond its limit:", () => {

@@ -49,6 +49,8 @@ export interface ServerContext {
   readonly handlers: AllHandlers;
   readonly authenticate: Authenticate;
   readonly log: Logger;
+  /** For what callers cause as often as they like: those without a session, and those with one. */
+  readonly failures: { readonly ofStrangers: Logger; readonly ofSessions: Logger };
   readonly limits: HttpLimits;
   readonly validateResponses: boolean;
   readonly commonHeaders: Readonly<Record<string, string>>;
@@ -121,18 +123,21 @@ function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && (error as Error & { code?: unknown }).code === code;
 }
 
-/** One line per failure. Never the query (enrollment tokens), headers, bodies or field values. */
+/** One line per failure, as long as there are not too many. Never the query (enrollment tokens), headers, bodies or field values. */
 function logFailure(
-  { log }: ServerContext,
+  { failures }: ServerContext,
   request: FastifyRequest,
   shown: ApiError,
   error: unknown,
   isReported: boolean,
 ): void {
   const { status, code, cause, detail } = shown;
+  const session = request.call?.session;
+  const log = session === undefined ? failures.ofStrangers : failures.ofSessions;
   const fields = {
     requestId: request.id,
     peer: remoteAddressOf(request.raw),
+    ...(session === undefined ? {} : { identityId: session.identityId }),
     method: request.method,
     path: pathOf(request.raw),
     status,

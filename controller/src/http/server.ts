@@ -6,7 +6,7 @@ import { createServer, type Server } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { apiError, unhandledCause } from "@sallyport/api";
-import { type Logger, PROTOCOL_VERSION, remoteAddress } from "@sallyport/wire";
+import { boundedLog, type Logger, PROTOCOL_VERSION, remoteAddress } from "@sallyport/wire";
 import fastify, { type FastifyInstance } from "fastify";
 import { bareFailure, newRequestId } from "./answer.ts";
 import { announcedBytes, BodyBudget } from "./body-budget.ts";
@@ -93,6 +93,10 @@ export async function startHttp(options: HttpOptions): Promise<HttpApi> {
     handlers: options.handlers,
     authenticate: options.authenticate,
     log: options.log,
+    failures: {
+      ofStrangers: boundedLog(options.log),
+      ofSessions: boundedLog(options.log, { perReason: 10, perMessage: 300 }),
+    },
     limits,
     validateResponses: options.validateResponses ?? false,
     translate: options.translate ?? (() => undefined),
@@ -224,7 +228,10 @@ function answerClientError(context: ServerContext, error: Error & { code?: strin
     const headers = { ...context.commonHeaders, ...answer.headers, "content-length": String(answer.body.byteLength) };
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
     socket.end(`HTTP/1.1 ${status} ${text}\r\n${lines.join("")}\r\n${Buffer.from(answer.body).toString()}`);
-    context.log.info({ peer: remoteAddress(socket), status, code: error.code }, "request could not be read");
+    context.failures.ofStrangers.info(
+      { peer: remoteAddress(socket), status, code: error.code },
+      "request could not be read",
+    );
   }
   if (isGone || socket.writableFinished) socket.destroy();
   else socket.once("finish", () => socket.destroy());

@@ -85,7 +85,7 @@ export function upgradeFor(upgrades: readonly Upgrade[], message: IncomingMessag
 
 function refuse(context: ServerContext, socket: Duplex, requestId: string, peer: string, error: unknown): void {
   const known = error instanceof ApiError ? error : (context.translate(error)?.shown ?? apiError("UNHANDLED"));
-  context.log[known.status >= 500 ? "error" : "info"](
+  context.failures.ofStrangers[known.status >= 500 ? "error" : "info"](
     { requestId, peer, status: known.status, code: known.code, ...(known.status >= 500 ? { err: error } : {}) },
     "a connection was not upgraded",
   );

@@ -46,6 +46,15 @@ test("a frequent reason hides no other one, and reasons that a stranger makes up
   expect(lines()).toEqual(['warn more lines of the kind were left out {"line":"refused","leftOut":191,"seconds":60}']);
 });
 
+test("long texts are cut, whatever they came by", () => {
+  const log = boundedLog(written);
+  const long = "x".repeat(10_000);
+  log.info({ client: long, err: new Error(long), code: "C" }, "refused");
+  log.debug({ client: long }, "detail");
+  for (const { fields } of written.entries) expect(JSON.stringify(fields).length).toBeLessThan(1_200);
+  expect(written.entries[0]?.fields).toMatchObject({ code: "C", err: { message: expect.stringMatching(/^x{499}…$/) } });
+});
+
 test("lines for debugging all pass, and to bound a log twice changes nothing", () => {
   const log = boundedLog(written);
   for (let i = 0; i < 100; i++) log.debug({}, "detail");

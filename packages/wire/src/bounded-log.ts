@@ -1,4 +1,5 @@
 import type { Logger } from "./log.ts";
+import { shownText } from "./shown-text.ts";
 
 /** Lines of one message that are written in each minute; further ones are counted. */
 export interface LineBounds {
@@ -20,11 +21,13 @@ interface Lines {
 }
 
 const WINDOW_MS = 60_000;
+/** Characters of a text in a line: a few claims and what is said about them. */
+const MOST_OF_TEXT = 500;
 
 /**
  * A log for what anybody who can connect may cause as often as he likes: of each message a few lines are written in each
  * minute, then one that says how many were left out (docs/router-observability.md, "The log"). Those are written at level
- * `debug`, whose lines all pass, since only an operator's wish makes them appear. It belongs to something that lasts, a listener or a service: each
+ * `debug`, whose lines all pass, since only an operator's wish makes them appear. Long texts are cut, on every level. It belongs to something that lasts, a listener or a service: each
  * has its own count. A log that is bounded already is given back as it is.
  */
 export function boundedLog(log: Logger, bounds: LineBounds = lineBounds): Logger {
@@ -43,7 +46,7 @@ class BoundedLog implements Logger {
   }
 
   debug(fields: object, msg: string): void {
-    this.#log.debug(fields, msg);
+    this.#log.debug(cut(fields), msg);
   }
 
   info(fields: object, msg: string): void {
@@ -58,7 +61,8 @@ class BoundedLog implements Logger {
     this.#write("error", fields, msg);
   }
 
-  #write(level: Level, fields: object, msg: string): void {
+  #write(level: Level, said: object, msg: string): void {
+    const fields = cut(said);
     const lines = this.#linesOf(level, msg);
     const reason = reasonIn(fields);
     const alike = reason === undefined ? 0 : (lines.byReason.get(reason) ?? 0);
@@ -90,6 +94,23 @@ class BoundedLog implements Logger {
     }
     this.#lines.clear();
   }
+}
+
+/** Long texts in the fields, and of errors among them, are cut. */
+function cut(fields: object): object {
+  const entries = Object.entries(fields);
+  if (!entries.some(([, value]) => isLong(value))) return fields;
+  return Object.fromEntries(entries.map(([name, value]) => [name, isLong(value) ? shortened(value) : value]));
+}
+
+function isLong(value: unknown): value is string | Error {
+  return (value instanceof Error ? value.message : typeof value === "string" ? value : "").length > MOST_OF_TEXT;
+}
+
+function shortened(value: string | Error): string | object {
+  if (typeof value === "string") return shownText(value, MOST_OF_TEXT);
+  const { name, message, ...rest } = value;
+  return { ...rest, name, message: shownText(message, MOST_OF_TEXT) };
 }
 
 interface Reasons {

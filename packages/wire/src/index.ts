@@ -84,6 +84,7 @@ export { randomBase62Id } from "./ids.ts";
 export { countedAddress, plainAddress } from "./ip-address.ts";
 export { type Logger, silentLogger } from "./log.ts";
 export { type Place, type PlacesLimits, SharedPlaces } from "./shared-places.ts";
+export { shownText } from "./shown-text.ts";
 export { type AlpnChoice, type AlpnEntry, selectAlpn } from "./socket/alpn.ts";
 export { FairOutput, type Waiter } from "./socket/fair-output.ts";
 export { connectThroughProxy, type HttpProxy } from "./socket/http-connect.ts";

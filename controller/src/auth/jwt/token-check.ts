@@ -1,4 +1,5 @@
 import { X509Certificate } from "node:crypto";
+import { shownText } from "@sallyport/wire";
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify } from "jose";
 import type { ExtJwtSignerRow } from "../../model/identity/ext-jwt-signers.ts";
 import type { JwksCache } from "./jwks-cache.ts";
@@ -51,7 +52,7 @@ export class TokenCheck {
     if (!signer.enabled) throw new TokenRefusedError(`signer ${signer.id} is disabled`);
     if (!signer.audience) throw new TokenRefusedError(`signer ${signer.id} has no audience`);
     const found = await this.#key(signer, hint.kid);
-    if (found === undefined) throw new TokenRefusedError(`signer ${signer.id} has no key ${hint.kid}`);
+    if (found === undefined) throw new TokenRefusedError(`signer ${signer.id} has no key ${shownText(hint.kid)}`);
     let payload: Readonly<Record<string, unknown>>;
     try {
       ({ payload } = await jwtVerify(token, found.key, {
@@ -63,7 +64,7 @@ export class TokenCheck {
       }));
     } catch (error) {
       if (!(error instanceof errors.JOSEError || error instanceof TypeError)) throw error;
-      throw new TokenRefusedError(`signer ${signer.id}: ${error.message}`);
+      throw new TokenRefusedError(`signer ${signer.id}: ${shownText(error.message)}`);
     }
     const name = signer.claims_property ?? "sub";
     const claim = Object.hasOwn(payload, name) ? payload[name] : undefined;

@@ -1,3 +1,4 @@
+import { shownText } from "@sallyport/wire";
 import type { ModelContext } from "../../model/context.ts";
 import { tokenAuthenticatorId } from "../../model/identity/ext-jwt-signers.ts";
 import { hintOf, MOST_TOKENS, type TokenCheck, TokenRefusedError } from "../jwt/token-check.ts";
@@ -37,11 +38,11 @@ export class TokenLogin {
       .where("issuer", "=", hint.issuer)
       .where("enabled", "=", true)
       .executeTakeFirst();
-    if (signer === undefined) throw new TokenRefusedError(`no enabled signer has the issuer ${hint.issuer}`);
+    if (signer === undefined) throw new TokenRefusedError(`no enabled signer has the issuer ${shownText(hint.issuer)}`);
     const claim = await this.#check.check(token, signer);
     const principal = await findPrincipal(db, signer.use_external_id ? "external_id" : "id", claim);
     if (principal === undefined) {
-      throw refused(`no identity has the ${signer.use_external_id ? "external id" : "id"} ${claim}`);
+      throw refused(`no identity has the ${signer.use_external_id ? "external id" : "id"} ${shownText(claim)}`);
     }
     requireEnabled(principal, this.#ctx.now());
     const { policy } = principal;
