@@ -227,6 +227,32 @@ describe("failed service requests", () => {
   });
 });
 
+describe("a dial that posture does not allow any more", () => {
+  it("is kept for administrators, too", async () => {
+    const g = await gated(LINUX);
+    const roles = { semantic: "AnyOf", identityRoles: [`#${g.n}`], serviceRoles: [`#${g.n}`] };
+    const other = await c.make("service-policies", { name: `without checks ${g.n}`, type: "Dial", ...roles });
+    const session = (await g.session()).json.data;
+    const list = async () => (await c.admin("GET", `/identities/${g.identityId}/failed-service-requests`)).json.data;
+    const { denied } = await c.ctx.store.db.transaction().execute(async (trx) => {
+      // Nothing else ends the session meanwhile.
+      await trx.selectFrom("session").select("id").where("id", "=", session.id).forUpdate().execute();
+      await c.admin("DELETE", `/service-policies/${other}`);
+      const refused = g.dial(session.token);
+      refused.catch(() => {});
+      await expect.poll(list, { timeout: 20_000 }).toHaveLength(1);
+      return { denied: refused };
+    });
+    expect((await list())[0]).toMatchObject({
+      serviceId: g.serviceId,
+      serviceName: g.n,
+      sessionType: "Dial",
+      policyFailures: [{ policyId: g.policyId, checks: [{ postureCheckType: "OS" }] }],
+    });
+    expect(await denied).toEqual({ denied: DenialCode.InvalidSession });
+  });
+});
+
 describe("posture responses", () => {
   it("are accepted for unknown checks, with null for what is not known, and by definition names", async () => {
     const g = await gated();

@@ -141,7 +141,11 @@ async function authorize(
   // Access that was just taken away counts at once, though the session's own removal is still under way.
   const access = index.accessTo(identity, row.service_id);
   if (!row.is_admin && access?.permissions.includes(type) !== true) return { denied: DenialCode.InvalidSession };
-  if (model.posture.failuresIn(index, identity, apiSession.id, row.service_id, type).length > 0) {
+  const failures = model.posture.failuresIn(index, identity, apiSession.id, row.service_id, type);
+  if (failures.length > 0) {
+    const service = { id: row.service_id, name: row.service_name };
+    const request = { identityId: identity.id, apiSessionId: apiSession.id, service, type };
+    await model.posture.record(ctx.store.db, failures, request);
     // The client is told, and asks for a session anew: it learns from that answer which checks failed.
     await model.posture.end(row.session_id, identity.id);
     return { denied: DenialCode.InvalidSession };

@@ -18,6 +18,14 @@ export interface PolicyFailure {
   readonly checks: readonly PostureCheck[];
 }
 
+/** Who wanted to use which service, in which session. */
+interface ServiceRequest {
+  readonly identityId: string;
+  readonly apiSessionId: string;
+  readonly service: { readonly id: string; readonly name: string };
+  readonly type: Permission;
+}
+
 /** A service that goes on for the grace time only, unless TOTP is passed again. */
 export interface PromptedService {
   readonly id: string;
@@ -96,16 +104,21 @@ export class Posture {
    * Refuses a session that posture does not allow, and keeps for administrators why.
    * @returns the error 409 `INVALID_POSTURE` to throw
    */
-  async refuse(
-    db: Db,
-    failures: readonly PolicyFailure[],
-    request: {
-      readonly identityId: string;
-      readonly apiSessionId: string;
-      readonly service: { readonly id: string; readonly name: string };
-      readonly type: Permission;
-    },
-  ): Promise<Error> {
+  async refuse(db: Db, failures: readonly PolicyFailure[], request: ServiceRequest): Promise<Error> {
+    await this.record(db, failures, request);
+    return apiError("INVALID_POSTURE", {
+      message: `Failed to pass posture checks for service policies: [${failures.map(({ policyId }) => policyId).join(", ")}]`,
+      data: Object.fromEntries(
+        failures.map(({ policyId, checks }) => [
+          policyId,
+          checks.map(({ id, typeId }) => ({ id, typeId, isPassing: false })),
+        ]),
+      ),
+    });
+  }
+
+  /** Keeps for administrators why a request was refused, be it for a session, or to use one. */
+  async record(db: Db, failures: readonly PolicyFailure[], request: ServiceRequest): Promise<void> {
     const now = this.#ctx.now();
     const known = this.reports.of(request.identityId, request.apiSessionId);
     const ids = failures.map((failure) => failure.policyId);
@@ -121,15 +134,6 @@ export class Posture {
       serviceName: request.service.name,
       sessionType: request.type,
       when: now.toISOString(),
-    });
-    return apiError("INVALID_POSTURE", {
-      message: `Failed to pass posture checks for service policies: [${ids.join(", ")}]`,
-      data: Object.fromEntries(
-        failures.map(({ policyId, checks }) => [
-          policyId,
-          checks.map(({ id, typeId }) => ({ id, typeId, isPassing: false })),
-        ]),
-      ),
     });
   }
 
