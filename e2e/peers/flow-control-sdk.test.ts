@@ -5,8 +5,10 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { declareService, type Network, startNetwork } from "../network/network.ts";
+import { PeerCli } from "../network/peer-cli.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
+import { dropped } from "./counted.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
@@ -15,7 +17,7 @@ const MIB = 1024 * 1024;
  * The peer's newest SDK with flow control of its own, on routers of ours. With several connections to a router it fails
  * every circuit for which the router does not grant that. "3+1": and one more for its control messages alone.
  */
-describe.skipIf(peer.postureClient === "").each([
+describe.skipIf(peer.postureClient === "" || peer.isMissing).each([
   ["1", 1],
   ["3", 3],
   ["3+1", 3],
@@ -81,6 +83,12 @@ describe.skipIf(peer.postureClient === "").each([
       const dialer = await run("dial-both", "flow-dial", files.clientFile, "both", String(port), connections);
       await exchange(await openTcp(port), 4, 16 * MIB);
       expect(dialer.tail.filter((line) => line.startsWith("dial refused"))).toEqual([]);
+    });
+
+    it("no payload is dropped on the way: the peer writes its headers in random order", async () => {
+      const cli = new PeerCli(peer.path, folder);
+      await cli.edge("login", `localhost:${network.port}`, "-u", "admin", "-p", network.adminPassword, "-y");
+      expect(await dropped(cli, ["r1", "r2"])).toEqual({});
     });
   },
 );

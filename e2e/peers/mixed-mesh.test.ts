@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchangeThenEnd, openTcp } from "../network/bytes.ts";
+import { dropped } from "./counted.ts";
 import { type MixedNetwork, startMixedNetwork } from "./mixed-network.ts";
 import { peer } from "./peer.ts";
 
@@ -24,6 +25,7 @@ describe.skipIf(peer.isMissing).each([
         Array.from({ length: 8 }, async (_, i) => await exchangeThenEnd(await openTcp(service.port), i, 2 * MIB)),
       );
     }
+    expect(await dropped(network.controller.cli, ["mine"])).toEqual({});
   });
 
   it("link again after the link broke", async () => {

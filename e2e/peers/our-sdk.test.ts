@@ -1,13 +1,14 @@
 import { join } from "node:path";
 import { Context } from "@sallyport/sdk";
 import { freePort } from "@sallyport/wire/testing/free-ports";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exchange, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { type Network, startNetwork } from "../network/network.ts";
 import { PeerCli } from "../network/peer-cli.ts";
 import { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { declareService } from "../network/tunnel.ts";
+import { dropped } from "./counted.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
@@ -85,6 +86,10 @@ describe.skipIf(peer.isMissing)("our SDK and the peer's tunneler at the two ends
         await server.close();
         await context.close();
       }
+    });
+
+    it("no payload is dropped on the way", async () => {
+      expect(await dropped(cli, ["r1", "r2"])).toEqual({});
     });
   });
 });

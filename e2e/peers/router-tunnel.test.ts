@@ -8,6 +8,7 @@ import { peerRouterFile } from "../network/peer-network.ts";
 import type { Program } from "../network/program.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { askUdp, openUdp, startUdpEcho } from "../network/tunneler.ts";
+import { dropped } from "./counted.ts";
 import { linked, startEnrolledRouter } from "./mixed-network.ts";
 import { peer } from "./peer.ts";
 
@@ -103,6 +104,10 @@ describe.skipIf(peer.isMissing).each([{ whose: "the peer's" }, { whose: "ours" }
       const large = Buffer.alloc(9_000, 5);
       expect((await askUdp(socket, large, 60_000)).equals(large)).toBe(true);
       socket.close();
+    });
+
+    it("our router drops no payload on the way", async () => {
+      expect(await dropped(controller.cli, ["mine"])).toEqual({});
     });
   },
 );

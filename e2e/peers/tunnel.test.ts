@@ -7,6 +7,7 @@ import { type Network, startNetwork } from "../network/network.ts";
 import { PeerCli } from "../network/peer-cli.ts";
 import { makeScratch, removeScratch } from "../network/scratch.ts";
 import { startTunnelledService, type TunnelledService } from "../network/tunnel.ts";
+import { dropped } from "./counted.ts";
 import { peer } from "./peer.ts";
 
 const MIB = 1024 * 1024;
@@ -44,6 +45,10 @@ describe.skipIf(peer.isMissing)("the peer's tunnelers over two of our routers", 
 
   it("carries 50 circuits at once", async () => {
     await Promise.all(Array.from({ length: 50 }, async (_, i) => await exchange(await openTcp(service.port), i, MIB)));
+  });
+
+  it("drops no payload on the way", async () => {
+    expect(await dropped(cli, ["r1", "r2"])).toEqual({});
   });
 
   it("keeps a circuit that says nothing for longer than a heartbeat", async () => {
