@@ -98,6 +98,72 @@ describe("what is rendered", () => {
     expect(commandOf(named(await rendered(values), "Deployment", (values as { fullnameOverride?: string }).fullnameOverride))).toMatchObject({ name: "run", settings });
   });
 
+  test("a platform may choose the users of all pods", async () => {
+    const values = { podSecurityContext: { runAsUser: null, runAsGroup: null } };
+    const objects = await rendered(values, { hooks: true });
+    const pods = [
+      named(objects, "Deployment").spec.template.spec,
+      named(objects, "Pod", "sallyport-operator-check").spec,
+      named(objects, "Job", "sallyport-operator-uninstall-check").spec.template.spec,
+    ];
+    for (const { securityContext } of pods)
+      expect(securityContext).toEqual({ runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } });
+    const [own] = (await rendered()).filter(({ kind }) => kind === "Deployment");
+    expect(own?.spec.template.spec.securityContext).toMatchObject({ runAsUser: 65_532, runAsGroup: 65_532 });
+  });
+
+  test("what users add to the pods stands beside what the chart has", async () => {
+    const placement = {
+      runtimeClassName: "kata",
+      dnsPolicy: "None",
+      dnsConfig: { nameservers: ["192.0.2.53"] },
+      hostAliases: [{ ip: "192.0.2.7", hostnames: ["ctrl.example"] }],
+      tolerations: [{ operator: "Exists" }],
+      nodeSelector: { disk: "ssd" },
+      priorityClassName: "high",
+      imagePullSecrets: [{ name: "registry" }],
+    };
+    const volume = { name: "corporate", configMap: { name: "corporate-ca" } };
+    const mount = { name: "corporate", mountPath: "/etc/corporate" };
+    const values = {
+      ...placement,
+      volumes: [volume],
+      volumeMounts: [mount],
+      extraContainers: [{ name: "beside", image: "x" }],
+      extraArgs: ["--log-level", "debug"],
+      strategy: { type: "Recreate" },
+      revisionHistoryLimit: 1,
+      deploymentAnnotations: { note: "x" },
+      commonLabels: { team: "net", "app.kubernetes.io/name": "other" },
+      podLabels: { "app.kubernetes.io/instance": "other", tier: "1" },
+      podDisruptionBudget: { maxUnavailable: "50%" },
+      metricsService: { enabled: true, annotations: { scrape: "yes" } },
+      serviceAccount: { labels: { account: "x" } },
+    };
+    const objects = await rendered(values, { hooks: true });
+    const deployment = named(objects, "Deployment");
+    const { metadata, spec: pod } = deployment.spec.template;
+    expect(pod).toMatchObject(placement);
+    expect(named(objects, "Pod", "sallyport-operator-check").spec).toMatchObject(placement);
+    expect(pod.volumes).toEqual([expect.objectContaining({ name: "tmp" }), volume]);
+    expect(containerOf(deployment)).toMatchObject({
+      args: ["run", "--log-level", "debug"],
+      volumeMounts: [{ name: "tmp" }, mount],
+    });
+    expect(pod.containers).toHaveLength(2);
+    expect(commandOf(deployment)).toMatchObject({ name: "run", settings: { logLevel: "debug" } });
+    expect(deployment.spec).toMatchObject({ strategy: { type: "Recreate" }, revisionHistoryLimit: 1 });
+    expect(deployment.metadata.annotations).toEqual({ note: "x" });
+    const own = { "app.kubernetes.io/name": "sallyport-operator", "app.kubernetes.io/instance": "sallyport" };
+    expect(metadata.labels).toMatchObject({ ...own, team: "net", tier: "1" });
+    expect(deployment.spec.selector.matchLabels).toEqual(own);
+    for (const each of objects)
+      expect(each.metadata.labels, `${each.kind} ${each.metadata.name}`).toMatchObject({ team: "net" });
+    expect(named(objects, "PodDisruptionBudget").spec.maxUnavailable).toBe("50%");
+    expect(named(objects, "Service", "sallyport-operator-metrics").metadata.annotations).toEqual({ scrape: "yes" });
+    expect(named(objects, "ServiceAccount").metadata.labels).toMatchObject({ account: "x" });
+  });
+
   // biome-ignore format: a table
   test.each<[object, string]>([
     [{}, `sallyport/operator:${VERSION}`],

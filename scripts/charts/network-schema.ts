@@ -100,6 +100,21 @@ const TEST: JsonSchema = {
     },
     timeout: { type: "string", pattern: "^[0-9]+[smh]$", description: "How long it waits." },
     podLabels: { ...labels, description: "Labels of the pod." },
+    podSecurityContext: {
+      type: "object",
+      description: "Security context of the pod.",
+      additionalProperties: false,
+      properties: {
+        runAsNonRoot: { type: "boolean" },
+        runAsUser: { type: "integer", minimum: 0 },
+        runAsGroup: { type: "integer", minimum: 0 },
+        seccompProfile: {
+          type: "object",
+          additionalProperties: false,
+          properties: { type: { enum: ["RuntimeDefault", "Unconfined"] } },
+        },
+      },
+    },
     resources: { type: "object", description: "What the pod asks for and may use." },
     nodeSelector: { ...labels, description: "Labels of the nodes that it may run on." },
     tolerations: { type: "array", description: "Taints that it puts up with.", items: { type: "object" } },

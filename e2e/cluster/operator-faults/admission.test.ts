@@ -210,9 +210,9 @@ describe.skipIf(!hasCluster)("an admission that changes what the operator writes
     await scene.cluster.apply(
       JSON.stringify({ apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "all", namespace }, spec: { hard } }),
     );
-    await scene.declare(namespace, "EdgeRouter", "eu", { exposure: { type: "ClusterIP" } });
+    await scene.declare(namespace, "EdgeRouter", "limited", { exposure: { type: "ClusterIP" } });
     await scene.declare(namespace, "Network", "own", { external: null, managed: {} });
-    for (const name of ["eu-0-0", "own-controller-0"]) {
+    for (const name of ["limited-0-0", "own-controller-0"]) {
       const made = async () => await scene.client.get({ kind: KUBE.Pod, namespace, name });
       await eventually(`the pod ${name} is made`, made, PATIENCE_MS);
     }

@@ -49,6 +49,15 @@ describe("the pod of a managed controller", () => {
     }
   });
 
+  test("leaves to the platform what the spec takes away", () => {
+    const securityContext = { runAsUser: null, runAsGroup: null, fsGroup: null };
+    expect(podOf({ template: { spec: { securityContext } } }).spec.securityContext).toEqual({
+      runAsNonRoot: true,
+      fsGroupChangePolicy: "OnRootMismatch",
+      seccompProfile: { type: "RuntimeDefault" },
+    });
+  });
+
   test("runs subcommands of the program, with every secret in a file", () => {
     const { spec } = podOf();
     expect(spec.initContainers.map(({ args }) => args)).toEqual([

@@ -1,5 +1,6 @@
 import { ANNOTATIONS } from "../../resources/group.ts";
 import type { ManagedNetwork, NetworkResource } from "../../resources/network.ts";
+import { mergePatch } from "../merge-patch.ts";
 import { RESOURCES } from "../resources.ts";
 import { childLabels, childNames } from "./names.ts";
 import { PATHS, USER } from "./paths.ts";
@@ -17,6 +18,15 @@ type Json = Readonly<Record<string, unknown>>;
 const CONTROLLER = "controller";
 /** The controller stops everything within 20 s, and its PostgreSQL after it. */
 const GRACE_SECONDS = 45;
+
+const POD_SECURITY = {
+  runAsNonRoot: true,
+  runAsUser: USER,
+  runAsGroup: USER,
+  fsGroup: USER,
+  fsGroupChangePolicy: "OnRootMismatch",
+  seccompProfile: { type: "RuntimeDefault" },
+};
 
 /** The pod of a managed controller. */
 export function renderPod(resource: NetworkResource, managed: ManagedNetwork, inputs: PodInputs): Json {
@@ -90,15 +100,7 @@ function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: Pod
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     ...(managed.imagePullSecrets === undefined ? {} : { imagePullSecrets: managed.imagePullSecrets }),
-    securityContext: {
-      runAsNonRoot: true,
-      runAsUser: USER,
-      runAsGroup: USER,
-      fsGroup: USER,
-      fsGroupChangePolicy: "OnRootMismatch",
-      seccompProfile: { type: "RuntimeDefault" },
-      ...securityContext,
-    },
+    securityContext: mergePatch(POD_SECURITY, securityContext ?? {}),
     initContainers: [...initContainers, init],
     containers: [main, ...containers],
     volumes: [...volumesOf(resource, managed, inputs), ...volumes],

@@ -63,9 +63,12 @@ export const podTemplate = struct("What is added to the pods.", {
       }),
       { type: "map", keys: ["ip"], max: 64 },
     ).optional(),
-    securityContext: freeForm("Security context of the pods, laid over the operator's own, as in a pod.", {
-      max: 32,
-    }).optional(),
+    securityContext: freeForm(
+      "Security context of the pods, laid over the operator's own, as in a pod; null takes a field away, so that the platform decides: runAsUser, runAsGroup and fsGroup on OpenShift. A null arrives by server-side apply only.",
+      {
+        max: 32,
+      },
+    ).optional(),
     env: list(
       "Environment of the program's container.",
       struct("One variable.", {
