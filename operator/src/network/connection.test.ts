@@ -14,8 +14,8 @@ afterEach(async () => {
 
 type Say = Parameters<typeof FakeController.start>[0];
 
-async function controller(say: Say, authority?: TestAuthority): Promise<FakeController> {
-  const started = await FakeController.start(say, authority);
+async function controller(say: Say, authority?: TestAuthority, uri?: readonly string[]): Promise<FakeController> {
+  const started = await FakeController.start(say, authority, uri);
   ending.push(() => started.close());
   return started;
 }
@@ -55,6 +55,17 @@ const failure = async (call: Promise<unknown>) =>
 const LIST = answer([{ id: "s1", name: "a" }], { pagination: { limit: 10, offset: 0, totalCount: 1 } });
 
 describe("a session", () => {
+  test("is opened at a controller only, as far as its certificate says what it is", async () => {
+    const other = await controller(
+      sessions(() => LIST),
+      undefined,
+      ["spiffe://net/identity/i/apiSession/s"],
+    );
+    const call = connect(other).client.listServices();
+    await expect(call).rejects.toThrow("expected the certificate of a controller");
+    expect(other.log).toEqual([]);
+  });
+
   test("is opened once, by the first of many calls", async () => {
     const server = await controller(sessions(() => LIST));
     const { client } = connect(server);

@@ -8,7 +8,7 @@ import {
   createClient,
   ROUTES,
 } from "@sallyport/api/client";
-import type { Logger } from "@sallyport/wire";
+import { controllerTrust, type Logger } from "@sallyport/wire";
 import { abortable } from "../kube/abortable.ts";
 import { NetworkNotReadyError, OperationForbiddenError } from "./errors.ts";
 import { retryAfterMs } from "./failure.ts";
@@ -114,12 +114,10 @@ export class NetworkConnection {
     this.#clients = o.endpoints.map((baseUrl) =>
       createClient("management", {
         baseUrl,
-        ...(o.ca === undefined ? {} : { ca: o.ca }),
         ...certificate,
         timeoutMs: o.requestTimeoutMs,
-        // The bundle may hold the authority that signs, and not the root above it.
         tls: {
-          allowPartialTrustChain: true,
+          ...controllerTrust(o.ca ?? ""),
           ...(o.servername === undefined ? {} : { servername: o.servername }),
         },
       }),

@@ -1,6 +1,6 @@
 import { type ApiClient, ApiError, ApiTransportError, createClient } from "@sallyport/api/client";
 import { EnrollmentError, fetchCaBundle, type IdentityFile } from "@sallyport/sdk";
-import { commonName, createCsr, createKeyPair, parseCertificates } from "@sallyport/wire";
+import { commonName, controllerTrust, createCsr, createKeyPair, parseCertificates } from "@sallyport/wire";
 import { CredentialError } from "./credential-error.ts";
 import { certified, type Leave } from "./enrollment.ts";
 import { pemText } from "./secret-content.ts";
@@ -78,7 +78,7 @@ async function asIdentity<T>(
     baseUrl: new URL(file.ztAPI).origin,
     cert: pemText(file.id.cert),
     key: pemText(file.id.key),
-    ...(ca === "" ? {} : { ca, tls: { allowPartialTrustChain: true } }),
+    tls: controllerTrust(ca),
   });
   try {
     mayAct();

@@ -16,6 +16,7 @@ interface Router {
 
 let routers: readonly Router[];
 let server: Server;
+let authority: TestAuthority;
 let session: ApiSession;
 
 const away = (name: string): Router => ({ name, isOnline: false, supportedProtocols: {} });
@@ -38,7 +39,7 @@ function login(): object {
 }
 
 beforeEach(async () => {
-  const authority = await TestAuthority.create();
+  authority = await TestAuthority.create();
   const identity = await authority.identity("localhost");
   server = createServer({ cert: identity.certPem, key: identity.keyPem }, (request, response) => {
     const url = new URL(request.url ?? "", "https://localhost");
@@ -64,4 +65,12 @@ it("knows the routers that are online, however many that are not stand in front 
   routers = [...Array.from({ length: 1_200 }, (_, i) => away(`away-${i}`)), online("eu"), online("us")];
   expect((await session.routers()).map(({ name }) => name)).toEqual(["eu", "us"]);
   expect(await session.hosts()).toEqual(["localhost", "eu", "us"]);
+});
+
+it("tells nothing to another component that answers in the controller's place", async () => {
+  const { certPem, keyPem } = await authority.identity("localhost", { uri: ["spiffe://net/identity/i/apiSession/s"] });
+  server.setSecureContext({ cert: certPem, key: keyPem });
+  await expect(session.routers()).rejects.toMatchObject({
+    message: expect.stringContaining("expected the certificate of a controller"),
+  });
 });

@@ -1,6 +1,13 @@
 import { arch, hostname, platform, release, version } from "node:os";
 import { type ApiClient, ApiError, ApiTransportError, createClient, listAll } from "@sallyport/api/client";
-import { createCsr, createKeyPair, type Identity, identityFromPem, type Logger } from "@sallyport/wire";
+import {
+  controllerTrust,
+  createCsr,
+  createKeyPair,
+  type Identity,
+  identityFromPem,
+  type Logger,
+} from "@sallyport/wire";
 import { AuthenticationError, ControllerError, reasonOf, SdkError } from "./errors.ts";
 import { type LoadedIdentity, withTrust } from "./identity-file.ts";
 import { type RouterAddress, routerAddresses } from "./routers.ts";
@@ -59,7 +66,7 @@ function clientOf(baseUrl: string, credentials: Credentials): ClientApi {
   const trust = credentials.kind === "certificate" ? credentials.identity.caPem : credentials.caPem;
   return createClient("client", {
     baseUrl,
-    ...(trust === "" ? {} : { ca: trust, tls: { allowPartialTrustChain: true } }),
+    tls: controllerTrust(trust),
     ...(credentials.kind === "certificate"
       ? { cert: credentials.identity.certPem, key: credentials.identity.keyPem }
       : {}),

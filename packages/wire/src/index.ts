@@ -60,6 +60,7 @@ export {
   spiffeId,
   splitPem,
 } from "./identity/certificates.ts";
+export { controllerCheck, controllerIdProblem, controllerTrust } from "./identity/controller-id.ts";
 export {
   type Identity,
   type IdentityConfig,

@@ -116,6 +116,14 @@ describe("the API proxy", () => {
     expect(seen[0]?.body).toBe(hidden);
   });
 
+  it("passes nothing on to another component that answers in the controller's place", async () => {
+    const uri = ["spiffe://net/identity/i/apiSession/s"];
+    const other = await authority.identity("ctrl1", { uri });
+    upstream.setSecureContext({ cert: other.certPem, key: other.keyPem, ca: authority.certPem });
+    expect(await ask(undefined)).toMatchObject({ status: 502 });
+    expect(seen).toEqual([]);
+  });
+
   it("says that the controller cannot be reached, and serves with a renewed identity", async () => {
     proxy.setIdentity(await authority.identity("router2"));
     await ask(undefined);

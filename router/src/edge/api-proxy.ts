@@ -4,7 +4,7 @@ import { Agent, createServer, request, type Server } from "node:https";
 import { type AddressInfo, isIP } from "node:net";
 import { pipeline } from "node:stream";
 import type { TLSSocket } from "node:tls";
-import { boundedLog, type Identity, type Logger, peerOf, serverTlsOptions } from "@sallyport/wire";
+import { boundedLog, controllerCheck, type Identity, type Logger, peerOf, serverTlsOptions } from "@sallyport/wire";
 
 interface HostPort {
   readonly host: string;
@@ -139,7 +139,11 @@ export class ApiProxy {
 }
 
 function agentFor(identity: Identity): Agent {
-  return new Agent({ keepAlive: true, secureContext: identity.clientContext() });
+  return new Agent({
+    keepAlive: true,
+    secureContext: identity.clientContext(),
+    checkServerIdentity: controllerCheck(identity.anchors),
+  });
 }
 
 function passable(headers: IncomingHttpHeaders): IncomingHttpHeaders {

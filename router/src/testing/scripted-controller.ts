@@ -5,6 +5,7 @@ import {
   controlAlpn,
   Headers,
   type Identity,
+  type Logger,
   type Message,
   silentLogger,
   TlsPort,
@@ -109,6 +110,7 @@ export class ScriptedController {
 export function testControllers(
   identity: Identity,
   heartbeats: Partial<ControllersOptions["heartbeats"]> = {},
+  log: Logger = silentLogger,
 ): Controllers {
   return new Controllers({
     identity: () => identity,
@@ -122,7 +124,7 @@ export function testControllers(
       closeUnresponsiveMs: 30_000,
       ...heartbeats,
     },
-    log: silentLogger,
+    log,
     retryMs: 50,
   });
 }

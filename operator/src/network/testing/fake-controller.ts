@@ -52,9 +52,10 @@ export class FakeController {
     });
   }
 
-  static async start(say: Answer, authority?: TestAuthority): Promise<FakeController> {
+  /** @param uri URI names of its certificate */
+  static async start(say: Answer, authority?: TestAuthority, uri: readonly string[] = []): Promise<FakeController> {
     const signer = authority ?? (await TestAuthority.create());
-    const { certPem, keyPem } = await signer.issue({ dns: ["localhost"], ip: ["127.0.0.1"] });
+    const { certPem, keyPem } = await signer.issue({ dns: ["localhost"], ip: ["127.0.0.1"], uri });
     const server = createServer({ cert: certPem, key: keyPem }, (request, response) => {
       const chunks: Buffer[] = [];
       request.on("data", (chunk: Buffer) => chunks.push(chunk));

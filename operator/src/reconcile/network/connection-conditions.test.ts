@@ -19,6 +19,7 @@ describe("what a failed call says of a network", () => {
     ["unknown issuer", transport("UNABLE_TO_GET_ISSUER_CERT_LOCALLY"), "UntrustedCertificate", true],
     ["other name", transport("ERR_TLS_CERT_ALTNAME_INVALID"), "WrongCertificateName", true],
     ["ended certificate", transport("CERT_HAS_EXPIRED"), "CertificateExpired", true],
+    ["certificate of another component", transport("NOT_A_CONTROLLER"), "NotAController", true],
     ["no API", transport(), "NotAController", true],
     ["broken server", new ApiError(500, "UNHANDLED", "m"), "ControllerUnavailable", false],
     ["too many requests", new ApiError(429, "RATE_LIMITED", "m"), "RateLimited", false],

@@ -63,6 +63,9 @@ function transport({ message, cause }: ApiTransportError, trust: string): Connec
       `${message} (${code}): look at the clocks, and at the renewal of the controller's certificate`,
     );
   }
+  if (code === "NOT_A_CONTROLLER") {
+    return stalled("NotAController", `${message}: look at who answers at this address, and withdraw that certificate`);
+  }
   // Something answered over TLS that we trust, and it was not what a controller says.
   if (cause === undefined) {
     return stalled("NotAController", `${message}: the address should be the base of a controller's Management API`);

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { ApiError, createClient } from "@sallyport/api/client";
-import { createCsr, createKeyPair } from "@sallyport/wire";
+import { controllerTrust, createCsr, createKeyPair } from "@sallyport/wire";
 import { KINDS, type KubeObject } from "../../kube/kinds.ts";
 import { type ConnectionTimes, type ManagementClient, NetworkConnection } from "../../network/connection.ts";
 import type { LoginGate } from "../../network/login-gate.ts";
@@ -119,9 +119,8 @@ async function enrolled(
   const text = await createCsr({ commonName: id, keyPem });
   const client = createClient("client", {
     baseUrl,
-    ...(ca === undefined ? {} : { ca }),
     timeoutMs: requestTimeoutMs(resource),
-    tls: { allowPartialTrustChain: true, ...(servername === undefined ? {} : { servername }) },
+    tls: { ...controllerTrust(ca ?? ""), ...(servername === undefined ? {} : { servername }) },
   });
   try {
     mayAct();

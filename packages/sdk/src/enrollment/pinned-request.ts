@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { isIP } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
+import { controllerTrust } from "@sallyport/wire";
 import { EnrollmentError, reasonOf } from "../errors.ts";
 
 /** Whom a request during enrollment trusts: exactly this leaf, or whoever these anchors vouch for (PEM). */
@@ -95,8 +96,7 @@ function openTls(url: URL, ca: string | undefined, signal: AbortSignal): Promise
       host,
       port: Number(url.port || 443),
       ...(isIP(host) === 0 ? { servername: host } : {}),
-      // Every CA of the bundle is an anchor, also one that did not sign itself.
-      ...(ca === undefined ? { rejectUnauthorized: false } : { ca, allowPartialTrustChain: true }),
+      ...(ca === undefined ? { rejectUnauthorized: false } : controllerTrust(ca)),
       ALPNProtocols: ["http/1.1"],
     });
     const failed = (error: unknown): void => {

@@ -58,6 +58,22 @@ const result = (headers: Headers, out: Partial<Outgoing> = {}): Buffer =>
 const yes = (): Headers => new Headers().setI32(1, -1).setBool(2, true).setString(0, "Jz8q").setString(8, "wRk0aZBn2");
 
 describe("a dial", () => {
+  test("to a controller is not answered by another component that its certificate names", async () => {
+    const uri = ["spiffe://net/identity/i/apiSession/s"];
+    const other = await authority.identity("ctrl1", { uri });
+    const controller = await authority.identity("ctrl1", { uri: ["spiffe://net/controller/ctrl1"] });
+    const hellos: unknown[] = [];
+    const answer = (socket: TLSSocket) => hellos.push(socket.write(result(yes())));
+    const refused = dial(await server(answer, other), { alpn: "ziti-link", isToController: true });
+    await expect(refused).rejects.toMatchObject({
+      code: "DIAL_FAILED",
+      message: expect.stringContaining("expected the certificate of a controller"),
+    });
+    expect(hellos).toEqual([]);
+    (await dial(await server(answer, controller), { alpn: "ziti-link", isToController: true })).close();
+    (await dial(await server(answer, other), { alpn: "ziti-link" })).close();
+  });
+
   test("gives a channel that knows who answered, and loses nothing that came with the answer", async () => {
     const port = await server((socket) =>
       socket.write(Buffer.concat([result(yes()), encodeMessage({ contentType: 70, body: Buffer.from("hi") }, 1)])),

@@ -8,6 +8,7 @@ import { readFirstFrame } from "../frame/first-frame.ts";
 import { DEFAULT_LIMITS, HELLO_LIMITS } from "../frame/frame.ts";
 import { Headers } from "../frame/headers.ts";
 import { commonName } from "../identity/certificates.ts";
+import { controllerCheck } from "../identity/controller-id.ts";
 import type { Identity } from "../identity/identity.ts";
 import { type Logger, silentLogger } from "../log.ts";
 import { connectThroughProxy, type HttpProxy } from "../socket/http-connect.ts";
@@ -24,6 +25,8 @@ export interface DialOptions extends ChannelLimits {
   /** `tls:host:port` */
   readonly address: string;
   readonly identity: Identity;
+  /** Whether the listener must be a controller, as far as its certificate says what it is. */
+  readonly isToController?: boolean;
   /** The one ALPN name to offer; none when not given. */
   readonly alpn?: string;
   readonly hello: { readonly idToken: string; readonly headers?: Headers };
@@ -201,6 +204,7 @@ async function openSocket(options: DialOptions, reader: SocketReader, signal: Ab
     host,
     secureContext: options.identity.clientContext(),
     servername: isIP(host) === 0 ? host : "",
+    ...(options.isToController ? { checkServerIdentity: controllerCheck(options.identity.anchors) } : {}),
     ...(options.alpn === undefined ? {} : { ALPNProtocols: [options.alpn] }),
   };
   let socket: TLSSocket;

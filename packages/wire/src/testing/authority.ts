@@ -25,14 +25,15 @@ export class TestAuthority {
     this.keyPem = keyPem;
   }
 
-  /** An authority signed by `parent`, or by itself. */
+  /** An authority signed by `parent`, or by itself; `uri`: its URI names. */
   static async create(
     commonName = "Test Root",
     parent?: TestAuthority,
     ca: boolean | number = true,
+    uri: readonly string[] = [],
   ): Promise<TestAuthority> {
     const { keyPem } = await createKeyPair("P-256");
-    const certPem = await issue({ commonName, ca }, keyPem, parent);
+    const certPem = await issue({ commonName, ca, uri }, keyPem, parent);
     return new TestAuthority(certPem, keyPem);
   }
 

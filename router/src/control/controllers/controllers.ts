@@ -244,6 +244,7 @@ export class Controllers {
         return hello();
       },
       alpn: controlAlpn,
+      isToController: true,
       timeoutMs: connectTimeoutMs,
       ...(localAddress === undefined ? {} : { localAddress }),
       ...(proxy === undefined ? {} : { proxy }),

@@ -62,6 +62,21 @@ async function announce(from: ScriptedController, addresses: string[], index: bi
   (await from.channel()).send({ contentType: ControlType.UpdateCtrlAddresses, body });
 }
 
+describe("a controller", () => {
+  it("is not what another component with its name and address claims to be", async () => {
+    const dials: string[] = [];
+    const heard: Logger = { ...silentLogger, info: (fields) => dials.push(JSON.stringify(fields)) };
+    const authority = await TestAuthority.create();
+    const other = await authority.identity("ctrl1", { uri: ["spiffe://net/identity/i/apiSession/s"] });
+    const made = await ScriptedController.start(other, "ctrl1");
+    scripted.push(made);
+    controllers = testControllers(await authority.identity("r1"), {}, heard);
+    controllers.setEndpoints([made.address]);
+    await expect.poll(() => dials.join()).toContain("expected the certificate of a controller");
+    expect(connectedTo()).toEqual([]);
+  });
+});
+
 describe("the addresses of a cluster", () => {
   const file = () => join(dir, "state", "endpoints.yml");
 
