@@ -82,8 +82,8 @@ describe("#3952: an inconsistent externalIdClaim is refused", () => {
     expect(completeClaim({ location: null, matcher: null, parserCriteria: "", index: 0 })).toBeUndefined();
   });
 
-  it("and what does not count is not kept", () => {
+  it("and what does not count is kept: who compares finds what was written", () => {
     const requested = { location: "COMMON_NAME", matcher: "ALL", matcherCriteria: "x", parser: "NONE" } as const;
-    expect(completeClaim(requested)).toEqual({ claim: claim({}) });
+    expect(completeClaim(requested)).toEqual({ claim: claim({ matcherCriteria: "x" }) });
   });
 });

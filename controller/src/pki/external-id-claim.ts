@@ -74,9 +74,9 @@ export function completeClaim(
     claim: {
       location,
       matcher,
-      matcherCriteria: matcher === "ALL" ? "" : matcherCriteria,
+      matcherCriteria,
       parser,
-      parserCriteria: parser === "NONE" ? "" : parserCriteria,
+      parserCriteria,
       index,
     },
   };
