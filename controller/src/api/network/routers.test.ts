@@ -112,16 +112,26 @@ describe("a trace of an identity", () => {
     expect(enabled.json.data.enabled).toBe(true);
     expect(traceId).toMatch(/^[0-9a-f-]{36}$/);
     expect(Math.abs(Date.parse(until) - Date.now() - 5_400_000)).toBeLessThan(60_000);
-    expect(controller.model.traces.of(id)).toMatchObject({ traceId, channels: [] });
+    expect(controller.model.traces.of(id)).toMatchObject({ traceId, channelMask: 0xffff_ffff });
     controller.clock.offsetMs = 5_400_001;
     expect(controller.model.traces.of(id)).toBeUndefined();
     controller.clock.offsetMs = 0;
   });
 
   test("has the id that is asked for, and ends when it is switched off", async () => {
-    const spec = { enabled: true, duration: "5m", traceId: "mine", channels: ["path"] };
+    const spec = { enabled: true, duration: "5m", traceId: "mine", channels: ["selectPath"] };
     expect((await admin("PUT", `/identities/${id}/trace`, spec)).json.data.traceId).toBe("mine");
-    expect(controller.model.traces.of(id)?.channels).toEqual(["path"]);
+    expect(controller.model.traces.of(id)?.channelMask).toBe(1);
+    for (const [channels, mask] of [
+      [["establishPath"], 2],
+      [["selectPath", "establishPath"], 3],
+      [["selectPath", "all"], 0xffff_ffff],
+    ]) {
+      expect((await admin("PUT", `/identities/${id}/trace`, { ...spec, channels })).status).toBe(200);
+      expect(controller.model.traces.of(id)?.channelMask).toBe(mask);
+    }
+    const unknown = await admin("PUT", `/identities/${id}/trace`, { ...spec, channels: ["path"] });
+    expect([unknown.status, unknown.json.error.cause.field]).toEqual([400, "channels.0"]);
     for (const off of [{ enabled: false }, {}]) {
       expect((await admin("PUT", `/identities/${id}/trace`, off)).json.data).toEqual({
         until: "0001-01-01T00:00:00.000Z",
@@ -135,7 +145,7 @@ describe("a trace of an identity", () => {
     [{ enabled: true, duration: "soon" }, "duration"],
     [{ enabled: true, duration: "99999999h" }, "duration"],
     [{ enabled: true, duration: "5m", traceId: "x".repeat(201) }, "traceId"],
-    [{ enabled: true, duration: "5m", channels: Array(101).fill("x") }, "channels"],
+    [{ enabled: true, duration: "5m", channels: ["all", "x"] }, "channels.1"],
   ])("is refused for %j", async (spec, field) => {
     expect(await errorOf("PUT", `/identities/${id}/trace`, spec)).toEqual([400, "COULD_NOT_VALIDATE", field]);
   });

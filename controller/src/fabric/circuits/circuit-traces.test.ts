@@ -1,4 +1,4 @@
-import { silentLogger } from "@sallyport/wire";
+import { silentLogger, TraceChannel } from "@sallyport/wire";
 import { expect, test } from "vitest";
 import { CircuitFailureCause, type FabricEvent } from "../fabric-events.ts";
 import type { Circuit } from "./circuit.ts";
@@ -19,20 +19,38 @@ const circuit = (clientId: string): Circuit => ({
   peerData: new Map(),
 });
 
+const FAILED = {
+  kind: "circuit-failed",
+  ...{ circuitId: "c", serviceId: "s", terminatorId: "", instanceId: "", timespanMs: 1, message: "no way" },
+  cause: CircuitFailureCause.NoPath,
+} as const;
+
+test.each([
+  [TraceChannel.SelectPath, ["created", "rerouted"]],
+  [TraceChannel.EstablishPath, ["created", "removed", "failed"]],
+])("of the channels %j only %j are written", (channelMask, expected) => {
+  const written: string[] = [];
+  const log = { ...silentLogger, info: (_fields: object, msg: string) => written.push(msg) };
+  const trace = circuitTraces(() => ({ traceId: "T", channelMask }), log);
+  trace({ kind: "circuit-created", circuit: circuit("i"), timespanMs: 1 });
+  trace({ kind: "circuit-rerouted", circuit: circuit("i") });
+  trace({ kind: "circuit-removed", circuit: circuit("i"), reason: "closed" });
+  trace({ ...FAILED, clientId: "i" });
+  expect(written).toEqual(expected.map((each) => `traced circuit-${each}`));
+});
+
 test("only what happens to circuits of traced identities is written, with the trace's id", () => {
   const written: object[] = [];
   const log = { ...silentLogger, info: (fields: object, msg: string) => written.push({ ...fields, msg }) };
-  const trace = circuitTraces((id) => (id === "traced" ? { traceId: "T" } : undefined), log);
-  const failed = {
-    kind: "circuit-failed",
-    ...{ circuitId: "c", serviceId: "s", terminatorId: "", instanceId: "", timespanMs: 1, message: "no way" },
-    cause: CircuitFailureCause.NoPath,
-  } as const;
+  const trace = circuitTraces(
+    (id) => (id === "traced" ? { traceId: "T", channelMask: TraceChannel.All } : undefined),
+    log,
+  );
   const events: FabricEvent[] = ["traced", "other"].flatMap((id): FabricEvent[] => [
     { kind: "circuit-created", circuit: circuit(id), timespanMs: 1 },
     { kind: "circuit-rerouted", circuit: circuit(id) },
     { kind: "circuit-removed", circuit: circuit(id), reason: "closed" },
-    { ...failed, clientId: id },
+    { ...FAILED, clientId: id },
     { kind: "router-offline", routerId: "a" },
   ]);
   for (const event of events) trace(event);

@@ -1,24 +1,43 @@
-import type { Logger } from "@sallyport/wire";
+import { type Logger, TraceChannel } from "@sallyport/wire";
 import { type EmitEvent, eventFields } from "../fabric-events.ts";
 
-/** The trace of an identity; undefined when it is not traced (any more). */
-export type TraceOf = (identityId: string) => { readonly traceId: string } | undefined;
+const CHANNELS = {
+  "circuit-created": TraceChannel.All,
+  "circuit-rerouted": TraceChannel.SelectPath,
+  "circuit-removed": TraceChannel.EstablishPath,
+};
 
-/** Writes the life of a traced identity's circuits into the log: way chosen, established, moved, failed, ended; each line with the trace's id. */
+/** The trace of an identity; undefined when it is not traced (any more). */
+export type TraceOf = (identityId: string) => CircuitTrace | undefined;
+
+export interface CircuitTrace {
+  readonly traceId: string;
+  /** Bits of `TraceChannel`: which of it is told. */
+  readonly channelMask: number;
+}
+
+/**
+ * Writes the life of a traced identity's circuits into the log, each line with the trace's id: the way chosen and each
+ * other way (`SelectPath`), established, failed and ended (`EstablishPath`).
+ */
 export function circuitTraces(traceOf: TraceOf, log: Logger): EmitEvent {
+  const traced = (identityId: string, channels: number): CircuitTrace | undefined => {
+    const trace = traceOf(identityId);
+    return trace !== undefined && (trace.channelMask & channels) !== 0 ? trace : undefined;
+  };
   return (event) => {
     switch (event.kind) {
       case "circuit-created":
       case "circuit-rerouted":
       case "circuit-removed": {
-        const trace = traceOf(event.circuit.clientId);
+        const trace = traced(event.circuit.clientId, CHANNELS[event.kind]);
         if (trace === undefined) return;
         const { links, ingressId, egressId } = event.circuit.route;
         log.info({ traceId: trace.traceId, ...eventFields(event), links, ingressId, egressId }, `traced ${event.kind}`);
         return;
       }
       case "circuit-failed": {
-        const trace = traceOf(event.clientId);
+        const trace = traced(event.clientId, TraceChannel.EstablishPath);
         if (trace !== undefined) log.info({ traceId: trace.traceId, ...eventFields(event) }, `traced ${event.kind}`);
         return;
       }

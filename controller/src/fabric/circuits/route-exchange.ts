@@ -9,7 +9,7 @@ import {
 } from "@sallyport/wire";
 import type { Mesh } from "../links/mesh.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import type { TraceOf } from "./circuit-traces.ts";
+import type { CircuitTrace, TraceOf } from "./circuit-traces.ts";
 import { type PeerData, peerDataOf, peerDataProblem } from "./peer-data.ts";
 import { type CircuitRoute, type PlannedRoute, planRoutes, REROUTE_ATTEMPT } from "./route-plan.ts";
 
@@ -66,8 +66,6 @@ export interface RouteExchangeParts {
 }
 
 const NS_PER_MS = 1_000_000n;
-/** A traced circuit: routers write everything they have to say about it into their logs. */
-const ALL_CHANNELS = 0xffffffff;
 
 /**
  * Tells the routers of a path to carry a circuit and gathers their answers. An answer belongs to the attempt whose number it names; one that nobody waits
@@ -200,7 +198,7 @@ export class RouteExchange {
 
   #message(order: RouteOrder, planned: PlannedRoute): Outgoing {
     const trace = this.#parts.traceOf(order.tags.clientId ?? "");
-    return routeMessage({ ...order, ...(trace === undefined ? {} : { traceId: trace.traceId }) }, planned);
+    return routeMessage({ ...order, ...(trace === undefined ? {} : { trace }) }, planned);
   }
 
   async #moveOne(connection: RouterConnection, order: RouteOrder, planned: PlannedRoute): Promise<string | undefined> {
@@ -222,10 +220,10 @@ function refusalOf(routerId: string, message: Message): RouteFailure {
 
 /** What one router of a path is told. */
 export function routeMessage(
-  order: Omit<RouteOrder, "waitMs"> & { readonly traceId?: string },
+  order: Omit<RouteOrder, "waitMs"> & { readonly trace?: CircuitTrace },
   planned: PlannedRoute,
 ): Outgoing {
-  const { route, egress, traceId, circuitId } = order;
+  const { route, egress, trace, circuitId } = order;
   const body = encodeControl(ctrlPb.RouteSchema, {
     circuitId,
     attempt: order.attempt,
@@ -240,7 +238,9 @@ export function routeMessage(
         }
       : {}),
     forwards: planned.forwards.map((f) => ({ srcAddress: f.source, dstAddress: f.destination, dstType: f.toward })),
-    ...(traceId === undefined ? {} : { context: { fields: { traceId, circuitId }, channelMask: ALL_CHANNELS } }),
+    ...(trace === undefined
+      ? {}
+      : { context: { fields: { traceId: trace.traceId, circuitId }, channelMask: trace.channelMask } }),
     timeout: BigInt(Math.max(0, Math.floor(order.dialTimeoutMs))) * NS_PER_MS,
     tags: { ...order.tags },
   });

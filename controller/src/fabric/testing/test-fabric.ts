@@ -1,5 +1,5 @@
 import type { X509Certificate } from "node:crypto";
-import { type Identity, type Logger, silentLogger, TlsPort } from "@sallyport/wire";
+import { type Identity, type Logger, silentLogger, TlsPort, TraceChannel } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { vi } from "vitest";
 import { type Fabric, startFabric } from "../fabric.ts";
@@ -51,7 +51,7 @@ export class TestFabric {
     const traced = new Map<string, string>();
     const traceOf = (identityId: string) => {
       const traceId = traced.get(identityId);
-      return traceId === undefined ? undefined : { traceId };
+      return traceId === undefined ? undefined : { traceId, channelMask: TraceChannel.All };
     };
     const fabric = startFabric({
       traceOf,

@@ -1,18 +1,25 @@
 import { randomUUID } from "node:crypto";
 import { fieldError } from "@sallyport/api";
 import { parseDuration } from "@sallyport/controller-config";
+import { TraceChannel } from "@sallyport/wire";
 
 export interface Trace {
   readonly traceId: string;
   readonly until: Date;
-  /** Empty: all of them. */
-  readonly channels: readonly string[];
+  /** Bits of `TraceChannel`. */
+  readonly channelMask: number;
 }
 
 /** A year: beyond that a time is a mistake, and dates come to an end. */
 const MAX_DURATION_MS = 366 * 86_400_000;
 const MAX_TRACE_ID_CHARACTERS = 200;
-const MAX_CHANNELS = 100;
+
+/** What an administrator may name. */
+const CHANNELS = {
+  all: TraceChannel.All,
+  selectPath: TraceChannel.SelectPath,
+  establishPath: TraceChannel.EstablishPath,
+};
 
 /** Identities whose circuits are traced, each until a time. In memory: a restart ends them. */
 export class Traces {
@@ -23,10 +30,14 @@ export class Traces {
     this.#now = now;
   }
 
-  /** @throws ApiError 400 on `duration`, `traceId` or `channels` */
+  /** @throws ApiError 400 on `duration`, or `traceId` */
   enable(
     identityId: string,
-    spec: { readonly duration: string; readonly traceId: string; readonly channels: readonly string[] },
+    spec: {
+      readonly duration: string;
+      readonly traceId: string;
+      readonly channels: readonly (keyof typeof CHANNELS)[];
+    },
   ): Trace {
     const durationMs = parseDuration(spec.duration);
     if (durationMs === undefined || durationMs > MAX_DURATION_MS) {
@@ -35,14 +46,11 @@ export class Traces {
     if (spec.traceId.length > MAX_TRACE_ID_CHARACTERS) {
       throw fieldError("traceId", `traceId may have ${MAX_TRACE_ID_CHARACTERS} characters`, spec.traceId);
     }
-    if (spec.channels.length > MAX_CHANNELS) {
-      throw fieldError("channels", `at most ${MAX_CHANNELS} channels can be named`, spec.channels.length);
-    }
     this.#dropExpired();
     const trace: Trace = {
       traceId: spec.traceId === "" ? randomUUID() : spec.traceId,
       until: new Date(this.#now().getTime() + durationMs),
-      channels: spec.channels.includes("all") ? [] : spec.channels,
+      channelMask: maskOf(spec.channels),
     };
     this.#traces.set(identityId, trace);
     return trace;
@@ -62,4 +70,10 @@ export class Traces {
     const now = this.#now();
     for (const [id, { until }] of this.#traces) if (until <= now) this.#traces.delete(id);
   }
+}
+
+function maskOf(channels: readonly (keyof typeof CHANNELS)[]): number {
+  if (channels.length === 0) return TraceChannel.All;
+  // Of all bits an unsigned number.
+  return channels.reduce((mask, channel) => mask | CHANNELS[channel], 0) >>> 0;
 }

@@ -2,8 +2,8 @@ import { z } from "zod";
 import { names, time } from "./scalars.ts";
 
 export const traceSpec = z.object({
-  /** What to trace; everything when empty or `all`. */
-  channels: names.default([]),
+  /** What to trace: by which way circuits go, or how they are made and end; both when empty or `all`. */
+  channels: z.array(z.enum(["all", "selectPath", "establishPath"])).default([]),
   /** Such as `10m` or `1h30m`; needed when enabled. */
   duration: z.string().default(""),
   enabled: z.boolean().default(false),

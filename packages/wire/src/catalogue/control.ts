@@ -105,6 +105,9 @@ export const ControlHello = {
   ApiAddresses: 13,
 } as const;
 
+/** Bits of the channel mask in a route's context: what of a traced circuit is told. */
+export const TraceChannel = { SelectPath: 1, EstablishPath: 2, All: 0xffff_ffff } as const;
+
 /** Headers of fabric control messages. */
 export const ControlHeader = {
   /** Failed result: u32, 1 = too busy, try again later. */
