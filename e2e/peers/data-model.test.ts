@@ -4,9 +4,11 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { silentLogger, TlsPort } from "@sallyport/wire";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
 import { type Fabric, startFabric } from "../../controller/src/fabric/fabric.ts";
+import type { Store } from "../../controller/src/store/database.ts";
 import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
 import { eventually } from "../network/eventually.ts";
 import { PeerCli } from "../network/peer-cli.ts";
@@ -246,6 +248,25 @@ describe.skipIf(peer.isMissing).each([
     for (const id of [c1, c2]) await admin("DELETE", `/configs/${id}`);
     await admin("DELETE", `/config-types/${ownType}`);
     for (const id of checks.slice(1)) await admin("DELETE", `/posture-checks/${id}`);
+    await sameEverywhere();
+  });
+
+  it("lose what a restored network lacks, although they hold a higher index of its former life", async () => {
+    const later = await make("service-policies", {
+      ...{ name: "later", type: "Dial", semantic: "AnyOf", identityRoles: ["#all"], serviceRoles: ["#all"] },
+    });
+    await sameEverywhere();
+    const { dataModel } = controller.fabricModel;
+    const { index, timeline } = dataModel;
+    // What a restore puts in place, and the start of a controller finds.
+    const store = controller.ctx.store as Store;
+    await sql`DELETE FROM service_policy WHERE id = ${later}`.execute(store.db);
+    await sql`DELETE FROM setting WHERE name = 'router-data-model'`.execute(store.db);
+    await store.changes.restart();
+    await sameEverywhere();
+    expect(dataModel.timeline).not.toBe(timeline);
+    expect(dataModel.index).toBeLessThan(index);
+    await make("services", { name: "after", encryptionRequired: false });
     await sameEverywhere();
   });
 });

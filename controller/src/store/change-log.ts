@@ -1,7 +1,7 @@
 import type { Logger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import type { EngineTables } from "./engine-tables.ts";
-import { DatabaseUnavailableError } from "./outage.ts";
+import { DatabaseUnavailableError, NotHeldError } from "./outage.ts";
 import { Statement } from "./statement.ts";
 
 /** What a writer records: one row per changed entity, in the transaction (better: the statement) that changes it. */
@@ -163,6 +163,10 @@ export async function pruneChanges(
   }
 }
 
+async function readNothing(db: Queryable): Promise<ChangesRead> {
+  return { snapshot: await currentSnapshot(db), rows: [], reset: true };
+}
+
 export interface ChangeLogOptions {
   db: Kysely<EngineTables>;
   /** Told of every local write: passes a hint on to other processes. */
@@ -172,6 +176,8 @@ export interface ChangeLogOptions {
    * What another process writes all the same (a tool of the operator's) is seen with its hint, at the latest with the next regular look.
    */
   isSoleWriter?: boolean;
+  /** Whether the database is held now: while it is not, nothing that is in memory counts. */
+  isHeld?: () => boolean;
   /** How often to look without any hint. */
   pollMs?: number;
   /** Age at which changes are pruned; default one hour. */
@@ -199,9 +205,17 @@ export class ChangeLog {
   /** Something may have been written that no read has begun after. */
   #isBehind = true;
   #soon: NodeJS.Timeout | undefined;
+  #isLost = false;
 
   constructor(options: ChangeLogOptions) {
-    this.#options = { isSoleWriter: false, pollMs: 1_000, maxAgeSeconds: 3_600, pruneEveryMs: 60_000, ...options };
+    this.#options = {
+      isSoleWriter: false,
+      isHeld: () => true,
+      pollMs: 1_000,
+      maxAgeSeconds: 3_600,
+      pruneEveryMs: 60_000,
+      ...options,
+    };
   }
 
   /** Starts following from now. Idempotent; called by the store. */
@@ -261,6 +275,7 @@ export class ChangeLog {
   /** Like {@link caughtUp} for the subscribers that are prompt. */
   noticed(): Promise<void> {
     if (this.#closed) return Promise.resolve();
+    if (!this.#options.isHeld()) return Promise.reject(new NotHeldError());
     if (this.#options.isSoleWriter && !this.#isBehind) return this.#running ?? Promise.resolve();
     // A read that has begun may have missed the latest commit: wait for one that begins after this call, shared by all who wait.
     this.#queued ??= (this.#running ?? Promise.resolve())
@@ -273,6 +288,12 @@ export class ChangeLog {
         return this.#running;
       });
     return this.#queued;
+  }
+
+  /** The numbers of transactions that are known mean nothing any more: from the next read on, which is now, every reader loads anew. */
+  async restart(): Promise<void> {
+    this.#isLost = true;
+    await this.wake();
   }
 
   /** Ends the reading and waits for the read in progress. */
@@ -289,10 +310,13 @@ export class ChangeLog {
   async #read(): Promise<void> {
     await this.start();
     this.#isBehind = false;
-    const read = await readChanges(this.#options.db, this.#since).catch((error: unknown) => {
+    const { db } = this.#options;
+    const isLost = this.#isLost;
+    const read = await (isLost ? readNothing(db) : readChanges(db, this.#since)).catch((error: unknown) => {
       this.#isBehind = true;
       throw error;
     });
+    if (isLost) this.#isLost = false;
     this.#since = read.snapshot;
     const readers = [...this.#subscribers];
     const hasNews = read.rows.length > 0 || read.reset;

@@ -73,11 +73,16 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   };
   try {
     const connection = await reach(options, stops);
+    let lock: HolderLock | undefined;
     if (options.hold ?? true) {
       const onLost = options.onLost ?? ((error) => log.error({ holder: error.holder }, error.message));
-      const lock = await HolderLock.acquire({ connection, onLost, log });
-      stops.push(() => lock.release());
+      const onRegained = (isNewLife: boolean) => void (isNewLife ? changes.restart() : changes.wake());
+      lock = await HolderLock.acquire({ connection, onLost, onRegained, log });
+      stops.push(lock.release.bind(lock));
     }
+    const applied = await migrateApart(connection);
+    if (applied.length > 0) log.info({ migrations: applied }, "database schema brought up to date");
+    await lock?.begin();
     const pool = new pg.Pool({
       ...connection,
       ...CONNECTION_LIMITS,
@@ -95,18 +100,17 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     const outage = new Outage(log);
     let onLogged = (): void => undefined;
     const db = new Kysely<Database>({
-      dialect: new PostgresDialect({ pool: preparing(pool, outage, () => onLogged()), controlClient: pg.Client }),
+      dialect: new PostgresDialect({ pool: preparing(pool, outage, () => onLogged(), lock), controlClient: pg.Client }),
       ...(onQuery && {
         log: ({ level, queryDurationMillis }) => onQuery(queryDurationMillis / 1_000, level === "query"),
       }),
     });
     stops.push(() => db.destroy());
-    const applied = await migrate(db as unknown as Kysely<never>, migrations);
-    if (applied.length > 0) log.info({ migrations: applied }, "database schema brought up to date");
     const changes: ChangeLog = new ChangeLog({
       db: db as unknown as Kysely<EngineTables>,
       onLocalWrite: () => hints.notify(),
       isSoleWriter: options.hold ?? true,
+      isHeld: () => lock?.isHeld ?? true,
       ...(options.changeLogSeconds !== undefined && { maxAgeSeconds: options.changeLogSeconds }),
       log,
     });
@@ -120,6 +124,18 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   } catch (error) {
     await close();
     throw error;
+  }
+}
+
+/** On a connection of its own: those that serve requests belong to an epoch, which needs the schema. */
+async function migrateApart(connection: pg.ClientConfig): Promise<string[]> {
+  const pool = new pg.Pool({ ...connection, ...CONNECTION_LIMITS, max: 1, application_name: "sallyport migrations" });
+  pool.on("error", () => undefined);
+  const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });
+  try {
+    return await migrate(db, migrations);
+  } finally {
+    await db.destroy();
   }
 }
 

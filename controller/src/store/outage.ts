@@ -5,6 +5,15 @@ export class DatabaseUnavailableError extends Error {
   override name = "DatabaseUnavailableError";
 }
 
+/** Another controller may work on the database: this one has lost its lock, and takes it again or stops. */
+export class NotHeldError extends DatabaseUnavailableError {
+  override name = "NotHeldError";
+
+  constructor() {
+    super("the database cannot be used now: the lock on it was lost");
+  }
+}
+
 /** The database ended a statement that took longer than it may, or waited too long for a lock. */
 export class StatementTimeoutError extends Error {
   override name = "StatementTimeoutError";
@@ -25,9 +34,9 @@ const NETWORK = new Set([
 ]);
 /**
  * SQLSTATEs of a server that cannot serve: connection failures (08…), out of connections, memory or disk (53…), shutting down, starting or
- * crashed (57P0x), and a standby after a failover (25006: it takes no writes).
+ * crashed (57P0x), a standby after a failover (25006: it takes no writes), and ours of a database that another controller works on (SP001).
  */
-const STATES = /^(08...|53...|57P0[1-5]|25006)$/;
+const STATES = /^(08...|53...|57P0[1-5]|25006|SP001)$/;
 /** What the client library says without a code. */
 const TEXTS =
   /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Cannot use a pool after)/;

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
 import type pg from "pg";
-import type { Outage } from "./outage.ts";
+import { NotHeldError, type Outage } from "./outage.ts";
+import { EPOCH_OVER } from "./postgres/epoch.ts";
+import type { HolderLock } from "./postgres/holder-lock.ts";
 import { isForgotten } from "./request-signal.ts";
 
 const MOST_STATEMENTS = 1_000;
@@ -10,6 +12,11 @@ const BEGINS = /^\s*(begin|start transaction)\b/i;
 /** What only writes the log, and what its writer has marked by a comment: nobody looks at the answer, and a failure ends the transaction all the same. */
 const UNANSWERED = /^\s*(insert\s+into\s+"?change_log"?\b(?![\s\S]*\breturning\b)|\/\* unanswered \*\/)/i;
 const ENDS = /^\s*(commit|rollback)\b(?!\s+to\b)/i;
+
+/** The right to work on the database ({@link HolderLock}): without it nothing is asked, and nothing written. */
+export type Holding = Pick<HolderLock, "isHeld" | "epoch" | "fenced">;
+
+const UNHELD: Holding = { isHeld: true, epoch: undefined, fenced: () => undefined };
 
 /** What is known of a statement's text. */
 interface Statement {
@@ -24,10 +31,15 @@ interface Statement {
  *
  * Within a transaction, a statement whose answer nobody looks at goes out together with the next one (the pool's connections are in pipeline mode): when
  * it fails, the server refuses what follows. A transaction's beginning is waited for: were it to fail, what follows would take effect by itself. Every connect and query is reported to `outage`, which
- * names what they fail with. `onLogged` is called when rows of the change log may have become visible: after a statement that writes some, or after the
+ * names what they fail with. Nothing is asked while the database is not held. `onLogged` is called when rows of the change log may have become visible: after a statement that writes some, or after the
  * end of the transaction with it.
  */
-export function preparing(pool: pg.Pool, outage: Outage, onLogged: () => void): PostgresPool {
+export function preparing(
+  pool: pg.Pool,
+  outage: Outage,
+  onLogged: () => void,
+  holding: Holding = UNHELD,
+): PostgresPool {
   const known = new Map<string, Statement>();
   const statementOf = (text: string): Statement => {
     const found = known.get(text);
@@ -39,6 +51,7 @@ export function preparing(pool: pg.Pool, outage: Outage, onLogged: () => void): 
     return made;
   };
   const clients = new WeakMap<pg.PoolClient, PostgresPoolClient>();
+  const epochs = new WeakMap<pg.PoolClient, string>();
   const wrap = (client: pg.PoolClient): PostgresPoolClient => {
     const run = client.query.bind(client) as (...args: unknown[]) => Promise<never>;
     let isInTransaction = false;
@@ -72,6 +85,7 @@ export function preparing(pool: pg.Pool, outage: Outage, onLogged: () => void): 
         for (const earlier of ahead) await earlier;
         return await answer;
       } catch (error) {
+        if ((error as { code?: string }).code === EPOCH_OVER) holding.fenced();
         // Kysely has ended the wait; it would print what comes after.
         if (isForgotten()) return { command: "SELECT", rowCount: 0, rows: [] };
         throw outage.failed(error);
@@ -93,9 +107,20 @@ export function preparing(pool: pg.Pool, outage: Outage, onLogged: () => void): 
   return {
     options: pool.options,
     async connect(): Promise<PostgresPoolClient> {
+      if (!holding.isHeld) throw outage.failed(new NotHeldError());
       const client = await pool.connect().catch((error: unknown) => {
         throw outage.failed(error);
       });
+      const { epoch } = holding;
+      if (epoch !== undefined && epochs.get(client) !== epoch) {
+        try {
+          await client.query("SELECT set_config('sallyport.epoch', $1, false)", [epoch]);
+          epochs.set(client, epoch);
+        } catch (error) {
+          client.release(true);
+          throw outage.failed(error);
+        }
+      }
       outage.answered();
       const wrapped = clients.get(client) ?? wrap(client);
       clients.set(client, wrapped);

@@ -87,6 +87,24 @@ describe("a router that subscribes to the data model", () => {
     expect(await changeOf(router)).toBe("two");
   });
 
+  test("gets the whole state when the network begins a new life, whatever index it has of the former one", async () => {
+    net = await TestFabric.start();
+    const { dataModel } = net.model;
+    for (const text of ["two", "three"]) dataModel.change(text);
+    const level = await net.connect("r1");
+    const behind = await net.connect("r2");
+    subscribe(level, { currentIndex: 3n, timelineId: "timeline" });
+    subscribe(behind, {});
+    await stateOf(behind);
+    await level.roundTrip();
+    dataModel.timeline = "new life";
+    dataModel.index = 2n;
+    dataModel.change("three again");
+    for (const router of [level, behind]) expect(await stateOf(router)).toBe("state new life");
+    dataModel.change("four");
+    for (const router of [level, behind]) expect(await changeOf(router)).toBe("four");
+  });
+
   test("gets nothing more when it does not renew, and the memory is given back", async () => {
     net = await TestFabric.start();
     const now = vi.spyOn(Date, "now");

@@ -37,10 +37,11 @@ export interface DataModelValidation {
 }
 
 interface Subscription {
-  /** What the router has; undefined: nothing that changes could be added to. */
+  /** What the router has of the timeline `of`; undefined: nothing that changes could be added to. */
   position: bigint | undefined;
-  /** Under which its next whole state goes out, when its index is ahead of ours. */
-  timeline: string | undefined;
+  of: string;
+  /** Its index is ahead of ours: its next whole state goes out under a timeline of its own. */
+  isAhead: boolean;
   expiresAt: number;
   announced: bigint;
   announcedAt: number;
@@ -161,7 +162,7 @@ export class DataModelFeed {
       return;
     }
     const subscription: Subscription = {
-      ...{ position: undefined, timeline: undefined, expiresAt },
+      ...{ position: undefined, of: "", isAhead: false, expiresAt },
       ...{ announced: 0n, announcedAt: Date.now(), isSending: false },
     };
     this.#subscriptions.set(router, subscription);
@@ -187,10 +188,11 @@ export class DataModelFeed {
     if (!source.continues(body.timelineId, body.currentIndex)) return;
     if (body.currentIndex <= source.index) {
       subscription.position = body.currentIndex;
+      subscription.of = source.timeline;
       return;
     }
     // An older database was put in place, or the router is mistaken: it would ignore every index up to its own.
-    subscription.timeline = `${source.timeline}/${router.id}`;
+    subscription.isAhead = true;
     log.warn(
       { routerId: router.id, routerIndex: body.currentIndex.toString(), index: source.index.toString() },
       "the router's data model is ahead of ours; it is sent a new one",
@@ -222,6 +224,8 @@ export class DataModelFeed {
     await source.ready();
     const isCurrent = () => this.#subscriptions.get(router) === subscription && !router.channel.isClosed;
     while (isCurrent()) {
+      // The network began a new life: an index of the former one says nothing.
+      if (subscription.of !== source.timeline) subscription.position = undefined;
       const changes = subscription.position === undefined ? undefined : source.changesAfter(subscription.position);
       if (changes === undefined) {
         if (!(await this.#sendState(router, subscription, isCurrent))) return;
@@ -247,11 +251,14 @@ export class DataModelFeed {
     const isTaken = this.#states.offer(async () => {
       try {
         if (!isCurrent()) return resolve(false);
-        const { index, body, rest } = await this.#parts.source.state(subscription.timeline);
+        const { source } = this.#parts;
+        const own = subscription.isAhead ? `${source.timeline}/${router.id}` : undefined;
+        const { index, timeline, body, rest } = await source.state(own);
         if (!isCurrent() || !router.send({ contentType: EdgeCtrlType.DataState, body })) return resolve(false);
         this.#stateAt.set(router.id, performance.now());
         if (!(await this.#sendRest(router, rest, isCurrent))) return resolve(false);
         subscription.position = index;
+        subscription.of = timeline;
         subscription.announced = index;
         const bytes = rest.reduce((sum, part) => sum + part.length, body.length);
         this.#parts.log.info(

@@ -16,6 +16,12 @@ export interface DataModelState {
   readonly rest: readonly Buffer[];
 }
 
+/** The whole network, and the timeline that its index belongs to. */
+export interface PlacedState extends DataModelState {
+  /** The model's, also when the state goes out under another one. */
+  readonly timeline: string;
+}
+
 /** The model does not fit into one message. */
 export class DataModelTooLargeError extends Error {
   override name = "DataModelTooLargeError";
@@ -36,7 +42,7 @@ export interface DataModelSource {
   /** The changes after an index, oldest first; undefined when they are not all kept: then the whole state is needed. */
   changesAfter(index: bigint): readonly DataModelChange[] | undefined;
   /** The whole model; the same buffers for everybody who asks before it changes. `timeline`: another one than the model's. */
-  state(timeline?: string): Promise<DataModelState>;
+  state(timeline?: string): Promise<PlacedState>;
   /**
    * Body of a request to compare a router's model with this one. `fix`: the router takes over what differs.
    * @throws DataModelTooLargeError

@@ -1,4 +1,4 @@
-import type { DataModelChange, DataModelSource, DataModelState } from "../data-model/data-model-source.ts";
+import type { DataModelChange, DataModelSource, PlacedState } from "../data-model/data-model-source.ts";
 
 /** A data model that a test fills with whole messages. */
 export class MemoryDataModel implements DataModelSource {
@@ -43,8 +43,13 @@ export class MemoryDataModel implements DataModelSource {
     return this.changes.filter((change) => change.index > index);
   }
 
-  async state(timeline = this.timeline): Promise<DataModelState> {
-    return { index: this.index, body: Buffer.concat([this.body, Buffer.from(` ${timeline}`)]), rest: this.rest };
+  async state(timeline = this.timeline): Promise<PlacedState> {
+    return {
+      index: this.index,
+      timeline: this.timeline,
+      body: Buffer.concat([this.body, Buffer.from(` ${timeline}`)]),
+      rest: this.rest,
+    };
   }
 
   async validationRequest(fix: boolean): Promise<Buffer> {

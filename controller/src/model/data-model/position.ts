@@ -23,11 +23,19 @@ export function withUnlogged(position: Position, unlogged: string): Position {
   return { ...position, index: position.index + 1n, unlogged };
 }
 
+/** Somebody else has moved the stored position: what this process knows of it holds no more. */
+export class PositionTakenError extends Error {
+  override name = "PositionTakenError";
+}
+
+/** The stored position, as it has to stand when it is moved on. */
+export type StoredPosition = Pick<Position, "timeline" | "index"> | undefined;
+
 /**
  * The position now, counted on from the stored one: one for each transaction of the change log since that concerns routers, and one for any number that were
  * pruned unseen. So an index that was ever given out stands for ever for everything up to it. To be called in a transaction that shows one snapshot.
  */
-export async function advancePosition(db: Db): Promise<Position> {
+export async function advancePosition(db: Db): Promise<{ readonly stored: StoredPosition; readonly now: Position }> {
   const { rows } = await sql<{
     snapshot: string;
     stored: { timeline: string; index: string; snapshot: string; unlogged?: string } | null;
@@ -38,7 +46,9 @@ export async function advancePosition(db: Db): Promise<Position> {
   const [row] = rows;
   if (row === undefined) throw new Error("the database did not tell its snapshot");
   const { stored, snapshot } = row;
-  if (stored === null) return { timeline: randomUUID(), index: 0n, snapshot, unlogged: "" };
+  if (stored === null) {
+    return { stored: undefined, now: { timeline: randomUUID(), index: 0n, snapshot, unlogged: "" } };
+  }
   const since = stored.snapshot;
   const counted = await sql<{ count: string; pruned: boolean }>`
     SELECT (SELECT count(DISTINCT xid) FROM change_log WHERE kind = ANY (${IMAGE_KINDS}::text[])
@@ -46,13 +56,30 @@ export async function advancePosition(db: Db): Promise<Position> {
       coalesce((SELECT (value #>> '{}')::xid8 >= pg_snapshot_xmin(${since}::pg_snapshot)
         FROM setting WHERE name = ${PRUNED}), false) AS pruned`.execute(db);
   const { count = "0", pruned = true } = counted.rows[0] ?? {};
-  const index = BigInt(stored.index) + BigInt(count) + (pruned ? 1n : 0n);
-  return { timeline: stored.timeline, index, snapshot, unlogged: stored.unlogged ?? "" };
+  const former = BigInt(stored.index);
+  const index = former + BigInt(count) + (pruned ? 1n : 0n);
+  return {
+    stored: { timeline: stored.timeline, index: former },
+    now: { timeline: stored.timeline, index, snapshot, unlogged: stored.unlogged ?? "" },
+  };
 }
 
-/** Must have succeeded before a router hears of the index. */
-export async function storePosition(db: Db, position: Position): Promise<void> {
+/**
+ * Must have succeeded before a router hears of the index.
+ * @param stored what stands there now, by all that this process knows
+ * @throws PositionTakenError when something else does
+ */
+export async function storePosition(db: Db, position: Position, stored: StoredPosition): Promise<void> {
   const value = JSON.stringify({ ...position, index: position.index.toString() });
-  await sql`INSERT INTO setting (name, value) VALUES (${SETTING}, ${value}::jsonb)
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value`.execute(db);
+  const { numAffectedRows } =
+    stored === undefined
+      ? await sql`INSERT INTO setting (name, value) VALUES (${SETTING}, ${value}::jsonb) ON CONFLICT DO NOTHING`.execute(
+          db,
+        )
+      : await sql`UPDATE setting SET value = ${value}::jsonb WHERE name = ${SETTING}
+          AND value->>'timeline' = ${stored.timeline} AND value->>'index' = ${stored.index.toString()}`.execute(db);
+  if (numAffectedRows === 1n) return;
+  throw new PositionTakenError(
+    `the position of the router data model is not ${stored?.index ?? "unset"} of timeline ${stored?.timeline ?? ""} any more: something else writes it, or the database was replaced`,
+  );
 }

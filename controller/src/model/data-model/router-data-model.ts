@@ -3,6 +3,7 @@ import {
   type DataModelSource,
   type DataModelState,
   DataModelTooLargeError,
+  type PlacedState,
 } from "../../fabric/data-model/data-model-source.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
 import type { ModelContext } from "../context.ts";
@@ -89,14 +90,14 @@ export class RouterDataModel implements DataModelSource {
     return this.#changes.slice(known + 1);
   }
 
-  async state(timeline?: string): Promise<DataModelState> {
-    return this.#exclusively(() => {
-      const { index } = this;
-      if (timeline !== undefined) return encodeState(this.#loadedImage().events(), index, timeline);
+  async state(own?: string): Promise<PlacedState> {
+    return this.#exclusively(async () => {
+      const { index, timeline } = this;
+      if (own !== undefined) return { ...(await encodeState(this.#loadedImage().events(), index, own)), timeline };
       if (this.#state?.index !== index) {
-        this.#state = { index, encoded: encodeState(this.#loadedImage().events(), index, this.timeline) };
+        this.#state = { index, encoded: encodeState(this.#loadedImage().events(), index, timeline) };
       }
-      return this.#state.encoded;
+      return { ...(await this.#state.encoded), timeline };
     });
   }
 
@@ -162,16 +163,16 @@ export class RouterDataModel implements DataModelSource {
 
   async #load(): Promise<void> {
     const image = new DataModelImage(this.#ctx, this.#certificates);
-    const position = await this.#ctx.store.db
+    const { stored, position } = await this.#ctx.store.db
       .transaction()
       .setIsolationLevel("repeatable read")
       .execute(async (trx) => {
-        const now = await advancePosition(trx);
+        const { stored, now } = await advancePosition(trx);
         await image.read(trx);
-        return withUnlogged(now, image.unlogged());
+        return { stored, position: withUnlogged(now, image.unlogged()) };
       });
     await image.select();
-    await storePosition(this.#ctx.store.db, position);
+    await storePosition(this.#ctx.store.db, position, stored);
     this.#image = image;
     this.#position = position;
     this.#changes = [];
@@ -194,6 +195,7 @@ export class RouterDataModel implements DataModelSource {
   /** Everything may have changed. Who has the model goes on with what it knows until it is loaded again. */
   #reset(): void {
     this.#rows = [];
+    this.#snapshot = "";
     if (this.#loaded === undefined) return;
     this.#loaded = this.#loading();
     this.#loaded.catch((error: unknown) => {
@@ -241,7 +243,7 @@ export class RouterDataModel implements DataModelSource {
       snapshot: snapshot || this.#position.snapshot,
       unlogged: this.#loadedImage().unlogged(),
     };
-    await storePosition(this.#ctx.store.db, position);
+    await storePosition(this.#ctx.store.db, position, this.#position);
     const change = { index: position.index, body: encodeChangeSet(events, position.index) };
     this.#position = position;
     this.#state = undefined;
@@ -282,8 +284,9 @@ export class RouterDataModel implements DataModelSource {
   async #checkpoint(): Promise<void> {
     this.#checkpointAt = Date.now();
     if (this.#rows.length > 0 || this.#snapshot === "") return;
-    this.#position = { ...this.#position, snapshot: this.#snapshot };
-    await storePosition(this.#ctx.store.db, this.#position);
+    const position = { ...this.#position, snapshot: this.#snapshot };
+    await storePosition(this.#ctx.store.db, position, this.#position);
+    this.#position = position;
   }
 
   #tell(): void {

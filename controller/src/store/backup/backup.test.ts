@@ -11,7 +11,7 @@ import { sql } from "kysely";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { seed, seedAdmin } from "../../model/seeds.ts";
-import { openStore } from "../database.ts";
+import { openStore, type Store } from "../database.ts";
 import { KeyVault } from "../key-vault.ts";
 import { loadSecrets, newSecretKey, SecretsError } from "../secrets.ts";
 import { type TestStore, testDatabase, testStore } from "../testing.ts";
@@ -115,6 +115,28 @@ describe("a backup", () => {
     const attrs = await store.db.selectFrom("identity_attr").select("attr").where("identity_id", "=", "i1").execute();
     expect(attrs).toEqual([{ attr: "new" }]);
     await store.close();
+  });
+
+  it("begins a new life where it is restored: index and timeline of what routers were told are not those of the former", async () => {
+    const source = await emptyDatabase();
+    const position = async (store: Store) =>
+      store.db.selectFrom("setting").select("value").where("name", "=", "router-data-model").execute();
+    const former = await openStore({ connection: source, log: silentLogger });
+    await former.db
+      .insertInto("setting")
+      .values({ name: "router-data-model", value: '{"timeline":"former"}' })
+      .execute();
+    await former.close();
+    const file = join(folder, "former");
+    await writeBackup({ connection: source, file });
+    const connection = await emptyDatabase();
+    await restoreBackup({ connection, file });
+    const restored = await openStore({ connection, log: silentLogger });
+    expect(await position(restored)).toEqual([]);
+    await restored.close();
+    const again = await openStore({ connection: source, log: silentLogger });
+    expect(await position(again)).toHaveLength(1);
+    await again.close();
   });
 
   it("keeps secrets sealed: they need the key, which is not in it", async () => {

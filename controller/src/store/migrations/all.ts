@@ -11,6 +11,7 @@ import { overlappingExtensions } from "./0012_overlapping_extensions.ts";
 import { configSchemas } from "./0013_config_schemas.ts";
 import { defaultAdministrator } from "./0014_default_administrator.ts";
 import { enrollmentCode } from "./0015_enrollment_code.ts";
+import { epoch } from "./0020_epoch.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
 export const migrations: readonly Migration[] = [
@@ -26,4 +27,5 @@ export const migrations: readonly Migration[] = [
   configSchemas,
   defaultAdministrator,
   enrollmentCode,
+  epoch,
 ];

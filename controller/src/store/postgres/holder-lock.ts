@@ -3,6 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "@sallyport/wire";
 import pg from "pg";
 import { CONNECTION_LIMITS } from "./connection-limits.ts";
+import { beginEpoch, currentEpoch } from "./epoch.ts";
 
 /** Another controller works on this database. The message names it. */
 export class DatabaseHeldError extends Error {
@@ -24,7 +25,11 @@ const LOCK_OBJECT = 1;
 const NAME_PREFIX = "sallyport-controller ";
 const LONGEST_NAME = 63;
 const AGAIN_MS = 100;
+const FIRST_RECONNECT_MS = 500;
 const RECONNECT_MS = 1_000;
+/** How often the connection is asked whether it and the epoch still stand, and how long it may take to answer. */
+const WATCH_MS = 2_000;
+const ANSWER_MS = 5_000;
 
 export interface HolderLockOptions {
   connection: pg.ClientConfig;
@@ -32,88 +37,189 @@ export interface HolderLockOptions {
   name?: string;
   /** How long to wait for a holder that has just been killed: its server side ends a moment after it. */
   patienceMs?: number;
-  /** Called when the connection was lost and another controller has taken the database meanwhile: stop at once. */
+  /** Called when another controller has taken the database: stop. Nothing is read or written from then on. */
   onLost: (error: DatabaseHeldError) => void;
+  /** Called when the connection was lost and the database is ours again. `isNewLife`: what was known of its transactions holds no more. */
+  onRegained?: (isNewLife: boolean) => void;
   log: Logger;
 }
 
 /**
  * The right to be the only controller on a database: an advisory lock of PostgreSQL, held by a connection of its own for as long as
- * the controller lives, and gone with it, however it ends.
+ * the controller lives, and gone with it, however it ends; and an epoch, without which nothing is written ({@link beginEpoch}).
+ *
+ * The lock is lost with its connection, so while that is taken again nothing is served: another controller may have it. Source: docs/protocol/store.md, "One controller".
  */
 export class HolderLock {
   readonly #options: HolderLockOptions;
+  readonly #name: string;
   #client: pg.Client | undefined;
+  #epoch: string | undefined;
   #closed = false;
-  #retry: NodeJS.Timeout | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  /** Server process of the connection that was lost. */
+  #formerPid = 0;
 
   private constructor(options: HolderLockOptions) {
     this.#options = options;
+    this.#name = (NAME_PREFIX + (options.name ?? `on ${hostname()}, process ${process.pid}`)).slice(0, LONGEST_NAME);
   }
 
   /** @throws DatabaseHeldError naming the holder. */
   static async acquire(options: HolderLockOptions): Promise<HolderLock> {
     const lock = new HolderLock(options);
-    await lock.#acquire();
+    lock.#hold(await lock.#connect());
     return lock;
+  }
+
+  /** Is the lock ours now, as far as can be known? */
+  get isHeld(): boolean {
+    return this.#client !== undefined;
+  }
+
+  /** For the setting `sallyport.epoch` of connections that write. */
+  get epoch(): string | undefined {
+    return this.#epoch;
+  }
+
+  /** Ends every other controller's right to write. The schema must be there. */
+  async begin(): Promise<void> {
+    const client = this.#client;
+    if (client === undefined) throw new Error("the connection that holds the database was lost");
+    const { epoch, isNewLife } = await beginEpoch(client, this.#name);
+    this.#epoch = epoch;
+    if (isNewLife)
+      this.#options.log.info({}, "the database begins a new life: change log and router data model start anew");
+    this.#watch(client);
+  }
+
+  /** A write was refused: another controller's epoch runs. */
+  fenced(): void {
+    const client = this.#client;
+    if (this.#closed || client === undefined) return;
+    this.#client = undefined;
+    clearTimeout(this.#timer);
+    void this.#whoseEpoch(client).then((error) => {
+      client.end().catch(() => undefined);
+      if (!this.#closed) this.#options.onLost(error);
+    });
   }
 
   async release(): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#retry);
+    clearTimeout(this.#timer);
     const client = this.#client;
     this.#client = undefined;
     await client?.end().catch(() => undefined);
   }
 
-  async #acquire(): Promise<void> {
-    const { connection, name, patienceMs = 3_000 } = this.#options;
-    const client = new pg.Client({
-      ...connection,
-      ...CONNECTION_LIMITS,
-      application_name: (NAME_PREFIX + (name ?? `on ${hostname()}, process ${process.pid}`)).slice(0, LONGEST_NAME),
-    });
+  /** A connection that has the lock. */
+  async #connect(): Promise<pg.Client> {
+    const { connection, patienceMs = 3_000 } = this.#options;
+    const client = new pg.Client({ ...connection, ...CONNECTION_LIMITS, application_name: this.#name });
     client.on("error", (error) => this.#lost(client, error));
     client.on("end", () => this.#lost(client, undefined));
-    await client.connect();
-    const deadline = Date.now() + patienceMs;
-    for (;;) {
-      const { rows } = await client.query<{ held: boolean }>("SELECT pg_try_advisory_lock($1, $2) AS held", [
-        LOCK_CLASS,
-        LOCK_OBJECT,
-      ]);
-      if (rows[0]?.held) break;
-      if (Date.now() > deadline) {
-        const error = await holderError(client);
-        await client.end();
-        throw error;
+    try {
+      await client.connect();
+      const deadline = Date.now() + patienceMs;
+      for (;;) {
+        const { rows } = await client.query<{ held: boolean }>("SELECT pg_try_advisory_lock($1, $2) AS held", [
+          LOCK_CLASS,
+          LOCK_OBJECT,
+        ]);
+        if (rows[0]?.held) return client;
+        if (Date.now() > deadline) throw await holderError(client);
+        // A connection that is lost here may live on at the server, for hours.
+        await client.query(
+          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = $2",
+          [this.#formerPid, this.#name],
+        );
+        await delay(AGAIN_MS);
       }
-      await delay(AGAIN_MS);
+    } catch (error) {
+      client.end().catch(() => undefined);
+      throw error;
     }
+  }
+
+  #hold(client: pg.Client): void {
     this.#client = client;
+    this.#formerPid = (client as unknown as { processID?: number }).processID ?? 0;
+    if (this.#epoch !== undefined) this.#watch(client);
   }
 
   #lost(client: pg.Client, error: unknown): void {
     if (this.#closed || this.#client !== client) return;
     this.#client = undefined;
+    clearTimeout(this.#timer);
     this.#options.log.warn(
       { error: String(error ?? "connection ended") },
-      "the connection that holds the database was lost; taking it again",
+      "the connection that holds the database was lost: nothing is served until it is taken again",
     );
     client.end().catch(() => undefined);
-    this.#again();
+    this.#again(FIRST_RECONNECT_MS);
   }
 
-  #again(): void {
-    this.#retry = setTimeout(async () => {
+  /** Of a server that has silently gone the connection tells nothing by itself. */
+  #watch(client: pg.Client): void {
+    this.#timer = setTimeout(async () => {
+      const timeout = new AbortController();
       try {
-        await this.#acquire();
+        const found = await Promise.race([
+          currentEpoch(client),
+          delay(ANSWER_MS, undefined, { signal: timeout.signal, ref: false }).then(() => {
+            throw new Error(`the server has not answered for ${ANSWER_MS} ms`);
+          }),
+        ]);
+        if (this.#client !== client) return;
+        if (found?.epoch !== this.#epoch) this.fenced();
+        else this.#watch(client);
+      } catch (error) {
+        this.#lost(client, error);
+      } finally {
+        timeout.abort();
+      }
+    }, WATCH_MS).unref();
+  }
+
+  #again(pauseMs: number): void {
+    this.#timer = setTimeout(async () => {
+      try {
+        const client = await this.#connect();
+        await this.#regain(client).catch((error: unknown) => {
+          client.end().catch(() => undefined);
+          throw error;
+        });
       } catch (error) {
         if (this.#closed) return;
         if (error instanceof DatabaseHeldError) this.#options.onLost(error);
-        else this.#again();
+        else this.#again(RECONNECT_MS);
       }
-    }, RECONNECT_MS).unref();
+    }, pauseMs).unref();
+  }
+
+  /** Goes on with the lock, unless another controller had it meanwhile. @throws DatabaseHeldError */
+  async #regain(client: pg.Client): Promise<void> {
+    let isNewLife = false;
+    if (this.#epoch !== undefined) {
+      const found = await currentEpoch(client);
+      if (found?.epoch !== this.#epoch) throw await this.#whoseEpoch(client);
+      if (!found.isSameServer) {
+        ({ isNewLife, epoch: this.#epoch } = await beginEpoch(client, this.#name));
+      }
+    }
+    if (this.#closed) throw new Error("closed meanwhile");
+    this.#hold(client);
+    this.#options.log.info({ isNewLife }, "the database is held again");
+    this.#options.onRegained?.(isNewLife);
+  }
+
+  async #whoseEpoch(client: pg.Client): Promise<DatabaseHeldError> {
+    const found = await currentEpoch(client).catch(() => undefined);
+    return new DatabaseHeldError(
+      found?.holder ?? "another controller",
+      found === undefined ? "" : ` since ${found.beganAt.toISOString()}`,
+    );
   }
 }
 
