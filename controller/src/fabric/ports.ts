@@ -131,11 +131,11 @@ export type NewTerminator = Omit<TerminatorRecord, "id" | "createdAt"> & { reado
 /**
  * Outcome of {@link FabricModel.createTerminator}.
  * `existing`: the id is known with the same binding, service, router and host; cost and precedence are now those given (a router's retry).
- * `conflict`: the id is known and anything of that differs. `rejected`: the entity is refused (service gone, instance id used by another identity, …).
+ * `conflict`: the id is known and anything of that differs. `denied`: the host may not host the service any more. `rejected`: the entity is refused (service gone, instance id used by another identity, …).
  */
 export type TerminatorOutcome =
   | { readonly outcome: "created" | "existing"; readonly terminator: TerminatorRecord }
-  | { readonly outcome: "conflict" | "rejected"; readonly message: string };
+  | { readonly outcome: "conflict" | "denied" | "rejected"; readonly message: string };
 
 export interface CertificateExtension {
   /** Leaf and intermediates, PEM. */

@@ -55,7 +55,10 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
 
     listTerminators: ({ list }) => lists.terminators(list),
     createTerminator: async ({ body: { instanceId, instanceSecret, ...body } }) => ({
-      id: await model.terminators.create({ ...body, identity: instanceId, identitySecret: instanceSecret }),
+      id: await model.terminators.create(
+        { ...body, identity: instanceId, identitySecret: instanceSecret },
+        "instanceSecret",
+      ),
     }),
     detailTerminator: async ({ params }) => ({
       data: only(await renderTerminators(deps, [await model.terminators.get(db, params.id)])),

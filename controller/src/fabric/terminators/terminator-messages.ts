@@ -201,7 +201,10 @@ export class TerminatorMessages {
     });
   }
 
-  /** Stores a terminator of `router` and has it validated later. @throws EdgeRefusal for a cost or precedence out of range */
+  /**
+   * Stores a terminator of `router` and has it validated later.
+   * @throws EdgeRefusal for a cost or precedence out of range, and when the host has just lost the right to host
+   */
   async create(
     router: RouterConnection,
     request: Omit<BindRequest, "sessionToken" | "apiSessionToken"> & {
@@ -228,6 +231,7 @@ export class TerminatorMessages {
       peerData,
       hostId: request.hostId,
     });
+    if (outcome.outcome === "denied") throw new EdgeRefusal(DenialCode.AccessDenied, outcome.message);
     if (outcome.outcome === "created") this.#parts.validation.created(router, outcome.terminator);
     return outcome;
   }
@@ -358,6 +362,7 @@ export function terminatorResult(outcome: TerminatorOutcome): [edgeCtrlPb.Create
       return [CreateTerminatorResult.Success, ""];
     case "conflict":
       return [CreateTerminatorResult.FailedIdConflict, outcome.message];
+    case "denied":
     case "rejected":
       return [CreateTerminatorResult.FailedOther, outcome.message];
   }

@@ -110,7 +110,11 @@ it("terminators count as they are now, whoever changed them", async () => {
     return found.map(({ id, cost, precedence }) => ({ id, cost, precedence }));
   };
   expect(await terminators()).toEqual([]);
-  const plain = { serviceId: service, routerId: router, binding: "edge", instanceId: "", hostId: "" };
+  await c.make("service-policies", {
+    ...{ name: `bind ${n}`, type: "Bind", semantic: "AnyOf" },
+    ...{ identityRoles: [`@${identity}`], serviceRoles: [`@${service}`] },
+  });
+  const plain = { serviceId: service, routerId: router, binding: "edge", instanceId: "", hostId: identity };
   const made = { ...plain, id: `t${n}`, address: "a", cost: 1, precedence: "default", peerData: new Map() } as const;
   await c.fabricModel.createTerminator(made);
   expect(await terminators()).toEqual([{ id: `t${n}`, cost: 1, precedence: "default" }]);

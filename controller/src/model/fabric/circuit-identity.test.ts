@@ -87,6 +87,10 @@ describe("#4243: a token in the form of a JWT where there is none is an error:",
 
 describe("#4237: a terminator is its router's:", () => {
   it("no other one makes, changes or removes it", async () => {
+    await c.make("service-policies", {
+      ...{ name: "hosting", type: "Bind", semantic: "AnyOf" },
+      ...{ identityRoles: [`@${of("alice").id}`], serviceRoles: [`@${service}`] },
+    });
     const hosted = (routerId: string) =>
       c.fabricModel.createTerminator({
         ...{ id: "hosted", serviceId: service, routerId, binding: "edge", address: "hosted", instanceId: "" },

@@ -157,6 +157,11 @@ describe("terminators of routers", () => {
     const host = await c.model.identities.create({ ...defaults, ...admin, type: "User", name: "host" });
     const serviceId = await c.make("services", { name: "t-svc", encryptionRequired: false });
     const routerId = await c.make("edge-routers", { name: "t-er" });
+    const another = await c.make("identities", { name: "another host", type: "Device", isAdmin: false });
+    await c.make("service-policies", {
+      ...{ name: "t-bind", type: "Bind", semantic: "AnyOf" },
+      ...{ identityRoles: [`@${host}`, `@${another}`], serviceRoles: [`@${serviceId}`] },
+    });
     const terminator: NewTerminator = {
       id: "router-made-id",
       serviceId,
@@ -177,12 +182,11 @@ describe("terminators of routers", () => {
     expect(stored?.peerData.get(1003)).toEqual(Buffer.from([1, 2, 3]));
     const retried = await c.fabricModel.createTerminator({ ...terminator, cost: 4 });
     expect(retried).toMatchObject({ outcome: "existing", terminator: { cost: 4 } });
-    expect(await c.fabricModel.createTerminator({ ...terminator, hostId: "x", instanceId: "" })).toMatchObject({
+    expect(await c.fabricModel.createTerminator({ ...terminator, hostId: another, instanceId: "" })).toMatchObject({
       outcome: "conflict",
     });
-    expect(await c.fabricModel.createTerminator({ ...terminator, id: "other", hostId: "x" })).toMatchObject({
-      outcome: "rejected",
-    });
+    const withoutSecret = { ...terminator, id: "other", hostId: another, instanceSecret: Buffer.from("t") };
+    expect(await c.fabricModel.createTerminator(withoutSecret)).toMatchObject({ outcome: "rejected" });
     expect(await c.fabricModel.createTerminator({ ...terminator, serviceId: "gone" })).toMatchObject({
       outcome: "rejected",
     });

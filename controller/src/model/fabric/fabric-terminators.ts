@@ -11,8 +11,10 @@ import { randomEntityId } from "../../store/ids.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { json } from "../entity.ts";
 import type { Model } from "../model.ts";
+import { mayShareInstance } from "../network/instances.ts";
 import type { ServiceRow } from "../network/services.ts";
 import type { TerminatorRow } from "../network/terminators.ts";
+import { hasGrant } from "../policy/access.ts";
 import { removeTerminators } from "../session/session-removal.ts";
 import type { CircuitFacts } from "./circuit-facts.ts";
 
@@ -97,6 +99,8 @@ export function circuitService(row: ServiceRow): CircuitService {
 
 async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOutcome> {
   const id = terminator.id ?? randomEntityId();
+  const denied = await deniedHost(trx, terminator);
+  if (denied !== undefined) return { outcome: "denied", message: denied };
   const problem = await problemOf(trx, terminator);
   if (problem !== undefined) return { outcome: "rejected", message: problem };
   const made = await trx
@@ -143,9 +147,31 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
   return { outcome: "existing", terminator: recordOf(changed) };
 }
 
+/**
+ * Why its host may not host the service, asked once more where it is written: whoever takes the right away meanwhile waits for this transaction, and then finds the terminator. By
+ * the rule for sessions of type Bind; identity, service and policy are held in the order in which sessions hold them.
+ */
+async function deniedHost(trx: Db, { hostId, serviceId }: NewTerminator): Promise<string | undefined> {
+  const host = await trx
+    .selectFrom("identity")
+    .select(["id", "attrs", "is_admin"])
+    .where("id", "=", hostId)
+    .forKeyShare()
+    .executeTakeFirst();
+  if (host === undefined) return `identity ${hostId} is unknown`;
+  const service = await trx
+    .selectFrom("service")
+    .select(["id", "attrs"])
+    .where("id", "=", serviceId)
+    .forKeyShare()
+    .executeTakeFirst();
+  if (service === undefined || host.is_admin || (await hasGrant(trx, host, service, "Bind"))) return undefined;
+  return `identity ${hostId} may not host service ${serviceId} any more`;
+}
+
 /** Why a terminator cannot be made; the rows it refers to are held until the transaction ends. */
 async function problemOf(trx: Db, terminator: NewTerminator): Promise<string | undefined> {
-  const { serviceId, routerId, instanceId, hostId } = terminator;
+  const { serviceId, routerId, instanceId, hostId, instanceSecret: secret } = terminator;
   const service = await trx
     .selectFrom("service")
     .select("id")
@@ -160,17 +186,8 @@ async function problemOf(trx: Db, terminator: NewTerminator): Promise<string | u
     .forKeyShare()
     .executeTakeFirst();
   if (router === undefined) return `router ${routerId} is unknown`;
-  if (instanceId === "") return undefined;
-  // One after the other: of two hosts that ask at the same moment each would find the instance free.
-  await sql`SELECT pg_advisory_xact_lock(hashtextextended(${`instance/${serviceId}/${instanceId}`}, 0))`.execute(trx);
-  const other = await trx
-    .selectFrom("terminator")
-    .select("host_id")
-    .where("service_id", "=", serviceId)
-    .where("instance_id", "=", instanceId)
-    .where("host_id", "!=", hostId)
-    .executeTakeFirst();
-  return other === undefined ? undefined : `instance id ${instanceId} is in use by another identity`;
+  if (await mayShareInstance(trx, { serviceId, instanceId, hostId, secret })) return undefined;
+  return `instance id ${instanceId} is in use by another identity, and the instance secret is not the one of that`;
 }
 
 function recordOf(row: TerminatorRow): TerminatorRecord {

@@ -108,8 +108,16 @@ describe("an instance id of a service", () => {
   it("belongs to one host, also when several ask for it at the same moment", async () => {
     const serviceId = await c.make("services", { name: "instances", encryptionRequired: false });
     const routerId = await c.make("edge-routers", { name: "instances" });
+    const hosts: string[] = [];
+    for (let i = 0; i < 8; i++) {
+      hosts.push(await c.make("identities", { name: `instance host ${i}`, type: "Device", isAdmin: false }));
+    }
+    await c.make("service-policies", {
+      ...{ name: "instances", type: "Bind", semantic: "AnyOf", serviceRoles: [`@${serviceId}`] },
+      identityRoles: hosts.map((id) => `@${id}`),
+    });
     const outcomes = await Promise.all(
-      Array.from({ length: 8 }, (_, i) =>
+      hosts.map((hostId, i) =>
         c.fabricModel.createTerminator({
           id: `instance-${i}`,
           serviceId,
@@ -120,7 +128,7 @@ describe("an instance id of a service", () => {
           cost: 0,
           precedence: "default",
           peerData: new Map(),
-          hostId: `host-${i}`,
+          hostId,
         }),
       ),
     );

@@ -8,6 +8,7 @@ import type { Db, ModelContext } from "../context.ts";
 import { found, json } from "../entity.ts";
 import { removeTerminators } from "../session/session-removal.ts";
 import { translated } from "../store-errors.ts";
+import { mayShareInstance } from "./instances.ts";
 
 export type TerminatorRow = Selectable<TerminatorTable>;
 
@@ -19,13 +20,26 @@ export class Terminators {
     this.#ctx = ctx;
   }
 
-  /** Made by an administrator. `hostId`: the identity that hosts, for the choice of terminators. */
-  async create(terminator: z.output<typeof terminatorCreate> & { readonly hostId?: string }): Promise<string> {
+  /**
+   * Made by an administrator. `hostId`: the identity that hosts, for the choice of terminators.
+   * @param secretField what the API that is used calls `identitySecret`
+   * @throws ApiError 404 for an unknown service or router, 400 on `secretField` when the instance id is hosted with another secret
+   */
+  async create(
+    terminator: z.output<typeof terminatorCreate> & { readonly hostId?: string },
+    secretField: "identitySecret" | "instanceSecret" = "identitySecret",
+  ): Promise<string> {
     const id = randomEntityId();
     if (terminator.address === "") throw fieldError("address", "address is required", "");
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
         await this.#requireEnds(trx, terminator.service, terminator.router);
+        const { identity: instanceId, service: serviceId } = terminator;
+        const secret = terminator.identitySecret && Buffer.from(terminator.identitySecret, "base64");
+        if (!(await mayShareInstance(trx, { serviceId, instanceId, secret: secret || undefined }))) {
+          const reason = `the identity ${instanceId} is hosted with another secret: give the secret of its other terminators`;
+          throw fieldError(secretField, reason, "");
+        }
         await trx
           .insertInto("terminator")
           .values({
@@ -35,8 +49,7 @@ export class Terminators {
             binding: bindingOf(terminator.binding, terminator.address),
             address: terminator.address,
             instance_id: terminator.identity,
-            instance_secret:
-              terminator.identitySecret === undefined ? null : Buffer.from(terminator.identitySecret, "base64"),
+            instance_secret: secret || null,
             host_id: terminator.hostId,
             cost: terminator.cost,
             precedence: terminator.precedence,
@@ -50,7 +63,7 @@ export class Terminators {
     return id;
   }
 
-  /** Applies the fields that are present; the service is fixed at creation. */
+  /** Applies the fields that are present. @throws ApiError 404, and 400 on `service` for another one than the terminator was made for */
   async update(
     id: string,
     change: z.output<typeof terminatorPatch> & { readonly hostId?: string | undefined },
@@ -59,6 +72,10 @@ export class Terminators {
       this.#ctx.store.transaction(async (trx) => {
         const row = await trx.selectFrom("terminator").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
         const before = found(row, "terminator", id);
+        if (change.service !== undefined && change.service !== before.service_id) {
+          const reason = `a terminator stays with its service ${before.service_id}: delete it and create one of the other service`;
+          throw fieldError("service", reason, change.service);
+        }
         if (change.router !== undefined) await this.#requireEnds(trx, before.service_id, change.router);
         await trx
           .updateTable("terminator")

@@ -51,13 +51,22 @@ export function permissionsOn(grants: readonly Grant[], service: Attributed): Di
   return (["Bind", "Dial"] as const).filter((type) => types.has(type));
 }
 
-/** Does any service policy of this type link the two? Inside a transaction that policy can neither change nor go before its end. */
-export async function hasGrant(db: Db, identity: Attributed, service: Attributed, type: DialBind): Promise<boolean> {
-  const { rows } = await sql`
-    SELECT 1 FROM service_policy p WHERE p.type = ${type}
-      AND ${selects("service_policy", "identity", identity, "p")}
-      AND ${selects("service_policy", "service", service, "p")} LIMIT 1 FOR KEY SHARE OF p`.execute(db);
-  return rows.length > 0;
+/**
+ * Does any service policy of this type link the two? Inside a transaction that policy can neither change nor go before its end; the identity and the service must be
+ * held, too, for their attributes to stay.
+ */
+export async function hasGrant(trx: Db, identity: Attributed, service: Attributed, type: DialBind): Promise<boolean> {
+  const grants = sql<SqlBool>`p.type = ${type}
+    AND ${selects("service_policy", "identity", identity, "p")} AND ${selects("service_policy", "service", service, "p")}`;
+  for (;;) {
+    const { rows: held } = await sql<{ id: string }>`
+      SELECT p.id FROM service_policy p WHERE ${grants} LIMIT 1 FOR KEY SHARE OF p`.execute(trx);
+    const [policy] = held;
+    if (policy === undefined) return false;
+    // The lock may have waited for a change. The statement that waited sees the policy's new row, and its `@id` selectors, rows of another table, as they were.
+    const { rows } = await sql`SELECT 1 FROM service_policy p WHERE p.id = ${policy.id} AND ${grants}`.execute(trx);
+    if (rows.length > 0) return true;
+  }
 }
 
 /** The condition "the router in `alias` may be used by this identity". */

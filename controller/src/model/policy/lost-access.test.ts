@@ -108,11 +108,11 @@ describe("a session ends when", () => {
     const terminator = { ...host, routerId: router, serviceId: service, peerData: new Map() };
     await c.admin("PATCH", `/service-policies/${policy}`, { type: "Bind" });
     await c.fabricModel.createTerminator({ ...terminator, id: `hosted-${n}`, address: "a" });
-    await c.fabricModel.createTerminator({ ...terminator, id: `plain-${n}`, address: "b", hostId: "" });
+    const plain = await c.make("terminators", { service, router, binding: "transport", address: "tcp:b:1" });
     await c.admin("PATCH", `/service-policies/${policy}`, { identityRoles: ["#nobody"] });
     await vi.waitFor(async () => {
       const left = await c.fabricModel.terminatorsOfService(service);
-      expect(left.map(({ id }) => id)).toEqual([`plain-${n}`]);
+      expect(left.map(({ id }) => id)).toEqual([plain]);
     }, 10_000);
   });
 
