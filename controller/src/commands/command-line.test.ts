@@ -13,6 +13,7 @@ describe("the command line", () => {
       "init --dir d --api-port 2000",
       { command: "init", place: { dir: "d", host: "localhost", apiPort: 2000, ctrlPort: 2000 } },
     ],
+    ["init --config c.yml --key-type rsa", { command: "init", place: { file: "c.yml" }, keyType: "rsa" }],
     ["init --config c.yml", { command: "init", place: { file: "c.yml" } }],
     [
       "init --config c.yml --ca-cert a --ca-key b",
@@ -38,6 +39,7 @@ describe("the command line", () => {
     ["init --dir d extra", /extra/],
     ["init --dir d --what x", /--what/],
     ["init --dir d --api-port 0", /--api-port must be a port/],
+    ["init --dir d --key-type dsa", /--key-type must be ec or rsa, found dsa/],
     ["init --dir d --ctrl-port x", /--ctrl-port must be a port/],
     ["init --dir d --host a/b", /--host must be/],
     ["init --dir d --database-url mysql://x", /--database-url must have the form/],

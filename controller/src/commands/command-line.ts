@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import type { KeyType } from "../pki/material.ts";
 import { ADMIN_USAGE, type AdminCommand, parseAdminCommand } from "./admin-command-line.ts";
 import { type CaFiles, caFiles } from "./imported-ca.ts";
 import { PKI_USAGE, type PkiCommand, parsePkiCommand } from "./pki-command-line.ts";
@@ -11,6 +12,8 @@ export interface InitCommand {
   readonly place: NewFolder | GivenFile;
   /** Files of an authority of the operator's own. */
   readonly imported?: CaFiles;
+  /** Of the served key; EC when absent. */
+  readonly keyType?: KeyType;
 }
 
 /** A configuration that is still to be written, in a folder. */
@@ -67,11 +70,13 @@ export const USAGE = `Usage:
         --api-port PORT     port of the HTTP APIs (default: ${DEFAULT_PORT})
         --ctrl-port PORT    port of the control channel (default: that of the API; one port serves both)
         --database-url URL  a PostgreSQL of yours, 15 or newer (default: an embedded one in DIR/database)
+        --key-type ec|rsa   of the key that serves the API and signs enrollment tokens (default: ec, P-256); rsa, of 2048 bits,
+                            for clients with C SDKs from before 2023, which verify no other tokens
         --ca-cert PEM, --ca-key PEM   files of a CA of yours: a root, or an intermediate followed by its chain up to the root
       The administrator's name and password come from SALLYPORT_ADMIN_USERNAME (default: admin) and
       SALLYPORT_ADMIN_PASSWORD, or from the files that SALLYPORT_ADMIN_USERNAME_FILE and SALLYPORT_ADMIN_PASSWORD_FILE
       name; without a password one is made and printed once.
-  sallyport-controller init --config FILE [--ca-cert PEM --ca-key PEM]
+  sallyport-controller init --config FILE [--key-type ec|rsa] [--ca-cert PEM --ca-key PEM]
       The same for a configuration FILE that is there already, which is only read.
   sallyport-controller run FILE
       Runs the controller with the configuration FILE until SIGINT or SIGTERM.
@@ -139,7 +144,18 @@ function fileAnd<K extends string>(args: readonly string[], command: string, opt
 function init(args: readonly string[]): InitCommand {
   const given = options(args);
   const imported = caFiles(given["ca-cert"], given["ca-key"]);
-  return { command: "init", place: placeOf(given), ...(imported === undefined ? {} : { imported }) };
+  const keyType = keyTypeOf(given["key-type"]);
+  return {
+    command: "init",
+    place: placeOf(given),
+    ...(imported === undefined ? {} : { imported }),
+    ...(keyType === undefined ? {} : { keyType }),
+  };
+}
+
+function keyTypeOf(text: string | undefined): KeyType | undefined {
+  if (text === undefined || text === "ec" || text === "rsa") return text;
+  throw new UsageError(`--key-type must be ec or rsa, found ${text}`);
 }
 
 /** What only a configuration that is still to be written can take. */
@@ -175,6 +191,7 @@ function options(args: readonly string[]) {
       "database-url": text,
       "ca-cert": text,
       "ca-key": text,
+      "key-type": text,
     };
     return parseArgs({ args: [...args], options: names, allowPositionals: false, strict: true }).values;
   } catch (error) {

@@ -5,9 +5,12 @@ import { ConfigError } from "@sallyport/controller-config";
 import { silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { checkPassword } from "../auth/password.ts";
+import { requireNetworkKeys } from "../certificates/network-keys.ts";
 import { openStore } from "../store/database.ts";
-import { newSecretKey } from "../store/secrets.ts";
+import { KeyVault } from "../store/key-vault.ts";
+import { loadSecrets, newSecretKey } from "../store/secrets.ts";
 import { testDatabase } from "../store/testing.ts";
+import type { InitCommand } from "./command-line.ts";
 import { AdminError, initNetwork } from "./init.ts";
 
 let dir: string;
@@ -32,14 +35,14 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-async function init(env: NodeJS.ProcessEnv = {}): Promise<string> {
+async function init(env: NodeJS.ProcessEnv = {}, options: Pick<InitCommand, "keyType"> = {}): Promise<string> {
   const said: string[] = [];
   const files = {
     SALLYPORT_ADMIN_USERNAME_FILE: join(dir, "username"),
     SALLYPORT_ADMIN_PASSWORD_FILE: join(dir, "password"),
   };
   await initNetwork(
-    { command: "init", place: { file: file() } },
+    { command: "init", place: { file: file() }, ...options },
     { env: { ...files, ...env }, say: (line) => said.push(line), log: silentLogger },
   );
   return said.join("\n");
@@ -88,4 +91,17 @@ it("wants a password while there is no administrator", async () => {
   await expect(init({ SALLYPORT_ADMIN_PASSWORD_FILE: join(dir, "none") })).rejects.toThrow(AdminError);
   await writeFile(join(dir, "password"), "\n");
   await expect(init()).rejects.toThrow(/SALLYPORT_ADMIN_PASSWORD_FILE is empty/);
+});
+
+it("makes the served key by the type that is asked for", async () => {
+  await init({}, { keyType: "rsa" });
+  const store = await openStore({
+    url: (await readFile(join(dir, "url"), "utf8")).trim(),
+    hold: false,
+    log: silentLogger,
+  });
+  const secrets = await loadSecrets(join(dir, "secret.key"), {});
+  const keys = await requireNetworkKeys(new KeyVault(store.db, secrets));
+  await store.close();
+  expect(keys.server.keyPem).toMatch(/^-----BEGIN RSA PRIVATE KEY-----/);
 });

@@ -11,7 +11,6 @@ import { hashPassword } from "../auth/password.ts";
 import { loadNetworkKeys, saveNetworkKeys } from "../certificates/network-keys.ts";
 import { hostsOf, lifetimes, secretKeyFile, storeLocation } from "../config/settings.ts";
 import { hasAdmin, seed, seedAdmin } from "../model/seeds.ts";
-import type { KeyedCertificate } from "../pki/issue.ts";
 import { createPkiMaterial } from "../pki/material.ts";
 import { openStore, type Store } from "../store/database.ts";
 import { KeyVault } from "../store/key-vault.ts";
@@ -74,7 +73,7 @@ export async function initNetwork(command: InitCommand, { env, say, log }: Surro
     const vault = new KeyVault(store.db, secrets);
     const known = await loadNetworkKeys(vault);
     report(known === undefined, `${describeDatabase(location)}`);
-    if (known === undefined) await makeKeys(config, vault, command.imported && (await readCa(command.imported)));
+    if (known === undefined) await makeKeys(config, vault, command);
     report(known === undefined, "certificate authority and the controller's certificates");
     await seed(store);
     await makeAdmin(store, admin, report, say);
@@ -122,13 +121,14 @@ async function newConfigText(place: NewFolder, dir: string): Promise<string> {
 async function makeKeys(
   config: ControllerConfig,
   vault: KeyVault,
-  imported: KeyedCertificate | undefined,
+  { imported, keyType }: Pick<InitCommand, "imported" | "keyType">,
 ): Promise<void> {
   const material = await createPkiMaterial({
     controllerId: CONTROLLER_ID,
     hosts: hostsOf(config),
     lifetimes: lifetimes(config),
-    ...(imported === undefined ? {} : { imported }),
+    ...(imported === undefined ? {} : { imported: await readCa(imported) }),
+    ...(keyType === undefined ? {} : { serverKeyType: keyType }),
   });
   await saveNetworkKeys(vault, material);
 }

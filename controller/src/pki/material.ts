@@ -45,16 +45,24 @@ export interface PkiRequest {
   readonly now?: Date;
   /** An authority of the operator's own, in place of a new one: see `importAuthority`. */
   readonly imported?: KeyedCertificate;
+  /** Of the key that the API and the control channel are served with, and that signs tokens; `ec` when absent. */
+  readonly serverKeyType?: KeyType;
 }
 
-/** Makes a new network's keys and certificates: root and intermediate, unless they are imported, and the controller's two. All EC P-256. */
+/** EC P-256, or RSA of 2048 bits for clients that verify no other tokens (docs/compatibility.md, "Old C SDKs"). */
+export type KeyType = "ec" | "rsa";
+
+/**
+ * Makes a new network's keys and certificates: root and intermediate, unless they are imported, and the controller's two. All EC P-256, but for the
+ * served one where RSA is asked for.
+ */
 export async function createPkiMaterial(request: PkiRequest): Promise<PkiMaterial> {
   const { lifetimes = DEFAULT_LIFETIMES, now = new Date(), imported } = request;
   const trustDomain = `spiffe://sallyport-${randomBytes(8).toString("hex")}`;
   const making = { lifetimes, now, trustDomain };
   const authority = imported === undefined ? await createAuthority(making) : await importAuthority(making, imported);
   const own = { ...making, hosts: request.hosts, id: request.controllerId };
-  const keys = { controller: (await createKeyPair()).keyPem, server: (await createKeyPair()).keyPem };
+  const keys = await newKeys(request.serverKeyType ?? "ec");
   return { ...authority, trustDomain, ...(await ownCertificates(issuerOf(authority, now), own, keys)) };
 }
 
@@ -64,7 +72,7 @@ export interface Rotation {
   readonly now: Date;
   /** The new authority; a new one is made when absent. */
   readonly imported?: KeyedCertificate;
-  /** The controller's own two keys are replaced, too. */
+  /** The controller's own two keys are replaced, too, each by one of its type. */
   readonly newKeys: boolean;
 }
 
@@ -89,7 +97,7 @@ export async function rotate(material: PkiMaterial, rotation: Rotation): Promise
   const authority = imported === undefined ? await createAuthority(making) : await importAuthority(making, imported);
   const bridgePem = await crossSign({ certPem: root.certPem, keyPem: root.keyPem }, authority.intermediate, making);
   const keys = rotation.newKeys
-    ? { controller: (await createKeyPair()).keyPem, server: (await createKeyPair()).keyPem }
+    ? await newKeys(keyTypeOf(material.server))
     : { controller: material.controller.keyPem, server: material.server.keyPem };
   const own = { ...making, hosts: [...rotation.hosts, ...hostsOf(material.server)], id: controllerIdOf(material) };
   return {
@@ -99,6 +107,18 @@ export async function rotate(material: PkiMaterial, rotation: Rotation): Promise
     bridgePem,
     former: { rootPem: root.certPem, intermediatePem: intermediate.certPem },
   };
+}
+
+async function newKeys(serverKeyType: KeyType): Promise<{ controller: string; server: string }> {
+  const [controller, server] = await Promise.all([
+    createKeyPair(),
+    createKeyPair(serverKeyType === "rsa" ? "RSA-2048" : "P-256"),
+  ]);
+  return { controller: controller.keyPem, server: server.keyPem };
+}
+
+function keyTypeOf({ keyPem }: KeyedCertificate): KeyType {
+  return readPrivateKey(keyPem).asymmetricKeyType === "rsa" ? "rsa" : "ec";
 }
 
 /**

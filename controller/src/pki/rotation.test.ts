@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { connect, createServer } from "node:tls";
 import { createCsr, createKeyPair, spiffeId, splitPem, verifyLeaf } from "@sallyport/wire";
+import { jwtVerify } from "jose";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ThirdParty } from "../auth/testing/third-party.ts";
 import { DEFAULT_LIFETIMES } from "./lifetimes.ts";
@@ -159,5 +160,36 @@ describe("an authority of the operator's own", () => {
     await expect(create(below.certPem, below.keyPem)).rejects.toThrow(/must end with its root/);
     await expect(create(below.certPem + other.certPem, below.keyPem)).rejects.toThrow(/did not issue/);
     await expect(create("nothing", root.keyPem)).rejects.toThrow(/found none/);
+  });
+});
+
+describe("a served key of RSA", () => {
+  const algorithms = ({ controller, server }: PkiMaterial) =>
+    [controller, server].map(({ certPem }) => new X509Certificate(certPem).publicKey.asymmetricKeyType);
+  const sign = (material: PkiMaterial) => new Pki(material).signJwt({ jti: "token" });
+  const isSigned = async (material: PkiMaterial, token: string) => {
+    const { publicKey } = new X509Certificate(material.server.certPem);
+    return (await jwtVerify(token, publicKey, { algorithms: ["RS256"] })).payload.jti === "token";
+  };
+
+  it("signs enrollment tokens by RS256, serves, and outlives renewals and rotations, with new keys too", async () => {
+    const made = await createPkiMaterial({ controllerId: "controller", hosts: HOSTS, serverKeyType: "rsa" });
+    expect(algorithms(made)).toEqual(["ec", "rsa"]);
+    const { server } = made;
+    expect(new X509Certificate(server.certPem).publicKey.asymmetricKeyDetails?.modulusLength).toBe(2048);
+    expect(await isSigned(made, sign(made))).toBe(true);
+    expect(await serves(made, bundle(made))).toBe(true);
+
+    const renewed = await new Pki(made).renew(["another.example"]);
+    expect(renewed?.server.certPem).not.toBe(server.certPem);
+    expect(renewed?.server.keyPem).toBe(server.keyPem);
+
+    const rotated = await rotate(made, rotation());
+    expect(rotated.server.keyPem).toBe(server.keyPem);
+    const withNewKeys = await rotate(made, { ...rotation(), newKeys: true });
+    expect(withNewKeys.server.keyPem).not.toBe(server.keyPem);
+    expect(algorithms(withNewKeys)).toEqual(["ec", "rsa"]);
+    expect(await isSigned(withNewKeys, sign(withNewKeys))).toBe(true);
+    expect(await serves(withNewKeys, bundle(made))).toBe(true);
   });
 });

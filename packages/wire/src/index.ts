@@ -46,6 +46,7 @@ export {
   createCsr,
   createKeyPair,
   type KeyCurve,
+  type KeyKind,
   type KeyPair,
   type SigningKeys,
   signingKeys,

@@ -1,7 +1,6 @@
-import { createPrivateKey, generateKeyPair, type KeyObject } from "node:crypto";
+import { createPrivateKey, type KeyObject } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { promisify } from "node:util";
 import { createKeyPair, type Logger } from "@sallyport/wire";
 import { RouterEnrollError } from "./enroll-error.ts";
 
@@ -9,7 +8,6 @@ import { RouterEnrollError } from "./enroll-error.ts";
 export type KeyAlgorithm = "EC" | "RSA";
 
 const RSA_BITS = 4096;
-const generate = promisify(generateKeyPair);
 
 /**
  * The key in the file, or a new one written there. A key that exists is used whatever it is, unless `algorithm` asks for
@@ -68,7 +66,5 @@ function kindOf(key: KeyObject): string {
 }
 
 async function newKey(algorithm: KeyAlgorithm): Promise<string> {
-  if (algorithm === "EC") return (await createKeyPair("P-256")).keyPem;
-  const { privateKey } = await generate("rsa", { modulusLength: RSA_BITS });
-  return String(privateKey.export({ type: "pkcs1", format: "pem" }));
+  return (await createKeyPair(algorithm === "EC" ? "P-256" : `RSA-${RSA_BITS}`)).keyPem;
 }

@@ -7,7 +7,10 @@ import { x509 } from "./x509.ts";
 /** Elliptic curves of {@link createKeyPair}. */
 export type KeyCurve = "P-256" | "P-384";
 
-/** A private key as PEM text, `EC PRIVATE KEY`: the form that every implementation in the field reads. */
+/** Keys of {@link createKeyPair}: an elliptic curve, or RSA with the size of its modulus in bits. */
+export type KeyKind = KeyCurve | "RSA-2048" | "RSA-4096";
+
+/** A private key as PEM text, `EC PRIVATE KEY` or `RSA PRIVATE KEY`: the forms that every implementation in the field reads. */
 export interface KeyPair {
   readonly keyPem: string;
 }
@@ -30,9 +33,13 @@ export interface CertificateRequest {
 
 const generate = promisify(generateKeyPair);
 
-/** Makes a new EC key pair. */
-export async function createKeyPair(curve: KeyCurve = "P-256"): Promise<KeyPair> {
-  const { privateKey } = await generate("ec", { namedCurve: curve });
+/** Makes a new key pair. */
+export async function createKeyPair(kind: KeyKind = "P-256"): Promise<KeyPair> {
+  if (kind === "RSA-2048" || kind === "RSA-4096") {
+    const { privateKey } = await generate("rsa", { modulusLength: kind === "RSA-2048" ? 2048 : 4096 });
+    return { keyPem: String(privateKey.export({ type: "pkcs1", format: "pem" })) };
+  }
+  const { privateKey } = await generate("ec", { namedCurve: kind });
   return { keyPem: String(privateKey.export({ type: "sec1", format: "pem" })) };
 }
 
