@@ -1,6 +1,9 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import type { IncomingMessage } from "node:http";
+import { get } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { parseRouterConfig } from "@sallyport/router-config";
 import {
   BaseType,
@@ -173,6 +176,37 @@ describe("a router", () => {
       expect(sources().filter((address) => !address.startsWith("127.0.0.9:"))).toEqual([]);
     },
   );
+
+  it("measures how long data of SDKs waits when it is told to", async () => {
+    const figures = async (id: string, more: string) => {
+      const port = await freePort();
+      const server = `{ name: m, apis: [{ binding: metrics }], bindPoints: [{ interface: "127.0.0.1:${port}", address: "localhost:${port}" }] }`;
+      await router(id, { more: `web: [${server}]\n${more}` });
+      const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+        get({ host: "127.0.0.1", port, path: "/metrics", rejectUnauthorized: false, agent: false }, resolve).on(
+          "error",
+          reject,
+        );
+      });
+      return await text(answer);
+    };
+    expect(await figures("r1", "metrics: { enableDataDelayMetric: true }\n")).toContain("long_data_queue_time");
+    expect(await figures("r2", "")).not.toContain("long_data_queue_time");
+  });
+
+  it("tells controllers of this machine's interfaces, unless that is disabled", async () => {
+    const told: string[] = [];
+    controller.on(ControlType.RouterInterfacesUpdate, (message, channel) => {
+      told.push(channel.remoteId);
+      channel.replyResult(message, true, "success");
+    });
+    const silent = await router("r1", { more: "interfaceDiscovery: { disabled: true }\n" });
+    await silent.online;
+    await (await router("r2")).online;
+    await expect.poll(() => told).toContain("r2");
+    // What is told at all is told right after connecting: the first had all the time of the second.
+    expect(told).toEqual(["r2"]);
+  });
 
   it("traces the messages of controllers, links and SDKs into the file of `trace`, until it is closed", async () => {
     const verify = (message: Message, channel: Channel) => channel.replyResult(message, true, "router verified");

@@ -14,6 +14,7 @@ export { atPlace, type ConfigProblem, formatProblem, type Place, RouterConfigErr
 export {
   type CsrConfig,
   type EdgeListenerConfig,
+  type FlowConfig,
   type ForwarderConfig,
   type LinkConfig,
   type LinkDialerConfig,

@@ -27,6 +27,8 @@ interface Node {
   };
 }
 
+export { idleReason } from "./without-effect.ts";
+
 const XGRESS = new Set(Object.keys(xgressKeys));
 
 /** The names of all keys, as on the page. */

@@ -98,4 +98,6 @@ export type LinkConfig = NonNullable<RouterConfig["link"]>;
 export type LinkListenerConfig = LinkConfig["listeners"][number];
 export type LinkDialerConfig = LinkConfig["dialers"][number];
 export type ForwarderConfig = RouterConfig["forwarder"];
+/** Flow control of a circuit's end: the part of `options` that every listener and dialer has. */
+export type FlowConfig = RouterConfig["dialers"][number]["options"];
 export type CsrConfig = NonNullable<RouterConfig["csr"]>;

@@ -37,6 +37,7 @@ export function controlChannels({ config, identity, routerId, log }: Assembly): 
 /** The control channels and what is asked over them. */
 export function control(context: Assembly, forwarder: Forwarder): { controllers: Controllers; control: Control } {
   const { config, routerId, log, stops, counts } = context;
+  const heartbeatSeconds: number = config.edge?.heartbeatIntervalSeconds ?? 60;
   const edges = edgeListeners(config);
   const controllers = controlChannels(context);
   const window = new AdaptiveWindow(config.ctrl.rateLimiter);
@@ -55,7 +56,7 @@ export function control(context: Assembly, forwarder: Forwarder): { controllers:
         advertiseHost: l.advertise.host,
         advertisePort: l.advertise.port,
       })),
-    heartbeatIntervalMs: (config.edge?.heartbeatIntervalSeconds ?? 60) * 1000,
+    heartbeatIntervalMs: heartbeatSeconds * 1000,
     validate: {
       chunkSize: config.edge?.sessionValidateChunkSize ?? 1000,
       minPauseMs: config.edge?.sessionValidateMinInterval ?? 250,

@@ -1,4 +1,4 @@
-import type { EdgeListenerConfig, ForwarderConfig } from "@sallyport/router-config";
+import type { EdgeListenerConfig, FlowConfig, ForwarderConfig } from "@sallyport/router-config";
 import { type XgressOptions, xgressDefaults } from "@sallyport/wire";
 import type { EdgeOptions } from "../edge/options.ts";
 import { type ForwarderOptions, forwarderDefaults } from "../forwarder/options.ts";
@@ -20,17 +20,27 @@ export function forwarderOptions(config: ForwarderConfig): ForwarderOptions {
 }
 
 /** Flow control from the `options` of a listener or dialer. */
-export function xgressOptions(options: Readonly<Record<string, unknown>>): XgressOptions {
-  const names = Object.keys(xgressDefaults);
-  const given = Object.fromEntries(Object.entries(options).filter(([name]) => names.includes(name)));
+export function xgressOptions(options: FlowConfig): XgressOptions {
   const { circuitStartTimeout } = options;
   return {
     ...xgressDefaults,
-    ...given,
+    txPortalStartSize: options.txPortalStartSize,
+    txPortalMinSize: options.txPortalMinSize,
+    txPortalMaxSize: options.txPortalMaxSize,
+    txPortalIncreaseThresh: options.txPortalIncreaseThresh,
+    txPortalIncreaseScale: options.txPortalIncreaseScale,
+    txPortalRetxThresh: options.txPortalRetxThresh,
+    txPortalRetxScale: options.txPortalRetxScale,
+    txPortalDupAckThresh: options.txPortalDupAckThresh,
+    rxBufferSize: options.rxBufferSize,
+    retxStartMs: options.retxStartMs,
+    retxScale: options.retxScale,
+    retxAddMs: options.retxAddMs,
+    retxMaxMs: options.retxMaxMs,
+    maxRttScale: options.maxRttScale,
+    maxCloseWaitMs: options.maxCloseWaitMs,
     // A second and less means never.
-    ...(typeof circuitStartTimeout === "number"
-      ? { circuitStartTimeoutMs: circuitStartTimeout <= 1000 ? Number.POSITIVE_INFINITY : circuitStartTimeout }
-      : {}),
+    circuitStartTimeoutMs: circuitStartTimeout <= 1000 ? Number.POSITIVE_INFINITY : circuitStartTimeout,
   };
 }
 

@@ -3,13 +3,13 @@ import type { CertificateRequest } from "@sallyport/wire";
 
 /** The request for a certificate of this router: its id as common name, the rest from the `csr` section. */
 export function certificateRequest(routerId: string, csr: CsrConfig, keyPem: string): CertificateRequest {
-  const fields = [
+  const fields: readonly (readonly [string, string | undefined])[] = [
     ["C", csr.country],
     ["ST", csr.province],
     ["L", csr.locality],
     ["O", csr.organization],
     ["OU", csr.organizationalUnit],
-  ] as const;
+  ];
   const subject = Object.fromEntries(fields.filter(([, value]) => value !== undefined && value !== "")) as Record<
     string,
     string
