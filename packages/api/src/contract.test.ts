@@ -50,6 +50,33 @@ describe.each(["client", "management", "fabric"] as const)("the OpenAPI document
   });
 });
 
+test("the documents name the headers that operations read, and no token counts as a session", () => {
+  const headers = (["client", "management", "fabric"] as const).flatMap((api) => {
+    const { paths } = openApiDocument(api);
+    return Object.values(paths).flatMap((methods) =>
+      Object.values(methods).flatMap(({ operationId, parameters }) =>
+        (parameters as { name: string; in: string; required: boolean }[])
+          .filter((parameter) => parameter.in === "header")
+          .map(({ name, required }) => [api, operationId, name, required]),
+      ),
+    );
+  });
+  expect(headers).toEqual([
+    ["client", "deleteMfa", "mfa-validation-code", false],
+    ["client", "detailMfaRecoveryCodes", "mfa-validation-code", false],
+    ["client", "listServiceEdgeRouters", "session-token", false],
+    ["management", "deleteMfa", "mfa-validation-code", false],
+    ["management", "detailMfaRecoveryCodes", "mfa-validation-code", false],
+  ]);
+  const { paths } = openApiDocument("client");
+  expect(paths["/authenticate"]?.post?.security).toEqual([{}, { bearer: [] }]);
+  for (const method of [paths["/services"]?.get, paths["/current-api-session"]?.get]) {
+    for (const scheme of (method?.security ?? [{}]) as object[]) {
+      expect(Object.keys(scheme)).toEqual(expect.arrayContaining([expect.stringMatching(/Session$/)]));
+    }
+  }
+});
+
 test("requests may be null where they may be absent", () => {
   const { schemas } = openApiDocument("management").components as { schemas: Record<string, { properties: object }> };
   expect(schemas.serviceCreate?.properties).toMatchObject({

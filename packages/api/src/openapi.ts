@@ -81,7 +81,11 @@ export function openApiDocument(api: ApiName): OpenApiDocument {
       securitySchemes: {
         ztSession: { type: "apiKey", in: "header", name: "zt-session" },
         svcSession: { type: "apiKey", in: "header", name: "svc-session" },
-        bearer: { type: "http", scheme: "bearer", bearerFormat: "JWT" },
+        bearer: {
+          ...{ type: "http", scheme: "bearer", bearerFormat: "JWT" },
+          description:
+            "A token of an external signer: to authenticate by, or beside the session where the authentication policy asks for one as second factor. It is no session.",
+        },
       },
       schemas: components.schemas,
     },
@@ -133,16 +137,24 @@ function takingNulls(schema: unknown): unknown {
   return copy;
 }
 
+/** What a request may show, one of these; with `{}` also nothing. */
+const TO_AUTHENTICATE = [{}, { bearer: [] }];
+const WITH_SESSION = [
+  { ztSession: [] },
+  { svcSession: [] },
+  { ztSession: [], bearer: [] },
+  { svcSession: [], bearer: [] },
+];
+
 function describe(operationId: string, operation: Operation, components: Components): JsonObject {
   const { summary, auth, response } = operation;
-  const session = [{ ztSession: [] }, { svcSession: [] }, { bearer: [] }];
   const errors = [...new Set([...operation.errors, ...(auth === "public" ? [] : [401]), 503])].sort((a, b) => a - b);
   const body = requestBody(operation.body, components);
   return {
     operationId,
     summary,
     tags: [tagOf(operation.path)],
-    security: auth === "public" ? [] : session,
+    security: operation.issuesSession ? TO_AUTHENTICATE : auth === "public" ? [] : WITH_SESSION,
     "x-auth": auth,
     parameters: parameters(operation),
     ...(body === undefined ? {} : { requestBody: body }),
@@ -167,7 +179,7 @@ function pageParameters(paging: ReturnType<typeof pagingOf>) {
   ] as const;
 }
 
-function parameters({ path, query, response }: Operation): JsonObject[] {
+function parameters({ path, query, headers = [], response }: Operation): JsonObject[] {
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     name,
     in: "path",
@@ -184,7 +196,14 @@ function parameters({ path, query, response }: Operation): JsonObject[] {
     const schema = shape as z.ZodType;
     return { name, in: "query", required: !schema.safeParse(undefined).success, schema: jsonSchema(schema, "output") };
   });
-  return [...inPath, ...paging, ...own];
+  const inHeader = headers.map(({ name, description }) => ({
+    name,
+    in: "header",
+    required: false,
+    description,
+    schema: { type: "string" },
+  }));
+  return [...inPath, ...paging, ...own, ...inHeader];
 }
 
 function requestBody(body: BodySpec, components: Components): JsonObject | undefined {

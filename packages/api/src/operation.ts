@@ -104,6 +104,13 @@ export type ResponseSpec =
   | RawResponse
   | BareResponse;
 
+/** A request header that an operation reads. None has to be there. */
+export interface HeaderParameter {
+  /** In small letters. */
+  readonly name: string;
+  readonly description: string;
+}
+
 export interface Operation<
   P extends string = string,
   A extends AuthRule = AuthRule,
@@ -118,6 +125,8 @@ export interface Operation<
   readonly summary: string;
   /** Query parameters besides those of paged lists. */
   readonly query: z.ZodObject<Q>;
+  /** Headers that it reads besides those of the session. */
+  readonly headers?: readonly HeaderParameter[];
   readonly body: B;
   readonly response: R;
   /** Documented error statuses; 404 for an unknown path and 5xx apply everywhere. */

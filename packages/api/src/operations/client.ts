@@ -93,14 +93,17 @@ export const clientOperations = {
     query: { ...roleParameters, configTypes: names.optional() },
   }),
   detailService: detail("/services/{id}", "full", serviceDetail, "One service"),
-  listServiceEdgeRouters: pagedDetail(
-    "/services/{id}/edge-routers",
-    "full",
-    serviceEdgeRouters,
-    "Edge routers through which the caller may reach a service",
-    // As many as a session names.
-    { defaultLimit: 25, errors: [400, 401, 404, 429] },
-  ),
+  listServiceEdgeRouters: {
+    ...pagedDetail(
+      "/services/{id}/edge-routers",
+      "full",
+      serviceEdgeRouters,
+      "Edge routers through which the caller may reach a service",
+      // As many as a session names.
+      { defaultLimit: 25, errors: [400, 401, 404, 429] },
+    ),
+    headers: [{ name: "session-token", description: "The token of a session of the caller for the service" }],
+  },
   updateService: replace("/services/{id}", "admin", serviceUpdate, "Replace all fields of a service"),
   patchService: patch("/services/{id}", "admin", servicePatch, "Change some fields of a service"),
   deleteService: remove("/services/{id}", "admin", "Delete a service"),

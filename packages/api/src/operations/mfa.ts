@@ -3,6 +3,8 @@ import { action, call, detail, json, noBody, optionalJson, raw } from "../operat
 import { createLocation } from "../schema/entity.ts";
 import { mfaCode, mfaDetail, mfaRecoveryCodes, optionalMfaCode } from "../schema/mfa.ts";
 
+const CODE = { name: "mfa-validation-code", description: "A one-time code or a recovery code" };
+
 export const mfaOperations = {
   authenticateMfa: action(
     "POST",
@@ -28,14 +30,17 @@ export const mfaOperations = {
     "Begin to use one-time codes; in force once a code was verified",
     { status: 201, errors: [401, 409] },
   ),
-  deleteMfa: action(
-    "DELETE",
-    "/current-identity/mfa",
-    "full",
-    noBody,
-    "Stop to use one-time codes; a code in the header `mfa-validation-code`, none while the enrollment is not verified",
-    { errors: [400, 401, 404, 429] },
-  ),
+  deleteMfa: {
+    ...action(
+      "DELETE",
+      "/current-identity/mfa",
+      "full",
+      noBody,
+      "Stop to use one-time codes; a code in the header `mfa-validation-code`, none while the enrollment is not verified",
+      { errors: [400, 401, 404, 429] },
+    ),
+    headers: [CODE],
+  },
   detailMfaQrCode: {
     ...raw(
       "/current-identity/mfa/qr-code",
@@ -45,15 +50,18 @@ export const mfaOperations = {
     ),
     errors: [401, 404],
   },
-  detailMfaRecoveryCodes: call(
-    "GET",
-    "/current-identity/mfa/recovery-codes",
-    "full",
-    optionalJson(optionalMfaCode),
-    mfaRecoveryCodes,
-    "The unused recovery codes, for a one-time code in the header `mfa-validation-code` or the body",
-    { errors: [400, 401, 404, 429] },
-  ),
+  detailMfaRecoveryCodes: {
+    ...call(
+      "GET",
+      "/current-identity/mfa/recovery-codes",
+      "full",
+      optionalJson(optionalMfaCode),
+      mfaRecoveryCodes,
+      "The unused recovery codes, for a one-time code in the header `mfa-validation-code` or the body",
+      { errors: [400, 401, 404, 429] },
+    ),
+    headers: [{ ...CODE, description: "A one-time code" }],
+  },
   createMfaRecoveryCodes: action(
     "POST",
     "/current-identity/mfa/recovery-codes",
