@@ -1,7 +1,9 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import type { Logger } from "@sallyport/wire";
+import type { AddressInfo, Socket } from "node:net";
+import { type Logger, SharedConnections } from "@sallyport/wire";
 import type { Metrics } from "./metrics.ts";
+
+const MAX_CONNECTIONS = 16;
 
 export interface MetricsListener {
   readonly port: number;
@@ -32,7 +34,8 @@ export async function startMetricsListener(o: {
       response.writeHead(500).end();
     }
   });
-  server.maxConnections = 16;
+  const connections = new SharedConnections(MAX_CONNECTIONS);
+  server.on("connection", (socket: Socket) => connections.add(socket));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(o.port, o.host === "" ? undefined : o.host, resolve);

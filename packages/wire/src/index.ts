@@ -89,8 +89,10 @@ export { type Place, type PlacesLimits, SharedPlaces } from "./shared-places.ts"
 export { shownText } from "./shown-text.ts";
 export { type AlpnChoice, type AlpnEntry, selectAlpn } from "./socket/alpn.ts";
 export { FairOutput, type Waiter } from "./socket/fair-output.ts";
+export { Handshakes } from "./socket/handshakes.ts";
 export { connectThroughProxy, type HttpProxy } from "./socket/http-connect.ts";
 export type { Output } from "./socket/output.ts";
+export { SharedConnections } from "./socket/shared-connections.ts";
 export { Slab } from "./socket/slab.ts";
 export { cutSocket, lingerSocket } from "./socket/socket-end.ts";
 export { SocketOutput } from "./socket/socket-output.ts";

@@ -1,10 +1,18 @@
 import type { X509Certificate } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { Agent, createServer, request, type Server } from "node:https";
-import { type AddressInfo, isIP } from "node:net";
+import { type AddressInfo, isIP, type Socket } from "node:net";
 import { pipeline } from "node:stream";
 import type { TLSSocket } from "node:tls";
-import { boundedLog, controllerCheck, type Identity, type Logger, peerOf, serverTlsOptions } from "@sallyport/wire";
+import {
+  boundedLog,
+  controllerCheck,
+  type Identity,
+  type Logger,
+  peerOf,
+  SharedConnections,
+  serverTlsOptions,
+} from "@sallyport/wire";
 
 interface HostPort {
   readonly host: string;
@@ -69,7 +77,8 @@ export class ApiProxy {
       rejectUnauthorized: false,
       SNICallback: (name, done) => done(null, (proxy?.identity ?? options.identity).serverContext(name)),
     });
-    server.maxConnections = MAX_CONNECTIONS;
+    const connections = new SharedConnections(MAX_CONNECTIONS);
+    server.on("connection", (socket: Socket) => connections.add(socket));
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
       server.listen({ host: options.listener.host, port: options.listener.port }, () => {

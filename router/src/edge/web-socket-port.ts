@@ -3,7 +3,9 @@ import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import {
+  boundedLog,
   type ChannelPort,
+  Handshakes,
   type Identity,
   type Logger,
   selectAlpn,
@@ -49,6 +51,8 @@ export class WebSocketPort implements ChannelPort {
   readonly #sockets: WebSocketServer;
   readonly #users: TlsPortUser[] = [];
   readonly #connections = new Set<Socket>();
+  /** Connections whose inner handshake is not done. */
+  readonly #handshakes: Handshakes;
   readonly #pings: NodeJS.Timeout;
   /** When a web socket was heard last. */
   readonly #heard = new Map<WebSocket, number>();
@@ -61,6 +65,8 @@ export class WebSocketPort implements ChannelPort {
     this.port = port;
     this.#identity = options.identity;
     this.#outer = options.outer ?? options.identity;
+    this.#handshakes = new Handshakes(boundedLog(options.log));
+    https.on("connection", (socket: Socket) => this.#handshakes.begin(socket));
     this.#sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_MESSAGE, perMessageDeflate: false });
     https.on("secureConnection", (socket: TLSSocket) => {
       this.#connections.add(socket);
@@ -181,6 +187,7 @@ export class WebSocketPort implements ChannelPort {
   }
 
   #secured(socket: TLSSocket): void {
+    this.#handshakes.done(socket);
     const offered = socket.alpnProtocol ? [socket.alpnProtocol] : [];
     const user = selectAlpn(offered, this.#users)?.entry;
     if (user === undefined) socket.destroy();

@@ -1,7 +1,7 @@
 import { createServer as createHttp1, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createHttp2, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import type { TLSSocket } from "node:tls";
-import { boundedLog, HandshakeError, type Logger, type TlsPort } from "@sallyport/wire";
+import { boundedLog, HandshakeError, type Logger, SharedConnections, type TlsPort } from "@sallyport/wire";
 
 /** What an API answers; it takes every method and every path below its own. */
 export interface Answer {
@@ -42,8 +42,6 @@ type Response = ServerResponse | Http2ServerResponse;
 export const WEB_ALPN = ["h2", "http/1.1"] as const;
 
 const MOST_CONNECTIONS = 256;
-/** Between two words in the log about that. */
-const COMPLAIN_MS = 60_000;
 
 /** Serves small read-only documents over HTTPS, in HTTP/1.1 and HTTP/2, on ports that it may share (docs/router-observability.md). */
 export class WebServer {
@@ -51,12 +49,17 @@ export class WebServer {
   readonly #failures: Logger;
   readonly #sockets = new Set<TLSSocket>();
   readonly #stops: (() => void)[] = [];
-  #ended = 0;
-  #complainedAt = Number.NEGATIVE_INFINITY;
+  readonly #connections: SharedConnections;
 
   constructor(options: WebServerOptions) {
     this.#o = options;
     this.#failures = boundedLog(options.log);
+    const { name, log } = options;
+    const shortage = boundedLog(log, { perReason: 1, perMessage: 1 });
+    // Whoever holds connections without end must not keep those out who ask and go, such as a cluster's health checks.
+    this.#connections = new SharedConnections(MOST_CONNECTIONS, () =>
+      shortage.warn({ server: name }, "too many HTTP connections; the oldest ones are ended"),
+    );
   }
 
   /**
@@ -75,7 +78,7 @@ export class WebServer {
       session.on("error", () => session.destroy());
     });
     const onSocket = (socket: TLSSocket): void => {
-      if (this.#sockets.size >= MOST_CONNECTIONS) this.#endOldest(name, log);
+      this.#connections.add(socket);
       this.#sockets.add(socket);
       const limit = new TimeLimit(socket);
       limits.set(socket, limit);
@@ -101,18 +104,6 @@ export class WebServer {
   close(): void {
     for (const stop of this.#stops.splice(0)) stop();
     for (const socket of this.#sockets) socket.destroy();
-  }
-
-  /** Whoever holds connections without end must not keep those out who ask and go, such as a cluster's health checks. */
-  #endOldest(name: string, log: Logger): void {
-    const [oldest] = this.#sockets;
-    oldest?.destroy();
-    if (oldest !== undefined) this.#sockets.delete(oldest);
-    this.#ended++;
-    const now = performance.now();
-    if (now - this.#complainedAt < COMPLAIN_MS) return;
-    this.#complainedAt = now;
-    log.warn({ server: name, ended: this.#ended }, "too many HTTP connections; the oldest ones are ended");
   }
 
   #answer(request: Request, response: Response, newAddress: string | undefined): void {

@@ -1,11 +1,11 @@
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { isIPv6 } from "node:net";
-import type { Logger } from "@sallyport/wire";
+import { type Logger, SharedPlaces } from "@sallyport/wire";
 import type { ClientAddresses, Interception, UdpFlow } from "../interceptor.ts";
 import { ClientFlow, type FlowTransport } from "../relay/client-flow.ts";
 
-/** Clients of one port at a time; datagrams of further ones are dropped. */
+/** Clients of one port at a time, half of them from one address; datagrams of further ones are dropped. */
 const maxFlows = 10_000;
 
 export interface UdpPortOptions {
@@ -13,6 +13,8 @@ export interface UdpPortOptions {
   readonly port: number;
   readonly idleMs: number;
   readonly onFlow: (flow: UdpFlow) => void;
+  /** 10,000 when not given. */
+  readonly maxFlows?: number;
   readonly log: Logger;
 }
 
@@ -25,6 +27,7 @@ export class UdpPort implements Interception {
   readonly #log: Logger;
   #onFlow: (flow: UdpFlow) => void;
   readonly #flows = new Map<string, ClientFlow>();
+  readonly #places: SharedPlaces;
   readonly #scan: NodeJS.Timeout;
   #isClosing = false;
 
@@ -35,6 +38,8 @@ export class UdpPort implements Interception {
     this.#idleMs = o.idleMs;
     this.#log = o.log;
     this.#onFlow = o.onFlow;
+    const places = o.maxFlows ?? maxFlows;
+    this.#places = new SharedPlaces({ places, perAddress: Math.ceil(places / 2) });
     socket.on("message", (datagram, from) => this.#take(datagram, from));
     // A client that has gone answers with errors; it goes idle.
     socket.on("error", () => {});
@@ -85,11 +90,18 @@ export class UdpPort implements Interception {
     const key = `${from.address} ${from.port}`;
     let flow = this.#flows.get(key);
     if (flow === undefined) {
-      if (this.#isClosing || this.#flows.size >= maxFlows) return;
+      if (this.#isClosing) return;
+      // Nobody gives way: who has a flow may be forged as well as who wants one.
+      const place = this.#places.take(from.address, () => {});
+      if (place === undefined) return;
+      place.settle();
       flow = new ClientFlow(
         this.#addresses(from),
         () => this.#wayTo(from),
-        () => this.#forget(key),
+        () => {
+          place.release();
+          this.#forget(key);
+        },
         this.#log,
       );
       this.#flows.set(key, flow);

@@ -8,6 +8,7 @@ import { type Identity, tlsParameters } from "../identity/identity.ts";
 import { type Logger, silentLogger } from "../log.ts";
 import { type AlpnEntry, selectAlpn } from "./alpn.ts";
 import { peekClientHello } from "./client-hello.ts";
+import { Handshakes } from "./handshakes.ts";
 import type { SecureSocket } from "./stream-socket.ts";
 
 const HANDSHAKE_TIMEOUT_MS = 5_000;
@@ -23,6 +24,8 @@ export interface TlsPortOptions {
   readonly reusePort?: boolean;
   /** Milliseconds for a TLS handshake; 5,000 when not given. */
   readonly handshakeTimeoutMs?: number;
+  /** Connections in their handshake at a time, half of them from one address; 8,192 when not given. */
+  readonly maxHandshakes?: number;
   readonly log?: Logger;
 }
 
@@ -69,6 +72,7 @@ export class TlsPort implements ChannelPort {
   readonly #users: TlsPortUser[] = [];
   /** Connections, also those whose handshake is not done yet. */
   readonly #sockets = new Set<Socket>();
+  readonly #handshakes: Handshakes;
   readonly #common: Terminator;
   /** By name of the user. */
   readonly #own = new Map<string, Terminator>();
@@ -78,6 +82,7 @@ export class TlsPort implements ChannelPort {
     this.port = port;
     this.#handshakeTimeoutMs = options.handshakeTimeoutMs ?? HANDSHAKE_TIMEOUT_MS;
     this.#log = boundedLog(options.log ?? silentLogger);
+    this.#handshakes = new Handshakes(this.#log, options.maxHandshakes);
     this.#common = this.#terminator(options.identity);
     listener.on("connection", (socket) => this.#connected(socket));
     listener.on("error", (error) => this.#log.error({ port, err: error }, "listening failed"));
@@ -173,6 +178,7 @@ export class TlsPort implements ChannelPort {
     // Asked for while it can be told; Node remembers it.
     const peer = remoteAddress(socket);
     this.#track(socket);
+    this.#handshakes.begin(socket);
     if (this.#own.size === 0) {
       this.#common.server.emit("connection", socket);
       return;
@@ -201,6 +207,7 @@ export class TlsPort implements ChannelPort {
   }
 
   #accepted(socket: TLSSocket): void {
+    this.#handshakes.done(socket);
     this.#track(socket);
     socket.on("error", (error) => {
       this.#log.debug({ peer: remoteAddress(socket), port: this.port, reason: error.message }, "connection failed");

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { type Logger, lineBounds, silentLogger, xgressDefaults } from "@sallyport/wire";
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, expect, it, vi } from "vitest";
-import { DatagramListener } from "./datagram-listener.ts";
+import { DatagramListener, type DatagramListenerOptions } from "./datagram-listener.ts";
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -11,7 +11,11 @@ afterEach(() => {
 });
 
 /** @param wanted gets the services that were asked for; there are none */
-async function listen(wanted: string[], log: Logger = silentLogger): Promise<DatagramListener> {
+async function listen(
+  wanted: string[],
+  log: Logger = silentLogger,
+  more: Partial<DatagramListenerOptions> = {},
+): Promise<DatagramListener> {
   const listener = await DatagramListener.listen({
     forwarder: undefined as never,
     xgress: xgressDefaults,
@@ -22,6 +26,7 @@ async function listen(wanted: string[], log: Logger = silentLogger): Promise<Dat
     release: () => {},
     binding: "transport_udp",
     ...{ host: "127.0.0.1", port: 0, family: 4, log },
+    ...more,
   });
   closers.push(() => listener.close());
   return listener;
@@ -49,6 +54,34 @@ it("answers refused requests, and never what is no request: two listeners would 
   await once(client, "message");
   expect(wanted).toEqual(["s1"]);
   expect(heard).toEqual(['{"scc":false,"msg":"no such service"}\n']);
+});
+
+it("leaves half of its sessions to others than one address, and takes again who comes when some have ended", async () => {
+  const wanted: string[] = [];
+  const answers: PromiseWithResolvers<never>[] = [];
+  const createCircuit = (service: string) => {
+    wanted.push(service);
+    answers.push(Promise.withResolvers());
+    return (answers.at(-1) as PromiseWithResolvers<never>).promise;
+  };
+  const listener = await listen([], silentLogger, { maxSessions: 4, createCircuit });
+  const ask = async (service: string, address: string): Promise<Socket> => {
+    const client: Socket = createSocket("udp4");
+    closers.push(() => client.close());
+    client.bind(0, address);
+    await once(client, "listening");
+    client.send(JSON.stringify({ svcId: service }), listener.port, "127.0.0.1");
+    return client;
+  };
+  const first = await ask("a1", "127.0.0.1");
+  await expect.poll(() => wanted).toEqual(["a1"]);
+  for (const service of ["a2", "a3"]) await ask(service, "127.0.0.1");
+  await ask("b1", "127.0.0.2");
+  await expect.poll(() => wanted).toEqual(["a1", "a2", "b1"]);
+  answers[0]?.reject(new Error("no such service"));
+  await once(first, "message");
+  await ask("a4", "127.0.0.1");
+  await expect.poll(() => wanted).toEqual(["a1", "a2", "b1", "a4"]);
 });
 
 it("writes a few lines about clients that get no circuit, however many there are", async () => {

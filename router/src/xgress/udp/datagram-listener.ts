@@ -1,6 +1,6 @@
 import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from "node:dgram";
 import { once } from "node:events";
-import { boundedLog, type Logger, type Xgress } from "@sallyport/wire";
+import { boundedLog, type Logger, type Place, SharedPlaces, type Xgress } from "@sallyport/wire";
 import { initiate, type PlainCircuit, type PlainListening } from "../plain-circuit.ts";
 import { answerLine, parseRequest } from "../transport/request-line.ts";
 import { DatagramPort } from "./datagram-port.ts";
@@ -16,6 +16,8 @@ export interface DatagramListenerOptions extends PlainListening {
   /** 4 or 6; 0: as the host says. */
   readonly family: 0 | 4 | 6;
   readonly log: Logger;
+  /** Clients at a time, half of them from one address; 10,000 when not given. */
+  readonly maxSessions?: number;
   readonly times?: Partial<typeof times>;
   /** Milliseconds of a clock that never jumps; for tests. */
   readonly now?: () => number;
@@ -28,7 +30,7 @@ const times = {
   scanMs: 10_000,
 };
 
-/** Datagrams of a client that wait for its circuit, and clients at a time: senders may be forged. */
+/** Datagrams of a client that wait for its circuit, and clients at a time, half of them from one address: senders may be forged. */
 const MAX_WAITING = 10;
 const MAX_SESSIONS = 10_000;
 /** Bytes that may wait in the socket; datagrams beyond it are lost. */
@@ -36,6 +38,7 @@ const MAX_UNSENT = 4 * 1024 * 1024;
 
 interface Session {
   readonly from: RemoteInfo;
+  readonly place: Place;
   /** Datagrams from before the circuit. */
   waiting: Buffer[] | undefined;
   lastUse: number;
@@ -52,6 +55,7 @@ export class DatagramListener {
   readonly #log: Logger;
   readonly #socket: DatagramSocket;
   readonly #sessions = new Map<string, Session>();
+  readonly #places: SharedPlaces;
   readonly #times: typeof times;
   readonly #now: () => number;
   readonly #scan: NodeJS.Timeout;
@@ -61,6 +65,8 @@ export class DatagramListener {
     this.#o = options;
     this.#log = boundedLog(options.log);
     this.#socket = socket;
+    const places = options.maxSessions ?? MAX_SESSIONS;
+    this.#places = new SharedPlaces({ places, perAddress: Math.ceil(places / 2) });
     this.#times = { ...times, ...options.times };
     this.#now = options.now ?? (() => performance.now());
     socket.on("message", (bytes, from) => this.#arrived(bytes, from));
@@ -123,10 +129,6 @@ export class DatagramListener {
   #begin(key: string, first: Buffer, from: RemoteInfo): void {
     const { binding, service } = this.#o;
     const log = this.#log;
-    if (this.#sessions.size >= MAX_SESSIONS) {
-      log.debug({ binding, sessions: MAX_SESSIONS }, "no more clients are taken at the moment");
-      return;
-    }
     let wanted = service;
     try {
       wanted ??= parseRequest(first.toString("utf8")).service;
@@ -136,7 +138,14 @@ export class DatagramListener {
       return;
     }
     const waiting = service === undefined ? [] : [first];
-    const session: Session = { from, waiting, lastUse: this.#now(), xgress: undefined, port: undefined };
+    // Nobody gives way: who has a session may be forged as well as who wants one.
+    const place = this.#places.take(from.address, () => {});
+    if (place === undefined) {
+      log.debug({ binding, sessions: this.#sessions.size }, "no more clients are taken at the moment");
+      return;
+    }
+    place.settle();
+    const session: Session = { from, place, waiting, lastUse: this.#now(), xgress: undefined, port: undefined };
     this.#sessions.set(key, session);
     this.#connect(key, session, wanted).catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
@@ -189,6 +198,7 @@ export class DatagramListener {
   #end(key: string, session: Session, reason: string): void {
     if (this.#sessions.get(key) !== session) return;
     this.#sessions.delete(key);
+    session.place.release();
     session.waiting = undefined;
     session.xgress?.close(reason);
   }
