@@ -77,7 +77,7 @@ export {
   tlsParameters,
   withServerCertificates,
 } from "./identity/identity.ts";
-export { hasUsableKey, IssuerSearch, type PresentedChain } from "./identity/issuer-search.ts";
+export { hasUsableKey, IssuerSearch, isUsableKey, type PresentedChain } from "./identity/issuer-search.ts";
 export { readPrivateKey } from "./identity/private-key.ts";
 export { covers } from "./identity/server-certificates.ts";
 export { type LeafTrust, verifyLeaf } from "./identity/trust.ts";

@@ -198,7 +198,7 @@ function certificateColumns(pem: string): Updateable<ExtJwtSignerTable> {
   if (verificationKey(certificate.publicKey).algorithms.length === 0) {
     throw fieldError(
       "certPem",
-      "the certificate's key signs no tokens: expected RSA of at least 2048 bits, EC or Ed25519",
+      "the certificate's key signs no tokens: expected RSA of 2048 to 8192 bits with an exponent below 2^32, EC or Ed25519",
     );
   }
   return {

@@ -179,17 +179,18 @@ const LARGEST_RSA = 8_192;
 /** The usual exponent is 65,537. A check takes time in proportion to the exponent's length. */
 const LARGEST_EXPONENT = 2n ** 32n;
 
-/** Whether checking a signature with the certificate's key takes about as long as with the keys that are in use. */
+/** {@link isUsableKey} of a certificate; false also for a key that cannot be read. */
 export function hasUsableKey(certificate: X509Certificate): boolean {
   try {
-    return isUsable(certificate.publicKey);
+    return isUsableKey(certificate.publicKey);
   } catch {
-    // A key of a kind that this machine cannot read.
+    // Node reads the key only now.
     return false;
   }
 }
 
-function isUsable({ asymmetricKeyType, asymmetricKeyDetails = {} }: KeyObject): boolean {
+/** Whether checking a signature with the key takes about as long as with the keys that are in use. */
+export function isUsableKey({ asymmetricKeyType, asymmetricKeyDetails = {} }: KeyObject): boolean {
   const { modulusLength = Number.POSITIVE_INFINITY, publicExponent = 0n, namedCurve } = asymmetricKeyDetails;
   switch (asymmetricKeyType) {
     case "rsa":
