@@ -1,4 +1,6 @@
 import { createCsr, createKeyPair } from "@sallyport/wire";
+import { sql } from "kysely";
+import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Keyed, ThirdParty } from "../../auth/testing/third-party.ts";
 import { registerCa } from "../testing/registered-ca.ts";
@@ -254,6 +256,32 @@ describe("a certificate of the network is extended", () => {
     c.clock.offsetMs = 0;
     expect((await call(next, "extend-verify", { clientCert: next.certPem })).status).toBe(200);
     expect(await statuses(who, next)).toEqual([401, 200]);
+  });
+
+  it("and what an administrator asks for while it is confirmed is still asked for afterwards", async () => {
+    const who = await enrolled("asked meanwhile");
+    const call = actsOn(who.authenticatorId);
+    const clientCertCsr = await createCsr({ commonName: "asked", keyPem: who.keyPem });
+    const { json } = await call(who, "extend", { clientCertCsr });
+    const token = await session(who);
+    const { connection, db } = c.ctx.store;
+    const other = new pg.Client(connection);
+    await other.connect();
+    await other.query("BEGIN");
+    await other.query(
+      "UPDATE authenticator SET is_extend_requested = true, is_key_roll_requested = true WHERE id = $1",
+      [who.authenticatorId],
+    );
+    const confirmed = c.call("POST", `${own}/${who.authenticatorId}/extend-verify`, {
+      ...{ token, cert: who.certPem, key: who.keyPem, body: { clientCert: json.data.clientCert } },
+    });
+    const waiting = sql`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    await expect.poll(async () => (await waiting.execute(db)).rows.length).toBe(1);
+    await other.query("COMMIT");
+    await other.end();
+    expect((await confirmed).status).toBe(200);
+    const { data } = (await c.admin("GET", `/authenticators/${who.authenticatorId}`)).json;
+    expect(data).toMatchObject({ isExtendRequested: true, isKeyRollRequested: true });
   });
 
   it("so that no login by the new one is refused while it is confirmed", async () => {

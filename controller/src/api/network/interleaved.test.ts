@@ -198,6 +198,22 @@ describe("an instance id", () => {
   });
 });
 
+it("a config that is deleted while a service comes to list it is gone from the service, and the service counts as changed", async () => {
+  const { json } = await c.admin("GET", '/config-types?filter=name="host.v1"');
+  const data = { protocol: "tcp", address: "x", port: 1 };
+  const config = await c.make("configs", { name: `c${count}`, configTypeId: json.data[0].id, data });
+  const { db } = c.ctx.store;
+  const changes = async () =>
+    (await sql`SELECT 1 FROM change_log WHERE kind = 'service' AND key = ${serviceId}`.execute(db)).rows.length;
+  const before = await changes();
+  const listing = [
+    `INSERT INTO service_config (service_id, config_type_id, config_id) VALUES ('${serviceId}', '${json.data[0].id}', '${config}')`,
+  ];
+  const deleted = await meanwhile(listing, () => c.admin("DELETE", `/configs/${config}`));
+  expect(deleted.status).toBe(200);
+  expect(await changes()).toBe(before + 1);
+});
+
 it("a terminator stays with its service: another one is refused by name, the same one is not", async () => {
   const ends = { router: routerId, binding: "transport", address: "tcp:x:1" };
   const id = await c.make("terminators", { service: serviceId, ...ends });

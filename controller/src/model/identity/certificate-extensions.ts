@@ -65,6 +65,8 @@ export class CertificateExtensions {
     const print = fingerprint(certificate);
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
+        // What was asked of the holder meanwhile must not be overwritten by what was read before.
+        await trx.selectFrom("authenticator").select("id").where("id", "=", id).forUpdate().execute();
         const row = await this.#authenticators.owned(trx, id, identityId);
         if (row.unverified_fingerprint === null || row.unverified_fingerprint !== print) {
           throw apiError("INVALID_CLIENT_CERT", unhandledCause("the certificate is not the one that was issued last"));

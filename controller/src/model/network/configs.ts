@@ -140,6 +140,8 @@ export class Configs {
   async delete(id: string): Promise<void> {
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
+        // Who lists it in a service at this moment is waited for, and then seen: the reference would go with the config, and nobody be told of the service.
+        await trx.selectFrom("config").select("id").where("id", "=", id).forUpdate().execute();
         const users = await trx
           .selectFrom("identity_service_config")
           .select("identity_id")
