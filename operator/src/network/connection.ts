@@ -13,6 +13,7 @@ import { abortable } from "../kube/abortable.ts";
 import { NetworkNotReadyError, OperationForbiddenError } from "./errors.ts";
 import { retryAfterMs } from "./failure.ts";
 import { LoginGate } from "./login-gate.ts";
+import { byProxy } from "./proxies.ts";
 import { RequestPace } from "./request-pace.ts";
 
 /** How the operator proves who it is. */
@@ -116,6 +117,7 @@ export class NetworkConnection {
         baseUrl,
         ...certificate,
         timeoutMs: o.requestTimeoutMs,
+        ...byProxy(),
         tls: {
           ...controllerTrust(o.ca ?? ""),
           ...(o.servername === undefined ? {} : { servername: o.servername }),

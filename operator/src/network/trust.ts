@@ -1,7 +1,10 @@
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual, X509Certificate } from "node:crypto";
-import { request } from "node:https";
+import { type RequestOptions, request } from "node:https";
+import { isIP } from "node:net";
+import { connect as tlsConnect } from "node:tls";
 import { ApiTransportError } from "@sallyport/api/client";
 import { nameParts, splitPem, x509 } from "@sallyport/wire";
+import { byProxy } from "./proxies.ts";
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const CA_STORE = "/edge/client/v1/.well-known/est/cacerts";
@@ -106,6 +109,28 @@ function authoritiesIn(body: Buffer, endpoint: string): X509Certificate[] {
   }
 }
 
+/** A connection of its own, through the proxy where there is one. */
+function way(url: URL, servername: string | undefined): RequestOptions {
+  const { connect } = byProxy();
+  if (connect === undefined) return { agent: false };
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  const port = Number(url.port || 443);
+  const named = servername ?? (isIP(host) === 0 ? host : undefined);
+  return {
+    createConnection(_options, callback) {
+      connect({ host, port }).then(
+        (socket) => {
+          const below = socket === undefined ? {} : { socket };
+          const secured = { host, port, ...below, rejectUnauthorized: false, ALPNProtocols: ["http/1.1"] };
+          callback(null, tlsConnect({ ...secured, ...(named === undefined ? {} : { servername: named }) }));
+        },
+        (error: Error) => callback(error, undefined as never),
+      );
+      return undefined;
+    },
+  };
+}
+
 function fetchUnverified(url: URL, { timeoutMs, signal, servername }: TrustOptions): Promise<Buffer> {
   const where = url.origin + url.pathname;
   const timeout = AbortSignal.timeout(timeoutMs);
@@ -119,7 +144,7 @@ function fetchUnverified(url: URL, { timeoutMs, signal, servername }: TrustOptio
     const outgoing = request(
       url,
       {
-        agent: false,
+        ...way(url, servername),
         rejectUnauthorized: false,
         ...(servername === undefined ? {} : { servername }),
         signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),

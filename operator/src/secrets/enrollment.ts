@@ -8,6 +8,7 @@ import {
 } from "@sallyport/sdk";
 import { createCsr, createKeyPair, parseCertificates, readPrivateKey } from "@sallyport/wire";
 import type { LeaderCheck } from "../kube/election/leader-client.ts";
+import { byProxy } from "../network/proxies.ts";
 import { CredentialError } from "./credential-error.ts";
 import type { Enrolling } from "./secret-content.ts";
 
@@ -33,7 +34,7 @@ export interface Prepared {
 export async function prepareEnrollment(jwt: string, signal: AbortSignal): Promise<Prepared> {
   return await explained(async () => {
     const token = await genuine(jwt, signal);
-    const authorities = await fetchCaBundle(token.issuer, { leaf: token.leaf }, signal);
+    const authorities = await fetchCaBundle(token.issuer, { leaf: token.leaf }, signal, byProxy().connect);
     const { keyPem } = await createKeyPair();
     const ztAPI = `${token.issuer.origin}/edge/client/v1`;
     return { token, enrolling: { identityId: token.subject, ztAPI, key: keyPem, ca: authorities.pem } };
@@ -55,7 +56,13 @@ export async function redeemEnrollment(
     const { identityId, key: keyPem, ca } = enrolling;
     const body = await createCsr({ commonName: identityId, subject: { C: "US", O: "Sallyport" }, keyPem });
     mayAct();
-    const answer = await postEnrollment(token, ca, { contentType: "application/x-pem-file", body }, signal);
+    const answer = await postEnrollment(
+      token,
+      ca,
+      { contentType: "application/x-pem-file", body },
+      signal,
+      byProxy().connect,
+    );
     const cert = typeof answer === "object" && answer !== null && "cert" in answer ? answer.cert : undefined;
     const file = typeof cert === "string" ? certified(enrolling, cert) : undefined;
     if (file !== undefined) return file;
@@ -80,7 +87,7 @@ function fits(cert: string, key: string): boolean {
 }
 
 async function genuine(jwt: string, signal: AbortSignal): Promise<EnrollmentToken> {
-  const token = await verifyEnrollmentToken(jwt, { signal });
+  const token = await verifyEnrollmentToken(jwt, { signal, ...byProxy() });
   if (token.method === "ott") return token;
   const message = `expected a token of the enrollment method ott, got ${token.method}`;
   throw new CredentialError("EnrollmentRefused", message, { isPassing: false });

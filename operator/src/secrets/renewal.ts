@@ -1,6 +1,7 @@
 import { type ApiClient, ApiError, ApiTransportError, createClient } from "@sallyport/api/client";
 import { EnrollmentError, fetchCaBundle, type IdentityFile } from "@sallyport/sdk";
 import { commonName, controllerTrust, createCsr, createKeyPair, parseCertificates } from "@sallyport/wire";
+import { byProxy } from "../network/proxies.ts";
 import { CredentialError } from "./credential-error.ts";
 import { certified, type Leave } from "./enrollment.ts";
 import { pemText } from "./secret-content.ts";
@@ -31,7 +32,12 @@ export async function extendCertificate(
     );
     // Whoever is trusted now tells who will be: a network may have got new authorities since.
     const ca = pemText(file.id.ca);
-    const authorities = await fetchCaBundle(new URL(new URL(file.ztAPI).origin), { caPem: ca }, signal);
+    const authorities = await fetchCaBundle(
+      new URL(new URL(file.ztAPI).origin),
+      { caPem: ca },
+      signal,
+      byProxy().connect,
+    );
     const next = certified({ ztAPI: file.ztAPI, key, ca: authorities.pem }, data.clientCert ?? "");
     if (next === undefined) throw refused("the network answered with no certificate of the new key");
     return { ...file, id: { ...file.id, ...next.id } };
@@ -76,6 +82,7 @@ async function asIdentity<T>(
   const ca = pemText(file.id.ca);
   const api = createClient("client", {
     baseUrl: new URL(file.ztAPI).origin,
+    ...byProxy(),
     cert: pemText(file.id.cert),
     key: pemText(file.id.key),
     tls: controllerTrust(ca),

@@ -92,6 +92,7 @@ export { FairOutput, type Waiter } from "./socket/fair-output.ts";
 export { Handshakes } from "./socket/handshakes.ts";
 export { connectThroughProxy, type HttpProxy } from "./socket/http-connect.ts";
 export type { Output } from "./socket/output.ts";
+export { proxyOf } from "./socket/proxy-environment.ts";
 export { SharedConnections } from "./socket/shared-connections.ts";
 export { Slab } from "./socket/slab.ts";
 export { cutSocket, lingerSocket } from "./socket/socket-end.ts";

@@ -17,6 +17,8 @@ export interface Credentials {
 export interface Cluster {
   /** `https://10.0.0.1:6443`, with a path in front of all others where there is one. */
   readonly server: URL;
+  /** Never through a proxy of the environment. */
+  readonly isNear?: boolean;
   /** The namespace that this process belongs to, when it is known. */
   readonly namespace?: string;
   /** Reads the credentials. They change during a process's life: files are rotated, tokens expire. `fresh` says that what was read before was refused. */

@@ -1,9 +1,11 @@
 import { createSecureContext, type SecureContext } from "node:tls";
-import { Pool } from "undici";
+import { connectThroughProxy, proxyOf } from "@sallyport/wire";
+import { buildConnector, Pool } from "undici";
 import type { Cluster, Credentials } from "./cluster.ts";
 
 /** Requests at the same time; more of them wait for a connection. Watches have connections of their own. */
 const REQUEST_CONNECTIONS = 32;
+const CONNECT_MS = 10_000;
 /** Credentials are read again after this time, since files are rotated. */
 const CREDENTIALS_AGE_MS = 60_000;
 
@@ -104,16 +106,31 @@ export class Connections {
       headersTimeout: 0,
       bodyTimeout: 0,
       keepAliveTimeout: 30_000,
-      connect: {
-        timeout: 10_000,
+      connect: this.#connector({
+        timeout: CONNECT_MS,
         keepAlive: true,
         keepAliveInitialDelay: 30_000,
         rejectUnauthorized: !trustsAnyServer,
         // One for all: else each connection holds the authorities, parsed.
         secureContext,
         ...(serverName === undefined ? {} : { servername: serverName }),
-      },
+      }),
     });
+  }
+
+  /** Through the proxy of the environment, where that has one for this server. */
+  #connector(options: buildConnector.BuildOptions): buildConnector.BuildOptions | buildConnector.connector {
+    const { server, isNear = false } = this.#cluster;
+    const proxy = isNear || server.protocol !== "https:" ? undefined : proxyOf(server, process.env);
+    if (proxy === undefined) return options;
+    const secure = buildConnector(options);
+    const target = { host: server.hostname.replace(/^\[|\]$/g, ""), port: Number(server.port || 443) };
+    return (asked, callback) => {
+      connectThroughProxy(proxy, target, { signal: AbortSignal.timeout(CONNECT_MS) }).then(
+        (httpSocket) => secure({ ...asked, httpSocket }, callback),
+        (error: Error) => callback(error, null),
+      );
+    };
   }
 }
 

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { isIPv6 } from "node:net";
+import { isIP, isIPv6 } from "node:net";
 import { join } from "node:path";
 import { type Cluster, ClusterConfigError } from "./cluster.ts";
 
@@ -46,6 +46,8 @@ export async function inCluster({
   return {
     server: new URL(`https://${isIPv6(host) ? `[${host}]` : host}:${port}`),
     namespace,
+    // An address is the Service's: no proxy outside of the cluster knows it.
+    isNear: isIP(host) !== 0,
     credentials: async () => {
       // One after the other: when none of them is there, it is always the first that is named.
       const token = await read("token");

@@ -4,6 +4,7 @@ import { controllerTrust, createCsr, createKeyPair } from "@sallyport/wire";
 import { KINDS, type KubeObject } from "../../kube/kinds.ts";
 import { type ConnectionTimes, type ManagementClient, NetworkConnection } from "../../network/connection.ts";
 import type { LoginGate } from "../../network/login-gate.ts";
+import { byProxy } from "../../network/proxies.ts";
 import { ownerOf, ownershipOf, tagsOf } from "../../plan/entity/ownership.ts";
 import { credentialsOf, type SecretCredentials } from "../../plan/network/external-access.ts";
 import { stalled } from "../../plan/network/network-problem.ts";
@@ -120,6 +121,7 @@ async function enrolled(
   const client = createClient("client", {
     baseUrl,
     timeoutMs: requestTimeoutMs(resource),
+    ...byProxy(),
     tls: { ...controllerTrust(ca ?? ""), ...(servername === undefined ? {} : { servername }) },
   });
   try {

@@ -1,7 +1,7 @@
 /** The typed client: one method per operation, over HTTPS with kept-alive connections. */
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
-import { Agent, type RequestOptions, request } from "node:https";
+import { Agent, type AgentOptions, type RequestOptions, request } from "node:https";
 import type { ConnectionOptions, TLSSocket } from "node:tls";
 import { ApiError, type ApiErrorCause } from "../errors.ts";
 import type { ApiName, operations } from "../operations/apis.ts";
@@ -23,7 +23,15 @@ export interface ClientOptions {
   readonly timeoutMs?: number;
   /** Further TLS settings, such as `servername`. */
   readonly tls?: ConnectionOptions;
+  /** Makes the connections below TLS, such as through a proxy; directly when not given. */
+  readonly connect?: Connect;
 }
+
+/** A connection to a place, which is to carry TLS; undefined: it is made directly. */
+export type Connect = (target: {
+  readonly host: string;
+  readonly port: number;
+}) => Promise<ConnectionOptions["socket"]>;
 
 export type ApiClient<A extends ApiName> = Calls<(typeof operations)[A]> & {
   /** Sets, or with undefined removes, the session token of later calls. */
@@ -73,9 +81,9 @@ class Transport {
 
   constructor(api: ApiName, options: ClientOptions) {
     this.#base = new URL(ROUTES[api].basePath, options.baseUrl);
-    const { ca, cert, key, tls } = options;
+    const { ca, cert, key, tls, connect } = options;
     const credentials = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
-    this.#agent = new RestAgent({ keepAlive: true, maxSockets: 16, ...tls, ...credentials });
+    this.#agent = new RestAgent({ keepAlive: true, maxSockets: 16, ...tls, ...credentials }, connect);
     this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     this.#token = options.token;
   }
@@ -157,6 +165,25 @@ function isRepeatable({ method }: Route): boolean {
 /** Keeps connections, and knows since when each has had nothing to do. */
 class RestAgent extends Agent {
   readonly #restsSince = new WeakMap<object, number>();
+  readonly #connect: Connect | undefined;
+
+  constructor(options: AgentOptions, connect: Connect | undefined) {
+    super(options);
+    this.#connect = connect;
+  }
+
+  override createConnection(options: RequestOptions, callback?: Parameters<Agent["createConnection"]>[1]) {
+    if (this.#connect === undefined || callback === undefined) return super.createConnection(options, callback);
+    const target = { host: String(options.host), port: Number(options.port) };
+    this.#connect(target).then(
+      (socket) => {
+        const below = socket === undefined ? {} : { socket };
+        callback(null, super.createConnection({ ...options, ...below }) as TLSSocket);
+      },
+      (error: Error) => callback(error, undefined as never),
+    );
+    return undefined;
+  }
 
   /** False, which its declaration does not know, ends the connection. */
   override keepSocketAlive(socket: TLSSocket): boolean {

@@ -3,7 +3,7 @@
  * calls the APIs some megabytes of memory and a tenth of a second (docs/api.md).
  */
 export * from "../errors.ts";
-export { type ApiClient, ApiTransportError, type ClientOptions, createClient } from "./client.ts";
+export { type ApiClient, ApiTransportError, type ClientOptions, type Connect, createClient } from "./client.ts";
 export { ROUTES } from "./generated/routes.ts";
 export { listAll } from "./list-all.ts";
 export type { Route, Routes } from "./route.ts";

@@ -1,4 +1,5 @@
 import { X509Certificate } from "node:crypto";
+import type { Connect } from "@sallyport/api/client";
 import { x509 } from "@sallyport/wire";
 import { EnrollmentError, reasonOf } from "../errors.ts";
 import { issuerUrl } from "./enrollment-token.ts";
@@ -18,11 +19,17 @@ const PATH = "/edge/client/v1/.well-known/est/cacerts";
  *
  * @throws EnrollmentError `NO_CA` when there is none in the answer, and as `enrollmentRequest`
  */
-export async function fetchCaBundle(issuer: URL, trust: EnrollmentTrust, signal?: AbortSignal): Promise<CaBundle> {
+export async function fetchCaBundle(
+  issuer: URL,
+  trust: EnrollmentTrust,
+  signal?: AbortSignal,
+  connect?: Connect,
+): Promise<CaBundle> {
   const response = await enrollmentRequest({
     method: "GET",
     url: issuerUrl(issuer, PATH),
     trust,
+    connect,
     ...(signal === undefined ? {} : { signal }),
   });
   if (response.status !== 200) {

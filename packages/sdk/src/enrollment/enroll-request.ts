@@ -1,3 +1,4 @@
+import type { Connect } from "@sallyport/api/client";
 import { EnrollmentError } from "../errors.ts";
 import { type EnrollmentToken, issuerUrl } from "./enrollment-token.ts";
 import { enrollmentRequest } from "./pinned-request.ts";
@@ -19,6 +20,7 @@ export async function postEnrollment(
   caPem: string,
   content: EnrollmentBody,
   signal?: AbortSignal,
+  connect?: Connect,
 ): Promise<unknown> {
   const url = issuerUrl(token.issuer, "/edge/client/v1/enroll");
   url.searchParams.set("method", token.method);
@@ -29,6 +31,7 @@ export async function postEnrollment(
     trust: { caPem },
     headers: { "content-type": content.contentType, accept: "application/json" },
     body: content.body,
+    connect,
     ...(signal === undefined ? {} : { signal }),
   });
   const answer = parse(response.body);

@@ -1,4 +1,5 @@
 import { verify, type X509Certificate } from "node:crypto";
+import type { Connect } from "@sallyport/api/client";
 import { EnrollmentError } from "../errors.ts";
 import { servedLeaf } from "./pinned-request.ts";
 
@@ -44,7 +45,7 @@ const algorithms: Readonly<Record<string, string>> = {
  */
 export async function verifyEnrollmentToken(
   jwt: string,
-  o: { signal?: AbortSignal; now?: Date } = {},
+  o: { signal?: AbortSignal; now?: Date; connect?: Connect | undefined } = {},
 ): Promise<EnrollmentToken> {
   const [header64 = "", claims64 = "", signature64 = "", ...more] = jwt.trim().split(".");
   const header = json(header64) as { alg?: unknown };
@@ -66,7 +67,7 @@ export async function verifyEnrollmentToken(
       `the enrollment token ended at ${expiresAt.toISOString()}; ask the administrator for a new one`,
     );
   }
-  const leaf = await servedLeaf(issuer, o.signal);
+  const leaf = await servedLeaf(issuer, o.signal, o.connect);
   const signed = Buffer.from(`${header64}.${claims64}`);
   const key = { key: leaf.publicKey, dsaEncoding: "ieee-p1363" as const };
   const genuine =

@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { isIP } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
+import type { Connect } from "@sallyport/api/client";
 import { controllerTrust } from "@sallyport/wire";
 import { EnrollmentError, reasonOf } from "../errors.ts";
 
@@ -16,6 +17,7 @@ export interface EnrollmentRequest {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
   readonly signal?: AbortSignal;
+  readonly connect?: Connect | undefined;
 }
 
 export interface EnrollmentResponse {
@@ -30,8 +32,8 @@ const MAX_RESPONSE = 4 * 1024 * 1024;
  * The leaf certificate that the server of a URL presents now. It is not verified: enrollment tokens are signed with its
  * key, so a token that verifies with it proves both (docs/protocol/enrollment.md, "Trust").
  */
-export async function servedLeaf(url: URL, signal?: AbortSignal): Promise<X509Certificate> {
-  const socket = await openTls(url, undefined, withTimeout(signal));
+export async function servedLeaf(url: URL, signal?: AbortSignal, connect?: Connect): Promise<X509Certificate> {
+  const socket = await openTls(url, undefined, withTimeout(signal), connect);
   try {
     return leafOf(socket, url);
   } finally {
@@ -42,7 +44,7 @@ export async function servedLeaf(url: URL, signal?: AbortSignal): Promise<X509Ce
 /** One HTTPS request under the given trust. @throws EnrollmentError `UNREACHABLE`, `UNTRUSTED_SERVER`, `RESPONSE_TOO_LARGE` */
 export async function enrollmentRequest(o: EnrollmentRequest): Promise<EnrollmentResponse> {
   const signal = withTimeout(o.signal);
-  const socket = await openTls(o.url, "caPem" in o.trust ? o.trust.caPem : undefined, signal);
+  const socket = await openTls(o.url, "caPem" in o.trust ? o.trust.caPem : undefined, signal, o.connect);
   if ("leaf" in o.trust && !leafOf(socket, o.url).raw.equals(o.trust.leaf.raw)) {
     socket.destroy();
     throw new EnrollmentError(
@@ -89,12 +91,20 @@ async function readBody(response: IncomingMessage): Promise<EnrollmentResponse> 
   return { status: response.statusCode ?? 0, body: Buffer.concat(chunks) };
 }
 
-function openTls(url: URL, ca: string | undefined, signal: AbortSignal): Promise<TLSSocket> {
+async function openTls(
+  url: URL,
+  ca: string | undefined,
+  signal: AbortSignal,
+  connectBelow: Connect | undefined,
+): Promise<TLSSocket> {
   const host = url.hostname.replace(/^\[|\]$/g, "");
-  return new Promise((resolve, reject) => {
+  const port = Number(url.port || 443);
+  const below = await connectBelow?.({ host, port }).catch((error: unknown) => Promise.reject(unreachable(url, error)));
+  return await new Promise((resolve, reject) => {
     const socket = connect({
       host,
-      port: Number(url.port || 443),
+      port,
+      ...(below === undefined ? {} : { socket: below }),
       ...(isIP(host) === 0 ? { servername: host } : {}),
       ...(ca === undefined ? { rejectUnauthorized: false } : controllerTrust(ca)),
       ALPNProtocols: ["http/1.1"],
