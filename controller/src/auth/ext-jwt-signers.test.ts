@@ -16,17 +16,17 @@ describe("external JWT signers over the Management API", () => {
       audience: "a",
       certPem: null,
       claimsProperty: "sub",
-      clientId: "",
+      clientId: null,
       commonName: "",
       enabled: true,
       externalAuthUrl: null,
       fingerprint: null,
       issuer: "plain",
       jwksEndpoint: "https://idp.example/jwks",
-      kid: "",
+      kid: null,
       notAfter: "0001-01-01T00:00:00.000Z",
       notBefore: "0001-01-01T00:00:00.000Z",
-      scopes: [],
+      scopes: null,
       targetToken: "ACCESS",
       useExternalId: false,
     });
@@ -45,26 +45,39 @@ describe("external JWT signers over the Management API", () => {
     expect((await c.admin("GET", `/external-jwt-signers/${id}`)).json.data).toMatchObject({
       claimsProperty: "sub",
       externalAuthUrl: null,
-      kid: "",
-      scopes: [],
+      kid: null,
+      scopes: null,
       targetToken: "ACCESS",
       useExternalId: false,
     });
   });
 
   test.each([
-    ["audience", { audience: null }, "audience in body is required"],
+    ["audience", { audience: undefined }, "audience in body is required"],
     ["audience", { audience: "" }, "audience is required"],
     ["issuer", { issuer: "" }, "issuer is required"],
     ["name", { name: "" }, "name is required"],
     ["enabled", { enabled: undefined }, "enabled in body is required"],
     ["targetToken", { targetToken: "REFRESH" }, "targetToken in body should be one of [ACCESS ID]"],
     ["jwksEndpoint", { jwksEndpoint: "not a url" }, expect.stringContaining("must be of type uri")],
+    ["externalAuthUrl", { externalAuthUrl: "not a url" }, expect.stringContaining("expected a URL")],
+    ["externalAuthUrl", { externalAuthUrl: "javascript:alert(1)" }, expect.stringContaining("expected a URL")],
     ["jwksEndpoint", { jwksEndpoint: "file:///etc/passwd" }, expect.stringContaining("must be of type uri")],
   ])("%s: %j is refused", async (field, change, reason) => {
     const answer = await c.admin("POST", "/external-jwt-signers", { ...extJwtSigner("refused"), ...change });
     expect(answer.status).toBe(400);
     expect(answer.json.error).toMatchObject({ code: "COULD_NOT_VALIDATE", cause: { field, reason } });
+  });
+
+  test("may have no audience, by null, which takes one away in a PUT and changes nothing in a PATCH", async () => {
+    const id = await c.make("external-jwt-signers", { ...extJwtSigner("no audience"), audience: null });
+    const audience = async () => (await c.admin("GET", `/external-jwt-signers/${id}`)).json.data.audience;
+    expect(await audience()).toBe("");
+    await c.admin("PATCH", `/external-jwt-signers/${id}`, { audience: "a" });
+    await c.admin("PATCH", `/external-jwt-signers/${id}`, { audience: null });
+    expect(await audience()).toBe("a");
+    await c.admin("PUT", `/external-jwt-signers/${id}`, { ...extJwtSigner("no audience"), audience: null });
+    expect(await audience()).toBe("");
   });
 
   test("5.5: exactly one of certPem and jwksEndpoint", async () => {
@@ -165,7 +178,7 @@ describe("external JWT signers over the Management API", () => {
       audience: "a",
       clientId: null,
       externalAuthUrl: "https://idp.example",
-      scopes: [],
+      scopes: null,
       targetToken: "ACCESS",
     });
     const asked = await c.call(

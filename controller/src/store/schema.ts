@@ -114,6 +114,8 @@ export interface CaTable extends NamedTable {
   identity_name_format: Generated<string>;
   identity_roles: Generated<string[]>;
   external_id_claim: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>;
+  /** The token of its enrollments, as it was signed first. */
+  jwt: string | null;
 }
 
 export interface AuthenticatorTable extends EntityTable {

@@ -34,7 +34,7 @@ const enrollment = struct(
     ).optional(),
     tokenLifetime: duration("How long a token that the operator asks for is good.", { min: "5m" }).optional(),
     caId: entityId("Id of the third authority of ottca.").optional(),
-    username: text("Name of the login by password.", { min: 1, max: 256 }).optional(),
+    username: text("Name of the login by password.", { min: 4, max: 100 }).optional(),
     passwordSecretRef: secretKeyRef("Password of that login; the operator sets it.").optional(),
   },
   [

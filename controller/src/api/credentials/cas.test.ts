@@ -87,6 +87,7 @@ describe("a certificate authority", () => {
     const id = await registerCa(c, authority, { name: "token" });
     const answer = await c.admin("GET", `/cas/${id}/jwt`);
     expect(answer.headers["content-type"]).toBe("application/jwt");
+    expect((await c.admin("GET", `/cas/${id}/jwt`)).text).toBe(answer.text);
     const [header = "", payload = "", signature = ""] = answer.text.split(".");
     expect(JSON.parse(Buffer.from(payload, "base64url").toString())).toEqual({
       iss: `https://localhost:${c.port}/`,

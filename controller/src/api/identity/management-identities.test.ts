@@ -149,6 +149,29 @@ describe("identities over the Management API", () => {
     ).rejects.toThrow(/identity_default_admin_is_admin/);
   });
 
+  it("are invited in one way only, and user names have 4 to 100 characters wherever one is set", async () => {
+    const made = (enrollment: object) => c.admin("POST", "/identities", identity("invited", { enrollment }));
+    const refusal = (answer: Awaited<ReturnType<typeof made>>) => [answer.status, answer.json.error?.cause?.field];
+    for (const enrollment of [
+      { ott: true, updb: "username" },
+      { ott: true, ottca: "a.ca" },
+      { ottca: "a.ca", updb: "username" },
+    ]) {
+      expect(refusal(await made(enrollment))).toEqual([400, "enrollment"]);
+    }
+    for (const updb of ["abc", "x".repeat(101)]) {
+      expect(refusal(await made({ updb }))).toEqual([400, "enrollment.updb"]);
+    }
+    const { id } = (await made({ ott: false, ottca: "", updb: "" })).json.data;
+    expect((await c.admin("GET", `/identities/${id}`)).json.data.enrollment).toEqual({});
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+    const invite = (username: string) =>
+      c.admin("POST", "/enrollments", { identityId: id, method: "updb", expiresAt, username });
+    expect(refusal(await invite("abc"))).toEqual([400, "username"]);
+    expect(refusal(await invite(""))).toEqual([400, "username"]);
+    expect((await invite("abcd")).status).toBe(201);
+  });
+
   it("lists are filtered, sorted and paged, with the total", async () => {
     for (const n of [1, 2, 3, 4, 5])
       await c.make("identities", identity(`list-${n}`, { roleAttributes: [`m${n % 2}`] }));

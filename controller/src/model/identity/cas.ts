@@ -164,21 +164,27 @@ export class Cas {
   }
 
   /**
-   * The token with which holders of the authority's certificates enroll by themselves. It never ends, and is good as long as the CA allows that.
+   * The token with which holders of the authority's certificates enroll by themselves. It never ends, and is good as long as the CA allows that. Its text stays the
+   * same while the controller has its address and its key.
    * @throws ApiError 404, 400 while the CA is not verified or does not allow it
    */
   async enrollmentJwt(id: string): Promise<string> {
-    const row = await this.get(this.#ctx.store.db, id);
-    if (!row.is_verified || !row.is_auto_ca_enrollment_enabled) {
-      const lacking = row.is_verified ? "isAutoCaEnrollmentEnabled is false" : "it is not verified";
-      throw apiError("ENROLLMENT_CA_NOT_VALID", unhandledCause(`nobody can enroll by CA ${id}: ${lacking}`));
-    }
-    return this.#ctx.pki.signJwt({
-      iss: `https://${this.#ctx.settings.apiAddress}/`,
-      sub: id,
-      aud: ["openziti-enroller"],
-      jti: id,
-      em: "ca",
+    return this.#ctx.store.transaction(async (trx) => {
+      const row = await this.#locked(trx, id);
+      if (!row.is_verified || !row.is_auto_ca_enrollment_enabled) {
+        const lacking = row.is_verified ? "isAutoCaEnrollmentEnabled is false" : "it is not verified";
+        throw apiError("ENROLLMENT_CA_NOT_VALID", unhandledCause(`nobody can enroll by CA ${id}: ${lacking}`));
+      }
+      const signed = this.#ctx.pki.signJwt({
+        iss: `https://${this.#ctx.settings.apiAddress}/`,
+        sub: id,
+        aud: ["openziti-enroller"],
+        jti: id,
+        em: "ca",
+      });
+      if (row.jwt !== null && contentOf(row.jwt) === contentOf(signed)) return row.jwt;
+      await trx.updateTable("ca").set({ jwt: signed }).where("id", "=", id).execute();
+      return signed;
     });
   }
 
@@ -190,6 +196,11 @@ export class Cas {
   async #locked(trx: Db, id: string): Promise<CaRow> {
     return found(await trx.selectFrom("ca").selectAll().where("id", "=", id).forUpdate().executeTakeFirst(), "ca", id);
   }
+}
+
+/** What a token says and who signed it; signatures by EC keys differ each time. */
+function contentOf(jwt: string): string {
+  return jwt.slice(0, jwt.lastIndexOf("."));
 }
 
 /** The claim of a stored CA; null when its holders are known by their certificates. */

@@ -23,7 +23,8 @@ import { translated } from "../store-errors.ts";
 export type ExtJwtSignerRow = Selectable<ExtJwtSignerTable>;
 
 type NewSigner = z.output<typeof externalJwtSignerCreate>;
-type SignerChange = z.output<typeof externalJwtSignerPatch>;
+type SignerPatch = z.output<typeof externalJwtSignerPatch>;
+type SignerChange = Omit<SignerPatch, "audience"> & { readonly audience?: string | null | undefined };
 
 /** What decides whom a token names. */
 const NAMING = ["issuer", "claims_property", "use_external_id"] as const;
@@ -37,7 +38,6 @@ export class ExtJwtSigners {
   }
 
   async create(signer: NewSigner): Promise<string> {
-    if (signer.audience === undefined) throw fieldError("audience", "audience in body is required");
     requireOneSource(signer.certPem || null, signer.jwksEndpoint || null);
     const columns = columnsOf(signer);
     const id = randomEntityId();
@@ -55,7 +55,6 @@ export class ExtJwtSigners {
 
   /** PUT: what is left out goes back to its default. */
   replace(id: string, signer: NewSigner): Promise<void> {
-    if (signer.audience === undefined) throw fieldError("audience", "audience in body is required");
     return this.update(id, {
       certPem: "",
       claimsProperty: "",
@@ -149,7 +148,7 @@ function columnsOf(change: SignerChange): Updateable<ExtJwtSignerTable> {
   if (change.issuer !== undefined && change.issuer.trim() === "") {
     throw fieldError("issuer", "issuer is required", change.issuer);
   }
-  if (change.audience !== undefined && change.audience.trim() === "") {
+  if (change.audience?.trim() === "") {
     throw fieldError("audience", "audience is required", change.audience);
   }
   if (change.jwksEndpoint) requireEndpoint(change.jwksEndpoint);

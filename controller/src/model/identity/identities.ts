@@ -79,8 +79,8 @@ export class Identities {
       throw fieldError("type", "may not create identities with given typeId", identity.type);
     }
     const id = randomEntityId();
-    await this.#requireHosted(id, identity);
     const enrollment = this.#invitation(id, identity.enrollment ?? {});
+    await this.#requireHosted(id, identity);
     await translated(() =>
       CREATE.rows(this.#ctx.store.db, [
         id,
@@ -308,6 +308,9 @@ export class Identities {
 
   /** What a new identity is to enroll with, if anything. */
   #invitation(identityId: string, { ott, ottca, updb }: NonNullable<NewIdentity["enrollment"]>) {
+    if ([ott, ottca, updb].filter(Boolean).length > 1) {
+      throw fieldError("enrollment", "enrollment may hold only one of ott, ottca and updb");
+    }
     if (ott === true) return this.#enrollments.invite({ method: "ott", identityId });
     if (ottca !== undefined && ottca !== "") {
       return this.#enrollments.invite({ method: "ottca", identityId, caId: ottca });

@@ -12,6 +12,7 @@ import { configSchemas } from "./0013_config_schemas.ts";
 import { defaultAdministrator } from "./0014_default_administrator.ts";
 import { enrollmentCode } from "./0015_enrollment_code.ts";
 import { epoch } from "./0020_epoch.ts";
+import { caJwt } from "./0021_ca_jwt.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
 export const migrations: readonly Migration[] = [
@@ -28,4 +29,5 @@ export const migrations: readonly Migration[] = [
   defaultAdministrator,
   enrollmentCode,
   epoch,
+  caJwt,
 ];

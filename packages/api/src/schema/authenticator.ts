@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base, entityRef } from "./entity.ts";
-import { ownTags, password, pem, tags, time, timeInput, username } from "./scalars.ts";
+import { ownTags, password, pem, tags, time, timeInput, username, usernameOrBlank } from "./scalars.ts";
 
 export const authenticatorCreate = z.object({
   identityId: z.string(),
@@ -50,7 +50,7 @@ export const enrollmentCreate = z.object({
   method: z.enum(["ott", "ottca", "updb"]),
   expiresAt: timeInput,
   caId: z.string().optional(),
-  username: z.string().optional(),
+  username: usernameOrBlank.optional(),
 });
 export const enrollmentDetail = z.strictObject({
   ...base,

@@ -2,16 +2,25 @@ import { z } from "zod";
 import { base } from "./entity.ts";
 import { names, namesOrNull, patchOf, pem, tags, tagsUnlessEmpty, time } from "./scalars.ts";
 
+/** An address that a browser opens; `""` counts as not set. */
+const webUrl = z
+  .string()
+  .refine((text) => text.trim() === "" || (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)), {
+    error: "expected a URL with http or https",
+  })
+  .meta({ format: "uri" });
+
 const targetToken = z.enum(["ACCESS", "ID"]);
 
 /** Exactly one of `certPem` (one certificate) and `jwksEndpoint` is set; `""` counts as not set. */
 const fields = {
-  audience: z.string(),
+  /** null: none yet. Without one no token is right. */
+  audience: z.string().nullable(),
   certPem: pem.optional(),
   claimsProperty: z.string().optional(),
   clientId: z.string().optional(),
   enabled: z.boolean(),
-  externalAuthUrl: z.string().optional(),
+  externalAuthUrl: webUrl.optional(),
   issuer: z.string(),
   jwksEndpoint: z.string().optional(),
   kid: z.string().optional(),
@@ -23,7 +32,7 @@ const fields = {
 };
 export const externalJwtSignerCreate = z.object(fields);
 export const externalJwtSignerUpdate = externalJwtSignerCreate;
-export const externalJwtSignerPatch = patchOf(fields).extend({ tags: tagsUnlessEmpty });
+export const externalJwtSignerPatch = patchOf({ ...fields, audience: z.string() }).extend({ tags: tagsUnlessEmpty });
 export const externalJwtSignerDetail = z.strictObject({
   ...base,
   audience: z.string(),

@@ -1,7 +1,19 @@
 import { z } from "zod";
 import { interfaces } from "./edge-router.ts";
 import { base, entityRef } from "./entity.ts";
-import { cost, costMap, names, namesOrNull, patchOf, pem, precedence, precedenceMap, tags, time } from "./scalars.ts";
+import {
+  cost,
+  costMap,
+  names,
+  namesOrNull,
+  patchOf,
+  pem,
+  precedence,
+  precedenceMap,
+  tags,
+  time,
+  usernameOrBlank,
+} from "./scalars.ts";
 import { envInfo, sdkInfo } from "./session.ts";
 
 const fields = {
@@ -21,8 +33,9 @@ const fields = {
 };
 export const identityCreate = z.object({
   ...fields,
+  /** One of them. */
   enrollment: z
-    .object({ ott: z.boolean().optional(), ottca: z.string().optional(), updb: z.string().optional() })
+    .object({ ott: z.boolean().optional(), ottca: z.string().optional(), updb: usernameOrBlank.optional() })
     .optional(),
 });
 export const identityUpdate = z.object(fields);

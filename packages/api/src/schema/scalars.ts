@@ -75,12 +75,13 @@ export const precedence = z.enum(["default", "required", "failed"]);
 export const costMap = z.record(z.string(), cost);
 export const precedenceMap = z.record(z.string(), precedence);
 
-/** Text with bounds on its length, counted in code points. */
-function sized(minLength: number, maxLength: number) {
+/** Text with bounds on its length, counted in code points. `blank`: or none, where that counts as not given. */
+function sized(minLength: number, maxLength: number, blank: "refused" | "taken" = "refused") {
   return z
     .string()
     .superRefine((text, context) => {
       const length = [...text].length;
+      if (length === 0 && blank === "taken") return;
       if (length < minLength) {
         context.addIssue({ code: "too_small", origin: "string", minimum: minLength, inclusive: true, input: text });
       } else if (length > maxLength) {
@@ -91,6 +92,7 @@ function sized(minLength: number, maxLength: number) {
 }
 
 export const username = sized(4, 100);
+export const usernameOrBlank = sized(4, 100, "taken");
 export const password = sized(5, 100);
 export const text253 = sized(0, 253);
 export const text255 = sized(0, 255);
