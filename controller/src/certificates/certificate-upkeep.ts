@@ -9,6 +9,7 @@ import { KeyVault } from "../store/key-vault.ts";
 import type { Secrets } from "../store/secrets.ts";
 import { countFormerLeaves, isNone } from "./former-leaves.ts";
 import { changeNetworkKeys, loadNetworkKeys, NETWORK_KEYS_KIND } from "./network-keys.ts";
+import { reservedRouterNames } from "./reserved-router-names.ts";
 
 const CHECK_MS = 3_600_000;
 /** Longer than any request takes: what was signed with the former key just before the change is stored by then. */
@@ -74,6 +75,7 @@ export class CertificateUpkeep {
     });
     this.#timers.add(setInterval(() => void this.check(), CHECK_MS).unref());
     void this.check();
+    this.#run("names of routers", () => this.#warnOfReservedNames());
   }
 
   /** The API is served with other certificates of the operator's from now on. */
@@ -145,6 +147,17 @@ export class CertificateUpkeep {
     if (retired === undefined) return;
     this.#adopt(retired);
     log.info({}, "nothing that the former authority issued is in use: it is trusted no more");
+  }
+
+  /** Certificates from before routers were refused such names, or before the controller had them: better read of now than at their end. */
+  async #warnOfReservedNames(): Promise<void> {
+    const { store, pki, log } = this.#parts;
+    for (const router of await reservedRouterNames(store.db, pki)) {
+      log.warn(
+        { ...router },
+        "a router has a certificate for a host of the controller, and will get no other one: take the host out of its csr.sans, or list it in edge.enrollment.sharedHosts",
+      );
+    }
   }
 
   async #reissue(): Promise<void> {

@@ -144,6 +144,15 @@ export class Pki {
     };
   }
 
+  /** The controller's host that a certificate is good for, though routers get none for it; `undefined` when there is none. */
+  reservedHostIn(certificate: X509Certificate): string | undefined {
+    for (const name of alternativeNames(certificate)) {
+      const host = reservedHostOf(name, this.#parts.reservedHosts);
+      if (host !== undefined) return host;
+    }
+    return undefined;
+  }
+
   /** For an API session: its SPIFFE id is the only alternative name. */
   async issueSessionCertificate(
     csrPem: string,
