@@ -1,6 +1,6 @@
 import type { X509Certificate } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
-import type { Logger, TlsPort } from "@sallyport/wire";
+import { boundedLog, type Logger, type TlsPort } from "@sallyport/wire";
 import type { Circuit } from "./circuits/circuit.ts";
 import { CircuitAccess } from "./circuits/circuit-access.ts";
 import { CircuitAdoption } from "./circuits/circuit-adoption.ts";
@@ -24,7 +24,7 @@ import type { ApiSessionRecord, FabricModel } from "./ports.ts";
 import { ControlListener } from "./routers/control-listener.ts";
 import { FirstReturn } from "./routers/first-return.ts";
 import { IdentityConnections } from "./routers/identity-connections.ts";
-import type { RouterConnection } from "./routers/router-connection.ts";
+import { ROUTER_LINES, type RouterConnection } from "./routers/router-connection.ts";
 import { RouterLife } from "./routers/router-life.ts";
 import { RouterMessages } from "./routers/router-messages.ts";
 import { RouterOperations } from "./routers/router-operations.ts";
@@ -93,9 +93,11 @@ export class Fabric {
   #isClosed = false;
 
   constructor(parts: FabricParts) {
-    const { model, log } = parts;
+    const { model } = parts;
+    // Applications make routers ask for what is refused, as often as they like.
+    const log = boundedLog(parts.log, ROUTER_LINES);
     this.#model = model;
-    this.#log = log;
+    this.#log = parts.log;
     this.#options = { ...DEFAULT_FABRIC_OPTIONS, ...parts.options };
     const options = this.#options;
     const emit: EmitEvent = (event) => {

@@ -68,6 +68,25 @@ test("an identity has so many listeners over all of its channels, and so many ch
   await (await again()).bind("bind-4");
 });
 
+test("a listener whose cost changes without end asks the controller once at a time, for the newest", async () => {
+  network.sessions.set("bind-1", { service: "s-1", type: "Bind" });
+  const sdk = await client("alice");
+  const connId = await sdk.bind("bind-1");
+  const answered = Promise.withResolvers<void>();
+  router.control.updateAnswered = answered.promise;
+  const about = () => new Headers().setU32(EdgeHeader.ConnId, connId);
+  sdk.channel.send({ contentType: EdgeType.UpdateBind, headers: about().setByte(EdgeHeader.Precedence, 2) });
+  for (let cost = 0; cost < 100; cost++) {
+    sdk.channel.send({ contentType: EdgeType.UpdateBind, headers: about().setU16(EdgeHeader.Cost, cost) });
+  }
+  // Behind the others.
+  await sdk.requestBind("unknown".repeat(3_000));
+  expect(router.control.updates).toMatchObject([{ precedence: 2 }]);
+  answered.resolve();
+  await expect.poll(() => router.control.updates.length).toBe(2);
+  expect(router.control.updates[1]).toMatchObject({ cost: 99 });
+});
+
 test("a bind with a text that nobody could keep is refused without asking anybody", async () => {
   const sdk = await client("alice");
   network.sessions.set("bind-1", { service: "s-1", type: "Bind" });

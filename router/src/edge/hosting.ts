@@ -43,6 +43,12 @@ const MAX_FIELD = 4_096;
 /** The text of a listener that another connection of the same client took over. */
 const TAKEN_OVER = "the listener was taken over by a newer connection";
 
+/** What a client changes of its terminator. */
+interface Change {
+  readonly cost?: number;
+  readonly precedence?: number;
+}
+
 /** Whether a terminator address is the terminator's id, and not the old form that holds a session token. */
 export function isTerminatorId(address: string): boolean {
   return !address.startsWith(LEGACY_PREFIX);
@@ -58,6 +64,8 @@ export class Hosting {
   readonly #byIdentity = new Map<string, Set<Binding>>();
   readonly #byTerminator = new Map<string, Binding>();
   readonly #byListener = new Map<string, Binding>();
+  /** Of bindings for which the controller is being asked: what has changed since. */
+  readonly #changes = new Map<Binding, Change>();
 
   constructor(control: ControlPlane, log: Logger) {
     this.#control = control;
@@ -156,18 +164,31 @@ export class Hosting {
     const cost = message.headers.getU16(EdgeHeader.Cost);
     const precedence = message.headers.getByte(EdgeHeader.Precedence);
     if (cost === undefined && precedence === undefined) return;
-    this.#control
-      .updateTerminator({
-        ...this.#credentials(binding),
-        ...(cost === undefined ? {} : { cost: Math.min(cost, MAX_COST) }),
-        ...(precedence === undefined ? {} : { precedence }),
-      })
-      .catch((error: unknown) =>
+    const change: Change = {
+      ...(cost === undefined ? {} : { cost: Math.min(cost, MAX_COST) }),
+      ...(precedence === undefined ? {} : { precedence }),
+    };
+    const waiting = this.#changes.get(binding);
+    this.#changes.set(binding, { ...waiting, ...change });
+    // One at a time: however often a client changes them, the controller is asked no faster than it answers.
+    if (waiting === undefined) void this.#update(binding, change);
+  }
+
+  async #update(binding: Binding, first: Change): Promise<void> {
+    let change: Change | undefined = first;
+    while (change !== undefined && Object.keys(change).length > 0) {
+      this.#changes.set(binding, {});
+      try {
+        await this.#control.updateTerminator({ ...this.#credentials(binding), ...change });
+      } catch (error) {
         this.#log.warn(
           { err: error, terminatorId: binding.terminatorId },
           "the controller did not take the new cost or precedence",
-        ),
-      );
+        );
+      }
+      change = binding.ended.signal.aborted ? undefined : this.#changes.get(binding);
+    }
+    this.#changes.delete(binding);
   }
 
   healthEvent(binding: Binding, message: Message): void {

@@ -22,6 +22,8 @@ export class TestControl implements ControlPlane {
   connected = true;
   readonly removedSessions = new Set<string>();
   readonly updates: TerminatorUpdate[] = [];
+  /** Updates are answered when this is. */
+  updateAnswered: Promise<void> = Promise.resolve();
   readonly healthEvents: HealthEvent[] = [];
   readonly removedTerminators: string[] = [];
   readonly online = new Map<string, SdkConnection>();
@@ -117,6 +119,7 @@ export class TestControl implements ControlPlane {
 
   async updateTerminator(update: TerminatorUpdate): Promise<void> {
     this.updates.push(update);
+    await this.updateAnswered;
   }
 
   healthEvent(event: HealthEvent): void {

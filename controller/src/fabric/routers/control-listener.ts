@@ -2,6 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import {
   acceptChannels,
   BaseHeader,
+  boundedLog,
   type Channel,
   ControlHello,
   ctrlPb,
@@ -19,7 +20,7 @@ import type { Mesh } from "../links/mesh.ts";
 import type { FabricOptions } from "../options.ts";
 import type { FabricModel, RouterRecord } from "../ports.ts";
 import { AdmissionError, admissionRefusal, TakeoverLimit } from "./admission.ts";
-import { RouterConnection, type RouterListener } from "./router-connection.ts";
+import { ROUTER_LINES, RouterConnection, type RouterListener } from "./router-connection.ts";
 
 /** ALPN name of the control channel. */
 const CONTROL_ALPN = "ziti-ctrl";
@@ -49,11 +50,13 @@ export interface ControlListenerParts {
 export class ControlListener {
   readonly #parts: ControlListenerParts;
   readonly #takeovers: TakeoverLimit;
+  readonly #routerLog: Logger;
   /** Routers admitted whose channel is not there yet. */
   readonly #admitted = new WeakMap<Hello, RouterRecord>();
 
   constructor(parts: ControlListenerParts) {
     this.#parts = parts;
+    this.#routerLog = boundedLog(parts.log, ROUTER_LINES);
     this.#takeovers = new TakeoverLimit(parts.options.routerConnectChurnLimitMs, parts.options.maxTakeovers);
   }
 
@@ -111,7 +114,7 @@ export class ControlListener {
       listeners: this.#listenersOf(channel),
       connectedAt: new Date(),
       maxQueuedBytes: options.maxQueuedBytes,
-      log,
+      log: this.#routerLog,
     });
     attach(router);
     channel.onClose((reason) => onDisconnected(router, reason));

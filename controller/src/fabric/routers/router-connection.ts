@@ -1,4 +1,4 @@
-import type { Channel, Logger, Outgoing, VersionInfo } from "@sallyport/wire";
+import type { Channel, LineBounds, Logger, Outgoing, VersionInfo } from "@sallyport/wire";
 import type { RouterRecord } from "../ports.ts";
 import { WorkLane } from "./work-lane.ts";
 
@@ -20,6 +20,9 @@ export type SyncStatus =
   | "SYNC_DONE"
   | "SYNC_DISCONNECTED"
   | "SYNC_ERROR";
+
+/** Lines in a minute about what routers ask and report. */
+export const ROUTER_LINES: LineBounds = { perReason: 10, perMessage: 300 };
 
 /** Requests of one router that are worked on side by side, and that may wait. A circuit request takes as long as the hosting application. */
 const AT_ONCE = 1_000;
