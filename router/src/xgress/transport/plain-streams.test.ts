@@ -72,9 +72,9 @@ function listener(more: Partial<StreamListenerOptions> = {}): StreamListener {
 }
 
 /** A client of a listener on TCP. */
-async function client(of: StreamListener): Promise<Socket> {
+async function client(of: StreamListener, localAddress?: string): Promise<Socket> {
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => of.accept(socket));
-  const socket = connect({ port: await listening(server), host: "127.0.0.1", allowHalfOpen: true });
+  const socket = connect({ port: await listening(server), host: "127.0.0.1", allowHalfOpen: true, localAddress });
   clients.push(socket);
   await once(socket, "connect");
   return socket;
@@ -221,4 +221,18 @@ test("clients that get no circuit, over and over, leave a few lines in the log",
   }
   const lines = log.entries.filter(({ level }) => level !== "debug");
   expect(lines.map(({ msg }) => msg)).toEqual(Array(lineBounds.perReason).fill("a client got no circuit"));
+});
+
+test("clients that send no request make room for others, the oldest first", async () => {
+  serve(`tcp:127.0.0.1:${await listening(createServer(echo))}`);
+  const waiting = listener({ maxWaiting: 4 });
+  const other = await client(waiting, "127.0.0.2");
+  const silent = [await client(waiting), await client(waiting)];
+  const ended = once(silent[0]?.resume() as Socket, "end");
+  const next = await client(waiting);
+  next.write('{"id":"me","svcId":"svc"}\nhello');
+  const [answer] = await once(next, "data");
+  expect(String(answer)).toContain('"scc":true');
+  await ended;
+  for (const socket of [other, silent[1]]) expect(socket?.readyState).toBe("open");
 });

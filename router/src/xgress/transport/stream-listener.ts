@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { boundedLog, type Logger } from "@sallyport/wire";
+import { boundedLog, type Logger, SharedPlaces } from "@sallyport/wire";
 import { initiate, type PlainCircuit, type PlainListening } from "../plain-circuit.ts";
 import { answerLine, parseRequest, readLine } from "./request-line.ts";
 import { SocketPort } from "./socket-port.ts";
@@ -13,9 +13,12 @@ export interface StreamListenerOptions extends PlainListening {
   readonly log: Logger;
   /** For the request line of a `transport`. */
   readonly requestTimeoutMs?: number;
+  /** Clients whose request line is awaited at a time, half of them from one address; 1,000 when not given. */
+  readonly maxWaiting?: number;
 }
 
 const REQUEST_TIMEOUT_MS = 30_000;
+const MAX_WAITING = 1_000;
 
 /**
  * Connections of clients that know nothing of the overlay: each becomes a circuit, and its bytes flow as soon as that is
@@ -25,11 +28,14 @@ export class StreamListener {
   readonly #o: StreamListenerOptions;
   readonly #log: Logger;
   readonly #sockets = new Set<Socket>();
+  readonly #waiting: SharedPlaces;
   #closed = false;
 
   constructor(options: StreamListenerOptions) {
     this.#o = options;
     this.#log = boundedLog(options.log);
+    const { maxWaiting = MAX_WAITING } = options;
+    this.#waiting = new SharedPlaces({ places: maxWaiting, perAddress: Math.ceil(maxWaiting / 2) });
   }
 
   get connections(): number {
@@ -67,12 +73,22 @@ export class StreamListener {
       this.#join(socket, await createCircuit(service));
       return;
     }
-    const { line, rest } = await readLine(socket, requestTimeoutMs);
+    const { line, rest } = await this.#request(socket, requestTimeoutMs);
     const request = parseRequest(line);
     const circuit = await createCircuit(request.service);
     this.#log.debug({ binding, client: request.clientId, circuitId: circuit.circuitId }, "a client has its circuit");
     if (socket.writable) socket.write(answerLine({ circuitId: circuit.circuitId }));
     this.#join(socket, circuit, rest);
+  }
+
+  /** The request line; when too many are awaited, the connection that has sent none for longest is ended. */
+  async #request(socket: Socket, timeoutMs: number): Promise<{ line: string; rest: Buffer }> {
+    const place = this.#waiting.take(socket.remoteAddress ?? "", () => socket.destroy());
+    try {
+      return await readLine(socket, timeoutMs);
+    } finally {
+      place?.release();
+    }
   }
 
   #join(socket: Socket, circuit: PlainCircuit, early?: Buffer): void {
