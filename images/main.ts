@@ -5,7 +5,8 @@
  *   --tag TAG           the version of the package unless given
  *   --out FOLDER        where the archives go (dist/images)
  *   --with TOOL         build by the Containerfiles with docker, podman or buildah, instead of writing archives without any tool
- *   --build-arg A=B     for the Containerfiles; may be repeated. BUILDER=<image>: pack the programs in it, not here. BASE=<image>: stand on it
+ *   --build-arg A=B     for the Containerfiles; may be repeated. BUILDER=<image>: pack the programs in it, not here. BASE=<image>: stand on it;
+ *                       both by digest, <image>@sha256:…
  *   --folder FOLDER     write the files of one program's image into FOLDER/base and FOLDER/program, for its Containerfile
  *   --on BASE           with --folder: what the program stands on; with anything but scratch FOLDER/base stays empty
  *
@@ -16,6 +17,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { writeFolder } from "./archive/folder.ts";
+import { pinned } from "./base-image.ts";
 import { ImageBuilder } from "./build.ts";
 import { PROGRAM_IMAGES, type ProgramImage } from "./programs.ts";
 import { type Row, sizeTable } from "./size-table.ts";
@@ -67,6 +69,10 @@ async function intoFolder(folder: string, [image, ...more]: readonly ProgramImag
 
 async function byContainerfiles(tool: string, images: readonly ProgramImage[]): Promise<void> {
   if (!TOOLS.includes(tool)) throw new Error(`--with takes one of ${TOOLS.join(", ")}, found ${tool}`);
+  for (const argument of values["build-arg"]) {
+    const [name = "", image = ""] = argument.split("=");
+    if (name === "BUILDER" || name === "BASE") pinned(name, image);
+  }
   const hasBuilder = values["build-arg"].some((arg) => arg.startsWith("BUILDER="));
   const on = values["build-arg"].findLast((arg) => arg.startsWith("BASE="))?.slice("BASE=".length) ?? "scratch";
   for (const image of images) {
