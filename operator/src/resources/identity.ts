@@ -70,7 +70,7 @@ const spec = struct(
   "Who takes part in a network.",
   {
     ...entityFields,
-    type: choice("What the identity stands for; networks keep Default for all of them.", [
+    type: choice("What the identity stands for. A Sallyport controller keeps it; those of OpenZiti show Default for all of these.", [
       "User",
       "Device",
       "Service",
