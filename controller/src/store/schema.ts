@@ -86,7 +86,7 @@ export interface IdentityTable extends NamedTable {
   service_hosting_costs: JsonDefault<Record<string, number>>;
   service_hosting_precedences: JsonDefault<Record<string, Precedence>>;
   permissions: Generated<string[]>;
-  app_data: JsonDefault<Tags>;
+  app_data: JsonDefault<Record<string, unknown>>;
   disabled_at: TimeOrNull;
   disabled_until: TimeOrNull;
 }
@@ -168,7 +168,7 @@ export interface RouterTable extends NamedTable {
   cert_pem: string | null;
   unverified_fingerprint: string | null;
   unverified_cert_pem: string | null;
-  app_data: JsonDefault<Tags>;
+  app_data: JsonDefault<Record<string, unknown>>;
   ctrl_chan_listeners: JsonDefault<Record<string, string[]>>;
   /** What the router last said about itself: `hostname`, `version`. */
   report: JsonDefault<RouterReport>;

@@ -70,12 +70,10 @@ const spec = struct(
   "Who takes part in a network.",
   {
     ...entityFields,
-    type: choice("What the identity stands for. A Sallyport controller keeps it; those of OpenZiti show Default for all of these.", [
-      "User",
-      "Device",
-      "Service",
-      "Default",
-    ]).default("Default"),
+    type: choice(
+      "What the identity stands for. A Sallyport controller keeps it; those of OpenZiti show Default for all of these.",
+      ["User", "Device", "Service", "Default"],
+    ).default("Default"),
     isAdmin: flag("Whether it may administer the network; refused unless the Network allows it.").default(false),
     roleAttributes: roleAttributes("the identity").optional(),
     authPolicyRef: nameRef("How it may log in; the network's standard when left out.", "the AuthPolicy").optional(),

@@ -98,6 +98,19 @@ describe("identities over the Management API", () => {
     expect([unknownPolicy.status, unknownPolicy.json.error.code]).toEqual([404, "NOT_FOUND"]);
   });
 
+  it("app data is any object; tags are not", async () => {
+    const appData = { team: { name: "x", members: [1, "two", null] }, on: true };
+    const id = await c.make(
+      "identities",
+      identity("with app data", { appData, tags: { a: null, b: "t", c: true, d: 1 } }),
+    );
+    const shown = (await c.admin("GET", `/identities/${id}`)).json.data;
+    expect([shown.appData, shown.tags]).toEqual([appData, { a: null, b: "t", c: true, d: 1 }]);
+    for (const body of [{ appData: ["a"] }, { appData: "a" }, { tags: { a: {} } }, { tags: { a: ["b"] } }]) {
+      expect((await c.admin("PATCH", `/identities/${id}`, body)).status).toBe(400);
+    }
+  });
+
   it("PATCH changes what is present and not null, PUT puts the rest back to its default", async () => {
     const id = await c.make(
       "identities",

@@ -31,7 +31,8 @@ export function specHandlers(startedAt: string): ApiHandlers<SpecOperations> {
       const known = documents.get(key);
       if (known !== undefined) return { body: known, contentType };
       const document = openApiDocument(apiOf(params.id));
-      const body = contentType === "text/yaml" ? stringify(document, { aliasDuplicateObjects: false }) : JSON.stringify(document);
+      const body =
+        contentType === "text/yaml" ? stringify(document, { aliasDuplicateObjects: false }) : JSON.stringify(document);
       documents.set(key, body);
       return { body, contentType };
     },

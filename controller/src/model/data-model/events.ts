@@ -31,7 +31,7 @@ export interface IdentityFacts {
   readonly defaultHostingCost: number;
   readonly serviceHostingPrecedences: Readonly<Record<string, Precedence>>;
   readonly serviceHostingCosts: Readonly<Record<string, number>>;
-  readonly appData: Tags;
+  readonly appData: Readonly<Record<string, unknown>>;
   /** Service, config type, config. */
   readonly serviceConfigs: readonly (readonly [string, string, string])[];
   readonly isDisabled: boolean;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { base } from "./entity.ts";
-import { cost, names, namesOrNull, patchOf, tags, time } from "./scalars.ts";
+import { cost, jsonObject, names, namesOrNull, patchOf, tags, time } from "./scalars.ts";
 
 export const syncStatus = z.enum([
   "SYNC_NEW",
@@ -18,7 +18,7 @@ export const syncStatus = z.enum([
 
 /** What clients, too, learn about an edge router. */
 export const edgeRouterProperties = {
-  appData: tags.optional(),
+  appData: jsonObject.optional(),
   cost: cost.nullable(),
   disabled: z.boolean().nullable(),
   hostname: z.string(),
@@ -57,7 +57,7 @@ export const versionInfo = z.strictObject({
 const ctrlChanListeners = z.record(z.string(), names);
 const fields = {
   name: z.string(),
-  appData: tags.default({}),
+  appData: jsonObject.default({}),
   cost: cost.default(0),
   ctrlChanListeners: ctrlChanListeners.default({}),
   disabled: z.boolean().default(false),

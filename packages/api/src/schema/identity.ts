@@ -4,6 +4,7 @@ import { base, entityRef } from "./entity.ts";
 import {
   cost,
   costMap,
+  jsonObject,
   names,
   namesOrNull,
   patchOf,
@@ -20,7 +21,7 @@ const fields = {
   name: z.string(),
   type: z.enum(["User", "Device", "Service", "Router", "Default"]),
   isAdmin: z.boolean(),
-  appData: tags.default({}),
+  appData: jsonObject.default({}),
   authPolicyId: z.string().optional(),
   defaultHostingCost: cost.default(0),
   defaultHostingPrecedence: precedence.default("default"),
@@ -50,7 +51,7 @@ const enrollment = {
 
 export const identityDetail = z.strictObject({
   ...base,
-  appData: tags.optional(),
+  appData: jsonObject.optional(),
   authPolicy: entityRef,
   authPolicyId: z.string(),
   authenticators: z.strictObject({
