@@ -2,7 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import { createHash } from "node:crypto";
 import { edgeCtrlPb, encodeControl } from "@sallyport/wire";
 import { precedenceValue } from "../../fabric/terminators/precedence.ts";
-import type { DialBind, Precedence, Tags } from "../../store/schema.ts";
+import type { DialBind, Precedence } from "../../store/schema.ts";
 import { postureSubtype } from "./posture-event.ts";
 
 /**
