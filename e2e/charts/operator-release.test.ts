@@ -41,6 +41,26 @@ const EVERYTHING = {
   extraEnv: [{ name: "A", value: "b" }],
   resources: { limits: { cpu: 1, memory: "1Gi" } },
   priorityClassName: "system-cluster-critical",
+  podSecurityContext: { runAsUser: null, fsGroup: 1000 },
+  securityContext: { runAsNonRoot: true },
+  commonLabels: { team: "net" },
+  deploymentAnnotations: { note: "yes" },
+  strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } },
+  dnsPolicy: "None",
+  dnsConfig: { nameservers: ["192.0.2.53"], options: [{ name: "ndots", value: "2" }] },
+  hostAliases: [{ ip: "192.0.2.7", hostnames: ["ctrl.example"] }],
+  extraArgs: ["--log-level", "debug"],
+  volumes: [{ name: "corporate", configMap: { name: "corporate-ca" } }],
+  volumeMounts: [{ name: "corporate", mountPath: "/etc/corporate", readOnly: true }],
+  extraContainers: [
+    {
+      name: "beside",
+      image: "example.com/beside:1",
+      securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
+    },
+  ],
+  podDisruptionBudget: { maxUnavailable: "50%" },
+  serviceAccount: { labels: { team: "net" } },
 };
 
 const run = promisify(execFile);

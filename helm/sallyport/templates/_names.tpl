@@ -45,6 +45,11 @@ app.kubernetes.io/part-of: sallyport
 {{ include "sallyport.releaseLabels" . }}
 {{- end -}}
 
+{{/* The labels of an object with further ones, of which none takes the place of its own: dict "root" $ "more" (dict …). */}}
+{{- define "sallyport.labelsWith" -}}
+{{- toYaml (merge (fromYaml (include "sallyport.labels" .root)) .more) -}}
+{{- end -}}
+
 {{/* Of the pods of hooks, which are none of the Deployment's. */}}
 {{- define "sallyport.hookLabels" -}}
 app.kubernetes.io/name: {{ include "sallyport.name" . }}-check
