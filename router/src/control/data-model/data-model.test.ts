@@ -187,8 +187,13 @@ describe("the subscription", () => {
       edgeCtrlPb.SubscribeToDataModelRequestSchema,
       (await controller.next(EdgeCtrlType.SubscribeToDataModel)).body,
     );
-  const sendState = async (controller: ScriptedController, index: bigint, events: EventInit[] = NETWORK) => {
-    const body = encodeControl(edgeCtrlPb.DataStateSchema, { events, endIndex: index, timelineId: "t" } as never);
+  const sendState = async (
+    controller: ScriptedController,
+    index: bigint,
+    events: EventInit[] = NETWORK,
+    timelineId = "t",
+  ) => {
+    const body = encodeControl(edgeCtrlPb.DataStateSchema, { events, endIndex: index, timelineId } as never);
     (await controller.channel()).send({ contentType: EdgeCtrlType.DataState, body });
   };
   const until = async (condition: () => boolean): Promise<void> => {
@@ -261,6 +266,27 @@ describe("the subscription", () => {
     change(8n);
     await channel.request({ contentType: 1 });
     expect(told.length).toBe(count);
+  });
+
+  it("takes the whole state of a network that was restored, whatever its index, and goes on from that", async () => {
+    start();
+    controllers.setEndpoints([first.address]);
+    await subscribed(first);
+    await sendState(first, 5n);
+    await until(() => told.length === 1);
+    expect(subscription.model.own()?.services.has("s1")).toBe(true);
+    const restored = NETWORK.filter((event) => event.model?.case !== "servicePolicyChange");
+    await sendState(first, 1n, restored, "restored");
+    await until(() => told.length === 2);
+    expect([...(subscription.model.own()?.services.keys() ?? [])]).toEqual([]);
+    expect([subscription.model.index, subscription.model.timeline]).toEqual([1n, "restored"]);
+    const body = encodeControl(edgeCtrlPb.DataState_ChangeSetSchema, {
+      changes: [members("bind", Related.RelatedService, ["s2"]), members("bind", Related.RelatedIdentity, ["r1"])],
+      index: 2n,
+    } as never);
+    (await first.channel()).send({ contentType: EdgeCtrlType.DataStateChangeSet, body });
+    await until(() => told.length === 3);
+    expect([...(subscription.model.own()?.services.keys() ?? [])]).toEqual(["s2"]);
   });
 
   it("asks again when the controller is at an index whose changes did not come", async () => {
