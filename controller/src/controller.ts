@@ -82,7 +82,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     }
   };
   try {
-    let scraper = await scrapeCertificate(config, file);
+    let scraper = await scrapeCertificate(config, file, options.placeOf);
     const operatorCertificates = await OperatorCertificates.load({
       files: serverCertificateFiles(config, file),
       apiHost: config.api.advertise.host,
@@ -91,7 +91,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     const secrets = await loadSecrets(secretKeyFile(config, file), env);
     const metrics = new Metrics();
     const store = await openStore({
-      ...storeLocation(config, file),
+      ...storeLocation(config, file, options.placeOf),
       onLost: options.onLost,
       onQuery: (seconds, isOk) => metrics.queried(seconds, isOk),
       changeLogSeconds: config.upkeep.changeLog / 1_000,
@@ -166,7 +166,13 @@ export async function startController(options: ControllerOptions): Promise<Contr
       runtimeVersion: process.version,
       apiAddress: ctx.settings.apiAddress,
     };
-    const { handlers, authenticate } = createApi({ ctx, model, fabric, info, auth: await authSettings(config, file) });
+    const { handlers, authenticate } = createApi({
+      ctx,
+      model,
+      fabric,
+      info,
+      auth: await authSettings(config, file, options.placeOf),
+    });
     const management = new Management({
       controllerId: pki.controllerId,
       db: store.db,
@@ -225,7 +231,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     stops.push({ name: "certificates of the operator", stop: () => operatorCertificates.stop() });
     const reload = async () => {
       await operatorCertificates.reload();
-      scraper = await scrapeCertificate(config, file);
+      scraper = await scrapeCertificate(config, file, options.placeOf);
       await certificates.check();
     };
     log.info(

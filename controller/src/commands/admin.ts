@@ -23,13 +23,13 @@ export async function adminCommand(
   command: AdminCommand,
   { env, input, prompt, say, log }: AdminSurroundings,
 ): Promise<void> {
-  const { config } = await readControllerConfigFile(command.file, env);
+  const read = await readControllerConfigFile(command.file, env);
   const password = command.isGenerated ? withAllKinds(generatedPassword()) : await askPassword(input, prompt);
   const length = [...password].length;
   if (length < 5 || length > 100) {
     throw new AdminResetError(`a password must have 5 to 100 characters, this one has ${length}`);
   }
-  const store = await openBeside(config, command.file, log);
+  const store = await openBeside(read, command.file, log);
   try {
     const { identity, username, hasOwnPolicy } = command;
     const done = await resetAdministrator(store, { identity, username, password, hasOwnPolicy });

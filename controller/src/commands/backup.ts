@@ -20,8 +20,8 @@ export async function backupNetwork(
   command: { readonly file: string; readonly target: string },
   { env, say, log }: Surroundings,
 ): Promise<void> {
-  const { config } = await readControllerConfigFile(command.file, env);
-  const { url, embedded } = storeLocation(config, command.file);
+  const { config, placeOf } = await readControllerConfigFile(command.file, env);
+  const { url, embedded } = storeLocation(config, command.file, placeOf);
   const target = resolve(command.target);
   const write = async (connection: pg.ClientConfig) => {
     const { tables, rows, bytes } = await writeBackup({ connection, file: target });
@@ -50,8 +50,8 @@ export async function restoreNetwork(
   command: { readonly file: string; readonly source: string },
   { env, say, log }: Surroundings,
 ): Promise<void> {
-  const { config } = await readControllerConfigFile(command.file, env);
-  const { url, embedded } = storeLocation(config, command.file);
+  const { config, placeOf } = await readControllerConfigFile(command.file, env);
+  const { url, embedded } = storeLocation(config, command.file, placeOf);
   const file = resolve(command.source);
   // Before a data folder is made.
   await verifyBackup(file);

@@ -53,10 +53,8 @@ export async function initNetwork(command: InitCommand, { env, say, log }: Surro
     say(`${was ? "made" : "kept"}  ${what}`);
   };
 
-  const config =
-    text === undefined
-      ? (await readControllerConfigFile(file, env)).config
-      : readControllerConfig(text, file, env).config;
+  const { config, placeOf } =
+    text === undefined ? await readControllerConfigFile(file, env) : readControllerConfig(text, file, env);
   if (text === undefined) say(`kept  ${file} (its settings hold; options of this command that differ are ignored)`);
 
   const keyFile = secretKeyFile(config, file);
@@ -67,7 +65,7 @@ export async function initNetwork(command: InitCommand, { env, say, log }: Surro
     );
   }
   const secrets = await loadSecrets(keyFile, env);
-  const location = storeLocation(config, file);
+  const location = storeLocation(config, file, placeOf);
   const store = await openStore({ ...location, log });
   try {
     const vault = new KeyVault(store.db, secrets);

@@ -1,4 +1,4 @@
-import type { ControllerConfig } from "@sallyport/controller-config";
+import type { ConfigRead } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
 import type { ClientConfig } from "pg";
 import { storeLocation } from "../config/settings.ts";
@@ -12,8 +12,8 @@ import { isAlive, readPostmaster } from "../store/postgres/postmaster-file.ts";
  *
  * @throws StoreError, EmbeddedPostgresError
  */
-export async function openBeside(config: ControllerConfig, file: string, log: Logger): Promise<Store> {
-  const location = storeLocation(config, file);
+export async function openBeside({ config, placeOf }: ConfigRead, file: string, log: Logger): Promise<Store> {
+  const location = storeLocation(config, file, placeOf);
   if (location.embedded === undefined) return openStore({ ...location, hold: false, log });
   const connection = await connectionToRunning(location.embedded.dir);
   if (connection !== undefined) return openStore({ connection, poolSize: 2, hold: false, log });

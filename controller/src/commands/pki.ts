@@ -23,9 +23,10 @@ import type { Surroundings } from "./surroundings.ts";
  * @throws PkiError, StoreError, DatabaseHeldError, ConfigError
  */
 export async function pkiCommand(command: PkiCommand, { env, say, log }: Surroundings): Promise<void> {
-  const { config } = await readControllerConfigFile(command.file, env);
+  const read = await readControllerConfigFile(command.file, env);
+  const { config } = read;
   const secrets = await loadSecrets(secretKeyFile(config, command.file), env);
-  const store = await openBeside(config, command.file, log);
+  const store = await openBeside(read, command.file, log);
   try {
     if (command.action === "rotate") await rotateAuthority(command, { config, store, secrets, say });
     if (command.action === "retire") await retireFormer(command, { store, secrets, say });

@@ -2,13 +2,22 @@ import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { ConfigError, type ControllerConfig, formatHostPort, postgresUrl } from "@sallyport/controller-config";
+import {
+  ConfigError,
+  type ConfigRead,
+  type ControllerConfig,
+  formatHostPort,
+  postgresUrl,
+} from "@sallyport/controller-config";
 import type { AuthSettings } from "../auth/settings.ts";
 import type { CertificateFiles } from "../certificates/operator-certificate.ts";
 import type { FabricSettings } from "../fabric/options.ts";
 import type { ModelSettings } from "../model/context.ts";
 import { DEFAULT_LIFETIMES, type Lifetimes } from "../pki/lifetimes.ts";
 import type { StoreOptions } from "../store/database.ts";
+
+/** Where a key stands in the file, for errors that turn up when what it names is used. */
+type PlaceOf = ConfigRead["placeOf"];
 
 /** Names that the server certificate covers besides the advertised ones: whoever works on the machine itself needs them. */
 const LOCAL_HOSTS = ["localhost", "127.0.0.1", "::1"];
@@ -33,7 +42,7 @@ export function modelSettings(config: ControllerConfig, file: string): ModelSett
 }
 
 /** What an operator decides about authentication. @throws ConfigError when the file of trusted certificates cannot be read */
-export async function authSettings({ auth }: ControllerConfig, file: string): Promise<AuthSettings> {
+export async function authSettings({ auth }: ControllerConfig, file: string, placeOf: PlaceOf): Promise<AuthSettings> {
   const { caFile, ...jwks } = auth.jwks;
   if (caFile === undefined) return { ...auth, jwks };
   const path = fromFolderOf(file, caFile);
@@ -42,7 +51,7 @@ export async function authSettings({ auth }: ControllerConfig, file: string): Pr
   } catch (error) {
     const found = `${path}, which cannot be read: ${(error as Error).message}`;
     throw new ConfigError(file, [
-      { path: "auth.jwks.caFile", line: 1, column: 1, expected: "a file with certificates", found },
+      { path: "auth.jwks.caFile", ...placeOf("auth.jwks.caFile"), expected: "a file with certificates", found },
     ]);
   }
 }
@@ -66,10 +75,13 @@ export function lifetimes({ certificates }: ControllerConfig): Lifetimes {
 }
 
 /** The URL that is kept in a file, for example a mounted Secret. The message says nothing of it. */
-function urlIn(path: string, file: string): string {
+function urlIn(path: string, file: string, placeOf: PlaceOf): string {
   const problem = (found: string) =>
     new ConfigError(file, [
-      { path: "database.urlFile", line: 1, column: 1, expected: "a file with the URL of a PostgreSQL database", found },
+      {
+        ...{ path: "database.urlFile", ...placeOf("database.urlFile") },
+        ...{ expected: "a file with the URL of a PostgreSQL database", found },
+      },
     ]);
   let text: string;
   try {
@@ -85,10 +97,11 @@ function urlIn(path: string, file: string): string {
 export function storeLocation(
   config: ControllerConfig,
   file: string,
+  placeOf: PlaceOf,
 ): Pick<StoreOptions, "url" | "embedded" | "poolSize"> {
   const { url, urlFile, dir, binaries, user, poolSize } = config.database;
   if (url !== undefined) return { url, poolSize };
-  if (urlFile !== undefined) return { url: urlIn(fromFolderOf(file, urlFile), file), poolSize };
+  if (urlFile !== undefined) return { url: urlIn(fromFolderOf(file, urlFile), file, placeOf), poolSize };
   const embedded = {
     dir: fromFolderOf(file, dir ?? "database"),
     ...(binaries && { binaries: fromFolderOf(file, binaries) }),
@@ -97,10 +110,22 @@ export function storeLocation(
   return { embedded, poolSize };
 }
 
-/** The one certificate whose owner may see the figures at `/metrics`. */
-export async function scrapeCertificate(config: ControllerConfig, file: string): Promise<X509Certificate | undefined> {
-  const { scrapeCertificate: path } = config.metrics;
-  return path === undefined ? undefined : new X509Certificate(await readFile(fromFolderOf(file, path)));
+/** The one certificate whose owner may see the figures at `/metrics`. @throws ConfigError when its file holds none */
+export async function scrapeCertificate(
+  config: ControllerConfig,
+  file: string,
+  placeOf: PlaceOf,
+): Promise<X509Certificate | undefined> {
+  const { scrapeCertificate: given } = config.metrics;
+  if (given === undefined) return undefined;
+  const path = fromFolderOf(file, given);
+  try {
+    return new X509Certificate(await readFile(path));
+  } catch (error) {
+    const key = "metrics.scrapeCertificate";
+    const found = `${path}, which cannot be read as one: ${(error as Error).message}`;
+    throw new ConfigError(file, [{ path: key, ...placeOf(key), expected: "a file with a certificate", found }]);
+  }
 }
 
 /** The pairs of files of the operator's own certificates. */
