@@ -68,7 +68,7 @@ test("the Secret by which the Network gets in is nobody's config, and nobody's p
   });
   const config = await operator.ready("ServiceConfig", "leak", "False", "SecretNotAllowed");
   expect(JSON.stringify(config.status)).toContain("the Secret admin is for the Network main alone");
-  const enrollment = { username: "x", passwordSecretRef: { name: "admin", key: "password" } };
+  const enrollment = { username: "thief", passwordSecretRef: { name: "admin", key: "password" } };
   await operator.apply("Identity", "thief", { enrollment: { ...enrollment, methods: ["updb"] } });
   await operator.until("Identity", "thief", ({ status }) =>
     JSON.stringify(status).includes("for the Network main alone"),

@@ -121,8 +121,8 @@ describe("what it logs in with", () => {
     ["none", { enrollment: { method: "none" } }, { kind: "none" }],
     ["only a look", { managementPolicy: "Observe" }, { kind: "none" }],
     ["a third authority", { enrollment: { method: "ottca", caId: "ca1" } }, { kind: "token", invitation: { method: "ottca", caId: "ca1" }, secretName: "sample-enrollment", tokenLifeMs: 86_400_000 }],
-    ["a password to choose", { enrollment: { method: "updb", username: "u" } }, { kind: "token", invitation: { method: "updb", username: "u" }, secretName: "sample-enrollment", tokenLifeMs: 86_400_000 }],
-    ["a password that is given", { enrollment: { method: "updb", username: "u", passwordSecretRef: { name: "s", key: "k" } } }, { kind: "none" }],
+    ["a password to choose", { enrollment: { method: "updb", username: "user" } }, { kind: "token", invitation: { method: "updb", username: "user" }, secretName: "sample-enrollment", tokenLifeMs: 86_400_000 }],
+    ["a password that is given", { enrollment: { method: "updb", username: "user", passwordSecretRef: { name: "s", key: "k" } } }, { kind: "none" }],
     ["an identity", { enrollment: { output: "IdentitySecret", renewBefore: "48h" } }, { kind: "identity", secretName: "sample-identity", tokenLifeMs: 86_400_000, renewBeforeMs: 172_800_000 }],
   ])("by a spec with %s", (_name, spec, wanted) => {
     expect(wantedCredential(identity(spec))).toEqual(wanted);
