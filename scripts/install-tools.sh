@@ -5,11 +5,11 @@
 #   scripts/install-tools.sh posture-client     e2e/peers/posture-client: a program on the newest SDK of the peer that can be built from its module
 #   scripts/install-tools.sh link-relay         e2e/peers/link-relay: both ends of grouped links on the peer's channel module
 #   scripts/install-tools.sh nft                the folder with the program nft: the system's, else the one of Debian's packages
-#   scripts/install-tools.sh kubernetes         the folder with kube-apiserver, kubelet, kubectl, …, built from e2e/cluster/programs/kubernetes
-#   scripts/install-tools.sh etcd               the folder with etcd (its program is called server), built from e2e/cluster/programs/etcd
+#   scripts/install-tools.sh kubernetes         the folder with kube-apiserver, kubelet, kubectl, …, built from e2e/cluster/programs/go.mod
+#   scripts/install-tools.sh etcd               the folder with etcd (its program is called server), built from the same
 #   scripts/install-tools.sh coredns | pod | health  the program of e2e/cluster/programs/{coredns,pod,health}
 #   scripts/install-tools.sh gitops-crds        a folder with the CRDs of Flux and Argo CD, as they are in their Go modules
-#   scripts/install-tools.sh helm | kubeconform  the program, built from e2e/cluster/programs/{helm,kubeconform}
+#   scripts/install-tools.sh helm | kubeconform  the program, built from e2e/cluster/programs and its folder kubeconform
 #   scripts/install-tools.sh containerd         the root folder of Debian's packages containerd, runc and the CNI plugins, unpacked
 #   scripts/install-tools.sh podman             the root folder of Debian's packages podman, netavark and iptables, unpacked
 #   scripts/install-tools.sh all                all of them, in the order in which `make verify` needs them
@@ -39,7 +39,7 @@ build() {
   if [ ! -x "$binary" ]; then
     command -v go >/dev/null || { echo "the peer needs Go to be built, and there is no 'go' on the PATH" >&2; exit 3; }
     echo "building ${binary##*/} (2 to 4 minutes the first time)" >&2
-    if ! (cd "$folder" && CGO_ENABLED=0 go build -o "$binary.new" -ldflags "$flags" "$package" >&2); then
+    if ! (cd "$folder" && CGO_ENABLED=0 go build -trimpath -o "$binary.new" -ldflags "$flags" "$package" >&2); then
       echo "${binary##*/} could not be built from its Go module (see above)" >&2
       exit 3
     fi
@@ -57,23 +57,24 @@ own_program() {
 # made_of FOLDER: tells what a program is built from, for its name in the cache: a changed program or pin is built anew.
 made_of() {
   # Not every folder has each of them.
-  { cat "$1"/go.mod "$1"/go.sum "$1"/*.go 2>/dev/null || true; } | cksum | cut -d ' ' -f 1
+  { cat "$1"/go.mod "$1"/go.sum "$1"/*.go "$1"/coredns/*.go 2>/dev/null || true; } | cksum | cut -d ' ' -f 1
 }
 
-# cluster_tools NAME LINK-FLAGS: every tool of a go.mod of the cluster under test, in a folder; prints where it is.
+# cluster_tools NAME MODULE LINK-FLAGS PACKAGE...: builds packages of a module below e2e/cluster/programs into one folder; prints where it is.
 cluster_tools() {
-  local module="$here/e2e/cluster/programs/$1" folder
-  folder="$cache/$1-$(made_of "$module")"
+  local name=$1 module="$here/e2e/cluster/programs/$2" flags=$3 folder
+  shift 3
+  folder="$cache/$name-$(made_of "$module")"
   # A lock of its own: it takes minutes, and other suites' tools need not wait for it.
-  exec 9>"$cache/$1.lock"
+  exec 9>"$cache/$name.lock"
   if command -v flock >/dev/null; then flock 9; fi
   if [ ! -d "$folder" ]; then
-    command -v go >/dev/null || { echo "$1 needs Go to be built, and there is no 'go' on the PATH" >&2; exit 3; }
-    echo "building $1 from its Go modules (the first time; Kubernetes takes 6 to 11 minutes on two cores, Helm 2)" >&2
+    command -v go >/dev/null || { echo "$name needs Go to be built, and there is no 'go' on the PATH" >&2; exit 3; }
+    echo "building $name from its Go modules (the first time; Kubernetes takes 6 to 11 minutes on two cores, and the others share much of it)" >&2
     rm -rf "$folder.new"
     mkdir -p "$folder.new"
-    if ! (cd "$module" && CGO_ENABLED=0 go build -trimpath -o "$folder.new/" -ldflags "$2" tool >&2); then
-      echo "$1 could not be built from its Go modules (see above)" >&2
+    if ! (cd "$module" && CGO_ENABLED=0 go build -trimpath -o "$folder.new/" -ldflags "$flags" "$@" >&2); then
+      echo "$name could not be built from its Go modules (see above)" >&2
       exit 3
     fi
     mv "$folder.new" "$folder"
@@ -81,28 +82,43 @@ cluster_tools() {
   echo "$folder"
 }
 
+# pinned MODULE: the version of a module of the cluster's programs.
+pinned() {
+  grep -oP "^\s*$1 \Kv\S+" "$here/e2e/cluster/programs/go.mod" | head -n 1
+}
+
+# Kubernetes, etcd, CoreDNS and Helm are built from one go.mod: they share modules, so that packages are compiled once for all of them.
 # Without these flags every program of Kubernetes calls itself v0.0.0-master.
 kubernetes() {
   local version minor flags package=k8s.io/component-base/version
-  version=$(grep -oP 'k8s.io/kubernetes \Kv[0-9.]+' "$here/e2e/cluster/programs/kubernetes/go.mod")
+  version=$(pinned k8s.io/kubernetes)
   minor=${version#v1.}
   flags="-s -w -X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=${minor%%.*}"
-  cluster_tools kubernetes "$flags -X $package.gitTreeState=clean -X $package.buildDate=2026-01-01T00:00:00Z"
+  cluster_tools kubernetes . "$flags -X $package.gitTreeState=clean -X $package.buildDate=2026-01-01T00:00:00Z" \
+    k8s.io/kubernetes/cmd/{kube-apiserver,kube-controller-manager,kube-proxy,kube-scheduler,kubectl,kubelet}
 }
 
-# Without these flags it calls itself v3.22, and takes every chart for one that is to run on Kubernetes 1.20.
+coredns() {
+  local folder
+  folder=$(cluster_tools coredns . "-s -w" ./coredns)
+  echo "$folder/coredns"
+}
+
+# Without these flags it calls itself v3.19, and takes every chart for one that is to run on Kubernetes 1.20.
 helm() {
-  local folder version modules package=helm.sh/helm/v3
-  version=$(grep -oP "$package \K\S+" "$here/e2e/cluster/programs/helm/go.mod")
-  modules=$(grep -oP 'k8s.io/client-go v0\.\K[0-9]+' "$here/e2e/cluster/programs/helm/go.mod")
-  folder=$(cluster_tools helm "-s -w -X $package/internal/version.version=$version -X $package/pkg/chartutil.k8sVersionMajor=1 \
-    -X $package/pkg/chartutil.k8sVersionMinor=$modules -X $package/pkg/lint/rules.k8sVersionMajor=1 -X $package/pkg/lint/rules.k8sVersionMinor=$modules")
+  local folder modules package=helm.sh/helm/v3
+  modules=$(pinned k8s.io/client-go)
+  modules=${modules#v0.}
+  modules=${modules%%.*}
+  folder=$(cluster_tools helm . "-s -w -X $package/internal/version.version=$(pinned $package) -X $package/pkg/chartutil.k8sVersionMajor=1 \
+    -X $package/pkg/chartutil.k8sVersionMinor=$modules -X $package/pkg/lint/rules.k8sVersionMajor=1 -X $package/pkg/lint/rules.k8sVersionMinor=$modules" \
+    $package/cmd/helm)
   echo "$folder/helm"
 }
 
 kubeconform() {
   local folder
-  folder=$(cluster_tools kubeconform "-s -w")
+  folder=$(cluster_tools kubeconform kubeconform "-s -w" tool)
   echo "$folder/kubeconform"
 }
 
@@ -241,9 +257,9 @@ case "${1:-}" in
   posture-client | link-relay) own_program "peers/$1" ;;
   nft) nft ;;
   kubernetes) kubernetes ;;
-  etcd) cluster_tools etcd "-s -w" ;;
-  helm | kubeconform) "$1" ;;
-  coredns | pod | health) own_program "cluster/programs/$1" ;;
+  etcd) cluster_tools etcd . "-s -w" go.etcd.io/etcd/server/v3 ;;
+  coredns | helm | kubeconform) "$1" ;;
+  pod | health) own_program "cluster/programs/$1" ;;
   gitops-crds) gitops_crds ;;
   containerd) containerd ;;
   podman) podman ;;
