@@ -46,7 +46,7 @@ describe("references", () => {
     await operator.delete("OverlayService", "web");
     await operator.gone("OverlayService", "web");
     await operator.ready("ServicePolicy", "dial", "False", "ReferenceNotFound");
-    expect(await scene.entity("ServicePolicy", policy.id)).toMatchObject({ serviceRoles: [] });
+    expect(await scene.entity("ServicePolicy", policy.id)).toMatchObject({ serviceRoles: null });
     expect(await operator.writesOfAnotherLook()).toEqual([]);
   });
 });

@@ -144,6 +144,6 @@ describe("an Identity", () => {
     const { status } = await operator.ready("Identity", "seen", "True", "Observed");
     expect(status).toMatchObject({ id, enrolled: false });
     expect(secretOf(operator, "seen-enrollment")).toBeUndefined();
-    expect(await scene.identity(operator, "seen")).toMatchObject({ roleAttributes: [], tags: {} });
+    expect(await scene.identity(operator, "seen")).toMatchObject({ roleAttributes: null, tags: {} });
   });
 });
