@@ -10,6 +10,8 @@ export interface Forgery {
   readonly isCa?: boolean;
   /** The form of the signature: the kind of key that the issuer is said to have. */
   readonly signature?: "ecdsa" | "rsa";
+  /** Bits of the RSA key that is said to have signed, 3,072 when not given. With a key of another size OpenSSL refuses the signature unseen. */
+  readonly signatureBits?: number;
   readonly extensions?: readonly Uint8Array[];
 }
 
@@ -20,6 +22,7 @@ export function forgedCertificate({
   publicKey,
   isCa = false,
   signature = "ecdsa",
+  signatureBits = 3_072,
   extensions = [],
 }: Forgery): Buffer {
   const algorithm = sequence(oid(signature === "rsa" ? OID.sha256WithRsa : OID.ecdsaWithSha256));
@@ -37,7 +40,8 @@ export function forgedCertificate({
     publicKey,
     ...(all.length > 0 ? [tlv(0xa3, sequence(...all))] : []),
   );
-  const value = signature === "rsa" ? modulus(256, 0) : sequence(integer(modulus(32, 0)), integer(modulus(32, 0)));
+  const value =
+    signature === "rsa" ? modulus(signatureBits / 8, 0) : sequence(integer(modulus(32, 0)), integer(modulus(32, 0)));
   return sequence(body, algorithm, bitString(value));
 }
 

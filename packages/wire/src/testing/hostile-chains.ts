@@ -74,8 +74,8 @@ export function hostileChains(root: TestAuthority): HostileChain[] {
       leafBelow("level 0", { extensions: [issuerKeyId] }),
       levels(20),
     ),
-    filled("RSA keys of 16,384 bits", leafBelow("x", { signature: "rsa" }), () =>
-      ca("x", "x", { publicKey: forgedRsaKey(16_384, 64) }),
+    filled("RSA keys of 16,384 bits", leafBelow("x", { signature: "rsa", signatureBits: 16_384 }), () =>
+      ca("x", "x", { publicKey: forgedRsaKey(16_384, 64), signatureBits: 16_384 }),
     ),
     filled("curves by their parameters", leafBelow("x"), () => ca("x", "x", { publicKey: curve, signature: "ecdsa" })),
     filled("binary curves by their parameters", leafBelow("x"), () =>
