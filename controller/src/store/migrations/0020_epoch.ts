@@ -40,6 +40,8 @@ export const epoch: Migration = {
       BEGIN
         FOR name IN SELECT tablename FROM pg_tables
           WHERE schemaname = 'public' AND tablename NOT IN ('schema_migration', 'controller_epoch')
+            -- What is another role's, such as the table of an extension, is no table of ours.
+            AND has_table_privilege(format('%I.%I', schemaname, tablename), 'TRIGGER')
         LOOP
           EXECUTE format('CREATE TRIGGER require_epoch BEFORE INSERT OR UPDATE OR DELETE ON %I
             FOR EACH STATEMENT EXECUTE FUNCTION require_epoch()', name);
