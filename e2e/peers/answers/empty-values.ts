@@ -129,7 +129,6 @@ const ENTITIES: Readonly<Record<string, () => readonly Step[]>> = {
     get("/identities/undefined/service-configs"),
     get("/identities/undefined/edge-routers"),
     get("/edge-routers/undefined/services"),
-    get("/enrollments"),
     get(`${FABRIC}/circuits`),
     get(`${FABRIC}/links`),
   ],
