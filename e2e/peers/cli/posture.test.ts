@@ -61,7 +61,7 @@ describe.skipIf(peer.isMissing)("the peer's CLI administers posture", () => {
       typeId: "OS",
       operatingSystems: [
         { type: "Linux", versions: [">=5.4.0", "<4.0.0"] },
-        { type: "Windows", versions: [] },
+        { type: "Windows", versions: null },
       ],
     });
     await cli.edge("update", "posture-check", "os", "systems", "-o", "macOS:>=14.0.0");
