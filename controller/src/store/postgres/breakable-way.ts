@@ -12,6 +12,7 @@ export class BreakableWay {
   readonly #sockets = new Set<Socket>();
   readonly #target: NetConnectOpts;
   #server = createServer();
+  #silencing: string | undefined;
 
   private constructor(target: PostgresConnection, folder: string) {
     this.#target = isAbsolute(target.host) ? { path: socketOf(target) } : { host: target.host, port: target.port };
@@ -26,6 +27,14 @@ export class BreakableWay {
     return way;
   }
 
+  /**
+   * The next connection over which a client sends `text` goes silent: neither side hears of the other any more, that text included, and neither learns that the
+   * other has ended. Other connections work as before.
+   */
+  silenceAt(text: string): void {
+    this.#silencing = text;
+  }
+
   /** Ends all connections; further ones are refused. */
   async cut(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -36,6 +45,7 @@ export class BreakableWay {
   async mend(): Promise<void> {
     this.#server = createServer((socket) => {
       const onward = connect(this.#target);
+      let isSilent = false;
       for (const [one, other] of [
         [socket, onward],
         [onward, socket],
@@ -44,9 +54,15 @@ export class BreakableWay {
         one.on("error", () => undefined);
         one.on("close", () => {
           this.#sockets.delete(one);
-          other.destroy();
+          if (!isSilent) other.destroy();
         });
-        one.pipe(other);
+        one.on("data", (sent) => {
+          if (one === socket && this.#silencing !== undefined && sent.includes(this.#silencing)) {
+            this.#silencing = undefined;
+            isSilent = true;
+          }
+          if (!isSilent) other.write(sent);
+        });
       }
     });
     await new Promise<void>((resolve) => this.#server.listen(socketOf(this.connection), resolve));

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
+import { ask } from "./ask.ts";
 
 /** SQLSTATE of a write under an epoch that is over. */
 export const EPOCH_OVER = "SP001";
@@ -18,14 +19,16 @@ export interface Epoch {
   readonly isSameServer: boolean;
 }
 
-/** The epoch that runs; undefined when none ever began. */
-export async function currentEpoch(client: pg.ClientBase): Promise<Epoch | undefined> {
-  const timeline = await walTimeline(client);
-  const { rows } = await client.query<Epoch>(
+/** The epoch that runs; undefined when none ever began. Rejects when the server does not answer a query for `answerMs`. */
+export async function currentEpoch(client: pg.ClientBase, answerMs?: number): Promise<Epoch | undefined> {
+  const timeline = await walTimeline(client, answerMs);
+  const rows = await ask<Epoch & pg.QueryResultRow>(
+    client,
     `SELECT epoch, holder, began_at AS "beganAt",
        xmin::text::bigint = (xid::text::numeric % 4294967296)::bigint AND wal_timeline = $1 AS "isSameServer"
      FROM controller_epoch`,
     [timeline],
+    answerMs,
   );
   return rows[0];
 }
@@ -65,9 +68,8 @@ export async function beginEpoch(
 }
 
 /** The timeline of the server's log of writes: another one after a standby took over, or after a recovery to a point in time. */
-async function walTimeline(client: pg.ClientBase): Promise<string> {
-  const { rows } = await client.query<{ timeline: string }>(
-    "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8) AS timeline",
-  );
+async function walTimeline(client: pg.ClientBase, answerMs?: number): Promise<string> {
+  const text = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8) AS timeline";
+  const rows = await ask<{ timeline: string }>(client, text, [], answerMs);
   return rows[0]?.timeline ?? "";
 }

@@ -3,10 +3,12 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { hostname } from "node:os";
 import { createInterface } from "node:readline";
-import { silentLogger } from "@sallyport/wire";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Logger, silentLogger } from "@sallyport/wire";
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openStore } from "../database.ts";
 import { testDatabase } from "../testing.ts";
+import { BreakableWay } from "./breakable-way.ts";
 import { DatabaseHeldError, HolderLock, requireUnheld } from "./holder-lock.ts";
 
 async function startHolder(where: object): Promise<{ child: ChildProcess; said: string }> {
@@ -78,5 +80,88 @@ describe("a database has one controller", { timeout: 120_000 }, () => {
     await expect(requireUnheld(database.connection)).rejects.toThrow(DatabaseHeldError);
     await held.release();
     await requireUnheld(database.connection);
+  });
+});
+
+describe("the connection that holds the database", () => {
+  let database: Awaited<ReturnType<typeof testDatabase>>;
+  let way: BreakableWay;
+  let other: pg.Client;
+  let lock: HolderLock | undefined;
+  beforeEach(async () => {
+    database = await testDatabase();
+    way = await BreakableWay.to(database.connection);
+    other = new pg.Client(database.connection);
+    await other.connect();
+  });
+  afterEach(async () => {
+    await way.close();
+    await lock?.release();
+    await other.end();
+    await database.drop();
+  });
+
+  /** A lock over the way, and what it tells; `regained` is of the first time that it is held again. */
+  async function acquire() {
+    const regained = Promise.withResolvers<void>();
+    const lost = Promise.withResolvers<DatabaseHeldError>();
+    const log: Logger = {
+      ...silentLogger,
+      info: (_fields, text) => void (text === "the database is held again" && regained.resolve()),
+    };
+    const onRegained = vi.fn();
+    lock = await HolderLock.acquire({
+      connection: way.connection,
+      name: "one",
+      answerMs: 1_000,
+      patienceMs: 1_000,
+      onLost: (error) => {
+        lost.resolve(error);
+        regained.reject(error);
+      },
+      onRegained,
+      log,
+    });
+    // Tests that wait for the loss leave this one alone.
+    regained.promise.catch(() => undefined);
+    return { lock, regained: regained.promise, lost: lost.promise, onRegained };
+  }
+  const endConnection = () =>
+    other.query(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sallyport-controller one'",
+    );
+
+  it.each([
+    ["before it is told that it has the lock", "pg_try_advisory_lock"],
+    ["when it has the lock and asks for the epoch", "pg_walfile_name"],
+  ])("is made once more when the server goes silent %s", async (_when, text) => {
+    const { lock, regained, onRegained } = await acquire();
+    await lock.begin();
+    way.silenceAt(text);
+    await endConnection();
+    await regained;
+    expect(lock.isHeld).toBe(true);
+    expect(onRegained).toHaveBeenCalledExactlyOnceWith(false);
+  });
+
+  it("is made once more when the server goes silent while it is held", async () => {
+    const { lock, regained } = await acquire();
+    await lock.begin();
+    way.silenceAt("pg_walfile_name");
+    await regained;
+    expect(lock.isHeld).toBe(true);
+  });
+
+  it("is not waited for without end by who asks whether there is one", async () => {
+    way.silenceAt("pg_try_advisory_lock");
+    await expect(requireUnheld(way.connection, 200)).rejects.toThrow(/does not say whether a controller works on it/);
+  });
+
+  it("does not keep a controller whose epoch is over from ending, when the server does not say whose runs", async () => {
+    const { lock, lost } = await acquire();
+    await lock.begin();
+    way.silenceAt("pg_walfile_name");
+    lock.fenced();
+    expect((await lost).holder).toBe("another controller");
   });
 });

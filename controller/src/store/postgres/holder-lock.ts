@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "@sallyport/wire";
 import pg from "pg";
+import { ask } from "./ask.ts";
 import { CONNECTION_LIMITS } from "./connection-limits.ts";
 import { beginEpoch, currentEpoch } from "./epoch.ts";
 
@@ -27,8 +28,9 @@ const LONGEST_NAME = 63;
 const AGAIN_MS = 100;
 const FIRST_RECONNECT_MS = 500;
 const RECONNECT_MS = 1_000;
-/** How often the connection is asked whether it and the epoch still stand, and how long it may take to answer. */
+/** How often the connection is asked whether it and the epoch still stand. */
 const WATCH_MS = 2_000;
+/** How long the server may take to answer a query. */
 const ANSWER_MS = 5_000;
 
 export interface HolderLockOptions {
@@ -37,6 +39,8 @@ export interface HolderLockOptions {
   name?: string;
   /** How long to wait for a holder that has just been killed: its server side ends a moment after it. */
   patienceMs?: number;
+  /** How long the server may take to answer; default five seconds. */
+  answerMs?: number;
   /** Called when another controller has taken the database: stop. Nothing is read or written from then on. */
   onLost: (error: DatabaseHeldError) => void;
   /** Called when the connection was lost and the database is ours again. `isNewLife`: what was known of its transactions holds no more. */
@@ -57,11 +61,13 @@ export class HolderLock {
   #epoch: string | undefined;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
-  /** Server process of the connection that was lost. */
-  #formerPid = 0;
+  readonly #answerMs: number;
+  /** Server processes of our connections since the database was last held. */
+  #pids: number[] = [];
 
   private constructor(options: HolderLockOptions) {
     this.#options = options;
+    this.#answerMs = options.answerMs ?? ANSWER_MS;
     this.#name = (NAME_PREFIX + (options.name ?? `on ${hostname()}, process ${process.pid}`)).slice(0, LONGEST_NAME);
   }
 
@@ -121,18 +127,18 @@ export class HolderLock {
     client.on("end", () => this.#lost(client, undefined));
     try {
       await client.connect();
+      this.#pids.push(processOf(client));
       const deadline = Date.now() + patienceMs;
       for (;;) {
-        const { rows } = await client.query<{ held: boolean }>("SELECT pg_try_advisory_lock($1, $2) AS held", [
-          LOCK_CLASS,
-          LOCK_OBJECT,
-        ]);
-        if (rows[0]?.held) return client;
-        if (Date.now() > deadline) throw await holderError(client);
+        if (await tryLock(client, this.#answerMs)) return client;
+        if (Date.now() > deadline) throw await holderError(client, this.#answerMs);
         // A connection that is lost here may live on at the server, for hours.
-        await client.query(
-          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = $2",
-          [this.#formerPid, this.#name],
+        await ask(
+          client,
+          `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+           WHERE pid = ANY ($1) AND pid <> pg_backend_pid() AND application_name = $2`,
+          [this.#pids, this.#name],
+          this.#answerMs,
         );
         await delay(AGAIN_MS);
       }
@@ -144,7 +150,7 @@ export class HolderLock {
 
   #hold(client: pg.Client): void {
     this.#client = client;
-    this.#formerPid = (client as unknown as { processID?: number }).processID ?? 0;
+    this.#pids = [processOf(client)];
     if (this.#epoch !== undefined) this.#watch(client);
   }
 
@@ -160,24 +166,15 @@ export class HolderLock {
     this.#again(FIRST_RECONNECT_MS);
   }
 
-  /** Of a server that has silently gone the connection tells nothing by itself. */
   #watch(client: pg.Client): void {
     this.#timer = setTimeout(async () => {
-      const timeout = new AbortController();
       try {
-        const found = await Promise.race([
-          currentEpoch(client),
-          delay(ANSWER_MS, undefined, { signal: timeout.signal, ref: false }).then(() => {
-            throw new Error(`the server has not answered for ${ANSWER_MS} ms`);
-          }),
-        ]);
+        const found = await currentEpoch(client, this.#answerMs);
         if (this.#client !== client) return;
         if (found?.epoch !== this.#epoch) this.fenced();
         else this.#watch(client);
       } catch (error) {
         this.#lost(client, error);
-      } finally {
-        timeout.abort();
       }
     }, WATCH_MS).unref();
   }
@@ -202,7 +199,7 @@ export class HolderLock {
   async #regain(client: pg.Client): Promise<void> {
     let isNewLife = false;
     if (this.#epoch !== undefined) {
-      const found = await currentEpoch(client);
+      const found = await currentEpoch(client, this.#answerMs);
       if (found?.epoch !== this.#epoch) throw await this.#whoseEpoch(client);
       if (!found.isSameServer) {
         ({ isNewLife, epoch: this.#epoch } = await beginEpoch(client, this.#name));
@@ -215,7 +212,7 @@ export class HolderLock {
   }
 
   async #whoseEpoch(client: pg.Client): Promise<DatabaseHeldError> {
-    const found = await currentEpoch(client).catch(() => undefined);
+    const found = await currentEpoch(client, this.#answerMs).catch(() => undefined);
     return new DatabaseHeldError(
       found?.holder ?? "another controller",
       found === undefined ? "" : ` since ${found.beganAt.toISOString()}`,
@@ -233,7 +230,7 @@ export async function requireUnheld(connection: pg.ClientConfig, patienceMs = 20
   const deadline = Date.now() + patienceMs;
   for (;;) {
     try {
-      return await askOnce(connection, Math.min(5_000, patienceMs));
+      return await askOnce(connection, Math.min(ANSWER_MS, patienceMs));
     } catch (error) {
       if (error instanceof DatabaseHeldError) throw error;
       if (isAway(error)) return;
@@ -248,14 +245,14 @@ export async function requireUnheld(connection: pg.ClientConfig, patienceMs = 20
   }
 }
 
-async function askOnce(connection: pg.ClientConfig, connectionTimeoutMillis: number): Promise<void> {
-  const client = new pg.Client({ ...connection, ...CONNECTION_LIMITS, connectionTimeoutMillis });
+async function askOnce(connection: pg.ClientConfig, answerMs: number): Promise<void> {
+  const client = new pg.Client({ ...connection, ...CONNECTION_LIMITS, connectionTimeoutMillis: answerMs });
   client.on("error", () => undefined);
   try {
     await client.connect();
     const deadline = Date.now() + 3_000;
-    while (await isHeld(client)) {
-      if (Date.now() > deadline) throw await holderError(client);
+    while (await isHeld(client, answerMs)) {
+      if (Date.now() > deadline) throw await holderError(client, answerMs);
       await delay(AGAIN_MS);
     }
   } finally {
@@ -263,14 +260,21 @@ async function askOnce(connection: pg.ClientConfig, connectionTimeoutMillis: num
   }
 }
 
-async function isHeld(client: pg.Client): Promise<boolean> {
-  const { rows } = await client.query<{ held: boolean }>("SELECT pg_try_advisory_lock($1, $2) AS held", [
-    LOCK_CLASS,
-    LOCK_OBJECT,
-  ]);
-  if (!rows[0]?.held) return true;
-  await client.query("SELECT pg_advisory_unlock($1, $2)", [LOCK_CLASS, LOCK_OBJECT]);
+async function isHeld(client: pg.Client, answerMs: number): Promise<boolean> {
+  if (!(await tryLock(client, answerMs))) return true;
+  await ask(client, "SELECT pg_advisory_unlock($1, $2)", [LOCK_CLASS, LOCK_OBJECT], answerMs);
   return false;
+}
+
+async function tryLock(client: pg.Client, answerMs: number): Promise<boolean> {
+  const text = "SELECT pg_try_advisory_lock($1, $2) AS held";
+  const rows = await ask<{ held: boolean }>(client, text, [LOCK_CLASS, LOCK_OBJECT], answerMs);
+  return rows[0]?.held === true;
+}
+
+/** Number of the server process that serves a connection. */
+function processOf(client: pg.Client): number {
+  return (client as unknown as { processID?: number }).processID ?? 0;
 }
 
 /** Nobody listens, or the server starts, stops or has ended (SQLSTATE class 57P). */
@@ -279,13 +283,15 @@ function isAway(error: unknown): boolean {
   return /^(ECONNREFUSED|ENOENT|ECONNRESET|EPIPE|57P0\d)$/.test(code) || /terminated unexpectedly/.test(message);
 }
 
-async function holderError(client: pg.Client): Promise<DatabaseHeldError> {
-  const { rows } = await client.query<{ name: string; address: string | null; since: Date | null }>(
+async function holderError(client: pg.Client, answerMs: number): Promise<DatabaseHeldError> {
+  const rows = await ask<{ name: string; address: string | null; since: Date | null }>(
+    client,
     `SELECT a.application_name AS name, host(a.client_addr) AS address, a.backend_start AS since
      FROM pg_locks l JOIN pg_stat_activity a USING (pid)
      WHERE l.locktype = 'advisory' AND l.granted AND l.classid = $1 AND l.objid = $2
        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
     [LOCK_CLASS, LOCK_OBJECT],
+    answerMs,
   );
   const row = rows[0];
   if (!row) return new DatabaseHeldError("another controller (which has just ended)", "");

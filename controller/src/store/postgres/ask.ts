@@ -1,0 +1,17 @@
+import type pg from "pg";
+
+/**
+ * The rows of one query. It fails when the server does not answer within `answerMs`: of a server that has silently gone the connection tells nothing by itself.
+ * The connection is of no use then. Without `answerMs` there is no limit.
+ */
+export async function ask<Row extends pg.QueryResultRow>(
+  client: pg.ClientBase,
+  text: string,
+  values: unknown[],
+  answerMs: number | undefined,
+): Promise<Row[]> {
+  // The library's types know `query_timeout` of whole clients only.
+  const query = { text, values, query_timeout: answerMs };
+  const { rows } = await client.query<Row>(query);
+  return rows;
+}
