@@ -152,6 +152,14 @@ describe("the connection that holds the database", () => {
     expect(lock.isHeld).toBe(true);
   });
 
+  it("that is made again before an epoch began is told to nobody: nobody has read anything yet", async () => {
+    const { lock, regained, onRegained } = await acquire();
+    await endConnection();
+    await regained;
+    await lock.begin();
+    expect(onRegained).not.toHaveBeenCalled();
+  });
+
   it("is not waited for without end by who asks whether there is one", async () => {
     way.silenceAt("pg_try_advisory_lock");
     await expect(requireUnheld(way.connection, 200)).rejects.toThrow(/does not say whether a controller works on it/);

@@ -43,7 +43,7 @@ export interface HolderLockOptions {
   answerMs?: number;
   /** Called when another controller has taken the database: stop. Nothing is read or written from then on. */
   onLost: (error: DatabaseHeldError) => void;
-  /** Called when the connection was lost and the database is ours again. `isNewLife`: what was known of its transactions holds no more. */
+  /** Called when the connection was lost during an epoch and the database is ours again. `isNewLife`: what was known of its transactions holds no more. */
   onRegained?: (isNewLife: boolean) => void;
   log: Logger;
 }
@@ -208,7 +208,8 @@ export class HolderLock {
     if (this.#closed) throw new Error("closed meanwhile");
     this.#hold(client);
     this.#options.log.info({ isNewLife }, "the database is held again");
-    this.#options.onRegained?.(isNewLife);
+    // Before its first epoch a controller has read nothing that could have changed.
+    if (this.#epoch !== undefined) this.#options.onRegained?.(isNewLife);
   }
 
   async #whoseEpoch(client: pg.Client): Promise<DatabaseHeldError> {
