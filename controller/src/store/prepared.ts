@@ -85,7 +85,9 @@ export function preparing(
         for (const earlier of ahead) await earlier;
         return await answer;
       } catch (error) {
-        if ((error as { code?: string }).code === EPOCH_OVER) holding.fenced();
+        const isRefused = (error as { code?: string }).code === EPOCH_OVER;
+        // A connection in a transaction may still name an epoch before ours.
+        if (isRefused && epochs.get(client) === holding.epoch) holding.fenced();
         // Kysely has ended the wait; it would print what comes after.
         if (isForgotten()) return { command: "SELECT", rowCount: 0, rows: [] };
         throw outage.failed(error);

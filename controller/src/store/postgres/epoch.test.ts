@@ -173,4 +173,26 @@ describe("a database begins a new life", () => {
     await fill(store);
     expect(await rows()).toBe(1);
   });
+
+  it("under a controller that goes on: a transaction of its former epoch fails alone", async () => {
+    const store = await open();
+    const begun = Promise.withResolvers<void>();
+    const gate = Promise.withResolvers<void>();
+    const writing = store.transaction(async (trx) => {
+      await sql`SELECT 1`.execute(trx);
+      begun.resolve();
+      await gate.promise;
+      await setting("former").execute(trx);
+    });
+    await begun.promise;
+    const reset = Promise.withResolvers<void>();
+    store.changes.subscribe({ name: "test", onChanges: () => undefined, onReset: () => reset.resolve() });
+    await other.query("UPDATE controller_epoch SET wal_timeline = '000000FF', xid = pg_current_xact_id()");
+    await loseLock(store);
+    await reset.promise;
+    gate.resolve();
+    await expect(writing).rejects.toThrow("another controller works on this database");
+    await setting("present").execute(store.db);
+    expect(await settings()).toEqual(["present"]);
+  });
 });
