@@ -106,9 +106,9 @@ export function securityCommands(same: () => Same): void {
       await cli.edge(...update, "mfa", "f", "-s", "60", "-u");
       await cli.edge("list", "posture-checks");
       await cli.edge("list", "posture-checks", 'name="d-2"', "-j");
-      // The peer names versions of systems that it does not check, and no type for one-time codes.
+      // OpenZiti names versions of systems that it does not check. Neither controller names a type for one-time codes.
       const types = (await cli.listed("posture-check-types")).map(({ id }) => id);
-      expect(types).toEqual(["DOMAIN", "MAC", "MFA", "OS", "PROCESS", "PROCESS_MULTI"]);
+      expect(types).toEqual(["DOMAIN", "MAC", "OS", "PROCESS", "PROCESS_MULTI"]);
       await cli.edge("list", "posture-check-role-attributes");
       await cli.edge("delete", "posture-check", { of: "posture-checks", id: "d-2" });
       await cli.edge("delete", "posture-check", "where", "true limit none");
