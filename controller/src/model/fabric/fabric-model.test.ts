@@ -4,8 +4,11 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../../api/testing/test-controller.ts";
 import type { ModelChange, NewTerminator } from "../../fabric/ports.ts";
-import { settled } from "../../store/testing.ts";
+import type { Store } from "../../store/database.ts";
+import { interposed, settled } from "../../store/testing.ts";
 import { TUNNELER } from "../testing/client-info.ts";
+import { CircuitFacts } from "./circuit-facts.ts";
+import { fabricTerminators } from "./fabric-terminators.ts";
 
 let c: TestController;
 const changes = new EventEmitter();
@@ -175,8 +178,18 @@ describe("terminators of routers", () => {
       peerData: new Map([[1003, Buffer.from([1, 2, 3])]]),
       hostId: host,
     };
-    const created = await c.fabricModel.createTerminator(terminator);
+    const statements: string[] = [];
+    const db = interposed(c.ctx.store as Store, (text, run) => {
+      statements.push(text);
+      return run();
+    });
+    const transaction: Store["transaction"] = (work) => db.transaction().execute(work);
+    const ctx = { ...c.ctx, store: { ...c.ctx.store, db, transaction } };
+    const created = await fabricTerminators(ctx, c.model, new CircuitFacts(c.ctx.store.changes)).createTerminator(
+      terminator,
+    );
     expect(created.outcome).toBe("created");
+    expect(statements.filter((text) => /from "service" where .* for key share/.test(text))).toHaveLength(1);
     const [stored] = await c.fabricModel.terminatorsOfService(serviceId);
     expect(stored).toMatchObject({ id: "router-made-id", cost: 3, instanceId: "i-1", hostId: host });
     expect(stored?.peerData.get(1003)).toEqual(Buffer.from([1, 2, 3]));
@@ -187,8 +200,18 @@ describe("terminators of routers", () => {
     });
     const withoutSecret = { ...terminator, id: "other", hostId: another, instanceSecret: Buffer.from("t") };
     expect(await c.fabricModel.createTerminator(withoutSecret)).toMatchObject({ outcome: "rejected" });
-    expect(await c.fabricModel.createTerminator({ ...terminator, serviceId: "gone" })).toMatchObject({
-      outcome: "rejected",
+    const refused = async (change: Partial<NewTerminator>) =>
+      await c.fabricModel.createTerminator({ ...terminator, id: "refused", ...change });
+    expect(await refused({ serviceId: "gone" })).toEqual({ outcome: "rejected", message: "service gone is unknown" });
+    expect(await refused({ routerId: "gone" })).toEqual({ outcome: "rejected", message: "router gone is unknown" });
+    expect(await refused({ hostId: "gone", serviceId: "gone" })).toEqual({
+      outcome: "denied",
+      message: "identity gone is unknown",
+    });
+    const stranger = await c.make("identities", { name: "no host", type: "Device", isAdmin: false });
+    expect(await refused({ hostId: stranger, routerId: "gone" })).toEqual({
+      outcome: "denied",
+      message: `identity ${stranger} may not host service ${serviceId} any more`,
     });
     await c.fabricModel.quiesceRouter(routerId);
     expect((await c.fabricModel.findTerminator("router-made-id"))?.precedence).toBe("failed");

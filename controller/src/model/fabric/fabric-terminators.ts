@@ -99,10 +99,8 @@ export function circuitService(row: ServiceRow): CircuitService {
 
 async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOutcome> {
   const id = terminator.id ?? randomEntityId();
-  const denied = await deniedHost(trx, terminator);
-  if (denied !== undefined) return { outcome: "denied", message: denied };
-  const problem = await problemOf(trx, terminator);
-  if (problem !== undefined) return { outcome: "rejected", message: problem };
+  const refusal = await refusalOf(trx, terminator);
+  if (refusal !== undefined) return refusal;
   const made = await trx
     .insertInto("terminator")
     .values({
@@ -148,46 +146,42 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
 }
 
 /**
- * Why its host may not host the service, asked once more where it is written: whoever takes the right away meanwhile waits for this transaction, and then finds the terminator. By
- * the rule for sessions of type Bind; identity, service and policy are held in the order in which sessions hold them.
+ * Why a terminator cannot be made. The rows that it refers to are locked until the transaction ends.
+ *
+ * Whether the host may host the service is checked again here, by the rule for sessions of type Bind: a transaction that takes the right away meanwhile waits
+ * for this one, and then finds the terminator. Identity, service and policy are locked in the order in which sessions lock them.
  */
-async function deniedHost(trx: Db, { hostId, serviceId }: NewTerminator): Promise<string | undefined> {
+async function refusalOf(trx: Db, terminator: NewTerminator): Promise<TerminatorOutcome | undefined> {
+  const { serviceId, routerId, instanceId, hostId, instanceSecret: secret } = terminator;
   const host = await trx
     .selectFrom("identity")
     .select(["id", "attrs", "is_admin"])
     .where("id", "=", hostId)
     .forKeyShare()
     .executeTakeFirst();
-  if (host === undefined) return `identity ${hostId} is unknown`;
+  if (host === undefined) return { outcome: "denied", message: `identity ${hostId} is unknown` };
   const service = await trx
     .selectFrom("service")
     .select(["id", "attrs"])
     .where("id", "=", serviceId)
     .forKeyShare()
     .executeTakeFirst();
-  if (service === undefined || host.is_admin || (await hasGrant(trx, host, service, "Bind"))) return undefined;
-  return `identity ${hostId} may not host service ${serviceId} any more`;
-}
-
-/** Why a terminator cannot be made; the rows it refers to are held until the transaction ends. */
-async function problemOf(trx: Db, terminator: NewTerminator): Promise<string | undefined> {
-  const { serviceId, routerId, instanceId, hostId, instanceSecret: secret } = terminator;
-  const service = await trx
-    .selectFrom("service")
-    .select("id")
-    .where("id", "=", serviceId)
-    .forKeyShare()
-    .executeTakeFirst();
-  if (service === undefined) return `service ${serviceId} is unknown`;
+  if (service === undefined) return { outcome: "rejected", message: `service ${serviceId} is unknown` };
+  if (!host.is_admin && !(await hasGrant(trx, host, service, "Bind"))) {
+    return { outcome: "denied", message: `identity ${hostId} may not host service ${serviceId} any more` };
+  }
   const router = await trx
     .selectFrom("router")
     .select("id")
     .where("id", "=", routerId)
     .forKeyShare()
     .executeTakeFirst();
-  if (router === undefined) return `router ${routerId} is unknown`;
+  if (router === undefined) return { outcome: "rejected", message: `router ${routerId} is unknown` };
   if (await mayShareInstance(trx, { serviceId, instanceId, hostId, secret })) return undefined;
-  return `instance id ${instanceId} is in use by another identity, and the instance secret is not the one of that`;
+  return {
+    outcome: "rejected",
+    message: `instance id ${instanceId} is in use by another identity, and the instance secret is not the one of that`,
+  };
 }
 
 function recordOf(row: TerminatorRow): TerminatorRecord {
