@@ -9,11 +9,11 @@ import { isForgotten } from "./request-signal.ts";
 const MOST_STATEMENTS = 1_000;
 const WRITES_LOG = /insert\s+into\s+"?change_log"?\b/i;
 const BEGINS = /^\s*(begin|start transaction)\b/i;
-/** What only writes the log, and what its writer has marked by a comment: nobody looks at the answer, and a failure ends the transaction all the same. */
+/** Statements whose result nobody reads: they write the log only, or their author marked them with a comment. If one fails, the transaction fails. */
 const UNANSWERED = /^\s*(insert\s+into\s+"?change_log"?\b(?![\s\S]*\breturning\b)|\/\* unanswered \*\/)/i;
 const ENDS = /^\s*(commit|rollback)\b(?!\s+to\b)/i;
 
-/** The right to work on the database ({@link HolderLock}): without it nothing is asked, and nothing written. */
+/** The right to work on the database ({@link HolderLock}). Without it nothing is read or written. */
 export type Holding = Pick<HolderLock, "isHeld" | "epoch" | "fenced">;
 
 const UNHELD: Holding = { isHeld: true, epoch: undefined, fenced: () => undefined };
@@ -26,13 +26,16 @@ interface Statement {
 }
 
 /**
- * A pool for Kysely whose queries are prepared once per connection, under a name made from their text: PostgreSQL then parses each text once, which
- * saves a third to a half of its work for short queries. Past 1,000 distinct texts further ones go unprepared, so that generated texts cost no memory.
+ * Wraps `pool` for Kysely.
  *
- * Within a transaction, a statement whose answer nobody looks at goes out together with the next one (the pool's connections are in pipeline mode): when
- * it fails, the server refuses what follows. A transaction's beginning is waited for: were it to fail, what follows would take effect by itself. Every connect and query is reported to `outage`, which
- * names what they fail with. Nothing is asked while the database is not held. `onLogged` is called when rows of the change log may have become visible: after a statement that writes some, or after the
- * end of the transaction with it.
+ * - **Prepared statements.** Each connection prepares a statement once, under a name that is a hash of its text. PostgreSQL then parses each text once, which saves a
+ *   third to a half of its work for short queries. After 1,000 distinct texts, new ones are not prepared, so that generated texts cost no memory.
+ * - **Pipelining.** Within a transaction, a statement whose result nobody reads is sent together with the next one. If it fails, the server refuses the rest of
+ *   the transaction. BEGIN is awaited: if it failed, the statements after it would take effect outside a transaction.
+ * - **The right to work on the database.** While `holding` says that the lock is lost, no connection is handed out. Each connection names the epoch of `holding`.
+ *   When the server refuses a statement of that epoch, `holding` is told.
+ * - **Outages.** The result of each connect and each query is reported to `outage`, which chooses the error that the caller gets.
+ * - **Change log.** `onLogged` is called when new rows of the change log may be visible: after a statement that writes some, or after the end of its transaction.
  */
 export function preparing(
   pool: pg.Pool,
@@ -59,7 +62,7 @@ export function preparing(
     let unanswered: Promise<unknown>[] = [];
     const send = (text: unknown, values: unknown, name: string | undefined) =>
       name === undefined ? run(text, values) : run({ name, text, values });
-    /** Sends a statement whose answer tells nothing but that it worked; whatever comes next on the connection waits for it. */
+    /** Sends a statement whose result nobody reads. The next statement on the connection waits for it. */
     const sendAhead = (text: string, values: readonly unknown[], name: string | undefined) => {
       const answer = send(text, values, name);
       answer.catch(() => undefined);

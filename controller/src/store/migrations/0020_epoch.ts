@@ -5,6 +5,9 @@ import type { Migration } from "../migrate.ts";
  * Who works on the database (docs/protocol/store.md, "One controller"). A controller names its epoch in the setting `sallyport.epoch` of its connections; a
  * statement that writes under an epoch that is over fails with SQLSTATE SP001. Programs beside a controller name none.
  *
+ * Every transaction that writes must be READ COMMITTED. There the trigger's query takes a new snapshot after it has the lock, and sees the current epoch. A
+ * REPEATABLE READ or SERIALIZABLE transaction keeps the snapshot of its first query. The trigger would see an old epoch and let the statement pass.
+ *
  * `xid` is the transaction that wrote the row. A row that another transaction wrote was copied: from then on the numbers of transactions mean nothing.
  */
 export const epoch: Migration = {

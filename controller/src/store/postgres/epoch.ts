@@ -2,24 +2,24 @@ import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import { ask } from "./ask.ts";
 
-/** SQLSTATE of a write under an epoch that is over. */
+/** SQLSTATE with which the server refuses a write under an epoch that is over. */
 export const EPOCH_OVER = "SP001";
-/** Two halves of the key of the advisory lock: every write transaction of a controller shares it, who begins an epoch has it alone. */
+/** Key of an advisory lock, in two halves. Each write transaction of a controller takes it shared; a controller that begins an epoch takes it exclusively. */
 const FENCE = [0x5a11_0003, 1];
-/** Longer than any statement of a request, and than a transaction whose program forgot it. */
+/** Longer than any statement of a request may run, and longer than the server keeps an idle transaction open. */
 const LONGEST_WAIT = "90s";
 
-/** Whose epoch runs. */
+/** The current epoch, and the controller that began it. */
 export interface Epoch {
   readonly epoch: string;
-  /** How the controller names itself. */
+  /** The name that the controller gave itself. */
   readonly holder: string;
   readonly beganAt: Date;
-  /** Is this the server, and the course of its transactions, in which the epoch began? Not after a restore, a move to another server, or a failover. */
+  /** Did the epoch begin on this server and on its present timeline? False after a restore, a move to another server, or a failover. */
   readonly isSameServer: boolean;
 }
 
-/** The epoch that runs; undefined when none ever began. Rejects when the server does not answer a query for `answerMs`. */
+/** Reads the current epoch; undefined if none ever began. Rejects if the server does not answer a query within `answerMs`. */
 export async function currentEpoch(client: pg.ClientBase, answerMs?: number): Promise<Epoch | undefined> {
   const timeline = await walTimeline(client, answerMs);
   const rows = await ask<Epoch & pg.QueryResultRow>(
@@ -34,9 +34,12 @@ export async function currentEpoch(client: pg.ClientBase, answerMs?: number): Pr
 }
 
 /**
- * Begins an epoch: waits for the write transactions of the one before, and ends it. Where numbers of transactions mean nothing any more, because the database
- * was restored or moved, or a standby took over, everything that names them begins anew: the change log, and the index and timeline of the router data model.
- * @returns the epoch
+ * Begins an epoch and so ends the one before. Waits first until the write transactions of that one have ended.
+ *
+ * After a restore, a move to another server, or a failover, the numbers of transactions in the database mean nothing. Then the database begins a new life: this
+ * function empties the change log and removes the position and the timeline of the router data model. Source: docs/protocol/store.md, "A new life".
+ *
+ * @returns the id of the epoch, and whether a new life began
  */
 export async function beginEpoch(
   client: pg.ClientBase,
@@ -67,7 +70,7 @@ export async function beginEpoch(
   }
 }
 
-/** The timeline of the server's log of writes: another one after a standby took over, or after a recovery to a point in time. */
+/** Reads the timeline of the server's write-ahead log. It changes when a standby takes over, and after a recovery to a point in time. */
 async function walTimeline(client: pg.ClientBase, answerMs?: number): Promise<string> {
   const text = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8) AS timeline";
   const rows = await ask<{ timeline: string }>(client, text, [], answerMs);
