@@ -139,14 +139,10 @@ function network(s: Surroundings): EntityKind[] {
     {
       api: "management",
       collection: "terminators",
-      base: () => ({ service: s.service, router: s.router, binding: "transport", address: "tcp:a:1" }),
+      ...terminator(s),
       onlyAtCreation: ["identity", "identitySecret"],
       samples: {
-        ...{ ...TAGS, ...COST },
-        address: { value: "tcp:b:2" },
-        binding: { value: "edge_transport" },
-        router: { value: s.otherRouter, at: "routerId" },
-        service: { value: s.otherService, at: "serviceId" },
+        ...terminator(s).samples,
         identity: { value: "instance" },
       },
       without: [
@@ -155,6 +151,20 @@ function network(s: Surroundings): EntityKind[] {
       ],
     },
   ];
+}
+
+/** What terminators have in common in both APIs. */
+function terminator(s: Surroundings) {
+  return {
+    base: () => ({ service: s.service, router: s.router, binding: "transport", address: "tcp:a:1" }),
+    samples: {
+      ...{ ...TAGS, ...COST },
+      address: { value: "tcp:b:2" },
+      binding: { value: "edge_transport" },
+      router: { value: s.otherRouter, at: "routerId" },
+      service: { value: s.otherService, at: "serviceId" },
+    },
+  };
 }
 
 function policies(s: Surroundings): EntityKind[] {
@@ -328,14 +338,10 @@ function fabric(s: Surroundings): EntityKind[] {
     },
     {
       ...{ api: "fabric", collection: "terminators" },
-      base: () => ({ service: s.service, router: s.router, binding: "transport", address: "tcp:a:1" }),
+      ...terminator(s),
       onlyAtCreation: ["instanceId", "instanceSecret"],
       samples: {
-        ...{ ...TAGS, ...COST },
-        address: { value: "tcp:b:2" },
-        binding: { value: "edge_transport" },
-        router: { value: s.otherRouter, at: "routerId" },
-        service: { value: s.otherService, at: "serviceId" },
+        ...terminator(s).samples,
         hostId: { value: "host" },
         instanceId: { value: "instance" },
       },
