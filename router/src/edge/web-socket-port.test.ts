@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { get } from "node:https";
-import { connect as connectTcp } from "node:net";
+import { type AddressInfo, connect as connectTcp, createServer } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect, type TLSSocket } from "node:tls";
 import {
@@ -60,12 +60,36 @@ afterEach(async () => {
   await port.close();
 });
 
-async function openWebSocket(path = "/ws"): Promise<WebSocket> {
-  const socket = new WebSocket(`wss://localhost:${port.port}${path}`, { ca: authority.certPem });
+async function openWebSocket(path = "/ws", at = port.port): Promise<WebSocket> {
+  const socket = new WebSocket(`wss://localhost:${at}${path}`, { ca: authority.certPem });
   clients.push({ destroy: () => socket.terminate() });
   socket.on("error", () => {});
   await once(socket, "open");
   return socket;
+}
+
+/** A way to the port that counts the TLS records which come back. */
+async function countingWay(): Promise<{ port: number; records: () => number }> {
+  let records = 0;
+  const server = createServer((near) => {
+    const far = connectTcp(port.port, "127.0.0.1");
+    clients.push(near, far);
+    for (const socket of [near, far]) socket.on("error", () => {});
+    near.pipe(far);
+    let partial = Buffer.alloc(0);
+    far.on("data", (chunk: Buffer) => {
+      partial = Buffer.concat([partial, chunk]);
+      while (partial.length >= 5 && partial.length >= 5 + partial.readUInt16BE(3)) {
+        records++;
+        partial = partial.subarray(5 + partial.readUInt16BE(3));
+      }
+      near.write(chunk);
+    });
+  });
+  clients.push({ destroy: () => server.close() });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return { port: (server.address() as AddressInfo).port, records: () => records };
 }
 
 /** TLS inside a web socket. */
@@ -146,6 +170,49 @@ describe("a port for web sockets", () => {
     await all;
     expect(sizes).toEqual(expected);
     expect(records).not.toContain(false);
+  });
+
+  it("has small frames wait for none before: they leave in fewer records of the connection below than there are", async () => {
+    await listen();
+    const way = await countingWay();
+    const outside = await openWebSocket("/ws", way.port);
+    let messages = 0;
+    outside.on("message", () => messages++);
+    const inner = await secure(outside, await authority.identity("browser"));
+    inner.write(hello);
+    const channel = await accepted.promise;
+    await once(inner, "data");
+    const before = { messages, records: way.records() };
+    const frames = 1_000;
+    let missing = frames * 20;
+    const all = new Promise<void>((resolve) => {
+      inner.on("data", (chunk: Buffer) => {
+        missing -= chunk.length;
+        if (missing === 0) resolve();
+      });
+    });
+    for (let i = 0; i < frames; i++) channel.send({ contentType: 80, body: Buffer.alloc(0) });
+    await all;
+    expect(messages - before.messages).toBe(frames);
+    expect(way.records() - before.records).toBeLessThan(frames * 0.9);
+  });
+
+  it("sends what is queued when it closes the channel", async () => {
+    await listen();
+    const outside = await openWebSocket();
+    const inner = await secure(outside, await authority.identity("browser"));
+    inner.write(hello);
+    const channel = await accepted.promise;
+    await once(inner, "data");
+    let got = 0;
+    inner.on("data", (chunk: Buffer) => {
+      got += chunk.length;
+    });
+    const gone = once(outside, "close");
+    for (let i = 0; i < 500; i++) channel.send({ contentType: 80, body: Buffer.alloc(i) });
+    channel.close();
+    await gone;
+    expect(got).toBe(500 * 20 + (499 * 500) / 2);
   });
 
   it.each(["//", "http://[", "/ws/../%"])("refuses the path %j, and goes on", async (path) => {

@@ -37,8 +37,10 @@ export interface WebSocketPortOptions {
 const PATH = "/ws";
 /** Bytes of one message; peers send a TLS record or a few in each. */
 const MAX_MESSAGE = 1024 * 1024;
-/** The other end gets this long to answer that the web socket ends. */
+/** The other end gets this long to answer that the web socket ends, and again while it takes what was sent before. */
 const LINGER_MS = 1_000;
+/** At most so often. */
+const MOST_LINGERS = 10;
 
 /**
  * SDKs in browsers: HTTPS, where `GET /ws` becomes a web socket that carries TLS once more, with the client certificate
@@ -152,7 +154,7 @@ export class WebSocketPort implements ChannelPort {
     const hear = (): void => void this.#heard.set(webSocket, performance.now());
     webSocket.on("pong", hear).on("message", hear);
     webSocket.once("close", () => this.#heard.delete(webSocket));
-    const stream = new WebSocketStream(webSocket);
+    const stream = new WebSocketStream(webSocket, below);
     const inner = new FrameAlignedSocket(stream, {
       isServer: true,
       // The name that a client asks for is that of the web socket, for which browsers have seen a certificate already.
@@ -181,7 +183,7 @@ export class WebSocketPort implements ChannelPort {
     inner.once("close", () => {
       clearTimeout(late);
       webSocket.close();
-      setTimeout(() => webSocket.terminate(), LINGER_MS).unref();
+      linger(webSocket);
     });
     webSocket.once("close", () => inner.destroy());
   }
@@ -202,4 +204,17 @@ export class WebSocketPort implements ChannelPort {
       else webSocket.ping();
     }
   }
+}
+
+/** Waits for the end of a web socket that is closing, and ends it when nothing moves any more. */
+function linger(webSocket: WebSocket): void {
+  let waiting = webSocket.bufferedAmount;
+  let lingers = 0;
+  const timer = setInterval(() => {
+    const isMoving = webSocket.bufferedAmount < waiting;
+    waiting = webSocket.bufferedAmount;
+    if (!isMoving || ++lingers >= MOST_LINGERS) webSocket.terminate();
+  }, LINGER_MS);
+  timer.unref();
+  webSocket.once("close", () => clearInterval(timer));
 }

@@ -1,10 +1,14 @@
-import { Duplex } from "node:stream";
-import { TLSSocket } from "node:tls";
+import { Duplex, type Writable } from "node:stream";
+import { TLSSocket, type TLSSocketOptions } from "node:tls";
 import { FRAME_MAGIC, FRAME_PREFIX_LENGTH } from "@sallyport/wire";
 import type { WebSocket } from "ws";
 
 /** Type, version and length in front of every TLS record. */
 const RECORD_PREFIX_LENGTH = 5;
+/** Bytes that may wait in the connection below while more are taken. */
+const MOST_BELOW = 64 * 1024;
+/** Messages are gathered below for this long at most. */
+const GATHER_MS = 1;
 
 type Done = (error?: Error | null) => void;
 
@@ -14,12 +18,17 @@ type Done = (error?: Error | null) => void;
  */
 export class WebSocketStream extends Duplex {
   readonly #socket: WebSocket;
+  readonly #below: Writable;
   /** Bytes of a record of which the end has not come yet. */
   #partial: Buffer = Buffer.alloc(0);
+  /** Since when the connection below gathers messages. */
+  #gatheringSince: number | undefined;
 
-  constructor(socket: WebSocket) {
+  /** @param below the connection that carries the web socket */
+  constructor(socket: WebSocket, below: Writable) {
     super({ allowHalfOpen: false });
     this.#socket = socket;
+    this.#below = below;
     socket.binaryType = "nodebuffer";
     socket.on("message", (message) => {
       if (!this.push(message as Buffer)) socket.pause();
@@ -42,16 +51,45 @@ export class WebSocketStream extends Duplex {
       at = end;
     }
     this.#partial = bytes.subarray(at);
-    if (last === undefined) done();
-    else this.#socket.send(last, done);
+    if (last === undefined) {
+      done();
+    } else if (this.#socket.bufferedAmount + last.length <= MOST_BELOW) {
+      // TLS is given the next frame as soon as this is done: it has room, and need not wait for the connection below.
+      this.#socket.send(last);
+      done();
+    } else {
+      this.#socket.send(last, done);
+      this.leave();
+    }
+  }
+
+  /** More is about to come: the connection below gathers messages until `leave`, each of which would cost it a write. */
+  gather(): void {
+    const now = performance.now();
+    if (this.#gatheringSince === undefined) this.#below.cork();
+    else if (now - this.#gatheringSince < GATHER_MS) return;
+    else {
+      this.#below.uncork();
+      this.#below.cork();
+    }
+    this.#gatheringSince = now;
+  }
+
+  /** What was gathered leaves. */
+  leave(): void {
+    if (this.#gatheringSince === undefined) return;
+    this.#gatheringSince = undefined;
+    this.#below.uncork();
   }
 
   override _final(done: Done): void {
+    this.leave();
     this.#socket.close();
     done();
   }
 
   override _destroy(error: Error | null, done: Done): void {
+    this.leave();
     this.#socket.close();
     done(error);
   }
@@ -65,31 +103,45 @@ function recordEnd(bytes: Buffer, at: number): number {
 
 /**
  * TLS in which every frame begins a record of its own: a browser's SDK reads one frame from what it has decrypted, and leaves
- * the rest of it.
+ * the rest of it. Node makes one record of each write, and ends a write in the next turn of the event loop at the earliest:
+ * a connection sends one frame a turn.
  */
 export class FrameAlignedSocket extends TLSSocket {
+  readonly #stream: WebSocketStream;
+
+  constructor(stream: WebSocketStream, options: TLSSocketOptions) {
+    super(stream, options);
+    this.#stream = stream;
+  }
+
   override _write(chunk: Buffer, encoding: BufferEncoding, done: Done): void {
-    this.#writeFrames(chunk, 0, encoding, done);
+    this._writev([{ chunk, encoding }], done);
   }
 
   override _writev(chunks: { chunk: Buffer; encoding: BufferEncoding }[], done: Done): void {
-    const [first, ...rest] = chunks;
-    if (first === undefined) {
-      done();
-      return;
-    }
-    this._write(first.chunk, first.encoding, (error) => {
-      if (error) done(error);
-      else this._writev(rest, done);
-    });
-  }
-
-  #writeFrames(bytes: Buffer, at: number, encoding: BufferEncoding, done: Done): void {
-    const end = frameEnd(bytes, at);
-    super._write(bytes.subarray(at, end), encoding, (error) => {
-      if (error || end === bytes.length) done(error);
-      else this.#writeFrames(bytes, end, encoding, done);
-    });
+    let index = 0;
+    let at = 0;
+    const next = (error?: Error | null): void => {
+      const current = chunks[index];
+      if (error || current === undefined) {
+        this.#stream.leave();
+        done(error);
+        return;
+      }
+      const { chunk, encoding } = current;
+      const start = at;
+      at = frameEnd(chunk, start);
+      const frame = chunk.subarray(start, at);
+      if (at === chunk.length) {
+        index++;
+        at = 0;
+      }
+      const isLast = index === chunks.length;
+      if (!isLast) this.#stream.gather();
+      super._write(frame, encoding, next);
+      if (isLast) this.#stream.leave();
+    };
+    next();
   }
 }
 
