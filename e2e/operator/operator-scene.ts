@@ -5,7 +5,7 @@ import { KINDS } from "../../operator/src/kube/kinds.ts";
 import type { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
 import { type StartOptions, startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
 import { TcpWay } from "../network/tcp-way.ts";
-import { SIMPLE_PATHS } from "./entity-paths.ts";
+import { ENTITY_PATHS } from "./entity-paths.ts";
 
 /** What the Management API tells of an entity, as far as tests look at it. */
 export interface Entity {
@@ -70,7 +70,7 @@ export class OperatorScene {
 
   /** The entity of a kind with that id. */
   async entity(kind: string, id: unknown): Promise<Entity | undefined> {
-    const { status, json } = await this.controller.admin("GET", `/${SIMPLE_PATHS[kind]}/${id}`);
+    const { status, json } = await this.controller.admin("GET", `/${ENTITY_PATHS[kind]}/${id}`);
     return status === 200 ? json.data : undefined;
   }
 
@@ -82,7 +82,7 @@ export class OperatorScene {
   /** Those of a kind that have the name. */
   async named(kind: string, name: string): Promise<Entity[]> {
     const filter = encodeURIComponent(`name = ${JSON.stringify(name)}`);
-    return (await this.controller.admin("GET", `/${SIMPLE_PATHS[kind]}?filter=${filter}`)).json.data;
+    return (await this.controller.admin("GET", `/${ENTITY_PATHS[kind]}?filter=${filter}`)).json.data;
   }
 
   /** Ends the operators that it started, and makes the way as it was. */

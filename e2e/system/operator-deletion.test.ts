@@ -18,7 +18,8 @@ const FORCE_ORPHAN = { "sallyport.dev/force-orphan": "true" };
 
 describe("references", () => {
   test("a policy waits for what it refers to, in whatever order that comes, and follows what is made anew", async () => {
-    const operator = await scene.start();
+    const main = { ...scene.network, settings: { roleScope: "Namespaced" } } as const;
+    const operator = await scene.start({ networks: { main } });
     await operator.apply("ServicePolicy", "dial", { serviceRefs: [{ name: "web" }], identityRoles: ["#all"] });
     const waits = await operator.ready("ServicePolicy", "dial", "False", "ReferenceNotFound");
     expect(waits.status.conditions).toContainEqual(
@@ -30,7 +31,10 @@ describe("references", () => {
     const { id } = (await operator.ready("OverlayService", "web")).status;
     const policy = (await operator.ready("ServicePolicy", "dial")).status;
     expect(policy.matched).toMatchObject({ services: 1 });
-    expect(await scene.entity("ServicePolicy", policy.id)).toMatchObject({ serviceRoles: [`@${id}`] });
+    expect(await scene.entity("ServicePolicy", policy.id)).toMatchObject({
+      serviceRoles: [`@${id}`],
+      identityRoles: ["#default.all"],
+    });
 
     await scene.controller.admin("DELETE", `/services/${id}`);
     await operator.annotate("OverlayService", "web", { "sallyport.dev/reconcile-requested-at": "1" });
@@ -82,15 +86,6 @@ test.each(ORDERS)(
 );
 
 describe("the deletion of a resource", () => {
-  test("whose entity somebody else deleted needs nothing more", async () => {
-    const operator = await scene.start();
-    await operator.apply("OverlayService", "lost");
-    const { id } = (await operator.ready("OverlayService", "lost")).status;
-    await scene.controller.admin("DELETE", `/services/${id}`);
-    await operator.delete("OverlayService", "lost");
-    await operator.gone("OverlayService", "lost");
-  });
-
   test("whose entity others use says so and ends when they let go of it", async () => {
     const operator = await scene.start();
     await operator.apply("AuthPolicy", "used");

@@ -1,12 +1,10 @@
 /** The operator's entities on a real controller of ours: each kind made, changed, adopted and taken away, with nothing to do in between. */
-import { enroll } from "@sallyport/sdk";
 import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
 import * as collections from "../../operator/src/network/collections.ts";
-import { type ManagementClient, NetworkConnection } from "../../operator/src/network/connection.ts";
+import { NetworkConnection } from "../../operator/src/network/connection.ts";
 import { EntitySync, type Known, type SyncResult } from "../../operator/src/network/entity-sync.ts";
-import { failureOf } from "../../operator/src/network/failure.ts";
 import { authPolicy } from "../../operator/src/plan/entity/auth-policy.ts";
 import { edgeRouterPolicy } from "../../operator/src/plan/entity/edge-router-policy.ts";
 import type {
@@ -18,7 +16,7 @@ import type {
 import { overlayService } from "../../operator/src/plan/entity/overlay-service.ts";
 import { ownerOf, tagsOf } from "../../operator/src/plan/entity/ownership.ts";
 import { postureCheck } from "../../operator/src/plan/entity/posture-check.ts";
-import { NO_REFERENCES, type ResolvedReferences } from "../../operator/src/plan/entity/references.ts";
+import { NO_REFERENCES } from "../../operator/src/plan/entity/references.ts";
 import { serviceConfig } from "../../operator/src/plan/entity/service-config.ts";
 import { serviceEdgeRouterPolicy } from "../../operator/src/plan/entity/service-edge-router-policy.ts";
 import { servicePolicy } from "../../operator/src/plan/entity/service-policy.ts";
@@ -87,8 +85,6 @@ class Managed {
   resource: EntityResource;
   id: string | undefined;
   wasObserved = false;
-  references: ResolvedReferences = NO_REFERENCES;
-  roleScope: "Global" | "Namespaced" = "Global";
   readonly #metadata: EntityResource["metadata"];
 
   constructor(kind: string, name: string, spec: Json = {}) {
@@ -121,18 +117,18 @@ class Managed {
     return { ...(object as unknown as EntityResource), metadata: this.#metadata };
   }
 
-  async sync(client: ManagementClient = connection.client): Promise<SyncResult<FoundEntity>> {
+  async sync(): Promise<SyncResult<FoundEntity>> {
     const surroundings: Surroundings & { configTypeId: string; data: Json } = {
       owner: this.owner,
-      scope: { roleScope: this.roleScope, namespace: "default" },
-      references: this.references,
+      scope: { roleScope: "Global", namespace: "default" },
+      references: NO_REFERENCES,
       configTypeId,
       data: (this.resource.spec as unknown as { data?: Json }).data ?? {},
     };
     const onIdentified = async (id: string): Promise<void> => {
       this.id = id;
     };
-    const result = await this.entry.sync.sync(client, this.resource, this.#known, surroundings, {
+    const result = await this.entry.sync.sync(connection.client, this.resource, this.#known, surroundings, {
       signal,
       onIdentified,
     });
@@ -198,26 +194,6 @@ describe.each(SPECS.map(([kind, first, second], index) => ({ kind, first, second
       expect(await next.remove()).toEqual({ state: "released" });
       expect((await next.stored())?.tags).toEqual({ tier: "1" });
     });
-
-    test("comes back when somebody deletes it, and what somebody changes is put right", async () => {
-      const managed = new Managed(kind, `${name}-drift`, first);
-      await managed.sync();
-      const lost = managed.id;
-      await controller.admin("DELETE", `/${managed.entry.path}/${lost}`);
-      const result = await managed.sync();
-      expect(result.notes.map(({ reason }) => reason)).toEqual(["DeletedExternally", "Created"]);
-      expect(managed.id).not.toBe(lost);
-      const stored = await managed.stored();
-      const typeId = kind === "PostureCheck" ? { typeId: stored?.typeId } : {};
-      const renamed = { name: `${name}-renamed`, tags: { only: "mine" }, ...typeId };
-      expect((await controller.admin("PATCH", `/${managed.entry.path}/${managed.id}`, renamed)).status).toBe(200);
-      expect(await managed.sync()).toMatchObject({ notes: [{ reason: "Updated" }] });
-      expect(await managed.stored()).toMatchObject({
-        name: `${name}-drift`,
-        tags: { only: "mine", ...tagsOf(managed.owner) },
-      });
-      await managed.remove();
-    });
   },
 );
 
@@ -270,42 +246,6 @@ describe("an entity", () => {
     expect(await managed.sync()).toMatchObject({ state: "synced", id });
     await managed.remove();
   });
-
-  test("that the controller refuses says the field", async () => {
-    const managed = new Managed("ServiceConfig", "bad", {
-      data: { protocol: "tcp", address: "localhost", port: "many" },
-    });
-    const failure = failureOf(await managed.sync().catch((error: unknown) => error));
-    expect(failure).toMatchObject({ reason: "InvalidSpec", isStalled: true, message: expect.stringContaining("port") });
-  });
-});
-
-test("a policy follows the references of its resource, and a service its configs", async () => {
-  const config = new Managed("ServiceConfig", "host");
-  await config.sync();
-  const service = new Managed("OverlayService", "web", { configRefs: [{ name: "host" }], roleAttributes: ["web"] });
-  service.roleScope = "Namespaced";
-  expect(await service.sync()).toMatchObject({ state: "waiting", reason: "ReferenceNotFound" });
-  service.references = new Map([["ServiceConfig/host", { ids: [config.id!] }]]);
-  await service.sync();
-  expect(await service.stored()).toMatchObject({
-    configs: [config.id],
-    roleAttributes: ["default.all", "default.web"],
-  });
-
-  const policy = new Managed("ServicePolicy", "web", { serviceRefs: [{ name: "web" }], identityRoles: ["#all"] });
-  policy.roleScope = "Namespaced";
-  policy.references = new Map([["OverlayService/web", { ids: [service.id!] }]]);
-  await policy.sync();
-  expect(await policy.stored()).toMatchObject({ serviceRoles: [`@${service.id}`], identityRoles: ["#default.all"] });
-
-  // A service that is made anew has another id, and the policy lost the old one.
-  await controller.admin("DELETE", `/services/${service.id}`);
-  await service.sync();
-  policy.references = new Map([["OverlayService/web", { ids: [service.id!] }]]);
-  expect(await policy.sync()).toMatchObject({ notes: [{ reason: "Updated" }] });
-  expect(await policy.sync()).toMatchObject({ notes: [] });
-  for (const each of [policy, service, config]) expect(await each.remove()).toEqual({ state: "gone" });
 });
 
 test("the connection goes on when its session ends", async () => {
@@ -314,26 +254,4 @@ test("the connection goes on when its session ends", async () => {
   for (const { id } of sessions.json.data) await controller.admin("DELETE", `/api-sessions/${id}`);
   await Promise.all([connection.client.listServices(), connection.client.listConfigs()]);
   expect(requests.filter((operation) => operation === "authenticate").length).toBe(before + 1);
-});
-
-test("the operator's identity may log in by its certificate", async () => {
-  const operator = { name: "operator", type: "Device", isAdmin: true, enrollment: { ott: true } };
-  const identityId = await controller.make("identities", operator);
-  const { enrollment } = (await controller.admin("GET", `/identities/${identityId}`)).json.data;
-  const { id } = await enroll(enrollment.ott.jwt);
-  const [cert, key] = [id.cert, id.key].map((pem) => String(pem).replace(/^pem:/, ""));
-  const byCertificate = new NetworkConnection({
-    name: "default/main",
-    endpoints: [`https://localhost:${controller.port}`],
-    ca: controller.pki.caBundlePem,
-    credentials: { method: "cert", cert: cert!, key: key! },
-    requestTimeoutMs: 20_000,
-    maxRequestsPerSecond: 1_000,
-    log: silentLogger,
-  });
-  expect((await byCertificate.client.getCurrentIdentity()).data.id).toBe(identityId);
-  const managed = new Managed("OverlayService", "by-certificate");
-  expect(await managed.sync(byCertificate.client)).toMatchObject({ state: "synced" });
-  await byCertificate.close();
-  await managed.remove();
 });

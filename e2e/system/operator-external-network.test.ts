@@ -1,7 +1,5 @@
 /** Networks that exist already: our real controller, and everything that can be wrong on the way to it, each put right without a restart of the operator. */
 import { X509Certificate } from "node:crypto";
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { enroll } from "@sallyport/sdk";
 import { splitPem } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
@@ -9,11 +7,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
 import { KINDS } from "../../operator/src/kube/kinds.ts";
 import { type Condition, conditionOf } from "../../operator/src/kube/status/condition.ts";
+import { healthOf } from "../../operator/src/kube/status/kstatus.ts";
 import { answer, FakeController, refusal, session } from "../../operator/src/network/testing/fake-controller.ts";
 import { overlayServiceReconciler } from "../../operator/src/reconcile/entity/simple-kinds.ts";
 import type { KindReconciler } from "../../operator/src/reconcile/loop/kind-reconciler.ts";
 import { networkReconciler } from "../../operator/src/reconcile/network/network.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
+import { TcpWay } from "../network/tcp-way.ts";
 
 let controller: TestController;
 let t: TestOperator;
@@ -187,150 +187,52 @@ describe("a Network that exists", { timeout: 120_000 }, () => {
   });
 
   test("that is away is asked again, its resources stay as they are, and nothing has to be restarted", async () => {
-    const relay = await Relay.start(controller.port);
-    closing.push(() => relay.close());
-    await t.apply("Network", "relayed", external({ endpoints: [relay.url] }));
+    const way = await TcpWay.start(controller.port);
+    closing.push(() => way.close());
+    await t.apply("Network", "relayed", external({ endpoints: [`https://localhost:${way.port}`] }));
     await t.ready("Network", "relayed");
     await t.apply("OverlayService", "relayed", { networkRef: { name: "relayed" } });
     const service = await t.ready("OverlayService", "relayed");
 
-    relay.cut();
+    way.reset();
     t.operator.loops.lookAtAll();
     const away = await failing("relayed", "ControllerUnavailable");
     expect(statuses(away.status.conditions)).toMatchObject({ Connected: "False", Reconciling: "True" });
     expect(away.status.serverVersion).toBe("v1.6.20");
     expect(t.read("OverlayService", "relayed")?.status).toEqual(service.status);
     await t.apply("OverlayService", "later", { networkRef: { name: "relayed" } });
-    await t.ready("OverlayService", "later", "False");
+    const later = await t.ready("OverlayService", "later", "False", "ControllerUnavailable");
+    expect(healthOf(later)).toMatchObject({ health: "InProgress" });
 
-    relay.mend();
+    way.heal();
     await t.ready("Network", "relayed");
     await t.ready("OverlayService", "later");
   });
 
-  test("is reached at the second address when the first doesn't answer", async () => {
-    const relay = await Relay.start(controller.port);
-    await relay.close();
-    await t.apply("Network", "second", external({ endpoints: [relay.url, base] }));
-    await t.ready("Network", "second");
-  });
-
   test("is reached under a name that its certificate has", async () => {
     // This is the same machine, and in no certificate.
-    const relay = await Relay.start(controller.port, "127.0.0.2");
-    closing.push(() => relay.close());
-    await t.apply("Network", "misnamed", external({ endpoints: [relay.url.replace("localhost", "127.0.0.2")] }));
+    const way = await TcpWay.start(controller.port, "0.0.0.0");
+    closing.push(() => way.close());
+    await t.apply("Network", "misnamed", external({ endpoints: [`https://127.0.0.2:${way.port}`] }));
     await failing("misnamed", "WrongCertificateName");
     await t.apply("Network", "misnamed", external());
     await t.ready("Network", "misnamed");
   });
 
-  test("goes when nothing refers to it any more", async () => {
-    await t.apply("Network", "leaving", external());
-    await t.ready("Network", "leaving");
-    await t.apply("OverlayService", "leaving", { networkRef: { name: "leaving" } });
-    await t.ready("OverlayService", "leaving");
-    await t.delete("Network", "leaving");
-    const blocked = await t.until("Network", "leaving", ({ status }) =>
-      Boolean(conditionOf(status.conditions, "DeletionBlocked")),
-    );
-    expect(conditionOf(blocked.status.conditions, "DeletionBlocked")?.message).toContain("OverlayService leaving");
-    await t.delete("OverlayService", "leaving");
-    await t.gone("OverlayService", "leaving");
-    await t.gone("Network", "leaving");
-    const left = await controller.admin("GET", `/services?filter=${encodeURIComponent('name = "leaving"')}`);
-    expect(left.json.data).toEqual([]);
-  });
-});
-
-describe("a server that is no controller we know", { timeout: 120_000 }, () => {
-  async function fake(say: Parameters<typeof FakeController.start>[0]) {
-    const server = await FakeController.start(say);
-    closing.push(() => server.close());
-    putBundle("fake", server.ca);
-    return external({ endpoints: [server.url], ...bundle("fake") });
-  }
-  const version = (text: string, apis: object = { "edge-management": { v1: {} } }) =>
-    answer({ version: text, apiVersions: apis });
-
-  test("an old controller", async () => {
-    await t.apply("Network", "old", await fake(() => version("v0.34.0")));
-    const { status } = await failing("old", "UnsupportedVersion");
-    expect(statuses(status.conditions)).toMatchObject({ VersionSupported: "False", Authenticated: "Unknown" });
-    expect(status.serverVersion).toBe("v0.34.0");
-  });
-
-  test("something else", async () => {
-    await t.apply("Network", "other", await fake(() => ({ status: 200, body: ["hello"] })));
-    await failing("other", "NotAController");
-    await t.apply("Network", "other-api", await fake(() => version("v1.6.0", { health: { v1: {} } })));
-    await failing("other-api", "UnsupportedVersion");
-  });
-
-  test("a controller that asks to be left alone, until it does no more", async () => {
+  test("that asks to be left alone is, until it does no more", async () => {
     let isLimited = true;
-    const say = ({ path }: { readonly path: string }) => {
-      if (path === "/version") return version("v1.6.20");
+    const server = await FakeController.start(({ path }) => {
+      if (path === "/version") return answer({ version: "v1.6.20", apiVersions: { "edge-management": { v1: {} } } });
       if (isLimited) return refusal(429, "RATE_LIMITED");
       if (path.startsWith("/authenticate")) return session("token");
       if (path.startsWith("/current-identity")) return answer({ name: "operator", isAdmin: true });
       return answer([], { pagination: { totalCount: 0, limit: 1, offset: 0 } });
-    };
-    await t.apply("Network", "limited", await fake(say));
+    });
+    closing.push(() => server.close());
+    putBundle("fake", server.ca);
+    await t.apply("Network", "limited", external({ endpoints: [server.url], ...bundle("fake") }));
     await failing("limited", "RateLimited");
     isLimited = false;
     await t.ready("Network", "limited");
   });
 });
-
-/** Passes connections on, until it is cut. */
-class Relay {
-  readonly url: string;
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-  #isCut = false;
-
-  private constructor(server: Server, target: number) {
-    this.#server = server;
-    this.url = `https://localhost:${(server.address() as AddressInfo).port}/edge/management/v1`;
-    server.on("connection", (socket) => {
-      if (this.#isCut) {
-        socket.destroy();
-        return;
-      }
-      const onward = connect(target, "127.0.0.1");
-      for (const each of [socket, onward]) {
-        this.#sockets.add(each);
-        each.on("error", () => {});
-        each.on("close", () => {
-          socket.destroy();
-          onward.destroy();
-          this.#sockets.delete(each);
-        });
-      }
-      socket.pipe(onward).pipe(socket);
-    });
-  }
-
-  static async start(target: number, host = "127.0.0.1"): Promise<Relay> {
-    const server = createServer().listen(0, host);
-    await once(server, "listening");
-    return new Relay(server, target);
-  }
-
-  cut(): void {
-    this.#isCut = true;
-    for (const socket of this.#sockets) socket.destroy();
-  }
-
-  mend(): void {
-    this.#isCut = false;
-  }
-
-  async close(): Promise<void> {
-    this.cut();
-    if (!this.#server.listening) return;
-    this.#server.close();
-    await once(this.#server, "close");
-  }
-}

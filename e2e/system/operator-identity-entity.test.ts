@@ -146,4 +146,20 @@ describe("an Identity", () => {
     expect(secretOf(operator, "seen-enrollment")).toBeUndefined();
     expect(await scene.identity(operator, "seen")).toMatchObject({ roleAttributes: null, tags: {} });
   });
+
+  test("that only observed is not taken over by way of a spec that is refused", async () => {
+    const operator = await scene.start();
+    const id = await scene.controller.make("identities", { name: "mine", type: "Default", isAdmin: false });
+    await operator.apply("Identity", "mine", { managementPolicy: "Observe" });
+    await operator.until("Identity", "mine", ({ status }) => status.id === id);
+    await operator.apply("Identity", "mine", { managementPolicy: "Manage", isAdmin: true });
+    await operator.ready("Identity", "mine", "False", "AdminNotAllowed");
+    await operator.apply("Identity", "mine", { managementPolicy: "Manage", isAdmin: false, roleAttributes: ["taken"] });
+    await operator.ready("Identity", "mine", "False", "NameConflict");
+    // Nor with the next look.
+    expect(operator.read("Identity", "mine")?.status.id).toBeUndefined();
+    expect(await operator.writesOfAnotherLook()).toEqual([]);
+    const { json } = await scene.controller.admin("GET", `/identities/${id}`);
+    expect(json.data).toMatchObject({ tags: {}, roleAttributes: null });
+  });
 });

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { healthOf } from "../../operator/src/kube/status/kstatus.ts";
 import { FINALIZER } from "../../operator/src/resources/group.ts";
 import { startApiServer } from "../../operator/src/testing/start-operator.ts";
+import { DRIFT_CASES } from "../operator/drift-cases.ts";
 import { SIMPLE_PATHS } from "../operator/entity-paths.ts";
 import { OperatorScene } from "../operator/operator-scene.ts";
 
@@ -12,12 +13,12 @@ const scene = OperatorScene.ofThisFile();
 
 const SYNC_NOW = "sallyport.dev/reconcile-requested-at";
 
-describe.each(Object.keys(SIMPLE_PATHS))("%s", (kind) => {
-  const name = `${kind.toLowerCase()}-a`;
-
-  test("becomes an entity, is put right when somebody changes that, rests, and goes with it", async () => {
+test.each(DRIFT_CASES)(
+  "$kind becomes an entity, is put right when somebody changes that, rests, and goes with it",
+  async ({ kind, path, spec = {}, change }) => {
+    const name = `${kind.toLowerCase()}-a`;
     const operator = await scene.start();
-    await operator.apply(kind, name);
+    await operator.apply(kind, name, { ...spec });
     const ready = await operator.ready(kind, name);
     expect(ready.metadata.finalizers).toEqual([FINALIZER]);
     expect(healthOf(ready)).toMatchObject({ health: "Current" });
@@ -27,18 +28,19 @@ describe.each(Object.keys(SIMPLE_PATHS))("%s", (kind) => {
     expect(await operator.writesOfAnotherLook()).toEqual([]);
     expect((await scene.entity(kind, id))?.updatedAt).toBe(made?.updatedAt);
 
-    const typeId = kind === "PostureCheck" ? { typeId: made?.typeId } : {};
-    await scene.controller.admin("PATCH", `/${SIMPLE_PATHS[kind]}/${id}`, { name: "renamed", ...typeId });
+    expect((await scene.controller.admin("PATCH", `/${path}/${id}`, change)).status).toBe(200);
     await operator.annotate(kind, name, { [SYNC_NOW]: "now" });
     await operator.until(kind, name, ({ status }) => status.lastHandledReconcileAt === "now");
-    expect((await scene.entity(kind, id))?.name).toBe(name);
+    const declared = ["name", "tags", ...Object.keys(change)].map((field) => [field, made?.[field]]);
+    expect(await scene.entity(kind, id)).toMatchObject(Object.fromEntries(declared));
 
     await operator.delete(kind, name);
     await operator.gone(kind, name);
     expect(await scene.entity(kind, id)).toBeUndefined();
-    await expect.poll(() => operator.events(kind, name), PATIENT).toEqual(["Created", "Updated", "Deleted"]);
-  });
-});
+    const told = () => operator.events(kind, name).filter((reason) => /^(Created|Updated|Deleted)$/.test(reason));
+    await expect.poll(told, PATIENT).toEqual(["Created", "Updated", "Deleted"]);
+  },
+);
 
 // Each kind does the same in operator-entities.test.ts.
 test("takes over what it is asked to, looks only where it is asked to, and lets go", async () => {
@@ -187,4 +189,22 @@ test("an operator of some namespaces leaves the others alone", async () => {
     ({ method, path }) => method === "GET" && path.startsWith("/apis/sallyport.dev/"),
   );
   expect(lists.every(({ path }) => path.includes("/namespaces/default/"))).toBe(true);
+});
+
+test("a service shows in a moment that it is hosted, and that it is not any more", async () => {
+  const operator = await scene.start();
+  await operator.apply("OverlayService", "hosted");
+  await operator.apply("OverlayService", "other");
+  const { status } = await operator.ready("OverlayService", "hosted");
+  await operator.ready("OverlayService", "other");
+  await operator.settled();
+  expect(status).toMatchObject({ hosted: false, terminators: 0 });
+  const router = await scene.controller.make("edge-routers", { name: "r1" });
+  const terminator = { service: status.id, router, binding: "edge_transport", address: "hosted:1" };
+  const id = await scene.controller.make("terminators", terminator);
+  await operator.until("OverlayService", "hosted", ({ status: { hosted } }) => hosted === true);
+  expect((await scene.controller.admin("DELETE", `/terminators/${id}`)).status).toBe(200);
+  await operator.until("OverlayService", "hosted", ({ status: { hosted } }) => hosted === false);
+  expect(operator.read("OverlayService", "other")?.status).toMatchObject({ hosted: false });
+  expect(await operator.writesOfAnotherLook()).toEqual([]);
 });

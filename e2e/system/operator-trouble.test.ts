@@ -14,41 +14,7 @@ const shown = (operator: TestOperator): string =>
   operator.logged() +
   JSON.stringify(operator.server.writes.filter(({ path }) => !path.includes("/secrets")).map(({ body }) => body));
 
-describe("an outage of the controller", () => {
-  test("changes nothing of what was in order, is shown by what is new, and is over by itself", async () => {
-    const operator = await scene.start();
-    await operator.apply("OverlayService", "before");
-    await operator.ready("OverlayService", "before");
-    await operator.settled();
-    scene.way.reset();
-    await operator.apply("OverlayService", "during");
-    const waits = await operator.ready("OverlayService", "during", "False", "ControllerUnavailable");
-    expect(healthOf(waits)).toMatchObject({ health: "InProgress" });
-    await operator.annotate("OverlayService", "before", { "sallyport.dev/reconcile-requested-at": "1" });
-    await expect.poll(() => operator.operator.loops.pending, PATIENT).toBe(0);
-    expect(operator.read("OverlayService", "before")?.status.conditions).toContainEqual(
-      expect.objectContaining({ type: "Ready", status: "True" }),
-    );
-    scene.way.heal();
-    await operator.ready("OverlayService", "during");
-    await operator.until("OverlayService", "before", ({ status }) => status.lastHandledReconcileAt === "1");
-    expect(await operator.writesOfAnotherLook()).toEqual([]);
-  });
-});
-
 describe("the API server", () => {
-  test("that cuts watches and forgets its history costs nothing", async () => {
-    const operator = await scene.start();
-    await operator.apply("OverlayService", "watched", { roleAttributes: ["a"] });
-    const { id } = (await operator.ready("OverlayService", "watched")).status;
-    operator.server.compact();
-    operator.server.cutWatches();
-    await operator.apply("OverlayService", "watched", { roleAttributes: ["b"] });
-    await operator.ready("OverlayService", "watched");
-    expect(await scene.entity("OverlayService", id)).toMatchObject({ roleAttributes: ["b"] });
-    expect(await operator.writesOfAnotherLook()).toEqual([]);
-  });
-
   test.each([
     [
       "the finalizer",

@@ -1,38 +1,25 @@
 /** A namespace that is marked as a tenant's: its resources reach nothing beyond it, whatever the scope of their Network is. */
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
-import { KINDS, type KubeObject } from "../../operator/src/kube/kinds.ts";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { KINDS } from "../../operator/src/kube/kinds.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
+import { OperatorScene } from "../operator/operator-scene.ts";
 
-let controller: TestController;
+const scene = OperatorScene.ofThisFile();
 let operator: TestOperator;
-beforeAll(async () => {
-  controller = await startTestController();
+beforeEach(async () => {
   operator = await startOperator();
   mark("true");
-  const data = { username: "YWRtaW4=", password: "YWRtaW4=" };
-  const metadata = { name: "admin", namespace: "default" };
-  operator.server.put(KINDS.Secret, { apiVersion: "v1", kind: "Secret", metadata, data } as KubeObject);
-  await operator.apply("Network", "main", {
-    external: {
-      endpoints: [`https://localhost:${controller.port}`],
-      caBundle: { inline: controller.pki.caBundlePem, configMapRef: null },
-      auth: { passwordSecretRef: { name: "admin" }, certificateSecretRef: null },
-    },
-  });
+  await operator.apply("Network", "main", { external: scene.asExternal(operator.server) });
   await operator.ready("Network", "main");
 });
-afterAll(async () => {
-  await operator?.close();
-  await controller?.close();
-});
+afterEach(async () => await operator?.close());
 
 const mark = (tenant: string): void => {
   const metadata = { name: "default", labels: { "sallyport.dev/tenant": tenant } };
   operator.server.change({ kind: KINDS.Namespace, name: "default" }, { metadata });
 };
 const policies = async (): Promise<unknown[]> =>
-  (await controller.admin("GET", "/service-policies?limit=100")).json.data as unknown[];
+  (await scene.controller.admin("GET", "/service-policies?limit=100")).json.data as unknown[];
 
 test("selectors and attributes are refused until the mark is gone, references are not", async () => {
   await operator.apply("ServicePolicy", "dial-all", { identityRoles: ["#all"], serviceRoles: ["#all"] });
