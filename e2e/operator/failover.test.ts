@@ -1,20 +1,28 @@
-/** Two operators as programs: the one that leads is killed in the middle of its work, and the other one finishes it. */
+/** Operators as programs: the one that leads is killed in the middle of its work, and another one finishes it. */
 import { randomInt } from "node:crypto";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Lease } from "../../operator/src/kube/election/elector.ts";
-import { KINDS } from "../../operator/src/kube/kinds.ts";
-import { conditionOf } from "../../operator/src/kube/status/condition.ts";
+import { KINDS, type KubeObject } from "../../operator/src/kube/kinds.ts";
+import { type Condition, conditionOf } from "../../operator/src/kube/status/condition.ts";
 import type { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
-import type { OverlayServiceResource } from "../../operator/src/resources/overlay-service.ts";
 import { sample } from "../../operator/src/resources/testing/samples.ts";
 import { kindNamed, startApiServer } from "../../operator/src/testing/start-operator.ts";
 import { Program } from "../network/program.ts";
+import { ENTITY_PATHS } from "./entity-paths.ts";
 import { OperatorScene } from "./operator-scene.ts";
 
 const MAIN = join(import.meta.dirname, "../../operator/src/main.ts");
-const SERVICES = 60;
+const COUNTS = { ServiceConfig: 10, OverlayService: 30, Identity: 15, ServicePolicy: 5 } as const;
+type Kind = keyof typeof COUNTS;
+const DECLARED = (Object.keys(COUNTS) as Kind[]).flatMap((kind) =>
+  Array.from({ length: COUNTS[kind] }, (_, i) => ({ kind, name: `failover-${kind.toLowerCase()}-${i}` })),
+);
 const PATIENT = { timeout: 100_000, interval: 50 };
+
+interface Found extends KubeObject {
+  readonly status?: { readonly id?: string; readonly conditions?: readonly Condition[] };
+}
 
 const scene = OperatorScene.ofThisFile();
 let server: FakeApiServer;
@@ -38,39 +46,49 @@ function start(name: string): Program {
 
 const leader = (): Program | undefined => {
   const lease = server.read<Lease>({ kind: KINDS.Lease, namespace: "default", name: "sallyport-operator" });
-  return programs.find(({ name }) => name === lease?.spec?.holderIdentity?.split("_")[0]);
+  return programs.find(({ name, isRunning }) => isRunning && name === lease?.spec?.holderIdentity?.split("_")[0]);
 };
-const services = (): (OverlayServiceResource | undefined)[] =>
-  Array.from({ length: SERVICES }, (_, i) =>
-    server.read({ kind: kindNamed("OverlayService"), namespace: "default", name: `s${i}` }),
-  ) as (OverlayServiceResource | undefined)[];
-const readyOnes = (): number =>
-  services().filter((service) => conditionOf(service?.status.conditions, "Ready")?.status === "True").length;
+/** Kills the one that leads once enough of its work is done. */
+async function killWhen(done: () => number, enough: number): Promise<void> {
+  await expect.poll(done, { ...PATIENT, interval: 1 }).toBeGreaterThanOrEqual(enough);
+  const killed = leader();
+  killed?.signal("SIGKILL");
+  await killed?.exited;
+  await expect.poll(() => leader() !== undefined, PATIENT).toBe(true);
+}
+const refTo = ({ kind, name }: (typeof DECLARED)[number]) => ({ kind: kindNamed(kind), namespace: "default", name });
+const found = () => DECLARED.flatMap((each) => server.read<Found>(refTo(each)) ?? []);
+const ready = () => found().filter(({ status }) => conditionOf(status?.conditions, "Ready")?.status === "True");
+/** By name; a name that is there twice is an error. */
+async function entities(): Promise<Record<string, string>> {
+  const filter = encodeURIComponent('name contains "failover-" limit 500');
+  const kinds = (Object.keys(COUNTS) as Kind[]).map(async (kind) => {
+    const { json } = await scene.controller.admin("GET", `/${ENTITY_PATHS[kind]}?filter=${filter}`);
+    return json.data as { readonly id: string; readonly name: string }[];
+  });
+  const all = (await Promise.all(kinds)).flat();
+  const byName = Object.fromEntries(all.map(({ id, name }) => [name, id]));
+  expect(Object.keys(byName)).toHaveLength(all.length);
+  return byName;
+}
 
-test("nothing is made twice, nothing is forgotten, and nothing is left behind", async () => {
+test("nothing is made twice, nothing is forgotten, and nothing is left behind", { timeout: 240_000 }, async () => {
   const external = scene.asExternal(server);
   server.put(kindNamed("Network"), sample("Network", { external }, "main"));
-  for (const name of ["operator-a", "operator-b"]) start(name);
+  for (const name of ["operator-a", "operator-b", "operator-c"]) start(name);
   await expect.poll(() => leader() !== undefined, PATIENT).toBe(true);
-  const first = leader();
-  for (let i = 0; i < SERVICES; i++) server.put(kindNamed("OverlayService"), sample("OverlayService", {}, `s${i}`));
-  const enough = randomInt(1, SERVICES / 2);
-  await expect.poll(readyOnes, { ...PATIENT, interval: 1 }).toBeGreaterThanOrEqual(enough);
-  first?.signal("SIGKILL");
-  await first?.exited;
-  await expect.poll(readyOnes, PATIENT).toBe(SERVICES);
-  expect(leader()?.name).not.toBe(first?.name);
+  for (const { kind, name } of DECLARED) {
+    const configRefs = [{ name: "failover-serviceconfig-0" }];
+    server.put(kindNamed(kind), sample(kind, kind === "OverlayService" ? { configRefs } : {}, name));
+  }
+  await killWhen(() => ready().length, randomInt(1, DECLARED.length / 2));
+  await expect.poll(() => ready().length, PATIENT).toBe(DECLARED.length);
+  expect(await entities()).toEqual(
+    Object.fromEntries(found().map(({ metadata, status }) => [metadata.name, status?.id])),
+  );
 
-  const found = (await scene.controller.admin("GET", "/services?limit=500")).json.data as {
-    id: string;
-    name: string;
-  }[];
-  const ids = Object.fromEntries(found.map(({ name, id }) => [name, id]));
-  expect(found).toHaveLength(SERVICES);
-  for (const service of services()) expect(service?.status.id).toBe(ids[service?.metadata.name ?? ""]);
-
-  for (let i = 0; i < SERVICES; i++)
-    server.remove({ kind: kindNamed("OverlayService"), namespace: "default", name: `s${i}` });
-  await expect.poll(() => services().filter((service) => service !== undefined).length, PATIENT).toBe(0);
-  expect((await scene.controller.admin("GET", "/services?limit=500")).json.data).toEqual([]);
+  for (const each of DECLARED) server.remove(refTo(each));
+  await killWhen(() => DECLARED.length - found().length, randomInt(1, DECLARED.length / 2));
+  await expect.poll(() => found().length, PATIENT).toBe(0);
+  expect(await entities()).toEqual({});
 });

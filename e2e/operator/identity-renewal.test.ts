@@ -4,10 +4,9 @@ import { describe, expect, test } from "vitest";
 import { authPolicy } from "../../controller/src/api/testing/auth-policy.ts";
 import { conditionOf } from "../../operator/src/kube/status/condition.ts";
 import { identityReconciler } from "../../operator/src/reconcile/identity/identity.ts";
-import type { KindReconciler } from "../../operator/src/reconcile/loop/kind-reconciler.ts";
 import type { SecretObject } from "../../operator/src/secrets/secret-content.ts";
 import { startApiServer, startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
-import { condition, fileOf, logIn, logInByEither, look, secretOf, textOf } from "./identity-secrets.ts";
+import { condition, fileOf, logIn, look, secretOf, textOf } from "./identity-secrets.ts";
 import { Mortal } from "./mortal-reconciler.ts";
 import { OperatorScene } from "./operator-scene.ts";
 
@@ -75,14 +74,21 @@ describe("renewal", () => {
     expect(await operator.writesOfAnotherLook()).toEqual([]);
 
     await visitor.visit();
-    // Two minutes later it alone is in force, and by the clock of the network its life has just begun.
+    // The controller is away while both count: what was in order does not look broken.
+    scene.way.reset();
     offset += 121_000;
+    operator.operator.loops.lookAtAll();
+    await operator.settled();
+    expect(condition(operator, "renewed", "Ready")).toMatchObject({ status: "True" });
+    expect(fileOf(secretOf(operator, "renewed-identity"), "former-identity.json")).toEqual(old);
+    // Two minutes later the new one alone is in force, and by the clock of the network its life has just begun.
     const promoted = operator.server.changed(({ object }) => {
       const { metadata, data } = object as unknown as SecretObject;
       const isIt = metadata.name === "renewed-identity" && data?.["former-identity.json"] === undefined;
       if (isIt) offset = 0;
       return isIt;
     });
+    scene.way.heal();
     await look(operator, "renewed");
     await promoted;
     const { status } = await operator.ready("Identity", "renewed");
@@ -144,99 +150,6 @@ async function reEnrollUntilDeath(
 }
 
 describe("an operator that dies", () => {
-  test("at any point of an enrollment leaves one identity, which the next operator finishes", async () => {
-    const points: string[] = [];
-    const server = await startApiServer();
-    for (let dieAt = 0; ; dieAt++) {
-      const name = `born-${dieAt}`;
-      const mortal = new Mortal(identityReconciler(), dieAt);
-      const first = await startOperator({
-        server,
-        networks: { main: scene.network },
-        reconcilers: [mortal.reconciler],
-      });
-      await first.apply("Identity", name, IDENTITY);
-      const where = await Promise.race([mortal.died, first.ready("Identity", name).then(() => undefined)]);
-      await first.close();
-      if (where === undefined) break;
-      points.push(where);
-      const secret = secretOf(first, `${name}-identity`);
-      if (textOf(secret, "identity.json") !== undefined) expect(await logIn(fileOf(secret))).toBe(name);
-
-      const second = await startOperator({ server, networks: { main: scene.network } });
-      const { status } = await second.ready("Identity", name, "True", "Enrolled");
-      expect(await called(name)).toMatchObject([{ id: status.id }]);
-      expect(await logIn(fileOf(secretOf(second, `${name}-identity`)))).toBe(name);
-      expect(Object.keys(secretOf(second, `${name}-identity`)?.data ?? {})).not.toContain("enrolling.json");
-      expect(await second.writesOfAnotherLook()).toEqual([]);
-      await second.close();
-    }
-    await server.close();
-    expect(points).toEqual([
-      "before createIdentity",
-      "after createIdentity",
-      "before create",
-      "after create",
-      "before replace",
-      "after replace",
-    ]);
-  }, 120_000);
-
-  test("at any point of a renewal keeps nobody out who knows one file of the Secret alone", async () => {
-    const points: string[] = [];
-    const ways: string[] = [];
-    const server = await startApiServer();
-    const name = "renewing";
-    const of = () => secretOf({ server }, `${name}-identity`);
-    // By the operator's clock the certificate is due until it was replaced, and confirmed.
-    let due: string | undefined;
-    const isDue = () =>
-      due !== undefined && (textOf(of(), "tls.crt") === due || of()?.data?.["former-identity.json"] !== undefined);
-    const now = () => new Date(Date.now() + (isDue() ? 340 * DAY : 0));
-    const begin = async (reconciler: KindReconciler) =>
-      await startOperator({ server, networks: { main: scene.network }, reconcilers: [reconciler], now });
-    const end = async (operator: TestOperator) => {
-      await operator.close();
-    };
-    const whole = identityReconciler({ settleMs: 0 }) as unknown as KindReconciler;
-    const enrolling = await begin(whole);
-    await enrolling.apply("Identity", name, IDENTITY);
-    await enrolling.ready("Identity", name);
-    await end(enrolling);
-
-    for (let dieAt = 0; ; dieAt++) {
-      due = textOf(of(), "tls.crt");
-      const mortal = new Mortal(identityReconciler({ settleMs: 0 }), dieAt);
-      const first = await begin(mortal.reconciler);
-      const isRenewed = first.until("Identity", name, () => {
-        const { "tls.crt": certificate, "former-identity.json": former } = of()?.data ?? {};
-        return certificate !== undefined && former === undefined && textOf(of(), "tls.crt") !== due;
-      });
-      const where = await Promise.race([mortal.died, isRenewed.then(() => first.settled()).then(() => undefined)]);
-      isRenewed.catch(() => {});
-      await end(first);
-      if (where === undefined) break;
-      points.push(where);
-      ways.push(await logInByEither(of()));
-
-      const second = await begin(whole);
-      await second.until(
-        "Identity",
-        name,
-        () => textOf(of(), "tls.crt") !== due && of()?.data?.["former-identity.json"] === undefined,
-      );
-      await second.ready("Identity", name);
-      expect(await logInByEither(of())).toBe("identity.json");
-      await second.settled();
-      expect(Object.keys(of()?.data ?? {}).sort()).toEqual(["ca.crt", "identity.json", "tls.crt", "tls.key"]);
-      expect(await second.writesOfAnotherLook()).toEqual([]);
-      await end(second);
-    }
-    await server.close();
-    expect(points).toEqual(["before replace", "after replace", "before replace", "after replace"]);
-    expect(ways).toEqual(["identity.json", "identity.json", "identity.json", "identity.json"]);
-  }, 120_000);
-
   test("at any point of an enrollment that was asked for again ends with one that works", async () => {
     const points: string[] = [];
     const server = await startApiServer();

@@ -24,6 +24,8 @@ import { OperatorScene } from "./operator-scene.ts";
 const DAY = 86_400_000;
 const scene = OperatorScene.ofThisFile();
 const IDENTITY = { enrollment: { output: "IdentitySecret" } };
+/** Of the Secret of an identity that is enrolled, and nothing is under way. */
+const KEYS = ["ca.crt", "identity.json", "tls.crt", "tls.key"];
 
 /** A lease that is over when it was asked for so many times. */
 class Lease {
@@ -128,9 +130,14 @@ describe("when the lease ends at any moment, and the one who had it goes on besi
       await first.apply("Identity", name, IDENTITY);
       const end = await Promise.race([lease.over, first.ready("Identity", name).then(() => first.settled())]);
 
+      const begun = secretOf(first, `${name}-identity`);
+      if (textOf(begun, "identity.json") !== undefined) expect(await logIn(fileOf(begun))).toBe(name);
+
       const second = await startOperator({ server, networks: { main: scene.network } });
       const { status } = await second.ready("Identity", name, "True", "Enrolled");
+      expect(await second.writesOfAnotherLook()).toEqual([]);
       const secret = secretOf(second, `${name}-identity`);
+      expect(Object.keys(secret?.data ?? {}).sort()).toEqual(KEYS);
       await goesOn(first);
       expect(secretOf(second, `${name}-identity`)).toEqual(secret);
       expect(await called(name)).toMatchObject([{ id: status.id }]);
@@ -179,7 +186,7 @@ describe("when the lease ends at any moment, and the one who had it goes on besi
       await goesOn(first);
       expect(of()).toEqual(secret);
       expect(await logIn(fileOf(secret))).toBe(name);
-      expect(Object.keys(secret?.data ?? {}).sort()).toEqual(["ca.crt", "identity.json", "tls.crt", "tls.key"]);
+      expect(Object.keys(secret?.data ?? {}).sort()).toEqual(KEYS);
       await first.close();
       await second.close();
       if (end !== "over") break;
