@@ -21,7 +21,7 @@ const withScripts = Object.entries(readJson("package-lock.json").packages).flatM
     return hasInstallScript === true ? [{ path, folder, name: name ?? folder, version }] : [];
   },
 );
-const undecided = withScripts.filter(({ name }) => !(name in allowScripts)).map(({ name }) => name);
+const undecided = withScripts.filter(({ name }) => !Object.hasOwn(allowScripts, name)).map(({ name }) => name);
 if (undecided.length > 0) {
   fail(
     `these packages have install scripts: ${undecided.join(", ")}. Allow or refuse each in allowScripts of package.json`,
@@ -36,8 +36,11 @@ const text = wanted
   .join("");
 if (!existsSync(record) || readFileSync(record, "utf8") !== text) {
   const names = wanted.map(({ folder }) => folder);
-  const npm = ["rebuild", "--ignore-scripts=false", "--loglevel=error", ...names];
-  const { status, error } = spawnSync("npm", npm, { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
-  if (status !== 0) fail(`the install scripts of ${names.join(", ")} failed${error ? `: ${error.message}` : ""}`);
+  // Without names npm would rebuild every package, and run every script.
+  if (names.length > 0) {
+    const npm = ["rebuild", "--ignore-scripts=false", "--loglevel=error", ...names];
+    const { status, error } = spawnSync("npm", npm, { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
+    if (status !== 0) fail(`the install scripts of ${names.join(", ")} failed${error ? `: ${error.message}` : ""}`);
+  }
   writeFileSync(record, text);
 }

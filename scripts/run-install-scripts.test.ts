@@ -67,9 +67,15 @@ describe("install scripts", () => {
     expect(await readFile(join(dir, "told"), "utf8")).toBe("rebuild --ignore-scripts=false --loglevel=error a alias\n");
   });
 
-  it("of a package that nobody has decided on end the set-up", async () => {
-    await repository({ a: true }, { a: { hasInstallScript: true }, sneaky: { hasInstallScript: true } });
-    expect(await run()).toMatchObject({ status: 1, err: expect.stringContaining("sneaky") });
+  it("of no package run when none of the allowed ones is installed", async () => {
+    await repository({ a: true, b: false }, { b: { hasInstallScript: true } });
+    expect(await run()).toEqual({ status: 0, err: "" });
+    await expect(readFile(join(dir, "told"))).rejects.toThrow(/ENOENT/);
+  });
+
+  it.each(["sneaky", "constructor"])("of %s, which nobody has decided on, end the set-up", async (name) => {
+    await repository({ a: true }, { a: { hasInstallScript: true }, [name]: { hasInstallScript: true } });
+    expect(await run()).toMatchObject({ status: 1, err: expect.stringContaining(name) });
     await expect(readFile(join(dir, "told"))).rejects.toThrow(/ENOENT/);
   });
 

@@ -1,5 +1,6 @@
 /** What all suites of tests have in common, of a project and of a run. */
-import type { InlineConfig } from "vitest/node";
+import { writeFileSync } from "node:fs";
+import type { InlineConfig, Reporter } from "vitest/node";
 
 /**
  * Processes of their own. A poll may take longer than the second it has by default: it does not look once more when its time
@@ -9,7 +10,15 @@ export const project = { pool: "forks", expect: { poll: { timeout: 20_000 } } } 
 
 const report = process.env.SALLYPORT_REPORT;
 
+/** Errors outside of any test fail a run, and the JSON report leaves them out: they go into `FILE.errors`. */
+export const unhandledErrors = (file: string): Reporter => ({
+  onTestRunEnd(_modules, errors) {
+    if (errors.length === 0) return;
+    writeFileSync(`${file}.errors`, errors.map(({ message }) => `${message}\n`).join(""));
+  },
+});
+
 /** A run says what it did in a file, too, when it is asked to. */
 export const run: InlineConfig = {
-  reporters: report ? ["default", ["json", { outputFile: report }]] : ["default"],
+  reporters: report ? ["default", ["json", { outputFile: report }], unhandledErrors(report)] : ["default"],
 };

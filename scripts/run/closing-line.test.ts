@@ -104,6 +104,15 @@ it("fails when the second try fails, and counts each test once", () => {
   expect(sum.lines).toEqual(["FAILED mesh: t0"]);
 });
 
+it("does not take a skipped test for one that passed on its second try", () => {
+  const first = report("failed", "passed");
+  const step = (secondReport: Report) =>
+    total([{ name: "mesh", exitCode: 0, seconds: 1, report: first, secondReport }]);
+  expect(step(report("skipped", "passed"))).toMatchObject({ failed: 1, lines: ["FAILED mesh: t0"] });
+  const didNotRun = { testResults: [{ name: "a.test.ts", status: "passed", assertionResults: [] }] };
+  expect(step(didNotRun)).toMatchObject({ failed: 1 });
+});
+
 it("fails when more than three tests of one run needed a second try", () => {
   const step = (name: string) => ({
     name,

@@ -1,4 +1,9 @@
-import { expect, it } from "vitest";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { unhandledErrors } from "../vitest-defaults.ts";
 import type { Report } from "./closing-line.ts";
 import { filesToRepeat } from "./second-try.ts";
 
@@ -31,4 +36,20 @@ it.each([
   ["nothing failed", [file("e2e/mesh/a.test.ts", 0)]],
 ])("repeats nothing when %s", (_, files) => {
   expect(repeated(...files)).toEqual([]);
+});
+
+it("repeats nothing when a run had an error outside of its tests", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sallyport-second-try-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const report = join(folder, "mesh.json");
+  const failed = { ...file("e2e/mesh/a.test.ts", 1), name: join(import.meta.dirname, "../../e2e/mesh/a.test.ts") };
+  writeFileSync(report, JSON.stringify({ testResults: [failed] }));
+  const printed = (): string =>
+    execFileSync(process.execPath, [join(import.meta.dirname, "second-try.ts"), report], { encoding: "utf8" });
+  const reporter = unhandledErrors(report);
+
+  await reporter.onTestRunEnd?.([], [], "failed");
+  expect(printed()).toBe("e2e/mesh/a.test.ts\n");
+  await reporter.onTestRunEnd?.([], [{ message: "read ECONNRESET" }], "failed");
+  expect(printed()).toBe("");
 });

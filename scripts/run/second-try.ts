@@ -22,6 +22,16 @@ export function failures(file: TestFile): number {
   return Math.max(1, file.assertionResults.filter(({ status }) => status === "failed").length);
 }
 
+/** Whether every test that failed at first, and at least one, has passed on the second try. A skipped test has not. */
+export function isMended(file: TestFile, again: TestFile | undefined): boolean {
+  if (again?.status !== "passed") return false;
+  const passed = new Set(
+    again.assertionResults.filter(({ status }) => status === "passed").map((test) => test.fullName),
+  );
+  const failed = file.assertionResults.filter(({ status }) => status === "failed");
+  return passed.size > 0 && failed.every(({ fullName }) => passed.has(fullName));
+}
+
 /** Paths relative to the repository; empty when a failed file is no whole-system suite, or when too many tests failed. */
 export function filesToRepeat(report: Report, root = ROOT): string[] {
   const failed = report.testResults.filter((file) => failures(file) > 0);
@@ -33,6 +43,8 @@ export function filesToRepeat(report: Report, root = ROOT): string[] {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [path = ""] = process.argv.slice(2);
-  const report = existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Report) : { testResults: [] };
+  // An error outside of any test is in no file's result, so no second try can show that it is gone.
+  const isRepeatable = existsSync(path) && !existsSync(`${path}.errors`);
+  const report = isRepeatable ? (JSON.parse(readFileSync(path, "utf8")) as Report) : { testResults: [] };
   for (const file of filesToRepeat(report)) console.log(file);
 }
