@@ -192,7 +192,7 @@ describe.skipIf(!hasCluster)("the operator with the rights of its manifests", ()
     await cluster.kubectl(["delete", "network", "by-token", "--timeout=60s"]);
   });
 
-  test("lets whoever may view a namespace view our kinds, whoever may edit it edit them, and tenants declare what they are", async () => {
+  test("lets whoever may view a namespace view our kinds, who may edit or is a tenant declare what they are, and administrators say how", async () => {
     await cluster.kubectl([
       "create",
       "rolebinding",
@@ -217,6 +217,14 @@ describe.skipIf(!hasCluster)("the operator with the rights of its manifests", ()
       "--user=tenant",
       "--namespace=default",
     ]);
+    await cluster.kubectl([
+      "create",
+      "rolebinding",
+      "administrator",
+      "--clusterrole=admin",
+      "--user=administrator",
+      "--namespace=default",
+    ]);
     const can = async (user: string, verb: string, plural = "servicepolicies") => {
       const ran = await cluster.attempt([
         "auth",
@@ -232,7 +240,8 @@ describe.skipIf(!hasCluster)("the operator with the rights of its manifests", ()
     await expect.poll(() => can("viewer", "list"), PATIENT).toBe("yes");
     expect(await can("viewer", "create")).toBe("no");
     await expect.poll(() => can("editor", "create"), PATIENT).toBe("yes");
-    expect(await can("editor", "create", "networks")).toBe("yes");
+    for (const plural of ["networks", "edgerouters"]) expect(await can("editor", "create", plural)).toBe("no");
+    await expect.poll(() => can("administrator", "create", "networks"), PATIENT).toBe("yes");
     await expect.poll(() => can("tenant", "create"), PATIENT).toBe("yes");
     expect(await can("tenant", "list", "networks")).toBe("yes");
     for (const plural of ["networks", "edgerouters"]) expect(await can("tenant", "patch", plural)).toBe("no");

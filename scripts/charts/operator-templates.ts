@@ -12,6 +12,7 @@ const RULES = {
   leases: ["base/leases.yaml", "sallyport-operator-leases"],
   view: ["cluster/users.yaml", "sallyport-view"],
   edit: ["cluster/users.yaml", "sallyport-edit"],
+  admin: ["cluster/users.yaml", "sallyport-admin"],
   tenant: ["cluster/users.yaml", "sallyport-tenant"],
 } as const satisfies Record<string, readonly [file: string, name: string]>;
 

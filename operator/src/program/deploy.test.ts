@@ -78,17 +78,23 @@ describe("users", () => {
     for (const verb of WRITING) expect(byVerb("sallyport-view", verb)).toEqual([]);
   });
 
-  test("who may edit a namespace write all kinds and scale, and no status", () => {
+  const theirs = plurals.filter((plural) => plural !== "networks" && plural !== "edgerouters");
+
+  test("who may edit a namespace write what takes part in a network and scale routers, and no status", () => {
     for (const verb of ["create", "delete", "deletecollection"]) {
-      expect(byVerb("sallyport-edit", verb)).toEqual(plurals);
+      expect(byVerb("sallyport-edit", verb)).toEqual(theirs);
     }
     for (const verb of ["update", "patch"]) {
-      expect(byVerb("sallyport-edit", verb)).toEqual([...plurals, "edgerouters/scale"]);
+      expect(byVerb("sallyport-edit", verb)).toEqual([...theirs, "edgerouters/scale"]);
     }
   });
 
+  test("only who administers a namespace says how a network is reached, and which routers it has", () => {
+    for (const verb of WRITING) expect(byVerb("sallyport-admin", verb)).toEqual(["networks", "edgerouters"]);
+    expect(byVerb("sallyport-admin", "get")).toEqual([]);
+  });
+
   test("who are tenants write neither how a network is reached nor what runs pods", () => {
-    const theirs = plurals.filter((plural) => plural !== "networks" && plural !== "edgerouters");
     for (const verb of WRITING) expect(byVerb("sallyport-tenant", verb)).toEqual(theirs);
     expect(byVerb("sallyport-tenant", "list")).toEqual([...plurals, ...statuses]);
   });
@@ -101,6 +107,7 @@ describe("users", () => {
     expect(Object.fromEntries(aggregated)).toEqual({
       "sallyport-view": ["view", "edit", "admin"],
       "sallyport-edit": ["edit", "admin"],
+      "sallyport-admin": ["admin"],
       "sallyport-tenant": [],
     });
     expect(roles.every(({ rules = [] }) => rules.every(({ apiGroups }) => apiGroups.join() === "sallyport.dev"))).toBe(

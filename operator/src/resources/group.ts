@@ -50,7 +50,7 @@ export const LABELS = {
   ownerKind: `${GROUP}/owner-kind`,
   /** Its name. */
   ownerName: `${GROUP}/owner-name`,
-  /** On a namespace, `"true"`: who writes resources there speaks for himself alone (docs/gitops.md, "Teams"). */
+  /** On a namespace: its resources reach nothing beyond it (docs/gitops.md, "Teams"). Every value but `"false"` counts. */
   tenant: `${GROUP}/tenant`,
   /** EdgeRouter children: which of the routers. */
   ordinal: `${GROUP}/ordinal`,

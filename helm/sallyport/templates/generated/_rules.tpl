@@ -412,8 +412,6 @@
 - apiGroups:
     - sallyport.dev
   resources:
-    - networks
-    - edgerouters
     - identities
     - overlayservices
     - serviceconfigs
@@ -436,6 +434,20 @@
     - get
     - update
     - patch
+{{- end -}}
+
+{{- define "sallyport.rules.admin" -}}
+- apiGroups:
+    - sallyport.dev
+  resources:
+    - networks
+    - edgerouters
+  verbs:
+    - create
+    - update
+    - patch
+    - delete
+    - deletecollection
 {{- end -}}
 
 {{- define "sallyport.rules.tenant" -}}

@@ -53,7 +53,7 @@ export async function useNetwork(
   return probe;
 }
 
-/** A label that can't be read is no label that is not there: then the Network waits for the right. */
+/** @throws when the namespace can't be read: it may be marked */
 async function settingsOf(
   { metadata: { namespace }, spec: { roleScope, allowAdminIdentities } }: NetworkResource,
   { client, signal }: NetworkContext,
@@ -61,7 +61,9 @@ async function settingsOf(
   const settings = { roleScope, allowAdminIdentities };
   if (roleScope === "Namespaced") return settings;
   const found = await client.get({ kind: KINDS.Namespace, name: namespace }, { signal });
-  return { ...settings, isTenant: found?.metadata.labels?.[LABELS.tenant] === "true" };
+  const mark = found?.metadata.labels?.[LABELS.tenant];
+  // Any other value marks it, too: a slip must not open the network.
+  return { ...settings, isTenant: mark !== undefined && mark !== "false" };
 }
 
 export function connectionOptions(
