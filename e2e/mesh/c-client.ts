@@ -23,8 +23,8 @@ interface ServiceRouter {
 }
 
 /**
- * Behaves like the C SDK towards lists of routers: a router that is missing from its own list is closed with all that runs on it,
- * a host binds on routers that the service's list names, and asks for that list again only while it wants more bindings than it has.
+ * Behaves like the C SDK towards lists of routers. It closes a router that is missing from its own list, with everything on it. A host binds on the
+ * routers of the service's list, and asks for that list only while it wants more bindings.
  */
 export class CClient {
   /** Routers that were closed because a list did not hold them. */

@@ -14,7 +14,10 @@ export interface ReservedRouterName {
 
 const BATCH = 500;
 
-/** The routers whose next certificate will be refused unless they ask for other names, or the host is shared: in batches between which others get their turn. */
+/**
+ * Routers whose next certificate will be refused unless they ask for other names or the host is shared. Reads in batches, so that other work can run in
+ * between.
+ */
 export async function reservedRouterNames(
   db: Pick<Kysely<unknown>, "getExecutor">,
   pki: Pick<Pki, "reservedHostIn">,

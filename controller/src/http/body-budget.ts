@@ -17,10 +17,7 @@ export function announcedBytes(headers: IncomingHttpHeaders, most: number): numb
   return headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : most;
 }
 
-/**
- * What bodies may take of memory together: one of the largest is no harm, thousands that arrive slowly are. When there is no more room, the oldest of the
- * same kind of caller that has not arrived yet is given up.
- */
+/** The memory that request bodies may take together. When it is used up, the oldest unfinished body of the same kind of caller is dropped. */
 export class BodyBudget {
   readonly #parts: Readonly<Record<keyof typeof PARTS, SharedPlaces>>;
 
@@ -37,8 +34,8 @@ export class BodyBudget {
   }
 
   /**
-   * Reserves bytes for the body of a request that is about to be read. One that has to make room has its connection closed.
-   * @returns gives the bytes back @throws ApiError 429 when there is no room for them
+   * Reserves bytes for a request body. The connection of a body that has to make room is closed.
+   * @returns releases the bytes @throws ApiError 429 when there is no room
    */
   reserve(message: IncomingMessage, { key, hasSession, isAdministrator }: Caller, bytes: number): () => void {
     const part = this.#parts[isAdministrator ? "administrators" : hasSession ? "sessions" : "strangers"];

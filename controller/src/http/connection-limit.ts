@@ -13,8 +13,8 @@ export interface ConnectionLimits {
 }
 
 /**
- * The connections that are open, and no more of them than there may be: each holds memory, and bodies that are being read hold more. When there are too many, the
- * oldest on which no session was shown makes room, then the one whose session was shown longest ago; those of administrators stay.
+ * The open connections, up to a limit, since each takes memory. When full, the oldest without a session makes room, then the one that showed its session
+ * longest ago. Connections of administrators stay.
  */
 export class OpenConnections {
   readonly #places: SharedPlaces;

@@ -21,9 +21,8 @@ export interface CrossOriginAnswer {
 }
 
 /**
- * What an answer says to a page of another origin; nothing when the origin is not among the allowed ones. Credentials of
- * the browser are never allowed: a page uses the token that it got itself. A client certificate is such a credential,
- * which the browser presents for whatever page asks, so a connection with one is told nothing.
+ * CORS headers of an answer; none when the origin is not allowed. Credentials of the browser are never allowed: a page sends its own token. A browser
+ * presents its client certificate for any page, so a connection with one gets no headers.
  *
  * `path` is the one that the request is served under.
  */

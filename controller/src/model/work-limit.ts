@@ -21,7 +21,7 @@ export class WorkLimit {
     this.#others = new Line(limits);
   }
 
-  /** @throws ApiError 429 with `Retry-After` when the line is full; the reason of the request's signal when nobody waits any more; else what the work throws */
+  /** @throws ApiError 429 with `Retry-After` when the line is full; the abort reason of the request; whatever the work throws */
   run<T>(work: () => Promise<T>): Promise<T> {
     const request = currentRequest();
     const line = request === undefined || request.caller.isAdministrator ? this.#administrators : this.#others;

@@ -53,8 +53,8 @@ export interface PkiRequest {
 export type KeyType = "ec" | "rsa";
 
 /**
- * Makes a new network's keys and certificates: root and intermediate, unless they are imported, and the controller's two. All EC P-256, but for the
- * served one where RSA is asked for.
+ * Makes the keys and certificates of a new network: root and intermediate, unless imported, and the controller's two. Keys are EC P-256; the served one
+ * may be RSA.
  */
 export async function createPkiMaterial(request: PkiRequest): Promise<PkiMaterial> {
   const { lifetimes = DEFAULT_LIFETIMES, now = new Date(), imported } = request;

@@ -92,8 +92,8 @@ export class Pki {
   }
 
   /**
-   * For an identity: subject and key of the request; of alternative names none, or those of the certificate that it follows but SPIFFE ids and
-   * the controller's.
+   * For an identity: subject and key of the request, no alternative names; when it renews a certificate, that certificate's names without SPIFFE ids and
+   * names of the controller.
    */
   async issueIdentityCertificate(csrPem: string, predecessor?: X509Certificate): Promise<IssuedCertificate> {
     const isKept = (name: x509.GeneralName) =>

@@ -2,8 +2,8 @@ import { isIP } from "node:net";
 import type { x509 } from "@sallyport/wire";
 
 /**
- * The hosts of the controller's own server certificate that nobody else may have a certificate for, in canonical form: not those of the
- * machine itself, which everybody has, and not those at which routers are reached as well.
+ * Hosts of the controller's server certificate, in canonical form, that no other certificate may have. Names of the local machine, and hosts shared with
+ * routers, are left out.
  */
 export function reservedHosts(own: readonly x509.GeneralName[], shared: readonly string[]): ReadonlySet<string> {
   const free = new Set(shared.map(canonicalHost));

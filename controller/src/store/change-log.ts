@@ -331,7 +331,7 @@ export class ChangeLog {
     if (this.#waiting >= MOST_WAITING) await this.#handedOut;
   }
 
-  /** Gives a reader what was read; never rejects. A reader that is behind is given nothing: it loads anew, because it has missed changes before these. */
+  /** Hands a reader the rows; never rejects. A reader that is behind gets none and reloads, because it missed earlier changes. */
   async #hand(reader: ChangeSubscriber, read: ChangesRead): Promise<void> {
     if (!read.reset && !this.#behind.has(reader)) {
       try {
@@ -348,7 +348,7 @@ export class ChangeLog {
     await this.#reset(reader, read.snapshot);
   }
 
-  /** Has a reader load anew. While it cannot, this is repeated with the next changes, at the latest after a moment: until then it knows less than was committed. */
+  /** Makes a reader reload. If that fails, it is repeated with the next changes, or after a short time: until then the reader lacks committed changes. */
   async #reset(reader: ChangeSubscriber, snapshot: string): Promise<void> {
     clearTimeout(this.#behind.get(reader));
     try {

@@ -1,7 +1,6 @@
 /**
- * JSON schemas of the config types that every network has (docs/protocol/configs.md). Consoles build their forms from
- * them, so what may be said in several ways is said in the way of OpenZiti: by `definitions`, and lists by `allOf`.
- * Networks keep them in their database: a change here needs a migration, such as `0013_config_schemas`.
+ * JSON schemas of the built-in config types (docs/protocol/configs.md). Consoles build forms from them, so they have the form of OpenZiti's:
+ * `definitions`, and `allOf` for lists. Databases keep a copy: a change here needs a migration such as `0013_config_schemas`.
  */
 
 type Schema = Readonly<Record<string, unknown>>;

@@ -48,10 +48,7 @@ export async function testStore(options: TestStoreOptions = {}): Promise<TestSto
   };
 }
 
-/**
- * The database of a store, with something before, after or in place of each query: `around` gets its text and the way to run it. For tests of what happens in
- * between, and of what fails.
- */
+/** The database of a store, with `around` in place of each query: it gets the text and a function that runs it. For tests of races and failures. */
 export function interposed(
   { pool }: Pick<Store, "pool">,
   around: (text: string, run: () => Promise<unknown>) => Promise<unknown>,

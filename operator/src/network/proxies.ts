@@ -4,8 +4,8 @@ import { connectThroughProxy, proxyOf } from "@sallyport/wire";
 const CONNECT_MS = 10_000;
 
 /**
- * How connections to controllers are made: through the proxy of the environment (`HTTPS_PROXY`, `NO_PROXY`). No proxy is asked for a Service of the cluster.
- * Without a proxy there is no `connect`.
+ * Connects to controllers through the proxy of the environment (`HTTPS_PROXY`, `NO_PROXY`), except to Services of the cluster. Without a proxy there is
+ * no `connect`.
  */
 export function byProxy(env: Readonly<Record<string, string | undefined>> = process.env): {
   readonly connect?: Connect;

@@ -2,9 +2,9 @@ import type { ObjectMeta } from "../kube/kinds.ts";
 import { LABELS, MANAGED_BY } from "../resources/group.ts";
 
 /**
- * Marks of objects without an owner: volumes, keys, first passwords. Tools that deliver from Git or from a chart delete what looks like theirs and is not
- * declared any more, and an object with an owner never looks so. Argo CD takes the label `app.kubernetes.io/instance` for the name of an Application, so
- * these objects have none; should such a mark come upon them all the same, the annotations say that they stay (docs/gitops.md, "Pruning and deletion").
+ * Marks that keep delivery tools from pruning objects without an owner: volumes, keys, first passwords. Argo CD reads the label
+ * `app.kubernetes.io/instance` as the name of an Application, so these objects do without it. The annotations protect them from other tools
+ * (docs/gitops.md, "Pruning and deletion").
  */
 
 /** The label by which others tell whose an object is. */

@@ -4,8 +4,8 @@ import { PlainScalar } from "./plain-scalar.ts";
 import { xgressKeys } from "./sections/xgress.ts";
 
 /**
- * Keys that are accepted and change nothing, each with its reason. There is no other list: warnings and the reference page are made
- * from it. Keys are called as on that page: `listeners[edge]` for entries of one binding, a key of flow control alone for all.
+ * Keys that are accepted and have no effect, each with the reason. Warnings and the reference page are made from this list and use its names:
+ * `listeners[edge]` for entries of one binding, a flow control key without its section.
  */
 export const WITHOUT_EFFECT: Readonly<Record<string, string>> = {
   ha: "written by other programs; a router follows all controllers of a cluster in any case",

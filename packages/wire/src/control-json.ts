@@ -20,10 +20,7 @@ const SCHEMAS: ReadonlyMap<number, DescMessage> = new Map([
   ...NAMED_OTHERWISE,
 ]);
 
-/**
- * The fields of a control message's body in protobuf's JSON form, for people to read; undefined when the content type has no
- * protobuf body (or is not of the control channel), or the bytes are no such message.
- */
+/** The body of a control message as protobuf JSON, for people to read. Undefined when the content type has no protobuf body, or the bytes do not decode. */
 export function controlJson(contentType: number, body: Uint8Array): JsonValue | undefined {
   const schema = SCHEMAS.get(contentType);
   if (schema === undefined) return undefined;

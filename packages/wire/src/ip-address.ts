@@ -11,8 +11,8 @@ export function plainAddress(ip: string): string {
 }
 
 /**
- * An IP as it is counted wherever something is counted by address. Whoever has IPv6 has a whole /64 of addresses: they count as one, such as
- * `2001:db8:1:2::/64`. An IPv4-mapped address counts as its IPv4 address; other text counts as it is.
+ * The unit by which addresses are counted: an IPv6 /64 such as `2001:db8:1:2::/64`, or an IPv4 address, also when mapped into IPv6. Other text counts as
+ * it is.
  */
 export function countedAddress(ip: string): string {
   const plain = plainAddress(ip);

@@ -67,8 +67,8 @@ class Share {
 }
 
 /**
- * Places that strangers share, with a share for each address: when the share or the whole is full, the oldest of the lowest rank in it gives way to the
- * newcomer, so that a place that is held without end keeps nobody out. Whoever has proved something is raised, or settled for good.
+ * A limited number of places with a share for each address. When a share or the whole is full, a newcomer displaces the oldest holder of the lowest
+ * rank. A holder that has proved something gets a higher rank, or keeps its place for good.
  */
 export class SharedPlaces {
   readonly #limits: PlacesLimits;
@@ -90,9 +90,9 @@ export class SharedPlaces {
   }
 
   /**
-   * Takes places at rank 0; undefined when there is no room and too few may give way.
-   * @param giveWay called when the places are needed by a newcomer, who has them from then on. Must not throw.
-   * @param weight how many places, 1 when not given
+   * Takes places at rank 0; undefined when there is no room and too few holders can be displaced.
+   * @param giveWay called when a newcomer takes the places. Must not throw.
+   * @param weight number of places, 1 when not given
    */
   take(ip: string, giveWay: () => void, weight = 1): Place | undefined {
     const counted = countedAddress(ip);

@@ -13,8 +13,8 @@ const GATHER_MS = 1;
 type Done = (error?: Error | null) => void;
 
 /**
- * The bytes of a web socket as a stream for TLS. Each TLS record leaves as one message: a browser's SDK decrypts one record for
- * each message that comes, and leaves the rest of it (docs/protocol/channel.md, "Web sockets").
+ * The bytes of a web socket as a stream for TLS. Each TLS record leaves as one message, because SDKs in browsers decrypt one record per message
+ * (docs/protocol/channel.md, "Web sockets").
  */
 export class WebSocketStream extends Duplex {
   readonly #socket: WebSocket;

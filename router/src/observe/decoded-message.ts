@@ -10,8 +10,8 @@ const NOT_SHOWN = "(not shown)";
 const EDGE_TYPES: ReadonlySet<number> = new Set(Object.values(EdgeType));
 
 /**
- * What a message says, for people: the fields of its protobuf body as JSON, the outcome of a result, the connection of an
- * edge message. Tokens and secrets are left out. Empty for what cannot be read.
+ * What a message says, for people: its protobuf body as JSON, the outcome of a result, the connection of an edge message. Leaves out tokens and secrets.
+ * Empty when the message cannot be decoded.
  */
 export function decodedFields({ contentType, headers, body }: ObservedMessage): Readonly<Record<string, unknown>> {
   if (contentType === BaseType.Result) {

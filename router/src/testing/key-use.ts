@@ -6,11 +6,10 @@ import { join } from "node:path";
 const ROOT = join(import.meta.dirname, "../../..");
 
 /**
- * Which keys of the configuration the router's code uses, as the compiler sees it: each key gets a type of its own that fits nowhere, and
- * the complaints name the keys whose value goes somewhere. Of an object that is passed on as a whole one key is named at a time, so
- * the compiler is asked again, with the known keys as they are, until all that are wanted are known or nothing new comes.
+ * Finds the configuration keys that the router's code uses. Each key gets a type that fits nowhere, and the compiler's errors name the keys whose values
+ * are used. An object that is passed on as a whole shows one key at a time, so the compiler runs again until no new key appears.
  *
- * What it cannot see: a boolean that is only a condition, arithmetic, a key that is reached by a name made at run time.
+ * It cannot see a boolean that is only a condition, arithmetic, or a key whose name is made at run time.
  *
  * @param wanted keys as `link.dialers[].split`, `listeners[edge].options.mtu`
  */

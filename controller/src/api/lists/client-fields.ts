@@ -1,6 +1,6 @@
 /**
- * What the filters and sorts of the Client API may name: what its answers show and nothing besides. A filter on a field that is not shown would tell its value, one
- * question after the other.
+ * The fields that filters and sorts of the Client API may name: only those that its answers show. A filter on a hidden field would reveal its value step
+ * by step.
  */
 import type { EntityFields } from "../../store/filter/filter-sql.ts";
 import {

@@ -124,10 +124,7 @@ export function propertiesOf(row: RouterRow, state: RouterState) {
   };
 }
 
-/**
- * How clients see a router that they may use. One that is offline is shown, too: a C client ends its connection to a
- * router that is missing, with all that runs on it.
- */
+/** A router as clients see it. Includes offline routers: a C client closes its connection to a router that is missing, with everything on it. */
 export function stateForClients(deps: ApiDependencies, routerId: string): RouterState {
   return deps.fabric.routerState(routerId) ?? OFFLINE;
 }

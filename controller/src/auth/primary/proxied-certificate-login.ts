@@ -84,9 +84,8 @@ export class ProxiedCertificateLogin {
   }
 
   /**
-   * Whether each was issued by the next. Some routers put what they were presented behind what the client had written into these headers
-   * itself: nobody can go on with a foreign chain so. It is looked at from its end, which has to be an authority that we know or its
-   * issue, so that only keys are used for which somebody vouches.
+   * Whether each certificate was issued by the next. Some routers append what they were presented to what the client wrote into these headers, so a
+   * foreign chain must not continue. The check begins at the end, which has to be a known authority or issued by one: no unverified key is used.
    */
   async #isIssuedInOrder(chain: readonly X509Certificate[]): Promise<boolean> {
     const [top, ...below] = chain.toReversed();

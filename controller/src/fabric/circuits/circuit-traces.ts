@@ -17,8 +17,8 @@ export interface CircuitTrace {
 }
 
 /**
- * Writes the life of a traced identity's circuits into the log, each line with the trace's id: the way chosen and each
- * other way (`SelectPath`), established, failed and ended (`EstablishPath`).
+ * Logs the circuits of traced identities with the trace's id: the chosen path and the others (`SelectPath`), then established, failed and ended
+ * (`EstablishPath`).
  */
 export function circuitTraces(traceOf: TraceOf, log: Logger): EmitEvent {
   const traced = (identityId: string, channels: number): CircuitTrace | undefined => {

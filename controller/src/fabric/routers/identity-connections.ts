@@ -15,9 +15,8 @@ export interface StatusChanges {
 }
 
 /**
- * Which identities are connected to which edge routers, as the routers report it. In memory: routers report everything
- * again when they connect. The identity of a router's tunneler, which has the router's id and which no router reports,
- * is connected while the router is. Source: docs/protocol/fabric.md, "Identities".
+ * Which identities are connected to which edge routers, as routers report it. Kept in memory: routers report everything again when they connect. A
+ * router does not report its tunneler's identity, which is connected while the router is. Source: docs/protocol/fabric.md, "Identities".
  */
 export class IdentityConnections {
   /** Router to the identities connected to it. */

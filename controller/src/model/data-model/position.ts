@@ -17,7 +17,7 @@ export interface Position {
   readonly unlogged: string;
 }
 
-/** The position that is reached when what routers are told without a row of the log has this fingerprint: one more where that is another one than they were told. */
+/** The position for this fingerprint of what routers are told outside the log: one more when it differs from what they were told. */
 export function withUnlogged(position: Position, unlogged: string): Position {
   if (position.unlogged === unlogged) return position;
   return { ...position, index: position.index + 1n, unlogged };
@@ -65,9 +65,9 @@ export async function advancePosition(db: Db): Promise<{ readonly stored: Stored
 }
 
 /**
- * Must have succeeded before a router hears of the index.
- * @param stored what stands there now, by all that this process knows
- * @throws PositionTakenError when something else does
+ * Has to succeed before a router learns the index.
+ * @param stored the stored position, as this process knows it
+ * @throws PositionTakenError when the stored position is another one
  */
 export async function storePosition(db: Db, position: Position, stored: StoredPosition): Promise<void> {
   const value = JSON.stringify({ ...position, index: position.index.toString() });

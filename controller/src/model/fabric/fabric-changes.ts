@@ -67,8 +67,8 @@ export class FabricChanges {
   }
 
   /**
-   * Tells of sessions that became whole without a code, as nothing asks for one any more. They are looked for now and not by who made the change: a session that was
-   * made meanwhile counts as well. Those that routers know already do no harm.
+   * Announces sessions that became full because no code is required any more. It looks them up now, so sessions made meanwhile are included. Announcing
+   * one twice does no harm.
    */
   async #announceWhole(rows: readonly ChangeRow[]): Promise<void> {
     const identityIds = rows.flatMap((row) => identityWithoutCode(row) ?? []);

@@ -63,8 +63,8 @@ export async function sessionRecords(ctx: ModelContext, ids: readonly string[]):
 }
 
 /**
- * Sessions that routers know although no one-time code was given in them: those of these identities, and of those with these auth policies. In id order, at most
- * so many.
+ * Sessions without a one-time code that routers know: those of the given identities, and of identities with the given auth policies. In id order, up to
+ * a limit.
  */
 export async function sessionsWithoutCode(
   ctx: ModelContext,

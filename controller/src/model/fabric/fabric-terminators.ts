@@ -146,10 +146,9 @@ async function create(trx: Db, terminator: NewTerminator): Promise<TerminatorOut
 }
 
 /**
- * Why a terminator cannot be made. The rows that it refers to are locked until the transaction ends.
+ * Why a terminator cannot be made. Locks the rows that it refers to until the transaction ends, in the order in which sessions lock them.
  *
- * Whether the host may host the service is checked again here, by the rule for sessions of type Bind: a transaction that takes the right away meanwhile waits
- * for this one, and then finds the terminator. Identity, service and policy are locked in the order in which sessions lock them.
+ * Checks the right to host again, by the rule for Bind sessions. A transaction that revokes that right waits for this one and then finds the terminator.
  */
 async function refusalOf(trx: Db, terminator: NewTerminator): Promise<TerminatorOutcome | undefined> {
   const { serviceId, routerId, instanceId, hostId, instanceSecret: secret } = terminator;

@@ -69,7 +69,7 @@ export class ExtJwtSigners {
     });
   }
 
-  /** Applies the fields that are present; `""` takes an optional one away. Sessions that tokens of it have made end when it is disabled, or names other identities. */
+  /** Applies the given fields; `""` removes an optional one. Ends the signer's sessions when it is disabled or maps to other identities. */
   async update(id: string, change: SignerChange): Promise<void> {
     const columns = columnsOf(change);
     await translated(() =>

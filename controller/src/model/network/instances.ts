@@ -12,8 +12,8 @@ export interface InstanceClaim {
 }
 
 /**
- * May the terminator have its instance id beside those of the service that have it? A host may have several. Another one needs the secret of those that are there; an administrator needs
- * it where there is one. Inside a transaction the answer holds until its end. Source: docs/protocol/fabric.md, "Instances".
+ * Whether a terminator may share its instance id with those of the service. Another host needs their secret. An administrator needs it only if there is
+ * one. In a transaction the answer holds until its end. Source: docs/protocol/fabric.md, "Instances".
  */
 export async function mayShareInstance(trx: Db, claim: InstanceClaim): Promise<boolean> {
   const { serviceId, instanceId, secret, hostId } = claim;

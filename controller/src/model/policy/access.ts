@@ -52,8 +52,8 @@ export function permissionsOn(grants: readonly Grant[], service: Attributed): Di
 }
 
 /**
- * Does any service policy of this type link the two? Inside a transaction that policy can neither change nor go before its end; the identity and the service must be
- * held, too, for their attributes to stay.
+ * Whether a service policy of this type links the two. In a transaction the policy stays until its end. The caller has to lock identity and service to
+ * keep their attributes.
  */
 export async function hasGrant(trx: Db, identity: Attributed, service: Attributed, type: DialBind): Promise<boolean> {
   const grants = sql<SqlBool>`p.type = ${type}

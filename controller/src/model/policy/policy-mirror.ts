@@ -107,7 +107,7 @@ export class PolicyMirror {
     await (this.#loaded ?? this.#load());
   }
 
-  /** Loads everything anew. Of loads that overlap the one that began last counts: what another one has read may be older than changes that were applied. */
+  /** Reloads everything. When loads overlap, the one that began last counts: another may have read older data. */
   #load(): Promise<void> {
     const loading: Promise<void> = this.#build().then(
       (index) => {

@@ -2,8 +2,8 @@ import { sql } from "kysely";
 import type { Migration } from "../migrate.ts";
 
 /**
- * Who is an administrator is one column, `is_admin`: the default administrator has it, too. One that had lost it is put right; its API sessions end, as those of
- * anybody who becomes an administrator.
+ * Makes `is_admin` the one column that says who is an administrator. Restores it for a default administrator who lost it, and ends that identity's API
+ * sessions.
  */
 export const defaultAdministrator: Migration = {
   id: "0014_default_administrator",

@@ -1,8 +1,8 @@
 import type pg from "pg";
 
 /**
- * The rows of one query. It fails when the server does not answer within `answerMs`: of a server that has silently gone the connection tells nothing by itself.
- * The connection is of no use then. Without `answerMs` there is no limit.
+ * The rows of one query. Fails when the server does not answer within `answerMs`, because a connection does not report that its server has vanished. The
+ * connection is unusable then. Without `answerMs` there is no limit.
  */
 export async function ask<Row extends pg.QueryResultRow>(
   client: pg.ClientBase,

@@ -28,8 +28,8 @@ export class BreakableWay {
   }
 
   /**
-   * The next connection over which a client sends `text` goes silent: neither side hears of the other any more, that text included, and neither learns that the
-   * other has ended. Other connections work as before.
+   * Silences the next connection on which a client sends `text`: nothing, not even that text, reaches the other side, and neither side learns of the
+   * other's end. Other connections work as before.
    */
   silenceAt(text: string): void {
     this.#silencing = text;

@@ -4,7 +4,7 @@ import { ask } from "./ask.ts";
 
 /** SQLSTATE with which the server refuses a write under an epoch that is over. */
 export const EPOCH_OVER = "SP001";
-/** Key of an advisory lock, in two halves. Each write transaction of a controller takes it shared; a controller that begins an epoch takes it exclusively. */
+/** Key of an advisory lock, in two halves. Write transactions take it shared, the start of an epoch takes it exclusively. */
 const FENCE = [0x5a11_0003, 1];
 /** Longer than any statement of a request may run, and longer than the server keeps an idle transaction open. */
 const LONGEST_WAIT = "90s";

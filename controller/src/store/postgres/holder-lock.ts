@@ -43,7 +43,7 @@ export interface HolderLockOptions {
   answerMs?: number;
   /** Called when another controller has taken the database: stop. Nothing is read or written from then on. */
   onLost: (error: DatabaseHeldError) => void;
-  /** Called when the connection was lost during an epoch and the database is ours again. `isNewLife`: what was known of its transactions holds no more. */
+  /** Called when the lock is held again after a lost connection. `isNewLife`: the numbers of earlier transactions are no longer valid. */
   onRegained?: (isNewLife: boolean) => void;
   log: Logger;
 }

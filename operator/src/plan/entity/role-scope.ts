@@ -12,10 +12,7 @@ export interface RoleScope {
 
 const ALL = "all";
 
-/**
- * Fields of any kind by which an entity is met, or meets others, in the whole network. Those that name posture checks are not among them: they only
- * restrict.
- */
+/** Fields that select by attribute, or are selected by it, in the whole network. Selectors of posture checks are left out, because they only restrict. */
 const ATTRIBUTE_FIELDS = ["roleAttributes", "identityRoles", "serviceRoles", "edgeRouterRoles"] as const;
 
 /** The first field by which a spec reaches beyond a tenant's namespace; none where attributes are those of the namespace. */

@@ -12,9 +12,8 @@ interface Known {
 }
 
 /**
- * What the API server made of writes that it did not take as they were. Admission may change any field, also one of ours: images come from another registry,
- * containers get arguments, labels are taken away. Written again the object would become the same again, with every look, and a rollout would wait for ever
- * for what never comes. So what was got counts as what was wanted, until either changes.
+ * Remembers what admission made of our writes, such as images from another registry. That result counts as intended until it or the intent changes.
+ * Without this the operator would write the object at every look, and a rollout would never end.
  */
 export class Admissions {
   readonly #known = new Map<string, Known>();

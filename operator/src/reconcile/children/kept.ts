@@ -4,8 +4,8 @@ import { missingMarks, type OwnerName } from "../../render/kept.ts";
 import type { ReconcileContext } from "../loop/kind-reconciler.ts";
 
 /**
- * Gives an object without an owner the marks that keep it from being deleted by others, where it lacks them: earlier versions made it without, and a claim
- * has the labels of its StatefulSet's selector besides. Its content is not touched.
+ * Adds the marks that protect an object without an owner where they are missing: on objects of earlier versions, and on claims, which get the labels of
+ * their StatefulSet's selector. The content stays as it is.
  */
 export async function markKept(
   kind: ResourceKind,

@@ -31,8 +31,8 @@ export interface HostingTimes {
 }
 
 /**
- * Follows whether services are hosted. A network tells nobody that a terminator came or went, so each that has services of ours is asked one small question
- * again and again. Only when the answer changes the terminators are counted, and services whose status says otherwise are looked at.
+ * Follows whether services are hosted. A network does not announce terminators, so the operator asks each network for its newest terminator and their
+ * number. When that changes, it counts the terminators and wakes the services whose status is out of date.
  */
 export async function followHosting(
   context: FollowContext,

@@ -3,8 +3,8 @@ import type { NetworkResource } from "../../resources/network.ts";
 import type { ReconcileContext } from "../loop/kind-reconciler.ts";
 
 /**
- * Why a Secret is no value for anybody's spec: a Network gets in by it. Whoever may declare configs and identities would else read an administrator's
- * password out of the network. Undefined: none does.
+ * Why a spec may not use this Secret: a Network logs in with it. Otherwise a user who may declare configs could read an administrator's password from
+ * the network. Undefined when no Network uses it.
  */
 export function networkSecretProblem(
   namespace: string,

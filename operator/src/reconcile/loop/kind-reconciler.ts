@@ -143,8 +143,8 @@ export interface KindReconciler<R extends AnyResource = AnyResource> {
    */
   remove?(resource: R, context: ReconcileContext<R>): Promise<Removal>;
   /**
-   * Runs beside the reconciles of a leader, until the signal ends it, and wakes resources of the kind for what networks tell nobody. It throws nothing: a
-   * network that is away is asked again.
+   * Runs beside the reconciles of a leader until the signal ends it. Wakes resources after changes that networks do not announce. Never throws: it asks
+   * again when a network is away.
    */
   follow?(context: FollowContext): Promise<void>;
   /** Called in place of `remove` in those cases, for what stays in the cluster; may not ask the network. */

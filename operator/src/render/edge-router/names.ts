@@ -52,10 +52,7 @@ export const selectorLabels = (name: string, ordinal?: number): Record<string, s
   ...ordinalLabel(ordinal),
 });
 
-/**
- * The selector of a StatefulSet, which never changes. Kubernetes puts its labels on the claims, too, and these have no owner, so it does without
- * {@link INSTANCE}.
- */
+/** The immutable selector of a StatefulSet. Kubernetes copies it to the claims, which have no owner, so it does without {@link INSTANCE}. */
 export const workloadSelector = (name: string, ordinal: number): Record<string, string> => ({
   ...NAME,
   [LABELS.ownerName]: name,

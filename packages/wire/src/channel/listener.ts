@@ -38,8 +38,8 @@ export interface AcceptOptions extends ChannelLimits {
   /** Milliseconds for hello, authorization and result together; 5,000 when not given. */
   readonly helloTimeoutMs?: number;
   /**
-   * Hellos in progress at a time, half of them from one address; 1,000 when not given. Beyond that the oldest connection whose hello has not arrived
-   * is closed for a new one; when all have arrived, the new one is.
+   * Hellos in progress at a time, at most half of them from one address; 1,000 when not given. When full, a new connection displaces the oldest one
+   * whose hello has not arrived. If all have arrived, the new connection is closed.
    */
   readonly maxHellos?: number;
   /** Grants grouped channels to peers that ask for one. */

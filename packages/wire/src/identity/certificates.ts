@@ -86,8 +86,8 @@ function derOf(certificate: X509Certificate | Uint8Array | string): Uint8Array {
 }
 
 /**
- * The parts of a certificate's subject or issuer, for example `CN=router-1`, least specific first.
- * @param name as Node tells it, which is `undefined` for a name without parts, whatever its types say
+ * The parts of a subject or issuer, for example `CN=router-1`, least specific first.
+ * @param name as Node gives it: `undefined` for an empty name, in spite of its types
  */
 export function nameParts(name: string | undefined): string[] {
   return name === undefined || name === "" ? [] : name.split("\n");

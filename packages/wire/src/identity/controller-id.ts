@@ -6,8 +6,8 @@ const CONTROLLER = /^spiffe:\/\/([^/?#]+)\/controller\/[^/?#]+$/i;
 const TRUST_DOMAIN = /^spiffe:\/\/([^/?#]+)\/?$/i;
 
 /**
- * What is wrong with the certificate of a server that was dialled as a controller: a SPIFFE id in it must be a controller's, of a trust domain that
- * the anchors name, if they name any. Without a SPIFFE id nothing is: not every controller has one (docs/protocol/identity.md "SPIFFE ids").
+ * Why a certificate is not a controller's. A SPIFFE id in it has to be a controller's, in a trust domain of the anchors if they name one. A certificate
+ * without a SPIFFE id passes (docs/protocol/identity.md "SPIFFE ids").
  */
 export function controllerIdProblem(
   leaf: X509Certificate,

@@ -27,11 +27,10 @@ const MOST_LINKS = 32;
 const MOST_WRONG_SIGNATURES = 16;
 
 /**
- * Looks for the anchor that a leaf leads to: by names and key identifiers first, then downwards from the anchors. The key of a certificate
- * is used only when the certificate is an anchor or its own signature is verified, so no peer chooses the keys that are computed with
- * (docs/protocol/identity.md "Trust").
+ * Finds the anchor that a leaf leads to: first by names and key identifiers, then by signatures from the anchors downwards. A certificate's key is used
+ * only after that certificate is verified, so a peer cannot choose the keys (docs/protocol/identity.md "Trust").
  *
- * One search may be continued with further anchors. Its bounds are for all of them together.
+ * A search may continue with further anchors. Its bounds cover all of them.
  */
 export class IssuerSearch {
   readonly #leaf: X509Certificate;
@@ -50,7 +49,7 @@ export class IssuerSearch {
   }
 
   /**
-   * The first of `anchors` that vouches for the leaf, directly or over the presented certificates; `undefined` when none does.
+   * The first of `anchors` that the leaf chains to, directly or through presented certificates; `undefined` when there is none.
    * @param links certificates that may complete the chain besides the presented ones
    */
   under(anchors: readonly X509Certificate[], links: readonly X509Certificate[] = []): X509Certificate | undefined {
@@ -137,10 +136,7 @@ function namedAbove(
   return { above, names };
 }
 
-/**
- * A key that is the same for all names that count as equal (RFC 5280, 7.1), and perhaps for others: whether they are equal is
- * looked at again before a signature is checked.
- */
+/** A key under which equal names (RFC 5280, 7.1) fall together. Different names may share it, so names are compared again before a signature is checked. */
 function nameKey(name: string | undefined): string {
   return nameParts(name)
     .map((part) => part.toLowerCase().replaceAll("\\", "").replace(/\s+/g, " ").replaceAll("= ", "=").trim())

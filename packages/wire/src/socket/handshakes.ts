@@ -8,8 +8,8 @@ import type { SocketAddresses } from "./stream-socket.ts";
 const MOST_HANDSHAKES = 8_192;
 
 /**
- * The connections of a port that are in their handshake, which anybody can begin: so many, half of them from one address. Beyond that the oldest is closed for
- * the new one.
+ * The connections of a port that are in their handshake: a bounded number, at most half of them from one address. Beyond that the newest displaces the
+ * oldest.
  */
 export class Handshakes {
   readonly #places: SharedPlaces;

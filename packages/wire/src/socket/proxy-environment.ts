@@ -4,13 +4,13 @@ import type { HttpProxy } from "./http-connect.ts";
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The proxy by which a URL is to be reached, as the environment has it: `HTTPS_PROXY` for `https:`, `HTTP_PROXY` for `http:`, in either case, with the
- * exceptions of `NO_PROXY`. This machine itself is never reached by a proxy.
+ * The proxy for a URL, from the environment: `HTTPS_PROXY` for `https:`, `HTTP_PROXY` for `http:`, in upper or lower case, except what `NO_PROXY` lists.
+ * This machine is never reached through a proxy.
  *
- * `NO_PROXY` is a list with commas: `*`; a name, which stands for what is below it as well (`.example` for nothing else); an address; a block of addresses
- * (`10.0.0.0/8`). Name and address may end with a port.
+ * `NO_PROXY` is a list with commas. An entry is `*`, a name (with everything below it; `.example` means only what is below), an address, or a block such
+ * as `10.0.0.0/8`. Names and addresses may end with a port.
  *
- * @throws TypeError for a proxy that is no `http://[user:password@]host[:port]`
+ * @throws TypeError for a proxy that is not `http://[user:password@]host[:port]`
  */
 export function proxyOf(url: URL, env: Environment): HttpProxy | undefined {
   const name = url.protocol === "https:" ? "HTTPS_PROXY" : "HTTP_PROXY";
