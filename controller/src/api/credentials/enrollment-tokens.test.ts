@@ -36,7 +36,7 @@ const reads = (base: string, operations: Readonly<Record<string, Operation>>): s
       [invited.identityId, invited.enrollmentId].map((id) => `${base}${path.replace("{id}", id)}`),
     );
 
-describe("GHSA-p6gx-g438-rjc8: the enrollment token of an administrator", () => {
+describe("GHSA-p6gx-g438-rjc8: the token of an enrollment", () => {
   it("is shown to administrators", async () => {
     expect((await c.admin("GET", `/enrollments/${invited.enrollmentId}`)).json.data.token).toBe(invited.token);
   });
@@ -47,12 +47,19 @@ describe("GHSA-p6gx-g438-rjc8: the enrollment token of an administrator", () => 
       ...reads("/edge/client/v1", clientOperations),
     ];
     expect(paths.length).toBeGreaterThan(100);
+    // OpenZiti's identity routes showed it.
+    const identity = `/edge/management/v1/identities/${invited.identityId}`;
+    expect(paths).toEqual(
+      expect.arrayContaining(["/edge/management/v1/identities", identity, `${identity}/enrollments`]),
+    );
     for (const path of paths) {
       const { text } = await c.call("GET", path, { token: reader });
       expect([path, text.includes(invited.token), text.includes(invited.jwt)]).toEqual([path, false, false]);
     }
   });
+});
 
+describe("#4010: an enrollment", () => {
   it("is made, renewed and taken away by administrators only", async () => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
     const body = { identityId: invited.identityId, method: "ott", expiresAt };
