@@ -256,6 +256,8 @@ describe("is refused, with the path:", () => {
     [{ watchNamespaces: ["a", "A_b"], clusterId: "x" }, /at '\/watchNamespaces\/1': 'A_b' does not match pattern/],
     [{ watchNamespaces: ["a", "a"], clusterId: "x" }, /at '\/watchNamespaces': items at 0 and 1 are equal/],
     [{ watchNamespaces: ["a"] }, /clusterId: expected an id that no other operator of the same networks has/],
+    [{ revisionHistoryLimit: null }, /values are those of a former release.* upgrade with --reset-then-reuse-values/],
+    [{ serviceAccount: { create: false, name: "mine", labels: null }, revisionHistoryLimit: null, podSecurityContext: null }, /values are those of a former release/],
     [{ clusterId: "change-me" }, /clusterId: expected an id of your own/],
     [{ clusterId: "a b" }, /at '\/clusterId': 'a b' does not match pattern/],
     [{ crds: { install: true } }, /at '\/crds': additional properties 'install' not allowed/],

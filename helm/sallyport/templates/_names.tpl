@@ -28,6 +28,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{/* What Helm and its users know a release by. */}}
 {{- define "sallyport.releaseLabels" -}}
+{{- if not (hasKey .Values "revisionHistoryLimit") -}}
+{{- fail "the values are those of a former release, without this version's defaults such as security contexts: upgrade with --reset-then-reuse-values in place of --reuse-values" -}}
+{{- end -}}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
