@@ -123,10 +123,15 @@ describe("what is rendered", () => {
       priorityClassName: "high",
       imagePullSecrets: [{ name: "registry" }],
     };
+    const spread = {
+      affinity: { nodeAffinity: {} },
+      topologySpreadConstraints: [{ maxSkew: 2, topologyKey: "zone", whenUnsatisfiable: "DoNotSchedule" }],
+    };
     const volume = { name: "corporate", configMap: { name: "corporate-ca" } };
     const mount = { name: "corporate", mountPath: "/etc/corporate" };
     const values = {
       ...placement,
+      ...spread,
       volumes: [volume],
       volumeMounts: [mount],
       extraContainers: [{ name: "beside", image: "x" }],
@@ -136,6 +141,7 @@ describe("what is rendered", () => {
       deploymentAnnotations: { note: "x" },
       commonLabels: { team: "net", "app.kubernetes.io/name": "other" },
       podLabels: { "app.kubernetes.io/instance": "other", tier: "1" },
+      podAnnotations: { note: "y" },
       podDisruptionBudget: { maxUnavailable: "50%" },
       metricsService: { enabled: true, annotations: { scrape: "yes" } },
       serviceAccount: { labels: { account: "x" } },
@@ -143,7 +149,7 @@ describe("what is rendered", () => {
     const objects = await rendered(values, { hooks: true });
     const deployment = named(objects, "Deployment");
     const { metadata, spec: pod } = deployment.spec.template;
-    expect(pod).toMatchObject(placement);
+    expect(pod).toMatchObject({ ...placement, ...spread });
     expect(named(objects, "Pod", "sallyport-operator-check").spec).toMatchObject(placement);
     expect(pod.volumes).toEqual([expect.objectContaining({ name: "tmp" }), volume]);
     expect(containerOf(deployment)).toMatchObject({
@@ -156,6 +162,7 @@ describe("what is rendered", () => {
     expect(deployment.metadata.annotations).toEqual({ note: "x" });
     const own = { "app.kubernetes.io/name": "sallyport-operator", "app.kubernetes.io/instance": "sallyport" };
     expect(metadata.labels).toMatchObject({ ...own, team: "net", tier: "1" });
+    expect(metadata.annotations).toMatchObject({ note: "y" });
     expect(deployment.spec.selector.matchLabels).toEqual(own);
     for (const each of objects)
       expect(each.metadata.labels, `${each.kind} ${each.metadata.name}`).toMatchObject({ team: "net" });
@@ -219,23 +226,6 @@ describe("what is rendered", () => {
       namesOf(less).filter((name) => /PodDisruption|ServiceAccount|sallyport-(view|edit|tenant)/.test(name)),
     ).toEqual([]);
     expect(named(less, "Deployment").spec.template.spec.serviceAccountName).toBe("mine");
-  });
-
-  test("what pods are given is theirs", async () => {
-    const given = {
-      nodeSelector: { disk: "fast" },
-      tolerations: [{ key: "a", operator: "Exists" }],
-      affinity: { nodeAffinity: {} },
-      topologySpreadConstraints: [{ maxSkew: 2, topologyKey: "zone", whenUnsatisfiable: "DoNotSchedule" }],
-      priorityClassName: "high",
-      imagePullSecrets: [{ name: "registry" }],
-    };
-    const podSpec = named(
-      await rendered({ ...given, podLabels: { team: "a" }, podAnnotations: { note: "yes" } }),
-      "Deployment",
-    ).spec.template;
-    expect(podSpec.spec).toMatchObject(given);
-    expect(podSpec.metadata).toMatchObject({ labels: { team: "a" }, annotations: { note: "yes" } });
   });
 });
 
