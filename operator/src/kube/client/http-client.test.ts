@@ -4,38 +4,22 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { KINDS, type KubeObject, type ResourceKind } from "../kinds.ts";
+import { KINDS, type KubeObject } from "../kinds.ts";
 import { FakeApiServer } from "../testing/fake-api-server.ts";
+import { serverPerTest } from "../testing/server-per-test.ts";
 import { type Cluster, ClusterConfigError, clusterAt } from "./cluster.ts";
 import { KubeError } from "./errors.ts";
 import { HttpKubeClient } from "./http-client.ts";
 import { inCluster, isInCluster } from "./in-cluster.ts";
 import { fromKubeconfig } from "./kubeconfig.ts";
 
-const Thing: ResourceKind = {
-  group: "sallyport.dev",
-  version: "v1alpha1",
-  plural: "things",
-  kind: "Thing",
-  namespaced: true,
-};
+const Thing = { group: "sallyport.dev", version: "v1alpha1", plural: "things", kind: "Thing", namespaced: true };
+
+const api = serverPerTest({ kinds: [Thing] });
 
 interface ConfigMap extends KubeObject {
   data?: Record<string, string>;
 }
-
-let server: FakeApiServer;
-let client: HttpKubeClient;
-
-beforeEach(async () => {
-  server = await FakeApiServer.start({ kinds: [Thing] });
-  client = new HttpKubeClient(clusterAt(server.url), { kinds: [Thing] });
-});
-
-afterEach(async () => {
-  await client.close();
-  await server.close();
-});
 
 const ref = { kind: KINDS.ConfigMap, namespace: "edge", name: "a" };
 
@@ -55,80 +39,69 @@ async function failure(call: Promise<unknown>): Promise<KubeError> {
 
 describe("a client", () => {
   test("creates, reads, lists, replaces, patches, applies and deletes", async () => {
-    expect(await client.get(ref)).toBeUndefined();
-    const made = await client.create<ConfigMap>(configMap());
+    expect(await api.client.get(ref)).toBeUndefined();
+    const made = await api.client.create<ConfigMap>(configMap());
     expect(made.metadata.uid).toBeDefined();
-    expect(await client.get(ref)).toEqual(made);
-    const { items, resourceVersion } = await client.list<ConfigMap>(KINDS.ConfigMap, "edge");
+    expect(await api.client.get(ref)).toEqual(made);
+    const { items, resourceVersion } = await api.client.list<ConfigMap>(KINDS.ConfigMap, "edge");
     expect(items).toEqual([made]);
-    expect(resourceVersion).toBe(String(server.store.history.version));
-    const replaced = await client.replace<ConfigMap>({ ...made, data: { value: "2" } } as ConfigMap);
+    expect(resourceVersion).toBe(String(api.server.store.history.version));
+    const replaced = await api.client.replace<ConfigMap>({ ...made, data: { value: "2" } } as ConfigMap);
     expect(replaced.data).toEqual({ value: "2" });
-    expect((await failure(client.replace(made))).isConflict).toBe(true);
-    const patched = await client.patch<ConfigMap>(ref, { data: { value: null, other: "3" } });
+    expect((await failure(api.client.replace(made))).isConflict).toBe(true);
+    const patched = await api.client.patch<ConfigMap>(ref, { data: { value: null, other: "3" } });
     expect(patched.data).toEqual({ other: "3" });
-    const applied = await client.apply<ConfigMap>(configMap("4"));
+    const applied = await api.client.apply<ConfigMap>(configMap("4"));
     expect(applied.data).toEqual({ other: "3", value: "4" });
-    expect(await client.delete(ref)).toBe(true);
-    expect(await client.delete(ref)).toBe(false);
+    expect(await api.client.delete(ref)).toBe(true);
+    expect(await api.client.delete(ref)).toBe(false);
   });
 
   test("applies JSON under the media type of apply, with manager and force", async () => {
-    await client.apply(configMap());
-    await client.apply({
-      apiVersion: "sallyport.dev/v1alpha1",
-      kind: "Thing",
-      metadata: { namespace: "edge", name: "t" },
-    });
-    await client.apply(
-      {
-        apiVersion: "sallyport.dev/v1alpha1",
-        kind: "Thing",
-        metadata: { namespace: "edge", name: "t" },
-        status: { id: "x" },
-      } as KubeObject,
-      { status: true },
-    );
-    expect(server.requests.map(({ method, path }) => `${method} ${path}`)).toEqual([
+    await api.client.apply(configMap());
+    const thing = { apiVersion: "sallyport.dev/v1alpha1", kind: "Thing", metadata: { namespace: "edge", name: "t" } };
+    await api.client.apply(thing);
+    await api.client.apply({ ...thing, status: { id: "x" } } as KubeObject, { status: true });
+    expect(api.server.requests.map(({ method, path }) => `${method} ${path}`)).toEqual([
       "PATCH /api/v1/namespaces/edge/configmaps/a?fieldManager=sallyport&force=true",
       "PATCH /apis/sallyport.dev/v1alpha1/namespaces/edge/things/t?fieldManager=sallyport&force=true",
       "PATCH /apis/sallyport.dev/v1alpha1/namespaces/edge/things/t/status?fieldManager=sallyport-status&force=true",
     ]);
-    expect(server.read({ kind: Thing, namespace: "edge", name: "t" })).toMatchObject({ status: { id: "x" } });
+    expect(api.server.read({ kind: Thing, namespace: "edge", name: "t" })).toMatchObject({ status: { id: "x" } });
   });
 
   test("says which field another manager owns when it does not force", async () => {
-    await client.apply(configMap("1"), { manager: "human" });
-    const error = await failure(client.apply(configMap("2"), { force: false }));
+    await api.client.apply(configMap("1"), { manager: "human" });
+    const error = await failure(api.client.apply(configMap("2"), { force: false }));
     expect(error.isConflict).toBe(true);
     expect(error.fieldConflicts).toEqual([{ field: ".data.value", manager: "human" }]);
   });
 
   test("a kind that it does not know is an error of the caller", async () => {
     const odd = { apiVersion: "x/v1", kind: "Odd", metadata: { name: "a" } };
-    await expect(client.apply(odd)).rejects.toThrow(/no kind x\/v1 Odd/);
-    await expect(client.get({ kind: KINDS.Secret, name: "a" })).rejects.toThrow(/needs a namespace/);
-    expect(server.requests).toEqual([]);
+    await expect(api.client.apply(odd)).rejects.toThrow(/no kind x\/v1 Odd/);
+    await expect(api.client.get({ kind: KINDS.Secret, name: "a" })).rejects.toThrow(/needs a namespace/);
+    expect(api.server.requests).toEqual([]);
   });
 
   test("reads lists in pages, and fills in what the server leaves out of items", async () => {
-    for (let i = 0; i < 25; i += 1) server.put(KINDS.ConfigMap, configMap("1", { name: `n${i}` }));
-    const { items } = await client.list<ConfigMap>(KINDS.ConfigMap, undefined, { limit: 10 });
+    for (let i = 0; i < 25; i += 1) api.server.put(KINDS.ConfigMap, configMap("1", { name: `n${i}` }));
+    const { items } = await api.client.list<ConfigMap>(KINDS.ConfigMap, undefined, { limit: 10 });
     expect(items).toHaveLength(25);
     expect(items.every(({ apiVersion, kind }) => apiVersion === "v1" && kind === "ConfigMap")).toBe(true);
-    expect(server.requests).toHaveLength(3);
+    expect(api.server.requests).toHaveLength(3);
   });
 
   test("keeps its connections: a hundred requests one after another use no more than two", async () => {
-    for (let i = 0; i < 100; i += 1) await client.get(ref);
-    expect(server.connections).toBeLessThanOrEqual(2);
+    for (let i = 0; i < 100; i += 1) await api.client.get(ref);
+    expect(api.server.connections).toBeLessThanOrEqual(2);
   });
 
   test("deletes only the very object when asked to", async () => {
-    const { metadata } = await client.create(configMap());
-    expect((await failure(client.delete(ref, { uid: "other" }))).isConflict).toBe(true);
-    expect(await client.delete(ref, { uid: metadata.uid ?? "" })).toBe(true);
-    expect(server.requests.at(-1)?.body).toMatchObject({
+    const { metadata } = await api.client.create(configMap());
+    expect((await failure(api.client.delete(ref, { uid: "other" }))).isConflict).toBe(true);
+    expect(await api.client.delete(ref, { uid: metadata.uid ?? "" })).toBe(true);
+    expect(api.server.requests.at(-1)?.body).toMatchObject({
       propagationPolicy: "Background",
       preconditions: { uid: metadata.uid },
     });
@@ -145,8 +118,8 @@ describe("errors of a server", () => {
     [413, "RequestEntityTooLarge", "isInvalid"],
     [422, "Invalid", "isInvalid"],
   ] as const)("%d %s", async (code, reason, property) => {
-    server.inject({ fault: { kind: "status", code, reason, message: "because" } });
-    const error = await failure(client.create(configMap()));
+    api.server.inject({ fault: { kind: "status", code, reason, message: "because" } });
+    const error = await failure(api.client.create(configMap()));
     expect(error).toMatchObject({ status: code, reason });
     expect(error[property]).toBe(true);
     expect(error.message).toContain(
@@ -155,87 +128,87 @@ describe("errors of a server", () => {
   });
 
   test("a namespace that is going away has its own mark", async () => {
-    server.put(KINDS.Namespace, { metadata: { name: "edge", finalizers: ["kubernetes"] } });
-    server.remove({ kind: KINDS.Namespace, name: "edge" });
-    const error = await failure(client.create(configMap()));
+    api.server.put(KINDS.Namespace, { metadata: { name: "edge", finalizers: ["kubernetes"] } });
+    api.server.remove({ kind: KINDS.Namespace, name: "edge" });
+    const error = await failure(api.client.create(configMap()));
     expect(error.isForbidden && error.isNamespaceTerminating).toBe(true);
   });
 
   test("text of a proxy is shown", async () => {
-    server.inject({ fault: { kind: "text", code: 502, text: "upstream is down" } });
-    expect((await failure(client.get(ref))).message).toContain("502 Http502: upstream is down");
+    api.server.inject({ fault: { kind: "text", code: 502, text: "upstream is down" } });
+    expect((await failure(api.client.get(ref))).message).toContain("502 Http502: upstream is down");
   });
 
   test("an answer that is no JSON is refused", async () => {
-    server.inject({ fault: { kind: "text", code: 200, text: "<html>" } });
-    expect(await failure(client.get(ref))).toMatchObject({ status: 0, reason: "BadAnswer" });
+    api.server.inject({ fault: { kind: "text", code: 200, text: "<html>" } });
+    expect(await failure(api.client.get(ref))).toMatchObject({ status: 0, reason: "BadAnswer" });
   });
 
   test("429 and 503 with Retry-After are repeated after that time, any method", async () => {
-    server.inject({ fault: { kind: "status", code: 429, reason: "TooManyRequests", retryAfterSeconds: 1 } });
+    api.server.inject({ fault: { kind: "status", code: 429, reason: "TooManyRequests", retryAfterSeconds: 1 } });
     const at = performance.now();
-    await client.create(configMap());
+    await api.client.create(configMap());
     expect(performance.now() - at).toBeGreaterThan(990);
-    expect(server.requests).toHaveLength(2);
+    expect(api.server.requests).toHaveLength(2);
   });
 
   test("a Retry-After beyond the deadline is told instead of waited for", async () => {
-    server.inject({ fault: { kind: "status", code: 429, reason: "TooManyRequests", retryAfterSeconds: 60 } });
-    const error = await failure(client.get(ref, { timeoutMs: 5_000 }));
+    api.server.inject({ fault: { kind: "status", code: 429, reason: "TooManyRequests", retryAfterSeconds: 60 } });
+    const error = await failure(api.client.get(ref, { timeoutMs: 5_000 }));
     expect(error).toMatchObject({ status: 429, retryAfterMs: 60_000 });
-    expect(server.requests).toHaveLength(1);
+    expect(api.server.requests).toHaveLength(1);
   });
 
   test("500 is not repeated here", async () => {
-    server.inject({ fault: { kind: "status", code: 500 } });
-    expect((await failure(client.get(ref))).status).toBe(500);
-    expect(server.requests).toHaveLength(1);
+    api.server.inject({ fault: { kind: "status", code: 500 } });
+    expect((await failure(api.client.get(ref))).status).toBe(500);
+    expect(api.server.requests).toHaveLength(1);
   });
 });
 
 describe("a server that misbehaves", () => {
   test("cuts the connection: what may be repeated is", async () => {
-    server.put(KINDS.ConfigMap, configMap());
-    server.inject({ fault: { kind: "cut", lost: "request" } });
-    expect(await client.get(ref)).toBeDefined();
-    server.inject({ fault: { kind: "cut", lost: "answer" } });
-    expect(await client.apply<ConfigMap>(configMap("5"))).toMatchObject({ data: { value: "5" } });
+    api.server.put(KINDS.ConfigMap, configMap());
+    api.server.inject({ fault: { kind: "cut", lost: "request" } });
+    expect(await api.client.get(ref)).toBeDefined();
+    api.server.inject({ fault: { kind: "cut", lost: "answer" } });
+    expect(await api.client.apply<ConfigMap>(configMap("5"))).toMatchObject({ data: { value: "5" } });
   });
 
   test("loses the answer of a create: that is not repeated, the object is there", async () => {
-    server.inject({ method: "POST", fault: { kind: "cut", lost: "answer" } });
-    const error = await failure(client.create(configMap()));
+    api.server.inject({ method: "POST", fault: { kind: "cut", lost: "answer" } });
+    const error = await failure(api.client.create(configMap()));
     expect(error.isUnreachable).toBe(true);
-    expect(server.writes).toHaveLength(1);
-    expect(server.read(ref)).toBeDefined();
+    expect(api.server.writes).toHaveLength(1);
+    expect(api.server.read(ref)).toBeDefined();
   });
 
   test("cuts within the answer", async () => {
-    server.put(KINDS.ConfigMap, configMap());
-    server.inject({ fault: { kind: "half-answer" } });
-    expect(await client.get(ref)).toBeDefined();
-    expect(server.requests).toHaveLength(2);
+    api.server.put(KINDS.ConfigMap, configMap());
+    api.server.inject({ fault: { kind: "half-answer" } });
+    expect(await api.client.get(ref)).toBeDefined();
+    expect(api.server.requests).toHaveLength(2);
   });
 
   test("hangs: the deadline ends the request, and the next one goes well", async () => {
     // The deadline may be over before the server sees the request: a fault for one would wait for the next.
-    const mend = server.inject({ times: Number.POSITIVE_INFINITY, fault: { kind: "hang" } });
-    expect(await failure(client.get(ref, { timeoutMs: 100 }))).toMatchObject({ status: 0, reason: "Timeout" });
+    const mend = api.server.inject({ times: Number.POSITIVE_INFINITY, fault: { kind: "hang" } });
+    expect(await failure(api.client.get(ref, { timeoutMs: 100 }))).toMatchObject({ status: 0, reason: "Timeout" });
     mend();
-    expect(await client.get(ref)).toBeUndefined();
+    expect(await api.client.get(ref)).toBeUndefined();
   });
 
   test("sends its answer slowly: the deadline counts for the whole", async () => {
-    server.put(KINDS.ConfigMap, configMap("x".repeat(1000)));
-    server.inject({ fault: { kind: "slow", bytes: 10, everyMs: 20 } });
-    expect(await failure(client.get(ref, { timeoutMs: 200 }))).toMatchObject({ reason: "Timeout" });
-    server.inject({ fault: { kind: "slow", bytes: 200, everyMs: 1 } });
-    expect(await client.get<ConfigMap>(ref)).toMatchObject({ data: { value: "x".repeat(1000) } });
+    api.server.put(KINDS.ConfigMap, configMap("x".repeat(1000)));
+    api.server.inject({ fault: { kind: "slow", bytes: 10, everyMs: 20 } });
+    expect(await failure(api.client.get(ref, { timeoutMs: 200 }))).toMatchObject({ reason: "Timeout" });
+    api.server.inject({ fault: { kind: "slow", bytes: 200, everyMs: 1 } });
+    expect(await api.client.get<ConfigMap>(ref)).toMatchObject({ data: { value: "x".repeat(1000) } });
   });
 
   test("sends more than is taken", async () => {
-    const small = new HttpKubeClient(clusterAt(server.url), { bodyLimit: 500 });
-    server.put(KINDS.ConfigMap, configMap("x".repeat(1000)));
+    const small = new HttpKubeClient(clusterAt(api.server.url), { bodyLimit: 500 });
+    api.server.put(KINDS.ConfigMap, configMap("x".repeat(1000)));
     expect((await failure(small.get(ref))).message).toContain("more than 500 bytes");
     await small.close();
   });
@@ -251,10 +224,10 @@ describe("a server that misbehaves", () => {
   });
 
   test("the signal of a call ends it with its reason", async () => {
-    server.inject({ fault: { kind: "hang" } });
+    api.server.inject({ fault: { kind: "hang" } });
     const stop = new AbortController();
-    const call = client.get(ref, { signal: stop.signal });
-    await vi.waitFor(() => expect(server.requests).toHaveLength(1), { timeout: 20_000 });
+    const call = api.client.get(ref, { signal: stop.signal });
+    await vi.waitFor(() => expect(api.server.requests).toHaveLength(1), { timeout: 20_000 });
     stop.abort(new Error("enough"));
     await expect(call).rejects.toThrow("enough");
   });

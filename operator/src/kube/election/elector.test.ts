@@ -1,10 +1,10 @@
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { clusterAt } from "../client/cluster.ts";
-import { HttpKubeClient } from "../client/http-client.ts";
 import { KINDS } from "../kinds.ts";
-import { FakeApiServer } from "../testing/fake-api-server.ts";
+import { serverPerTest } from "../testing/server-per-test.ts";
 import { Elector, type ElectorOptions, LeadershipLostError, type Lease } from "./elector.ts";
+
+const api = serverPerTest();
 
 const ref = { kind: KINDS.Lease, namespace: "overlay", name: "sallyport" };
 /** Renewed often and lost by no stall of the machine. */
@@ -12,14 +12,10 @@ const CALM = { leaseDurationMs: 60_000, renewDeadlineMs: 40_000, retryPeriodMs: 
 /** For what comes of a lease that ends. */
 const SHORT = { leaseDurationMs: 1_000, renewDeadlineMs: 700, retryPeriodMs: 50 };
 
-let server: FakeApiServer;
-let client: HttpKubeClient;
 let ends: AbortController[];
 let running: Promise<unknown>[];
 
 beforeEach(async () => {
-  server = await FakeApiServer.start();
-  client = new HttpKubeClient(clusterAt(server.url));
   ends = [];
   running = [];
 });
@@ -27,18 +23,16 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const end of ends) end.abort();
   await Promise.allSettled(running);
-  await client.close();
-  await server.close();
 });
 
 function lease(): Lease | undefined {
-  return server.read<Lease>(ref);
+  return api.server.read<Lease>(ref);
 }
 
 /** Runs an elector whose work lasts until it is stopped. */
 function elect(identity: string, o: Partial<ElectorOptions> & { linger?: Promise<void> } = {}) {
   const elector = new Elector({
-    client,
+    client: api.client,
     namespace: ref.namespace,
     name: ref.name,
     identity,
@@ -89,7 +83,7 @@ describe("an elector", () => {
     one.end.abort();
     await one.done;
     const theirs = { ...owner, name: "other", uid: "u2" };
-    server.put(KINDS.Lease, { metadata: { namespace: ref.namespace, name: ref.name, ownerReferences: [theirs] } });
+    api.server.put(KINDS.Lease, { metadata: { namespace: ref.namespace, name: ref.name, ownerReferences: [theirs] } });
     const two = elect("two", { owner });
     await eventually(() => expect(two.work.began).toBe(1));
     expect(lease()?.metadata.ownerReferences).toEqual([theirs, owner]);
@@ -127,7 +121,7 @@ describe("an elector", () => {
 
   test("takes over from a leader that died, only after it saw no change for the lease's duration", async () => {
     const past = "2001-01-01T00:00:00.000000Z"; // its clock says nothing
-    server.put(KINDS.Lease, {
+    api.server.put(KINDS.Lease, {
       metadata: { namespace: ref.namespace, name: ref.name },
       spec: {
         holderIdentity: "dead",
@@ -152,9 +146,9 @@ describe("an elector", () => {
       const renewTime = `${renewals % 2 === 0 ? 2001 : 2101}-01-01T00:00:00.${String(renewals).padStart(6, "0")}Z`;
       return { holderIdentity: "odd", leaseDurationSeconds: 1, renewTime };
     };
-    server.put(KINDS.Lease, { metadata: { namespace: ref.namespace, name: ref.name }, spec: spec() });
+    api.server.put(KINDS.Lease, { metadata: { namespace: ref.namespace, name: ref.name }, spec: spec() });
     // With every look: else a stall of the machine would be a leader that does not renew.
-    server.inject({
+    api.server.inject({
       method: "GET",
       path: "leases",
       times: 10_000,
@@ -194,7 +188,7 @@ describe("an elector", () => {
   test("stops its work when the lease cannot be renewed in time, and before the lease is over", async () => {
     const { elector, work, done } = elect("one", SHORT);
     await eventually(() => expect(work.began).toBe(1));
-    server.inject({ path: "leases", times: 10_000, fault: { kind: "status", code: 500 } });
+    api.server.inject({ path: "leases", times: 10_000, fault: { kind: "status", code: 500 } });
     await expect(done).rejects.toThrow(LeadershipLostError);
     expect(work.ended).toBe(1);
     expect(work.reason).toBeInstanceOf(LeadershipLostError);
@@ -205,7 +199,7 @@ describe("an elector", () => {
   test("stops its work when the API server hangs", async () => {
     const { work, done } = elect("one", SHORT);
     await eventually(() => expect(work.began).toBe(1));
-    server.inject({ path: "leases", times: 10_000, fault: { kind: "hang" } });
+    api.server.inject({ path: "leases", times: 10_000, fault: { kind: "hang" } });
     await expect(done).rejects.toThrow(/could not be renewed within 700 ms/);
     expect(work.ended).toBe(1);
   });
@@ -214,7 +208,7 @@ describe("an elector", () => {
     const never = new Promise<void>(() => {});
     const { work, done } = elect("one", { ...SHORT, linger: never });
     await eventually(() => expect(work.began).toBe(1));
-    server.inject({ path: "leases", times: 10_000, fault: { kind: "status", code: 503 } });
+    api.server.inject({ path: "leases", times: 10_000, fault: { kind: "status", code: 503 } });
     await expect(done).rejects.toThrow(LeadershipLostError);
     expect(work.ended).toBe(0);
   });
@@ -222,7 +216,7 @@ describe("an elector", () => {
   test("stops at once when another took the lease, and leaves it to that one", async () => {
     const { work, done } = elect("one");
     await eventually(() => expect(work.began).toBe(1));
-    server.change(ref, { spec: { holderIdentity: "thief" } });
+    api.server.change(ref, { spec: { holderIdentity: "thief" } });
     await expect(done).rejects.toThrow(/belongs to thief/);
     expect(work.ended).toBe(1);
     expect(lease()?.spec?.holderIdentity).toBe("thief");
@@ -232,7 +226,7 @@ describe("an elector", () => {
     const { elector, work, end, done } = elect("one");
     await eventually(() => expect(work.began).toBe(1));
     const { uid } = lease()?.metadata ?? {};
-    server.remove(ref);
+    api.server.remove(ref);
     await eventually(() => expect(lease()?.metadata.uid).toBeDefined());
     expect(lease()?.metadata.uid).not.toBe(uid);
     expect(lease()?.spec).toMatchObject({ holderIdentity: "one" });
@@ -245,17 +239,17 @@ describe("an elector", () => {
   test("a renewal that fails now and then costs nothing", async () => {
     const { elector, work, end, done } = elect("one");
     await eventually(() => expect(work.began).toBe(1));
-    server.inject({ path: "leases", times: 2, fault: { kind: "status", code: 500 } });
-    server.inject({ path: "leases", times: 1, fault: { kind: "cut", lost: "answer" } });
-    const count = server.requests.length;
-    await eventually(() => expect(server.requests.length).toBeGreaterThan(count + 6));
+    api.server.inject({ path: "leases", times: 2, fault: { kind: "status", code: 500 } });
+    api.server.inject({ path: "leases", times: 1, fault: { kind: "cut", lost: "answer" } });
+    const count = api.server.requests.length;
+    await eventually(() => expect(api.server.requests.length).toBeGreaterThan(count + 6));
     expect(elector.isLeader).toBe(true);
     end.abort();
     await done;
   });
 
   test("work that fails gives the lease up and is what run throws", async () => {
-    const elector = new Elector({ client, ...ref, identity: "one", log: new RecordingLogger(), ...CALM });
+    const elector = new Elector({ client: api.client, ...ref, identity: "one", log: new RecordingLogger(), ...CALM });
     const failing = elector.run(() => Promise.reject(new Error("broken")), new AbortController().signal);
     await expect(failing).rejects.toThrow("broken");
     expect(lease()?.spec?.holderIdentity).toBe("");
@@ -267,7 +261,7 @@ describe("an elector", () => {
     [15, 10, 0],
   ])("refuses a lease of %d, deadline %d, retry %d", (leaseDurationMs, renewDeadlineMs, retryPeriodMs) => {
     const o = {
-      client,
+      client: api.client,
       ...ref,
       identity: "one",
       log: new RecordingLogger(),

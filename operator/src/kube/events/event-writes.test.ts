@@ -1,11 +1,11 @@
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { clusterAt } from "../client/cluster.ts";
-import { HttpKubeClient } from "../client/http-client.ts";
 import { KINDS, type KubeObject } from "../kinds.ts";
 import { Metrics } from "../metrics/metrics.ts";
-import { FakeApiServer } from "../testing/fake-api-server.ts";
+import { serverPerTest } from "../testing/server-per-test.ts";
 import { EventRecorder } from "./recorder.ts";
+
+const api = serverPerTest();
 
 const router = (name: string, namespace = "edge"): KubeObject => ({
   apiVersion: "sallyport.dev/v1alpha1",
@@ -14,25 +14,19 @@ const router = (name: string, namespace = "edge"): KubeObject => ({
 });
 const POSTS = { method: "POST", path: "/events", times: Number.POSITIVE_INFINITY } as const;
 
-let server: FakeApiServer;
-let client: HttpKubeClient;
 let metrics: Metrics;
 let log: RecordingLogger;
 let recorder: EventRecorder;
 
 beforeEach(async () => {
-  server = await FakeApiServer.start();
-  client = new HttpKubeClient(clusterAt(server.url));
   metrics = new Metrics();
   log = new RecordingLogger();
-  recorder = new EventRecorder({ client, controller: "c", instance: "i", log, metrics, retryMs: 1 });
+  recorder = new EventRecorder({ client: api.client, controller: "c", instance: "i", log, metrics, retryMs: 1 });
 });
 
 afterEach(async () => {
-  server.faults.clear();
+  api.server.faults.clear();
   await recorder.close(0);
-  await client.close();
-  await server.close();
 });
 
 const tell = (object: KubeObject, note: string): void =>
@@ -40,14 +34,14 @@ const tell = (object: KubeObject, note: string): void =>
 
 /** Notes in the order in which the server was asked to keep them. */
 const asked = (): string[] =>
-  server.requests.flatMap(({ method, body }) => (method === "POST" ? [(body as { note: string }).note] : []));
+  api.server.requests.flatMap(({ method, body }) => (method === "POST" ? [(body as { note: string }).note] : []));
 
 /** What goes out at the same time goes over different connections, in any order. */
 const askedSorted = (): string[] => asked().sort();
 
 /** Notes in the order in which they came to stand in the cluster. */
 async function kept(): Promise<string[]> {
-  const { items } = await client.list<KubeObject & { note: string }>(KINDS.Event);
+  const { items } = await api.client.list<KubeObject & { note: string }>(KINDS.Event);
   return items
     .sort((a, b) => Number(a.metadata.resourceVersion) - Number(b.metadata.resourceVersion))
     .map(({ note }) => note);
@@ -69,11 +63,11 @@ function gate(): { readonly until: Promise<void>; open(): void } {
 describe("on a slow API server", () => {
   test("an event that takes long delays no other object's, and its own object's stay in order", async () => {
     const { until, open } = gate();
-    server.inject({ ...POSTS, times: 1, fault: { kind: "late", until } });
+    api.server.inject({ ...POSTS, times: 1, fault: { kind: "late", until } });
     tell(router("eu"), "eu 1");
     tell(router("eu"), "eu 2");
     await expect.poll(asked).toEqual(["eu 1"]);
-    const others = server.changed(({ object }) => (object as unknown as { note?: string }).note === "us 2");
+    const others = api.server.changed(({ object }) => (object as unknown as { note?: string }).note === "us 2");
     for (const note of ["us 1", "us 2"]) tell(router("us"), note);
     await others;
     expect(asked()).toEqual(["eu 1", "us 1", "us 2"]);
@@ -84,7 +78,7 @@ describe("on a slow API server", () => {
 
   test("a few are under way at the same time, of one namespace not all of them", async () => {
     const { until, open } = gate();
-    server.inject({ ...POSTS, fault: { kind: "late", until } });
+    api.server.inject({ ...POSTS, fault: { kind: "late", until } });
     for (let i = 0; i < 5; i++) tell(router(`r${i}`, "web"), `web ${i}`);
     await expect.poll(askedSorted).toEqual(["web 0", "web 1"]);
     for (let i = 0; i < 3; i++) tell(router(`r${i}`), `edge ${i}`);
@@ -100,7 +94,7 @@ describe("on a slow API server", () => {
   });
 
   test("one that is tried again keeps no other waiting, and its place in the order of its object", async () => {
-    server.inject({ ...POSTS, times: 5, fault: { kind: "status", code: 503 } });
+    api.server.inject({ ...POSTS, times: 5, fault: { kind: "status", code: 503 } });
     for (const name of ["a", "b", "c", "d", "e"]) for (const n of [1, 2]) tell(router(name), `${name}${n}`);
     await recorder.close();
     const order = await kept();
@@ -113,7 +107,7 @@ describe("on a slow API server", () => {
 
   test("too many are dropped, the newest first, which the figures and one line of the log say, and other namespaces have places left", async () => {
     const { until, open } = gate();
-    server.inject({ ...POSTS, fault: { kind: "late", until } });
+    api.server.inject({ ...POSTS, fault: { kind: "late", until } });
     for (let i = 0; i < 1_100; i++) tell(router(`r${i}`, "web"), `web ${i}`);
     expect(await dropped("full")).toBe(100);
     for (let i = 0; i < 300; i++) tell(router(`r${i}`), `edge ${i}`);
@@ -129,7 +123,7 @@ describe("on a slow API server", () => {
   });
 
   test("what was dropped is told when it happens again", async () => {
-    server.inject({ ...POSTS, times: 1, fault: { kind: "status", code: 422, reason: "Invalid" } });
+    api.server.inject({ ...POSTS, times: 1, fault: { kind: "status", code: 422, reason: "Invalid" } });
     tell(router("eu"), "verified");
     await expect.poll(() => dropped("failed")).toBe(1);
     tell(router("eu"), "verified");
@@ -138,7 +132,7 @@ describe("on a slow API server", () => {
   });
 
   test("closing it ends what is under way when the time is over", async () => {
-    server.inject({ ...POSTS, fault: { kind: "hang" } });
+    api.server.inject({ ...POSTS, fault: { kind: "hang" } });
     for (const name of ["a", "b", "c"]) tell(router(name), name);
     await expect.poll(askedSorted).toEqual(["a", "b"]);
     await recorder.close(1);

@@ -250,9 +250,6 @@ export class FakeApiServer {
     response: ServerResponse,
     fault: Fault | undefined,
   ): { code: number; body: unknown } | undefined {
-    if (["/healthz", "/livez", "/readyz"].includes(url.pathname)) return { code: 200, body: "ok" };
-    if (url.pathname === "/version")
-      return { code: 200, body: { major: "1", minor: "34", gitVersion: "v1.34.0-fake" } };
     const place = this.#place(url.pathname);
     const write = writeOf(url, request);
     if (fault?.kind === "writer") this.#otherWriter(place, fault.change);

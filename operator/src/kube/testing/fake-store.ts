@@ -76,16 +76,9 @@ export class FakeStore {
     const { kind, shape } = served;
     const metadata = isMap(object.metadata) ? object.metadata : {};
     object.metadata = metadata;
-    if (typeof metadata.generateName === "string" && !metadata.name) {
-      metadata.name = metadata.generateName + randomUUID().slice(0, 5);
-    }
     const name = metadata.name;
     if (typeof name !== "string" || name === "") {
-      throw new Refusal(
-        422,
-        "Invalid",
-        `${kind.kind} is invalid: metadata.name: Required value: name or generateName is required`,
-      );
+      throw new Refusal(422, "Invalid", `${kind.kind} is invalid: metadata.name: Required value: name is required`);
     }
     if (namespace !== undefined && metadata.namespace !== undefined && metadata.namespace !== namespace) {
       throw new Refusal(
@@ -236,14 +229,7 @@ export class FakeStore {
       return { ...copy(live), ...(given.status === undefined ? {} : { status: given.status }) };
     const object: JsonMap = { ...given, apiVersion: apiVersionOf(kind), kind: kind.kind };
     const metadata: JsonMap = { ...metaOf(given), name, ...(namespace === undefined ? {} : { namespace }) };
-    for (const fixed of [
-      "uid",
-      "creationTimestamp",
-      "generation",
-      "deletionTimestamp",
-      "deletionGracePeriodSeconds",
-      "generateName",
-    ]) {
+    for (const fixed of ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"]) {
       if (was[fixed] === undefined) delete metadata[fixed];
       else metadata[fixed] = was[fixed];
     }

@@ -42,19 +42,17 @@ export interface FaultRule {
   readonly method?: string;
   /** Is within the path with its query, or matches it. */
   readonly path?: string | RegExp;
-  /** Requests of that sort that go well first; default 0. */
-  readonly skip?: number;
   /** Requests of that sort that it happens to; default 1. */
   readonly times?: number;
 }
 
 /** Faults that wait for their requests. */
 export class Faults {
-  readonly #rules: { rule: FaultRule; skip: number; left: number }[] = [];
+  readonly #rules: { rule: FaultRule; left: number }[] = [];
 
   /** Answers a function that takes the fault back. */
   add(rule: FaultRule): () => void {
-    const entry = { rule, skip: rule.skip ?? 0, left: rule.times ?? 1 };
+    const entry = { rule, left: rule.times ?? 1 };
     this.#rules.push(entry);
     return () => {
       entry.left = 0;
@@ -66,10 +64,6 @@ export class Faults {
     for (const entry of this.#rules) {
       const { rule } = entry;
       if (entry.left <= 0 || (rule.method !== undefined && rule.method !== method) || !fits(rule.path, path)) continue;
-      if (entry.skip > 0) {
-        entry.skip -= 1;
-        continue;
-      }
       entry.left -= 1;
       return rule.fault;
     }

@@ -15,13 +15,6 @@ const MICRO_TIMES: Readonly<Record<string, readonly (readonly [holder: string, f
 
 /** What the server itself changes or refuses in objects of its own kinds. */
 export function normalize({ kind }: ResourceKind, object: JsonMap, live?: JsonMap): void {
-  if (kind === "Secret" && isMap(object.stringData)) {
-    const data = isMap(object.data) ? object.data : {};
-    for (const [name, text] of Object.entries(object.stringData))
-      data[name] = Buffer.from(String(text)).toString("base64");
-    object.data = data;
-    delete object.stringData;
-  }
   if (kind === "Secret") object.type ??= "Opaque";
   if (kind === "Service" && isMap(object.spec)) {
     const before = isMap(live?.spec) ? live.spec.clusterIP : undefined;

@@ -10,17 +10,11 @@ export function matcherOf(labelSelector: string | null, fieldSelector: string | 
   return (object) => tests.every((test) => test(object));
 }
 
-/** Cuts at commas that are not between parentheses. */
 function requirements(selector: string): string[] {
-  return selector.split(/,(?![^(]*\))/).flatMap((part) => (part.trim() === "" ? [] : [part.trim()]));
+  return selector.split(",").flatMap((part) => (part.trim() === "" ? [] : [part.trim()]));
 }
 
 function labelTest(requirement: string): Matcher {
-  const [, key, operator, values] = /^([\w./-]+)\s+(in|notin)\s*\(([^)]*)\)$/.exec(requirement) ?? [];
-  if (key !== undefined && values !== undefined) {
-    const set = new Set(values.split(",").map((value) => value.trim()));
-    return (object) => set.has(labelOf(object, key) ?? "\0") === (operator === "in");
-  }
   const [, name, sign, value] = /^([\w./-]+)\s*(==?|!=)\s*([\w./-]*)$/.exec(requirement) ?? [];
   if (name !== undefined) return (object) => (labelOf(object, name) === value) === (sign !== "!=");
   const [, not, bare] = /^(!?)([\w./-]+)$/.exec(requirement) ?? [];

@@ -4,20 +4,18 @@ import { clusterAt } from "../client/cluster.ts";
 import { HttpKubeClient } from "../client/http-client.ts";
 import { stuckCheck } from "../health/reflector-checks.ts";
 import { KINDS, type KubeObject, keyOf } from "../kinds.ts";
-import { FakeApiServer } from "../testing/fake-api-server.ts";
+import { serverPerTest } from "../testing/server-per-test.ts";
 import { Reflector, type ReflectorOptions } from "./reflector.ts";
+
+const api = serverPerTest();
 
 const kind = KINDS.ConfigMap;
 const FAST = { initialMs: 5, maxMs: 40 };
 
-let server: FakeApiServer;
-let client: HttpKubeClient;
 let stop: AbortController;
 let running: Promise<void>[];
 
 beforeEach(async () => {
-  server = await FakeApiServer.start();
-  client = new HttpKubeClient(clusterAt(server.url));
   stop = new AbortController();
   running = [];
 });
@@ -25,23 +23,21 @@ beforeEach(async () => {
 afterEach(async () => {
   stop.abort();
   await Promise.all(running);
-  await client.close();
-  await server.close();
 });
 
 function put(name: string, value = "1", namespace = "edge", labels: Record<string, string> = {}): KubeObject {
-  return server.put(kind, { metadata: { namespace, name, labels }, data: { value } });
+  return api.server.put(kind, { metadata: { namespace, name, labels }, data: { value } });
 }
 
 function remove(name: string, namespace = "edge"): void {
-  server.remove({ kind, namespace, name });
+  api.server.remove({ kind, namespace, name });
 }
 
 /** Starts a reflector; `changes` is what it told: `set edge/a`, `change edge/a`, `delete edge/a`. */
 function reflect(o: Partial<ReflectorOptions<KubeObject>> = {}) {
   const changes: string[] = [];
   const log = new RecordingLogger();
-  const reflector = new Reflector<KubeObject>(client, kind, {
+  const reflector = new Reflector<KubeObject>(api.client, kind, {
     backoff: FAST,
     log,
     on: (change) =>
@@ -53,7 +49,7 @@ function reflect(o: Partial<ReflectorOptions<KubeObject>> = {}) {
 }
 
 function paths(part: string): string[] {
-  return server.requests.map(({ path }) => path).filter((path) => path.includes(part));
+  return api.server.requests.map(({ path }) => path).filter((path) => path.includes(part));
 }
 
 async function eventually(check: () => void): Promise<void> {
@@ -62,7 +58,7 @@ async function eventually(check: () => void): Promise<void> {
 
 describe("a reflector", () => {
   test("is silent for as long as its server is, whatever the clock of the wall does, and not before it was started", async () => {
-    const waiting = new Reflector<KubeObject>(client, kind, { log: new RecordingLogger(), on: () => undefined });
+    const waiting = new Reflector<KubeObject>(api.client, kind, { log: new RecordingLogger(), on: () => undefined });
     const { reflector } = reflect();
     await reflector.synced;
     const jumped = Date.now() + 3_600_000;
@@ -92,8 +88,8 @@ describe("a reflector", () => {
   test("asks for the first list from the cache, for bookmarks, and for an end between 300 and 600 s", async () => {
     const { reflector } = reflect({ labelSelector: "app=x" });
     await reflector.synced;
-    await eventually(() => expect(server.watches).toHaveLength(1));
-    const [list, watch] = server.requests.map(({ path }) => new URL(path, server.url).searchParams);
+    await eventually(() => expect(api.server.watches).toHaveLength(1));
+    const [list, watch] = api.server.requests.map(({ path }) => new URL(path, api.server.url).searchParams);
     expect(list?.get("resourceVersion")).toBe("0");
     expect(list?.get("limit")).toBe("500");
     expect(list?.get("labelSelector")).toBe("app=x");
@@ -106,11 +102,11 @@ describe("a reflector", () => {
   test("goes on from a bookmark when the watch ends, without a list", async () => {
     const { reflector, changes } = reflect();
     await reflector.synced;
-    await eventually(() => expect(server.watches).toHaveLength(1));
-    server.put(KINDS.Secret, { metadata: { namespace: "edge", name: "other" } });
-    server.sendBookmarks();
-    const version = server.store.history.version;
-    server.endWatches();
+    await eventually(() => expect(api.server.watches).toHaveLength(1));
+    api.server.put(KINDS.Secret, { metadata: { namespace: "edge", name: "other" } });
+    api.server.sendBookmarks();
+    const version = api.server.store.history.version;
+    api.server.endWatches();
     await eventually(() => expect(paths(`resourceVersion=${version}`)).not.toEqual([]));
     put("a");
     await eventually(() => expect(changes).toEqual(["set edge/a"]));
@@ -121,10 +117,10 @@ describe("a reflector", () => {
     put("a");
     const { reflector, changes, log } = reflect();
     await reflector.synced;
-    await eventually(() => expect(server.watches).toHaveLength(1));
+    await eventually(() => expect(api.server.watches).toHaveLength(1));
     put("b");
     await eventually(() => expect(reflector.store.has("edge/b")).toBe(true));
-    server.cutWatches();
+    api.server.cutWatches();
     remove("a");
     put("c");
     await eventually(() => expect(changes).toEqual(["set edge/a", "set edge/b", "delete edge/a", "set edge/c"]));
@@ -136,10 +132,10 @@ describe("a reflector", () => {
   test.each(["half-line", "bad-line", "odd-event"] as const)(
     "a %s in the stream is a failed watch, and no change is lost",
     async (ends) => {
-      server.inject({ path: "watch=true", fault: { kind: "stream", afterEvents: 1, ends } });
+      api.server.inject({ path: "watch=true", fault: { kind: "stream", afterEvents: 1, ends } });
       const { reflector, changes, log } = reflect();
       await reflector.synced;
-      await eventually(() => expect(server.watches).toHaveLength(1));
+      await eventually(() => expect(api.server.watches).toHaveLength(1));
       put("a");
       await eventually(() => expect(paths("watch=true")).toHaveLength(2));
       put("b");
@@ -155,7 +151,7 @@ describe("a reflector", () => {
       put("again");
       const run = reflect();
       await run.reflector.synced;
-      await eventually(() => expect(server.watches).toHaveLength(1));
+      await eventually(() => expect(api.server.watches).toHaveLength(1));
       return run;
     }
 
@@ -169,10 +165,10 @@ describe("a reflector", () => {
     test("as an ERROR event: lists again and tells what vanished and what was recreated", async () => {
       const { reflector, changes } = await missed();
       changes.length = 0;
-      const back = server.inject({ path: "watch=true", times: 1, fault: { kind: "status", code: 500 } });
-      server.cutWatches();
+      const back = api.server.inject({ path: "watch=true", times: 1, fault: { kind: "status", code: 500 } });
+      api.server.cutWatches();
       meanwhile();
-      server.compact();
+      api.server.compact();
       await eventually(() => expect(reflector.store.has("edge/new")).toBe(true));
       back();
       expect(changes).toEqual(["delete edge/gone", "delete edge/again", "set edge/again", "set edge/new"]);
@@ -183,8 +179,8 @@ describe("a reflector", () => {
     test("as an HTTP status", async () => {
       const { reflector, changes } = await missed();
       changes.length = 0;
-      server.inject({ path: "watch=true", fault: { kind: "status", code: 410, reason: "Gone" } });
-      server.cutWatches();
+      api.server.inject({ path: "watch=true", fault: { kind: "status", code: 410, reason: "Gone" } });
+      api.server.cutWatches();
       meanwhile();
       await eventually(() => expect(reflector.store.has("edge/new")).toBe(true));
       expect(changes).toEqual(["delete edge/gone", "delete edge/again", "set edge/again", "set edge/new"]);
@@ -192,7 +188,10 @@ describe("a reflector", () => {
 
     test("within a list of several pages begins the list anew", async () => {
       for (let i = 0; i < 600; i++) put(`n${i}`);
-      const removeFault = server.inject({ path: "continue=", fault: { kind: "status", code: 410, reason: "Expired" } });
+      const removeFault = api.server.inject({
+        path: "continue=",
+        fault: { kind: "status", code: 410, reason: "Expired" },
+      });
       const { reflector, changes } = reflect();
       await reflector.synced;
       removeFault();
@@ -204,16 +203,16 @@ describe("a reflector", () => {
 
   test("an ERROR event of another code backs off and goes on from the same place", async () => {
     const { reflector, changes } = reflect();
-    server.inject({
+    api.server.inject({
       path: "watch=true",
       fault: { kind: "stream", afterEvents: 0, ends: { code: 500, reason: "InternalError" } },
     });
     await reflector.synced;
-    await eventually(() => expect(server.watches).toHaveLength(1));
+    await eventually(() => expect(api.server.watches).toHaveLength(1));
     put("a");
     await eventually(() => expect(changes).toEqual(["set edge/a"]));
     const [first, second] = paths("watch=true").map((path) =>
-      new URL(path, server.url).searchParams.get("resourceVersion"),
+      new URL(path, api.server.url).searchParams.get("resourceVersion"),
     );
     expect(second).toBe(first);
     expect(paths("limit=")).toHaveLength(1);
@@ -222,13 +221,13 @@ describe("a reflector", () => {
   test("429 keeps the position and waits as long as the server says", async () => {
     const { reflector, changes } = reflect();
     await reflector.synced;
-    await eventually(() => expect(server.watches).toHaveLength(1));
-    server.inject({
+    await eventually(() => expect(api.server.watches).toHaveLength(1));
+    api.server.inject({
       path: "watch=true",
       fault: { kind: "status", code: 429, reason: "TooManyRequests", retryAfterSeconds: 1 },
     });
     const at = performance.now();
-    server.cutWatches();
+    api.server.cutWatches();
     put("a");
     await eventually(() => expect(changes).toEqual(["set edge/a"]));
     expect(performance.now() - at).toBeGreaterThan(990);
@@ -237,15 +236,15 @@ describe("a reflector", () => {
 
   test("a server that refuses everything for a while is asked again until it answers", async () => {
     put("a");
-    server.inject({ path: "limit=", times: 3, fault: { kind: "status", code: 500 } });
-    server.inject({ path: "limit=", times: 2, fault: { kind: "cut", lost: "answer" } });
+    api.server.inject({ path: "limit=", times: 3, fault: { kind: "status", code: 500 } });
+    api.server.inject({ path: "limit=", times: 2, fault: { kind: "cut", lost: "answer" } });
     const { reflector, changes } = reflect();
     await reflector.synced;
     expect(changes).toEqual(["set edge/a"]);
   });
 
   test("a right that is missing is what lastError says, until it is given", async () => {
-    const back = server.inject({
+    const back = api.server.inject({
       times: 1000,
       fault: { kind: "status", code: 403, reason: "Forbidden", message: "cannot list configmaps" },
     });
@@ -258,7 +257,7 @@ describe("a reflector", () => {
 
   test("so is the right to watch, as soon as a watch is open, whether it says anything or not", async () => {
     const fault = { kind: "status", code: 403, reason: "Forbidden", message: "cannot watch configmaps" } as const;
-    const back = server.inject({ path: "watch=true", times: 1000, fault });
+    const back = api.server.inject({ path: "watch=true", times: 1000, fault });
     const { reflector } = reflect();
     await reflector.synced;
     await eventually(() => expect(reflector.lastError?.message).toContain("cannot watch configmaps"));
@@ -267,7 +266,7 @@ describe("a reflector", () => {
   });
 
   test("watches that close at once without a change are not hammered, bookmarks or not", async () => {
-    server.inject({ path: "watch=true", times: 1000, fault: { kind: "stream", afterEvents: 0, ends: "end" } });
+    api.server.inject({ path: "watch=true", times: 1000, fault: { kind: "stream", afterEvents: 0, ends: "end" } });
     // When they begin here: a stall makes the times between them longer only.
     const begun: number[] = [];
     const metrics = { listed: () => {}, failed: () => {}, watched: () => void begun.push(performance.now()) };
@@ -287,15 +286,15 @@ describe("a reflector", () => {
     const { reflector, changes } = reflect({ namespaces: ["one", "two"] });
     await reflector.synced;
     expect([...reflector.store.keys()].sort()).toEqual(["one/a", "two/b"]);
-    await eventually(() => expect(server.watches).toHaveLength(2));
+    await eventually(() => expect(api.server.watches).toHaveLength(2));
     put("d", "1", "three");
     put("e", "1", "two");
     await eventually(() => expect(changes).toContain("set two/e"));
     expect(changes.join()).not.toContain("three");
-    server.compact();
+    api.server.compact();
     remove("b", "two");
-    server.compact();
-    server.cutWatches();
+    api.server.compact();
+    api.server.cutWatches();
     await eventually(() => expect(changes).toContain("delete two/b"));
     expect(reflector.store.has("one/a")).toBe(true);
   });
@@ -305,7 +304,7 @@ describe("a reflector", () => {
     put("b");
     const { reflector, changes } = reflect({ labelSelector: "app=x" });
     await reflector.synced;
-    await eventually(() => expect(server.watches).toHaveLength(1));
+    await eventually(() => expect(api.server.watches).toHaveLength(1));
     put("a", "2");
     await eventually(() => expect(changes).toEqual(["set edge/a", "delete edge/a"]));
   });
@@ -326,7 +325,7 @@ describe("a reflector", () => {
   });
 
   test("a quiet watch that went dead is asked again", async () => {
-    const quiet = new HttpKubeClient(clusterAt(server.url), { silenceMs: 50 });
+    const quiet = new HttpKubeClient(clusterAt(api.server.url), { silenceMs: 50 });
     const reflector = new Reflector<KubeObject>(quiet, kind, {
       backoff: FAST,
       log: new RecordingLogger(),
@@ -342,15 +341,15 @@ describe("a reflector", () => {
   test("stops in every state, and asks nothing any more", async () => {
     const { reflector } = reflect();
     await reflector.synced;
-    await eventually(() => expect(server.watches).toHaveLength(1));
+    await eventually(() => expect(api.server.watches).toHaveLength(1));
     stop.abort();
     await Promise.all(running);
-    await eventually(() => expect(server.watches).toHaveLength(0));
-    const never = new Reflector<KubeObject>(client, kind, { log: new RecordingLogger(), on: () => {} });
-    const count = server.requests.length;
+    await eventually(() => expect(api.server.watches).toHaveLength(0));
+    const never = new Reflector<KubeObject>(api.client, kind, { log: new RecordingLogger(), on: () => {} });
+    const count = api.server.requests.length;
     await never.start(stop.signal);
     await expect(never.synced).rejects.toThrow();
-    expect(server.requests).toHaveLength(count);
+    expect(api.server.requests).toHaveLength(count);
   });
 });
 
@@ -362,14 +361,14 @@ describe("a streaming list", () => {
     await reflector.synced;
     put("c");
     await eventually(() => expect(changes).toEqual(["set edge/a", "set edge/b", "set edge/c"]));
-    expect(server.requests).toHaveLength(1);
-    expect(server.requests[0]?.path).toContain("sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+    expect(api.server.requests).toHaveLength(1);
+    expect(api.server.requests[0]?.path).toContain("sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
   });
 
   test("that is cut before its end tells nothing and begins anew", async () => {
     put("a");
     put("b");
-    server.inject({ path: "sendInitialEvents", fault: { kind: "stream", afterEvents: 1, ends: "cut" } });
+    api.server.inject({ path: "sendInitialEvents", fault: { kind: "stream", afterEvents: 1, ends: "cut" } });
     const { reflector, changes } = reflect({ streamingList: true });
     await reflector.synced;
     expect(changes).toEqual(["set edge/a", "set edge/b"]);
@@ -378,7 +377,7 @@ describe("a streaming list", () => {
 
   test("that the server refuses becomes a list", async () => {
     put("a");
-    server.inject({ path: "sendInitialEvents", fault: { kind: "status", code: 422, reason: "Invalid" } });
+    api.server.inject({ path: "sendInitialEvents", fault: { kind: "status", code: 422, reason: "Invalid" } });
     const { reflector, changes } = reflect({ streamingList: true });
     await reflector.synced;
     expect(changes).toEqual(["set edge/a"]);

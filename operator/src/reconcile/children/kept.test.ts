@@ -1,27 +1,16 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { clusterAt } from "../../kube/client/cluster.ts";
-import { HttpKubeClient } from "../../kube/client/http-client.ts";
+import { expect, test } from "vitest";
 import { KINDS, type KubeObject } from "../../kube/kinds.ts";
-import { FakeApiServer } from "../../kube/testing/fake-api-server.ts";
+import { serverPerTest } from "../../kube/testing/server-per-test.ts";
 import { Admissions } from "./admissions.ts";
 import { markKept } from "./kept.ts";
 
-let server: FakeApiServer;
-let client: HttpKubeClient;
-beforeEach(async () => {
-  server = await FakeApiServer.start();
-  client = new HttpKubeClient(clusterAt(server.url));
-});
-afterEach(async () => {
-  await client.close();
-  await server.close();
-});
+const api = serverPerTest();
 
 const OWNER = { kind: "Network", name: "main" };
 const REF = { kind: KINDS.Secret, namespace: "edge", name: "main-controller-key" };
-const contextOf = () => ({ client, signal: new AbortController().signal, admissions: new Admissions() });
+const contextOf = () => ({ client: api.client, signal: new AbortController().signal, admissions: new Admissions() });
 const put = (labels: Record<string, string>) =>
-  server.put(KINDS.Secret, {
+  api.server.put(KINDS.Secret, {
     apiVersion: "v1",
     kind: "Secret",
     metadata: { name: REF.name, namespace: "edge", labels },
@@ -32,7 +21,7 @@ test("an object of an earlier version loses the label that others go by, once, a
   const found = put({ "app.kubernetes.io/instance": "main", "sallyport.dev/owner-kind": "Network", mine: "x" });
   const context = contextOf();
   await markKept(KINDS.Secret, found, OWNER, context);
-  const marked = await client.get<KubeObject & { data: object }>(REF);
+  const marked = await api.client.get<KubeObject & { data: object }>(REF);
   expect(marked?.data).toEqual({ "secret.key": "a2V5" });
   expect(marked?.metadata.labels).toEqual({
     "app.kubernetes.io/managed-by": "sallyport",
@@ -42,17 +31,17 @@ test("an object of an earlier version loses the label that others go by, once, a
   });
   expect(marked?.metadata.annotations).toMatchObject({ "argocd.argoproj.io/sync-options": "Prune=false,Delete=false" });
 
-  const before = server.requests.length;
+  const before = api.server.requests.length;
   if (marked !== undefined) await markKept(KINDS.Secret, marked, OWNER, context);
-  expect(server.requests.length).toBe(before);
+  expect(api.server.requests.length).toBe(before);
 });
 
 test("one that went meanwhile is no trouble, and another of its name is left alone", async () => {
   const found = put({ "app.kubernetes.io/instance": "main" });
   const context = contextOf();
-  server.remove(REF);
+  api.server.remove(REF);
   await markKept(KINDS.Secret, found, OWNER, context);
   put({ others: "x" });
   await markKept(KINDS.Secret, found, OWNER, context);
-  expect((await client.get(REF))?.metadata.labels).toEqual({ others: "x" });
+  expect((await api.client.get(REF))?.metadata.labels).toEqual({ others: "x" });
 });

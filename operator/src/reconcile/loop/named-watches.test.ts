@@ -1,36 +1,34 @@
 import { silentLogger } from "@sallyport/wire";
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { clusterAt } from "../../kube/client/cluster.ts";
-import { HttpKubeClient } from "../../kube/client/http-client.ts";
 import { KINDS } from "../../kube/kinds.ts";
-import { FakeApiServer } from "../../kube/testing/fake-api-server.ts";
+import { serverPerTest } from "../../kube/testing/server-per-test.ts";
 import { NamedWatches } from "./named-watches.ts";
+
+const api = serverPerTest();
 
 const PATIENT = { timeout: 20_000 };
 
-let server: FakeApiServer;
-let client: HttpKubeClient;
 let watches: NamedWatches;
 beforeEach(async () => {
-  server = await FakeApiServer.start();
-  client = new HttpKubeClient(clusterAt(server.url));
-  watches = new NamedWatches({ client, log: silentLogger, limit: 2 });
+  watches = new NamedWatches({ client: api.client, log: silentLogger, limit: 2 });
 });
 afterEach(async () => {
   await watches.close();
-  await client.close();
-  await server.close();
 });
 
 const ref = (name: string) => ({ kind: KINDS.Secret, namespace: "edge", name });
 const put = (name: string, value: string) =>
-  server.put(KINDS.Secret, { apiVersion: "v1", kind: "Secret", metadata: { name, namespace: "edge" }, data: { value } })
-    .metadata.resourceVersion;
+  api.server.put(KINDS.Secret, {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name, namespace: "edge" },
+    data: { value },
+  }).metadata.resourceVersion;
 
 /** What a reconcile does: it reads, and is told of changes. */
 async function read(user: string, name: string, told: string[]): Promise<void> {
-  const object = await client.get(ref(name));
+  const object = await api.client.get(ref(name));
   const onChange = (): void => {
     told.push(`${user} ${name}`);
     // The last one may come to an end with the server.
@@ -42,26 +40,26 @@ async function read(user: string, name: string, told: string[]): Promise<void> {
 test("tells of what appears, changes and vanishes, each once", async () => {
   const told: string[] = [];
   await read("a", "s", told);
-  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
+  await expect.poll(() => api.server.watches.length, PATIENT).toBe(1);
   expect(told).toEqual([]);
   put("s", "1");
   await expect.poll(() => told, PATIENT).toEqual(["a s"]);
   put("s", "2");
   await expect.poll(() => told, PATIENT).toEqual(["a s", "a s"]);
-  server.remove(ref("s"));
+  api.server.remove(ref("s"));
   await expect.poll(() => told, PATIENT).toEqual(["a s", "a s", "a s"]);
 });
 
 test("tells of what changed between the read and the watch", async () => {
   put("s", "1");
-  const before = (await client.get(ref("s")))?.metadata.resourceVersion;
+  const before = (await api.client.get(ref("s")))?.metadata.resourceVersion;
   put("s", "2");
   const told: string[] = [];
   watches.use("a", KINDS.Secret, "edge", "s", before, () => void told.push("changed"));
   await expect.poll(() => told, PATIENT).toEqual(["changed"]);
   put("gone", "1");
-  const seen = (await client.get(ref("gone")))?.metadata.resourceVersion;
-  server.remove(ref("gone"));
+  const seen = (await api.client.get(ref("gone")))?.metadata.resourceVersion;
+  api.server.remove(ref("gone"));
   watches.use("a", KINDS.Secret, "edge", "gone", seen, () => void told.push("gone"));
   await expect.poll(() => told, PATIENT).toEqual(["changed", "gone"]);
 });
@@ -70,13 +68,13 @@ test("tells one who comes later of what the watch knew already and his read did 
   put("s", "1");
   const told: string[] = [];
   await read("a", "s", told);
-  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
-  const before = (await client.get(ref("s")))?.metadata.resourceVersion;
+  await expect.poll(() => api.server.watches.length, PATIENT).toBe(1);
+  const before = (await api.client.get(ref("s")))?.metadata.resourceVersion;
   put("s", "2");
   await expect.poll(() => told, PATIENT).toEqual(["a s"]);
   watches.use("b", KINDS.Secret, "edge", "s", before, () => void told.push("b s"));
   expect(told).toEqual(["a s", "b s"]);
-  const now = (await client.get(ref("s")))?.metadata.resourceVersion;
+  const now = (await api.client.get(ref("s")))?.metadata.resourceVersion;
   watches.use("c", KINDS.Secret, "edge", "s", now, () => void told.push("c s"));
   expect(told).toEqual(["a s", "b s"]);
 });
@@ -85,27 +83,27 @@ test("tells one who read an older version than those who read after it", async (
   put("s", "1");
   const told: string[] = [];
   const readBy = async (user: string) => {
-    const version = (await client.get(ref("s")))?.metadata.resourceVersion;
+    const version = (await api.client.get(ref("s")))?.metadata.resourceVersion;
     watches.use(user, KINDS.Secret, "edge", "s", version, () => void told.push(user));
   };
   await readBy("a");
-  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
+  await expect.poll(() => api.server.watches.length, PATIENT).toBe(1);
   // The second one reads the change before the watch tells the first of it.
   const changed = put("s", "2");
   watches.use("b", KINDS.Secret, "edge", "s", changed, () => void told.push("b"));
   await expect.poll(() => told, PATIENT).toEqual(["a"]);
-  server.remove(ref("s"));
+  api.server.remove(ref("s"));
   watches.use("b", KINDS.Secret, "edge", "s", undefined, () => void told.push("b"));
   await expect.poll(() => told.filter((user) => user === "a"), PATIENT).toEqual(["a", "a"]);
 });
 
 test("tells one who comes later, and read what had vanished before the watch began, once", async () => {
   put("s", "1");
-  const before = (await client.get(ref("s")))?.metadata.resourceVersion;
-  server.remove(ref("s"));
+  const before = (await api.client.get(ref("s")))?.metadata.resourceVersion;
+  api.server.remove(ref("s"));
   const told: string[] = [];
   await read("a", "s", told);
-  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
+  await expect.poll(() => api.server.watches.length, PATIENT).toBe(1);
   const late = (): void => watches.use("b", KINDS.Secret, "edge", "s", before, () => void told.push("b"));
   late();
   await expect.poll(() => told, PATIENT).toEqual(["b"]);
@@ -117,20 +115,20 @@ test("one watch serves all that read the object, and ends with the last of them"
   const told: string[] = [];
   await read("a", "s", told);
   await read("b", "s", told);
-  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
+  await expect.poll(() => api.server.watches.length, PATIENT).toBe(1);
   watches.keepOnly("a", []);
   put("s", "1");
   await expect.poll(() => told, PATIENT).toEqual(["b s"]);
   watches.keepOnly("b", []);
   expect(watches.size).toBe(0);
-  await expect.poll(() => server.watches.length, PATIENT).toBe(0);
+  await expect.poll(() => api.server.watches.length, PATIENT).toBe(0);
 });
 
 test("asks for nothing but the object, and keeps nothing of it", async () => {
   put("other", "1");
   await read("a", "s", []);
-  await expect.poll(() => server.watches.length, PATIENT).toBe(1);
-  const lists = server.requests.filter(({ path }) => path.includes("/secrets?"));
+  await expect.poll(() => api.server.watches.length, PATIENT).toBe(1);
+  const lists = api.server.requests.filter(({ path }) => path.includes("/secrets?"));
   expect(lists.length).toBeGreaterThan(0);
   expect(
     lists.every(({ path }) => path.startsWith("/api/v1/namespaces/edge/") && path.includes("metadata.name%3Ds")),
@@ -139,7 +137,7 @@ test("asks for nothing but the object, and keeps nothing of it", async () => {
 
 test("has a limit for each namespace, and says once that it is reached", async () => {
   const log = new RecordingLogger();
-  const limited = new NamedWatches({ client, log, limit: 2 });
+  const limited = new NamedWatches({ client: api.client, log, limit: 2 });
   const use = (namespace: string, name: string): void =>
     limited.use("a", KINDS.Secret, namespace, name, undefined, () => undefined);
   for (const name of ["s1", "s2", "s3", "s4", "s3"]) use("web", name);
