@@ -18,14 +18,11 @@ const pod = (isScheduled: boolean, metadata: object = {}): FoundPod => ({
 });
 
 describe("what has to be explained", () => {
+  // biome-ignore format: a table
   test.each<[string, Parameters<typeof hinderedObject>[0], string | undefined]>([
     ["nothing is there yet", { statefulSet: undefined, pod: undefined, claim: undefined }, undefined],
     ["there is no pod", { statefulSet, pod: undefined, claim: undefined }, "StatefulSet"],
-    [
-      "somebody wants no pod",
-      { statefulSet: { ...statefulSet, spec: { replicas: 0 } }, pod: undefined, claim: undefined },
-      undefined,
-    ],
+    ["somebody wants no pod", { statefulSet: { ...statefulSet, spec: { replicas: 0 } }, pod: undefined, claim: undefined }, undefined],
     [
       "it is being deleted",
       {
@@ -38,22 +35,11 @@ describe("what has to be explained", () => {
       },
       undefined,
     ],
-    [
-      "the pod has no node for want of a volume",
-      { statefulSet, pod: pod(false), claim: claim("Pending") },
-      "PersistentVolumeClaim",
-    ],
-    [
-      "the pod has no node although it has a volume",
-      { statefulSet, pod: pod(false), claim: claim("Bound") },
-      undefined,
-    ],
+    ["the pod has no node for want of a volume", { statefulSet, pod: pod(false), claim: claim("Pending") }, "PersistentVolumeClaim"],
+    ["the pod has no node although it has a volume", { statefulSet, pod: pod(false), claim: claim("Bound") }, undefined],
     ["the pod has a node", { statefulSet, pod: pod(true), claim: claim("Pending") }, undefined],
-    [
-      "the pod is on its way out",
-      { statefulSet, pod: pod(false, { deletionTimestamp: "2026-11-02T12:00:00Z" }), claim: claim("Pending") },
-      undefined,
-    ],
+    ["the pod is on its way out", { statefulSet, pod: pod(false, { deletionTimestamp: "2026-11-02T12:00:00Z" }), claim: claim("Pending") },
+      undefined],
   ])("%s", (_what, workload, kind) => expect(hinderedObject(workload)?.kind).toBe(kind));
 });
 
@@ -68,34 +54,18 @@ describe("what the events say", () => {
     ...more,
   });
   const failed = event(5, "Warning", "FailedCreate", REFUSED);
+  // biome-ignore format: a table
   test.each<[string, FoundEvent[], RegExp | undefined]>([
     ["nothing", [], undefined],
-    [
-      "the pod was refused",
-      [failed],
-      /^the cluster makes no pod of StatefulSet eu-0: create Pod .* exceeded quota: none$/,
-    ],
+    ["the pod was refused", [failed], /^the cluster makes no pod of StatefulSet eu-0: create Pod .* exceeded quota: none$/],
     ["another one was made later", [failed, event(6, "Normal", "SuccessfulCreate", CREATED)], undefined],
     ["one was made before", [event(4, "Normal", "SuccessfulCreate", CREATED), failed], /exceeded quota/],
     ["one was made in the same second", [failed, event(5, "Normal", "SuccessfulCreate", CREATED)], /exceeded quota/],
-    [
-      "the claim alone was made",
-      [
-        failed,
-        event(6, "Normal", "SuccessfulCreate", "create Claim data-eu-0-0 Pod eu-0-0 in StatefulSet eu-0 success"),
-      ],
-      /exceeded quota/,
-    ],
-    [
-      "it was refused again and again",
-      [event(9, "Warning", "FailedCreate", `(combined from similar events): ${REFUSED}`), failed],
-      /StatefulSet eu-0: create Pod/,
-    ],
-    [
-      "of a namesake that is gone",
-      [event(5, "Warning", "FailedCreate", REFUSED, { regarding: { uid: "x" } })],
-      undefined,
-    ],
+    ["the claim alone was made", [failed, event(6, "Normal", "SuccessfulCreate", "create Claim data-eu-0-0 Pod eu-0-0 in StatefulSet eu-0 success")],
+      /exceeded quota/],
+    ["it was refused again and again", [event(9, "Warning", "FailedCreate", `(combined from similar events): ${REFUSED}`), failed],
+      /StatefulSet eu-0: create Pod/],
+    ["of a namesake that is gone", [event(5, "Warning", "FailedCreate", REFUSED, { regarding: { uid: "x" } })], undefined],
     [
       "in the newer form, with a series",
       [

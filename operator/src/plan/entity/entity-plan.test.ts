@@ -205,19 +205,14 @@ describe("where namespaces are kept apart", () => {
   const apart = (references = {}) => surroundings(references, "Namespaced");
   const marked = (namespace: string) => ({ "sallyport-namespace": namespace });
   const elsewhere = tagsOf({ ...OWNER, uid: "u-9", namespace: "other" });
+  // biome-ignore format: a table
   test.each<[string, Tags | null, FoundBy, Spec, string]>([
     ["nobody's, to be imported", null, "import", { importId: "s1" }, "OutsideNamespace"],
     ["nobody's, to be adopted", null, "name", { managementPolicy: "Adopt" }, "OutsideNamespace"],
     ["nobody's, only observed", null, "name", { managementPolicy: "Observe" }, "OutsideNamespace"],
     ["another namespace's, only observed", elsewhere, "name", { managementPolicy: "Observe" }, "OutsideNamespace"],
     ["another namespace's, to be imported", elsewhere, "import", { importId: "s1" }, "OutsideNamespace"],
-    [
-      "another cluster's, only observed",
-      { ...FOREIGN, "sallyport-cluster": "c-2" },
-      "name",
-      { managementPolicy: "Observe" },
-      "OutsideNamespace",
-    ],
+    ["another cluster's, only observed", { ...FOREIGN, "sallyport-cluster": "c-2" }, "name", { managementPolicy: "Observe" }, "OutsideNamespace"],
     ["nobody's, marked for another namespace", marked("other"), "import", { importId: "s1" }, "OutsideNamespace"],
     ["nobody's, marked for the namespace", marked("default"), "import", { importId: "s1" }, "adopt"],
     ["nobody's, marked, only observed", marked("default"), "name", { managementPolicy: "Observe" }, "none"],

@@ -16,78 +16,27 @@ const enrolled = (finishedAt: string) => ({
 const token = { step: "token", jwt: "a.b.c", restartsPod: false };
 
 describe("what the enrollment of a router needs", () => {
+  // biome-ignore format: a table
   test.each<[string, FoundEdgeRouter, Partial<ObservedRouter>, object]>([
     ["a token that is good is redeemed", unverified(), {}, token],
-    [
-      "one that ends soon is replaced",
-      unverified({ enrollmentExpiresAt: ahead(60) }),
-      {},
-      { step: "reEnroll", reason: "TokenExpired" },
-    ],
-    [
-      "one that has ended is replaced",
-      unverified({ enrollmentExpiresAt: ago(60) }),
-      {},
-      { step: "reEnroll", reason: "TokenExpired" },
-    ],
-    [
-      "a short one is not replaced over and over",
-      unverified({ enrollmentCreatedAt: ago(70), enrollmentExpiresAt: ahead(230) }),
-      {},
-      token,
-    ],
-    [
-      "a new one is not replaced, however clocks differ",
-      unverified({ enrollmentCreatedAt: ago(5), enrollmentExpiresAt: ago(1) }),
-      {},
-      token,
-    ],
-    [
-      "without one there is a new one",
-      unverified({ enrollmentJwt: undefined }),
-      {},
-      { step: "reEnroll", reason: "TokenExpired" },
-    ],
+    ["one that ends soon is replaced", unverified({ enrollmentExpiresAt: ahead(60) }), {}, { step: "reEnroll", reason: "TokenExpired" }],
+    ["one that has ended is replaced", unverified({ enrollmentExpiresAt: ago(60) }), {}, { step: "reEnroll", reason: "TokenExpired" }],
+    ["a short one is not replaced over and over", unverified({ enrollmentCreatedAt: ago(70), enrollmentExpiresAt: ahead(230) }), {}, token],
+    ["a new one is not replaced, however clocks differ", unverified({ enrollmentCreatedAt: ago(5), enrollmentExpiresAt: ago(1) }), {}, token],
+    ["without one there is a new one", unverified({ enrollmentJwt: undefined }), {}, { step: "reEnroll", reason: "TokenExpired" }],
     ["of one without an end nothing is known", unverified({ enrollmentExpiresAt: undefined }), {}, token],
-    [
-      "a pod that came before its token and has gone on is started again",
-      unverified(),
-      { secret: secret(ago(10)), pod: pod() },
-      { ...token, restartsPod: true },
-    ],
-    [
-      "a pod that asked in vain before is started again",
-      unverified(),
-      { secret: secret(ago(10)), pod: tokenless() },
-      { ...token, restartsPod: true },
-    ],
-    [
-      "a pod that has used a token, and was made to use another one a while ago, is started again",
-      unverified(),
-      { secret: secret(ago(700)), pod: pod(enrolled(ago(40))) },
-      { ...token, restartsPod: true },
-    ],
-    [
-      "a pod that has used its token a moment ago is left alone",
-      unverified(),
-      { secret: secret(ago(700)), pod: pod(enrolled(ago(5))) },
-      token,
-    ],
-    [
-      "a pod that is younger than its token is left alone",
-      unverified(),
-      { secret: secret(ago(700)), pod: pod() },
-      token,
-    ],
+    ["a pod that came before its token and has gone on is started again", unverified(), { secret: secret(ago(10)), pod: pod() },
+      { ...token, restartsPod: true }],
+    ["a pod that asked in vain before is started again", unverified(), { secret: secret(ago(10)), pod: tokenless() },
+      { ...token, restartsPod: true }],
+    ["a pod that has used a token, and was made to use another one a while ago, is started again", unverified(),
+      { secret: secret(ago(700)), pod: pod(enrolled(ago(40))) }, { ...token, restartsPod: true }],
+    ["a pod that has used its token a moment ago is left alone", unverified(), { secret: secret(ago(700)), pod: pod(enrolled(ago(5))) }, token],
+    ["a pod that is younger than its token is left alone", unverified(), { secret: secret(ago(700)), pod: pod() }, token],
     ["one that is online has what it needs", found(), {}, { step: "enrolled" }],
     ["one that is offline, too, as long as its pod does not say otherwise", offline(), {}, { step: "enrolled" }],
     ["a pod without certificates, when another one is online", found(), { pod: tokenless() }, { step: "enrolled" }],
-    [
-      "a new volume means a new enrollment",
-      offline(),
-      { pod: tokenless(), claim: claim("claim-2") },
-      { step: "reEnroll", reason: "VolumeLost" },
-    ],
+    ["a new volume means a new enrollment", offline(), { pod: tokenless(), claim: claim("claim-2") }, { step: "reEnroll", reason: "VolumeLost" }],
     [
       "the same volume without certificates is for people, when it was online",
       offline(),
@@ -99,30 +48,12 @@ describe("what the enrollment of a router needs", () => {
         ),
       },
     ],
-    [
-      "a token that was used and lost is replaced after a while",
-      offline(),
-      { pod: tokenless(), before: fresh },
-      { step: "reEnroll", reason: "NeverOnline" },
-    ],
-    [
-      "but not at once",
-      offline(),
-      { pod: tokenless({ creationTimestamp: ago(60) }), before: fresh },
-      { step: "enrolled" },
-    ],
-    [
-      "of one that was verified when it was seen first nothing is known",
-      offline(),
-      { pod: tokenless(), before: { ordinal: 0, id: "r-0" } },
-      { step: "lost" },
-    ],
-    [
-      "nor of one that has taken another's place",
-      offline(),
-      { pod: tokenless(), before: { ...fresh, id: "r-9" } },
-      { step: "lost" },
-    ],
+    ["a token that was used and lost is replaced after a while", offline(), { pod: tokenless(), before: fresh },
+      { step: "reEnroll", reason: "NeverOnline" }],
+    ["but not at once", offline(), { pod: tokenless({ creationTimestamp: ago(60) }), before: fresh }, { step: "enrolled" }],
+    ["of one that was verified when it was seen first nothing is known", offline(), { pod: tokenless(), before: { ordinal: 0, id: "r-0" } },
+      { step: "lost" }],
+    ["nor of one that has taken another's place", offline(), { pod: tokenless(), before: { ...fresh, id: "r-9" } }, { step: "lost" }],
   ])("%s", (_name, entity, more, wanted) => expect(step(entity, more)).toMatchObject(wanted));
 
   test("is a new one whenever it is asked for", () => {

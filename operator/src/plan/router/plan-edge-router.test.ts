@@ -8,11 +8,13 @@ import { rolloutTurn } from "./rollout.ts";
 import {
   ago,
   applied,
+  formers,
   found,
   input,
-  OWNER,
+  nobodys,
   object,
   of,
+  pair,
   pod,
   router,
   settled,
@@ -23,6 +25,7 @@ import {
 } from "./testing/routers.ts";
 
 const SHARED = ["apply ServiceAccount eu", "apply Service eu"];
+const conflict = { reason: "NameConflict", message: "m", isStalled: true };
 const ONE = ["apply Service eu-0-edge", "apply ConfigMap eu-0-config", "apply StatefulSet eu-0"];
 
 describe("what is to be done", () => {
@@ -34,7 +37,7 @@ describe("what is to be done", () => {
 
   test("nothing of a spec with a mistake in it, also not what would be possible", () => {
     const wrong = { config: { overrides: { nonsense: 1 } }, networkPolicy: { enabled: true } };
-    const before = settled([router(), router({ ordinal: 1 })]);
+    const before = settled(pair());
     expect(todo(withSpec(before, { replicas: 2, networkPolicy: { enabled: true } }))).toEqual([
       "apply NetworkPolicy eu",
     ]);
@@ -51,87 +54,37 @@ describe("what is to be done", () => {
       { exposure: { type: "None" } },
       { template: { spec: { resources: { requests: { cpu: "1000m" } } } } },
     ]) {
-      const given = settled([router(), router({ ordinal: 1 })], { spec: { replicas: 2, ...spec } });
+      const given = settled(pair(), { spec: { replicas: 2, ...spec } });
       expect(todo(given), JSON.stringify(spec)).toEqual([]);
     }
   });
 
+  // biome-ignore format: a table
   test.each<[string, RouterPlanInput, string[]]>([
-    [
-      "the token goes once it was used",
-      settled([router({ secret: object("Secret", "eu-0-enrollment") })]),
-      ["delete Secret eu-0-enrollment"],
-    ],
-    [
-      "the volume grows, and its StatefulSet keeps the size",
-      withSpec(settled(), { storage: { size: "1Gi" } }),
-      ["grow data-eu-0-0 1Gi"],
-    ],
-    [
-      "a Service that is needed no more goes when the router has moved",
-      withSpec(settled(), { exposure: { type: "None" } }),
-      ["apply ConfigMap eu-0-config", "apply StatefulSet eu-0"],
-    ],
+    ["the token goes once it was used", settled([router({ secret: object("Secret", "eu-0-enrollment") })]), ["delete Secret eu-0-enrollment"]],
+    ["the volume grows, and its StatefulSet keeps the size", withSpec(settled(), { storage: { size: "1Gi" } }), ["grow data-eu-0-0 1Gi"]],
+    ["a Service that is needed no more goes when the router has moved", withSpec(settled(), { exposure: { type: "None" } }),
+      ["apply ConfigMap eu-0-config", "apply StatefulSet eu-0"]],
     ["and not before", applied(withSpec(settled(), { exposure: { type: "None" } }), { isReady: false }), []],
     ["but then", applied(withSpec(settled(), { exposure: { type: "None" } })), ["delete Service eu-0-edge"]],
     [
       "guards that are not wanted any more go",
-      withSpec(settled([router(), router({ ordinal: 1 })], { spec: { networkPolicy: { enabled: true } } }), {
-        networkPolicy: { enabled: false },
-        podDisruptionBudget: { enabled: false },
-      }),
+      withSpec(settled(pair(), { spec: { networkPolicy: { enabled: true } } }), { podDisruptionBudget: { enabled: false } }),
       ["delete PodDisruptionBudget eu", "delete NetworkPolicy eu"],
     ],
-    [
-      "nothing is made without an address",
-      input([router()], { spec: { exposure: { type: "LoadBalancer" } } }),
-      [...SHARED, "apply Service eu-0-edge"],
-    ],
+    ["nothing is made without an address", input([router()], { spec: { exposure: { type: "LoadBalancer" } } }),
+      [...SHARED, "apply Service eu-0-edge"]],
     ["a file that can't be leaves the pods as they are", withSpec(settled(), { config: { overrides: { v: 4 } } }), []],
-    [
-      "so does a template that can't be",
-      withSpec(settled(), { drainSeconds: 7, template: { spec: { volumes: [{ name: "data" }] } } }),
-      [],
-    ],
-    [
-      "an entity that is somebody else's stops its router only",
-      input([
-        router({ entity: { state: "failed", reason: "NameConflict", message: "m", isStalled: true } }),
-        router({ ordinal: 1 }),
-      ]),
-      [...SHARED, "apply PodDisruptionBudget eu", ...ONE.map((each) => each.replace("eu-0", "eu-1"))],
-    ],
-    [
-      "an object that is somebody else's stops its router only",
-      input([router({ configMap: object("ConfigMap", "eu-0-config", { metadata: { ownerReferences: [] } }) })]),
-      SHARED,
-    ],
-    [
-      "a new token comes before anything else is known of it",
-      settled([of(unverified({ enrollmentExpiresAt: ago(1) }))]),
-      ["reEnroll 0"],
-    ],
-    [
-      "what concerns the entity alone touches no object",
-      withSpec(settled(), { roleAttributes: ["x"], cost: 5, tags: { a: "b" }, noTraversal: true }),
-      [],
-    ],
+    ["so does a template that can't be", withSpec(settled(), { drainSeconds: 7, template: { spec: { volumes: [{ name: "data" }] } } }), []],
+    ["an entity that is somebody else's stops its router only", input([router({ entity: { state: "failed", ...conflict } }), router({ ordinal: 1 })]),
+      [...SHARED, "apply PodDisruptionBudget eu", ...ONE.map((each) => each.replace("eu-0", "eu-1"))]],
+    ["an object that is somebody else's stops its router only", input([router({ configMap: nobodys("ConfigMap", "eu-0-config") })]), SHARED],
+    ["a new token comes before anything else is known of it", settled([of(unverified({ enrollmentExpiresAt: ago(1) }))]), ["reEnroll 0"]],
+    ["what concerns the entity alone touches no object", withSpec(settled(), { roleAttributes: ["x"], cost: 5, tags: { a: "b" }, noTraversal: true }),
+      []],
     [
       "what a former EdgeRouter of the name has left goes first",
-      input(
-        [
-          router({
-            configMap: object("ConfigMap", "eu-0-config", {
-              metadata: { ownerReferences: [{ ...OWNER, uid: "former" }] },
-            }),
-          }),
-        ],
-        {
-          shared: new Map([
-            ["Service/eu", object("Service", "eu", { metadata: { ownerReferences: [{ ...OWNER, uid: "former" }] } })],
-          ]),
-        },
-      ),
+      input([router({ configMap: formers("ConfigMap", "eu-0-config") })], { shared: new Map([["Service/eu", formers("Service", "eu")]]) }),
       ["apply ServiceAccount eu", "delete Service eu", "delete ConfigMap eu-0-config"],
     ],
   ])("%s", (_name, given, wanted) => expect(todo(given)).toEqual(wanted));
@@ -150,36 +103,15 @@ describe("the Service of a router whose address changes", () => {
     const before = { ...given.routers[0]?.before, ordinal: 0, advertiseAddress: advertised };
     return { ...given, routers: given.routers.map((each) => ({ ...each, before })) };
   };
+  // biome-ignore format: a table
   test.each<[string, object, object, string, string]>([
-    [
-      "keeps its load balancer",
-      at("LoadBalancer", { hostname: "lb.example", port: 443 }),
-      at("ClusterIP"),
-      "LoadBalancer 443",
-      "ClusterIP 3022",
-    ],
-    [
-      "keeps its node port",
-      at("NodePort", { hostname: "lb.example" }),
-      at("ClusterIP"),
-      "NodePort 3022",
-      "ClusterIP 3022",
-    ],
-    [
-      "gets its load balancer at once",
-      at("ClusterIP"),
-      at("LoadBalancer", { hostname: "b.example", port: 443 }),
-      "LoadBalancer 443 3022",
-      "LoadBalancer 443",
-    ],
+    ["keeps its load balancer", at("LoadBalancer", { hostname: "lb.example", port: 443 }), at("ClusterIP"), "LoadBalancer 443", "ClusterIP 3022"],
+    ["keeps its node port", at("NodePort", { hostname: "lb.example" }), at("ClusterIP"), "NodePort 3022", "ClusterIP 3022"],
+    ["gets its load balancer at once", at("ClusterIP"), at("LoadBalancer", { hostname: "b.example", port: 443 }), "LoadBalancer 443 3022",
+      "LoadBalancer 443"],
     ["has both ports", at("ClusterIP"), { edge: { port: 4000 } }, "ClusterIP 4000 3022", "ClusterIP 4000"],
-    [
-      "keeps the node port that it had",
-      at("NodePort", { hostname: "lb.example", nodePort: 30_000 }),
-      at("NodePort", { hostname: "lb.example", nodePort: 30_001 }),
-      "NodePort 3022",
-      "NodePort 3022",
-    ],
+    ["keeps the node port that it had", at("NodePort", { hostname: "lb.example", nodePort: 30_000 }),
+      at("NodePort", { hostname: "lb.example", nodePort: 30_001 }), "NodePort 3022", "NodePort 3022"],
   ])("%s until the router has moved", (_name, from, to, meanwhile, after) => {
     const names = ["lb.example", "b.example", "eu-0-edge.edge.svc"];
     const moving = withSpec(start(from), to);
@@ -204,7 +136,7 @@ test("what admission makes of the objects is left so, and the rollout goes on to
       return JSON.parse(text) as ObservedRouter;
     }),
   });
-  const given = input([router(), router({ ordinal: 1 })], { image: "docker.io/router:1", isThere: admissions.isThere });
+  const given = input(pair(), { image: "docker.io/router:1", isThere: admissions.isThere });
   const done = mirrored(applied(given));
   const sets = ["apply StatefulSet eu-0", "apply StatefulSet eu-1"];
   expect(todo(done)).toEqual(sets.slice(0, 1));
@@ -235,6 +167,7 @@ describe("a rollout", () => {
         : each,
     ),
   });
+  const allAway = (given: RouterPlanInput) => [0, 1, 2].reduce((each, ordinal) => away(each, ordinal), given);
   const unready = (given: RouterPlanInput) => ({
     ...given,
     routers: given.routers.map((each) => ({
@@ -263,67 +196,27 @@ describe("a rollout", () => {
     expect(todo(given)).toEqual([]);
   });
 
+  // biome-ignore format: a table
   test.each<[string, RouterPlanInput, string[]]>([
     ["waits for one that is not ready", applied(changed(three()), { isReady: false }), []],
     ["waits for one that is not connected", away(applied(changed(three())), 0), []],
-    [
-      "waits for one whose data model is not there",
-      away(applied(changed(three())), 0, { syncStatus: "SYNC_IN_PROGRESS" }),
-      [],
-    ],
+    ["waits for one whose data model is not there", away(applied(changed(three())), 0, { syncStatus: "SYNC_IN_PROGRESS" }), []],
     ["waits until the one before has been ready for long enough", readyFor(applied(changed(three())), 0, 9), []],
-    [
-      "goes on when the one before has been ready for long enough",
-      readyFor(applied(changed(three())), 0, 10),
-      ["apply StatefulSet eu-1"],
-    ],
-    [
-      "waits for as long as the spec says",
-      readyFor(applied(changed(three(), { updateStrategy: { minReadySeconds: 60 } })), 0, 59),
-      [],
-    ],
-    [
-      "takes the one again that has just become ready, before any other",
-      changed(readyFor(applied(changed(three())), 0, 1), { drainSeconds: 8 }),
-      ["apply StatefulSet eu-0"],
-    ],
+    ["goes on when the one before has been ready for long enough", readyFor(applied(changed(three())), 0, 10), ["apply StatefulSet eu-1"]],
+    ["waits for as long as the spec says", readyFor(applied(changed(three(), { updateStrategy: { minReadySeconds: 60 } })), 0, 59), []],
+    ["takes the one again that has just become ready, before any other", changed(readyFor(applied(changed(three())), 0, 1), { drainSeconds: 8 }),
+      ["apply StatefulSet eu-0"]],
     ["begins with one that is away anyway", away(changed(three()), 2), ["apply StatefulSet eu-2"]],
-    [
-      "mends the one that it broke, and no other",
-      changed(applied(changed(three()), { isReady: false }), { drainSeconds: 8 }),
-      ["apply StatefulSet eu-0"],
-    ],
-    [
-      "takes as many at a time as may be away",
-      changed(three(), { updateStrategy: { maxUnavailable: 2 } }),
-      ["apply StatefulSet eu-0", "apply StatefulSet eu-1"],
-    ],
-    [
-      "takes one at a time of those that serve when no controller has any, as after a restart of the controller",
-      [0, 1, 2].reduce((given, ordinal) => away(given, ordinal), changed(three())),
-      ["apply StatefulSet eu-0"],
-    ],
-    [
-      "and the next one only when the one before is ready again",
-      [0, 1, 2].reduce(
-        (given, ordinal) => away(given, ordinal),
-        applied(
-          [0, 1, 2].reduce((given, ordinal) => away(given, ordinal), changed(three())),
-          { isReady: false },
-        ),
-      ),
-      [],
-    ],
-    [
-      "touches none that a controller has while another one is lost",
-      away(changed(applied(changed(three()))), 2),
-      ["apply StatefulSet eu-2"],
-    ],
-    [
-      "takes all at once whose pods are not ready",
-      unready(changed(three())),
-      ["apply StatefulSet eu-0", "apply StatefulSet eu-1", "apply StatefulSet eu-2"],
-    ],
+    ["mends the one that it broke, and no other", changed(applied(changed(three()), { isReady: false }), { drainSeconds: 8 }),
+      ["apply StatefulSet eu-0"]],
+    ["takes as many at a time as may be away", changed(three(), { updateStrategy: { maxUnavailable: 2 } }),
+      ["apply StatefulSet eu-0", "apply StatefulSet eu-1"]],
+    ["takes one at a time of those that serve when no controller has any, as after a restart of the controller", allAway(changed(three())),
+      ["apply StatefulSet eu-0"]],
+    ["and the next one only when the one before is ready again", allAway(applied(allAway(changed(three())), { isReady: false })), []],
+    ["touches none that a controller has while another one is lost", away(changed(applied(changed(three()))), 2), ["apply StatefulSet eu-2"]],
+    ["takes all at once whose pods are not ready", unready(changed(three())),
+      ["apply StatefulSet eu-0", "apply StatefulSet eu-1", "apply StatefulSet eu-2"]],
   ])("%s", (_name, given, wanted) => expect(turns(given)).toEqual(wanted));
 
   test("is asked for by an annotation, and told when it is done", () => {
@@ -390,13 +283,9 @@ describe("events", () => {
     ],
     [
       "a load balancer has no name",
+      // biome-ignore format: a table
       input(
-        [
-          router({
-            before,
-            service: object("Service", "eu-0-edge", { status: { loadBalancer: { ingress: [{ ip: "192.0.2.1" }] } } }),
-          }),
-        ],
+        [router({ before, service: object("Service", "eu-0-edge", { status: { loadBalancer: { ingress: [{ ip: "192.0.2.1" }] } } }) })],
         { spec: { exposure: { type: "LoadBalancer" } } },
       ),
       ["Warning LoadBalancerIpAdvertised"],
@@ -409,9 +298,7 @@ test("when the next look is", () => {
   expect(next(settled())).toBe(30_000);
   expect(next(settled([of(unverified(), { pod: pod({}, { creationTimestamp: ago(5) }) })]))).toBe(1_000);
   expect(next(settled([of(found({ isOnline: false }))]))).toBe(15_000);
-  expect(
-    next(settled([router({ secret: object("Secret", "eu-0-enrollment", { metadata: { ownerReferences: [] } }) })])),
-  ).toBe(15_000);
+  expect(next(settled([router({ secret: nobodys("Secret", "eu-0-enrollment") })]))).toBe(15_000);
 });
 
 test("a token that was replaced while a pod has used the one before is a new Secret, which is newer than the pod", () => {

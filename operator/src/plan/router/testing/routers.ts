@@ -75,6 +75,12 @@ export function object<T extends KubeObject>(
   return { apiVersion: "v1", kind, ...more, metadata } as unknown as T;
 }
 
+/** As somebody else has made it, whom nothing tells; and as an EdgeRouter had it that was there before, under the same name. */
+export const nobodys = <T extends KubeObject>(kind: string, name: string): T =>
+  object(kind, name, { metadata: { ownerReferences: [] } });
+export const formers = <T extends KubeObject>(kind: string, name: string): T =>
+  object(kind, name, { metadata: { ownerReferences: [{ ...OWNER, uid: "former" }] } });
+
 export const container = (name: string, state: object, more: object = {}) => ({
   name,
   restartCount: 0,
@@ -191,6 +197,12 @@ export const todo = (given: RouterPlanInput) => words(planEdgeRouter(given).acti
 /** Everything there and as it should be. */
 export const settled = (routers: readonly ObservedRouter[] = [router()], more: Parameters<typeof input>[1] = {}) =>
   applied(input(routers, more));
+
+/** The routers 0 and 1. */
+export const pair = (): ObservedRouter[] => [router(), router({ ordinal: 1 })];
+/** One router all of whose objects were just made: its pod is this one, and not ready. */
+export const starting = (found: FoundPod | undefined, more: Partial<ObservedRouter> = {}) =>
+  applied(input([router({ pod: found, ...more })]), { isReady: false });
 
 /** The same objects under another spec. */
 export function withSpec(given: RouterPlanInput, spec: object): RouterPlanInput {
