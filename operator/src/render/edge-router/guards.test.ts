@@ -31,6 +31,7 @@ describe("the NetworkPolicy", () => {
     port,
     peer,
   });
+  // biome-ignore format: a table
   test.each<[string, object, Flow, boolean]>([
     ["clients of the cluster come in", {}, come(3022), true],
     ["clients from outside come in", {}, come(3022, "203.0.113.9"), true],
@@ -41,24 +42,10 @@ describe("the NetworkPolicy", () => {
     ["nobody reads the health", {}, come(8081), false],
     ["nor the metrics from outside", { serviceMonitor: { enabled: true } }, come(8081, "203.0.113.9"), false],
     ["who scrapes comes from within", { serviceMonitor: { enabled: true } }, come(8081), true],
-    [
-      "clients of an offered service come in",
-      { tunneler: { enabled: true, mode: "proxy", proxyServices: ["a:80", "b:53:udp"] } },
-      come(53, pod, "UDP"),
-      true,
-    ],
-    [
-      "by its protocol only",
-      { tunneler: { enabled: true, mode: "proxy", proxyServices: ["a:80", "b:53:udp"] } },
-      come(53),
-      false,
-    ],
-    [
-      "an offer without a tunneler opens nothing",
-      { tunneler: { enabled: false, mode: "proxy", proxyServices: ["a:80"] } },
-      come(80),
-      false,
-    ],
+    ["clients of an offered service come in", { tunneler: { enabled: true, mode: "proxy", proxyServices: ["a:80", "b:53:udp"] } },
+      come(53, pod, "UDP"), true],
+    ["by its protocol only", { tunneler: { enabled: true, mode: "proxy", proxyServices: ["a:80", "b:53:udp"] } }, come(53), false],
+    ["an offer without a tunneler opens nothing", { tunneler: { enabled: false, mode: "proxy", proxyServices: ["a:80"] } }, come(80), false],
     ["controllers and routers outside are dialled", {}, go(1280, "198.51.100.1"), true],
     ["also in the cluster", {}, go(1280, pod), true],
     ["by IPv6, too, out", {}, go(1280, "2001:db8::1"), true],
@@ -86,21 +73,12 @@ describe("the NetworkPolicy", () => {
 
 describe("Services", () => {
   const service = (exposure: object): Any => edgeService(edgeRouter({ exposure }), 1);
+  // biome-ignore format: a table
   test.each<[string, object, object | undefined]>([
-    [
-      "ClusterIP",
-      {},
-      { type: "ClusterIP", ports: [{ name: "edge", port: 3022, targetPort: "edge", protocol: "TCP" }] },
-    ],
+    ["ClusterIP", {}, { type: "ClusterIP", ports: [{ name: "edge", port: 3022, targetPort: "edge", protocol: "TCP" }] }],
     [
       "LoadBalancer",
-      {
-        type: "LoadBalancer",
-        port: 443,
-        externalTrafficPolicy: "Local",
-        loadBalancerClass: "x/y",
-        loadBalancerSourceRanges: ["192.0.2.0/24"],
-      },
+      { type: "LoadBalancer", port: 443, externalTrafficPolicy: "Local", loadBalancerClass: "x/y", loadBalancerSourceRanges: ["192.0.2.0/24"] },
       {
         type: "LoadBalancer",
         ports: [{ port: 443 }],
@@ -109,11 +87,7 @@ describe("Services", () => {
         loadBalancerSourceRanges: ["192.0.2.0/24"],
       },
     ],
-    [
-      "NodePort",
-      { type: "NodePort", hostname: "x", nodePort: 30_000 },
-      { type: "NodePort", ports: [{ nodePort: 30_001 }] },
-    ],
+    ["NodePort", { type: "NodePort", hostname: "x", nodePort: 30_000 }, { type: "NodePort", ports: [{ nodePort: 30_001 }] }],
     ["HostPort", { type: "HostPort" }, undefined],
     ["None", { type: "None" }, undefined],
   ])("%s", (_name, exposure, spec) => {

@@ -108,22 +108,12 @@ shutdown:
     expect(config.shutdown.drainTimeout).toBe(5_000);
   });
 
+  // biome-ignore format: a table
   test.each<[string, object, Partial<ConfigInput>, (c: ReturnType<typeof configOf>) => unknown, unknown]>([
-    [
-      "without an address has no listener of clients and routers",
-      { exposure: { type: "None" } },
-      { address: undefined, hosts: [] },
-      (c) => [c.listeners, c.link?.listeners, c.link?.dialers.length],
-      [[], [], 1],
-    ],
+    ["without an address has no listener of clients and routers", { exposure: { type: "None" } }, { address: undefined, hosts: [] },
+      (c) => [c.listeners, c.link?.listeners, c.link?.dialers.length], [[], [], 1]],
     ["without links has no section for them", { link: { listen: false, dial: false } }, {}, (c) => c.link, undefined],
-    [
-      "without controllers leaves them to the token",
-      {},
-      { controllers: { endpoints: [], areChosen: false } },
-      (c) => c.ctrl.endpoints,
-      [],
-    ],
+    ["without controllers leaves them to the token", {}, { controllers: { endpoints: [], areChosen: false } }, (c) => c.ctrl.endpoints, []],
     [
       "takes the node's address from the pod",
       { exposure: { type: "HostPort" } },
@@ -131,41 +121,14 @@ shutdown:
       (c) => [c.listeners[0], c.csr?.sans.ip],
       [expect.objectContaining({ advertise: { host: "192.0.2.7", port: 3022 } }), ["192.0.2.7", "127.0.0.1"]],
     ],
-    [
-      "leaves alone what only looks like the stand-in of the node's address",
-      { csr: { sans: { dns: ["192.0.2.254.example"] } } },
-      {},
-      (c) => c.csr?.sans.dns.includes("192.0.2.254.example"),
-      true,
-    ],
-    [
-      "keeps a name with line ends in its comment",
-      { name: "x\ny: 1\rz: 2\u0085w: 3\u2028u: 4" },
-      {},
-      (c) => c.ctrl.endpoints.length,
-      1,
-    ],
-    [
-      "puts IPv6 into brackets",
-      {},
-      { address: { host: "2001:db8::1", port: 443 }, hosts: ["2001:db8::1"] },
-      (c) => [c.link?.listeners[0]?.advertise.host, c.csr?.sans.ip],
-      ["2001:db8::1", ["2001:db8::1", "127.0.0.1"]],
-    ],
-    [
-      "shows metrics where they are scraped",
-      { serviceMonitor: { enabled: true } },
-      {},
-      (c) => c.web[0]?.apis.map(({ binding }) => binding),
-      ["health-checks", "metrics"],
-    ],
-    [
-      "gives way with the port of probes",
-      { edge: { port: 8081 } },
-      {},
-      (c) => c.web[0]?.bindPoints[0]?.interface.port,
-      8082,
-    ],
+    ["leaves alone what only looks like the stand-in of the node's address", { csr: { sans: { dns: ["192.0.2.254.example"] } } }, {},
+      (c) => c.csr?.sans.dns.includes("192.0.2.254.example"), true],
+    ["keeps a name with line ends in its comment", { name: "x\ny: 1\rz: 2\u0085w: 3\u2028u: 4" }, {}, (c) => c.ctrl.endpoints.length, 1],
+    ["puts IPv6 into brackets", {}, { address: { host: "2001:db8::1", port: 443 }, hosts: ["2001:db8::1"] },
+      (c) => [c.link?.listeners[0]?.advertise.host, c.csr?.sans.ip], ["2001:db8::1", ["2001:db8::1", "127.0.0.1"]]],
+    ["shows metrics where they are scraped", { serviceMonitor: { enabled: true } }, {}, (c) => c.web[0]?.apis.map(({ binding }) => binding),
+      ["health-checks", "metrics"]],
+    ["gives way with the port of probes", { edge: { port: 8081 } }, {}, (c) => c.web[0]?.bindPoints[0]?.interface.port, 8082],
   ])("%s", (_name, spec, input, look, wanted) => expect(look(configOf(spec, input))).toEqual(wanted));
 
   test("keeps the chosen controllers of one choice apart from those of another", () => {
@@ -179,36 +142,14 @@ shutdown:
 
 describe("the hash of the file", () => {
   const { hash } = file();
+  // biome-ignore format: a table
   test.each<[string, object, Partial<ConfigInput>]>([
-    [
-      "attributes, cost and policies of the entity",
-      {
-        roleAttributes: ["a"],
-        cost: 7,
-        noTraversal: true,
-        disabled: true,
-        tags: { a: "b" },
-        appData: { a: 1 },
-        deletionPolicy: "Orphan",
-      },
-      {},
-    ],
-    [
-      "replicas, image and template",
-      {
-        replicas: 3,
-        exposure: { hostname: "{ordinal}.x" },
-        image: "x",
-        template: { metadata: { labels: { a: "b" } } },
-      },
-      {},
-    ],
+    ["attributes, cost and policies of the entity",
+      { roleAttributes: ["a"], cost: 7, noTraversal: true, disabled: true, tags: { a: "b" }, appData: { a: 1 }, deletionPolicy: "Orphan" }, {}],
+    ["replicas, image and template",
+      { replicas: 3, exposure: { hostname: "{ordinal}.x" }, image: "x", template: { metadata: { labels: { a: "b" } } } }, {}],
     ["controllers that the network told", {}, { controllers: { endpoints: ["tls:other:1"], areChosen: false } }],
-    [
-      "child objects",
-      { networkPolicy: { enabled: true }, podDisruptionBudget: { enabled: false }, storage: { size: "60Mi" } },
-      {},
-    ],
+    ["child objects", { networkPolicy: { enabled: true }, podDisruptionBudget: { enabled: false }, storage: { size: "60Mi" } }, {}],
   ])("is not changed by %s", (_name, spec, input) => expect(file(spec, input).hash).toBe(hash));
 
   test.each<[string, object, Partial<ConfigInput>]>([
@@ -242,65 +183,25 @@ describe("the hash of the file", () => {
 
 describe("what the file can't be", () => {
   const overrides = (value: object) => ({ config: { overrides: value } });
+  // biome-ignore format: a table
   test.each<[string, object, string, RegExp]>([
     ["another version", overrides({ v: 4 }), "spec.config.overrides.v", /can't be overridden/],
-    [
-      "another identity",
-      overrides({ identity: { cert: "x" } }),
-      "spec.config.overrides.identity",
-      /can't be overridden/,
-    ],
-    [
-      "other controllers",
-      overrides({ ctrl: { endpoint: "tls:x:1" } }),
-      "spec.config.overrides.ctrl.endpoint",
-      /ctrlEndpoints of the Network/,
-    ],
-    [
-      "a list of other controllers",
-      overrides({ ctrl: { endpoints: [] } }),
-      "spec.config.overrides.ctrl.endpoints",
-      /ctrlEndpoints of the Network/,
-    ],
+    ["another identity", overrides({ identity: { cert: "x" } }), "spec.config.overrides.identity", /can't be overridden/],
+    ["other controllers", overrides({ ctrl: { endpoint: "tls:x:1" } }), "spec.config.overrides.ctrl.endpoint", /ctrlEndpoints of the Network/],
+    ["a list of other controllers", overrides({ ctrl: { endpoints: [] } }), "spec.config.overrides.ctrl.endpoints", /ctrlEndpoints of the Network/],
     ["no controllers", overrides({ ctrl: null }), "spec.config.overrides.ctrl", /expected an object/],
     ["without probes", overrides({ web: [] }), "spec.config.overrides.web", /the one for probes, \{"apis":/],
-    [
-      "with a value out of bounds",
-      overrides({ link: { dialers: [{ binding: "transport", maxDefaultConnections: 1000 }] } }),
-      "spec.config.overrides.link.dialers[0].maxDefaultConnections",
-      /from 1 to 100, found 1000/,
-    ],
-    [
-      "with an unknown key",
-      overrides({ forwarder: { linkDialQueLength: 3 } }),
-      "spec.config.overrides.forwarder.linkDialQueLength",
-      /perhaps linkDialQueueLength/,
-    ],
+    ["with a value out of bounds", overrides({ link: { dialers: [{ binding: "transport", maxDefaultConnections: 1000 }] } }),
+      "spec.config.overrides.link.dialers[0].maxDefaultConnections", /from 1 to 100, found 1000/],
+    ["with an unknown key", overrides({ forwarder: { linkDialQueLength: 3 } }), "spec.config.overrides.forwarder.linkDialQueLength",
+      /perhaps linkDialQueueLength/],
     ["with an unknown section", overrides({ forwader: {} }), "spec.config.overrides.forwader", /perhaps forwarder/],
-    [
-      "with a text from the environment",
-      overrides({ trace: { path: "/tmp/$HOME" } }),
-      "spec.config.overrides.trace.path",
-      /without \$/,
-    ],
-    [
-      "with a duration that is none, in a section of the spec",
-      { metrics: { reportInterval: "soon" } },
-      "spec.metrics.reportInterval",
-      /found "soon"/,
-    ],
-    [
-      "with the environment in a section of the spec",
-      { csr: { organization: "$ORG" } },
-      "spec.csr.organization",
-      /without \$/,
-    ],
-    [
-      "with a listener that is none",
-      overrides({ listeners: [{ binding: "edge" }] }),
-      "spec.config.overrides.listeners[0].options.advertise",
-      /SDKs can reach/,
-    ],
+    ["with a text from the environment", overrides({ trace: { path: "/tmp/$HOME" } }), "spec.config.overrides.trace.path", /without \$/],
+    ["with a duration that is none, in a section of the spec", { metrics: { reportInterval: "soon" } }, "spec.metrics.reportInterval",
+      /found "soon"/],
+    ["with the environment in a section of the spec", { csr: { organization: "$ORG" } }, "spec.csr.organization", /without \$/],
+    ["with a listener that is none", overrides({ listeners: [{ binding: "edge" }] }), "spec.config.overrides.listeners[0].options.advertise",
+      /SDKs can reach/],
   ])("%s", (_name, spec, path, message) => {
     expect(rendered(spec)).toMatchObject({
       problems: expect.arrayContaining([{ path, message: expect.stringMatching(message) }]),

@@ -3,15 +3,12 @@ import { podProblems } from "./spec-problems.ts";
 import { edgeRouter } from "./testing/edge-router.ts";
 
 describe("what the pod is made for", () => {
+  // biome-ignore format: a table
   test.each<[string, object, string]>([
     ["a container", { containers: [{ name: "x" }, { name: "router" }] }, "spec.template.spec.containers[1].name"],
     ["a first container", { initContainers: [{ name: "enroll" }] }, "spec.template.spec.initContainers[0].name"],
     ["a volume", { volumes: [{ name: "data" }] }, "spec.template.spec.volumes[0].name"],
-    [
-      "a mount",
-      { volumeMounts: [{ name: "x", mountPath: "/etc/sallyport" }] },
-      "spec.template.spec.volumeMounts[0].mountPath",
-    ],
+    ["a mount", { volumeMounts: [{ name: "x", mountPath: "/etc/sallyport" }] }, "spec.template.spec.volumeMounts[0].mountPath"],
     ["a variable", { env: [{ name: "HOST_IP", value: "x" }] }, "spec.template.spec.env[0].name"],
   ])("may not lose %s to the template", (_name, spec, path) => {
     expect(podProblems(edgeRouter({ template: { spec } }))).toEqual([

@@ -35,20 +35,13 @@ describe("the StatefulSet of a router", () => {
       "sallyport.dev/owner-kind": "EdgeRouter",
     };
     const labels = { ...claimLabels, "app.kubernetes.io/instance": "eu" };
+    const owner = { apiVersion: "sallyport.dev/v1alpha1", kind: "EdgeRouter", name: "eu", uid: "uid-eu" };
+    const claim = { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "50Mi" } } };
     expect(set.metadata).toEqual({
       name: "eu-1",
       namespace: "edge",
       labels,
-      ownerReferences: [
-        {
-          apiVersion: "sallyport.dev/v1alpha1",
-          kind: "EdgeRouter",
-          name: "eu",
-          uid: "uid-eu",
-          controller: true,
-          blockOwnerDeletion: true,
-        },
-      ],
+      ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }],
     });
     expect(set.spec).toMatchObject({
       replicas: 1,
@@ -57,32 +50,16 @@ describe("the StatefulSet of a router", () => {
       persistentVolumeClaimRetentionPolicy: { whenDeleted: "Retain", whenScaled: "Retain" },
       selector: { matchLabels: selector },
       template: { metadata: { labels, annotations: { "sallyport.dev/config-hash": "0123456789abcdef" } } },
-      volumeClaimTemplates: [
-        {
-          metadata: { name: "data", labels: claimLabels },
-          spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "50Mi" } } },
-        },
-      ],
+      volumeClaimTemplates: [{ metadata: { name: "data", labels: claimLabels }, spec: claim }],
     });
   });
 
   test("enrolls without a shell, with the token in the first container only", () => {
     const pod = podOf();
-    expect(pod.initContainers.map(({ name, args, command }: Any) => [name, args, command])).toEqual([
-      [
-        "enroll",
-        [
-          "enroll",
-          "/etc/sallyport/router.yml",
-          "--if-needed",
-          "--jwt",
-          "/etc/sallyport-enrollment/enrollment.jwt",
-          "--expect-id",
-          "r-1",
-        ],
-        undefined,
-      ],
-    ]);
+    const [file, token] = ["/etc/sallyport/router.yml", "/etc/sallyport-enrollment/enrollment.jwt"];
+    const args = ["enroll", file, "--if-needed", "--jwt", token, "--expect-id", "r-1"];
+    expect(pod.initContainers).toEqual([expect.objectContaining({ name: "enroll", args })]);
+    expect(pod.initContainers[0]).not.toHaveProperty("command");
     expect(pod.containers[0].args).toEqual(["run", "/etc/sallyport/router.yml"]);
     const mounts = (container: Any) =>
       container.volumeMounts.map(
@@ -109,84 +86,24 @@ describe("the StatefulSet of a router", () => {
     expect(startupProbe.periodSeconds * startupProbe.failureThreshold).toBe(300);
   });
 
+  // biome-ignore format: a table
   test.each<[string, object, (pod: Any) => unknown, unknown]>([
     ["gives the router time to empty itself", { drainSeconds: 60 }, (pod) => pod.terminationGracePeriodSeconds, 75],
-    [
-      "has no token of the API server",
-      {},
-      (pod) => [pod.automountServiceAccountToken, pod.serviceAccountName],
-      [false, "eu"],
-    ],
-    [
-      "takes another account",
-      { template: { spec: { serviceAccountName: "x" } } },
-      (pod) => pod.serviceAccountName,
-      "x",
-    ],
-    [
-      "has ports of the spec",
-      { edge: { port: 4000 } },
-      (pod) => pod.containers[0].ports.map(({ containerPort }: Any) => containerPort),
-      [4000, 8081],
-    ],
-    [
-      "has ports of services that it offers",
-      { tunneler: { enabled: true, mode: "proxy", proxyServices: ["b:53:udp", "a:80"] } },
-      (pod) => pod.containers[0].ports.slice(2),
-      [
-        { containerPort: 80, protocol: "TCP" },
-        { containerPort: 53, protocol: "UDP" },
-      ],
-    ],
+    ["has no token of the API server", {}, (pod) => [pod.automountServiceAccountToken, pod.serviceAccountName], [false, "eu"]],
+    ["takes another account", { template: { spec: { serviceAccountName: "x" } } }, (pod) => pod.serviceAccountName, "x"],
+    ["has ports of the spec", { edge: { port: 4000 } }, (pod) => pod.containers[0].ports.map(({ containerPort }: Any) => containerPort),
+      [4000, 8081]],
+    ["has ports of services that it offers", { tunneler: { enabled: true, mode: "proxy", proxyServices: ["b:53:udp", "a:80"] } },
+      (pod) => pod.containers[0].ports.slice(2), [{ containerPort: 80, protocol: "TCP" }, { containerPort: 53, protocol: "UDP" }]],
     [
       "has a port of the node",
       { exposure: { type: "HostPort", port: 443 } },
       (pod) => [pod.containers[0].ports[0].hostPort, pod.containers[0].env, pod.initContainers[0].env.length],
       [443, [{ name: "HOST_IP", valueFrom: { fieldRef: { apiVersion: "v1", fieldPath: "status.hostIP" } } }], 1],
     ],
-    [
-      "needs no address of the node when it has a name",
-      { exposure: { type: "HostPort", hostname: "x" } },
-      (pod) => pod.containers[0].env,
-      undefined,
-    ],
-    [
-      "pulls as the spec says",
-      { image: "a/b:c", imagePullPolicy: "Never", imagePullSecrets: [{ name: "s" }] },
-      (pod) => [pod.containers[0].imagePullPolicy, pod.imagePullSecrets],
-      ["Never", [{ name: "s" }]],
-    ],
-    [
-      "is placed as the template says",
-      {
-        template: {
-          spec: {
-            nodeSelector: { a: "b" },
-            priorityClassName: "p",
-            affinity: {},
-            topologySpreadConstraints: [],
-            hostNetwork: true,
-            dnsPolicy: "Default",
-          },
-        },
-      },
-      ({ nodeSelector, priorityClassName, affinity, topologySpreadConstraints, hostNetwork, dnsPolicy }) => ({
-        nodeSelector,
-        priorityClassName,
-        affinity,
-        topologySpreadConstraints,
-        hostNetwork,
-        dnsPolicy,
-      }),
-      {
-        nodeSelector: { a: "b" },
-        priorityClassName: "p",
-        affinity: {},
-        topologySpreadConstraints: [],
-        hostNetwork: true,
-        dnsPolicy: "Default",
-      },
-    ],
+    ["needs no address of the node when it has a name", { exposure: { type: "HostPort", hostname: "x" } }, (pod) => pod.containers[0].env, undefined],
+    ["pulls as the spec says", { image: "a/b:c", imagePullPolicy: "Never", imagePullSecrets: [{ name: "s" }] },
+      (pod) => [pod.containers[0].imagePullPolicy, pod.imagePullSecrets], ["Never", [{ name: "s" }]]],
     [
       "is spread softly by itself",
       {},
@@ -195,10 +112,7 @@ describe("the StatefulSet of a router", () => {
           topologyKey,
           whenUnsatisfiable,
         ]),
-      [
-        ["topology.kubernetes.io/zone", "ScheduleAnyway"],
-        ["kubernetes.io/hostname", "ScheduleAnyway"],
-      ],
+      [["topology.kubernetes.io/zone", "ScheduleAnyway"], ["kubernetes.io/hostname", "ScheduleAnyway"]],
     ],
     [
       "takes resources, variables, volumes and more containers",
@@ -228,15 +142,17 @@ describe("the StatefulSet of a router", () => {
       "lays a security context over its own",
       { template: { spec: { securityContext: { runAsUser: 7, fsGroupChangePolicy: null } } } },
       (pod) => pod.securityContext,
-      {
-        runAsNonRoot: true,
-        runAsUser: 7,
-        runAsGroup: 65532,
-        fsGroup: 65532,
-        seccompProfile: { type: "RuntimeDefault" },
-      },
+      { runAsNonRoot: true, runAsUser: 7, runAsGroup: 65532, fsGroup: 65532, seccompProfile: { type: "RuntimeDefault" } },
     ],
   ])("%s", (_name, spec, look, wanted) => expect(look(podOf(spec))).toEqual(wanted));
+
+  test("is placed as the template says", () => {
+    const spec = {
+      ...{ nodeSelector: { a: "b" }, priorityClassName: "p", affinity: {}, topologySpreadConstraints: [] },
+      ...{ hostNetwork: true, dnsPolicy: "Default" },
+    };
+    expect(podOf({ template: { spec } })).toMatchObject(spec);
+  });
 
   test.each<[object, string | undefined]>([
     [{}, undefined],

@@ -69,6 +69,7 @@ describe("the controller's file", () => {
     expect(one).not.toEqual(render());
   });
 
+  // biome-ignore format: a table
   test.each<[object, string]>([
     [{ api: { bind: ":1" } }, "overrides.api.bind: the operator decides"],
     [{ api: null }, "overrides.api.bind: the operator decides"],
@@ -77,10 +78,7 @@ describe("the controller's file", () => {
     [{ database: { url: "postgres://u:geheim@h/d" } }, "overrides.database.url: the operator decides"],
     [{ secretKeyFile: null }, "overrides.secretKeyFile: the operator decides"],
     [{ network: { cycleSeconds: "often" } }, "overrides.network.cycleSeconds: expected a whole number"],
-    [
-      { network: { cycleSecond: 3 } },
-      "overrides.network.cycleSecond: expected a known key, perhaps cycleSeconds, found the unknown key cycleSecond",
-    ],
+    [{ network: { cycleSecond: 3 } }, "overrides.network.cycleSecond: expected a known key, perhaps cycleSeconds, found the unknown key cycleSecond"],
     [{ edge: { apiSessionTimeout: "1s" } }, "overrides.edge.apiSessionTimeout: expected a duration"],
     [{ nonsense: 1 }, "overrides.nonsense"],
   ])("refuses %j with its path", (overrides, message) => {
