@@ -4,7 +4,6 @@ import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, describe, expect, test } from "vitest";
 import { type ConnectionOptions, NetworkConnection } from "./connection.ts";
 import { failureOf } from "./failure.ts";
-import { NetworkClients } from "./network-clients.ts";
 import { answer, FakeController, refusal, session } from "./testing/fake-controller.ts";
 
 const ending: (() => Promise<unknown>)[] = [];
@@ -345,38 +344,4 @@ test("all pages of a list are read, also when it changes meanwhile", async () =>
   expect(new Set(read.map(({ id }) => id)).size).toBe(read.length);
   const endless = await listAll(async () => ({ data: [{ id: "a" }], meta: { pagination: { totalCount: 9 } } }));
   expect(endless).toEqual([{ id: "a" }]);
-});
-
-describe("the connections of all networks", () => {
-  const ref = { namespace: "default", name: "main" };
-  const settings = { roleScope: "Global", allowAdminIdentities: false } as const;
-  const options: ConnectionOptions = {
-    name: "default/main",
-    endpoints: ["https://localhost:1"],
-    credentials: { method: "password", username: "u", password: "p" },
-    requestTimeoutMs: 1_000,
-    maxRequestsPerSecond: 10,
-    log: silentLogger,
-  };
-
-  test("are kept while nothing of them changes", async () => {
-    const networks = new NetworkClients();
-    ending.push(() => networks.close());
-    const first = networks.set(ref, settings, options);
-    const scoped = { ...settings, roleScope: "Namespaced" } as const;
-    expect(networks.set(ref, scoped, { ...options })).toBe(first);
-    expect(networks.forNetwork(ref)).toEqual({ client: first.client, settings: scoped });
-    const changed = { ...options, credentials: { method: "password", username: "u", password: "q" } } as const;
-    expect(networks.set(ref, settings, changed)).not.toBe(first);
-  });
-
-  test("tell why there is none", async () => {
-    const networks = new NetworkClients();
-    const asked = () => failure(Promise.try(() => networks.forNetwork(ref)));
-    expect(await asked()).toMatchObject({ reason: "NetworkNotFound", isStalled: false });
-    networks.set(ref, settings, options);
-    expect(await asked()).toBeUndefined();
-    await networks.remove(ref);
-    expect(await asked()).toMatchObject({ reason: "NetworkNotFound" });
-  });
 });

@@ -49,6 +49,8 @@ test("what is prepared is used by nobody before it is said", async () => {
   clients.use(ref);
   expect(reason()).toBe("usable");
   expect(await told()).toBe(1);
+  await clients.remove(ref);
+  expect(reason()).toBe("NetworkNotFound");
 });
 
 test("a network in use stays in use while its connection is prepared again, and one that is suspended suspended", async () => {
@@ -66,6 +68,9 @@ test("a network in use stays in use while its connection is prepared again, and 
 test("other credentials make another connection, which users are told of", async () => {
   fresh();
   const first = clients.set(ref, settings, options());
+  const scoped = { ...settings, roleScope: "Namespaced" } as const;
+  expect(clients.set(ref, scoped, options())).toBe(first);
+  expect(clients.forNetwork(ref)).toEqual({ client: first.client, settings: scoped });
   const before = await told();
   expect(clients.set(ref, settings, options("other"))).not.toBe(first);
   expect(await told()).toBe(before + 1);

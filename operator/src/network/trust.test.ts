@@ -42,11 +42,9 @@ describe("what a controller says is to be trusted", () => {
     expect(new Set(second).size).toBe(2);
   });
 
+  // biome-ignore format: a table
   test.each<[string, (path: string) => Said | undefined]>([
-    [
-      "another key",
-      (path) => said({ bundle, proof: proofOf(randomBytes(32).toString("base64"), nonceIn(path), bundle) }),
-    ],
+    ["another key", (path) => said({ bundle, proof: proofOf(randomBytes(32).toString("base64"), nonceIn(path), bundle) })],
     ["an old proof", () => said({ bundle, proof: proofOf(KEY, "00".repeat(32), bundle) })],
     ["a proof of another bundle", (path) => said({ bundle, proof: proofOf(KEY, nonceIn(path), `${bundle}x`) })],
     ["no proof", () => said({ bundle })],

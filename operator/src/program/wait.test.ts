@@ -51,12 +51,9 @@ describe("waiting for resources", () => {
     expect(asked.every(({ namespace, selector }) => namespace === "edge" && selector === "app=edge")).toBe(true);
   });
 
+  // biome-ignore format: a table
   test.each([
-    [
-      "one that is not ready",
-      [object("EdgeRouter", "eu", coming)],
-      "1 of 1 resources are not ready, and the time is over",
-    ],
+    ["one that is not ready", [object("EdgeRouter", "eu", coming)], "1 of 1 resources are not ready, and the time is over"],
     ["none at all", [], "there is no resource, and the time is over"],
   ])("ends with status 1 for %s", async (_, objects, last) => {
     const { status, said } = await waiting(listing(objects).client, 20);

@@ -1,9 +1,10 @@
+import { once } from "node:events";
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { KubeError } from "../client/errors.ts";
 import { RetryLimiter } from "./retry-limiter.ts";
 import { WorkQueue } from "./work-queue.ts";
-import { TerminalError, Worker } from "./worker.ts";
+import { TerminalError, Worker, type WorkerOptions } from "./worker.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -73,20 +74,6 @@ describe("a work queue", () => {
     queue.add("third/a");
     await vi.advanceTimersByTimeAsync(1000);
     expect(later).toEqual(["third/a"]);
-  });
-
-  test("what hangs in many namespaces keeps no further one waiting, as long as there are more workers than they are", async () => {
-    for (let hanging = 1; hanging < 16; hanging += 1) {
-      const queue = new WorkQueue({ workers: 16 });
-      for (let i = 0; i < 50; i += 1) for (let n = 0; n < hanging; n += 1) queue.add(`hanging${n}/r${i}`);
-      const seen = await handedOut(queue, 16);
-      const before = seen.length;
-      queue.add("web/a");
-      await vi.advanceTimersByTimeAsync(1000);
-      expect(seen.slice(before)).toEqual(["web/a"]);
-      // Nothing is left idle that could be shared.
-      expect(before).toBeGreaterThanOrEqual(Math.floor((16 * hanging) / (hanging + 1)));
-    }
   });
 
   test("where every worker is taken by another namespace, a further one is the next", async () => {
@@ -193,27 +180,24 @@ describe("the delay of a retry", () => {
 });
 
 describe("a worker", () => {
-  function start(work: (key: string) => Promise<{ requeueAfterMs?: number } | undefined>, concurrency = 1) {
+  function start(work: WorkerOptions<string>["work"], o: Partial<WorkerOptions<string>> = {}) {
     const queue = new WorkQueue();
     const log = new RecordingLogger();
     const stop = new AbortController();
     const metrics = { started: vi.fn(), finished: vi.fn() };
-    const worker = new Worker({
-      name: "Thing",
-      queue,
-      work: async (key) => await work(key),
-      log,
-      concurrency,
-      metrics,
-    });
+    const worker = new Worker({ name: "Thing", queue, work, log, metrics, ...o });
     const done = worker.run(stop.signal);
+    onTestFinished(async () => {
+      stop.abort();
+      await done;
+    });
     return { queue, log, stop, done, metrics };
   }
 
   test("repeats what fails, later and later, and forgets the failures after success", async () => {
     let failures = 3;
     const at: number[] = [];
-    const { queue, stop, done, metrics } = start(async () => {
+    const { queue, metrics } = start(async () => {
       at.push(performance.now());
       failures -= 1;
       if (failures >= 0) throw new Error("not yet");
@@ -225,13 +209,11 @@ describe("a worker", () => {
     expect(at.map((time) => Math.round(time - begun))).toEqual([0, 5, 15, 35]);
     expect(queue.failures("a")).toBe(0);
     expect(metrics.finished.mock.calls.map(([result]) => result)).toEqual(["error", "error", "error", "success"]);
-    stop.abort();
-    await done;
   });
 
   test("waits at least as long as the server asks", async () => {
     let runs = 0;
-    const { queue, stop, done } = start(async () => {
+    const { queue } = start(async () => {
       runs += 1;
       if (runs === 1)
         throw new KubeError({ status: 429, reason: "TooManyRequests", message: "later", retryAfterMs: 4000 });
@@ -242,13 +224,11 @@ describe("a worker", () => {
     expect(runs).toBe(1);
     await vi.advanceTimersByTimeAsync(1);
     expect(runs).toBe(2);
-    stop.abort();
-    await done;
   });
 
   test("does not repeat what cannot succeed, until the key comes again", async () => {
     let runs = 0;
-    const { queue, stop, done, log, metrics } = start(async () => {
+    const { queue, log, metrics } = start(async () => {
       runs += 1;
       throw new TerminalError("InvalidSpec", "spec.name: too long");
     });
@@ -260,41 +240,24 @@ describe("a worker", () => {
     queue.add("a");
     await vi.advanceTimersByTimeAsync(1);
     expect(runs).toBe(2);
-    stop.abort();
-    await done;
   });
 
   test("tells work that takes too long to stop, and repeats it", async () => {
     vi.useRealTimers();
-    const metrics = { started: vi.fn(), finished: vi.fn() };
-    const queue = new WorkQueue();
-    const stop = new AbortController();
     let runs = 0;
-    const worker = new Worker({
-      name: "Thing",
-      queue,
-      log: new RecordingLogger(),
-      metrics,
-      timeoutMs: 20,
-      work: async (_, signal) => {
-        runs += 1;
-        if (runs === 1)
-          await new Promise((_, reject) =>
-            signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
-          );
-      },
-    });
-    const done = worker.run(stop.signal);
+    const work = async (_key: string, signal: AbortSignal) => {
+      runs += 1;
+      if (runs === 1) await once(signal, "abort").then(() => signal.throwIfAborted());
+    };
+    const { queue, metrics } = start(work, { timeoutMs: 20 });
     queue.add("a");
     await vi.waitFor(() => expect(metrics.finished).toHaveBeenCalledTimes(2), { timeout: 20_000 });
     expect(metrics.finished.mock.calls.map(([end]) => end)).toEqual(["timeout", "success"]);
-    stop.abort();
-    await done;
   });
 
   test("looks again when work asks for it, which is no failure", async () => {
     let runs = 0;
-    const { queue, stop, done } = start(async () => {
+    const { queue } = start(async () => {
       runs += 1;
       return { requeueAfterMs: 60_000 };
     });
@@ -302,21 +265,22 @@ describe("a worker", () => {
     await vi.advanceTimersByTimeAsync(180_000);
     expect(runs).toBe(4);
     expect(queue.failures("a")).toBe(0);
-    stop.abort();
-    await done;
   });
 
   test("works on several keys at once, never twice on one, and ends after what is in work", async () => {
     const working = new Set<string>();
     let most = 0;
-    const { queue, stop, done } = start(async (key) => {
-      expect(working.has(key)).toBe(false);
-      working.add(key);
-      most = Math.max(most, working.size);
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      working.delete(key);
-      return undefined;
-    }, 3);
+    const { queue, stop, done } = start(
+      async (key) => {
+        expect(working.has(key)).toBe(false);
+        working.add(key);
+        most = Math.max(most, working.size);
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        working.delete(key);
+        return undefined;
+      },
+      { concurrency: 3 },
+    );
     for (let i = 0; i < 10; i += 1) {
       for (const key of ["a", "b", "c", "d", "e"]) queue.add(key);
       await vi.advanceTimersByTimeAsync(70);

@@ -21,13 +21,8 @@ describe("conditions", () => {
 
   test("keep their time while the status stays, whatever reason, message and generation are", () => {
     const next = nextConditions(first, [draft("Ready", "False", "Other", "else")], 4, late);
-    expect(next).toEqual([
-      {
-        ...draft("Ready", "False", "Other", "else"),
-        observedGeneration: 4,
-        lastTransitionTime: "2026-11-02T10:00:00Z",
-      },
-    ]);
+    const kept = { observedGeneration: 4, lastTransitionTime: "2026-11-02T10:00:00Z" };
+    expect(next).toEqual([{ ...draft("Ready", "False", "Other", "else"), ...kept }]);
   });
 
   test("get another time with another status; what no longer applies is removed", () => {
@@ -65,23 +60,17 @@ describe("health as generic tools see it", () => {
     metadata: { generation: 4 },
     status: { observedGeneration, conditions },
   });
+  // biome-ignore format: a table
   test.each<[string, Judged, Health]>([
-    [
-      "being deleted, even when stalled",
-      { ...of([draft("Stalled", "True")], 4), metadata: { generation: 4, deletionTimestamp: "now" } },
-      "Terminating",
-    ],
+    ["being deleted, even when stalled", { ...of([draft("Stalled", "True")], 4), metadata: { generation: 4, deletionTimestamp: "now" } },
+      "Terminating"],
     ["an older generation, even when ready", of([ready("True")], 3), "InProgress"],
     ["never looked at, with the default status", of(undefined, -1), "InProgress"],
     ["reconciling, even when ready", of([ready("True"), draft("Reconciling", "True")], 4), "InProgress"],
     ["stalled", of([ready("False"), draft("Stalled", "True")], 4), "Failed"],
     ["reconciling before stalled", of([draft("Reconciling", "True"), draft("Stalled", "True")], 4), "InProgress"],
     ["stalled before reconciling", of([draft("Stalled", "True"), draft("Reconciling", "True")], 4), "Failed"],
-    [
-      "not stalled, not reconciling",
-      of([draft("Stalled", "False"), draft("Reconciling", "False"), ready("True")], 4),
-      "Current",
-    ],
+    ["not stalled, not reconciling", of([draft("Stalled", "False"), draft("Reconciling", "False"), ready("True")], 4), "Current"],
     ["not ready", of([ready("False")], 4), "InProgress"],
     ["perhaps ready", of([ready("Unknown")], 4), "InProgress"],
     ["ready", of([ready("True")]), "Current"],

@@ -14,31 +14,13 @@ describe("an object as it is wanted", () => {
     service({ type: "ClusterIP", ports: [{ name: "api", port: 1280 }], selector: { app: "a" } }),
   );
 
+  const api = { name: "api", port: 1280 };
+  const found = (ports: object[], more: object = { selector: { app: "a" } }) => ({ type: "ClusterIP", ports, ...more });
   test.each<[string, object, boolean]>([
-    [
-      "with what the API server fills in",
-      {
-        type: "ClusterIP",
-        clusterIP: "10.0.0.1",
-        ports: [{ name: "api", port: 1280, protocol: "TCP" }],
-        selector: { app: "a" },
-      },
-      true,
-    ],
-    [
-      "with a port that somebody else has added",
-      {
-        type: "ClusterIP",
-        ports: [
-          { name: "x", port: 1 },
-          { name: "api", port: 1280 },
-        ],
-        selector: { app: "a" },
-      },
-      true,
-    ],
-    ["with another port", { type: "ClusterIP", ports: [{ name: "api", port: 1 }], selector: { app: "a" } }, false],
-    ["without its selector", { type: "ClusterIP", ports: [{ name: "api", port: 1280 }] }, false],
+    ["with what the API server fills in", { ...found([{ ...api, protocol: "TCP" }]), clusterIP: "10.0.0.1" }, true],
+    ["with a port that somebody else has added", found([{ name: "x", port: 1 }, api]), true],
+    ["with another port", found([{ ...api, port: 1 }]), false],
+    ["without its selector", found([api], {}), false],
   ])("%s", (_name, spec, expected) => expect(isAsIntended(stored(intended, spec), intended)).toBe(expected));
 
   test("a field that is wanted no more is noticed by the hash", () => {

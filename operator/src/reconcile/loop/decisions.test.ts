@@ -211,6 +211,8 @@ describe("an event warns", () => {
     ["of what does not go on", [draft("Ready", "False", "NameConflict"), draft("Stalled", "True", "NameConflict")], "Warning"],
     ["of a deletion that waits", [draft("Ready", "False", "DeletionBlocked"), draft("DeletionBlocked", "True", "InUse")], "Warning"],
     ["not of what is ready", [draft("Ready", "True", "Synced")], "Normal"],
+    ["not of what waits for another resource", [draft("Ready", "False", "ReferenceNotReady")], "Normal"],
+    ["of a name that nothing has", [draft("Ready", "False", "ReferenceNotFound")], "Warning"],
   ])("%s", (_what, conditions, type) => {
     expect(eventTypeOf(conditions)).toBe(type);
   });

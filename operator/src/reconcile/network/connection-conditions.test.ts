@@ -12,6 +12,7 @@ const transport = (code?: string) =>
   );
 
 describe("what a failed call says of a network", () => {
+  // biome-ignore format: a table
   test.each<[string, unknown, string | undefined, boolean]>([
     ["refused connection", transport("ECONNREFUSED"), "ControllerUnavailable", false],
     ["unknown name", transport("ENOTFOUND"), "ControllerUnavailable", false],
@@ -27,18 +28,8 @@ describe("what a failed call says of a network", () => {
     ["forbidden", new ApiError(403, "FORBIDDEN", "m"), "NotAdministrator", true],
     ["no such path", new ApiError(404, "NOT_FOUND", "m"), "NotAController", true],
     ["one call forbidden", new OperationForbiddenError("listControllers", undefined), "NotAdministrator", true],
-    [
-      "refused login, to be tried again",
-      new NetworkNotReadyError("NetworkUnauthorized", "m", { retryAfterMs: 9 }),
-      "NetworkUnauthorized",
-      false,
-    ],
-    [
-      "refused login",
-      new NetworkNotReadyError("NetworkUnauthorized", "m", { isStalled: true }),
-      "NetworkUnauthorized",
-      true,
-    ],
+    ["refused login, to be tried again", new NetworkNotReadyError("NetworkUnauthorized", "m", { retryAfterMs: 9 }), "NetworkUnauthorized", false],
+    ["refused login", new NetworkNotReadyError("NetworkUnauthorized", "m", { isStalled: true }), "NetworkUnauthorized", true],
     ["a pause", new NetworkNotReadyError("RateLimited", "m", { retryAfterMs: 9 }), "RateLimited", false],
     ["a closed connection", new NetworkNotReadyError("NetworkNotReady", "m"), "ControllerUnavailable", false],
     ["a fault of the program", new TypeError("x"), undefined, false],
@@ -58,15 +49,11 @@ describe("conditions", () => {
     connectionConditions(findings).map(({ type, status, reason }) => `${type} ${status} ${reason}`);
   const problem = passing("ControllerUnavailable", "m");
   test.each<[string, Findings, string[]]>([
+    // biome-ignore format: a table
     [
       "all is well",
       { serverVersion: "v1", identity: "i" },
-      [
-        "Connected True Connected",
-        "VersionSupported True Supported",
-        "Authenticated True LoggedIn",
-        "Ready True Ready",
-      ],
+      ["Connected True Connected", "VersionSupported True Supported", "Authenticated True LoggedIn", "Ready True Ready"],
     ],
     [
       "nothing could be asked",
