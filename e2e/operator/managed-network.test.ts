@@ -1,7 +1,12 @@
-/** Networks on a fake API server with our real controller: one that the operator runs, started from what it rendered, and the same one as an existing network. */
+/**
+ * A Network that the operator runs, from its first day to its last: a fake API server on one side, our real controller on the other, started from what was
+ * rendered.
+ */
+import { createClient } from "@sallyport/api";
+import { createCsr } from "@sallyport/wire";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { KINDS, type KubeObject } from "../../operator/src/kube/kinds.ts";
+import { KINDS, type KubeObject, type ResourceKind } from "../../operator/src/kube/kinds.ts";
 import { conditionOf } from "../../operator/src/kube/status/condition.ts";
 import { overlayServiceReconciler } from "../../operator/src/reconcile/entity/simple-kinds.ts";
 import type { KindReconciler } from "../../operator/src/reconcile/loop/kind-reconciler.ts";
@@ -17,14 +22,18 @@ interface Holder extends KubeObject {
 const CONTROLLER = { namespace: "default", name: "main-controller" };
 /** Starts of programs on a busy machine. */
 const PATIENCE_MS = 120_000;
+const DAY = 86_400_000;
 
 let scratch: string;
 let t: TestOperator;
 let pods: ControllerPods;
 let port: number;
+/** Milliseconds by which the operator's clock is ahead. */
+let ahead = 0;
 
-const secret = (name: string) => t.server.read<Holder>({ kind: KINDS.Secret, namespace: "default", name });
-const configMap = (name: string) => t.server.read<Holder>({ kind: KINDS.ConfigMap, namespace: "default", name });
+const find = <T extends KubeObject = Holder>(kind: ResourceKind, name: string) =>
+  t.server.read<T>({ kind, namespace: "default", name });
+const secret = (name: string) => find(KINDS.Secret, name);
 const text = (holder: Holder | undefined, key: string): string =>
   Buffer.from(holder?.data?.[key] ?? "", "base64").toString();
 const times = { refusedLoginMs: 300, limitedMs: 100 };
@@ -38,10 +47,31 @@ const managed = (changes: object = {}) => ({
   managed: { port, exposure: { type: "ClusterIP", hostname: "localhost" }, ...changes },
 });
 
+type Management = ReturnType<typeof createClient<"management">>;
+
+/** The Management API, with whatever the client logs in with. */
+async function within<T>(
+  o: { cert: string; key: string } | undefined,
+  use: (client: Management) => Promise<T>,
+): Promise<T> {
+  const ca = find(KINDS.ConfigMap, "main-ca")?.data?.["ca.crt"] ?? "";
+  const client = createClient("management", { baseUrl: `https://localhost:${port}`, ca, ...o });
+  try {
+    const admin = secret("main-admin");
+    const body = o === undefined ? { username: text(admin, "username"), password: text(admin, "password") } : {};
+    const method = o === undefined ? "password" : "cert";
+    client.setToken((await client.authenticate({ query: { method }, body })).data.token);
+    return await use(client);
+  } finally {
+    client.close();
+  }
+}
+const asAdmin = <T>(use: (client: Management) => Promise<T>) => within(undefined, use);
+
 beforeAll(async () => {
   scratch = makeScratch("operator-network");
   [port = 0] = await freePorts(1);
-  t = await startOperator({ reconcilers, patienceMs: PATIENCE_MS });
+  t = await startOperator({ reconcilers, patienceMs: PATIENCE_MS, now: () => new Date(Date.now() + ahead) });
   pods = new ControllerPods(t.server, scratch);
   await t.apply("Network", "main", managed());
   await t.ready("Network", "main");
@@ -73,7 +103,7 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
       "Ready=True",
     ]);
     expect(Buffer.from(text(secret("main-controller-key"), "secret.key"), "base64")).toHaveLength(32);
-    expect(configMap("main-ca")?.data?.["ca.crt"]).toMatch(/^-----BEGIN CERTIFICATE-----/);
+    expect(find(KINDS.ConfigMap, "main-ca")?.data?.["ca.crt"]).toMatch(/^-----BEGIN CERTIFICATE-----/);
     await expect
       .poll(() => t.events("Network", "main"))
       .toEqual(expect.arrayContaining(["SecretKeyMade", "AdminMade", "OperatorEnrolled"]));
@@ -122,6 +152,22 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
     }
   });
 
+  test("puts right what others change in its objects", async () => {
+    for (const [kind, name, change] of [
+      [KINDS.Service, "main-controller", { spec: { selector: { "app.kubernetes.io/name": "stolen" } } }],
+      [KINDS.ConfigMap, "main-ca", { data: { "ca.crt": "nothing" } }],
+    ] as const) {
+      const content = () => {
+        const { metadata: _, ...rest } = find(kind, name) as Holder;
+        return rest;
+      };
+      const before = content();
+      t.server.change({ kind, namespace: "default", name }, change);
+      expect(content()).not.toEqual(before);
+      await expect.poll(content).toEqual(before);
+    }
+  });
+
   test("is restarted when that is asked for, once", async () => {
     const before = pods.starts;
     await t.annotate("Network", "main", { "sallyport.dev/restart-requested-at": "today" });
@@ -155,13 +201,11 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
     expect(await t.writesOfAnotherLook()).toEqual([]);
   });
 
-  test("goes on when the first administrator's password is taken away, and when the pod is away for a while", async () => {
-    t.server.remove({ kind: KINDS.Secret, namespace: "default", name: "main-admin" });
+  test("says that its pod is away, and goes on when that is back", async () => {
     await pods.kill(CONTROLLER);
     await t.ready("Network", "main", "False", "ControllerStarting");
     await pods.start(CONTROLLER);
     await t.ready("Network", "main");
-    expect(secret("main-admin")).toBeUndefined();
   });
 
   test("is never given another key", async () => {
@@ -172,5 +216,158 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
     expect(secret("main-controller-key")).toBeUndefined();
     t.server.put(KINDS.Secret, key as KubeObject);
     await t.ready("Network", "main");
+  });
+
+  test("the operator renews its certificate in time", async () => {
+    const before = text(secret("main-operator"), "tls.crt");
+    ahead = 350 * DAY;
+    t.operator.loops.lookAtAll();
+    await t.until("Network", "main", () => text(secret("main-operator"), "tls.crt") !== before);
+    ahead = 0;
+    await t.settled();
+    t.operator.loops.lookAtAll();
+    await t.settled();
+    await t.ready("Network", "main");
+    const { data } = await asAdmin((client) => client.listIdentities({}));
+    expect(data.map(({ name }) => name).sort()).toEqual(["Default Admin", "Sallyport operator of default/main"]);
+    expect(await t.writesOfAnotherLook()).toEqual([]);
+  });
+
+  test("an operator that dies before it confirms its new certificate gets in with it, without the first password, and confirms it", async () => {
+    const own = secret("main-operator");
+    const admin = secret("main-admin");
+    const [cert, key] = [text(own, "tls.crt"), text(own, "tls.key")];
+    const as = <T>(certificate: string, use: (client: Management) => Promise<T>) =>
+      within({ cert: certificate, key }, use);
+    const next = await as(cert, async (client) => {
+      const { id = "" } = (await client.listCurrentIdentityAuthenticators({})).data[0] ?? {};
+      const clientCertCsr = await createCsr({ commonName: id, keyPem: key });
+      const params = { id };
+      return (await client.extendCurrentIdentityAuthenticator({ params, body: { clientCertCsr, overlap: true } })).data
+        .clientCert;
+    });
+    t.server.remove({ kind: KINDS.Secret, namespace: "default", name: "main-admin" });
+    t.server.change(
+      { kind: KINDS.Secret, namespace: "default", name: "main-operator" },
+      {
+        metadata: { annotations: { "sallyport.dev/certificate-pending": "true" } },
+        data: { "tls.crt": Buffer.from(next ?? "").toString("base64") },
+      },
+    );
+    const isConfirmed = () =>
+      secret("main-operator")?.metadata.annotations?.["sallyport.dev/certificate-pending"] === "false";
+    t.operator.loops.lookAtAll();
+    await expect.poll(isConfirmed, { timeout: 60_000 }).toBe(true);
+    await t.ready("Network", "main");
+    expect(text(secret("main-operator"), "tls.crt")).toBe(next);
+    expect(await as(next ?? "", async () => "in")).toBe("in");
+    await expect(as(cert, async () => "in")).rejects.toMatchObject({ status: 401 });
+    if (admin !== undefined) t.server.put(KINDS.Secret, admin);
+    await t.settled();
+    expect(await t.writesOfAnotherLook()).toEqual([]);
+  });
+
+  test("an operator whose identity was deleted makes itself another one", async () => {
+    const before = text(secret("main-operator"), "tls.crt");
+    await asAdmin(async (client) => {
+      const { data } = await client.listIdentities({});
+      const own = data.find(({ name }) => name.startsWith("Sallyport operator"));
+      await client.deleteIdentity({ params: { id: own?.id ?? "" } });
+    });
+    t.operator.loops.lookAtAll();
+    await t.until("Network", "main", () => text(secret("main-operator"), "tls.crt") !== before);
+    await t.ready("Network", "main");
+  });
+
+  const mistake = { config: { overrides: { nonsense: 1 } } };
+  const refused = {
+    template: { spec: { affinity: { nodeAffinity: {} } } },
+    config: { overrides: { log: { level: "debug" } } },
+  };
+  test.each([
+    ["its spec holds a mistake", mistake, "InvalidConfig", "overrides.nonsense"],
+    ["the API server refuses what its spec asks for", refused, "ObjectRefused", "spec.affinity: Invalid value"],
+  ])("is used by an operator that is started anew while %s", async (_what, spec, reason, message) => {
+    const ref = { namespace: "default", name: "main" };
+    const { networks, loops } = t.operator;
+    const fault = { kind: "status", code: 422, reason: "Invalid", message } as const;
+    const isRefused = reason === "ObjectRefused";
+    const rule = { method: "PATCH", path: "/statefulsets/main-controller", times: isRefused ? 1_000 : 0, fault };
+    const mend = t.server.inject(rule);
+    const file = find(KINDS.ConfigMap, "main-controller")?.data;
+    await t.apply("Network", "main", managed(spec));
+    const { status } = await t.ready("Network", "main", "False", reason);
+    expect(conditionOf(status.conditions, "Stalled")?.message).toContain(message);
+    // Nothing of such a spec is followed.
+    expect(find(KINDS.ConfigMap, "main-controller")?.data).toEqual(file);
+    // As after a start: it knows of no connection.
+    await networks.remove(ref);
+    expect(() => networks.forNetwork(ref)).toThrow();
+    loops.lookAtAll();
+    await expect
+      .poll(async () => (await networks.forNetwork(ref).client.getCurrentIdentity({})).data.name, { timeout: 30_000 })
+      .toBe("Sallyport operator of default/main");
+    await t.ready("Network", "main", "False", reason);
+    await t.apply("Network", "main", managed());
+    mend();
+    loops.lookAtAll();
+    await t.ready("Network", "main");
+  });
+
+  test("neither uses nor overwrites a Secret of the name of its own that is somebody else's", async () => {
+    const ref = { kind: KINDS.Secret, namespace: "default", name: "main-operator" };
+    const own = secret("main-operator");
+    const theirs = { metadata: { name: "main-operator", namespace: "default" }, data: { mine: "bWluZQ==" } };
+    t.server.remove(ref);
+    t.server.put(KINDS.Secret, { apiVersion: "v1", kind: "Secret", ...theirs });
+    t.operator.loops.lookAtAll();
+    await t.ready("Network", "main", "False", "NameConflict");
+    expect(secret("main-operator")?.data).toEqual(theirs.data);
+    t.server.remove(ref);
+    if (own !== undefined) t.server.put(KINDS.Secret, own);
+    await t.ready("Network", "main");
+  });
+
+  test("waits with its deletion for what refers to it, keeps its data, and takes it up again", async () => {
+    await t.apply("OverlayService", "web", { networkRef: { name: "main" } });
+    await t.ready("OverlayService", "web");
+    const key = secret("main-controller-key")?.data;
+    await t.delete("Network", "main");
+    const blocked = await t.until("Network", "main", ({ status }) =>
+      Boolean(conditionOf(status.conditions, "DeletionBlocked")),
+    );
+    expect(conditionOf(blocked.status.conditions, "DeletionBlocked")?.message).toContain("OverlayService web");
+    await t.delete("OverlayService", "web");
+    await t.gone("OverlayService", "web");
+    await t.gone("Network", "main");
+    t.server.store.collectGarbage();
+    expect(find(KINDS.StatefulSet, "main-controller")).toBeUndefined();
+    expect(find(KINDS.ConfigMap, "main-controller")).toBeUndefined();
+    for (const name of ["main-controller-key", "main-admin", "main-operator"]) {
+      expect(secret(name)).toBeDefined();
+    }
+    expect(find(KINDS.PersistentVolumeClaim, "main-controller-data")).toBeDefined();
+    await expect.poll(() => t.events("Network", "main")).toContain("DataRetained");
+
+    await t.apply("Network", "main", managed());
+    const again = await t.ready("Network", "main");
+    expect(again.status.sessionIdentity).toBe("Sallyport operator of default/main");
+    expect(secret("main-controller-key")?.data).toEqual(key);
+  });
+
+  test("takes its data with it when that is asked for, but nothing that is the user's", async () => {
+    t.server.put(KINDS.Secret, {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name: "main-admin", namespace: "default" },
+      data: {},
+    });
+    await t.apply("Network", "main", managed({ retention: "Delete" }));
+    await t.delete("Network", "main");
+    await t.gone("Network", "main");
+    t.server.store.collectGarbage();
+    for (const name of ["main-controller-key", "main-operator"]) expect(secret(name)).toBeUndefined();
+    expect(find(KINDS.PersistentVolumeClaim, "main-controller-data")).toBeUndefined();
+    expect(secret("main-admin")).toBeDefined();
   });
 });
