@@ -68,7 +68,7 @@ export function serveEdgeRequest(
     } catch (error) {
       reply(router, message, edgeError(asEdgeRefusal(router, message, error)));
     }
-  });
+  }, message.body.length);
   if (!isTaken) reply(router, message, edgeError(new EdgeRefusal(DenialCode.Internal, BUSY)));
 }
 
@@ -103,7 +103,7 @@ export function serveFabricRequest(
       }
       replyResult(router, message, false, error instanceof FabricRefusal ? error.message : "internal error");
     }
-  });
+  }, message.body.length);
   if (!isTaken) reply(router, message, busyResult());
 }
 
@@ -129,7 +129,7 @@ export function serveNotice(
         "a router's message could not be worked on",
       );
     }
-  });
+  }, message.body.length);
   if (!isTaken) {
     router.log.warn(
       { routerId: router.id, contentType: message.contentType },

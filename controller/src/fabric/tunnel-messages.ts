@@ -272,7 +272,7 @@ export class TunnelMessages {
         const result = isFinal ? CreateTerminatorResult.FailedOther : CreateTerminatorResult.FailedBusy;
         answer(result, isRefusal ? error.message : "internal error");
       }
-    });
+    }, message.body.length);
     if (!isTaken) answer(CreateTerminatorResult.FailedBusy, "server too busy");
   }
 

@@ -15,6 +15,7 @@ import { Headers } from "./frame/headers.ts";
 import { encodeMessage } from "./frame/message.ts";
 import * as ctrlPb from "./generated/ctrl_pb.ts";
 import * as edgeCtrlPb from "./generated/edge_ctrl_pb.ts";
+import * as metricsPb from "./generated/metrics_pb.ts";
 
 const hex = (text: string) => text.replace(/\s+/g, "");
 const version = "v1.6.20|abc|2026-01-01|linux|amd64";
@@ -178,6 +179,34 @@ describe("decodeControl", () => {
     expect([...byteMap(decoded.peerData)]).toEqual([[1003, Buffer.from("aabb", "hex")]]);
     const confirmation = encodeControl(ctrlPb.CircuitConfirmationSchema, { idleTimes: { c1: 60_000_000_000n } });
     expect(decodeControl(ctrlPb.CircuitConfirmationSchema, confirmation).idleTimes).toEqual({ c1: 60_000_000_000n });
+  });
+
+  it.each([
+    ["fields", ctrlPb.CircuitConfirmationSchema, { circuitIds: Array(50).fill("") }],
+    ["empty messages", ctrlPb.RouterLinksSchema, { links: Array(50).fill({}) }],
+    [
+      "fields of nested messages",
+      ctrlPb.RouterLinksSchema,
+      { links: [{ connState: { conns: Array(50).fill({ type: "t" }) } }] },
+    ],
+    [
+      "fields of messages in maps",
+      metricsPb.MetricsMessageSchema,
+      {
+        intervalCounters: {
+          usage: { buckets: [{ values: Object.fromEntries(Array.from({ length: 50 }, (_, i) => [i, 1n])) }] },
+        },
+      },
+    ],
+  ] as const)("refuses more %s than are allowed", (_, schema, fields) => {
+    const body = encodeControl(schema as typeof ctrlPb.RouterLinksSchema, fields as object);
+    expect(() => decodeControl(schema, body, 40)).toThrow(expect.objectContaining({ code: "TOO_MANY_FIELDS" }));
+    expect(decodeControl(schema, body, 200)).toMatchObject(fields);
+  });
+
+  it("counts no bytes of texts as fields", () => {
+    const body = encodeControl(ctrlPb.CircuitConfirmationSchema, { circuitIds: ["c".repeat(1_000)] });
+    expect(decodeControl(ctrlPb.CircuitConfirmationSchema, body, 1).circuitIds[0]).toHaveLength(1_000);
   });
 
   it("ignores fields of later versions", () => {

@@ -25,6 +25,7 @@ import {
   stateClosed,
   stateClosedFor,
 } from "./edge-messages.ts";
+import { HealthReports } from "./health-reports.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
 
 const LEGACY_PREFIX = "hosted:";
@@ -66,9 +67,13 @@ export class Hosting {
   readonly #byListener = new Map<string, Binding>();
   /** Of bindings for which the controller is being asked: what has changed since. */
   readonly #changes = new Map<Binding, Change>();
+  readonly #health: HealthReports;
 
   constructor(control: ControlPlane, log: Logger) {
     this.#control = control;
+    this.#health = new HealthReports((binding, checkPassed) =>
+      control.healthEvent({ ...this.#credentials(binding), checkPassed }),
+    );
     this.#log = boundedLog(log);
   }
 
@@ -192,8 +197,7 @@ export class Hosting {
   }
 
   healthEvent(binding: Binding, message: Message): void {
-    const checkPassed = message.headers.getBool(EdgeHeader.HealthStatus) ?? false;
-    this.#control.healthEvent({ ...this.#credentials(binding), checkPassed });
+    this.#health.report(binding, message.headers.getBool(EdgeHeader.HealthStatus) ?? false);
   }
 
   /** Whether a terminator the controller asks about exists here, asking the SDK itself when it can answer. */

@@ -1,4 +1,4 @@
-import { decodeControl, EdgeCtrlType, edgeCtrlPb, encodeControl } from "@sallyport/wire";
+import { decodeControl, EdgeCtrlType, edgeCtrlPb, encodeControl, type Outgoing } from "@sallyport/wire";
 import type { TestAuthority } from "@sallyport/wire/testing";
 import type { ScriptedController } from "./scripted-controller.ts";
 import { signedRequest } from "./signed-request.ts";
@@ -11,6 +11,10 @@ export class ScriptedRenewal {
   /** Sent with the certificates. */
   caPem = "";
   lifetimeMs = 86_400_000;
+  /** The certificates are the answer to the request, not a message of their own. */
+  answers = false;
+  /** What a request is answered with in place of certificates. */
+  refusal: Outgoing | undefined;
   /** Called when a certificate is shown; its text refuses it. */
   verify: (certPem: string) => string | Promise<string> = () => "";
 
@@ -18,6 +22,10 @@ export class ScriptedRenewal {
     controller.on(EdgeCtrlType.EnrollmentExtendRouterRequest, (message, channel) => {
       const request = decodeControl(edgeCtrlPb.EnrollmentExtendRouterRequestSchema, message.body);
       this.requests.push(request);
+      if (this.refusal !== undefined) {
+        channel.reply(message, this.refusal);
+        return;
+      }
       const sign = (csr: string) => signedRequest(authority, csr, this.lifetimeMs);
       void Promise.all([sign(request.clientCertCsr), sign(request.serverCertCsr)]).then(([client, server]) => {
         const body = encodeControl(edgeCtrlPb.EnrollmentCertsResponseSchema, {
@@ -25,7 +33,9 @@ export class ScriptedRenewal {
           serverCertPem: server,
           caCertsPem: this.caPem,
         });
-        channel.send({ contentType: EdgeCtrlType.EnrollmentCertsResponse, body });
+        const issued = { contentType: EdgeCtrlType.EnrollmentCertsResponse, body };
+        if (this.answers) channel.reply(message, issued);
+        else channel.send(issued);
       });
     });
     controller.on(EdgeCtrlType.EnrollmentExtendRouterVerifyRequest, (message, channel) => {

@@ -30,6 +30,8 @@ import type { RouteExchange } from "./route-exchange.ts";
 
 const { FaultSubject } = ctrlPb;
 const NS_PER_MS = 1_000_000n;
+/** Circuits in one report; a router says the others again. */
+const MAX_FAULTS = 10_000;
 
 export interface CircuitMessagesParts {
   readonly model: Pick<FabricModel, "authorizeDial" | "authorizeTunnel" | "findService">;
@@ -182,7 +184,7 @@ export class CircuitMessages {
         if (!(error instanceof EdgeRefusal)) log.error({ routerId: router.id, err: error }, "a circuit request failed");
         fail(error instanceof EdgeRefusal ? error.message : "internal error");
       }
-    });
+    }, message.body.length);
     if (!isTaken) fail("server too busy");
   }
 
@@ -214,7 +216,7 @@ export class CircuitMessages {
 
   #forwardFaults(router: RouterConnection, ids: string, isOwner: boolean): void {
     const { circuits, adoption, exchange, rerouter, log } = this.#parts;
-    for (const circuitId of ids.split(" ").filter((id) => id !== "")) {
+    for (const circuitId of ids.split(" ", MAX_FAULTS).filter((id) => id !== "")) {
       if (circuits.get(circuitId) === undefined) {
         // Routers say it again as long as it is true.
         if (isOwner && !adoption.isAwaited(circuitId, router.id)) exchange.unroute(router.id, circuitId, true);

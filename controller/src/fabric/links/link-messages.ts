@@ -3,9 +3,9 @@ import type { Rerouter } from "../circuits/reroute/rerouter.ts";
 import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricModel } from "../ports.ts";
 import { FabricRefusal, serveFabricRequest } from "../requests.ts";
-import { onMessage } from "../routers/inbound.ts";
+import { MOST_FIELDS_OF_REPORTS, onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import type { Link, LinkConnectionState } from "./link-table.ts";
+import { type Link, type LinkConnectionState, MAX_LINKS_PER_ROUTER } from "./link-table.ts";
 import type { Mesh } from "./mesh.ts";
 
 const { FaultSubject } = ctrlPb;
@@ -38,7 +38,8 @@ export class LinkMessages {
     onMessage(router, ControlType.VerifyRouter, ctrlPb.VerifyRouterSchema, (body, message) =>
       serveFabricRequest(router, router.parallelLane, message, () => this.#verify(body)),
     );
-    onMessage(router, ControlType.Metrics, metricsPb.MetricsMessageSchema, (body) => this.#metrics(router, body));
+    const metrics = (body: metricsPb.MetricsMessage) => this.#metrics(router, body);
+    onMessage(router, ControlType.Metrics, metricsPb.MetricsMessageSchema, metrics, MOST_FIELDS_OF_REPORTS);
   }
 
   /** A router says that a link is gone. */
@@ -94,8 +95,8 @@ export class LinkMessages {
   #report(router: RouterConnection, body: ctrlPb.RouterLinks): void {
     const { mesh, log } = this.#parts;
     if (!mesh.isCurrent(router)) return;
-    let refused = 0;
-    for (const link of body.links) {
+    let refused = Math.max(0, body.links.length - MAX_LINKS_PER_ROUTER);
+    for (const link of body.links.slice(0, MAX_LINKS_PER_ROUTER)) {
       const outcome = mesh.links.report(
         router.id,
         {

@@ -61,7 +61,7 @@ const DEFAULT_STATIC_COST = 1;
 const FAILED_LINK_KEPT_MS = 30_000;
 
 /** Memory that a router can claim has a bound: links it has dialed, connections of one, characters of an id or an address. */
-const MAX_LINKS_PER_ROUTER = 10_000;
+export const MAX_LINKS_PER_ROUTER = 10_000;
 const MAX_CONNECTIONS = 64;
 const MAX_TEXT = 256;
 

@@ -4,12 +4,22 @@ import type { RouterConnection } from "./router-connection.ts";
 type Schema = Parameters<typeof decodeControl>[0];
 type Body<S extends Schema> = ReturnType<typeof decodeControl<S>>;
 
+/** Fields of a message: decoding so many takes some 50 ms. */
+const MOST_FIELDS = 200_000;
+/** Of a message about all identities of a router, or about everything that it measures. */
+export const MOST_FIELDS_OF_REPORTS = 1_000_000;
+
 /**
  * Reads a router's message. One that cannot be decoded is logged and gets no answer (its sender times out), as everything that breaks the protocol without
  * endangering the channel.
  */
-export function readBody<S extends Schema>(router: RouterConnection, schema: S, message: Message): Body<S> | undefined {
-  return read(router, message, () => decodeControl(schema, message.body));
+export function readBody<S extends Schema>(
+  router: RouterConnection,
+  schema: S,
+  message: Message,
+  mostFields: number = MOST_FIELDS,
+): Body<S> | undefined {
+  return read(router, message, () => decodeControl(schema, message.body, mostFields));
 }
 
 /** As {@link readBody} for messages that consist of headers. */
@@ -37,9 +47,12 @@ export function onMessage<S extends Schema>(
   contentType: number,
   schema: S,
   handle: (body: Body<S>, message: Message) => void,
+  mostFields: number = MOST_FIELDS,
 ): void {
-  router.channel.handle(contentType, (message) => {
-    const body = readBody(router, schema, message);
-    if (body !== undefined) handle(body, message);
-  });
+  router.channel.handle(contentType, (message) =>
+    router.atOnce(() => {
+      const body = readBody(router, schema, message, mostFields);
+      if (body !== undefined) handle(body, message);
+    }),
+  );
 }

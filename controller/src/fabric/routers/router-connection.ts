@@ -1,5 +1,6 @@
 import type { Channel, LineBounds, Logger, Outgoing, VersionInfo } from "@sallyport/wire";
 import type { RouterRecord } from "../ports.ts";
+import { TimeShare } from "./time-share.ts";
 import { WorkLane } from "./work-lane.ts";
 
 /** A link listener of a router, as it tells other routers through the controller. */
@@ -59,6 +60,7 @@ export class RouterConnection {
   readonly orderedLane: WorkLane;
   readonly log: Logger;
   readonly #maxQueuedBytes: number;
+  readonly #share: TimeShare;
 
   constructor(parts: RouterConnectionParts) {
     this.id = parts.record.id;
@@ -69,6 +71,7 @@ export class RouterConnection {
     this.connectedAt = parts.connectedAt;
     this.log = parts.log;
     this.#maxQueuedBytes = parts.maxQueuedBytes;
+    this.#share = new TimeShare((pauseMs) => this.#pause(pauseMs));
     const onError = (err: unknown) =>
       this.log.error({ routerId: this.id, err }, "a request of a router failed; its handler has a defect");
     this.parallelLane = new WorkLane(AT_ONCE, WAITING, onError);
@@ -94,6 +97,30 @@ export class RouterConnection {
     }
     this.channel.send(out);
     return true;
+  }
+
+  /** Works on a message now. A router that takes more than its share of the controller's time is read later. */
+  atOnce(work: () => void): void {
+    const started = performance.now();
+    try {
+      work();
+    } finally {
+      const now = performance.now();
+      this.#share.spent(now - started, now);
+    }
+  }
+
+  #pause(ms: number): void {
+    this.log.warn(
+      { routerId: this.id, pauseMs: Math.round(ms) },
+      "the router's messages take too much time; it is read later",
+    );
+    const { underlays } = this.channel;
+    for (const underlay of underlays) underlay.pause();
+    const timer = setTimeout(() => {
+      for (const underlay of underlays) underlay.resume();
+    }, ms);
+    this.channel.onClose(() => clearTimeout(timer));
   }
 
   /** Resolves when what was sent so far has been handed to the operating system, the channel closed, or the time is up. */

@@ -13,7 +13,7 @@ import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricModel } from "../ports.ts";
 import { FabricRefusal, reply, serveFabricRequest, serveNotice, verificationAnswer } from "../requests.ts";
 import type { IdentityConnections } from "./identity-connections.ts";
-import { onMessage } from "./inbound.ts";
+import { MOST_FIELDS_OF_REPORTS, onMessage } from "./inbound.ts";
 import type { RouterConnection } from "./router-connection.ts";
 
 export interface RouterMessagesParts {
@@ -80,9 +80,9 @@ export class RouterMessages {
     onMessage(router, ControlType.RouterInterfacesUpdate, ctrlPb.RouterInterfacesUpdateSchema, (body, message) =>
       serveFabricRequest(router, lane, message, () => this.#interfaces(router, body)),
     );
-    onMessage(router, EdgeCtrlType.ConnectEvents, edgeCtrlPb.ConnectEventsSchema, (body) =>
-      this.#connectEvents(router, body),
-    );
+    const { ConnectEventsSchema } = edgeCtrlPb;
+    const connectEvents = (body: edgeCtrlPb.ConnectEvents) => this.#connectEvents(router, body);
+    onMessage(router, EdgeCtrlType.ConnectEvents, ConnectEventsSchema, connectEvents, MOST_FIELDS_OF_REPORTS);
     onMessage(
       router,
       EdgeCtrlType.EnrollmentExtendRouterRequest,

@@ -60,3 +60,21 @@ test("a wide lane runs tasks side by side; a closed one takes none", async () =>
   await lane.idle();
   expect(lane.offer(async () => {})).toBe(false);
 });
+
+test("a lane holds so many bytes, of what runs and what waits, and one task whatever its size", async () => {
+  const lane = new WorkLane(1, 100, () => {});
+  const MB = 1024 * 1024;
+  const first = gate();
+  expect(lane.offer(() => first.opened, 100 * MB)).toBe(true);
+  expect(lane.offer(async () => {}, 1)).toBe(false);
+  expect(lane.offer(async () => {})).toBe(false);
+  first.open();
+  const second = gate();
+  await lane.idle();
+  expect(lane.offer(() => second.opened, 40 * MB)).toBe(true);
+  expect(lane.offer(async () => {}, 24 * MB)).toBe(true);
+  expect(lane.offer(async () => {}, 1)).toBe(false);
+  second.open();
+  await lane.idle();
+  expect(lane.offer(async () => {}, 64 * MB)).toBe(true);
+});

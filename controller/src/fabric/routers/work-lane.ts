@@ -1,10 +1,20 @@
-/** Queue of one router's requests: so many at a time, so many waiting, and no more. A flood of one router costs bounded memory and only its own time. */
+interface Task {
+  readonly run: () => Promise<void>;
+  readonly bytes: number;
+}
+
+/** Bytes of the requests in a lane. One is taken whatever its size. */
+const MOST_BYTES = 64 * 1024 * 1024;
+
+/** Queue of one router's requests: so many at a time, so many waiting, so many bytes, and no more. A flood of one router costs bounded memory and only its own time. */
 export class WorkLane {
   readonly #concurrency: number;
   readonly #capacity: number;
   readonly #onError: (error: unknown) => void;
-  readonly #waiting: (() => Promise<void>)[] = [];
+  readonly #waiting: Task[] = [];
   #running = 0;
+  /** Of what runs and waits. */
+  #bytes = 0;
   #isClosed = false;
   #idle = Promise.withResolvers<void>();
 
@@ -15,14 +25,21 @@ export class WorkLane {
     this.#onError = onError;
   }
 
-  /** Takes a task, or answers false when the lane is full or closed. With a concurrency of 1 tasks run in the order they came. */
-  offer(task: () => Promise<void>): boolean {
+  /**
+   * Takes a task, or answers false when the lane is full or closed. With a concurrency of 1 tasks run in the order they came.
+   * @param bytes that are kept until it has run
+   */
+  offer(run: () => Promise<void>, bytes = 0): boolean {
     if (this.#isClosed) return false;
+    if (this.#bytes > 0 && this.#bytes + bytes > MOST_BYTES) return false;
+    const task = { run, bytes };
     if (this.#running < this.#concurrency) {
+      this.#bytes += bytes;
       void this.#run(task);
       return true;
     }
     if (this.#waiting.length >= this.#capacity) return false;
+    this.#bytes += bytes;
     this.#waiting.push(task);
     return true;
   }
@@ -38,14 +55,15 @@ export class WorkLane {
     if (this.#running > 0) await this.#idle.promise;
   }
 
-  async #run(first: () => Promise<void>): Promise<void> {
+  async #run(first: Task): Promise<void> {
     this.#running += 1;
-    for (let task: typeof first | undefined = first; task !== undefined; task = this.#waiting.shift()) {
+    for (let task: Task | undefined = first; task !== undefined; task = this.#waiting.shift()) {
       try {
-        await task();
+        await task.run();
       } catch (error) {
         this.#onError(error);
       }
+      this.#bytes -= task.bytes;
     }
     this.#running -= 1;
     if (this.#running > 0) return;

@@ -25,4 +25,12 @@ describe("URLs of a router's listeners", () => {
     expect(hello({ listeners: [listener("r1.example")] })).toEqual({ tls: "tls://r1.example:3022" });
     expect(hello({ listeners: [listener("192.0.2.7")] })).toEqual({ tls: "tls://192.0.2.7:3022" });
   });
+
+  test("what every client would be shown is bounded in number and length", () => {
+    const many = Array.from({ length: 100 }, (_, i) => ({ advertise: { protocol: `p${i}`, hostname: "h", port: 1 } }));
+    expect(Object.keys(hello({ listeners: many }))).toHaveLength(64);
+    const long = "h".repeat(257);
+    expect(hello({ listeners: [listener(long), listener("r1.example")] })).toEqual({ tls: "tls://r1.example:3022" });
+    expect(hello({ hostname: "h", protocols: [long, "tls"], protocolPorts: ["1", long] })).toEqual({});
+  });
 });

@@ -28,6 +28,9 @@ const MAX_REMEMBERED = 10_000;
 const RETRY_MS = 2_000;
 /** Tokens in one message. */
 const TOKENS_PER_MESSAGE = 1_000;
+/** Of a router's hello, which every client is shown: listeners, and characters of a protocol or host name. */
+const MAX_LISTENERS = 64;
+const MAX_HELLO_TEXT = 256;
 
 export interface SessionFeedParts {
   readonly mesh: Mesh;
@@ -153,7 +156,7 @@ export class SessionFeed {
   #hello(router: RouterConnection, body: edgeCtrlPb.ClientHello, message: Message): void {
     const { model } = this.#parts;
     router.supportedProtocols = protocolUrls(body);
-    router.hostname = body.hostname;
+    router.hostname = body.hostname.slice(0, MAX_HELLO_TEXT);
     router.syncStatus = "SYNC_HELLO";
     const { version, id: routerId, hostname } = router;
     serveNotice(router, router.orderedLane, message, () => model.saveRouterReport({ routerId, version, hostname }));
@@ -224,15 +227,16 @@ export class SessionFeed {
 /** Protocol to URL, from each advertised listener; the last of a protocol wins. Older routers give host name, protocols and ports apart. */
 export function protocolUrls(hello: edgeCtrlPb.ClientHello): Record<string, string> {
   const urls: Record<string, string> = {};
+  const add = (protocol: string, host: string, port: number | string | undefined): void => {
+    if (port === undefined || Object.keys(urls).length >= MAX_LISTENERS) return;
+    if ([protocol, host, String(port)].some((text) => text.length > MAX_HELLO_TEXT)) return;
+    urls[protocol] = urlOf(protocol, host, port);
+  };
   for (const { advertise } of hello.listeners) {
-    if (advertise !== undefined)
-      urls[advertise.protocol] = urlOf(advertise.protocol, advertise.hostname, advertise.port);
+    if (advertise !== undefined) add(advertise.protocol, advertise.hostname, advertise.port);
   }
   if (hello.listeners.length > 0) return urls;
-  for (const [index, protocol] of hello.protocols.entries()) {
-    const port = hello.protocolPorts[index];
-    if (port !== undefined) urls[protocol] = urlOf(protocol, hello.hostname, port);
-  }
+  for (const [index, protocol] of hello.protocols.entries()) add(protocol, hello.hostname, hello.protocolPorts[index]);
   return urls;
 }
 

@@ -252,7 +252,7 @@ export class TerminatorMessages {
       } catch (error) {
         answer(...this.#terminatorFailure(router, error));
       }
-    });
+    }, message.body.length);
     if (!isTaken) answer(CreateTerminatorResult.FailedBusy, "server too busy");
   }
 

@@ -1,14 +1,17 @@
-import { boundedLog, type Logger } from "@sallyport/wire";
+import { boundedLog, type Logger, SharedPlaces } from "@sallyport/wire";
 import type { ClientAddresses, UdpFlow } from "../interceptor.ts";
 import { ClientFlow, type OpenTransport } from "../relay/client-flow.ts";
 import type { Datagram } from "./native-sockets.ts";
+
+/** Of all flows, for one source: the host itself is often the only one. */
+const SHARE = 0.75;
 
 export interface UdpFlowsOptions {
   /** Who wants the flow; undefined: nobody, and its datagrams are dropped. */
   readonly accept: (addresses: ClientAddresses) => ((flow: UdpFlow) => void) | undefined;
   readonly idleTimeoutMs: number;
   readonly checkIntervalMs: number;
-  /** Flows at a time; datagrams of further ones are dropped. Each needs a descriptor. */
+  /** Flows at a time, three quarters of them of one source address; datagrams of further ones are dropped. Each needs a descriptor. */
   readonly mostFlows: number;
   readonly log: Logger;
 }
@@ -18,12 +21,15 @@ export class UdpFlows {
   readonly #options: UdpFlowsOptions;
   readonly #log: Logger;
   readonly #flows = new Map<string, ClientFlow>();
+  readonly #places: SharedPlaces;
   readonly #timer: NodeJS.Timeout;
   #refused = 0;
 
   constructor(options: UdpFlowsOptions) {
     this.#options = options;
     this.#log = boundedLog(options.log);
+    const { mostFlows: places } = options;
+    this.#places = new SharedPlaces({ places, perAddress: Math.ceil(places * SHARE) });
     this.#timer = setInterval(() => this.#check(), options.checkIntervalMs);
     this.#timer.unref();
   }
@@ -46,11 +52,18 @@ export class UdpFlows {
     const addresses: ClientAddresses = { protocol: "udp", sourceIp, sourcePort, destinationIp, destinationPort };
     const consumer = this.#options.accept(addresses);
     if (consumer === undefined) return;
-    if (this.#flows.size >= this.#options.mostFlows) {
+    // Nobody gives way: who has a flow may be forged as well as who wants one.
+    const place = this.#places.take(sourceIp, () => {});
+    if (place === undefined) {
       this.#refused++;
       return;
     }
-    const flow = new ClientFlow(addresses, open, () => this.#flows.delete(key), this.#log);
+    place.settle();
+    const closed = () => {
+      place.release();
+      this.#flows.delete(key);
+    };
+    const flow = new ClientFlow(addresses, open, closed, this.#log);
     if (flow.isClosed) return;
     this.#flows.set(key, flow);
     flow.take(datagram.buffer);

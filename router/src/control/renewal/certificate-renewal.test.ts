@@ -4,7 +4,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { CsrConfig } from "@sallyport/router-config";
-import { type Logger, silentLogger, splitPem, x509 } from "@sallyport/wire";
+import {
+  BaseType,
+  EdgeCtrlHeader,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  Headers,
+  type Logger,
+  silentLogger,
+  splitPem,
+  x509,
+} from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { RouterIdentity } from "../../config/router-identity.ts";
@@ -133,6 +144,44 @@ describe("renewing certificates", () => {
     });
     expect(await content("pki/r1.cert")).toBe(before);
     expect((await readdir(path("pki"))).filter((name) => name.endsWith(".new"))).toEqual([]);
+  });
+
+  it.each([
+    [
+      "a text and a code",
+      {
+        contentType: EdgeCtrlType.Error,
+        headers: new Headers().setU32(EdgeCtrlHeader.ErrorCode, 1),
+        body: Buffer.from("too many renewals"),
+      },
+    ],
+    [
+      "a message",
+      {
+        contentType: EdgeCtrlType.Error,
+        body: encodeControl(edgeCtrlPb.ErrorSchema, { code: "BUSY", message: "too many renewals" }),
+      },
+    ],
+    ["a result", { contentType: BaseType.Result, body: Buffer.from("too many renewals") }],
+  ])("says why the controller refuses it, told by %s", async (_, refusal) => {
+    await connect();
+    const before = await content("pki/r1.cert");
+    scripted.refusal = refusal;
+    await expect(renewing().now()).rejects.toMatchObject({
+      code: "RENEWAL_REFUSED",
+      message: expect.stringMatching(/renews no certificates: .*too many renewals/),
+    });
+    expect(await content("pki/r1.cert")).toBe(before);
+    scripted.refusal = undefined;
+    await renewal?.now();
+    expect(await content("pki/r1.cert")).not.toBe(before);
+  });
+
+  it("takes certificates that come as the answer", async () => {
+    await connect();
+    scripted.answers = true;
+    await renewing().now();
+    expect(scripted.shown).toEqual([await content("pki/r1.cert")]);
   });
 
   it("adds the authorities of a network that changes them", async () => {

@@ -2,12 +2,16 @@ import type { CsrConfig } from "@sallyport/router-config";
 import {
   createCsr,
   decodeControl,
+  EdgeCtrlHeader,
   EdgeCtrlType,
   edgeCtrlPb,
   encodeControl,
   type Identity,
   type Logger,
+  type Message,
   parseCertificates,
+  RequestTimeoutError,
+  shownText,
 } from "@sallyport/wire";
 import type { IdentityFiles } from "../../config/router-identity.ts";
 import { replaceFiles, whyUnwritable } from "../../config/staged-file.ts";
@@ -34,6 +38,8 @@ const DAY = 24 * 3_600_000;
 const GIVE_UP_MS = 35_000;
 const RETRY_MS = 60_000;
 const MAX_TIMER = 2 ** 31 - 1;
+/** Characters of a refusal in the log. */
+const MOST_OF_REASON = 500;
 
 /**
  * When certificates of this validity are renewed: the smaller of 7 days and a third of the lifetime before the end of the
@@ -163,9 +169,7 @@ export class CertificateRenewal {
       serverCertCsr: await request(identity.serverKeyPem ?? identity.keyPem),
       requireVerification: true,
     });
-    const issued = await this.#response(() =>
-      controller.channel.send({ contentType: EdgeCtrlType.EnrollmentExtendRouterRequest, body }),
-    );
+    const issued = await this.#issued(controller, body);
     for (const pem of [issued.clientCertPem, issued.serverCertPem]) parseCertificates(pem);
     const added = newAnchors(identity.caPem, issued.caCertsPem);
     const contents: [string, string][] = [
@@ -190,20 +194,45 @@ export class CertificateRenewal {
     );
   }
 
-  #response(send: () => void): Promise<edgeCtrlPb.EnrollmentCertsResponse> {
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        this.#arrived = undefined;
-        reject(new ControlError("RENEWAL_TIMEOUT", `no certificates came within ${GIVE_UP_MS / 1000} s`));
-      }, GIVE_UP_MS);
-      this.#arrived = (response) => {
-        this.#arrived = undefined;
-        clearTimeout(timer);
-        resolve(response);
-      };
-      send();
-    });
+  /** The certificates come in a message of their own, or as the answer; a refusal comes as an answer, or not at all. */
+  async #issued(controller: Controller, body: Buffer): Promise<edgeCtrlPb.EnrollmentCertsResponse> {
+    const arrived = Promise.withResolvers<edgeCtrlPb.EnrollmentCertsResponse>();
+    this.#arrived = arrived.resolve;
+    const contentType = EdgeCtrlType.EnrollmentExtendRouterRequest;
+    const ended = new AbortController();
+    const answer = controller.channel
+      .request({ contentType, body }, { timeoutMs: GIVE_UP_MS, signal: ended.signal })
+      .then(issuedBy);
+    try {
+      return await Promise.race([arrived.promise, answer]);
+    } catch (error) {
+      if (!(error instanceof RequestTimeoutError)) throw error;
+      throw new ControlError("RENEWAL_TIMEOUT", `no certificates came within ${GIVE_UP_MS / 1000} s`);
+    } finally {
+      this.#arrived = undefined;
+      ended.abort();
+    }
   }
+}
+
+function issuedBy(answer: Message): edgeCtrlPb.EnrollmentCertsResponse {
+  const { contentType, body, headers } = answer;
+  if (contentType === EdgeCtrlType.EnrollmentCertsResponse) {
+    return decodeControl(edgeCtrlPb.EnrollmentCertsResponseSchema, body);
+  }
+  throw new ControlError(
+    "RENEWAL_REFUSED",
+    `the controller renews no certificates: ${refusalIn({ contentType, body, headers })}`,
+  );
+}
+
+/** An edge error has a code in its headers and a text, or is a message of its own, as the answer to a verification is. */
+function refusalIn({ contentType, body, headers }: Pick<Message, "contentType" | "body" | "headers">): string {
+  if (contentType !== EdgeCtrlType.Error || headers.get(EdgeCtrlHeader.ErrorCode) !== undefined) {
+    return shownText(body.toString("utf8"), MOST_OF_REASON);
+  }
+  const { code, message, cause } = decodeControl(edgeCtrlPb.ErrorSchema, body);
+  return shownText([code, message, cause].filter((part) => part !== "").join(" "), MOST_OF_REASON);
 }
 
 /**

@@ -1,0 +1,107 @@
+import { ControlHeader, ControlType, ctrlPb, EdgeCtrlType, edgeCtrlPb, encodeControl, Headers } from "@sallyport/wire";
+import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { ScriptedRouter } from "../testing/scripted-router.ts";
+import { eventually, TestFabric } from "../testing/test-fabric.ts";
+
+let net: TestFabric;
+let log: RecordingLogger;
+let evil: ScriptedRouter;
+beforeEach(async () => {
+  log = new RecordingLogger();
+  net = await TestFabric.start({}, log);
+  evil = await net.connect("evil");
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await net.stop();
+});
+
+const warnings = (msg: string) => log.entries.filter((line) => line.level === "warn" && line.msg === msg);
+
+/** A body of `count` empty fields with the number 1. */
+const emptyFields = (count: number) => Buffer.alloc(2 * count, Buffer.from([0x0a, 0]));
+
+describe("a router that somebody has broken into", () => {
+  test.each([
+    ["links", ControlType.RouterLinks],
+    ["circuits to confirm", ControlType.CircuitConfirmation],
+    ["terminators to remove", ControlType.RemoveTerminatorsRequest],
+    ["interfaces", ControlType.RouterInterfacesUpdate],
+    ["API sessions", EdgeCtrlType.ApiSessionHeartbeat],
+    ["sessions", EdgeCtrlType.ValidateSessionsRequest],
+    ["questions", ControlType.InspectRequest],
+  ])("has a message with a million %s dropped before it is decoded", async (_, contentType) => {
+    evil.send(contentType, emptyFields(1_000_000));
+    await evil.roundTrip();
+    expect(warnings("a router's message cannot be decoded and is dropped")).toEqual([
+      expect.objectContaining({
+        fields: expect.objectContaining({
+          contentType,
+          reason: expect.stringContaining("more than 200000 fields"),
+        }),
+      }),
+    ]);
+  });
+
+  test("has as many links of one report looked at as it may have", async () => {
+    const events: string[] = [];
+    net.fabric.onEvent(({ kind }) => events.push(kind));
+    const link = { id: "l1", destRouterId: "a", linkProtocol: "tls", iteration: 1 };
+    evil.send(ControlType.RouterLinks, encodeControl(ctrlPb.RouterLinksSchema, { links: Array(10_100).fill(link) }));
+    await evil.roundTrip();
+    expect(events.filter((kind) => kind === "link-connected" || kind === "link-known")).toHaveLength(10_000);
+    expect(
+      warnings("the router reports links of others, too many, or such with too long texts; they are ignored"),
+    ).toEqual([expect.objectContaining({ fields: { source: "evil", refused: 100 } })]);
+  });
+
+  test("has ten thousand faults of one message looked at, and no answer as long as it likes", async () => {
+    const { ForwardFault } = ctrlPb.FaultSubject;
+    const told = (id: string) =>
+      evil.send(ControlType.Fault, encodeControl(ctrlPb.FaultSchema, { subject: ForwardFault, id }));
+    // Until the controller knows that the router has no circuits of its former life.
+    await eventually(() => {
+      told("c");
+      expect(evil.pending(ControlType.Unroute)).not.toEqual([]);
+    });
+    await evil.roundTrip();
+    const before = evil.pending(ControlType.Unroute).length;
+    told("c ".repeat(10_100));
+    const attempt = new Headers().setU32(ControlHeader.RouteResultAttempt, 1);
+    evil.send(ControlType.RouteResult, Buffer.alloc(1_000, "c"), attempt);
+    await evil.roundTrip();
+    expect(evil.pending(ControlType.Unroute)).toHaveLength(before + 10_000);
+  });
+
+  test("has what it leaves unfinished bounded in bytes: requests beyond that are answered as busy", async () => {
+    const bound = Promise.withResolvers<never>();
+    net.model.authorizeBind = () => bound.promise;
+    const peerData = { 1: Buffer.alloc(15_000_000) };
+    const body = encodeControl(edgeCtrlPb.CreateTerminatorRequestSchema, { sessionToken: "s", peerData });
+    for (let i = 0; i < 5; i++) {
+      evil.send(EdgeCtrlType.CreateTerminatorRequest, body);
+      await evil.roundTrip();
+    }
+    const refusal = await evil.next(EdgeCtrlType.Error);
+    expect(refusal.body.toString()).toBe("server too busy");
+    bound.reject(new Error("over"));
+  });
+
+  test("is read later when its messages take more time than one router's may", async () => {
+    let now = 0;
+    vi.spyOn(performance, "now").mockImplementation(() => now);
+    // Working on a link takes so long.
+    net.fabric.onEvent(({ kind }) => {
+      if (kind === "link-connected") now += 2_400;
+    });
+    const report = (id: string) =>
+      encodeControl(ctrlPb.RouterLinksSchema, { links: [{ id, destRouterId: "a", iteration: 1 }] });
+    evil.send(ControlType.RouterLinks, report("l1"));
+    await eventually(() =>
+      expect(warnings("the router's messages take too much time; it is read later")).toHaveLength(1),
+    );
+    // It is read again afterwards.
+    await evil.roundTrip();
+  });
+});

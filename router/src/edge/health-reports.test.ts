@@ -1,0 +1,47 @@
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import type { Binding } from "./binding.ts";
+import { HealthReports } from "./health-reports.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const listener = (identityId: string, connId: number) =>
+  ({ connId, sdk: { session: { identityId } }, ended: new AbortController() }) as unknown as Binding;
+
+it("passes a result on at once, and of a flood the last one of each second", () => {
+  const sent: boolean[] = [];
+  const reports = new HealthReports((_, passed) => sent.push(passed));
+  const one = listener("id1", 1);
+  reports.report(one, false);
+  expect(sent).toEqual([false]);
+  for (let i = 0; i < 1_000; i++) reports.report(one, i % 2 === 1);
+  expect(sent).toEqual([false]);
+  vi.advanceTimersByTime(1_000);
+  expect(sent).toEqual([false, true]);
+  vi.advanceTimersByTime(10_000);
+  expect(sent).toHaveLength(2);
+  reports.report(one, false);
+  expect(sent).toEqual([false, true, false]);
+});
+
+it("passes on twenty in a second of one client, however many listeners it has, and all of others", () => {
+  const sent: string[] = [];
+  const reports = new HealthReports((binding) => sent.push(`${binding.sdk.session.identityId} ${binding.connId}`));
+  const all = Array.from({ length: 50 }, (_, i) => listener("flood", i));
+  for (const each of all) reports.report(each, true);
+  expect(sent).toHaveLength(20);
+  reports.report(listener("calm", 1), true);
+  expect(sent.at(-1)).toBe("calm 1");
+  all.at(-1)?.ended.abort();
+  vi.advanceTimersByTime(5_000);
+  // Each comes to its turn, but for the one that ended meanwhile.
+  expect(sent).toEqual([
+    ...all.slice(0, 20).map(({ connId }) => `flood ${connId}`),
+    "calm 1",
+    ...all.slice(20, -1).map(({ connId }) => `flood ${connId}`),
+  ]);
+});
