@@ -276,4 +276,35 @@ describe("a port for web sockets", () => {
     silent.on("error", () => {}).resume();
     await once(silent, "close");
   });
+
+  // Node looks for late requests every 30 s unless it is told otherwise.
+  it("ends connections whose request never ends", { timeout: 15_000 }, async () => {
+    await listen({ handshakeTimeout: 1 });
+    const half = connect({ host: "localhost", port: port.port, servername: "localhost", ca: authority.certPem });
+    clients.push(half);
+    half.on("error", () => {}).resume();
+    half.write("GET /ws HTTP/1.1\r\nHost: localhost\r\n");
+    await once(half, "close");
+  });
+
+  it.each([
+    ["compressed messages", Buffer.from([0xc2, 0x81, 0, 0, 0, 0, 0])],
+    ["messages that are too long", Buffer.from([0x82, 0xff, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0])],
+    [
+      "more fragments than a message may have",
+      Buffer.concat([
+        Buffer.from([0x02, 0x80, 0, 0, 0, 0]),
+        ...Array(20_000).fill(Buffer.from([0x00, 0x81, 0, 0, 0, 0, 0])),
+      ]),
+    ],
+    ["control frames that are too long", Buffer.from([0x89, 0xfe, 0, 126, 0, 0, 0, 0])],
+  ])("ends clients that send %s, and goes on", async (_, bytes) => {
+    await listen();
+    const outside = await openWebSocket();
+    const gone = once(outside, "close");
+    // Below what `ws` would send itself.
+    (outside as unknown as { _socket: TLSSocket })._socket.write(bytes);
+    await gone;
+    await openWebSocket();
+  });
 });

@@ -41,6 +41,8 @@ const MAX_MESSAGE = 1024 * 1024;
 const LINGER_MS = 1_000;
 /** At most so often. */
 const MOST_LINGERS = 10;
+/** Requests that take too long are looked for so often, or sooner. */
+const MOST_CHECKING_MS = 5_000;
 
 /**
  * SDKs in browsers: HTTPS, where `GET /ws` becomes a web socket that carries TLS once more, with the client certificate
@@ -99,6 +101,7 @@ export class WebSocketPort implements ChannelPort {
         handshakeTimeout: timeoutMs,
         headersTimeout: timeoutMs,
         requestTimeout: timeoutMs,
+        connectionsCheckingInterval: Math.min(MOST_CHECKING_MS, timeoutMs),
       },
       (_request, response) => {
         response.writeHead(404, { connection: "close", "content-length": 0 }).end();

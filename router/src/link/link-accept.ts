@@ -42,6 +42,10 @@ interface Half {
 }
 
 const VERIFY_MS = 10_000;
+/** Channels that one router may have here: links, halves of links, and what was turned away and still closes. */
+const MOST_OF_ONE = 100;
+/** Of a link's id and of the names in its hello: they go into keys, metrics and reports. */
+const MOST_OF_NAME = 256;
 const HALF_MS = 30_000;
 
 /**
@@ -51,6 +55,7 @@ const HALF_MS = 30_000;
  */
 export function acceptLinks(options: LinkAcceptOptions): () => void {
   const halves = new Map<string, Half>();
+  const channelsOf = new Map<string, number>();
   const stop = acceptChannels(options.port, {
     name: "link",
     protocols: [linkAlpn],
@@ -62,6 +67,7 @@ export function acceptLinks(options: LinkAcceptOptions): () => void {
     log: options.log,
     authorize: (hello, peer) => authorize(hello, peer, options),
     onChannel: (channel) => {
+      countChannel(channel, channelsOf);
       const type = channel.isGrouped ? undefined : channel.hello.headers.getByte(LinkHello.ChannelType);
       if (type === undefined) options.onLink(linkOf(channel, undefined, options));
       else joinHalves(channel, type, halves, options);
@@ -76,11 +82,36 @@ export function acceptLinks(options: LinkAcceptOptions): () => void {
   };
 }
 
+/** @throws HandshakeError `TOO_MANY_LINKS`: the channel is closed */
+function countChannel(channel: Channel, channelsOf: Map<string, number>): void {
+  const routerId = channel.hello.headers.getString(LinkHello.RouterId) ?? "";
+  const open = channelsOf.get(routerId) ?? 0;
+  if (open >= MOST_OF_ONE) {
+    throw new HandshakeError(
+      "TOO_MANY_LINKS",
+      `router ${routerId} has ${open} connections for links here, the most one may have`,
+    );
+  }
+  channelsOf.set(routerId, open + 1);
+  channel.onClose(() => {
+    const left = (channelsOf.get(routerId) ?? 1) - 1;
+    if (left > 0) channelsOf.set(routerId, left);
+    else channelsOf.delete(routerId);
+  });
+}
+
 async function authorize(hello: Hello, peer: Peer, options: LinkAcceptOptions): Promise<void> {
   const routerId = hello.headers.getString(LinkHello.RouterId);
   const [leaf, ...intermediates] = peer.certificates;
   if (!routerId || hello.idToken === "") {
     throw new HandshakeError("LINK_HELLO_INCOMPLETE", "a link hello must name its link and its router");
+  }
+  const { headers, idToken } = hello;
+  const names = [LinkHello.RouterId, LinkHello.Binding, LinkHello.ConnectionId].map(
+    (key) => headers.get(key)?.length ?? 0,
+  );
+  if (Math.max(idToken.length, ...names) > MOST_OF_NAME) {
+    throw new HandshakeError("LINK_HELLO_TOO_LONG", `a link hello has a name of more than ${MOST_OF_NAME} characters`);
   }
   if (routerId === options.routerId) throw new HandshakeError("LINK_TO_SELF", "a router does not link to itself");
   if (leaf === undefined || peer.fingerprint === undefined) {

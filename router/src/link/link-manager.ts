@@ -1,5 +1,5 @@
 import type { LinkDialerConfig } from "@sallyport/router-config";
-import type { HttpProxy, Identity, Logger } from "@sallyport/wire";
+import { boundedLog, type HttpProxy, type Identity, type LineBounds, type Logger } from "@sallyport/wire";
 import { CHANNEL_QUEUE, channelLimits } from "../config/channel-limits.ts";
 import { WorkQueue } from "../control/work-queue.ts";
 import type { LinkPort } from "../forwarder/forwarder.ts";
@@ -53,6 +53,9 @@ export interface LinkManagerOptions {
   readonly lookMs?: number;
 }
 
+/** Lines about links in a minute; a neighbour may make and break its own as fast as it likes. */
+const LINES: LineBounds = { perReason: 100, perMessage: 300 };
+
 /**
  * Keeps a link to every router that shares a group with one of the dialers, and takes in those that others dial
  * (docs/protocol/links.md). Which routers there are, the controllers say; that links come back is decided here.
@@ -71,7 +74,7 @@ export class LinkManager {
 
   constructor(options: LinkManagerOptions) {
     this.#o = options;
-    this.#log = options.log;
+    this.#log = boundedLog(options.log, LINES);
     this.#queue = new WorkQueue(options.dialWorkers, options.dialQueueLength);
     this.#registry = new LinkRegistry(
       {
@@ -79,7 +82,7 @@ export class LinkManager {
         replaced: (link) => options.reports.duplicate(link),
         removed: (link, wasCurrent, reason, heir) => this.#removed(link, wasCurrent, reason, heir),
       },
-      options.log,
+      this.#log,
     );
     this.#refills = new UnderlayRefill({ signal: this.#stop.signal, log: options.log });
     this.#timer = setInterval(() => this.#look(), options.lookMs ?? 1000);
