@@ -14,6 +14,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vite
 import type { Controllers } from "../control/controllers/controllers.ts";
 import { dialer, healthy, type LinkRouter, startLinkRouter } from "../testing/link-router.ts";
 import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
+import type { Link } from "./link.ts";
 import { LinkControl } from "./link-control.ts";
 
 let alphaIdentity: Identity;
@@ -133,6 +134,12 @@ describe("what controllers are told", () => {
     (await controller.channel()).close();
     await controller.connections(2);
     expect(await nextLinks()).toMatchObject([{ id: first?.id, iteration: 1 }]);
+  });
+
+  it("the last thousand of the links that broke while no controller was there", async () => {
+    for (let i = 0; i < 1_100; i++) control.failed({ id: `l${i}`, iteration: 1 } as Link);
+    await connect();
+    expect(await nextFault()).toMatchObject({ subject: LinkFault, id: "l100" });
   });
 
   it("a link that broke while the controller was away, unless it is back already", async () => {

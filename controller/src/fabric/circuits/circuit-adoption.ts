@@ -1,6 +1,7 @@
 import { ControlType, ctrlPb, decodeControl, encodeControl, type Logger } from "@sallyport/wire";
 import { z } from "zod";
 import type { FabricModel } from "../ports.ts";
+import { MOST_FIELDS_OF_REPORTS } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import type { Circuit } from "./circuit.ts";
 import type { CircuitAccess } from "./circuit-access.ts";
@@ -199,7 +200,7 @@ async function ask(router: RouterConnection): Promise<readonly Reported[]> {
   const body = encodeControl(ctrlPb.InspectRequestSchema, { requestedValues: [INSPECTION] });
   const request = { contentType: ControlType.InspectRequest, body };
   const answer = await router.channel.request(request, { timeoutMs: ASK_TIMEOUT_MS });
-  const { values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body);
+  const { values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body, MOST_FIELDS_OF_REPORTS);
   const value = values.find(({ name }) => name === INSPECTION)?.value;
   // A router that does not know this inspection keeps its circuits to itself.
   return value === undefined ? [] : report.parse(JSON.parse(value)).circuits;

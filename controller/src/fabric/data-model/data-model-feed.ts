@@ -1,5 +1,5 @@
 import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, Headers, type Logger } from "@sallyport/wire";
-import { onMessage } from "../routers/inbound.ts";
+import { MOST_FIELDS_OF_REPORTS, onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import { WorkLane } from "../routers/work-lane.ts";
 import type { DataModelSource } from "./data-model-source.ts";
@@ -131,6 +131,7 @@ export class DataModelFeed {
       const { origEntityCounts, copyEntityCounts, diffs } = decodeControl(
         edgeCtrlPb.RouterDataModelValidateResponseSchema,
         answer.body,
+        MOST_FIELDS_OF_REPORTS,
       );
       return {
         expectedCounts: origEntityCounts,

@@ -88,6 +88,14 @@ describe("a router that somebody has broken into", () => {
     bound.reject(new Error("over"));
   });
 
+  test("has its answer to an inspection refused when it would take too much to decode", async () => {
+    evil.channel.handle(ControlType.InspectRequest, (message) =>
+      evil.channel.reply(message, { contentType: ControlType.InspectResponse, body: emptyFields(1_100_000) }),
+    );
+    const { errors } = await net.fabric.inspect({ appRegex: "evil", requestedValues: ["links"] });
+    expect(errors.join()).toContain("more than 1000000 fields");
+  });
+
   test("is read later when its messages take more time than one router's may", async () => {
     let spent = 0;
     vi.spyOn(process, "threadCpuUsage").mockImplementation(() => ({ user: spent * 1_000, system: 0 }));
