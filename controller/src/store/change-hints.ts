@@ -1,20 +1,28 @@
 import type { Logger } from "@sallyport/wire";
-import pg from "pg";
+import type pg from "pg";
+import { ask } from "./postgres/ask.ts";
 import { CONNECTION_LIMITS } from "./postgres/connection-limits.ts";
+import { StoreClient } from "./postgres/store-client.ts";
 
 const CHANNEL = "sallyport_change";
 const COALESCE_MS = 25;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 
+export interface ChangeHintsOptions {
+  readonly connection: pg.ClientConfig;
+  /** How long the server may take to answer. */
+  readonly answerMs: number;
+  readonly onHint: () => void;
+  readonly log: Logger;
+}
+
 /**
  * Hints between processes on one database that the change log has grown: LISTEN and NOTIFY on a connection of their own, at most one
  * NOTIFY in 25 ms, never inside a write (a NOTIFY makes commits wait for each other). A hint may be lost; readers look regularly anyway.
  */
 export class ChangeHints {
-  readonly #config: pg.ClientConfig;
-  readonly #onHint: () => void;
-  readonly #log: Logger;
+  readonly #options: ChangeHintsOptions;
   #client: pg.Client | undefined;
   #timer: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
@@ -22,25 +30,29 @@ export class ChangeHints {
   #processId = 0;
   #closed = false;
 
-  constructor(config: pg.ClientConfig, onHint: () => void, log: Logger) {
-    this.#config = config;
-    this.#onHint = onHint;
-    this.#log = log;
+  constructor(options: ChangeHintsOptions) {
+    this.#options = options;
   }
 
   async start(): Promise<void> {
-    const client = new pg.Client({ ...this.#config, ...CONNECTION_LIMITS, application_name: "sallyport change hints" });
+    const { connection, answerMs } = this.#options;
+    const client = new StoreClient({
+      ...connection,
+      ...CONNECTION_LIMITS,
+      connectionTimeoutMillis: answerMs,
+      application_name: "sallyport change hints",
+    });
     client.on("error", (error) => this.#lost(client, error));
     client.on("end", () => this.#lost(client, undefined));
     client.on("notification", (hint) => {
-      if (hint.processId !== this.#processId) this.#onHint();
+      if (hint.processId !== this.#processId) this.#options.onHint();
     });
     this.#client = client;
     try {
       await client.connect();
-      const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
-      this.#processId = rows[0]?.pid ?? 0;
-      await client.query(`LISTEN ${CHANNEL}`);
+      const [row] = await ask<{ pid: number }>(client, "SELECT pg_backend_pid() AS pid", [], answerMs);
+      this.#processId = row?.pid ?? 0;
+      await ask(client, `LISTEN ${CHANNEL}`, undefined, answerMs);
       this.#pause = FIRST_PAUSE_MS;
     } catch (error) {
       this.#lost(client, error);
@@ -52,9 +64,10 @@ export class ChangeHints {
     if (this.#closed) return;
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
-      this.#client?.query(`NOTIFY ${CHANNEL}`).catch((error) => {
-        this.#log.debug({ error: String(error) }, "a hint about changes was not sent");
-      });
+      const client = this.#client;
+      if (client === undefined) return;
+      // What the connection does not take does not pile up: it is made anew.
+      ask(client, `NOTIFY ${CHANNEL}`, undefined, this.#options.answerMs).catch((error) => this.#lost(client, error));
     }, COALESCE_MS).unref();
   }
 
@@ -71,13 +84,13 @@ export class ChangeHints {
     if (this.#closed || this.#client !== client) return;
     this.#client = undefined;
     // Only a hint: without it, readers look every second. An outage is reported by whoever needs the database.
-    this.#log.debug(
+    this.#options.log.debug(
       { error: String(error ?? "connection ended") },
       "the connection for change hints was lost; connecting again",
     );
     client.end().catch(() => undefined);
     this.#retry = setTimeout(() => {
-      void this.start().then(() => this.#onHint());
+      void this.start().then(() => this.#options.onHint());
     }, this.#pause).unref();
     this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE_MS);
   }

@@ -180,7 +180,12 @@ describe("the change log", () => {
         onReset: () => answer([]),
       });
     });
-    const hints = new ChangeHints(test.connection, () => void follower.wake(), silentLogger);
+    const hints = new ChangeHints({
+      connection: test.connection,
+      answerMs: 5_000,
+      onHint: () => void follower.wake(),
+      log: silentLogger,
+    });
     await hints.start();
     await store.transaction((trx) => appendChange(trx, { kind: "hint", key: "hinted", op: "create" }));
     expect(await heard).toEqual(["hinted"]);

@@ -1,9 +1,10 @@
 import { silentLogger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openStore, type Store, StoreError } from "./database.ts";
+import { openStore, type Store } from "./database.ts";
 import { type Migration, MigrationError, migrate } from "./migrate.ts";
 import { urlOf } from "./postgres/oldest-server.ts";
+import { StoreError } from "./postgres/store-error.ts";
 import { type TestStore, testDatabase, testStore } from "./testing.ts";
 
 describe("a store", () => {

@@ -7,16 +7,21 @@ import type { EngineTables } from "./engine-tables.ts";
 import { migrate } from "./migrate.ts";
 import { migrations } from "./migrations/all.ts";
 import { Outage } from "./outage.ts";
-import { CONNECTION_LIMITS, POOL_WAIT_MS, REQUEST_SETTINGS } from "./postgres/connection-limits.ts";
+import { ask } from "./postgres/ask.ts";
+import {
+  ANSWER_MS,
+  CONNECTION_LIMITS,
+  POOL_WAIT_MS,
+  STATEMENT_ANSWERS,
+  setForRequests,
+} from "./postgres/connection-limits.ts";
 import { type EmbeddedOptions, EmbeddedPostgres } from "./postgres/embedded.ts";
 import { type DatabaseHeldError, HolderLock, requireUnheld } from "./postgres/holder-lock.ts";
+import { watchLongWork } from "./postgres/long-work.ts";
+import { StoreClient } from "./postgres/store-client.ts";
+import { isSilence, StoreError, storeErrorOf } from "./postgres/store-error.ts";
 import { preparing } from "./prepared.ts";
 import type { Database } from "./schema.ts";
-
-/** The database cannot be reached or used; the message says which one (never its password) and why. */
-export class StoreError extends Error {
-  override name = "StoreError";
-}
 
 export interface StoreOptions {
   /** A PostgreSQL of the user's: `postgres://user:password@host/database`. */
@@ -31,6 +36,8 @@ export interface StoreOptions {
   hold?: boolean;
   /** Called when that right was lost for good: the controller must stop. */
   onLost?: (error: DatabaseHeldError) => void;
+  /** How long the server may take to answer a short query; default five seconds. */
+  answerMs?: number;
   /** How long changes are kept for those who follow them; default one hour. */
   changeLogSeconds?: number;
   /** Told of every statement: how long it took, and whether it went well. */
@@ -66,32 +73,35 @@ const OLDEST_SERVER = 150_000;
  * @throws DatabaseHeldError naming the controller that holds the database; StoreError, MigrationError, EmbeddedPostgresError.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const { log, onQuery } = options;
+  const { log, onQuery, answerMs = ANSWER_MS } = options;
+  let connection: pg.ClientConfig | undefined;
   const stops: (() => Promise<unknown>)[] = [];
   const close = async () => {
     for (const stop of stops.splice(0).reverse()) await stop();
   };
   try {
-    const connection = await reach(options, stops);
+    connection = await reach(options, stops, answerMs);
     let lock: HolderLock | undefined;
     if (options.hold ?? true) {
       const onLost = options.onLost ?? ((error) => log.error({ holder: error.holder }, error.message));
       const onRegained = (isNewLife: boolean) => void (isNewLife ? changes.restart() : changes.wake());
-      lock = await HolderLock.acquire({ connection, onLost, onRegained, log });
+      lock = await HolderLock.acquire({ connection, answerMs, onLost, onRegained, log });
       stops.push(lock.release.bind(lock));
     }
-    const applied = await migrateApart(connection);
+    const applied = await migrateApart(connection, answerMs);
     if (applied.length > 0) log.info({ migrations: applied }, "database schema brought up to date");
     await lock?.begin();
     const pool = new pg.Pool({
       ...connection,
       ...CONNECTION_LIMITS,
       connectionTimeoutMillis: POOL_WAIT_MS,
+      query_timeout: STATEMENT_ANSWERS * answerMs,
+      Client: StoreClient,
       max: options.poolSize ?? 16,
       application_name: "sallyport",
       // See prepared.ts. The library's types do not know it yet.
       ...{ pipeline: true },
-      onConnect: async (client) => void (await client.query(REQUEST_SETTINGS)),
+      onConnect: (client) => setForRequests(client, answerMs),
     });
     // The pool listens to idle connections only. Whoever uses a connection that is lost learns it from the query that fails; without
     // a listener of its own the loss would end the process.
@@ -100,7 +110,10 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     const outage = new Outage(log);
     let onLogged = (): void => undefined;
     const db = new Kysely<Database>({
-      dialect: new PostgresDialect({ pool: preparing(pool, outage, () => onLogged(), lock), controlClient: pg.Client }),
+      dialect: new PostgresDialect({
+        pool: preparing(pool, { outage, onLogged: () => onLogged(), holding: lock, answerMs }),
+        controlClient: StoreClient,
+      }),
       ...(onQuery && {
         log: ({ level, queryDurationMillis }) => onQuery(queryDurationMillis / 1_000, level === "query"),
       }),
@@ -114,7 +127,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       ...(options.changeLogSeconds !== undefined && { maxAgeSeconds: options.changeLogSeconds }),
       log,
     });
-    const hints = new ChangeHints(connection, () => void changes.wake(), log);
+    const hints = new ChangeHints({ connection, answerMs, onHint: () => void changes.wake(), log });
     onLogged = () => changes.poke();
     await hints.start();
     stops.push(() => hints.close());
@@ -123,13 +136,20 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     return { db, pool, changes, outage, connection, close, transaction: (work) => transaction(db, work) };
   } catch (error) {
     await close();
-    throw error;
+    throw connection !== undefined && isSilence(error) ? storeErrorOf(connection, error) : error;
   }
 }
 
 /** On a connection of its own: those that serve requests belong to an epoch, which needs the schema. */
-async function migrateApart(connection: pg.ClientConfig): Promise<string[]> {
-  const pool = new pg.Pool({ ...connection, ...CONNECTION_LIMITS, max: 1, application_name: "sallyport migrations" });
+async function migrateApart(connection: pg.ClientConfig, answerMs: number): Promise<string[]> {
+  const pool = new pg.Pool({
+    ...connection,
+    ...CONNECTION_LIMITS,
+    max: 1,
+    application_name: "sallyport migrations",
+    Client: StoreClient,
+    onConnect: (client) => watchLongWork(client, connection, answerMs),
+  });
   pool.on("error", () => undefined);
   const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });
   try {
@@ -139,7 +159,11 @@ async function migrateApart(connection: pg.ClientConfig): Promise<string[]> {
   }
 }
 
-async function reach(options: StoreOptions, stops: (() => Promise<unknown>)[]): Promise<pg.ClientConfig> {
+async function reach(
+  options: StoreOptions,
+  stops: (() => Promise<unknown>)[],
+  answerMs: number,
+): Promise<pg.ClientConfig> {
   const { url, embedded, connection, log } = options;
   if ([url, embedded, connection].filter((way) => way !== undefined).length !== 1) {
     throw new StoreError("a store needs exactly one of: a database URL, an embedded database, a connection");
@@ -150,36 +174,26 @@ async function reach(options: StoreOptions, stops: (() => Promise<unknown>)[]): 
     return server.connection;
   }
   const config = connection ?? { connectionString: url ?? "" };
-  const client = new pg.Client({ ...config, ...CONNECTION_LIMITS });
+  const client = new StoreClient({ ...config, ...CONNECTION_LIMITS, connectionTimeoutMillis: 2 * answerMs });
   client.on("error", () => undefined);
   try {
     await client.connect();
-    const { rows } = await client.query<{ version: string; name: string }>(
+    const [server] = await ask<{ version: string; name: string }>(
+      client,
       "SELECT current_setting('server_version_num') AS version, current_setting('server_version') AS name",
+      [],
+      answerMs,
     );
-    if (Number(rows[0]?.version) < OLDEST_SERVER) {
-      throw new StoreError(`the database server is PostgreSQL ${rows[0]?.name}: version 15 or newer is needed`);
+    if (Number(server?.version) < OLDEST_SERVER) {
+      throw new StoreError(`the database server is PostgreSQL ${server?.name}: version 15 or newer is needed`);
     }
   } catch (error) {
     if (error instanceof StoreError) throw error;
-    throw new StoreError(
-      `cannot use the database ${describe(config)}: ${(error as Error).message || (error as { code?: string }).code}`,
-    );
+    throw storeErrorOf(config, error);
   } finally {
     await client.end().catch(() => undefined);
   }
   return config;
-}
-
-/** Where the database is, without user or password. */
-function describe(config: pg.ClientConfig): string {
-  if (!config.connectionString) return `${config.database} at ${config.host}:${config.port}`;
-  try {
-    const url = new URL(config.connectionString);
-    return `${url.pathname.slice(1)} at ${url.hostname}:${url.port || 5432}`;
-  } catch {
-    return "(the URL is malformed: expected postgres://user:password@host/database)";
-  }
 }
 
 async function transaction<T>(db: Kysely<Database>, work: (trx: Transaction<Database>) => Promise<T>): Promise<T> {

@@ -54,11 +54,12 @@ export async function migrate(db: Kysely<never>, migrations: readonly Migration[
           await sql`INSERT INTO schema_migration (id) VALUES (${migration.id})`.execute(trx);
         }
       });
+      await release(session, limits.rows[0]);
       return missing.map(({ id }) => id);
-    } finally {
-      await sql`SELECT pg_advisory_unlock(${MIGRATION_LOCK})`.execute(session);
-      const before = limits.rows[0];
-      if (before) await setLimits(session, before);
+    } catch (error) {
+      // If that fails, too, the connection is lost, and the lock with it.
+      await release(session, limits.rows[0]).catch(() => undefined);
+      throw error;
     }
   });
 }
@@ -66,6 +67,11 @@ export async function migrate(db: Kysely<never>, migrations: readonly Migration[
 interface Limits {
   readonly statement: string;
   readonly lock: string;
+}
+
+async function release(session: Pick<Kysely<unknown>, "getExecutor">, limits: Limits | undefined): Promise<void> {
+  await sql`SELECT pg_advisory_unlock(${MIGRATION_LOCK})`.execute(session as Kysely<unknown>);
+  if (limits) await setLimits(session, limits);
 }
 
 async function setLimits(session: Pick<Kysely<unknown>, "getExecutor">, limits: Limits): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Logger } from "@sallyport/wire";
+import { isSilence, reasonOf } from "./postgres/store-error.ts";
 
 /** The database cannot be reached, or has no room for another query in time. The query may be tried again later; its cause says why. */
 export class DatabaseUnavailableError extends Error {
@@ -39,7 +40,7 @@ const NETWORK = new Set([
 const STATES = /^(08...|53...|57P0[1-5]|25006|SP001)$/;
 /** What the client library says without a code. */
 const TEXTS =
-  /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Cannot use a pool after)/;
+  /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after)/;
 const QUERY_CANCELED = "57014";
 const LOCK_NOT_AVAILABLE = "55P03";
 
@@ -47,8 +48,8 @@ const LOCK_NOT_AVAILABLE = "55P03";
 function classified(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof DatabaseUnavailableError) return error;
   const { code = "" } = error as { code?: string };
-  if (NETWORK.has(code) || STATES.test(code) || (code === "" && TEXTS.test(error.message))) {
-    return new DatabaseUnavailableError(`the database cannot be used now: ${error.message || code}`, { cause: error });
+  if (NETWORK.has(code) || STATES.test(code) || (code === "" && (TEXTS.test(error.message) || isSilence(error)))) {
+    return new DatabaseUnavailableError(`the database cannot be used now: ${reasonOf(error)}`, { cause: error });
   }
   if (code === QUERY_CANCELED || code === LOCK_NOT_AVAILABLE) {
     return new StatementTimeoutError(`the database ended a statement: ${error.message}`, { cause: error });

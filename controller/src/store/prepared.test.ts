@@ -18,7 +18,9 @@ test("after a beginning that fails on a connection which lives, nothing of the t
   };
   const pool = { options: {}, connect: async () => client, end: async () => undefined } as unknown as pg.Pool;
   const outage = { failed: (error: unknown) => error, answered: () => undefined } as unknown as Outage;
-  const db = new Kysely<never>({ dialect: new PostgresDialect({ pool: preparing(pool, outage, () => undefined) }) });
+  const db = new Kysely<never>({
+    dialect: new PostgresDialect({ pool: preparing(pool, { outage, onLogged: () => undefined, answerMs: 5_000 }) }),
+  });
   const work = db.transaction().execute(async (trx) => {
     await sql`INSERT INTO change_log (kind, key, op) VALUES ('service', 'x', 'create')`.execute(trx);
   });

@@ -2,6 +2,8 @@ import { createHash } from "node:crypto";
 import type { PostgresPool, PostgresPoolClient } from "kysely";
 import type pg from "pg";
 import { NotHeldError, type Outage } from "./outage.ts";
+import { ask } from "./postgres/ask.ts";
+import { LONG_ANSWER_MS, LONG_STATEMENTS } from "./postgres/connection-limits.ts";
 import { EPOCH_OVER } from "./postgres/epoch.ts";
 import type { HolderLock } from "./postgres/holder-lock.ts";
 import { isForgotten } from "./request-signal.ts";
@@ -17,6 +19,14 @@ const ENDS = /^\s*(commit|rollback)\b(?!\s+to\b)/i;
 export type Holding = Pick<HolderLock, "isHeld" | "epoch" | "fenced">;
 
 const UNHELD: Holding = { isHeld: true, epoch: undefined, fenced: () => undefined };
+
+export interface PreparingOptions {
+  readonly outage: Outage;
+  readonly onLogged: () => void;
+  readonly holding?: Holding | undefined;
+  /** How long the server may take to answer a short query. */
+  readonly answerMs: number;
+}
 
 /** What is known of a statement's text. */
 interface Statement {
@@ -34,14 +44,13 @@ interface Statement {
  *   the transaction. BEGIN is awaited: if it failed, the statements after it would take effect outside a transaction.
  * - **The right to work on the database.** While `holding` says that the lock is lost, no connection is handed out. Each connection names the epoch of `holding`.
  *   When the server refuses a statement of that epoch, `holding` is told.
+ * - **Silent servers.** The pool bounds the wait for each answer. After {@link LONG_STATEMENTS} the statements of that transaction have as long as it says.
  * - **Outages.** The result of each connect and each query is reported to `outage`, which chooses the error that the caller gets.
  * - **Change log.** `onLogged` is called when new rows of the change log may be visible: after a statement that writes some, or after the end of its transaction.
  */
 export function preparing(
   pool: pg.Pool,
-  outage: Outage,
-  onLogged: () => void,
-  holding: Holding = UNHELD,
+  { outage, onLogged, holding = UNHELD, answerMs }: PreparingOptions,
 ): PostgresPool {
   const known = new Map<string, Statement>();
   const statementOf = (text: string): Statement => {
@@ -58,10 +67,19 @@ export function preparing(
   const wrap = (client: pg.PoolClient): PostgresPoolClient => {
     const run = client.query.bind(client) as (...args: unknown[]) => Promise<never>;
     let isInTransaction = false;
+    /** Its transaction has {@link LONG_STATEMENTS}. */
+    let isLong = false;
     let hasLogged = false;
     let unanswered: Promise<unknown>[] = [];
     const send = (text: unknown, values: unknown, name: string | undefined) =>
-      name === undefined ? run(text, values) : run({ name, text, values });
+      typeof text !== "string"
+        ? run(text, values)
+        : run({
+            text,
+            ...(Array.isArray(values) && { values }),
+            ...(name !== undefined && { name }),
+            ...(isLong && { query_timeout: LONG_ANSWER_MS }),
+          });
     /** Sends a statement whose result nobody reads. The next statement on the connection waits for it. */
     const sendAhead = (text: string, values: readonly unknown[], name: string | undefined) => {
       const answer = send(text, values, name);
@@ -75,6 +93,7 @@ export function preparing(
       const isBegin = isPlain && BEGINS.test(text);
       if (isBegin) isInTransaction = true;
       else if (isPlain && ENDS.test(text)) isInTransaction = false;
+      isLong = isInTransaction && (isLong || text === LONG_STATEMENTS);
       if (statement?.writesLog) hasLogged = true;
       const name = isPlain && values.length > 0 ? statement?.name : undefined;
       if (isPlain && isInTransaction && !isBegin && statement?.isUnanswered) return sendAhead(text, values, name);
@@ -119,7 +138,7 @@ export function preparing(
       const { epoch } = holding;
       if (epoch !== undefined && epochs.get(client) !== epoch) {
         try {
-          await client.query("SELECT set_config('sallyport.epoch', $1, false)", [epoch]);
+          await ask(client, "SELECT set_config('sallyport.epoch', $1, false)", [epoch], answerMs);
           epochs.set(client, epoch);
         } catch (error) {
           client.release(true);

@@ -1,5 +1,6 @@
 import { apiError } from "@sallyport/api";
 import { sql } from "kysely";
+import { LONG_STATEMENTS } from "../../store/postgres/connection-limits.ts";
 import type { Db, ModelContext } from "../context.ts";
 import type { PolicyMirror } from "../policy/policy-mirror.ts";
 import { derivedChecks } from "./derived.ts";
@@ -162,5 +163,5 @@ function isStuck(found: readonly Finding[], before: ReadonlySet<string>): boolea
 
 /** A whole table may take longer than a request has. */
 async function patient(db: Db): Promise<void> {
-  await sql`SET LOCAL statement_timeout = '5min'`.execute(db);
+  await sql.raw(LONG_STATEMENTS).execute(db);
 }

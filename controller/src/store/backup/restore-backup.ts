@@ -6,6 +6,9 @@ import { from as copyFrom } from "pg-copy-streams";
 import { migrate } from "../migrate.ts";
 import { migrations } from "../migrations/all.ts";
 import { CONNECTION_LIMITS } from "../postgres/connection-limits.ts";
+import { watchLongWork } from "../postgres/long-work.ts";
+import { StoreClient } from "../postgres/store-client.ts";
+import { reasonOf } from "../postgres/store-error.ts";
 import { BackupError } from "./backup-error.ts";
 import { type Manifest, readBackupFile } from "./backup-file.ts";
 import { type BackupTable, columnList, quoted, tablesInOrder } from "./tables.ts";
@@ -14,6 +17,8 @@ export interface RestoreOptions {
   /** An empty database. */
   readonly connection: pg.ClientConfig;
   readonly file: string;
+  /** How long the server may take to answer a short query; default five seconds. */
+  readonly answerMs?: number;
 }
 
 export interface RestoreReport {
@@ -51,9 +56,16 @@ export async function verifyBackup(file: string): Promise<Manifest> {
  *
  * @throws BackupError when the file or the database does not fit; MigrationError
  */
-export async function restoreBackup({ connection, file }: RestoreOptions): Promise<RestoreReport> {
+export async function restoreBackup({ connection, file, answerMs }: RestoreOptions): Promise<RestoreReport> {
   const manifest = await verifyBackup(file);
-  const pool = new pg.Pool({ ...connection, ...CONNECTION_LIMITS, max: 1, application_name: "sallyport restore" });
+  const pool = new pg.Pool({
+    ...connection,
+    ...CONNECTION_LIMITS,
+    max: 1,
+    application_name: "sallyport restore",
+    Client: StoreClient,
+    onConnect: (client) => watchLongWork(client, connection, answerMs),
+  });
   pool.on("error", () => undefined);
   const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });
   try {
@@ -141,7 +153,7 @@ async function load(client: pg.PoolClient, file: string, manifest: Manifest): Pr
   } catch (error) {
     await client.query("ROLLBACK").catch(() => undefined);
     if (error instanceof BackupError) throw error;
-    throw new BackupError(`the backup ${file} could not be restored: ${(error as Error).message}`, { cause: error });
+    throw new BackupError(`the backup ${file} could not be restored: ${reasonOf(error)}`, { cause: error });
   }
 }
 

@@ -5,10 +5,13 @@ import { link, open, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { finished } from "node:stream/promises";
 import { createGzip } from "node:zlib";
-import pg from "pg";
+import type pg from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import { makeFolder } from "../make-folder.ts";
 import { CONNECTION_LIMITS } from "../postgres/connection-limits.ts";
+import { watchLongWork } from "../postgres/long-work.ts";
+import { StoreClient } from "../postgres/store-client.ts";
+import { reasonOf } from "../postgres/store-error.ts";
 import { BackupError } from "./backup-error.ts";
 import { BackupEncoder, FORMAT, FORMAT_VERSION } from "./backup-file.ts";
 import { type BackupTable, columnList, LEFT_OUT_SETTINGS, quoted, tablesInOrder } from "./tables.ts";
@@ -18,6 +21,8 @@ export interface BackupOptions {
   /** Where to write; its folder is made if needed. A file that exists is never replaced. */
   readonly file: string;
   readonly signal?: AbortSignal;
+  /** How long the server may take to answer a short query; default five seconds. */
+  readonly answerMs?: number;
 }
 
 /** What was written. */
@@ -45,14 +50,15 @@ const SESSION = [
  *
  * @throws BackupError when the file exists or cannot be written, or the database holds no schema of ours
  */
-export async function writeBackup({ connection, file, signal }: BackupOptions): Promise<BackupReport> {
+export async function writeBackup({ connection, file, signal, answerMs }: BackupOptions): Promise<BackupReport> {
   await makeFolder(dirname(file), 0o700);
   if (await stat(file).catch(() => undefined)) throw exists(file);
   const partial = join(dirname(file), `.backup-${randomBytes(6).toString("hex")}.partial`);
-  const client = new pg.Client({ ...connection, ...CONNECTION_LIMITS, application_name: "sallyport backup" });
+  const client = new StoreClient({ ...connection, ...CONNECTION_LIMITS, application_name: "sallyport backup" });
   client.on("error", () => undefined);
   try {
     await client.connect();
+    await watchLongWork(client, connection, answerMs);
     const stopWatching = onAbort(signal, () => void client.end());
     try {
       const { rows, tables } = await dump(client, partial);
@@ -70,7 +76,7 @@ export async function writeBackup({ connection, file, signal }: BackupOptions): 
   } catch (error) {
     signal?.throwIfAborted();
     if (error instanceof BackupError) throw error;
-    throw new BackupError(`the backup ${file} could not be made: ${(error as Error).message}`, { cause: error });
+    throw new BackupError(`the backup ${file} could not be made: ${reasonOf(error)}`, { cause: error });
   } finally {
     await client.end().catch(() => undefined);
     await rm(partial, { force: true });

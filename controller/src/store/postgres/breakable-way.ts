@@ -13,6 +13,7 @@ export class BreakableWay {
   readonly #target: NetConnectOpts;
   #server = createServer();
   #silencing: string | undefined;
+  #isSilent = false;
 
   private constructor(target: PostgresConnection, folder: string) {
     this.#target = isAbsolute(target.host) ? { path: socketOf(target) } : { host: target.host, port: target.port };
@@ -35,6 +36,11 @@ export class BreakableWay {
     this.#silencing = text;
   }
 
+  /** All connections go silent, and new ones are silent from their beginning. */
+  silence(): void {
+    this.#isSilent = true;
+  }
+
   /** Ends all connections; further ones are refused. */
   async cut(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -45,7 +51,7 @@ export class BreakableWay {
   async mend(): Promise<void> {
     this.#server = createServer((socket) => {
       const onward = connect(this.#target);
-      let isSilent = false;
+      let isSilent = this.#isSilent;
       for (const [one, other] of [
         [socket, onward],
         [onward, socket],
@@ -61,6 +67,7 @@ export class BreakableWay {
             this.#silencing = undefined;
             isSilent = true;
           }
+          if (this.#isSilent) isSilent = true;
           if (!isSilent) other.write(sent);
         });
       }

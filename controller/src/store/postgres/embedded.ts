@@ -7,12 +7,14 @@ import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "@sallyport/wire";
-import pg from "pg";
 import { makeFolder } from "../make-folder.ts";
+import { ask } from "./ask.ts";
+import { CONNECTION_LIMITS } from "./connection-limits.ts";
 import { type Guard, guarded } from "./guard.ts";
 import { findPostgresBinaries, isReachable } from "./postgres-binaries.ts";
 import { type PostgresUser, postgresUser } from "./postgres-user.ts";
 import { forgetStranger, isAlive, readPostmaster } from "./postmaster-file.ts";
+import { StoreClient } from "./store-client.ts";
 
 /** The embedded PostgreSQL could not be made, started or kept running. */
 export class EmbeddedPostgresError extends Error {
@@ -55,6 +57,8 @@ const PORT = 5432;
 const LONGEST_SOCKET_FOLDER = 107 - "/.s.PGSQL.5432".length;
 const START_LIMIT_MS = 120_000;
 const STOP_LIMIT_MS = 15_000;
+/** A new database is a copy of files: some disks are slow. */
+const CREATE_LIMIT_MS = 60_000;
 const RETRY_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 
@@ -296,11 +300,13 @@ export class EmbeddedPostgres {
   }
 
   async #createDatabase(): Promise<void> {
-    const client = new pg.Client(connectionTo(this.#socketDir, "postgres"));
-    await client.connect();
+    const client = new StoreClient({ ...connectionTo(this.#socketDir, "postgres"), ...CONNECTION_LIMITS });
+    client.on("error", () => undefined);
     try {
-      const { rowCount } = await client.query("SELECT 1 FROM pg_database WHERE datname = $1", [DATABASE]);
-      if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`);
+      await client.connect();
+      const text = "SELECT 1 FROM pg_database WHERE datname = $1";
+      const rows = await ask(client, text, [DATABASE], CREATE_LIMIT_MS);
+      if (rows.length === 0) await ask(client, `CREATE DATABASE ${DATABASE}`, undefined, CREATE_LIMIT_MS);
     } finally {
       await client.end();
     }

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import { ask } from "./ask.ts";
+import { ANSWER_MS } from "./connection-limits.ts";
+import { isSilence } from "./store-error.ts";
 
 /** SQLSTATE with which the server refuses a write under an epoch that is over. */
 export const EPOCH_OVER = "SP001";
@@ -8,6 +10,8 @@ export const EPOCH_OVER = "SP001";
 const FENCE = [0x5a11_0003, 1];
 /** Longer than any statement of a request may run, and longer than the server keeps an idle transaction open. */
 const LONGEST_WAIT = "90s";
+/** For the answer to a statement that waits so long, or empties the change log; times the wait for a short one. */
+const LONG = 20;
 
 /** The current epoch, and the controller that began it. */
 export interface Epoch {
@@ -20,7 +24,7 @@ export interface Epoch {
 }
 
 /** Reads the current epoch; undefined if none ever began. Rejects if the server does not answer a query within `answerMs`. */
-export async function currentEpoch(client: pg.ClientBase, answerMs?: number): Promise<Epoch | undefined> {
+export async function currentEpoch(client: pg.ClientBase, answerMs = ANSWER_MS): Promise<Epoch | undefined> {
   const timeline = await walTimeline(client, answerMs);
   const rows = await ask<Epoch & pg.QueryResultRow>(
     client,
@@ -40,38 +44,42 @@ export async function currentEpoch(client: pg.ClientBase, answerMs?: number): Pr
  * function empties the change log and removes the position and the timeline of the router data model. Source: docs/protocol/store.md, "A new life".
  *
  * @returns the id of the epoch, and whether a new life began
+ * @throws Error when the server does not answer in time; the connection must be ended then
  */
 export async function beginEpoch(
   client: pg.ClientBase,
   holder: string,
+  answerMs = ANSWER_MS,
 ): Promise<{ epoch: string; isNewLife: boolean }> {
   const epoch = randomUUID();
-  const timeline = await walTimeline(client);
-  await client.query("BEGIN");
+  const timeline = await walTimeline(client, answerMs);
+  const run = (text: string, values: unknown[] = [], ms = answerMs) => ask(client, text, values, ms);
+  await run("BEGIN");
   try {
-    await client.query(`SET LOCAL lock_timeout = '${LONGEST_WAIT}'`);
-    await client.query("SELECT pg_advisory_xact_lock($1, $2)", FENCE);
-    const isNewLife = (await currentEpoch(client))?.isSameServer !== true;
+    await run(`SET LOCAL lock_timeout = '${LONGEST_WAIT}'`);
+    await run("SELECT pg_advisory_xact_lock($1, $2)", FENCE, LONG * answerMs);
+    const isNewLife = (await currentEpoch(client, answerMs))?.isSameServer !== true;
     if (isNewLife) {
-      await client.query("DELETE FROM change_log");
-      await client.query("DELETE FROM setting WHERE name IN ('change-log-pruned', 'router-data-model')");
+      await run("DELETE FROM change_log", [], LONG * answerMs);
+      await run("DELETE FROM setting WHERE name IN ('change-log-pruned', 'router-data-model')");
     }
-    await client.query(
+    await run(
       `INSERT INTO controller_epoch (epoch, holder, wal_timeline) VALUES ($1, $2, $3)
        ON CONFLICT (only_row) DO UPDATE SET epoch = excluded.epoch, holder = excluded.holder, began_at = now(),
          xid = pg_current_xact_id(), wal_timeline = excluded.wal_timeline`,
       [epoch, holder, timeline],
     );
-    await client.query("COMMIT");
+    await run("COMMIT");
     return { epoch, isNewLife };
   } catch (error) {
-    await client.query("ROLLBACK").catch(() => undefined);
+    // A connection whose server is silent is ended by its owner.
+    if (!isSilence(error)) await run("ROLLBACK").catch(() => undefined);
     throw error;
   }
 }
 
 /** Reads the timeline of the server's write-ahead log. It changes when a standby takes over, and after a recovery to a point in time. */
-async function walTimeline(client: pg.ClientBase, answerMs?: number): Promise<string> {
+async function walTimeline(client: pg.ClientBase, answerMs: number): Promise<string> {
   const text = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8) AS timeline";
   const rows = await ask<{ timeline: string }>(client, text, [], answerMs);
   return rows[0]?.timeline ?? "";

@@ -1,10 +1,12 @@
 import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "@sallyport/wire";
-import pg from "pg";
+import type pg from "pg";
 import { ask } from "./ask.ts";
-import { CONNECTION_LIMITS } from "./connection-limits.ts";
+import { ANSWER_MS, CONNECTION_LIMITS } from "./connection-limits.ts";
 import { beginEpoch, currentEpoch } from "./epoch.ts";
+import { StoreClient } from "./store-client.ts";
+import { isSilence, storeErrorOf } from "./store-error.ts";
 
 /** Another controller works on this database. The message names it. */
 export class DatabaseHeldError extends Error {
@@ -30,8 +32,6 @@ const FIRST_RECONNECT_MS = 500;
 const RECONNECT_MS = 1_000;
 /** How often the connection is asked whether it and the epoch still stand. */
 const WATCH_MS = 2_000;
-/** How long the server may take to answer a query. */
-const ANSWER_MS = 5_000;
 
 export interface HolderLockOptions {
   connection: pg.ClientConfig;
@@ -71,7 +71,7 @@ export class HolderLock {
     this.#name = (NAME_PREFIX + (options.name ?? `on ${hostname()}, process ${process.pid}`)).slice(0, LONGEST_NAME);
   }
 
-  /** @throws DatabaseHeldError naming the holder. */
+  /** @throws DatabaseHeldError naming the holder; StoreError when the server does not answer in time */
   static async acquire(options: HolderLockOptions): Promise<HolderLock> {
     const lock = new HolderLock(options);
     lock.#hold(await lock.#connect());
@@ -92,7 +92,7 @@ export class HolderLock {
   async begin(): Promise<void> {
     const client = this.#client;
     if (client === undefined) throw new Error("the connection that holds the database was lost");
-    const { epoch, isNewLife } = await beginEpoch(client, this.#name);
+    const { epoch, isNewLife } = await beginEpoch(client, this.#name, this.#answerMs);
     this.#epoch = epoch;
     if (isNewLife)
       this.#options.log.info({}, "the database begins a new life: change log and router data model start anew");
@@ -122,7 +122,7 @@ export class HolderLock {
   /** A connection that has the lock. */
   async #connect(): Promise<pg.Client> {
     const { connection, patienceMs = 3_000 } = this.#options;
-    const client = new pg.Client({ ...connection, ...CONNECTION_LIMITS, application_name: this.#name });
+    const client = new StoreClient({ ...connection, ...CONNECTION_LIMITS, application_name: this.#name });
     client.on("error", (error) => this.#lost(client, error));
     client.on("end", () => this.#lost(client, undefined));
     try {
@@ -144,7 +144,7 @@ export class HolderLock {
       }
     } catch (error) {
       client.end().catch(() => undefined);
-      throw error;
+      throw isSilence(error) ? storeErrorOf(connection, error) : error;
     }
   }
 
@@ -202,7 +202,7 @@ export class HolderLock {
       const found = await currentEpoch(client, this.#answerMs);
       if (found?.epoch !== this.#epoch) throw await this.#whoseEpoch(client);
       if (!found.isSameServer) {
-        ({ isNewLife, epoch: this.#epoch } = await beginEpoch(client, this.#name));
+        ({ isNewLife, epoch: this.#epoch } = await beginEpoch(client, this.#name, this.#answerMs));
       }
     }
     if (this.#closed) throw new Error("closed meanwhile");
@@ -247,7 +247,7 @@ export async function requireUnheld(connection: pg.ClientConfig, patienceMs = 20
 }
 
 async function askOnce(connection: pg.ClientConfig, answerMs: number): Promise<void> {
-  const client = new pg.Client({ ...connection, ...CONNECTION_LIMITS, connectionTimeoutMillis: answerMs });
+  const client = new StoreClient({ ...connection, ...CONNECTION_LIMITS, connectionTimeoutMillis: answerMs });
   client.on("error", () => undefined);
   try {
     await client.connect();
