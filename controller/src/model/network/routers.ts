@@ -287,7 +287,10 @@ export class Routers {
     await trx.deleteFrom("edge_router_policy").where("id", "=", id).execute();
     await appendChange(trx, { kind: "edge_router_policy", key: id, op: "delete" });
     const identity = await this.#identities.find(trx, id);
-    if (identity !== undefined) await this.#identities.remove(trx, identity);
+    if (identity === undefined) return;
+    // Sessions that are being made wait for this, or are there when it is removed.
+    await this.#identities.locked(trx, id);
+    await this.#identities.remove(trx, identity);
   }
 
   async #locked(trx: Db, id: string, kind: RouterRow["kind"] | "any" = "any"): Promise<RouterRow> {

@@ -8,7 +8,7 @@ import type { ApiSessionCertificateTable, ApiSessionTable } from "../../store/sc
 import { Statement } from "../../store/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { translated } from "../store-errors.ts";
-import { endApiSessions, endingApiSessions } from "./session-removal.ts";
+import { endApiSessions } from "./session-removal.ts";
 
 export type ApiSessionRow = Selectable<ApiSessionTable>;
 export type ApiSessionCertificateRow = Selectable<ApiSessionCertificateTable>;
@@ -31,7 +31,6 @@ const INSERT = new Statement<NewApiSession>(`
   logged AS (INSERT INTO change_log (kind, key, op) SELECT 'api_session', id, 'create' FROM made)
   SELECT made.*, (SELECT count(*)::int FROM api_session WHERE identity_id = $3) AS others FROM made`);
 const BY_TOKEN = new Statement<ApiSessionRow>("SELECT * FROM api_session WHERE token = $1");
-const END = new Statement<{ id: string }>(endingApiSessions("a.id = $1"));
 
 const FLUSH_BATCH = 250;
 const SWEEP_BATCH = 500;
@@ -134,7 +133,7 @@ export class ApiSessions {
 
   /** @throws ApiError 404 */
   async delete(id: string): Promise<void> {
-    const gone = await END.rows(this.#ctx.store.db, [id]);
+    const gone = await this.#ctx.store.transaction((trx) => endApiSessions(trx, sql`a.id = ${id}`));
     this.#activity.delete(id);
     this.#unwritten.delete(id);
     if (gone.length === 0) throw notFound("apiSession", id);

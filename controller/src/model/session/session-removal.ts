@@ -5,31 +5,28 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { Db } from "../context.ts";
 
-const [BEFORE_CONDITION, AFTER_CONDITION] = [
-  "WITH gone AS (DELETE FROM api_session a WHERE ",
-  ` RETURNING a.id, a.token, a.identity_id),
+/**
+ * Deletes the API sessions (`a`) that fulfil the condition, with their sessions. Answers the ids. They are locked first: a session that is being made below one is then
+ * there for the statement that deletes, and its end is in the change log.
+ */
+export async function endApiSessions(trx: Db, condition: RawBuilder<SqlBool>): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`SELECT a.id FROM api_session a WHERE ${condition} FOR UPDATE OF a`.execute(
+    trx,
+  );
+  if (rows.length === 0) return [];
+  const ids = rows.map((row) => row.id);
+  await sql`
+    WITH gone AS (DELETE FROM api_session a WHERE a.id = ANY (${ids}::text[]) RETURNING a.id, a.token, a.identity_id),
     sessions AS (
       INSERT INTO change_log (kind, key, op, before)
       SELECT 'session', s.id, 'delete', jsonb_build_object('token', s.token, 'apiSessionId', s.api_session_id,
         'identityId', s.identity_id, 'serviceId', s.service_id, 'type', s.type)
-      FROM session s JOIN gone ON gone.id = s.api_session_id),
-    logged AS (
-      INSERT INTO change_log (kind, key, op, before)
-      SELECT 'api_session', id, 'delete', jsonb_build_object('token', token, 'identityId', identity_id) FROM gone)
-    SELECT id FROM gone`,
-] as const;
-
-/** The statement that deletes the API sessions (`a`) which fulfil a condition of fixed text, with their sessions; answers the ids. */
-export function endingApiSessions(condition: string): string {
-  return `${BEFORE_CONDITION}${condition}${AFTER_CONDITION}`;
-}
-
-/** Deletes the API sessions (`a`) that fulfil the condition, with their sessions. Answers the ids. */
-export async function endApiSessions(db: Db, condition: RawBuilder<SqlBool>): Promise<string[]> {
-  const { rows } = await sql<{
-    id: string;
-  }>`${sql.raw(BEFORE_CONDITION)}${condition}${sql.raw(AFTER_CONDITION)}`.execute(db);
-  return rows.map((row) => row.id);
+      FROM session s JOIN gone ON gone.id = s.api_session_id)
+    INSERT INTO change_log (kind, key, op, before)
+    SELECT 'api_session', id, 'delete', jsonb_build_object('token', token, 'identityId', identity_id) FROM gone`.execute(
+    trx,
+  );
+  return ids;
 }
 
 /** Deletes the sessions (`s`) that fulfil the condition. Answers the ids. */

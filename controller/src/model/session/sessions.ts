@@ -131,7 +131,10 @@ export class Sessions {
       WHERE ${among} AND ${UNAUTHORIZED}`.execute(this.#ctx.store.db);
     if (rows.length === 0) return 0;
     const ids = rows.map((row) => row.id);
-    const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, sql`s.id = ANY (${ids}::text[])`));
+    // Asked again: a policy may allow them since, and their client goes on with them then.
+    const isOver = sql<SqlBool>`s.id = ANY (${ids}::text[]) AND EXISTS (SELECT 1 FROM identity i, service v
+      WHERE i.id = s.identity_id AND v.id = s.service_id AND ${UNAUTHORIZED})`;
+    const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, isOver));
     return gone.length;
   }
 

@@ -10,7 +10,11 @@ import { UNAUTHORIZED } from "./sessions.ts";
 export async function removeUnhosted(store: ModelStore, among: RawBuilder<SqlBool>): Promise<number> {
   const ids = await unhosted(store.db, among);
   if (ids.length === 0) return 0;
-  const gone = await store.transaction((trx) => removeTerminators(trx, sql`t.id = ANY (${ids}::text[])`));
+  // Asked again: a policy may allow it since, and a host does not announce its terminator a second time.
+  const isUnhosted = sql<SqlBool>`t.id = ANY (${ids}::text[]) AND EXISTS (
+    SELECT 1 FROM (SELECT 'Bind'::text AS type) s, identity i, service v
+    WHERE i.id = t.host_id AND v.id = t.service_id AND ${UNAUTHORIZED})`;
+  const gone = await store.transaction((trx) => removeTerminators(trx, isUnhosted));
   return gone.length;
 }
 
