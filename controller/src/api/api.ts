@@ -61,7 +61,7 @@ export function createApi(parts: {
     },
     authenticate: async (request) => {
       // Whoever enrolls has no session yet: what is bounded is the address, before a byte of the body is read.
-      if (request.method === "POST" && ENROLLING.test(request.path)) authentication.admit(request.remoteIp);
+      if (request.method === "POST" && ENROLLING.test(request.path)) await authentication.admit(request);
       if (request.sessionToken === undefined) return undefined;
       const session = await authentication.sessionOf(request.sessionToken, request.bearerTokens);
       if (session === undefined) return undefined;

@@ -127,9 +127,16 @@ export class Authentication {
     this.#sessions = new SessionRows(ctx.store.changes, (token) => this.#sessionRow(token));
   }
 
-  /** Counts an attempt of somebody who has no session. @throws ApiError 429 when the address made too many */
-  admit(remoteIp: string): void {
-    this.#limits.admit(remoteIp);
+  /**
+   * Counts an attempt of somebody who has no session: for the address, or, when a router of the network passes it on, for the client that it names and for the router.
+   * @throws ApiError 429 when there were too many
+   */
+  async admit({ remoteIp, proxied }: Pick<LoginRequest, "remoteIp" | "proxied">): Promise<void> {
+    // Whoever has no certificate of the network costs no statement.
+    const leaf = proxied?.clientIp && networkLeaf(proxied.proxyCertificates, this.#ctx.pki.trustAnchors);
+    const router = leaf && (await this.#byProxiedCertificate.routerOf(leaf));
+    if (router && proxied?.clientIp) this.#limits.admitPassedOn(router, proxied.clientIp);
+    else this.#limits.admit(remoteIp);
   }
 
   /** @throws ApiError 401 `INVALID_AUTH`, 400 for missing credentials, 429 when there are too many attempts or logins under way */
@@ -265,7 +272,7 @@ export class Authentication {
     const own =
       request.method === "cert" ? networkLeaf(request.peerCertificates, this.#ctx.pki.trustAnchors) : undefined;
     // Whoever floods from the same address has no such certificate.
-    if (own === undefined) this.#limits.admit(remoteIp);
+    if (own === undefined) await this.admit(request);
     else this.#limits.admitCertificate(fingerprint(own));
     const subject = guessable(request);
     if (subject === undefined) return this.#prove(request);

@@ -1,15 +1,15 @@
 import { createCsr, createKeyPair } from "@sallyport/wire";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { AUTH_DEFAULTS } from "./settings.ts";
 import { ThirdParty } from "./testing/third-party.ts";
 
 let c: TestController;
-beforeAll(async () => {
-  const rateLimits = { ...AUTH_DEFAULTS.rateLimits, address: { burst: 20, perMinute: 1 } };
+beforeEach(async () => {
+  const rateLimits = { ...AUTH_DEFAULTS.rateLimits, address: { burst: 5, perMinute: 1 } };
   c = await startTestController({ auth: { ...AUTH_DEFAULTS, rateLimits } });
 });
-afterAll(() => c.close());
+afterEach(() => c.close());
 
 it("whoever has a certificate of the network logs in from an address that strangers have used up", async () => {
   const { keyPem } = await createKeyPair();
@@ -22,10 +22,38 @@ it("whoever has a certificate of the network logs in from an address that strang
     (await c.call("POST", `/edge/management/v1/authenticate?method=${method}`, { body: {}, ...more })).status;
   const wrong = { body: { username: "nobody", password: "wrong" } };
   const answers = new Set<number>();
-  for (let i = 0; i < 21; i++) answers.add(await login("password", wrong));
+  for (let i = 0; i < 6; i++) answers.add(await login("password", wrong));
   expect([...answers]).toEqual([401, 429]);
   expect(await login("cert", { cert: enrolled.json.data.cert, key: keyPem })).toBe(200);
   // One that anybody can make.
   const stranger = await (await ThirdParty.create("of a stranger")).issue({ commonName: "operator" });
   expect(await login("cert", { cert: stranger.certPem, key: stranger.keyPem })).toBe(429);
+});
+
+it("clients behind a router count by the address that it names, and all of them for the router", async () => {
+  const id = await c.make("edge-routers", { name: "proxy" });
+  const { enrollmentToken } = (await c.admin("GET", `/edge-routers/${id}`)).json.data;
+  const { keyPem } = await createKeyPair();
+  const csr = await createCsr({ commonName: id, keyPem });
+  const enrolled = await c.call("POST", `/edge/client/v1/enroll?method=erott&token=${enrollmentToken}`, {
+    body: { certCsr: csr, serverCertCsr: csr },
+  });
+  const router = { cert: enrolled.json.data.cert, key: keyPem };
+  const from = async (forwarded: string, by: object = router) => {
+    const headers = { "x-edge-router-proxy-request": new Date().toISOString(), "x-forwarded-for": forwarded };
+    return (await c.call("POST", "/edge/client/v1/enroll?method=ott&token=none", { ...by, headers, body: {} })).status;
+  };
+  const answers = new Set<number>();
+  // What the client wrote itself stands before.
+  for (let i = 0; i < 6; i++) answers.add(await from(`198.51.100.${i}, 192.0.2.1`));
+  expect([...answers]).toEqual([400, 429]);
+  expect(await from("192.0.2.2")).toBe(400);
+  // A router that makes addresses up has ten times what one address has.
+  for (let i = 0; i < 50; i++) answers.add(await from(`2001:db8:${i}::1`));
+  expect(await from("192.0.2.3")).toBe(429);
+  // Who is no router of the network gains nothing by saying that it passes on; others have what is theirs.
+  expect(await from("192.0.2.4", {})).toBe(400);
+  const stranger = await (await ThirdParty.create("of a stranger")).issue({ commonName: id });
+  for (let i = 0; i < 5; i++) await from(`192.0.2.${10 + i}`, { cert: stranger.certPem, key: stranger.keyPem });
+  expect(await from("192.0.2.40", { cert: stranger.certPem, key: stranger.keyPem })).toBe(429);
 });

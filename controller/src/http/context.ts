@@ -28,6 +28,8 @@ export interface ProxiedBy {
   /** When it says that it does, and what it says it was presented: the headers as they came. */
   readonly passedOnAt: readonly string[];
   readonly clientCertificates: readonly string[];
+  /** Where it says that it was called from: the last of `X-Forwarded-For`. */
+  readonly clientIp: string | undefined;
 }
 
 /** The request as it came, without its body. */

@@ -1,6 +1,7 @@
 /** What is read of a request besides its body. */
 import type { X509Certificate } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import { isIP } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { ApiName, Operation } from "@sallyport/api";
 import { peerOf, plainAddress } from "@sallyport/wire";
@@ -75,7 +76,14 @@ function proxiedBy(message: IncomingMessage): ProxiedBy | undefined {
     proxyCertificates: peer(message).certificates,
     passedOnAt: message.headersDistinct[PROXIED_AT] ?? [],
     clientCertificates: message.headersDistinct[CLIENT_CERTIFICATE] ?? [],
+    clientIp: lastForwarded(message.headersDistinct["x-forwarded-for"]),
   };
+}
+
+/** What stands before the last is the client's own word. */
+function lastForwarded(headers: readonly string[] | undefined): string | undefined {
+  const last = plainAddress(headers?.at(-1)?.split(",").at(-1)?.trim() ?? "");
+  return isIP(last) === 0 ? undefined : last;
 }
 
 export function remoteAddressOf(message: IncomingMessage): string {

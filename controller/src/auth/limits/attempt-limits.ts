@@ -1,8 +1,8 @@
 import { countedAddress } from "@sallyport/wire";
-import type { AuthSettings } from "../settings.ts";
+import type { AuthSettings, Rate } from "../settings.ts";
 import { RateLimit, tooManyRequests } from "./rate-limit.ts";
 
-/** From all addresses together somebody may fail so many times as often as from one. */
+/** From all addresses together somebody may fail so many times as often as from one; a router may pass on so many times as much as comes from one. */
 const ALL_ADDRESSES = 10;
 
 /**
@@ -13,15 +13,16 @@ export class AttemptLimits {
   readonly #enabled: boolean;
   /** By address, and by certificate. */
   readonly #attempts: RateLimit;
+  readonly #ofRouters: RateLimit;
   readonly #failures: RateLimit;
   readonly #failuresOfAll: RateLimit;
 
   constructor({ rateLimits }: Pick<AuthSettings, "rateLimits">) {
-    const { burst, perMinute } = rateLimits.failures;
     this.#enabled = rateLimits.enabled;
     this.#attempts = new RateLimit(rateLimits.address);
+    this.#ofRouters = new RateLimit(timesAll(rateLimits.address));
     this.#failures = new RateLimit(rateLimits.failures);
-    this.#failuresOfAll = new RateLimit({ burst: burst * ALL_ADDRESSES, perMinute: perMinute * ALL_ADDRESSES });
+    this.#failuresOfAll = new RateLimit(timesAll(rateLimits.failures));
   }
 
   /** @throws ApiError 429 when too much comes from the address */
@@ -34,9 +35,19 @@ export class AttemptLimits {
     this.#admit(`certificate ${fingerprint}`);
   }
 
-  #admit(key: string): void {
+  /**
+   * An attempt that a router passes on for a client at `ip`: counts for that address behind that router, and for the router, which may tell any address.
+   * @throws ApiError 429
+   */
+  admitPassedOn(routerFingerprint: string, ip: string): void {
+    const router = `router ${routerFingerprint}`;
+    this.#admit(router, this.#ofRouters);
+    this.#admit(`${countedAddress(ip)} behind ${router}`);
+  }
+
+  #admit(key: string, limit = this.#attempts): void {
     if (!this.#enabled) return;
-    const wait = this.#attempts.take(key);
+    const wait = limit.take(key);
     if (wait > 0) throw tooManyRequests(wait, `too many attempts from ${key}`);
   }
 
@@ -52,4 +63,8 @@ export class AttemptLimits {
     this.#failures.take(`${countedAddress(ip)} ${subject}`);
     this.#failuresOfAll.take(subject);
   }
+}
+
+function timesAll({ burst, perMinute }: Rate): Rate {
+  return { burst: burst * ALL_ADDRESSES, perMinute: perMinute * ALL_ADDRESSES };
 }

@@ -15,6 +15,8 @@ export interface ProxiedCertificates {
   readonly passedOnAt: readonly string[];
   /** What it says it was presented, leaf first: each the base64 of the DER. */
   readonly clientCertificates: readonly string[];
+  /** Where it says that it was called from. */
+  readonly clientIp?: string | undefined;
 }
 
 /** As many as are followed of a chain. */
@@ -62,6 +64,13 @@ export class ProxiedCertificateLogin {
       );
     }
     return { ...proof, isPassedOn: true };
+  }
+
+  /** The fingerprint of the enabled edge router that passes a request on; undefined when no such router proves itself. One statement. */
+  async routerOf(leaf: X509Certificate): Promise<string | undefined> {
+    const print = fingerprint(leaf);
+    const router = await this.#routers.findByFingerprint(this.#ctx.store.db, print);
+    return router?.fingerprint === print && router.kind === "edge" && !router.disabled ? print : undefined;
   }
 
   /** @throws ApiError 401 unless it is an enrolled, enabled edge router with the certificate that it has now */
