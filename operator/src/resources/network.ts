@@ -123,6 +123,19 @@ const managed = struct(
     retention: retention(
       "Retain: the volume and the Secret with the key of the store stay when the Network is deleted. Delete: they go, and with them the network.",
     ).default("Retain"),
+    allowedOrigins: list(
+      "Origins whose pages may call the APIs, as browsers write them, such as https://browzer.example.org. None when left out.",
+      text("One origin.", {
+        min: 8,
+        max: 512,
+        pattern: /^https?:\/\/([a-z0-9]([-a-z0-9.]*[a-z0-9])?|\[[0-9a-f:.]+\])(:[0-9]{1,5})?$/,
+      }),
+      { type: "atomic", max: 32 },
+    ).optional(),
+    keyType: choice(
+      "Type of the key that serves the API and signs enrollment tokens. ec: P-256. rsa: 2048 bits, for C SDKs from before 2023, which verify no other tokens; slower.",
+      ["ec", "rsa"],
+    ).default("ec"),
     config: struct("The controller's file.", {
       overrides: freeForm("Laid over the rendered file at the end: objects merge, lists are replaced, null deletes.", {
         max: 32,
@@ -131,7 +144,14 @@ const managed = struct(
     ...imageFields,
     template: podTemplate.optional(),
   },
-  [keeps("adminSecretName")],
+  [
+    keeps("adminSecretName"),
+    {
+      rule: "(has(self.keyType) ? self.keyType : 'ec') == (has(oldSelf.keyType) ? oldSelf.keyType : 'ec')",
+      message: "keyType is immutable: a network's keys are made once; create another Network",
+      fieldPath: ".keyType",
+    },
+  ],
 );
 
 const spec = struct(

@@ -73,6 +73,15 @@ describe("the pod of a managed controller", () => {
     expect(mounted(spec.containers[0])).not.toContain("admin");
   });
 
+  test("makes the network with the type of key that the spec names", () => {
+    const argsOf = (changes: object) => podOf(changes as Json).spec.initContainers.map(({ args }) => args);
+    expect(argsOf({ keyType: "rsa" })).toEqual([
+      ["init", "--config", "/etc/sallyport/controller/controller.yml", "--key-type", "rsa"],
+    ]);
+    // As before the field was there: controllers do not start anew.
+    expect(argsOf({ keyType: "ec" })).toEqual(argsOf({}));
+  });
+
   test("every mount has its volume, and every volume is mounted", () => {
     for (const changes of [{}, { database: { urlSecretRef: { name: "db", key: "uri" } } }]) {
       const { spec } = podOf(changes, { hasCertificate: true });

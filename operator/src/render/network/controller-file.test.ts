@@ -50,6 +50,22 @@ describe("the controller's file", () => {
     expect(shared({ type: "LoadBalancer" }).sharedHosts).toEqual([]);
   });
 
+  test("has the origins whose pages may call the APIs, and says where one is wrong", () => {
+    const origins = (file: ControllerFile) => readControllerConfig(textOf(file)).config.api.web.allowedOrigins;
+    expect(origins(render())).toEqual([]);
+    expect(origins(render({ allowedOrigins: ["https://a.example", "https://b.example:8443"] }))).toEqual([
+      "https://a.example",
+      "https://b.example:8443",
+    ]);
+    // Browsers leave the usual port out.
+    expect(render({ allowedOrigins: ["https://a.example:443"] })).toMatchObject({
+      problem: { message: expect.stringMatching(/^spec\.managed\.allowedOrigins\.0: expected an origin/) },
+    });
+    expect(withOverrides({ api: { web: { allowedOrigins: ["*"] } } })).toMatchObject({
+      problem: { message: expect.stringMatching(/^spec\.managed\.config\.overrides\.api\.web\.allowedOrigins\.0: /) },
+    });
+  });
+
   test("serves the certificate of an issuer once there is one", () => {
     expect(textOf(render({}, true))).toContain("- cert: /etc/sallyport/certificate/tls.crt");
   });

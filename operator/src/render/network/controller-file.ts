@@ -22,6 +22,8 @@ const PROTECTED = [
   "secretKeyFile",
 ];
 
+const ORIGINS = "api.web.allowedOrigins";
+
 type Json = Readonly<Record<string, unknown>>;
 
 /** Renders `controller.yml`: equal inputs give equal bytes, and nothing that the controller would refuse or ignore is written. */
@@ -48,17 +50,25 @@ export function renderControllerFile(
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const problems = error.problems.map(
-      ({ path, expected, found }) => `spec.managed.config.overrides.${path}: expected ${expected}, found ${found}`,
+      ({ path, expected, found }) => `${placeOf(path, overrides)}: expected ${expected}, found ${found}`,
     );
     return invalid(problems.join("; "));
   }
   return { text, hash: hashOf(text) };
 }
 
+/** Where a value of the file comes from. */
+function placeOf(path: string, overrides: Json): string {
+  const isOwnField = path.startsWith(ORIGINS) && valueAt(overrides, ORIGINS.split(".")) === undefined;
+  return isOwnField
+    ? `spec.managed.allowedOrigins${path.slice(ORIGINS.length)}`
+    : `spec.managed.config.overrides.${path}`;
+}
+
 const invalid = (message: string): ControllerFile => ({ problem: { reason: "InvalidConfig", message } });
 
 function baseOf(
-  { port, database, exposure }: ManagedNetwork,
+  { port, database, exposure, allowedOrigins }: ManagedNetwork,
   { address, hasCertificate }: { readonly address: HostPort; readonly hasCertificate: boolean },
 ): Json {
   const place = { bind: `0.0.0.0:${port}`, advertise: formatHostPort(address) };
@@ -70,7 +80,11 @@ function baseOf(
   return {
     v: 1,
     ...(isShared ? { edge: { enrollment: { sharedHosts: [address.host] } } } : {}),
-    api: { ...place, ...(hasCertificate ? { serverCertificates: [certificate] } : {}) },
+    api: {
+      ...place,
+      ...(hasCertificate ? { serverCertificates: [certificate] } : {}),
+      ...(allowedOrigins === undefined ? {} : { web: { allowedOrigins } }),
+    },
     ctrl: place,
     database: { ...store, snapshots: PATHS.data.snapshots },
     secretKeyFile: PATHS.key.file,

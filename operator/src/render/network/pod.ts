@@ -80,7 +80,7 @@ function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: Pod
   const init = {
     name: "init",
     ...common,
-    args: ["init", "--config", PATHS.config.file],
+    args: ["init", "--config", PATHS.config.file, ...(managed.keyType === "rsa" ? ["--key-type", "rsa"] : [])],
     env: [
       { name: "SALLYPORT_ADMIN_USERNAME_FILE", value: PATHS.admin.username },
       { name: "SALLYPORT_ADMIN_PASSWORD_FILE", value: PATHS.admin.password },

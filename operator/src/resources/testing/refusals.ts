@@ -156,6 +156,9 @@ const NETWORK_REFUSALS: readonly Refusal[] = [
   change("Network", "spec.managed.database.embedded.size", "a volume can grow, not shrink", embedded("2Gi"), embedded("1500Mi")),
   change("Network", "spec.managed.database.embedded", "storageClassName is immutable", managed({}), managed({ database: { embedded: { storageClassName: "fast" } } })),
   change("Network", "spec.managed", "adminSecretName is immutable", managed({}), managed({ adminSecretName: "other" })),
+  change("Network", "spec.managed", "keyType is immutable", managed({}), managed({ keyType: "rsa" })),
+  bound("Network", "spec.managed.keyType", "enum", managed({ keyType: "dsa" })),
+  bound("Network", "spec.managed.allowedOrigins[]", "pattern", managed({ allowedOrigins: ["https://*.example"] })),
 ];
 
 // biome-ignore format: a table
