@@ -58,7 +58,9 @@ it("a session that is being made while its API session ends is in the change log
 });
 
 it("so is one of a router's tunneler that is being made while the router is deleted", async () => {
-  await test.store.pool.query(`INSERT INTO router (id, name, kind, is_tunneler_enabled) VALUES ('i', 'i', 'edge', true)`);
+  await test.store.pool.query(
+    `INSERT INTO router (id, name, kind, is_tunneler_enabled) VALUES ('i', 'i', 'edge', true)`,
+  );
   const { deleted } = await test.store.transaction(async (trx) => {
     await sql`SELECT 1 FROM identity WHERE id = 'i' FOR KEY SHARE`.execute(trx);
     await session.execute(trx);

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { apiError, fieldError, notFound } from "@sallyport/api";
+import { apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
 import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
 import { timeOrderedId } from "../../store/ids.ts";
@@ -11,6 +11,7 @@ import { grantsOf, hasGrant, permissionsOn, routersOfIdentity, routersOfService 
 import type { Posture } from "../posture/posture.ts";
 import { translated } from "../store-errors.ts";
 import type { ApiSessionRow } from "./api-sessions.ts";
+import { MOST_SESSIONS, SessionCount } from "./session-count.ts";
 import { endSessions } from "./session-removal.ts";
 
 export type SessionRow = Selectable<SessionTable>;
@@ -26,9 +27,12 @@ export class Sessions {
   readonly #ctx: ModelContext;
   readonly #posture: Posture;
 
-  constructor(ctx: ModelContext, posture: Posture) {
+  readonly #count: SessionCount;
+
+  constructor(ctx: ModelContext, posture: Posture, count = new SessionCount()) {
     this.#ctx = ctx;
     this.#posture = posture;
+    this.#count = count;
   }
 
   /**
@@ -37,7 +41,7 @@ export class Sessions {
    *
    * @throws ApiError 404 when the identity cannot see the service or the API session ended meanwhile, 400 when it may not dial or bind it, 409 `INVALID_POSTURE` when posture
    * checks of every policy that allows it fail, 400 `NO_EDGE_ROUTERS_AVAILABLE`
-   * when no edge router serves both (online or not)
+   * when no edge router serves both (online or not), 429 when the identity has too many sessions and none for this service to make room
    */
   async create(
     apiSession: Pick<ApiSessionRow, "id">,
@@ -75,6 +79,7 @@ export class Sessions {
         }
         const routers = await this.commonRouters(trx, caller, service);
         if (routers.length === 0) throw apiError("NO_EDGE_ROUTERS_AVAILABLE");
+        await this.#requireRoom(trx, caller.id, service.id, request.type);
         const row = await trx
           .insertInto("session")
           .values({
@@ -97,6 +102,25 @@ export class Sessions {
         await appendChange(trx, { kind: "session", key: row.id, op: "create" });
         return row;
       }),
+    );
+  }
+
+  /** The oldest session of the same kind makes room, below whichever API session it is. @throws ApiError 429 when there is none */
+  async #requireRoom(trx: Db, identityId: string, serviceId: string, type: DialBind): Promise<void> {
+    if (await this.#count.take(trx, identityId)) return;
+    const { log } = this.#ctx;
+    const ended = await endSessions(
+      trx,
+      sql`s.id = (SELECT id FROM session WHERE identity_id = ${identityId} AND service_id = ${serviceId} AND type = ${type}
+        ORDER BY id LIMIT 1 FOR UPDATE)`,
+    );
+    log.warn({ identityId, serviceId, ended: ended.length }, "an identity has too many sessions");
+    if (ended.length > 0) return;
+    const detail = `identity ${identityId} has ${MOST_SESSIONS} sessions`;
+    throw apiError(
+      "SERVER_TOO_MANY_REQUESTS",
+      unhandledCause("the identity has too many sessions: end some, or log out"),
+      { detail },
     );
   }
 
