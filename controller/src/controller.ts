@@ -1,6 +1,6 @@
 import { dirname, resolve } from "node:path";
 import { type ConfigRead, type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
-import { type Identity, type Logger, parseVersionInfo, TlsPort, versionInfo } from "@sallyport/wire";
+import { HandshakeTurns, type Identity, type Logger, parseVersionInfo, TlsPort, versionInfo } from "@sallyport/wire";
 import { createApi } from "./api/api.ts";
 import { CertificateUpkeep } from "./certificates/certificate-upkeep.ts";
 import { requireNetworkKeys } from "./certificates/network-keys.ts";
@@ -137,8 +137,11 @@ export async function startController(options: ControllerOptions): Promise<Contr
       // Routers, who may share the port, go on seeing the network's own.
       if (operatorCertificates.isUsed) apiPort.setUserIdentity(HTTP_USER, operatorCertificates.identityBeside(own));
     };
+    const turns = new HandshakeTurns();
     const listen = (name: "api" | "ctrl") =>
-      listening(`${name}.bind`, config[name].bind, file, () => TlsPort.listen({ ...config[name].bind, identity, log }));
+      listening(`${name}.bind`, config[name].bind, file, () =>
+        TlsPort.listen({ ...config[name].bind, identity, turns, log }),
+      );
     const shared = formatHostPort(config.api.bind) === formatHostPort(config.ctrl.bind);
     const apiPort = await listen("api");
     stops.push({ name: "api port", stop: () => apiPort.close() });

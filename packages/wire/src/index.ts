@@ -89,7 +89,9 @@ export { type Place, type PlacesLimits, SharedPlaces } from "./shared-places.ts"
 export { shownText } from "./shown-text.ts";
 export { type AlpnChoice, type AlpnEntry, selectAlpn } from "./socket/alpn.ts";
 export { FairOutput, type Waiter } from "./socket/fair-output.ts";
-export { Handshakes } from "./socket/handshakes.ts";
+export { peekClientHello } from "./socket/handshake/client-hello.ts";
+export { HandshakeTurns } from "./socket/handshake/handshake-turns.ts";
+export { Handshakes } from "./socket/handshake/handshakes.ts";
 export { connectThroughProxy, type HttpProxy } from "./socket/http-connect.ts";
 export type { Output } from "./socket/output.ts";
 export { proxyOf } from "./socket/proxy-environment.ts";

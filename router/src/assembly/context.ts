@@ -1,5 +1,5 @@
 import type { RouterConfig } from "@sallyport/router-config";
-import type { Logger } from "@sallyport/wire";
+import { HandshakeTurns, type Logger } from "@sallyport/wire";
 import type { RouterIdentity } from "../config/router-identity.ts";
 import { type RouterCounts, routerCounts } from "../metrics/counts.ts";
 import { ListeningPorts } from "./listening-ports.ts";
@@ -18,14 +18,17 @@ export interface Assembly {
   readonly log: Logger;
   /** TLS ports by address: links and SDKs may share one. */
   readonly ports: ListeningPorts;
+  /** What addresses may cost in handshakes, on all ports together. */
+  readonly turns: HandshakeTurns;
   /** What parts count for the reports. */
   readonly counts: RouterCounts;
   /** Called in reverse order when the router stops, and when its start fails. */
   readonly stops: Stop[];
 }
 
-export function assembly(o: Omit<Assembly, "routerId" | "ports" | "counts">): Assembly {
+export function assembly(o: Omit<Assembly, "routerId" | "ports" | "turns" | "counts">): Assembly {
   const { config, identity, log, stops } = o;
-  const ports = new ListeningPorts({ identity, handshakeTimeoutMs: config.tls.handshakeTimeout, log, stops });
-  return { ...o, routerId: identity.current.id, ports, counts: routerCounts() };
+  const turns = new HandshakeTurns();
+  const ports = new ListeningPorts({ identity, handshakeTimeoutMs: config.tls.handshakeTimeout, turns, log, stops });
+  return { ...o, routerId: identity.current.id, ports, turns, counts: routerCounts() };
 }

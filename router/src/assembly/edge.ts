@@ -59,7 +59,7 @@ async function threadPort(context: Assembly, { address, options }: EdgeListenerC
 }
 
 async function webSocketPort(context: Assembly, { address }: EdgeListenerConfig): Promise<ChannelPort> {
-  const { config, identity, baseDir, log, stops } = context;
+  const { config, identity, baseDir, turns, log, stops } = context;
   const settings = config.transport.wss;
   const outer =
     settings.identity === undefined ? undefined : await RouterIdentity.load(settings.identity, baseDir, log);
@@ -71,6 +71,7 @@ async function webSocketPort(context: Assembly, { address }: EdgeListenerConfig)
     identity: identity.current,
     outer: outer?.current,
     settings,
+    turns,
     log,
   });
   stops.push(() => port.close());
@@ -84,10 +85,10 @@ async function webSocketPort(context: Assembly, { address }: EdgeListenerConfig)
 }
 
 /** The controller's API for clients that reach nothing but this router. */
-async function apiProxy({ config, identity, log, stops }: Assembly): Promise<void> {
+async function apiProxy({ config, identity, turns, log, stops }: Assembly): Promise<void> {
   const settings = config.edge?.apiProxy;
   if (settings === undefined) return;
-  const proxy = await ApiProxy.listen({ ...settings, identity: identity.current, log });
+  const proxy = await ApiProxy.listen({ ...settings, identity: identity.current, turns, log });
   stops.push(() => proxy.close());
   identity.onChange((next) => proxy.setIdentity(next));
   log.info({ port: proxy.port, upstream: settings.upstream }, "the controller's API is proxied");

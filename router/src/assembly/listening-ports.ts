@@ -1,10 +1,12 @@
-import { type Address, formatAddress, type Logger, TlsPort } from "@sallyport/wire";
+import { type Address, formatAddress, type HandshakeTurns, type Logger, TlsPort } from "@sallyport/wire";
 import type { RouterIdentity } from "../config/router-identity.ts";
 import type { Stop } from "./context.ts";
 
 export interface ListeningPortsOptions {
   readonly identity: RouterIdentity;
   readonly handshakeTimeoutMs: number;
+  /** Of all ports. */
+  readonly turns: HandshakeTurns;
   readonly log: Logger;
   readonly stops: Stop[];
 }
@@ -23,7 +25,7 @@ export class ListeningPorts {
 
   /** @throws what listening throws */
   async at(address: Address): Promise<TlsPort> {
-    const { identity, handshakeTimeoutMs, log, stops } = this.#o;
+    const { identity, handshakeTimeoutMs, turns, log, stops } = this.#o;
     const host = address.host === "" ? "::" : address.host;
     const name = formatAddress({ ...address, host });
     const known = this.#ports.get(name);
@@ -33,6 +35,7 @@ export class ListeningPorts {
       port: address.port,
       identity: identity.current,
       handshakeTimeoutMs,
+      turns,
       log,
     });
     this.#ports.set(name, port);

@@ -2,8 +2,9 @@ import type { IncomingMessage } from "node:http";
 import { createServer, request, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
-import { type Identity, silentLogger } from "@sallyport/wire";
+import { HandshakeTurns, type Identity, silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import { costlyChain } from "@sallyport/wire/testing/costly-handshake";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ApiProxy } from "./api-proxy.ts";
 
@@ -11,6 +12,7 @@ let authority: TestAuthority;
 let upstream: Server;
 let proxy: ApiProxy;
 let router: Identity;
+let turns: HandshakeTurns;
 let seen: { url: string; headers: IncomingMessage["headersDistinct"]; body: string; by: string | undefined }[];
 
 beforeEach(async () => {
@@ -30,10 +32,12 @@ beforeEach(async () => {
   );
   await new Promise<void>((resolve) => upstream.listen(0, "127.0.0.1", resolve));
   const { port } = upstream.address() as AddressInfo;
+  turns = new HandshakeTurns();
   proxy = await ApiProxy.listen({
     listener: { host: "127.0.0.1", port: 0 },
     upstream: { host: "localhost", port },
     identity: router,
+    turns,
     log: silentLogger,
   });
 });
@@ -44,7 +48,11 @@ afterEach(async () => {
   await new Promise((resolve) => upstream.close(resolve));
 });
 
-function ask(client: Identity | undefined, headers: Record<string, string> = {}, body = "hello") {
+function ask(
+  client: Pick<Identity, "certPem" | "keyPem"> | undefined,
+  headers: Record<string, string> = {},
+  body = "hello",
+) {
   return new Promise<{ status: number | undefined; body: string; of: unknown }>((resolve, reject) => {
     const asked = request(
       {
@@ -69,6 +77,12 @@ function ask(client: Identity | undefined, headers: Record<string, string> = {},
 }
 
 describe("the API proxy", () => {
+  it("refuses an address whose handshake was costly", async () => {
+    await ask(costlyChain()).catch(() => {});
+    await expect.poll(() => turns.shutFor("127.0.0.1")).toBeGreaterThan(0);
+    await expect(ask(await authority.identity("client"))).rejects.toThrow();
+  });
+
   it("passes requests on as the router, and says who the client is", async () => {
     const client = await authority.identity("client1");
     const body = "b".repeat(500_000);

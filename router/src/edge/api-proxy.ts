@@ -1,17 +1,24 @@
 import type { X509Certificate } from "node:crypto";
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
-import { Agent, createServer, request, type Server } from "node:https";
-import { type AddressInfo, isIP, type Socket } from "node:net";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { Agent, request } from "node:https";
+import { isIP } from "node:net";
 import { pipeline } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import {
   boundedLog,
   controllerCheck,
+  type HandshakeTurns,
   type Identity,
   type Logger,
   peerOf,
   SharedConnections,
-  serverTlsOptions,
+  TlsPort,
 } from "@sallyport/wire";
 
 interface HostPort {
@@ -23,6 +30,8 @@ export interface ApiProxyOptions {
   readonly listener: HostPort;
   readonly upstream: HostPort;
   readonly identity: Identity;
+  /** As for a `TlsPort`. */
+  readonly turns?: HandshakeTurns;
   readonly log: Logger;
 }
 
@@ -51,63 +60,54 @@ const CLIENT_CERTIFICATE = "x-client-certpem";
  * which clients cannot forge, since theirs are removed.
  */
 export class ApiProxy {
-  readonly port: number;
   readonly #o: ApiProxyOptions;
   readonly #log: Logger;
+  readonly #port: TlsPort;
   readonly #server: Server;
-  #identity: Identity;
   #agent: Agent;
 
-  private constructor(options: ApiProxyOptions, server: Server) {
+  private constructor(options: ApiProxyOptions, port: TlsPort) {
     this.#o = options;
     this.#log = boundedLog(options.log);
-    this.#server = server;
-    this.#identity = options.identity;
+    this.#port = port;
     this.#agent = agentFor(options.identity);
-    this.port = (server.address() as AddressInfo).port;
-    server.on("request", (incoming: IncomingMessage, outgoing: ServerResponse) => this.#pass(incoming, outgoing));
+    this.#server = createServer((incoming, outgoing) => this.#pass(incoming, outgoing));
+    // Connections come from the port; this starts the watch over slow requests.
+    this.#server.emit("listening");
+    const connections = new SharedConnections(MAX_CONNECTIONS);
+    port.register({
+      name: "API proxy",
+      protocols: ["http/1.1"],
+      acceptsNoAlpn: true,
+      onSocket: (socket) => {
+        connections.add(socket);
+        this.#server.emit("connection", socket);
+      },
+    });
   }
 
   /** @throws Error as `net.Server.listen` gives it */
   static async listen(options: ApiProxyOptions): Promise<ApiProxy> {
-    let proxy: ApiProxy | undefined;
-    const server = createServer({
-      ...serverTlsOptions(options.identity),
-      requestCert: true,
-      rejectUnauthorized: false,
-      SNICallback: (name, done) => done(null, (proxy?.identity ?? options.identity).serverContext(name)),
-    });
-    const connections = new SharedConnections(MAX_CONNECTIONS);
-    server.on("connection", (socket: Socket) => connections.add(socket));
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen({ host: options.listener.host, port: options.listener.port }, () => {
-        server.off("error", reject);
-        resolve();
-      });
-    });
-    proxy = new ApiProxy(options, server);
-    return proxy;
+    const { listener, identity, turns, log } = options;
+    return new ApiProxy(options, await TlsPort.listen({ ...listener, identity, log, ...(turns && { turns }) }));
   }
 
-  get identity(): Identity {
-    return this.#identity;
+  get port(): number {
+    return this.#port.port;
   }
 
   /** New connections, to both sides, use `identity`. */
   setIdentity(identity: Identity): void {
-    this.#identity = identity;
-    this.#server.setSecureContext(serverTlsOptions(identity));
+    this.#port.setIdentity(identity);
     const old = this.#agent;
     this.#agent = agentFor(identity);
     old.destroy();
   }
 
   async close(): Promise<void> {
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    this.#server.closeAllConnections();
+    await this.#port.close();
+    this.#server.close();
     this.#agent.destroy();
-    await closed;
   }
 
   #pass(incoming: IncomingMessage, outgoing: ServerResponse): void {

@@ -11,6 +11,7 @@ import {
   edgeAlpn,
   encodeMessage,
   FrameParser,
+  HandshakeTurns,
   Headers,
   type Identity,
   type Message,
@@ -18,6 +19,7 @@ import {
   silentLogger,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import { costlyChain } from "@sallyport/wire/testing/costly-handshake";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createWebSocketStream, WebSocket } from "ws";
 import { WebSocketPort, type WebSocketSettings } from "./web-socket-port.ts";
@@ -25,12 +27,15 @@ import { WebSocketPort, type WebSocketSettings } from "./web-socket-port.ts";
 const settings: WebSocketSettings = { handshakeTimeout: 10, pingInterval: 54, pongTimeout: 60 };
 let authority: TestAuthority;
 let port: WebSocketPort;
+let turns: HandshakeTurns;
 let accepted: PromiseWithResolvers<Channel>;
 let stopAccepting: () => void;
 const clients: { destroy(): void }[] = [];
 
 async function listen(own: Partial<WebSocketSettings> = {}, outer?: Identity): Promise<void> {
+  turns = new HandshakeTurns();
   port = await WebSocketPort.listen({
+    turns,
     host: "127.0.0.1",
     port: 0,
     identity: await authority.identity("router1"),
@@ -93,7 +98,11 @@ async function countingWay(): Promise<{ port: number; records: () => number }> {
 }
 
 /** TLS inside a web socket. */
-async function secure(socket: WebSocket, identity: Identity | undefined, alpn?: string): Promise<TLSSocket> {
+async function secure(
+  socket: WebSocket,
+  identity: Pick<Identity, "certPem" | "keyPem"> | undefined,
+  alpn?: string,
+): Promise<TLSSocket> {
   const stream: Duplex = createWebSocketStream(socket);
   stream.on("error", () => {});
   const inner = connect({
@@ -142,6 +151,13 @@ describe("a port for web sockets", () => {
     const gone = once(outside, "close");
     channel.close();
     await gone;
+  });
+
+  it("refuses an address whose handshake inside was costly", async () => {
+    await listen();
+    await secure(await openWebSocket(), costlyChain());
+    await expect.poll(() => turns.shutFor("127.0.0.1")).toBeGreaterThan(0);
+    await expect(openWebSocket()).rejects.toThrow();
   });
 
   it("sends each TLS record as a message, and each frame from the start of one, as SDKs in browsers need it", async () => {

@@ -6,8 +6,10 @@ import {
   boundedLog,
   type ChannelPort,
   Handshakes,
+  type HandshakeTurns,
   type Identity,
   type Logger,
+  peekClientHello,
   selectAlpn,
   serverTlsOptions,
   type TlsPortUser,
@@ -30,6 +32,8 @@ export interface WebSocketPortOptions {
   /** What browsers see outside; the router's when left out. */
   readonly outer?: Identity | undefined;
   readonly settings: WebSocketSettings;
+  /** As for a `TlsPort`. */
+  readonly turns?: HandshakeTurns;
   readonly log: Logger;
 }
 
@@ -69,8 +73,8 @@ export class WebSocketPort implements ChannelPort {
     this.port = port;
     this.#identity = options.identity;
     this.#outer = options.outer ?? options.identity;
-    this.#handshakes = new Handshakes(boundedLog(options.log));
-    https.on("connection", (socket: Socket) => this.#handshakes.begin(socket));
+    this.#handshakes = new Handshakes(boundedLog(options.log), { turns: options.turns });
+    https.on("connection", (socket: Socket) => void this.#handshakes.begin(socket));
     this.#sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_MESSAGE, perMessageDeflate: false });
     https.on("secureConnection", (socket: TLSSocket) => {
       this.#connections.add(socket);
@@ -158,6 +162,26 @@ export class WebSocketPort implements ChannelPort {
     webSocket.on("pong", hear).on("message", hear);
     webSocket.once("close", () => this.#heard.delete(webSocket));
     const stream = new WebSocketStream(webSocket, below);
+    const late = setTimeout(() => webSocket.terminate(), this.#o.settings.handshakeTimeout * 1000);
+    webSocket.once("close", () => clearTimeout(late));
+    stream.on("error", this.#failure(below.remoteAddress, stream));
+    peekClientHello(stream, (hello) => {
+      const came = stream.readableLength;
+      this.#handshakes.take(below, {
+        get bytesRead() {
+          return stream.bytesRead;
+        },
+        read: () => void stream.resume(),
+        stopReading: () => void stream.pause(),
+        begin: () => {
+          if (hello === undefined || stream.readableLength !== came) webSocket.terminate();
+          else if (!stream.destroyed) this.#secure(webSocket, stream, below, late);
+        },
+      });
+    });
+  }
+
+  #secure(webSocket: WebSocket, stream: WebSocketStream, below: Socket, late: NodeJS.Timeout): void {
     const inner = new FrameAlignedSocket(stream, {
       isServer: true,
       // The name that a client asks for is that of the web socket, for which browsers have seen a certificate already.
@@ -172,13 +196,9 @@ export class WebSocketPort implements ChannelPort {
     for (const [name, value] of Object.entries({ remoteAddress, remotePort, localAddress, localPort })) {
       Object.defineProperty(inner, name, { value });
     }
-    const failed = (error: Error): void => {
-      this.#o.log.debug({ peer: remoteAddress, port: this.port, reason: error.message }, "web socket failed");
-      inner.destroy();
-    };
+    const failed = this.#failure(remoteAddress, inner);
     stream.on("error", failed);
     inner.on("error", failed);
-    const late = setTimeout(() => webSocket.terminate(), this.#o.settings.handshakeTimeout * 1000);
     inner.once("secure", () => {
       clearTimeout(late);
       this.#secured(inner);
@@ -189,6 +209,13 @@ export class WebSocketPort implements ChannelPort {
       linger(webSocket);
     });
     webSocket.once("close", () => inner.destroy());
+  }
+
+  #failure(peer: string | undefined, failing: Duplex): (error: Error) => void {
+    return (error) => {
+      this.#o.log.debug({ peer, port: this.port, reason: error.message }, "web socket failed");
+      failing.destroy();
+    };
   }
 
   #secured(socket: TLSSocket): void {

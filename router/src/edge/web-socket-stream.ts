@@ -21,6 +21,7 @@ export class WebSocketStream extends Duplex {
   readonly #below: Writable;
   /** Bytes of a record of which the end has not come yet. */
   #partial: Buffer = Buffer.alloc(0);
+  #bytesRead = 0;
   /** Since when the connection below gathers messages. */
   #gatheringSince: number | undefined;
 
@@ -31,10 +32,16 @@ export class WebSocketStream extends Duplex {
     this.#below = below;
     socket.binaryType = "nodebuffer";
     socket.on("message", (message) => {
+      this.#bytesRead += (message as Buffer).length;
       if (!this.push(message as Buffer)) socket.pause();
     });
     socket.once("error", (error) => this.destroy(error));
     socket.once("close", () => this.destroy());
+  }
+
+  /** Bytes that have come. */
+  get bytesRead(): number {
+    return this.#bytesRead;
   }
 
   override _read(): void {

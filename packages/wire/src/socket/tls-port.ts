@@ -7,12 +7,15 @@ import { HandshakeError } from "../errors.ts";
 import { type Identity, tlsParameters } from "../identity/identity.ts";
 import { type Logger, silentLogger } from "../log.ts";
 import { type AlpnEntry, selectAlpn } from "./alpn.ts";
-import { peekClientHello } from "./client-hello.ts";
-import { Handshakes } from "./handshakes.ts";
+import { type ClientHello, peekClientHello } from "./handshake/client-hello.ts";
+import type { HandshakeTurns, TurnTaker } from "./handshake/handshake-turns.ts";
+import { Handshakes } from "./handshake/handshakes.ts";
 import type { SecureSocket } from "./stream-socket.ts";
 
 const HANDSHAKE_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 15_000;
+/** Of what is no ClientHello, so much is given to TLS, for the sake of its answer. There are no two certificates in it. */
+const MOST_OTHER_BYTES = 512;
 
 export interface TlsPortOptions {
   /** Address to bind; `::` or `0.0.0.0` for all. */
@@ -26,6 +29,8 @@ export interface TlsPortOptions {
   readonly handshakeTimeoutMs?: number;
   /** Connections in their handshake at a time, half of them from one address; 8,192 when not given. */
   readonly maxHandshakes?: number;
+  /** What addresses may cost in handshakes, for ports of a thread together; for this port alone when not given. */
+  readonly turns?: HandshakeTurns;
   readonly log?: Logger;
 }
 
@@ -82,7 +87,7 @@ export class TlsPort implements ChannelPort {
     this.port = port;
     this.#handshakeTimeoutMs = options.handshakeTimeoutMs ?? HANDSHAKE_TIMEOUT_MS;
     this.#log = boundedLog(options.log ?? silentLogger);
-    this.#handshakes = new Handshakes(this.#log, options.maxHandshakes);
+    this.#handshakes = new Handshakes(this.#log, { most: options.maxHandshakes, turns: options.turns });
     this.#common = this.#terminator(options.identity);
     listener.on("connection", (socket) => this.#connected(socket));
     listener.on("error", (error) => this.#log.error({ port, err: error }, "listening failed"));
@@ -177,15 +182,11 @@ export class TlsPort implements ChannelPort {
   #connected(socket: Socket): void {
     // Asked for while it can be told; Node remembers it.
     const peer = remoteAddress(socket);
+    if (!this.#handshakes.begin(socket)) return;
     this.#track(socket);
-    this.#handshakes.begin(socket);
-    if (this.#own.size === 0) {
-      this.#common.server.emit("connection", socket);
-      return;
-    }
-    // Certificates are chosen before ALPN is looked at, so that whose the connection is must be known before the handshake.
+    let missing = "no ClientHello in time";
     const timer = setTimeout(() => {
-      this.#log.info({ peer, port: this.port, reason: "no ClientHello in time" }, "TLS handshake failed");
+      this.#log.info({ peer, port: this.port, reason: missing }, "TLS handshake failed");
       socket.destroy();
     }, this.#handshakeTimeoutMs);
     const onEarlyEnd = () => clearTimeout(timer);
@@ -193,12 +194,32 @@ export class TlsPort implements ChannelPort {
       this.#log.debug({ peer, port: this.port, reason: error.message }, "TLS handshake failed");
     socket.once("close", onEarlyEnd).on("error", onError);
     peekClientHello(socket, (hello) => {
-      clearTimeout(timer);
-      socket.off("close", onEarlyEnd).off("error", onError);
-      const user = hello && selectAlpn(hello.protocols, this.#users)?.entry;
-      const { server } = (user && this.#own.get(user.name)) ?? this.#common;
-      server.emit("connection", socket);
+      const came = socket.readableLength;
+      missing = "too many handshakes of this address before it";
+      this.#handshakes.take(socket, {
+        ...readsOf(socket),
+        get bytesRead() {
+          return socket.bytesRead;
+        },
+        begin: () => {
+          clearTimeout(timer);
+          if (socket.destroyed) return;
+          socket.off("close", onEarlyEnd).off("error", onError);
+          if (socket.readableLength === came && (hello !== undefined || came <= MOST_OTHER_BYTES)) {
+            this.#terminatorFor(hello).server.emit("connection", socket);
+            return;
+          }
+          this.#log.info({ peer, port: this.port, reason: "not a ClientHello alone" }, "TLS handshake failed");
+          socket.on("error", onError).destroy();
+        },
+      });
     });
+  }
+
+  /** Certificates are chosen before ALPN is looked at, so that whose the connection is must be known before the handshake. */
+  #terminatorFor(hello: ClientHello | undefined): Terminator {
+    const user = hello && selectAlpn(hello.protocols, this.#users)?.entry;
+    return (user && this.#own.get(user.name)) ?? this.#common;
   }
 
   #track(socket: Socket): void {
@@ -228,6 +249,19 @@ export class TlsPort implements ChannelPort {
       socket.destroy();
     }
   }
+}
+
+/**
+ * Stops and goes on with reading below a TLS socket, which Node does itself while a handshake lasts. Its sockets have the means inside; without
+ * them all is read as it comes, and several handshakes of an address may cost what one should.
+ */
+function readsOf(socket: Socket): Pick<TurnTaker, "read" | "stopReading"> {
+  const handle: unknown = Reflect.get(socket, "_handle");
+  const call = (name: string): void => {
+    const method: unknown = typeof handle === "object" && handle !== null ? Reflect.get(handle, name) : undefined;
+    if (typeof method === "function") Reflect.apply(method, handle, []);
+  };
+  return { read: () => call("readStart"), stopReading: () => call("readStop") };
 }
 
 function replaceIdentity(terminator: Terminator, identity: Identity): void {

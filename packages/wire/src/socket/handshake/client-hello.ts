@@ -1,4 +1,4 @@
-import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 
 /** What a client asks for in the first message of a TLS handshake, as far as it is of interest before the handshake. */
 export interface ClientHello {
@@ -19,7 +19,7 @@ const MOST_RECORDS = 16;
  * Reads the ClientHello at the start of a connection (RFC 8446, sections 4.1.2 and 5.1; RFC 7301, section 3.1).
  *
  * @returns a number when the bytes end before it does: how many there must be before it is worth to try again
- * @throws RangeError when they are something else, or it is unusually long or cut up: hardly a server would go on with it
+ * @throws RangeError when they are something else, or more comes behind it, or it is unusually long or cut up: hardly a server would go on with it
  */
 export function parseClientHello(bytes: Buffer): ClientHello | number {
   const { message, end: recordEnd } = handshakeBytes(bytes);
@@ -29,7 +29,9 @@ export function parseClientHello(bytes: Buffer): ClientHello | number {
     if (bytes.length < MOST_BYTES) return recordEnd > bytes.length ? recordEnd : bytes.length + RECORD_HEADER;
     throw new RangeError(`expected a ClientHello of less than ${MOST_BYTES} bytes`);
   }
-  const body = message.subarray(0, end);
+  // A client waits for the answer. In TLS 1.2 it could send its certificates at once, which nobody has bounded yet.
+  if (message.length > end || recordEnd !== bytes.length) throw new RangeError("expected nothing behind a ClientHello");
+  const body = message;
   let at = 4 + RANDOM_AND_VERSION;
   at += 1 + body.readUInt8(at);
   at += 2 + body.readUInt16BE(at);
@@ -77,7 +79,7 @@ function namesOf(extension: Buffer): string[] {
  *
  * @param done gets `undefined` when what arrived is no ClientHello; is not called when the connection ended or was destroyed before
  */
-export function peekClientHello(socket: Socket, done: (hello: ClientHello | undefined) => void): void {
+export function peekClientHello(socket: Duplex, done: (hello: ClientHello | undefined) => void): void {
   let bytes: Buffer = Buffer.alloc(0);
   let needed = RECORD_HEADER;
   const finish = (hello: ClientHello | undefined) => {

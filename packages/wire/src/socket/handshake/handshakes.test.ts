@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { afterEach, expect, test } from "vitest";
-import { TestAuthority } from "../testing/authority.ts";
-import { RecordingLogger } from "../testing/recording-logger.ts";
-import { TlsPort } from "./tls-port.ts";
+import { TestAuthority } from "../../testing/authority.ts";
+import { RecordingLogger } from "../../testing/recording-logger.ts";
+import { TlsPort } from "../tls-port.ts";
 
 let port: TlsPort | undefined;
 const opened: Socket[] = [];

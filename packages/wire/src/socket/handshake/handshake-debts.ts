@@ -1,0 +1,50 @@
+import { countedAddress } from "../../ip-address.ts";
+
+/** Of each second, milliseconds that an address may cost: 1 % of a core. */
+const PAID_PER_SECOND = 10;
+/** Milliseconds of debt up to which an address is served: some failed handshakes of ordinary clients cost less. */
+const TOLERATED_MS = 100;
+const MOST_ADDRESSES = 4_096;
+
+interface Debt {
+  readonly ms: number;
+  /** When it was that much. */
+  readonly at: number;
+}
+
+/** What addresses owe for costly handshakes, in milliseconds of CPU time; time pays for it. An IPv6 network of 64 bits counts as one address. */
+export class HandshakeDebts {
+  readonly #now: () => number;
+  /** Those that were charged last come last. */
+  readonly #debts = new Map<string, Debt>();
+
+  /** @param now milliseconds */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /** @param ms negative to give it back */
+  charge(ip: string, ms: number): void {
+    const address = countedAddress(ip);
+    const debt = this.#owed(address) + ms;
+    this.#debts.delete(address);
+    if (debt <= 0) return;
+    this.#debts.set(address, { ms: debt, at: this.#now() });
+    const [oldest] = this.#debts.keys();
+    if (this.#debts.size > MOST_ADDRESSES && oldest !== undefined) this.#debts.delete(oldest);
+  }
+
+  /** Milliseconds until the address is served again, 0 when it is. */
+  shutFor(ip: string): number {
+    return Math.max(0, ((this.#owed(countedAddress(ip)) - TOLERATED_MS) * 1000) / PAID_PER_SECOND);
+  }
+
+  #owed(address: string): number {
+    const debt = this.#debts.get(address);
+    if (debt === undefined) return 0;
+    const left = debt.ms - ((this.#now() - debt.at) * PAID_PER_SECOND) / 1000;
+    if (left > 0) return left;
+    this.#debts.delete(address);
+    return 0;
+  }
+}

@@ -1,0 +1,152 @@
+import { once } from "node:events";
+import { connect as connectTcp, createServer, type Socket } from "node:net";
+import { connect } from "node:tls";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Identity } from "../../identity/identity.ts";
+import { TestAuthority } from "../../testing/authority.ts";
+import { abandonedHandshake, type ClientOptions, costlyChain, outcome } from "../../testing/costly-handshake.ts";
+import { RecordingLogger } from "../../testing/recording-logger.ts";
+import { TlsPort } from "../tls-port.ts";
+import { HandshakeDebts } from "./handshake-debts.ts";
+import { HandshakeTurns } from "./handshake-turns.ts";
+
+const costly = costlyChain();
+const refusal = /took too long, none is accepted/;
+let authority: TestAuthority;
+let identity: Identity;
+let ordinary: { certPem: string; keyPem: string };
+let now: number;
+let turns: HandshakeTurns;
+let port: TlsPort;
+let log: RecordingLogger;
+const opened: { destroy(): void }[] = [];
+
+beforeAll(async () => {
+  authority = await TestAuthority.create();
+  identity = await authority.identity("rtr");
+  ordinary = await authority.issue({ commonName: "client" });
+});
+beforeEach(async () => {
+  now = 0;
+  log = new RecordingLogger();
+  turns = new HandshakeTurns(new HandshakeDebts(() => now));
+  port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity, turns, log });
+  port.register({ name: "any", protocols: [], acceptsNoAlpn: true, onSocket: (socket) => void socket.end("welcome") });
+});
+afterEach(async () => {
+  for (const socket of opened.splice(0)) socket.destroy();
+  await port.close();
+});
+
+const served = (localAddress = "127.0.0.1") => outcome({ port: port.port, localAddress, ...ordinary });
+type More = Partial<Pick<ClientOptions, "maxVersion" | "beforeCertificates">>;
+const abandon = async (chain: typeof costly, more: More = {}): Promise<Socket> => {
+  const socket = await abandonedHandshake({ port: port.port, ...chain, ...more });
+  opened.push(socket);
+  return socket;
+};
+/** Waits until the address is charged, which is known when the turn is over. */
+const shut = () => expect.poll(() => turns.shutFor("127.0.0.1")).toBeGreaterThan(0);
+
+describe("an address whose handshake was costly", () => {
+  test("is refused until time has paid, others are not (the handshake was done)", async () => {
+    expect(await served()).toBe("served");
+    expect(await outcome({ port: port.port, ...costly })).toBe("served");
+    await shut();
+    expect(await served()).not.toBe("served");
+    expect(log.entries.at(-1)?.fields.reason).toMatch(refusal);
+    expect(await served("127.0.0.2")).toBe("served");
+    now += turns.shutFor("127.0.0.1");
+    expect(await served()).toBe("served");
+  });
+
+  test.each([undefined, "TLSv1.2"] as const)(
+    "is refused when nothing followed the certificates, too (%s)",
+    async (maxVersion) => {
+      await abandon(costly, maxVersion === undefined ? {} : { maxVersion });
+      await shut();
+      expect(await served()).not.toBe("served");
+      expect(await served("127.0.0.2")).toBe("served");
+    },
+  );
+
+  test("costs no more with many handshakes at the same time", async () => {
+    const cpu = async (count: number): Promise<number> => {
+      const allAreThere = Promise.withResolvers<void>();
+      let missing = count;
+      const beforeCertificates = (): Promise<void> => {
+        if (--missing === 0) allAreThere.resolve();
+        return allAreThere.promise;
+      };
+      const before = process.threadCpuUsage();
+      await Promise.all(Array.from({ length: count }, () => abandon(costly, { beforeCertificates })));
+      await shut();
+      const { user, system } = process.threadCpuUsage(before);
+      now += turns.shutFor("127.0.0.1");
+      return user + system;
+    };
+    const alone = await cpu(1);
+    expect(await cpu(12)).toBeLessThan(4 * alone);
+  });
+});
+
+describe("nothing is charged to an address", () => {
+  test("for a hundred ordinary clients at the same time", async () => {
+    expect(new Set(await Promise.all(Array.from({ length: 100 }, () => served())))).toEqual(new Set(["served"]));
+    expect(turns.shutFor("127.0.0.1")).toBe(0);
+  });
+
+  test("for clients that refuse the certificate, probe the port, or stay silent behind their ClientHello", async () => {
+    for (let i = 0; i < 30; i++) {
+      const refusing = connect({
+        host: "127.0.0.1",
+        port: port.port,
+        ...{ cert: ordinary.certPem, key: ordinary.keyPem },
+      });
+      const [error] = await once(refusing, "error");
+      expect((error as NodeJS.ErrnoException).code).toMatch(/CERT|SELF_SIGNED|VERIFY/);
+      const probe = connectTcp(port.port, "127.0.0.1");
+      await once(probe, "connect");
+      probe.destroy();
+      opened.push(await silent());
+    }
+    expect(await served()).toBe("served");
+    expect(turns.shutFor("127.0.0.1")).toBe(0);
+  });
+
+  test("that would shut it, for some handshakes of ordinary clients that were cut", async () => {
+    for (let i = 0; i < 5; i++) (await abandon(ordinary)).destroy();
+    expect(await served()).toBe("served");
+  });
+});
+
+test("certificates right behind the ClientHello are not looked at", async () => {
+  const hello = await firstBytes("TLSv1.2");
+  const more = Buffer.alloc(4_096);
+  more.set([22, 3, 3, (more.length - 5) >> 8, (more.length - 5) & 0xff, 11]);
+  const socket = connectTcp(port.port, "127.0.0.1").on("error", () => {});
+  socket.resume().write(Buffer.concat([hello, more]));
+  await once(socket, "close");
+  expect(log.entries.map(({ fields }) => fields.reason)).toContain("not a ClientHello alone");
+});
+
+/** A client that has sent its ClientHello and reads what comes. */
+async function silent(): Promise<Socket> {
+  const socket = connectTcp(port.port, "127.0.0.1").on("error", () => {});
+  socket.write(await firstBytes("TLSv1.3"));
+  await once(socket, "data");
+  return socket.resume();
+}
+
+async function firstBytes(maxVersion: "TLSv1.2" | "TLSv1.3"): Promise<Buffer> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const accepted = once(server, "connection");
+  const client = connect({ host: "127.0.0.1", port: (server.address() as { port: number }).port, maxVersion });
+  client.on("error", () => {});
+  const [socket] = (await accepted) as [Socket];
+  const [bytes] = (await once(socket, "data")) as [Buffer];
+  for (const end of [socket, client]) end.destroy();
+  server.close();
+  return bytes;
+}

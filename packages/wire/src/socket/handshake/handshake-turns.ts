@@ -1,0 +1,216 @@
+import { countedAddress } from "../../ip-address.ts";
+import { HandshakeDebts } from "./handshake-debts.ts";
+
+/** A TLS handshake of a server. */
+export interface TurnTaker {
+  readonly ip: string;
+  /** Bytes that have come from the client. */
+  readonly bytesRead: number;
+  /** Hands the ClientHello to TLS, whose answer is on its way by the next tick. */
+  begin(): void;
+  /** Goes on reading from the client. */
+  read(): void;
+  stopReading(): void;
+  /** The address owes too much: ends the connection. Must not throw. */
+  refuse(): void;
+}
+
+/** A handshake that takes part. */
+export interface TurnTaken {
+  /** It is over. @param isOrdinary of one that is done: whether such a chain is in use, and so costs nothing; asked when it took long */
+  end(isOrdinary?: () => boolean): void;
+}
+
+/** How long one may read while others of the address wait. */
+const TURN_MS = 25;
+/** Of one address, handshakes that may be between the server's answer and their end. Others wait with their ClientHello. */
+const MOST_BEGUN = 256;
+/** Bytes behind a ClientHello in which there are no two certificates: alerts. */
+const FREE_BYTES = 512;
+/** A handshake that takes less CPU time is an ordinary one, whatever its chain. */
+const ORDINARY_MS = 5;
+/** The costliest certificates that are known: named binary curves of 571 bits. */
+const MOST_MS_PER_BYTE = 0.01;
+
+/**
+ * Handshakes of one thread, on all its ports. OpenSSL verifies all signatures of a client's chain as soon as it has read them, in one piece, and Node
+ * does not tell. So of each address only one handshake at a time is read from, and what this took is charged unless the handshake ends well with an
+ * ordinary chain. An address that owes too much is refused until time has paid (docs/security.md, "What TLS leaves open").
+ */
+export class HandshakeTurns {
+  readonly #debts: HandshakeDebts;
+  readonly #addresses = new Map<string, AddressTurns>();
+
+  constructor(debts = new HandshakeDebts()) {
+    this.#debts = debts;
+  }
+
+  /** Milliseconds for which connections from the address are refused, 0 when they are not. */
+  shutFor(ip: string): number {
+    return this.#debts.shutFor(ip);
+  }
+
+  /** Has a handshake begin and read when it is its turn. */
+  take(taker: TurnTaker): TurnTaken {
+    const address = countedAddress(taker.ip);
+    const turns = this.#addresses.getOrInsertComputed(address, () => new AddressTurns(this.#debts));
+    const handshake = new Handshake(taker);
+    turns.add(handshake);
+    return {
+      end: (isOrdinary) => {
+        turns.end(handshake, isOrdinary);
+        if (turns.isEmpty && this.#addresses.get(address) === turns) this.#addresses.delete(address);
+      },
+    };
+  }
+}
+
+class Handshake {
+  readonly taker: TurnTaker;
+  isEnded = false;
+  #bytesBefore = 0;
+  /** When its turn began; undefined while it has none. */
+  #cpuBefore: number | undefined;
+  #charged = 0;
+
+  constructor(taker: TurnTaker) {
+    this.taker = taker;
+  }
+
+  begun(): void {
+    this.taker.stopReading();
+    this.#bytesBefore = this.taker.bytesRead;
+  }
+
+  read(): void {
+    this.#cpuBefore = cpuMs();
+    this.taker.read();
+  }
+
+  /** CPU time of its turn. */
+  get took(): number {
+    return this.#cpuBefore === undefined ? 0 : cpuMs() - this.#cpuBefore;
+  }
+
+  /** Its turn is over, without success: it costs what the turn took, and at most what its bytes can have taken, since the thread does other work, too. */
+  charge(debts: HandshakeDebts): void {
+    const bytes = this.taker.bytesRead - this.#bytesBefore;
+    const cost = bytes > FREE_BYTES ? Math.max(0, Math.min(this.took, bytes * MOST_MS_PER_BYTE - this.#charged)) : 0;
+    this.#cpuBefore = undefined;
+    this.#charged += cost;
+    debts.charge(this.taker.ip, cost);
+  }
+
+  giveBack(debts: HandshakeDebts): void {
+    debts.charge(this.taker.ip, -this.#charged);
+  }
+}
+
+/** Handshakes of one address. */
+class AddressTurns {
+  readonly #debts: HandshakeDebts;
+  /** Not begun. */
+  readonly #waiting = new Set<Handshake>();
+  /** Begun, without a turn so far. */
+  readonly #fresh = new Set<Handshake>();
+  /** Had a turn in which they did not end. */
+  readonly #slow = new Set<Handshake>();
+  #begun = 0;
+  #reading: Handshake | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isSlowNext = false;
+
+  constructor(debts: HandshakeDebts) {
+    this.#debts = debts;
+  }
+
+  get isEmpty(): boolean {
+    return this.#begun === 0 && this.#waiting.size === 0;
+  }
+
+  add(handshake: Handshake): void {
+    this.#waiting.add(handshake);
+    this.#begin();
+  }
+
+  end(handshake: Handshake, isOrdinary: (() => boolean) | undefined): void {
+    if (handshake.isEnded) return;
+    const isFree = isOrdinary !== undefined && (handshake.took < ORDINARY_MS || isOrdinary());
+    if (isFree) handshake.giveBack(this.#debts);
+    else handshake.charge(this.#debts);
+    this.#remove(handshake);
+    this.#begin();
+    this.#next();
+  }
+
+  #remove(handshake: Handshake): void {
+    handshake.isEnded = true;
+    if (!this.#waiting.delete(handshake)) this.#begun--;
+    this.#fresh.delete(handshake);
+    this.#slow.delete(handshake);
+    if (this.#reading !== handshake) return;
+    clearTimeout(this.#timer);
+    this.#reading = undefined;
+  }
+
+  #begin(): void {
+    for (const handshake of this.#waiting) {
+      if (this.#begun >= MOST_BEGUN) return;
+      this.#waiting.delete(handshake);
+      this.#begun++;
+      handshake.taker.begin();
+      // TLS reads the ClientHello in the next tick.
+      process.nextTick(() => {
+        if (handshake.isEnded) return;
+        handshake.begun();
+        this.#fresh.add(handshake);
+        this.#next();
+      });
+    }
+  }
+
+  #next(): void {
+    if (this.#reading !== undefined) return;
+    const next = this.#pick();
+    if (next === undefined) return;
+    if (this.#debts.shutFor(next.taker.ip) > 0) {
+      this.#refuseAll();
+      return;
+    }
+    this.#fresh.delete(next);
+    this.#slow.delete(next);
+    this.#reading = next;
+    next.read();
+    // When a timer fires, sockets have not been read yet.
+    this.#timer = setTimeout(() => setImmediate(() => this.#turnOver(next)), TURN_MS);
+  }
+
+  /** The two kinds take turns: slow clients must not keep out others, and the other way round. */
+  #pick(): Handshake | undefined {
+    this.#isSlowNext = !this.#isSlowNext;
+    const [first, second] = this.#isSlowNext ? [this.#slow, this.#fresh] : [this.#fresh, this.#slow];
+    return first.values().next().value ?? second.values().next().value;
+  }
+
+  #turnOver(handshake: Handshake): void {
+    if (this.#reading !== handshake) return;
+    handshake.taker.stopReading();
+    handshake.charge(this.#debts);
+    this.#reading = undefined;
+    this.#slow.add(handshake);
+    this.#next();
+  }
+
+  #refuseAll(): void {
+    for (const handshake of [...this.#waiting, ...this.#fresh, ...this.#slow]) {
+      this.#remove(handshake);
+      handshake.taker.refuse();
+    }
+  }
+}
+
+/** Of this thread. */
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}
