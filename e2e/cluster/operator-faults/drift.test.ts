@@ -1,4 +1,4 @@
-/** On a real API server: the operator corrects changed children of an EdgeRouter, and adopts an identity or only observes it. */
+/** On a real API server: the operator corrects changed children of an EdgeRouter, and leaves those of an earlier version as they are. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
 import { KINDS as KUBE, type KubeObject } from "../../../operator/src/kube/kinds.ts";
@@ -6,9 +6,8 @@ import { conditionOf } from "../../../operator/src/kube/status/condition.ts";
 import type { RouterStatus } from "../../../operator/src/resources/edge-router.ts";
 import { ANNOTATIONS } from "../../../operator/src/resources/group.ts";
 import { eventually } from "../../network/eventually.ts";
-import type { Entity } from "../../operator/operator-scene.ts";
 import { hasCluster } from "../tools.ts";
-import { type Found, healthy, PATIENCE_MS, readyOf, Scene } from "./scene.ts";
+import { type Found, PATIENCE_MS, Scene } from "./scene.ts";
 
 describe.skipIf(!hasCluster)("what somebody else changes", { timeout: 240_000 }, () => {
   const NAMESPACE = "drift";
@@ -23,45 +22,6 @@ describe.skipIf(!hasCluster)("what somebody else changes", { timeout: 240_000 },
   afterAll(async () => {
     await scene?.close();
     await controller?.close();
-  });
-
-  const entity = async (path: string, id: unknown): Promise<Entity | undefined> => {
-    const { status, json } = await controller.admin("GET", `/${path}/${id}`);
-    return status === 200 ? json.data : undefined;
-  };
-
-  test("an Identity that was there before is refused, looked at, adopted, and left behind, as the spec says", async () => {
-    const [kind, path] = ["Identity", "identities"];
-    const declare = (name: string, more: object = {}): Promise<Found> =>
-      scene.declare(NAMESPACE, kind, name, { roleAttributes: ["web"], ...more } as Readonly<Record<string, unknown>>);
-    const name = "drift-foreign";
-    const id = await controller.make(path, { name, type: "Default", isAdmin: false, roleAttributes: ["old"] });
-    const told = (reason: string) =>
-      eventually(`an event ${reason}`, async () => (await scene.events(NAMESPACE, kind, name)).includes(reason));
-    const before = await entity(path, id);
-    await declare(name);
-    const refused = await scene.ready(NAMESPACE, kind, name, "False", "NameConflict");
-    expect(healthy(refused)).toBe("Failed");
-    expect(readyOf(refused)?.message).toMatch(/adopt/i);
-    await told("NameConflict");
-    expect(await entity(path, id)).toEqual(before);
-
-    await declare(name, { managementPolicy: "Observe" });
-    const observed = await scene.ready(NAMESPACE, kind, name, "True", "Observed");
-    expect(healthy(observed)).toBe("Current");
-    expect(observed.status.id).toBe(id);
-    expect(await entity(path, id)).toEqual(before);
-
-    await declare(name, { managementPolicy: "Adopt", deletionPolicy: "Orphan" });
-    const adopted = await scene.ready(NAMESPACE, kind, name, "True");
-    expect(adopted.status.id).toBe(id);
-    expect((await entity(path, id))?.tags).toMatchObject({ "sallyport-uid": adopted.metadata.uid });
-    await told("Adopted");
-
-    await scene.delete(NAMESPACE, kind, name);
-    await scene.gone(NAMESPACE, kind, name);
-    expect((await entity(path, id))?.tags).toEqual({});
-    await controller.admin("DELETE", `/${path}/${id}`);
   });
 
   test("of the children of an EdgeRouter is put right at once, and what others added stays", async () => {

@@ -37,6 +37,8 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Several of them, of which one leads; default: it works at once. */
   readonly elects?: boolean;
+  /** Namespace of its service account; default: that of operator/deploy/cluster. */
+  readonly namespace?: string;
 }
 
 /** One process of the operator. */
@@ -108,8 +110,8 @@ export class Scene {
   }
 
   /** The same, not waiting for it to be ready. */
-  async begin(name = "operator", { env = {}, elects = false }: RunOptions = {}): Promise<Running> {
-    const kubeconfig = await this.cluster.kubeconfigOf("sallyport-operator", SYSTEM);
+  async begin(name = "operator", { env = {}, elects = false, namespace = SYSTEM }: RunOptions = {}): Promise<Running> {
+    const kubeconfig = await this.cluster.kubeconfigOf("sallyport-operator", namespace);
     const args = [join(ROOT, "operator/src/main.ts"), "run", "--kubeconfig", kubeconfig];
     if (!elects) args.push("--no-leader-election");
     const program = new Program({
@@ -118,7 +120,7 @@ export class Scene {
       args,
       env: {
         KUBERNETES_SERVICE_HOST: "",
-        POD_NAMESPACE: SYSTEM,
+        POD_NAMESPACE: namespace,
         POD_NAME: name,
         SALLYPORT_HEALTH_PORT: "0",
         ...env,
