@@ -1,5 +1,5 @@
 /** No field is accepted and ignored: each one of every body that makes or changes something shows, or stands in a list with a reason. */
-import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { type ApiName, BASE_PATHS, type Operation, operations } from "@sallyport/api";
@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { ThirdParty } from "../auth/testing/third-party.ts";
 import { authPolicy } from "./testing/auth-policy.ts";
+import { FIELD_EFFECTS } from "./testing/field-effects.ts";
 import { type EntityKind, entityKinds, type Sample, type Surroundings } from "./testing/field-samples.ts";
 import { registerCa } from "./testing/registered-ca.ts";
 import { startTestController, type TestController } from "./testing/test-controller.ts";
@@ -17,44 +18,71 @@ type Body = Record<string, unknown>;
 const ELSEWHERE: Readonly<Record<string, { readonly fields: string; readonly test: string }>> = {
   "client updateService": {
     fields: "configs encryptionRequired maxIdleTimeMillis name roleAttributes tags terminatorStrategy",
-    test: "network/routers.test.ts: the Client API changes services as the Management API does",
+    test: "api/network/routers.test.ts: are changed by administrators only",
   },
   "client patchService": {
     fields: "configs encryptionRequired maxIdleTimeMillis name roleAttributes tags terminatorStrategy",
-    test: "network/routers.test.ts",
+    test: "api/network/routers.test.ts: are changed by administrators only",
   },
-  "client createSession": { fields: "serviceId tags type", test: "client/own-things.test.ts, client/client.test.ts" },
-  "client createCurrentApiSessionCertificate": { fields: "csr", test: "client/own-things.test.ts" },
+  "client createSession": {
+    fields: "serviceId tags type",
+    test: "api/client/client-services.test.ts: shows granted services only, makes one session per service and type, and takes it away with the policy",
+  },
+  "client createCurrentApiSessionCertificate": {
+    fields: "csr",
+    test: "model/session/session-certificates.test.ts: are bounded in number: the oldest gives way, so that what every router is told stays small",
+  },
   "client createPostureResponse": {
     fields: "build domain hash id isRunning macAddresses path signerFingerprints type typeId unlocked version woken",
-    test: "posture/posture.test.ts: checks pass and fail by what is reported",
+    test: "api/posture/posture.test.ts: gives no session while it fails, one when it passes, and takes it away when it fails again",
   },
-  "client createPostureResponseBulk": { fields: "", test: "posture/posture.test.ts: a list of the same" },
+  "client createPostureResponseBulk": {
+    fields: "",
+    test: "api/posture/posture.test.ts: are accepted for unknown checks, with null for what is not known, and by definition names",
+  },
   ...Object.fromEntries(
     ["client", "management"].flatMap((api) => [
-      [`${api} createMfaRecoveryCodes`, { fields: "code", test: "mfa/mfa.test.ts" }],
+      [
+        `${api} createMfaRecoveryCodes`,
+        { fields: "code", test: "api/mfa/mfa.test.ts: shows and renews recovery codes for a code only" },
+      ],
       ...["update", "patch"].map((verb) => [
         `${api} ${verb}CurrentIdentityAuthenticator`,
-        { fields: "currentPassword password tags username", test: "client/own-things.test.ts" },
+        {
+          fields: "currentPassword password tags username",
+          test: "auth/passwords.test.ts: changes with the current password, and only the fields that are there",
+        },
       ]),
     ]),
   ),
   "management createAuthenticator": {
     fields: "certPem identityId method password tags username",
-    test: "auth/passwords.test.ts, auth/certificates.test.ts",
+    test: "auth/passwords.test.ts: 5.10: a second of its kind is refused: 409",
   },
-  "management updateAuthenticator": { fields: "password tags username", test: "auth/passwords.test.ts" },
-  "management patchAuthenticator": { fields: "password tags username", test: "auth/passwords.test.ts" },
+  "management updateAuthenticator": {
+    fields: "password tags username",
+    test: "auth/withdrawn-credentials.test.ts: end when an administrator sets another one, not with another user name",
+  },
+  "management patchAuthenticator": {
+    fields: "password tags username",
+    test: "auth/withdrawn-credentials.test.ts: end when an administrator sets another one, not with another user name",
+  },
   "management createEnrollment": {
     fields: "caId expiresAt identityId method username",
-    test: "credentials/enrollment.test.ts",
+    test: "api/credentials/enrollment.test.ts: is outstanding once for each method",
   },
   "management updateIdentityTracing": {
     fields: "channels duration enabled traceId",
-    test: "network/routers.test.ts: a trace of an identity",
+    test: "api/network/routers.test.ts: has the id that is asked for, and ends when it is switched off",
   },
-  "fabric patchLink": { fields: "down staticCost", test: "fabric/live.test.ts" },
-  "fabric createDatabaseSnapshotWithPath": { fields: "path", test: "system/database.test.ts" },
+  "fabric patchLink": {
+    fields: "down staticCost",
+    test: "api/fabric/live.test.ts: a link is shown, changed and closed",
+  },
+  "fabric createDatabaseSnapshotWithPath": {
+    fields: "path",
+    test: "api/system/database.test.ts: a snapshot is a backup in the folder of snapshots, one a minute",
+  },
 };
 
 const CHANGING = (Object.keys(operations) as ApiName[]).flatMap((api) =>
@@ -142,13 +170,35 @@ test("every operation that makes or changes something is looked at", () => {
   expect(missing.map(({ api, id }) => `${api} ${id}`)).toEqual([]);
 });
 
+/** Is there the test of this `file: title`, or the group of that title? */
+async function isATest(where: string): Promise<boolean> {
+  const [, file = "", title = ""] = /^(\S+\.test\.ts): (.+)$/.exec(where) ?? [];
+  const text = await readFile(join(import.meta.dirname, "..", file), "utf8").catch(() => "");
+  return title !== "" && text.includes(`"${title}"`);
+}
+
+test("every effect that is named for a field is one of a test, or has a reason", async () => {
+  const wrong: string[] = [];
+  for (const [field, effect] of Object.entries(FIELD_EFFECTS)) {
+    if (!/^shown: .{10}/.test(effect) && !(await isATest(effect))) wrong.push(`${field}: ${effect}`);
+  }
+  expect(wrong).toEqual([]);
+  const all = entityKinds(NOWHERE).flatMap(({ collection, samples }) =>
+    Object.keys(samples).map((field) => effectOf(collection, field)),
+  );
+  expect(all).not.toContain(undefined);
+  expect(Object.keys(FIELD_EFFECTS).filter((key) => !all.includes(key))).toEqual([]);
+});
+
+/** The key of a field's effect; undefined when none is named. */
+function effectOf(collection: string, field: string): string | undefined {
+  return [`${collection} ${field}`, field].find((key) => key in FIELD_EFFECTS);
+}
+
 test.each(Object.entries(ELSEWHERE))(
   "%s has no other fields than another test shows",
-  (name, { fields, test: where }) => {
-    for (const [file] of where.matchAll(/[\w/-]+\.test\.ts/g)) {
-      const folder = file.startsWith("auth/") ? ".." : ".";
-      expect([file, existsSync(join(import.meta.dirname, folder, file))]).toEqual([file, true]);
-    }
+  async (name, { fields, test: where }) => {
+    expect(await isATest(where)).toBe(true);
     const operation = CHANGING.find(({ api, id }) => `${api} ${id}` === name)?.operation;
     if (operation?.body.kind !== "json") throw new Error(`there is no operation ${name}`);
     expect(fieldsOf(operation.body.schema).toSorted().join(" ")).toBe(fields);
@@ -174,6 +224,11 @@ describe.each(entityKinds(NOWHERE).map(ofKind))("of %s every field has an effect
       const isKnown = kind.without?.some((each) => each.field === field && (each.methods?.includes(method) ?? true));
       if (isKnown) continue;
       const sample = kind.samples[field];
+      if (effectOf(collection, field) === undefined) {
+        problems.push(
+          `${field}: that it is shown again is no effect: name a test of what it does, or why it does nothing`,
+        );
+      }
       if (sample === undefined) problems.push(`${field}: no sample, and no reason why it has no effect`);
       else problems.push(...(await problemsOf(kind, method, field, sample)));
     }
