@@ -105,6 +105,17 @@ describe("server-side apply", () => {
   });
 });
 
+test("spec and status are written apart, the generation grows with the spec alone, and a dry run keeps nothing", async () => {
+  define();
+  await api.client.apply(thing({ size: 4 }), { dryRun: true });
+  expect(live()).toBeUndefined();
+  await api.client.create(thing({ size: 1 }));
+  await api.client.patch(ref, { spec: { size: 3 }, status: { id: "x" } }, { status: true });
+  expect(live()).toMatchObject({ metadata: { generation: 1 }, spec: { size: 1 }, status: { id: "x" } });
+  await api.client.patch(ref, { spec: { size: 2 }, status: { id: "no" } });
+  expect(live()).toMatchObject({ metadata: { generation: 2 }, spec: { size: 2 }, status: { id: "x" } });
+});
+
 test("an object that is being deleted gets no new finalizers, and a Lease's times need six digits", async () => {
   await api.client.create(thing({}, undefined, { finalizers: ["example.org/f"] }));
   await api.client.delete(ref);
