@@ -1,4 +1,4 @@
-/** A Network that the operator runs, changed, restarted, grown; and the same one used as an external Network from another namespace. */
+/** A Network that the operator runs, restarted and grown; and the same one used as an external Network from another namespace. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Found, hasCluster, Stage } from "../stage.ts";
 import { declare } from "./every-kind.ts";
@@ -25,7 +25,6 @@ describe.skipIf(!hasCluster)("a managed Network", () => {
   const network = (managed: object = {}) => declare(stage, "Network", "main", { external: null, managed });
   const ready = (what: string) => stage.wait("condition=Ready", what);
   const read = (kind: string, name: string) => stage.get<Managed>(kind, name);
-  const overrides = { log: { level: "debug" } };
 
   test("is ready from one manifest, by kubectl wait, where pods are restricted", async () => {
     await network();
@@ -71,15 +70,6 @@ describe.skipIf(!hasCluster)("a managed Network", () => {
     expect(conflict?.message).toContain(`belongs to OverlayService ${stage.namespace}/web`);
   });
 
-  test("takes over a change of its file with a new pod, and everything is still there", async () => {
-    const before = { service: await read("overlayservice", "web"), network: await read("network", "main") };
-    await network({ config: { overrides } });
-    const hash = async () => (await read("network", "main")).status.configHash;
-    await stage.explain(expect.poll(hash, PATIENCE).not.toBe(before.network.status.configHash));
-    await ready("network/main");
-    expect((await read("overlayservice", "web")).status.id).toBe(before.service.status.id);
-  });
-
   test("comes back with everything when its pod is killed; who uses it from elsewhere, too", async () => {
     const before = await read("overlayservice", "web");
     const uid = "--output=jsonpath={.metadata.uid}";
@@ -106,28 +96,9 @@ describe.skipIf(!hasCluster)("a managed Network", () => {
 
   test("gets a larger volume, and nothing is restarted for it", async () => {
     const before = await read("network", "main");
-    await network({ config: { overrides }, database: { embedded: { size: "2Gi" } } });
+    await network({ database: { embedded: { size: "2Gi" } } });
     await stage.wait("jsonpath={.status.capacity.storage}=2Gi", "pvc/main-controller-data");
     await ready("network/main");
     expect((await read("network", "main")).status.configHash).toBe(before.status.configHash);
-  });
-
-  test("is at rest: nothing is applied any more", async () => {
-    const kinds = "overlayservice,statefulset,service,configmap,pvc,secret";
-    await ready("network/main");
-    const before = await stage.settled(kinds);
-    expect(before.length).toBeGreaterThan(8);
-    await stage.kubectl("annotate", "--overwrite", "network/main", "sallyport.dev/reconcile-requested-at=1");
-    await stage.wait("jsonpath={.status.lastHandledReconcileAt}=1", "network/main");
-    expect(await stage.versions(kinds)).toEqual(before);
-  });
-
-  test("says in describe what is wrong, and serves on as it was", async () => {
-    await network({ config: { overrides: { ctrl: { bind: ":1" } } }, database: { embedded: { size: "2Gi" } } });
-    await stage.wait("condition=Stalled", "network/main");
-    const described = await stage.kubectl("describe", "network/main");
-    expect(described).toContain("spec.managed.config.overrides.ctrl: the operator decides this; leave it out");
-    await declare(tenant, "OverlayService", "later", { networkRef: { name: "shared" } });
-    await tenant.wait("condition=Ready", "overlayservice/later");
   });
 });

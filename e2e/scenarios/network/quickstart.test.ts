@@ -42,6 +42,10 @@ describe.skipIf(!hasCluster)("the quickstart", () => {
     expect(await shown("edgerouter", "edge", "--output=jsonpath={.status.routers[*].online}")).toBe("true true");
     for (const { kind, name, health, message } of await stage.health())
       expect(health, `${kind} ${name}: ${message}`).toBe("Current");
+    // A program by its name, without a shell.
+    expect(await stage.kubectl("exec", "edge-0-0", "--container=router", "--", "sallyport-router", "status")).toContain(
+      "edge-0",
+    );
     // Nothing else leads there.
     const [host] = await stage.pods("app.kubernetes.io/name=hello");
     await expect(stage.fetchFrom(host!, 8080)).rejects.toThrow(/fetch failed|refused/);
@@ -68,11 +72,14 @@ describe.skipIf(!hasCluster)("the quickstart", () => {
     expect(changed.filter((line) => !line.endsWith(" unchanged"))).toEqual([]);
     expect(await cluster.attempt(["diff", "-k", QUICKSTART])).toMatchObject({ code: 0, stdout: "" });
     // Even being asked to look again changes nothing but the answer to that.
+    const children = "statefulset,service,configmap,secret,pvc,pdb,serviceaccount";
+    const objects = await stage.settled(children);
     await stage.kubectl("annotate", "overlay", "--all", "sallyport.dev/reconcile-requested-at=now");
     const answered = "--for=jsonpath={.status.lastHandledReconcileAt}=now";
     await stage.explained("wait", answered, "overlay", "--all", "--timeout=300s");
     await stage.ready();
     expect(Object.keys(keyed(await stage.resources()))).toEqual(Object.keys(before));
+    expect(await stage.versions(children)).toEqual(objects);
     expect(await cluster.attempt(["diff", "-k", QUICKSTART])).toMatchObject({ code: 0, stdout: "" });
     expect(await hello()).toBe("hello from the overlay\n");
   });

@@ -14,10 +14,6 @@ const KINDS = Object.keys(COUNTS) as (keyof typeof COUNTS)[];
 const ROUTERS = 2;
 const TOTAL = Object.values(COUNTS).reduce((sum, count) => sum + count, 0) + 1;
 
-interface Rule {
-  readonly resources: readonly string[];
-}
-
 describe.skipIf(!hasCluster)("the operator's leader, killed", { timeout: 600_000 }, () => {
   const seed = Number(process.env.SALLYPORT_SEED ?? randomInt(2 ** 31));
   const random = new Random(seed);
@@ -94,39 +90,5 @@ describe.skipIf(!hasCluster)("the operator's leader, killed", { timeout: 600_000
     const left = () =>
       stage.kubectl("get", "statefulset,pod,pvc", "--selector=app.kubernetes.io/name=edge-router", "--output=name");
     await eventually("their objects are collected", async () => (await left()) === "", PATIENCE_MS);
-  });
-
-  test("between making an entity and writing that down: the next one finds it", async () => {
-    const role = ["clusterrole", "sallyport-operator"];
-    const { rules } = JSON.parse(await stage.cluster.kubectl(["get", ...role, "--output=json"])) as { rules: Rule[] };
-    const permit = async (these: readonly Rule[]): Promise<void> => {
-      const patch = JSON.stringify({ rules: these });
-      await stage.cluster.kubectl(["patch", ...role, "--type=merge", "--patch", patch]);
-    };
-    const names = ["OverlayService", "Identity"].map((kind) => [kind, `${stage.namespace}-between`] as const);
-    let made: string[];
-    // It can't write a status: what it has made the network alone knows.
-    const without = rules.map(({ resources, ...rest }) => ({
-      ...rest,
-      resources: resources.filter((each) => !/^(overlayservices|identities)\/status$/.test(each)),
-    }));
-    await permit(without.filter(({ resources }) => resources.length > 0));
-    try {
-      await stage.apply(names.map(([kind, name]) => placed(sample(kind, {}, name))));
-      const entities = async () => {
-        const found = (await management.owned()).filter(({ name }) => name.endsWith("-between"));
-        return found.length === names.length && found.map(({ id }) => id);
-      };
-      made = await stage.explain(eventually("they are made", entities, PATIENCE_MS));
-      const killed = await leader.kill("process");
-      expect((await others()).flatMap(idsOf)).toEqual([]);
-      await permit(rules);
-      await leader.another(killed.holder);
-    } finally {
-      await permit(rules);
-    }
-    await stage.ready(300);
-    expect((await others()).flatMap(idsOf).toSorted()).toEqual(made.toSorted());
-    expect((await management.owned()).map(({ id }) => id).toSorted()).toEqual(made.toSorted());
   });
 });

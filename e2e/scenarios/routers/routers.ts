@@ -12,11 +12,14 @@ export interface FoundRouters extends Found {
   };
 }
 
-/** A namespace with the managed Network `main`, which is not waited for. */
-export async function stageWithNetwork(name: string, options: StageOptions = {}): Promise<Stage> {
+/** A namespace with the managed Network `main`, of that spec, which is not waited for. */
+export async function stageWithNetwork(
+  name: string,
+  { managed = {}, ...options }: StageOptions & { readonly managed?: object } = {},
+): Promise<Stage> {
   const stage = await Stage.open(name, options);
   const resource = { apiVersion: "sallyport.dev/v1alpha1", kind: "Network", metadata: { name: "main" } };
-  await stage.apply({ ...resource, spec: { managed: {} } });
+  await stage.apply({ ...resource, spec: { managed } });
   return stage;
 }
 

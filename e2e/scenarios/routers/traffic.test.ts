@@ -1,18 +1,31 @@
 /**
- * Calls that go through two routers all the time, while the routers are rolled out, moved to other addresses, killed and drained from a node.
+ * Calls that go through two routers all the time, while the routers are rolled out, moved to other addresses, killed and drained from a node, and while
+ * the controller is away.
  *
  * What is promised: a call on a connection of its own is answered whatever is done to the routers one after the other. A connection that lasts
  * ends with the routers that it goes through, after `drainSeconds`; the next one is there at once. A router that is killed takes what goes through it.
+ * Without a controller there are no new circuits, and those that there are go on.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { eventually } from "../../network/eventually.ts";
 import { hasCluster, type Stage } from "../stage.ts";
 import { Traffic } from "../traffic.ts";
 import { Routers, stageWithNetwork } from "./routers.ts";
 
 const PATIENCE = { timeout: 300_000, interval: 1_000 };
+const OUTAGE_MS = 60_000;
+/** The controller has a node only as long as one carries this label. */
+const LABEL = "traffic.sallyport.test/controller";
+
+interface PodList {
+  readonly items: readonly {
+    readonly metadata: { readonly name: string; readonly uid: string };
+    readonly status?: { readonly containerStatuses?: readonly { readonly restartCount: number }[] };
+  }[];
+}
 
 describe.skipIf(!hasCluster)("calls through two routers", () => {
   let stage: Stage;
@@ -26,13 +39,21 @@ describe.skipIf(!hasCluster)("calls through two routers", () => {
   };
 
   beforeAll(async () => {
-    stage = await stageWithNetwork("traffic");
+    const template = { spec: { nodeSelector: { [LABEL]: "here" } } };
+    stage = await stageWithNetwork("traffic", { managed: { template } });
+    await stage.cluster.kubectl(["label", "nodes", "--all", `${LABEL}=here`]);
     edge = new Routers(stage, "edge", { replicas: 2, roleAttributes: ["public"], drainSeconds: 5 });
     await edge.declare();
     traffic = await Traffic.start(stage, 30);
     await stage.ready();
   });
-  afterAll(async () => await stage?.close());
+  afterAll(async () => {
+    try {
+      await stage?.close();
+    } finally {
+      if (stage) await stage.cluster.kubectl(["label", "nodes", "--all", `${LABEL}-`]);
+    }
+  });
 
   /** While it is done every call on a connection of its own is answered; the others end with the restarts of routers, and never otherwise. */
   async function answeredThroughout(restarts: number, work: () => Promise<unknown>): Promise<void> {
@@ -77,6 +98,63 @@ describe.skipIf(!hasCluster)("calls through two routers", () => {
     await edge.current((now) => now.every(({ online }) => online));
     expect((await edge.each()).map(({ id }) => id)).toEqual(before.map(({ id }) => id));
     await answeredThroughout(0, () => traffic.answered(20));
+  });
+
+  test("go on through a minute without a controller: nothing is restarted, and new things wait for its end", async () => {
+    /** Pods besides the controller's, and how often their containers were started. */
+    const others = async () =>
+      Object.fromEntries(
+        (JSON.parse(await stage.kubectl("get", "pods", "--output=json")) as PodList).items
+          .filter(({ metadata }) => metadata.name !== "main-controller-0")
+          .map(({ metadata, status }) => [
+            metadata.name,
+            `${metadata.uid} ${status?.containerStatuses?.map(({ restartCount }) => restartCount).join()}`,
+          ]),
+      );
+    const shown = async () =>
+      Object.fromEntries(
+        (await stage.resources())
+          .filter(({ kind, metadata }) => kind !== "Network" && metadata.name !== "later")
+          .map(({ kind, metadata, status }) => [`${kind}/${metadata.name}`, status?.conditions]),
+      );
+    const network = async () => await stage.condition("network", "main", "Ready");
+    await stage.ready();
+    await stage.settled("overlay");
+    const [pods, conditions] = [await others(), await shown()];
+    expect(Object.keys(pods)).toHaveLength(4);
+    await traffic.answered(20);
+    await traffic.anew();
+
+    await stage.cluster.kubectl(["label", "nodes", "--all", `${LABEL}-`]);
+    await stage.kubectl("delete", "pod/main-controller-0");
+    await stage.wait("condition=Ready=False", "network/main");
+    const cause = { reason: "ControllerStarting", message: expect.stringMatching(/has no node yet: .*node/) };
+    await stage.explain(expect.poll(network, PATIENCE).toMatchObject(cause));
+    const later = { apiVersion: "sallyport.dev/v1alpha1", kind: "OverlayService", metadata: { name: "later" } };
+    await stage.apply({ ...later, spec: { networkRef: { name: "main" } } });
+    await stage.wait("condition=Reconciling", "overlayservice/later");
+    expect((await stage.condition("overlayservice", "later", "Ready"))?.message).toContain("the Network main");
+
+    const since = (await network())?.lastTransitionTime ?? "";
+    const lasts = async () => {
+      expect(await others()).toEqual(pods);
+      return Date.now() - Date.parse(since) >= OUTAGE_MS;
+    };
+    await stage.explain(eventually("the outage has lasted a minute", lasts, 10 * OUTAGE_MS));
+    expect((await network())?.lastTransitionTime).toBe(since);
+    // What was ready is shown as it was: nobody knows better.
+    expect(await shown()).toEqual(conditions);
+    const during = await traffic.counts();
+    expect(during.kept.answered).toBeGreaterThan(60);
+    expect(during).toMatchObject({ kept: { failed: [] }, connections: 0 });
+
+    await stage.cluster.kubectl(["label", "nodes", "--all", `${LABEL}=here`]);
+    await stage.ready();
+    await edge.current((now) => now.every(({ online }) => online));
+    expect(await others()).toEqual(pods);
+    await traffic.answered(20);
+    expect(await traffic.counts()).toMatchObject({ kept: { failed: [] }, connections: 0 });
+    await stage.kubectl("delete", "overlayservice/later", "--timeout=300s");
   });
 
   test("are all answered while a node is drained: the routers on it leave one after the other, and come up elsewhere", async (context) => {

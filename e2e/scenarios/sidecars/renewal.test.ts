@@ -1,7 +1,8 @@
-/** Identities that the operator renews while tunnelers use them, in the network of examples/quickstart with certificates of a short life. */
+/** Certificates of a short life in the network of examples/quickstart: identities that tunnelers use, and those of routers, are renewed without a restart. */
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
+import type { RouterStatus } from "../../../operator/src/resources/edge-router.ts";
 import { eventually } from "../../network/eventually.ts";
 import { ROOT } from "../root.ts";
 import { hasCluster, imageOf, Stage } from "../stage.ts";
@@ -9,8 +10,8 @@ import { hasCluster, imageOf, Stage } from "../stage.ts";
 /** More than ten times what a quiet machine needs. */
 const PATIENCE_S = 300;
 const PATIENCE_MS = PATIENCE_S * 1_000;
-/** Renewed after half of it. */
-const LIFE = "90s";
+/** Identities are renewed after half of it. */
+const LIFES = { identity: "90s", router: "4m" };
 
 interface Manifest {
   readonly kind: string;
@@ -58,6 +59,7 @@ const HOLDER = `
 
 describe.skipIf(!hasCluster)("an identity that is renewed while it is used", { timeout: 2 * PATIENCE_MS }, () => {
   let stage: Stage;
+  let before: { readonly routers: readonly RouterStatus[]; readonly pods: string };
 
   beforeAll(async () => {
     stage = await Stage.open("renewal");
@@ -65,9 +67,13 @@ describe.skipIf(!hasCluster)("an identity that is renewed while it is used", { t
     await stage.ready(PATIENCE_S);
     await stage.wait("condition=Available", "deployment/hello", PATIENCE_S);
     await stage.wait("condition=Available", "deployment/hello-client", PATIENCE_S);
+    before = { routers: await routers(), pods: await pods() };
   }, 3 * PATIENCE_MS);
   afterAll(async () => await stage?.close(), PATIENCE_MS);
 
+  const routers = async () =>
+    ((await stage.get("edgerouter", "edge")).status as { routers?: RouterStatus[] }).routers ?? [];
+  const pods = () => stage.kubectl("get", "pods", "--output=jsonpath={.items[*].metadata.uid}");
   const podOf = async (app: string): Promise<string> => {
     const [pod = ""] = await stage.pods(`app.kubernetes.io/name=${app}`);
     return pod;
@@ -121,6 +127,16 @@ describe.skipIf(!hasCluster)("an identity that is renewed while it is used", { t
     await disabled(false);
     expect(await answered()).toBe("hello from the overlay\n");
   });
+
+  test("is that of a router, too: both get later certificates, and nothing was started again", async () => {
+    expect(before.routers).toHaveLength(2);
+    const ends = (router: RouterStatus | undefined) => Date.parse(router?.certificateNotAfter ?? "");
+    const areLater = async () => (await routers()).every((router, i) => ends(router) > ends(before.routers[i]));
+    await stage.explain(eventually("both routers have later certificates", areLater, PATIENCE_MS));
+    await stage.ready(PATIENCE_S);
+    expect((await routers()).map(({ online, id }) => [online, id])).toEqual(before.routers.map(({ id }) => [true, id]));
+    expect(await pods()).toBe(before.pods);
+  });
 });
 
 /** The quickstart's manifests for this namespace. */
@@ -129,8 +145,7 @@ async function shortLived({ cluster }: Stage): Promise<Manifest[]> {
   const objects = parseAllDocuments(manifests).map((document) => document.toJS() as Manifest);
   for (const { kind, metadata, spec } of objects) {
     delete metadata.namespace;
-    if (kind === "Network")
-      spec.managed = { ...spec.managed, config: { overrides: { certificates: { identity: LIFE } } } };
+    if (kind === "Network") spec.managed = { ...spec.managed, config: { overrides: { certificates: LIFES } } };
     // The least that may be said; it means half of a life that is shorter.
     if (kind === "Identity" && spec.enrollment) spec.enrollment.renewBefore = "5m";
     for (const container of spec?.template?.spec.containers ?? []) {

@@ -76,19 +76,6 @@ describe.skipIf(!hasCluster)("pods that can't be", { timeout: 600_000 }, () => {
     await mended("edgerouter", "image");
   });
 
-  test("a Secret that is missing, until somebody makes it", async () => {
-    const external = {
-      endpoints: [`https://main-controller.${stage.namespace}.svc:1280`],
-      caBundle: { configMapRef: { name: "main-ca", key: "ca.crt" } },
-      auth: { passwordSecretRef: { name: "credentials" }, certificateSecretRef: null },
-    };
-    await declare("Network", "other", { external });
-    await told("network", "other", "SecretNotFound", /no Secret credentials in this namespace/);
-    const { data } = await stage.get<{ data: object }>("secret", "main-admin");
-    await stage.apply({ apiVersion: "v1", kind: "Secret", metadata: { name: "credentials" }, data });
-    await mended("network", "other");
-  });
-
   test("a volume of a storage class that is not there, until somebody makes the class", async () => {
     const storageClassName = stage.namespace;
     await router("volume", { storage: { storageClassName } });
