@@ -1,7 +1,7 @@
 import { countedAddress } from "../../ip-address.ts";
 
-/** Of each second, milliseconds that an address may cost: 1 % of a core. */
-const PAID_PER_SECOND = 10;
+/** Of each second, milliseconds that an address may cost: 5 % of a core. With less, one costly handshake would shut out for longer whoever shares the address. */
+const PAID_PER_SECOND = 50;
 /** Milliseconds of debt up to which an address is served: some failed handshakes of ordinary clients cost less. */
 const TOLERATED_MS = 100;
 const MOST_ADDRESSES = 4_096;
