@@ -5,7 +5,7 @@ import { routeMessage } from "./circuits/route-exchange.ts";
 import { planRoutes } from "./circuits/route-plan.ts";
 import { EdgeRefusal } from "./edge-error.ts";
 import { DenialCode } from "./ports.ts";
-import { edgeError, verificationAnswer } from "./requests.ts";
+import { certificateAnswer, edgeError } from "./requests.ts";
 import { apiSessionsRemoved, sessionsAdded } from "./sessions/session-feed.ts";
 import { syncStateJson } from "./sessions/session-sync.ts";
 
@@ -70,8 +70,8 @@ describe("frames, byte for byte (docs/protocol/fabric.md, Examples)", () => {
   });
 
   test("a verified certificate is answered with an empty error", () => {
-    expect(verificationAnswer()).toMatchObject({ contentType: 20002, body: Buffer.alloc(0) });
-    const out = verificationAnswer({ code: "VERIFY_ERROR", message: "m" });
+    expect(certificateAnswer()).toMatchObject({ contentType: 20002, body: Buffer.alloc(0) });
+    const out = certificateAnswer({ code: "VERIFY_ERROR", message: "m" });
     expect(Buffer.from(out.body!).toString("hex")).toBe(hex(`0a0c 5645524946595f4552524f52 1201 6d`));
   });
 

@@ -285,14 +285,14 @@ export interface FabricModel {
   dequiesceRouter(routerId: string): Promise<void>;
 
   // Renewal of router certificates over the control channel
-  /** Finds the router by the certificate its channel was opened with and signs both requests. Rejects with the reason (logged only). */
+  /** Finds the router by the certificate its channel was opened with and signs both requests. `refused` is the reason that the router is told. */
   extendRouterCertificates(request: {
     readonly fingerprint: string;
     readonly clientCsrPem: string;
     readonly serverCsrPem: string;
     /** True: the new certificate counts only after {@link FabricModel.verifyRouterCertificate}; the old one stays valid until then. */
     readonly requireVerification: boolean;
-  }): Promise<CertificateExtension>;
+  }): Promise<CertificateExtension | { readonly refused: string }>;
   /** Promotes the pending certificate; undefined = done. */
   verifyRouterCertificate(request: {
     readonly fingerprint: string;

@@ -47,8 +47,8 @@ export function edgeError(refusal: EdgeRefusal): Outgoing {
   return { contentType: EdgeCtrlType.Error, headers, body: Buffer.from(refusal.message, "utf8") };
 }
 
-/** The answer to a certificate verification; without a code it means success. */
-export function verificationAnswer(failure?: { code: string; message: string; cause?: string }): Outgoing {
+/** The answer to the verification of a renewed certificate, or to a renewal that failed; without a code it means success. */
+export function certificateAnswer(failure?: { code: string; message: string; cause?: string }): Outgoing {
   return { contentType: EdgeCtrlType.Error, body: encodeControl(edgeCtrlPb.ErrorSchema, failure ?? {}) };
 }
 

@@ -8,10 +8,11 @@ import {
   encodeControl,
   Headers,
   type Logger,
+  type Message,
 } from "@sallyport/wire";
 import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricModel } from "../ports.ts";
-import { FabricRefusal, reply, serveFabricRequest, serveNotice, verificationAnswer } from "../requests.ts";
+import { certificateAnswer, FabricRefusal, reply, serveFabricRequest, serveNotice } from "../requests.ts";
 import type { IdentityConnections } from "./identity-connections.ts";
 import { MOST_FIELDS_OF_REPORTS, onMessage } from "./inbound.ts";
 import type { RouterConnection } from "./router-connection.ts";
@@ -87,7 +88,7 @@ export class RouterMessages {
       router,
       EdgeCtrlType.EnrollmentExtendRouterRequest,
       edgeCtrlPb.EnrollmentExtendRouterRequestSchema,
-      (body, message) => serveNotice(router, lane, message, () => this.#extend(router, body)),
+      (body, message) => serveNotice(router, lane, message, () => this.#extend(router, message, body)),
     );
     onMessage(
       router,
@@ -95,7 +96,7 @@ export class RouterMessages {
       edgeCtrlPb.EnrollmentExtendRouterVerifyRequestSchema,
       (body, message) =>
         serveNotice(router, lane, message, async () =>
-          reply(router, message, verificationAnswer(await this.#verify(router, body))),
+          reply(router, message, certificateAnswer(await this.#verify(router, body))),
         ),
     );
     onMessage(router, ControlType.InspectRequest, ctrlPb.InspectRequestSchema, (body, message) => {
@@ -148,15 +149,29 @@ export class RouterMessages {
     if (connections.length > 0) emit({ kind: "identities-connected", routerId: router.id, connections });
   }
 
-  /** The certificates go out as a message of their own; a failure is only logged, the router then gives up after a while. */
-  async #extend(router: RouterConnection, body: edgeCtrlPb.EnrollmentExtendRouterRequest): Promise<void> {
-    const fingerprint = fingerprintOf(router);
-    const extension = await this.#parts.model.extendRouterCertificates({
-      fingerprint,
+  /** The certificates go out as a message of their own; a failure is the answer to the request. */
+  async #extend(
+    router: RouterConnection,
+    message: Message,
+    body: edgeCtrlPb.EnrollmentExtendRouterRequest,
+  ): Promise<void> {
+    const request = {
       clientCsrPem: body.clientCertCsr,
       serverCsrPem: body.serverCertCsr,
       requireVerification: body.requireVerification,
-    });
+    };
+    const extension = await this.#parts.model
+      .extendRouterCertificates({ fingerprint: fingerprintOf(router), ...request })
+      .catch((error: unknown) => {
+        reply(router, message, certificateAnswer({ code: "RENEWAL_FAILED", message: "internal error" }));
+        throw error;
+      });
+    if ("refused" in extension) {
+      const { refused: reason } = extension;
+      this.#parts.log.warn({ routerId: router.id, reason }, "the renewal of a router's certificates was refused");
+      reply(router, message, certificateAnswer({ code: "RENEWAL_REFUSED", message: reason }));
+      return;
+    }
     this.#parts.log.info({ routerId: router.id, isPending: body.requireVerification }, "router certificates renewed");
     const answer = encodeControl(edgeCtrlPb.EnrollmentCertsResponseSchema, extension);
     router.send({ contentType: EdgeCtrlType.EnrollmentCertsResponse, body: answer });

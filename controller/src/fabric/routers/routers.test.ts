@@ -24,8 +24,18 @@ describe("renewal of certificates", () => {
     return decodeControl(edgeCtrlPb.ErrorSchema, answer.body);
   };
 
-  test("the certificates come as a message of their own; a failure has no answer", async () => {
-    router.send(EdgeCtrlType.EnrollmentExtendRouterRequest, request);
+  test("the certificates come as a message of their own; a failure is an answer", async () => {
+    const failure = async () => {
+      const answer = await router.request({ contentType: EdgeCtrlType.EnrollmentExtendRouterRequest, body: request });
+      expect(answer.contentType).toBe(EdgeCtrlType.Error);
+      return decodeControl(edgeCtrlPb.ErrorSchema, answer.body);
+    };
+    expect(await failure()).toMatchObject({ code: "RENEWAL_FAILED", message: "internal error" });
+    net.model.extension = { refused: "the name ctrl.example belongs to the controller" };
+    expect(await failure()).toMatchObject({
+      code: "RENEWAL_REFUSED",
+      message: "the name ctrl.example belongs to the controller",
+    });
     net.model.extension = { clientCertPem: "client", serverCertPem: "server" };
     router.send(EdgeCtrlType.EnrollmentExtendRouterRequest, request);
     const message = await router.next(EdgeCtrlType.EnrollmentCertsResponse);

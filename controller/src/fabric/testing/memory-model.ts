@@ -57,7 +57,7 @@ export class MemoryModel implements FabricModel {
   readonly tunnelClients: TunnelClientInfo[] = [];
   tunnelList: { lastUpdate: string; services: readonly TunnelService[] } | undefined;
   tunnelSession: TunnelApiSession | undefined;
-  extension: CertificateExtension | undefined;
+  extension: CertificateExtension | { refused: string } | undefined;
   verification: { code: CertificateVerifyCode; message: string } | undefined;
   /** Thrown by the next call that writes a terminator. */
   storeFailure: Error | undefined;
@@ -165,8 +165,8 @@ export class MemoryModel implements FabricModel {
     }
   }
 
-  async extendRouterCertificates(): Promise<CertificateExtension> {
-    if (this.extension === undefined) throw new Error("the request is malformed");
+  async extendRouterCertificates(): Promise<CertificateExtension | { refused: string }> {
+    if (this.extension === undefined) throw new Error("the database is away");
     return this.extension;
   }
 

@@ -235,12 +235,17 @@ describe("routers", () => {
       body: { certCsr: csr, serverCertCsr: csr },
     });
     const old = (await c.fabricModel.findRouter(routerId))?.fingerprint ?? "";
-    const extended = await c.fabricModel.extendRouterCertificates({
-      fingerprint: old,
-      clientCsrPem: csr,
-      serverCsrPem: csr,
-      requireVerification: true,
-    });
+    const extend = async (fingerprint: string, clientCsrPem: string) =>
+      await c.fabricModel.extendRouterCertificates({
+        fingerprint,
+        clientCsrPem,
+        serverCsrPem: csr,
+        requireVerification: true,
+      });
+    expect(await extend("00", csr)).toEqual({ refused: expect.stringContaining("no router has the certificate 00") });
+    expect(await extend(old, "no request")).toEqual({ refused: expect.stringMatching(/^the client CSR could not/) });
+    const extended = await extend(old, csr);
+    if ("refused" in extended) throw new Error(extended.refused);
     expect((await c.fabricModel.findRouter(routerId))?.fingerprint).toBe(old);
     const wrong = await c.fabricModel.verifyRouterCertificate({
       fingerprint: old,

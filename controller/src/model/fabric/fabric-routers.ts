@@ -1,6 +1,7 @@
 import { CertificateError, fingerprint } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { FabricModel, RouterRecord } from "../../fabric/ports.ts";
+import { CsrError } from "../../pki/errors.ts";
 import type { ModelContext } from "../context.ts";
 import { json } from "../entity.ts";
 import type { Model } from "../model.ts";
@@ -61,12 +62,11 @@ export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
     },
     async extendRouterCertificates({ fingerprint: print, clientCsrPem, serverCsrPem, requireVerification }) {
       const row = await model.routers.findByFingerprint(db, print);
-      if (row === undefined) throw new Error(`no router has the certificate ${print}: it was replaced or withdrawn`);
-      const { client, server } = await ctx.pki.issueRouterCertificates({
-        routerId: row.id,
-        certCsr: clientCsrPem,
-        serverCertCsr: serverCsrPem,
-      });
+      if (row === undefined) return { refused: `no router has the certificate ${print}: it was replaced or withdrawn` };
+      const requests = { routerId: row.id, certCsr: clientCsrPem, serverCertCsr: serverCsrPem };
+      const issued = await ctx.pki.issueRouterCertificates(requests).catch(refusedRequest);
+      if ("refused" in issued) return issued;
+      const { client, server } = issued;
       await store.transaction((trx) =>
         requireVerification
           ? model.routers.setUnverifiedCertificate(trx, row.id, client, print)
@@ -92,6 +92,11 @@ export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
       return undefined;
     },
   };
+}
+
+function refusedRequest(error: unknown): { refused: string } {
+  if (error instanceof CsrError) return { refused: error.message };
+  throw error;
 }
 
 function recordOf(row: RouterRow): RouterRecord {
