@@ -121,9 +121,9 @@ export function sharedHandlers(deps: ApiDependencies): ApiHandlers<typeof shared
       ),
     }),
     updateCurrentIdentityAuthenticator: ({ params, body, session: context, request }) =>
-      authentication.changeOwn(params.id, context, body, request.remoteIp),
+      authentication.changeOwn(params.id, context, body, request),
     patchCurrentIdentityAuthenticator: ({ params, body, session: context, request }) =>
-      authentication.changeOwn(params.id, context, body, request.remoteIp),
+      authentication.changeOwn(params.id, context, body, request),
     extendCurrentIdentityAuthenticator: async ({ params, body, session: context, request }) => {
       if (body.clientCertCsr === "") throw apiError("MISSING_OR_INVALID_CSR");
       const { certPem } = await withCsrErrors(() =>

@@ -15,7 +15,8 @@ import { type OpenFactors, openFactors } from "./factors.ts";
 import { JwksCache } from "./jwt/jwks-cache.ts";
 import { JwksFetcher } from "./jwt/jwks-fetcher.ts";
 import { TokenCheck } from "./jwt/token-check.ts";
-import { AttemptLimits } from "./limits/attempt-limits.ts";
+import { AttemptLimits, type Origin, originAt, originBehind } from "./limits/attempt-limits.ts";
+import { ProxyingRouters } from "./limits/proxying-routers.ts";
 import { isStillRight } from "./password.ts";
 import { CertificateLogin } from "./primary/certificate-login.ts";
 import { PasswordLogin } from "./primary/password-login.ts";
@@ -42,6 +43,9 @@ export interface LoginRequest {
   readonly envInfo?: Readonly<Record<string, string | undefined>> | undefined;
   readonly sdkInfo?: Readonly<Record<string, string | undefined>> | undefined;
 }
+
+/** Whence a request comes: by its connection, and by the word of whoever passes it on. */
+export type Source = Pick<LoginRequest, "remoteIp" | "proxied">;
 
 /** A login that succeeded. */
 export interface Login {
@@ -104,6 +108,7 @@ export class Authentication {
   readonly #model: Model;
   readonly #settings: AuthSettings;
   readonly #limits: AttemptLimits;
+  readonly #proxyingRouters: ProxyingRouters;
   readonly #events: AuthenticationEvents;
   readonly #tokens: TokenCheck;
   readonly #byPassword: PasswordLogin;
@@ -122,21 +127,31 @@ export class Authentication {
     this.#tokens = new TokenCheck(new JwksCache((endpoint) => fetcher.fetch(endpoint), boundedLog(ctx.log)), ctx.now);
     this.#byPassword = new PasswordLogin(ctx, model);
     this.#byCertificate = new CertificateLogin(ctx);
-    this.#byProxiedCertificate = new ProxiedCertificateLogin(ctx, model.routers, this.#byCertificate);
+    const byProxied = new ProxiedCertificateLogin(ctx, model.routers, this.#byCertificate);
+    this.#byProxiedCertificate = byProxied;
+    this.#proxyingRouters = new ProxyingRouters((print) => byProxied.mayPassOn(print));
     this.#byToken = new TokenLogin(ctx, this.#tokens);
     this.#sessions = new SessionRows(ctx.store.changes, (token) => this.#sessionRow(token));
   }
 
   /**
    * Counts an attempt of somebody who has no session: for the address, or, when a router of the network passes it on, for the client that it names and for the router.
+   * @returns where it comes from
    * @throws ApiError 429 when there were too many
    */
-  async admit({ remoteIp, proxied }: Pick<LoginRequest, "remoteIp" | "proxied">): Promise<void> {
-    // Whoever has no certificate of the network costs no statement.
-    const leaf = proxied?.clientIp && networkLeaf(proxied.proxyCertificates, this.#ctx.pki.trustAnchors);
-    const router = leaf && (await this.#byProxiedCertificate.routerOf(leaf));
-    if (router && proxied?.clientIp) this.#limits.admitPassedOn(router, proxied.clientIp);
-    else this.#limits.admit(remoteIp);
+  async admit(source: Source): Promise<Origin> {
+    const origin = await this.#originOf(source);
+    this.#limits.admit(origin);
+    return origin;
+  }
+
+  /** Whoever has no certificate of the network costs no statement; one that has, one in a few seconds. */
+  async #originOf({ remoteIp, proxied }: Source): Promise<Origin> {
+    if (proxied?.clientIp === undefined) return originAt(remoteIp);
+    const leaf = networkLeaf(proxied.proxyCertificates, this.#ctx.pki.trustAnchors);
+    if (leaf === undefined) return originAt(remoteIp);
+    const print = fingerprint(leaf);
+    return (await this.#proxyingRouters.has(print)) ? originBehind(print, proxied.clientIp) : originAt(remoteIp);
   }
 
   /** @throws ApiError 401 `INVALID_AUTH`, 400 for missing credentials, 429 when there are too many attempts or logins under way */
@@ -244,15 +259,16 @@ export class Authentication {
     id: string,
     { identityId, apiSessionId }: { readonly identityId: string; readonly apiSessionId: string },
     { currentPassword, ...change }: OwnChange,
-    remoteIp: string,
+    source: Source,
   ): Promise<void> {
     const row = await this.#model.authenticators.owned(this.#ctx.store.db, id, identityId);
     if (row.method !== "updb") throw apiError("CAN_NOT_UPDATE_AUTHENTICATOR");
     const subject = userSubject(row.username ?? id);
-    this.#limits.requireFewFailures(subject, remoteIp);
+    const origin = await this.#originOf(source);
+    this.#limits.requireFewFailures(subject, origin);
     const password = await this.#byPassword.confirm(row, currentPassword);
     if (password === undefined) {
-      this.#limits.countFailure(subject, remoteIp);
+      this.#limits.countFailure(subject, origin);
       throw notCurrent();
     }
     await this.#model.authenticators.update(id, change, {
@@ -268,19 +284,21 @@ export class Authentication {
   }
 
   async #proveWithinLimits(request: LoginRequest): Promise<Proof> {
-    const { remoteIp } = request;
     const own =
       request.method === "cert" ? networkLeaf(request.peerCertificates, this.#ctx.pki.trustAnchors) : undefined;
     // Whoever floods from the same address has no such certificate.
-    if (own === undefined) await this.admit(request);
-    else this.#limits.admitCertificate(fingerprint(own));
+    if (own !== undefined) {
+      this.#limits.admitCertificate(fingerprint(own));
+      return this.#prove(request);
+    }
+    const origin = await this.admit(request);
     const subject = guessable(request);
     if (subject === undefined) return this.#prove(request);
-    this.#limits.requireFewFailures(subject, remoteIp);
+    this.#limits.requireFewFailures(subject, origin);
     try {
       return await this.#prove(request);
     } catch (error) {
-      if (error instanceof ApiError && error.code === "INVALID_AUTH") this.#limits.countFailure(subject, remoteIp);
+      if (error instanceof ApiError && error.code === "INVALID_AUTH") this.#limits.countFailure(subject, origin);
       throw error;
     }
   }

@@ -1,5 +1,5 @@
 import { createCsr, createKeyPair } from "@sallyport/wire";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
 import { AUTH_DEFAULTS } from "./settings.ts";
 import { ThirdParty } from "./testing/third-party.ts";
@@ -30,7 +30,7 @@ it("whoever has a certificate of the network logs in from an address that strang
   expect(await login("cert", { cert: stranger.certPem, key: stranger.keyPem })).toBe(429);
 });
 
-it("clients behind a router count by the address that it names, and all of them for the router", async () => {
+async function enrolledRouter(): Promise<{ id: string; cert: string; key: string }> {
   const id = await c.make("edge-routers", { name: "proxy" });
   const { enrollmentToken } = (await c.admin("GET", `/edge-routers/${id}`)).json.data;
   const { keyPem } = await createKeyPair();
@@ -38,22 +38,58 @@ it("clients behind a router count by the address that it names, and all of them 
   const enrolled = await c.call("POST", `/edge/client/v1/enroll?method=erott&token=${enrollmentToken}`, {
     body: { certCsr: csr, serverCertCsr: csr },
   });
-  const router = { cert: enrolled.json.data.cert, key: keyPem };
+  return { id, cert: enrolled.json.data.cert, key: keyPem };
+}
+const passedOn = (forwarded: string) => ({
+  "x-edge-router-proxy-request": new Date().toISOString(),
+  "x-forwarded-for": forwarded,
+});
+
+it("clients behind a router count by the address that it names, and all of them for the router", async () => {
+  const { id, ...router } = await enrolledRouter();
+  const asked = vi.spyOn(c.model.routers, "findByFingerprint");
   const from = async (forwarded: string, by: object = router) => {
-    const headers = { "x-edge-router-proxy-request": new Date().toISOString(), "x-forwarded-for": forwarded };
-    return (await c.call("POST", "/edge/client/v1/enroll?method=ott&token=none", { ...by, headers, body: {} })).status;
+    const options = { ...by, headers: passedOn(forwarded), body: {} };
+    return (await c.call("POST", "/edge/client/v1/enroll?method=ott&token=none", options)).status;
   };
   const answers = new Set<number>();
   // What the client wrote itself stands before.
   for (let i = 0; i < 6; i++) answers.add(await from(`198.51.100.${i}, 192.0.2.1`));
   expect([...answers]).toEqual([400, 429]);
+  // Nor does it use up the router's share.
+  for (let i = 0; i < 60; i++) answers.add(await from("192.0.2.1"));
   expect(await from("192.0.2.2")).toBe(400);
   // A router that makes addresses up has ten times what one address has.
   for (let i = 0; i < 50; i++) answers.add(await from(`2001:db8:${i}::1`));
   expect(await from("192.0.2.3")).toBe(429);
+  // Whether it is a router is asked once in a few seconds.
+  expect(asked.mock.calls.length).toBeLessThan(30);
   // Who is no router of the network gains nothing by saying that it passes on; others have what is theirs.
   expect(await from("192.0.2.4", {})).toBe(400);
   const stranger = await (await ThirdParty.create("of a stranger")).issue({ commonName: id });
   for (let i = 0; i < 5; i++) await from(`192.0.2.${10 + i}`, { cert: stranger.certPem, key: stranger.keyPem });
   expect(await from("192.0.2.40", { cert: stranger.certPem, key: stranger.keyPem })).toBe(429);
+});
+
+it("wrong passwords of one client behind a router keep nobody else out behind it", async () => {
+  await c.close();
+  const rateLimits = { ...AUTH_DEFAULTS.rateLimits, failures: { burst: 2, perMinute: 1 } };
+  c = await startTestController({ auth: { ...AUTH_DEFAULTS, rateLimits } });
+  const { id: _, ...router } = await enrolledRouter();
+  const identityId = await c.make("identities", { name: "alice", type: "User", isAdmin: false });
+  const user = { method: "updb", username: "alice", password: "Start-1" };
+  const id = await c.make("authenticators", { identityId, ...user });
+  const token = await c.login("alice", "Start-1");
+  const login = async (forwarded: string, password: string) => {
+    const options = { ...router, headers: passedOn(forwarded), body: { username: "alice", password } };
+    return (await c.call("POST", "/edge/client/v1/authenticate?method=password", options)).status;
+  };
+  const change = async (forwarded: string, currentPassword: string) => {
+    const body = { username: "alice", password: "Start-2", currentPassword };
+    const options = { ...router, headers: passedOn(forwarded), token, body };
+    return (await c.call("PUT", `/edge/client/v1/current-identity/authenticators/${id}`, options)).status;
+  };
+  expect([await login("192.0.2.1", "wrong"), await change("192.0.2.1", "wrong")]).toEqual([401, 401]);
+  expect([await login("192.0.2.1", "Start-1"), await change("192.0.2.1", "Start-1")]).toEqual([429, 429]);
+  expect([await login("192.0.2.2", "Start-1"), await change("192.0.2.2", "Start-1")]).toEqual([200, 200]);
 });

@@ -5,8 +5,27 @@ import { RateLimit, tooManyRequests } from "./rate-limit.ts";
 /** From all addresses together somebody may fail so many times as often as from one; a router may pass on so many times as much as comes from one. */
 const ALL_ADDRESSES = 10;
 
+/** Where an attempt comes from. */
+export interface Origin {
+  /** The address as it is counted, or that address behind a router. */
+  readonly key: string;
+  /** The router that passes the attempt on. */
+  readonly router?: string;
+}
+
+/** A client at `ip` that connects itself. */
+export function originAt(ip: string): Origin {
+  return { key: countedAddress(ip) };
+}
+
+/** A client for which a router passes the attempt on. The router may tell any address. */
+export function originBehind(routerFingerprint: string, ip: string): Origin {
+  const router = `router ${routerFingerprint}`;
+  return { key: `${countedAddress(ip)} behind ${router}`, router };
+}
+
 /**
- * How often authentication and enrollment may be tried (docs/protocol/authentication.md, "Limits"): every try counts for the caller's address; only
+ * How often authentication and enrollment may be tried (docs/protocol/authentication.md, "Limits"): every try counts for where it comes from; only
  * failed ones count for whom they name, so that an identity that logs in often is not held up, and guessing is.
  */
 export class AttemptLimits {
@@ -25,44 +44,38 @@ export class AttemptLimits {
     this.#failuresOfAll = new RateLimit(timesAll(rateLimits.failures));
   }
 
-  /** @throws ApiError 429 when too much comes from the address */
-  admit(ip: string): void {
-    this.#admit(countedAddress(ip));
+  /**
+   * What is refused takes nothing of the router's share: one client cannot use it up. An exhausted router is refused first: addresses that it makes up take no memory.
+   * @throws ApiError 429 when too much comes from the address, or from the router
+   */
+  admit({ key, router }: Origin): void {
+    if (!this.#enabled) return;
+    if (router !== undefined) refuseAfter(this.#ofRouters.wait(router), router);
+    refuseAfter(this.#attempts.take(key), key);
+    if (router !== undefined) this.#ofRouters.take(router);
   }
 
   /** An attempt by a certificate that strangers cannot have counts for it alone. @throws ApiError 429 when there are too many by it */
   admitCertificate(fingerprint: string): void {
-    this.#admit(`certificate ${fingerprint}`);
-  }
-
-  /**
-   * An attempt that a router passes on for a client at `ip`: counts for that address behind that router, and for the router, which may tell any address.
-   * @throws ApiError 429
-   */
-  admitPassedOn(routerFingerprint: string, ip: string): void {
-    const router = `router ${routerFingerprint}`;
-    this.#admit(router, this.#ofRouters);
-    this.#admit(`${countedAddress(ip)} behind ${router}`);
-  }
-
-  #admit(key: string, limit = this.#attempts): void {
-    if (!this.#enabled) return;
-    const wait = limit.take(key);
-    if (wait > 0) throw tooManyRequests(wait, `too many attempts from ${key}`);
+    this.admit({ key: `certificate ${fingerprint}` });
   }
 
   /** @param subject whom the attempt names: user name, fingerprint, … @throws ApiError 429 after too many failures */
-  requireFewFailures(subject: string, ip: string): void {
+  requireFewFailures(subject: string, { key }: Origin): void {
     if (!this.#enabled) return;
-    const wait = Math.max(this.#failures.wait(`${countedAddress(ip)} ${subject}`), this.#failuresOfAll.wait(subject));
+    const wait = Math.max(this.#failures.wait(`${key} ${subject}`), this.#failuresOfAll.wait(subject));
     if (wait > 0) throw tooManyRequests(wait, `too many failed attempts for ${subject}`);
   }
 
-  countFailure(subject: string, ip: string): void {
+  countFailure(subject: string, { key }: Origin): void {
     if (!this.#enabled) return;
-    this.#failures.take(`${countedAddress(ip)} ${subject}`);
+    this.#failures.take(`${key} ${subject}`);
     this.#failuresOfAll.take(subject);
   }
+}
+
+function refuseAfter(wait: number, key: string): void {
+  if (wait > 0) throw tooManyRequests(wait, `too many attempts from ${key}`);
 }
 
 function timesAll({ burst, perMinute }: Rate): Rate {

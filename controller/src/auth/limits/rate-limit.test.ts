@@ -1,6 +1,6 @@
 import { ApiError } from "@sallyport/api";
 import { describe, expect, test } from "vitest";
-import { AttemptLimits } from "./attempt-limits.ts";
+import { AttemptLimits, originAt, originBehind } from "./attempt-limits.ts";
 import { RateLimit } from "./rate-limit.ts";
 
 describe("a rate limit", () => {
@@ -52,23 +52,36 @@ describe("attempts", () => {
 
   test("are counted per address, and refused with 429 and the seconds to wait", () => {
     const limits = new AttemptLimits(settings);
-    for (let i = 0; i < 3; i++) limits.admit("192.0.2.1");
-    const error = refusal(() => limits.admit("192.0.2.1"));
+    for (let i = 0; i < 3; i++) limits.admit(originAt("192.0.2.1"));
+    const error = refusal(() => limits.admit(originAt("192.0.2.1")));
     expect(error).toMatchObject({ status: 429, code: "SERVER_TOO_MANY_REQUESTS" });
     expect(error?.headers?.["retry-after"]).toBe("10");
-    limits.admit("192.0.2.2");
+    limits.admit(originAt("192.0.2.2"));
     // Somebody at the same address whom only a certificate can be.
     for (let i = 0; i < 3; i++) limits.admitCertificate("aa");
     limits.admitCertificate("bb");
     expect(refusal(() => limits.admitCertificate("aa"))?.status).toBe(429);
   });
 
+  test("of one client behind a router leave the others behind it their share", () => {
+    const limits = new AttemptLimits(settings);
+    const admit = (ip: string, router = "aa") => refusal(() => limits.admit(originBehind(router, ip)))?.status;
+    const flood = Array.from({ length: 40 }, () => admit("192.0.2.1"));
+    expect(flood.filter((status) => status === undefined)).toHaveLength(3);
+    expect(admit("192.0.2.2")).toBeUndefined();
+    // A router that makes addresses up has ten times what one address has, and they keep what they have elsewhere.
+    const all = Array.from({ length: 40 }, (_, i) => admit(`198.51.100.${i}`));
+    expect(all.filter((status) => status === undefined)).toHaveLength(26);
+    expect(admit("192.0.2.2", "bb")).toBeUndefined();
+    limits.admit(originAt("192.0.2.1"));
+  });
+
   test("failed ones are counted per name and address, and a tenth as strictly per name", () => {
     const limits = new AttemptLimits(settings);
     const fail = (name: string, ip: string) =>
       refusal(() => {
-        limits.requireFewFailures(name, ip);
-        limits.countFailure(name, ip);
+        limits.requireFewFailures(name, originAt(ip));
+        limits.countFailure(name, originAt(ip));
       })?.status;
     expect([1, 2, 3].map(() => fail("alice", "192.0.2.1"))).toEqual([undefined, undefined, 429]);
     expect(fail("bob", "192.0.2.1")).toBeUndefined();
@@ -81,9 +94,9 @@ describe("attempts", () => {
   test("are not limited where that is switched off", () => {
     const limits = new AttemptLimits({ rateLimits: { ...settings.rateLimits, enabled: false } });
     for (let i = 0; i < 100; i++) {
-      limits.admit("192.0.2.1");
-      limits.countFailure("alice", "192.0.2.1");
-      limits.requireFewFailures("alice", "192.0.2.1");
+      limits.admit(originAt("192.0.2.1"));
+      limits.countFailure("alice", originAt("192.0.2.1"));
+      limits.requireFewFailures("alice", originAt("192.0.2.1"));
     }
   });
 });

@@ -66,11 +66,10 @@ export class ProxiedCertificateLogin {
     return { ...proof, isPassedOn: true };
   }
 
-  /** The fingerprint of the enabled edge router that passes a request on; undefined when no such router proves itself. One statement. */
-  async routerOf(leaf: X509Certificate): Promise<string | undefined> {
-    const print = fingerprint(leaf);
+  /** Is it the current certificate of an enabled edge router? One statement. */
+  async mayPassOn(print: string): Promise<boolean> {
     const router = await this.#routers.findByFingerprint(this.#ctx.store.db, print);
-    return router?.fingerprint === print && router.kind === "edge" && !router.disabled ? print : undefined;
+    return router?.fingerprint === print && router.kind === "edge" && !router.disabled;
   }
 
   /** @throws ApiError 401 unless it is an enrolled, enabled edge router with the certificate that it has now */
