@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { silentLogger } from "@sallyport/wire";
 import { sql } from "kysely";
 import pg from "pg";
@@ -45,7 +46,7 @@ describe("a controller whose epoch is over", () => {
     const store = await open(lost.resolve);
     await setting("before").execute(store.db);
     await store.changes.caughtUp();
-    await beginEpoch(other, "sallyport-controller two");
+    await beginEpoch(other, "sallyport-controller two", randomUUID());
     for (let n = 0; n < 72; n++) {
       const write = store.transaction(async (trx) => {
         await setting(`after ${n}`).execute(trx);
@@ -62,7 +63,7 @@ describe("a controller whose epoch is over", () => {
   it("finds that without a write of its own", async () => {
     const lost = Promise.withResolvers<DatabaseHeldError>();
     await open(lost.resolve);
-    await beginEpoch(other, "sallyport-controller two");
+    await beginEpoch(other, "sallyport-controller two", randomUUID());
     expect((await lost.promise).message).toMatch(/in use by sallyport-controller two since \d{4}/);
   });
 
@@ -78,7 +79,7 @@ describe("a controller whose epoch is over", () => {
     });
     await written.promise;
     let hasBegun = false;
-    const begun = beginEpoch(other, "sallyport-controller two").then(() => {
+    const begun = beginEpoch(other, "sallyport-controller two", randomUUID()).then(() => {
       hasBegun = true;
     });
     const { rows } = await waiting(store);

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import type pg from "pg";
 import { ask } from "./ask.ts";
 import { ANSWER_MS } from "./connection-limits.ts";
@@ -10,7 +9,7 @@ export const EPOCH_OVER = "SP001";
 const FENCE = [0x5a11_0003, 1];
 /** Longer than any statement of a request may run, and longer than the server keeps an idle transaction open. */
 const LONGEST_WAIT = "90s";
-/** For the answer to a statement that waits so long, or empties the change log; times the wait for a short one. */
+/** For the answer to a statement that waits so long, or that writes; times the wait for a short one. A commit waits for a standby, too. */
 const LONG = 20;
 
 /** The current epoch, and the controller that began it. */
@@ -38,39 +37,42 @@ export async function currentEpoch(client: pg.ClientBase, answerMs = ANSWER_MS):
 }
 
 /**
- * Begins an epoch and so ends the one before. Waits first until the write transactions of that one have ended.
+ * Begins the epoch `epoch` and so ends the one before. Waits first until the write transactions of that one have ended.
  *
  * After a restore, a move to another server, or a failover, the numbers of transactions in the database mean nothing. Then the database begins a new life: this
  * function empties the change log and removes the position and the timeline of the router data model. Source: docs/protocol/store.md, "A new life".
  *
- * @returns the id of the epoch, and whether a new life began
- * @throws Error when the server does not answer in time; the connection must be ended then
+ * @param epoch the id of the epoch, a new UUID
+ * @returns whether a new life began
+ * @throws Error when the server does not answer in time; the connection must be ended then. Whether the epoch began is not known then.
  */
 export async function beginEpoch(
   client: pg.ClientBase,
   holder: string,
+  epoch: string,
   answerMs = ANSWER_MS,
-): Promise<{ epoch: string; isNewLife: boolean }> {
-  const epoch = randomUUID();
+): Promise<boolean> {
+  const longMs = LONG * answerMs;
   const timeline = await walTimeline(client, answerMs);
   const run = (text: string, values: unknown[] = [], ms = answerMs) => ask(client, text, values, ms);
   await run("BEGIN");
   try {
     await run(`SET LOCAL lock_timeout = '${LONGEST_WAIT}'`);
-    await run("SELECT pg_advisory_xact_lock($1, $2)", FENCE, LONG * answerMs);
+    await run("SELECT pg_advisory_xact_lock($1, $2)", FENCE, longMs);
     const isNewLife = (await currentEpoch(client, answerMs))?.isSameServer !== true;
     if (isNewLife) {
-      await run("DELETE FROM change_log", [], LONG * answerMs);
-      await run("DELETE FROM setting WHERE name IN ('change-log-pruned', 'router-data-model')");
+      await run("DELETE FROM change_log", [], longMs);
+      await run("DELETE FROM setting WHERE name IN ('change-log-pruned', 'router-data-model')", [], longMs);
     }
     await run(
       `INSERT INTO controller_epoch (epoch, holder, wal_timeline) VALUES ($1, $2, $3)
        ON CONFLICT (only_row) DO UPDATE SET epoch = excluded.epoch, holder = excluded.holder, began_at = now(),
          xid = pg_current_xact_id(), wal_timeline = excluded.wal_timeline`,
       [epoch, holder, timeline],
+      longMs,
     );
-    await run("COMMIT");
-    return { epoch, isNewLife };
+    await run("COMMIT", [], longMs);
+    return isNewLife;
   } catch (error) {
     // A connection whose server is silent is ended by its owner.
     if (!isSilence(error)) await run("ROLLBACK").catch(() => undefined);

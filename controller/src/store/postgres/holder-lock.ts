@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "@sallyport/wire";
@@ -59,6 +60,8 @@ export class HolderLock {
   readonly #name: string;
   #client: pg.Client | undefined;
   #epoch: string | undefined;
+  /** The epoch that was last begun here. It may run although its beginning failed: then the answer to the commit was lost. */
+  #attempted: string | undefined;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
   readonly #answerMs: number;
@@ -92,11 +95,19 @@ export class HolderLock {
   async begin(): Promise<void> {
     const client = this.#client;
     if (client === undefined) throw new Error("the connection that holds the database was lost");
-    const { epoch, isNewLife } = await beginEpoch(client, this.#name, this.#answerMs);
-    this.#epoch = epoch;
+    const isNewLife = await this.#beginEpoch(client);
     if (isNewLife)
       this.#options.log.info({}, "the database begins a new life: change log and router data model start anew");
     this.#watch(client);
+  }
+
+  /** @returns whether a new life began */
+  async #beginEpoch(client: pg.Client): Promise<boolean> {
+    const epoch = randomUUID();
+    this.#attempted = epoch;
+    const isNewLife = await beginEpoch(client, this.#name, epoch, this.#answerMs);
+    this.#epoch = epoch;
+    return isNewLife;
   }
 
   /** A write was refused: another controller's epoch runs. */
@@ -200,10 +211,13 @@ export class HolderLock {
     let isNewLife = false;
     if (this.#epoch !== undefined) {
       const found = await currentEpoch(client, this.#answerMs);
-      if (found?.epoch !== this.#epoch) throw await this.#whoseEpoch(client);
-      if (!found.isSameServer) {
-        ({ isNewLife, epoch: this.#epoch } = await beginEpoch(client, this.#name, this.#answerMs));
+      if (found?.epoch !== this.#epoch) {
+        if (found === undefined || found.epoch !== this.#attempted) throw await this.#whoseEpoch(client);
+        // Only a new life is begun under a controller that goes on.
+        isNewLife = true;
       }
+      if (!found.isSameServer) isNewLife = await this.#beginEpoch(client);
+      else this.#epoch = found.epoch;
     }
     if (this.#closed) throw new Error("closed meanwhile");
     this.#hold(client);
