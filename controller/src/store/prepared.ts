@@ -13,7 +13,8 @@ const WRITES_LOG = /insert\s+into\s+"?change_log"?\b/i;
 const BEGINS = /^\s*(begin|start transaction)\b/i;
 /** Statements whose result nobody reads: they write the log only, or their author marked them with a comment. If one fails, the transaction fails. */
 const UNANSWERED = /^\s*(insert\s+into\s+"?change_log"?\b(?![\s\S]*\breturning\b)|\/\* unanswered \*\/)/i;
-const ENDS = /^\s*(commit|rollback)\b(?!\s+to\b)/i;
+const COMMITS = /^\s*commit\b/i;
+const ROLLS_BACK = /^\s*rollback\b(?!\s+to\b)/i;
 
 /** The right to work on the database ({@link HolderLock}). Without it nothing is read or written. */
 export type Holding = Pick<HolderLock, "isHeld" | "epoch" | "fenced">;
@@ -44,7 +45,7 @@ interface Statement {
  *   the transaction. BEGIN is awaited: if it failed, the statements after it would take effect outside a transaction.
  * - **The right to work on the database.** While `holding` says that the lock is lost, no connection is handed out. Each connection names the epoch of `holding`.
  *   When the server refuses a statement of that epoch, `holding` is told.
- * - **Silent servers.** The pool bounds the wait for each answer. After {@link LONG_STATEMENTS} the statements of that transaction have as long as it says.
+ * - **Silent servers.** The pool bounds the wait for each answer. After {@link LONG_STATEMENTS} the statements of that transaction, and its commit, have as long as it says.
  * - **Outages.** The result of each connect and each query is reported to `outage`, which chooses the error that the caller gets.
  * - **Change log.** `onLogged` is called when new rows of the change log may be visible: after a statement that writes some, or after the end of its transaction.
  */
@@ -92,8 +93,10 @@ export function preparing(
       const statement = isPlain ? statementOf(text) : undefined;
       const isBegin = isPlain && BEGINS.test(text);
       if (isBegin) isInTransaction = true;
-      else if (isPlain && ENDS.test(text)) isInTransaction = false;
-      isLong = isInTransaction && (isLong || text === LONG_STATEMENTS);
+      else if (isPlain && ROLLS_BACK.test(text)) isInTransaction = false;
+      isLong = isInTransaction && !isBegin && (isLong || text === LONG_STATEMENTS);
+      // A commit runs what was deferred to it, so it has as long as the statements before it.
+      if (isPlain && COMMITS.test(text)) isInTransaction = false;
       if (statement?.writesLog) hasLogged = true;
       const name = isPlain && values.length > 0 ? statement?.name : undefined;
       if (isPlain && isInTransaction && !isBegin && statement?.isUnanswered) return sendAhead(text, values, name);

@@ -119,6 +119,20 @@ describe("a server that goes silent", { timeout: 60_000 }, () => {
     await expect(sql`SELECT pg_sleep(${(5 * ANSWER_MS) / 1_000})`.execute(store.db)).rejects.toThrow(SILENCE);
   });
 
+  it("gives a commit the time that its transaction asked for", async () => {
+    const store = await open();
+    await store.pool.query(`CREATE TABLE slow ();
+      CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(${(5 * ANSWER_MS) / 1_000}); RETURN NULL; END$$;
+      CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()`);
+    const insert = async (isLong: boolean) =>
+      store.transaction(async (trx) => {
+        if (isLong) await sql.raw(LONG_STATEMENTS).execute(trx);
+        await sql`INSERT INTO slow DEFAULT VALUES`.execute(trx);
+      });
+    await insert(true);
+    await expect(insert(false)).rejects.toThrow(DatabaseUnavailableError);
+  });
+
   it("does not keep who asks whether a controller works on it, nor who gives up the lock", async () => {
     const lock = await HolderLock.acquire({
       ...{ connection: way.connection, answerMs: ANSWER_MS, onLost: () => undefined, log: silentLogger },
