@@ -129,6 +129,7 @@ export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOpti
     name: "upkeep",
     onChanges: (rows) => {
       model.posture.onChanges(rows);
+      model.sessions.onChanges(rows);
       const taking = rows.filter((row) => ACCESS_KINDS.has(row.kind) && row.op !== "create");
       if (taking.length > 0) run("access", () => checkAccess(taking));
     },

@@ -3,14 +3,13 @@ import type { Db } from "../context.ts";
 
 /** Of one identity: a hundred clients that share it may each have sessions for a thousand services. */
 export const MOST_SESSIONS = 100_000;
-/** How long a full count is believed: to count so many rows takes time. */
-const FULL_FOR_MS = 10_000;
 const MOST_IDENTITIES = 10_000;
 
 interface Count {
   /** No fewer than there are: ends of sessions are not subtracted. */
   atMost: number;
-  readonly countedAt: number;
+  /** Minus infinity when sessions have ended since. */
+  countedAt: number;
 }
 
 /** How many sessions identities have, as far as it matters whether one more may be made: counted, and counted again when that many were made. */
@@ -19,25 +18,51 @@ export class SessionCount {
   readonly #now: () => number;
   /** The one that was asked for longest ago is forgotten. */
   readonly #counts = new Map<string, Count>();
+  /** Grows with every end, which a count that is under way may have missed. */
+  #ends = 0;
 
   constructor(most = MOST_SESSIONS, now: () => number = () => performance.now()) {
     this.#most = most;
     this.#now = now;
   }
 
-  /** May the identity have one session more? It is counted as made. */
-  async take(db: Db, identityId: string): Promise<boolean> {
-    let known = this.#counts.get(identityId);
-    if (known === undefined || (known.atMost >= this.#most && this.#now() - known.countedAt >= FULL_FOR_MS)) {
-      known = { atMost: await this.#count(db, identityId), countedAt: this.#now() };
-    }
-    this.#counts.delete(identityId);
-    this.#counts.set(identityId, known);
-    const [oldest] = this.#counts.keys();
-    if (this.#counts.size > MOST_IDENTITIES && oldest !== undefined) this.#counts.delete(oldest);
+  /** May the identity have one session more, as far as is known? It is counted as made. */
+  take(identityId: string): boolean {
+    const known = this.#counts.get(identityId);
+    if (known === undefined) return false;
+    this.#keep(identityId, known);
     if (known.atMost >= this.#most) return false;
     known.atMost++;
     return true;
+  }
+
+  /**
+   * As {@link take}, and counts when nothing is known or no room is.
+   * @param trustMs how long a full count is believed while no session ends
+   */
+  async takeCounted(db: Db, identityId: string, trustMs: number): Promise<boolean> {
+    const known = this.#counts.get(identityId);
+    const isTrusted = known !== undefined && this.#now() - known.countedAt < trustMs;
+    if (!isTrusted && (known === undefined || known.atMost >= this.#most)) {
+      const ends = this.#ends;
+      const atMost = await this.#count(db, identityId);
+      this.#keep(identityId, { atMost, countedAt: ends === this.#ends ? this.#now() : Number.NEGATIVE_INFINITY });
+    }
+    return this.take(identityId);
+  }
+
+  /** Sessions of the identity have ended: a full count is believed no longer. */
+  ended(identityId: string): void {
+    this.#ends++;
+    const known = this.#counts.get(identityId);
+    if (known !== undefined) known.countedAt = Number.NEGATIVE_INFINITY;
+  }
+
+  #keep(identityId: string, count: Count): void {
+    this.#counts.delete(identityId);
+    this.#counts.set(identityId, count);
+    const [oldest] = this.#counts.keys();
+    if (this.#counts.size > MOST_IDENTITIES && oldest !== undefined) this.#counts.delete(oldest);
   }
 
   async #count(db: Db, identityId: string): Promise<number> {

@@ -5,6 +5,11 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { Db } from "../context.ts";
 
+export interface EndedSession {
+  readonly id: string;
+  readonly identityId: string;
+}
+
 /**
  * Deletes the API sessions (`a`) that fulfil the condition, with their sessions. Answers the ids. They are locked first: a session that is being made below one is then
  * there for the statement that deletes, and its end is in the change log.
@@ -29,9 +34,9 @@ export async function endApiSessions(trx: Db, condition: RawBuilder<SqlBool>): P
   return ids;
 }
 
-/** Deletes the sessions (`s`) that fulfil the condition. Answers the ids. */
-export async function endSessions(db: Db, condition: RawBuilder<SqlBool>): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`
+/** Deletes the sessions (`s`) that fulfil the condition. Answers whose they were. */
+export async function endSessions(db: Db, condition: RawBuilder<SqlBool>): Promise<EndedSession[]> {
+  const { rows } = await sql<EndedSession>`
     WITH gone AS (
       DELETE FROM session s WHERE ${condition}
       RETURNING s.id, s.token, s.api_session_id, s.identity_id, s.service_id, s.type),
@@ -39,8 +44,8 @@ export async function endSessions(db: Db, condition: RawBuilder<SqlBool>): Promi
       INSERT INTO change_log (kind, key, op, before)
       SELECT 'session', id, 'delete', jsonb_build_object('token', token, 'apiSessionId', api_session_id,
         'identityId', identity_id, 'serviceId', service_id, 'type', type) FROM gone)
-    SELECT id FROM gone`.execute(db);
-  return rows.map((row) => row.id);
+    SELECT id, identity_id AS "identityId" FROM gone`.execute(db);
+  return rows;
 }
 
 /** Deletes the terminators (`t`) that fulfil the condition. Answers the ids. */

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
 import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
-import { appendChange } from "../../store/change-log.ts";
+import { appendChange, type ChangeRow } from "../../store/change-log.ts";
 import { timeOrderedId } from "../../store/ids.ts";
 import type { DialBind, SessionTable, Tags } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
@@ -15,6 +15,9 @@ import { MOST_SESSIONS, SessionCount } from "./session-count.ts";
 import { endSessions } from "./session-removal.ts";
 
 export type SessionRow = Selectable<SessionTable>;
+
+/** How long a full count is believed before a session is refused: to count so many rows takes time. */
+const REFUSE_FOR_MS = 10_000;
 
 /** A router that a session may use. */
 export interface SessionRouter {
@@ -107,15 +110,13 @@ export class Sessions {
 
   /** The oldest session of the same kind makes room, below whichever API session it is. @throws ApiError 429 when there is none */
   async #requireRoom(trx: Db, identityId: string, serviceId: string, type: DialBind): Promise<void> {
-    if (await this.#count.take(trx, identityId)) return;
-    const { log } = this.#ctx;
-    const ended = await endSessions(
-      trx,
-      sql`s.id = (SELECT id FROM session WHERE identity_id = ${identityId} AND service_id = ${serviceId} AND type = ${type}
-        ORDER BY id LIMIT 1 FOR UPDATE)`,
-    );
-    log.warn({ identityId, serviceId, ended: ended.length }, "an identity has too many sessions");
-    if (ended.length > 0) return;
+    if (this.#count.take(identityId)) return;
+    const { rows } = await oldestOfKind(identityId, serviceId, type).execute(trx);
+    const [oldest] = rows;
+    // Nobody loses a session while there is room. A refusal costs a count now and then.
+    if (await this.#count.takeCounted(trx, identityId, oldest === undefined ? REFUSE_FOR_MS : 0)) return;
+    this.#ctx.log.warn({ identityId, serviceId, ended: rows.length }, "an identity has too many sessions");
+    if (oldest !== undefined) return void (await endSessions(trx, sql`s.id = ${oldest.id}`));
     const detail = `identity ${identityId} has ${MOST_SESSIONS} sessions`;
     throw apiError(
       "SERVER_TOO_MANY_REQUESTS",
@@ -127,8 +128,16 @@ export class Sessions {
   /** @throws ApiError 404, also for a session of another API session than `owner` */
   async delete(id: string, owner?: string): Promise<void> {
     const mine = owner === undefined ? sql`true` : sql`s.api_session_id = ${owner}`;
-    const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, sql`s.id = ${id} AND ${mine}`));
-    if (gone.length === 0) throw notFound("session", id);
+    const gone = await this.#end(sql`s.id = ${id} AND ${mine}`);
+    if (gone === 0) throw notFound("session", id);
+  }
+
+  /** Sessions also end with their API sessions, services and policies. */
+  onChanges(rows: readonly ChangeRow[]): void {
+    for (const { kind, op, before } of rows) {
+      const identityId = kind === "session" && op === "delete" ? before?.["identityId"] : undefined;
+      if (typeof identityId === "string") this.#count.ended(identityId);
+    }
   }
 
   /** The enabled edge routers that identity and service may both use. */
@@ -158,7 +167,12 @@ export class Sessions {
     // Asked again: a policy may allow them since, and their client goes on with them then.
     const isOver = sql<SqlBool>`s.id = ANY (${ids}::text[]) AND EXISTS (SELECT 1 FROM identity i, service v
       WHERE i.id = s.identity_id AND v.id = s.service_id AND ${UNAUTHORIZED})`;
-    const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, isOver));
+    return this.#end(isOver);
+  }
+
+  async #end(condition: RawBuilder<SqlBool>): Promise<number> {
+    const gone = await this.#ctx.store.transaction((trx) => endSessions(trx, condition));
+    for (const { identityId } of gone) this.#count.ended(identityId);
     return gone.length;
   }
 
@@ -178,6 +192,12 @@ export class Sessions {
       .where(ALLOWED)
       .executeTakeFirst();
   }
+}
+
+/** The identity's oldest session of this kind that nobody else is ending, locked. */
+export function oldestOfKind(identityId: string, serviceId: string, type: DialBind): RawBuilder<{ id: string }> {
+  return sql`SELECT id FROM session WHERE identity_id = ${identityId} AND service_id = ${serviceId} AND type = ${type}
+    ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED`;
 }
 
 /** "Policy allows the session `s` of the identity `i` for the service `v`"; administrators keep what they have. */

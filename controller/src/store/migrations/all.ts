@@ -13,6 +13,7 @@ import { defaultAdministrator } from "./0014_default_administrator.ts";
 import { enrollmentCode } from "./0015_enrollment_code.ts";
 import { epoch } from "./0020_epoch.ts";
 import { caJwt } from "./0021_ca_jwt.ts";
+import { sessionsOfAKind } from "./0022_sessions_of_a_kind.ts";
 
 /** Every migration of the store in the order of application. Published ones are never edited: add a new one. */
 export const migrations: readonly Migration[] = [
@@ -30,4 +31,5 @@ export const migrations: readonly Migration[] = [
   enrollmentCode,
   epoch,
   caJwt,
+  sessionsOfAKind,
 ];
