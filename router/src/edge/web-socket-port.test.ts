@@ -160,6 +160,23 @@ describe("a port for web sockets", () => {
     await expect(openWebSocket()).rejects.toThrow();
   });
 
+  it("ends the turn of a handshake inside once it is done", async () => {
+    await listen();
+    const isDone = Promise.withResolvers<boolean>();
+    const take = turns.take.bind(turns);
+    turns.take = (taker) => {
+      const turn = take(taker);
+      return {
+        end: (isOrdinary) => {
+          isDone.resolve(isOrdinary !== undefined);
+          turn.end(isOrdinary);
+        },
+      };
+    };
+    await secure(await openWebSocket(), await authority.identity("browser"));
+    expect(await isDone.promise).toBe(true);
+  });
+
   it("sends each TLS record as a message, and each frame from the start of one, as SDKs in browsers need it", async () => {
     await listen();
     const outside = await openWebSocket();

@@ -201,7 +201,7 @@ export class WebSocketPort implements ChannelPort {
     inner.on("error", failed);
     inner.once("secure", () => {
       clearTimeout(late);
-      this.#secured(inner);
+      this.#secured(inner, below);
     });
     inner.once("close", () => {
       clearTimeout(late);
@@ -218,8 +218,8 @@ export class WebSocketPort implements ChannelPort {
     };
   }
 
-  #secured(socket: TLSSocket): void {
-    this.#handshakes.done(socket);
+  #secured(socket: TLSSocket, below: Socket): void {
+    this.#handshakes.done(socket, below);
     const offered = socket.alpnProtocol ? [socket.alpnProtocol] : [];
     const user = selectAlpn(offered, this.#users)?.entry;
     if (user === undefined) socket.destroy();

@@ -1,24 +1,6 @@
-import { once } from "node:events";
-import { createServer } from "node:net";
-import { type ConnectionOptions, connect } from "node:tls";
 import { describe, expect, test } from "vitest";
+import { firstBytes } from "../../testing/client-hello.ts";
 import { parseClientHello } from "./client-hello.ts";
-
-/** The first bytes that a real client sends. */
-async function helloOf(options: ConnectionOptions): Promise<Buffer> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  const accepted = once(server, "connection");
-  const client = connect({ host: "127.0.0.1", port, ...options });
-  client.on("error", () => undefined);
-  const [socket] = await accepted;
-  const [bytes] = (await once(socket, "data")) as [Buffer];
-  socket.destroy();
-  client.destroy();
-  server.close();
-  return bytes;
-}
 
 /** The same message in records of at most `size` bytes. */
 function inRecords(bytes: Buffer, size: number): Buffer {
@@ -34,14 +16,14 @@ function inRecords(bytes: Buffer, size: number): Buffer {
 describe("a ClientHello", () => {
   test.each(["TLSv1.2", "TLSv1.3"] as const)("tells its ALPN names in order (%s)", async (version) => {
     const protocols = ["ziti-ctrl", "h2", "http/1.1"];
-    const bytes = await helloOf({ servername: "ctrl.example", ALPNProtocols: protocols, maxVersion: version });
+    const bytes = await firstBytes({ servername: "ctrl.example", ALPNProtocols: protocols, maxVersion: version });
     expect(parseClientHello(bytes)).toEqual({ protocols });
     for (const size of [200, 300]) expect(parseClientHello(inRecords(bytes, size))).toEqual({ protocols });
-    expect(parseClientHello(await helloOf({ maxVersion: version }))).toEqual({ protocols: [] });
+    expect(parseClientHello(await firstBytes({ maxVersion: version }))).toEqual({ protocols: [] });
   });
 
   test("is waited for as long as it is a beginning of one", async () => {
-    const bytes = await helloOf({ ALPNProtocols: ["h2"] });
+    const bytes = await firstBytes({ ALPNProtocols: ["h2"] });
     for (const whole of [bytes, inRecords(bytes, 100)]) {
       for (let length = 0; length < whole.length; length++) {
         const needed = parseClientHello(whole.subarray(0, length));
@@ -53,7 +35,7 @@ describe("a ClientHello", () => {
   });
 
   test("is not what something else sends, nor has lengths that lie or no end", async () => {
-    const bytes = await helloOf({ ALPNProtocols: ["h2"] });
+    const bytes = await firstBytes({ ALPNProtocols: ["h2"] });
     expect(() => parseClientHello(Buffer.from("GET / HTTP/1.1\r\n\r\n"))).toThrow(RangeError);
     expect(() => parseClientHello(Buffer.from([22, 3, 1, 0, 4, 2, 0, 0, 0]))).toThrow(RangeError);
     expect(() => parseClientHello(Buffer.from([22, 3, 1, 0, 4, 1, 0, 0, 0]))).toThrow(RangeError);

@@ -1,14 +1,15 @@
 import { once } from "node:events";
-import { connect as connectTcp, createServer, type Socket } from "node:net";
+import { connect as connectTcp, type Socket } from "node:net";
 import { connect } from "node:tls";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Identity } from "../../identity/identity.ts";
 import { TestAuthority } from "../../testing/authority.ts";
+import { firstBytes } from "../../testing/client-hello.ts";
 import { abandonedHandshake, type ClientOptions, costlyChain, outcome } from "../../testing/costly-handshake.ts";
 import { RecordingLogger } from "../../testing/recording-logger.ts";
 import { TlsPort } from "../tls-port.ts";
 import { HandshakeDebts } from "./handshake-debts.ts";
-import { HandshakeTurns } from "./handshake-turns.ts";
+import { HandshakeTurns, type TurnTaker } from "./handshake-turns.ts";
 
 const costly = costlyChain();
 const refusal = /took too long, none is accepted/;
@@ -121,7 +122,7 @@ describe("nothing is charged to an address", () => {
 });
 
 test("certificates right behind the ClientHello are not looked at", async () => {
-  const hello = await firstBytes("TLSv1.2");
+  const hello = await firstBytes({ maxVersion: "TLSv1.2" });
   const more = Buffer.alloc(4_096);
   more.set([22, 3, 3, (more.length - 5) >> 8, (more.length - 5) & 0xff, 11]);
   const socket = connectTcp(port.port, "127.0.0.1").on("error", () => {});
@@ -133,20 +134,25 @@ test("certificates right behind the ClientHello are not looked at", async () => 
 /** A client that has sent its ClientHello and reads what comes. */
 async function silent(): Promise<Socket> {
   const socket = connectTcp(port.port, "127.0.0.1").on("error", () => {});
-  socket.write(await firstBytes("TLSv1.3"));
+  socket.write(await firstBytes());
   await once(socket, "data");
   return socket.resume();
 }
 
-async function firstBytes(maxVersion: "TLSv1.2" | "TLSv1.3"): Promise<Buffer> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const accepted = once(server, "connection");
-  const client = connect({ host: "127.0.0.1", port: (server.address() as { port: number }).port, maxVersion });
-  client.on("error", () => {});
-  const [socket] = (await accepted) as [Socket];
-  const [bytes] = (await once(socket, "data")) as [Buffer];
-  for (const end of [socket, client]) end.destroy();
-  server.close();
-  return bytes;
-}
+test("of the handshakes of an address that have to wait, the oldest make room", () => {
+  const many = new HandshakeTurns();
+  const refused: number[] = [];
+  const begun: number[] = [];
+  const take = (number: number, ip: string) =>
+    many.take({ ...still, ip, begin: () => void begun.push(number), refuse: () => void refused.push(number) });
+  const taken = Array.from({ length: 256 + 4_096 }, (_, number) => take(number, "192.0.2.1"));
+  expect(refused).toEqual([]);
+  expect(begun).toHaveLength(256);
+  taken.push(take(taken.length, "192.0.2.1"), take(-1, "192.0.2.2"));
+  expect(refused).toEqual([256]);
+  expect(begun.at(-1)).toBe(-1);
+  for (const turn of taken) turn.end();
+});
+
+/** A handshake of which nothing comes. */
+const still: TurnTaker = { ip: "192.0.2.1", bytesRead: 0, begin() {}, read() {}, stopReading() {}, refuse() {} };

@@ -1,6 +1,9 @@
 import { countedAddress } from "../../ip-address.ts";
 import { HandshakeDebts } from "./handshake-debts.ts";
 
+/** Of the address of a handshake: it owes too much, or too many handshakes wait. */
+export type Refusal = "debt" | "waiting";
+
 /** A TLS handshake of a server. */
 export interface TurnTaker {
   readonly ip: string;
@@ -11,8 +14,8 @@ export interface TurnTaker {
   /** Goes on reading from the client. */
   read(): void;
   stopReading(): void;
-  /** The address owes too much: ends the connection. Must not throw. */
-  refuse(): void;
+  /** Ends the connection. Must not throw. */
+  refuse(why: Refusal): void;
 }
 
 /** A handshake that takes part. */
@@ -25,6 +28,8 @@ export interface TurnTaken {
 const TURN_MS = 25;
 /** Of one address, handshakes that may be between the server's answer and their end. Others wait with their ClientHello. */
 const MOST_BEGUN = 256;
+/** Of one address. Far more than can begin within the time of a handshake. */
+const MOST_WAITING = 4_096;
 /** Bytes behind a ClientHello in which there are no two certificates: alerts. */
 const FREE_BYTES = 512;
 /** A handshake that takes less CPU time is an ordinary one, whatever its chain. */
@@ -131,6 +136,8 @@ class AddressTurns {
   add(handshake: Handshake): void {
     this.#waiting.add(handshake);
     this.#begin();
+    const [longest] = this.#waiting;
+    if (this.#waiting.size > MOST_WAITING && longest !== undefined) this.#refuse(longest, "waiting");
   }
 
   end(handshake: Handshake, isOrdinary: (() => boolean) | undefined): void {
@@ -203,9 +210,13 @@ class AddressTurns {
 
   #refuseAll(): void {
     for (const handshake of [...this.#waiting, ...this.#fresh, ...this.#slow]) {
-      this.#remove(handshake);
-      handshake.taker.refuse();
+      this.#refuse(handshake, "debt");
     }
+  }
+
+  #refuse(handshake: Handshake, why: Refusal): void {
+    this.#remove(handshake);
+    handshake.taker.refuse(why);
   }
 }
 

@@ -1,10 +1,10 @@
 import type { Socket } from "node:net";
-import { remoteAddress } from "../../channel/peer.ts";
+import { localAddress, remoteAddress } from "../../channel/peer.ts";
 import { isOrdinaryChain } from "../../identity/ordinary-chain.ts";
 import type { Logger } from "../../log.ts";
 import { SharedPlaces } from "../../shared-places.ts";
 import type { SecureSocket, SocketAddresses } from "../stream-socket.ts";
-import { HandshakeTurns, type TurnTaken, type TurnTaker } from "./handshake-turns.ts";
+import { HandshakeTurns, type Refusal, type TurnTaken, type TurnTaker } from "./handshake-turns.ts";
 
 export interface HandshakesOptions {
   /** Connections in their handshake at a time, half of them from one address; 8,192 when not given. */
@@ -15,10 +15,20 @@ export interface HandshakesOptions {
 
 interface UnderWay {
   readonly socket: Socket;
+  readonly ip: string;
+  /** As logs name it. */
+  readonly peer: string;
   readonly release: () => void;
   turn?: TurnTaken;
 }
 
+/** A TLS socket, in which Node keeps the socket below it. */
+type Above = SocketAddresses & { readonly _parent?: Above | null };
+
+const REASONS: Record<Refusal, string> = {
+  debt: "handshakes of this address took too long, none is accepted for some time",
+  waiting: "too many handshakes of this address wait, this one waited longest",
+};
 /** Far more than a port can work on within the time of a handshake. */
 const MOST_HANDSHAKES = 8_192;
 
@@ -30,8 +40,8 @@ export class Handshakes {
   readonly #places: SharedPlaces;
   readonly #turns: HandshakeTurns;
   readonly #log: Logger;
-  /** By the other end's address and port, which a TLS socket and the one below it have in common. */
-  readonly #underWay = new Map<string, UnderWay>();
+  /** By the socket at the bottom. Addresses do not tell connections apart: a client can come from one port to two addresses of this host. */
+  readonly #underWay = new Map<SocketAddresses, UnderWay>();
 
   /** @param log bounded: each connection that is closed is told of */
   constructor(log: Logger, { most = MOST_HANDSHAKES, turns = new HandshakeTurns() }: HandshakesOptions = {}) {
@@ -42,10 +52,15 @@ export class Handshakes {
 
   /** A connection was accepted. @returns false when it is refused and closed */
   begin(socket: Socket): boolean {
+    const ip = socket.remoteAddress;
+    // The client has reset it already.
+    if (ip === undefined) {
+      socket.destroy();
+      return false;
+    }
     const peer = remoteAddress(socket);
-    const ip = socket.remoteAddress ?? "";
     if (this.#turns.shutFor(ip) > 0) {
-      this.#refuse(socket, peer);
+      this.#refuse(socket, { ip, peer }, "debt");
       return false;
     }
     const place = this.#places.take(ip, () => {
@@ -56,20 +71,24 @@ export class Handshakes {
       socket.destroy();
       return false;
     }
-    const underWay: UnderWay = { socket, release: () => place.release() };
-    this.#underWay.set(peer, underWay);
-    socket.once("close", () => this.#end(peer, underWay));
+    const underWay: UnderWay = { socket, ip, peer, release: () => place.release() };
+    this.#underWay.set(socket, underWay);
+    socket.once("close", () => this.#end(underWay));
     return true;
   }
 
-  /** Has the handshake of a connection that was let in take its turns: its ClientHello has come, and TLS has not got it. */
+  /**
+   * Has the handshake of a connection that was let in take its turns: its ClientHello has come, and TLS has not got it.
+   *
+   * @param socket that of `begin`, or a TLS socket above it
+   */
   take(socket: SocketAddresses, taker: Omit<TurnTaker, "ip" | "refuse">): void {
-    const peer = remoteAddress(socket);
-    const underWay = this.#underWay.get(peer);
+    const underWay = this.#find(socket);
     // It has been closed.
     if (underWay === undefined) return;
+    underWay.turn?.end();
     underWay.turn = this.#turns.take({
-      ip: socket.remoteAddress ?? "",
+      ip: underWay.ip,
       // Not a copy: it counts on.
       get bytesRead() {
         return taker.bytesRead;
@@ -77,27 +96,42 @@ export class Handshakes {
       begin: () => taker.begin(),
       read: () => taker.read(),
       stopReading: () => taker.stopReading(),
-      refuse: () => this.#refuse(underWay.socket, peer),
+      refuse: (why) => this.#refuse(underWay.socket, underWay, why),
     });
   }
 
-  /** Its handshake is done. */
-  done(socket: SecureSocket): void {
-    const peer = remoteAddress(socket);
-    const underWay = this.#underWay.get(peer);
-    if (underWay !== undefined) this.#end(peer, underWay, () => isOrdinaryChain(socket.getPeerX509Certificate()));
+  /**
+   * Its handshake is done.
+   *
+   * @param below as for `take`; `socket` itself when not given
+   */
+  done(socket: SecureSocket, below: SocketAddresses = socket): void {
+    const underWay = this.#find(below);
+    if (underWay !== undefined) this.#end(underWay, () => isOrdinaryChain(socket.getPeerX509Certificate()));
   }
 
-  #refuse(socket: Socket, peer: string): void {
-    const seconds = Math.ceil(this.#turns.shutFor(socket.remoteAddress ?? "") / 1000);
-    const reason = "handshakes of this address took too long, none is accepted for some time";
-    this.#log.info({ peer, reason, seconds }, "TLS handshake failed");
+  /** Of a socket that does not tell what is below it, by its addresses. */
+  #find(socket: Above): UnderWay | undefined {
+    let bottom = socket;
+    while (bottom._parent) bottom = bottom._parent;
+    const found = this.#underWay.get(bottom);
+    if (found !== undefined || bottom !== socket || bottom._parent === null) return found;
+    return this.#underWay.values().find((underWay) => haveSameEnds(underWay.socket, socket));
+  }
+
+  #refuse(socket: Socket, { ip, peer }: Pick<UnderWay, "ip" | "peer">, why: Refusal): void {
+    const seconds = Math.ceil(this.#turns.shutFor(ip) / 1000);
+    this.#log.info({ peer, reason: REASONS[why], ...(why === "debt" ? { seconds } : {}) }, "TLS handshake failed");
     socket.destroy();
   }
 
-  #end(peer: string, underWay: UnderWay, isOrdinary?: () => boolean): void {
+  #end(underWay: UnderWay, isOrdinary?: () => boolean): void {
     underWay.turn?.end(isOrdinary);
     underWay.release();
-    if (this.#underWay.get(peer) === underWay) this.#underWay.delete(peer);
+    this.#underWay.delete(underWay.socket);
   }
+}
+
+function haveSameEnds(one: SocketAddresses, other: SocketAddresses): boolean {
+  return remoteAddress(one) === remoteAddress(other) && localAddress(one) === localAddress(other);
 }
