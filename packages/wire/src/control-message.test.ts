@@ -204,6 +204,25 @@ describe("decodeControl", () => {
     expect(decodeControl(schema, body, 200)).toMatchObject(fields);
   });
 
+  it.each([
+    ["a group", "fb07fc07", "0a00", "BODY_UNREADABLE"],
+    ["an over-long length", "fa078080808080808080807f", "0a00", "TOO_MANY_FIELDS"],
+    ["a text that reaches beyond its message", "0a020a027a7e", "0a00", "BODY_UNREADABLE"],
+    ["a number declared as bytes", "0acb0132c801", "2200", "BODY_UNREADABLE"],
+  ])("is not led past a count of fields by %s", (_, prefix, field, code) => {
+    const fields = Buffer.alloc(200, Buffer.from(field, "hex"));
+    const body = Buffer.concat([Buffer.from(prefix, "hex"), fields]);
+    expect(() => decodeControl(ctrlPb.RouterLinksSchema, body, 40)).toThrow(expect.objectContaining({ code }));
+  });
+
+  it("counts the elements of packed lists", () => {
+    const body = encodeControl(ctrlPb.RouterMetadataSchema, { capabilities: Array(50).fill(1) });
+    expect(() => decodeControl(ctrlPb.RouterMetadataSchema, body, 40)).toThrow(
+      expect.objectContaining({ code: "TOO_MANY_FIELDS" }),
+    );
+    expect(decodeControl(ctrlPb.RouterMetadataSchema, body, 51).capabilities).toHaveLength(50);
+  });
+
   it("counts no bytes of texts as fields", () => {
     const body = encodeControl(ctrlPb.CircuitConfirmationSchema, { circuitIds: ["c".repeat(1_000)] });
     expect(decodeControl(ctrlPb.CircuitConfirmationSchema, body, 1).circuitIds[0]).toHaveLength(1_000);

@@ -19,8 +19,8 @@ afterEach(async () => {
 
 const warnings = (msg: string) => log.entries.filter((line) => line.level === "warn" && line.msg === msg);
 
-/** A body of `count` empty fields with the number 1. */
-const emptyFields = (count: number) => Buffer.alloc(2 * count, Buffer.from([0x0a, 0]));
+/** A body of `count` empty texts or messages with a number that is 1 if not given. */
+const emptyFields = (count: number, number = 1) => Buffer.alloc(2 * count, Buffer.from([(number << 3) | 2, 0]));
 
 describe("a router that somebody has broken into", () => {
   test.each([
@@ -90,7 +90,7 @@ describe("a router that somebody has broken into", () => {
 
   test("has its answer to an inspection refused when it would take too much to decode", async () => {
     evil.channel.handle(ControlType.InspectRequest, (message) =>
-      evil.channel.reply(message, { contentType: ControlType.InspectResponse, body: emptyFields(1_100_000) }),
+      evil.channel.reply(message, { contentType: ControlType.InspectResponse, body: emptyFields(1_100_000, 3) }),
     );
     const { errors } = await net.fabric.inspect({ appRegex: "evil", requestedValues: ["links"] });
     expect(errors.join()).toContain("more than 1000000 fields");
@@ -111,5 +111,26 @@ describe("a router that somebody has broken into", () => {
     );
     // It is read again afterwards.
     await evil.roundTrip();
+  });
+
+  test("gets no new allowance with a new connection", async () => {
+    let spent = 0;
+    vi.spyOn(process, "threadCpuUsage").mockImplementation(() => ({ user: spent * 1_000, system: 0 }));
+    net.fabric.onEvent(({ kind }) => {
+      if (kind === "link-connected") spent += 1_500;
+    });
+    const report = (id: string) =>
+      encodeControl(ctrlPb.RouterLinksSchema, { links: [{ id, destRouterId: "a", iteration: 1 }] });
+    evil.send(ControlType.RouterLinks, report("l1"));
+    await evil.roundTrip();
+    evil.close();
+    await eventually(() => expect(net.fabric.onlineRouterIds()).toEqual([]));
+    evil = await net.connect("evil");
+    evil.send(ControlType.RouterLinks, report("l2"));
+    // The place of a connection that is still there is taken over with what it owes.
+    evil = await net.connect("evil");
+    await eventually(() =>
+      expect(warnings("the router's messages take too much time; it is read later")).toHaveLength(1),
+    );
   });
 });
