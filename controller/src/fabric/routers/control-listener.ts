@@ -21,6 +21,7 @@ import type { FabricOptions } from "../options.ts";
 import type { FabricModel, RouterRecord } from "../ports.ts";
 import { AdmissionError, admissionRefusal, TakeoverLimit } from "./admission.ts";
 import { ROUTER_LINES, RouterConnection, type RouterListener } from "./router-connection.ts";
+import { RememberedShares } from "./time-share.ts";
 
 /** ALPN name of the control channel. */
 const CONTROL_ALPN = "ziti-ctrl";
@@ -51,6 +52,7 @@ export class ControlListener {
   readonly #parts: ControlListenerParts;
   readonly #takeovers: TakeoverLimit;
   readonly #routerLog: Logger;
+  readonly #shares = new RememberedShares();
   /** Routers admitted whose channel is not there yet. */
   readonly #admitted = new WeakMap<Hello, RouterRecord>();
 
@@ -114,10 +116,14 @@ export class ControlListener {
       listeners: this.#listenersOf(channel),
       connectedAt: new Date(),
       maxQueuedBytes: options.maxQueuedBytes,
+      share: mesh.router(record.id)?.share ?? this.#shares.of(record.id),
       log: this.#routerLog,
     });
     attach(router);
-    channel.onClose((reason) => onDisconnected(router, reason));
+    channel.onClose((reason) => {
+      this.#shares.left(router.id, router.share, performance.now());
+      onDisconnected(router, reason);
+    });
     channel.enableHeartbeats({
       sendIntervalMs: HEARTBEAT_SEND_MS,
       checkIntervalMs: HEARTBEAT_CHECK_MS,

@@ -1,6 +1,6 @@
 import type { Channel, LineBounds, Logger, Outgoing, VersionInfo } from "@sallyport/wire";
 import type { RouterRecord } from "../ports.ts";
-import { TimeShare } from "./time-share.ts";
+import type { TimeShare } from "./time-share.ts";
 import { WorkLane } from "./work-lane.ts";
 
 /** A link listener of a router, as it tells other routers through the controller. */
@@ -38,6 +38,7 @@ export interface RouterConnectionParts {
   readonly listeners: readonly RouterListener[];
   readonly connectedAt: Date;
   readonly maxQueuedBytes: number;
+  readonly share: TimeShare;
   readonly log: Logger;
 }
 
@@ -59,8 +60,12 @@ export class RouterConnection {
   /** Requests that change entities: one after the other. */
   readonly orderedLane: WorkLane;
   readonly log: Logger;
+  /** Of the controller's time; the router's next connection goes on with it. */
+  readonly share: TimeShare;
+  /** Nothing is read until then, a time of `performance.now()`. */
+  #pausedUntil = 0;
+  #pause: NodeJS.Timeout | undefined;
   readonly #maxQueuedBytes: number;
-  readonly #share: TimeShare;
 
   constructor(parts: RouterConnectionParts) {
     this.id = parts.record.id;
@@ -71,7 +76,7 @@ export class RouterConnection {
     this.connectedAt = parts.connectedAt;
     this.log = parts.log;
     this.#maxQueuedBytes = parts.maxQueuedBytes;
-    this.#share = new TimeShare((pauseMs) => this.#pause(pauseMs));
+    this.share = parts.share;
     const onError = (err: unknown) =>
       this.log.error({ routerId: this.id, err }, "a request of a router failed; its handler has a defect");
     this.parallelLane = new WorkLane(AT_ONCE, WAITING, onError);
@@ -79,6 +84,7 @@ export class RouterConnection {
     parts.channel.onClose(() => {
       this.parallelLane.close();
       this.orderedLane.close();
+      clearTimeout(this.#pause);
       this.syncStatus = "SYNC_DISCONNECTED";
     });
   }
@@ -105,21 +111,35 @@ export class RouterConnection {
     try {
       work();
     } finally {
-      this.#share.spent(cpuMs() - before, performance.now());
+      const now = performance.now();
+      const pauseMs = this.share.spent(cpuMs() - before, now);
+      if (pauseMs > 0) this.#readLater(pauseMs, now);
     }
   }
 
-  #pause(ms: number): void {
+  /** What was read already still arrives, and makes the pause longer. A connection that joins is paused with its first message. */
+  #readLater(pauseMs: number, now: number): void {
+    if (this.channel.isClosed) return;
+    this.#pausedUntil = Math.max(this.#pausedUntil, now + pauseMs);
+    for (const underlay of this.channel.underlays) underlay.pause();
+    if (this.#pause !== undefined) return;
     this.log.warn(
-      { routerId: this.id, pauseMs: Math.round(ms) },
+      { routerId: this.id, pauseMs: Math.round(pauseMs) },
       "the router's messages take too much time; it is read later",
     );
-    const { underlays } = this.channel;
-    for (const underlay of underlays) underlay.pause();
-    const timer = setTimeout(() => {
-      for (const underlay of underlays) underlay.resume();
+    this.#awaitEnd(pauseMs);
+  }
+
+  #awaitEnd(ms: number): void {
+    this.#pause = setTimeout(() => {
+      const left = this.#pausedUntil - performance.now();
+      if (left > 0) {
+        this.#awaitEnd(left);
+        return;
+      }
+      this.#pause = undefined;
+      for (const underlay of this.channel.underlays) underlay.resume();
     }, ms);
-    this.channel.onClose(() => clearTimeout(timer));
   }
 
   /** Resolves when what was sent so far has been handed to the operating system, the channel closed, or the time is up. */

@@ -4,24 +4,47 @@ const SHARE = 0.25;
 const ALLOWANCE_MS = 2_000;
 /** No longer than a peer stays silent before its heartbeats are missed. */
 const LONGEST_PAUSE_MS = 5_000;
+/** Senders that have left in debt and are remembered. */
+const MOST_REMEMBERED = 1_000;
 
-/** How much of the event loop's time one sender's messages take. */
+/** How much of the event loop's time one sender's messages take. Times are those of `performance.now()`. */
 export class TimeShare {
-  readonly #pause: (ms: number) => void;
   /** Milliseconds spent beyond the share. */
   #debt = 0;
   #countedAt = 0;
 
-  /** @param pause is asked to read nothing from the sender for so many milliseconds */
-  constructor(pause: (ms: number) => void) {
-    this.#pause = pause;
+  /** `ms` were spent until `now`. Returns for how many milliseconds nothing is to be read from the sender. */
+  spent(ms: number, now: number): number {
+    this.#debt = this.debt(now) + ms;
+    this.#countedAt = now;
+    return Math.min(LONGEST_PAUSE_MS, Math.max(0, this.#debt - ALLOWANCE_MS) / SHARE);
   }
 
-  /** `ms` were spent until `now`, a time of `performance.now()`. */
-  spent(ms: number, now: number): void {
-    this.#debt = Math.max(0, this.#debt - SHARE * (now - this.#countedAt)) + ms;
-    this.#countedAt = now;
-    if (this.#debt <= ALLOWANCE_MS) return;
-    this.#pause(Math.min(LONGEST_PAUSE_MS, (this.#debt - ALLOWANCE_MS) / SHARE));
+  /** What is left of the debt. */
+  debt(now: number): number {
+    return Math.max(0, this.#debt - SHARE * (now - this.#countedAt));
+  }
+}
+
+/** What senders owe that have left: a new connection is no new allowance. */
+export class RememberedShares {
+  readonly #shares = new Map<string, TimeShare>();
+
+  get size(): number {
+    return this.#shares.size;
+  }
+
+  /** That of a sender who comes back, or a new one. */
+  of(id: string): TimeShare {
+    return this.#shares.get(id) ?? new TimeShare();
+  }
+
+  /** The sender has left. Shares without debt are forgotten, and the longest remembered when there are too many. */
+  left(id: string, share: TimeShare, now: number): void {
+    this.#shares.delete(id);
+    this.#shares.set(id, share);
+    for (const [each, remembered] of this.#shares) if (remembered.debt(now) === 0) this.#shares.delete(each);
+    const [oldest] = this.#shares.keys();
+    if (this.#shares.size > MOST_REMEMBERED && oldest !== undefined) this.#shares.delete(oldest);
   }
 }
