@@ -63,7 +63,7 @@ describe.skipIf(!hasCluster)("every kind in every state", () => {
     const stringData = { username: "admin", password: "not-the-one-8317" };
     await stage.apply({ apiVersion: "v1", kind: "Secret", metadata: { name: "guess" }, stringData });
     await declare(stage, "Network", "unreachable", external("nobody.invalid", "guess"));
-    await declare(stage, "Network", "without-secret", external(`main-controller.${stage.namespace}.svc`, "absent"));
+    await declare(stage, "Network", "without-secret", external(`main-controller.${stage.namespace}.svc`, "forgotten"));
     await declare(stage, "Network", "wrong-password", external(`main-controller.${stage.namespace}.svc`, "guess"));
     await declare(stage, "OverlayService", "behind", { networkRef: { name: "unreachable" } });
     // biome-ignore format: a table
@@ -75,7 +75,7 @@ describe.skipIf(!hasCluster)("every kind in every state", () => {
       ["EdgeRouter", "wrong", "InvalidConfig", "spec.config.overrides.nonsense: expected a known key, found an unknown one"],
       ["Network", "wrong", "InvalidConfig", "spec.managed.config.overrides.nonsense: expected one of v, api"],
       ["Network", "unreachable", "ControllerUnavailable", "the operator's pod does not know this name"],
-      ["Network", "without-secret", "SecretNotFound", "there is no Secret absent in this namespace"],
+      ["Network", "without-secret", "SecretNotFound", "there is no Secret forgotten in this namespace"],
       ["Network", "wrong-password", "NetworkUnauthorized", "refused the operator's login by password"],
       ["OverlayService", "behind", "ControllerUnavailable", "the Network unreachable can't be used"],
       ["Identity", "waits", "NetworkNotFound", `there is no Network nowhere in the namespace ${stage.namespace}`],
