@@ -113,6 +113,31 @@ it("after a restart a report that fails ends the session without grace, and a ne
   });
 });
 
+it("a report that comes while a session is about to end saves it", async () => {
+  const g = await gated({ typeId: "DOMAIN", domains: ["corp.example"] });
+  const [check] = g.checkIds;
+  await g.report({ id: check, typeId: "DOMAIN", domain: "corp.example" });
+  const { id } = (await g.session()).json.data;
+  let between = "corp.example";
+  const { store } = c.ctx;
+  const transaction: typeof store.transaction = (work) => {
+    report(between);
+    return store.transaction(work);
+  };
+  const model = createModel({ ...c.ctx, store: { ...store, transaction } });
+  const report = (domain: string) =>
+    model.posture.reports.add(g.identityId, "s", { typeId: "DOMAIN", id: check ?? "", domain }, c.ctx.now().getTime());
+  await model.posture.ready([g.identityId]);
+  const isIt = sql<boolean>`s.id = ${id}`;
+  report("other");
+  expect(await model.posture.endFailing(isIt)).toBe(0);
+  expect((await g.client("GET", `/sessions/${id}`)).status).toBe(200);
+  between = "other";
+  report("other");
+  expect(await model.posture.endFailing(isIt)).toBe(1);
+  model.policy.close();
+});
+
 it("when the controller is killed only reports are lost that changed nothing", async () => {
   const g = await gated(...CHECKS);
   const identity = { id: g.identityId, attrs: [g.n] };

@@ -10,6 +10,7 @@ import { PolicyMirror } from "../policy/policy-mirror.ts";
 import { seed, seedAdmin } from "../seeds.ts";
 import { testContext } from "../testing/test-context.ts";
 import { DataIntegrity, type IntegrityReport } from "./data-integrity.ts";
+import { networkChecks } from "./network-rules.ts";
 import { Snapshots } from "./snapshots.ts";
 
 let test: TestStore;
@@ -263,6 +264,16 @@ describe("a data integrity run", () => {
     await outcome(true);
     await test.store.changes.caughtUp();
     expect(seen.sort()).toEqual(["delete session z2 token", "update service_policy p1 "]);
+  });
+
+  it("ends no session that a policy allows again since it was found", async () => {
+    const access = networkChecks().find(({ name }) => name === "access of sessions");
+    await run(sql`UPDATE service_policy SET type = 'Bind' WHERE id = 'p1'`);
+    const found = await access?.find(test.store.db, 10);
+    expect(found).toMatchObject([{ key: "z1" }]);
+    await run(sql`UPDATE service_policy SET type = 'Dial' WHERE id = 'p1'`);
+    await access?.fix?.(test.store.db, found ?? []);
+    expect((await run(sql`SELECT id FROM session`)).rows).toEqual([{ id: "z1" }]);
   });
 
   it("says what it cannot repair, and goes on", async () => {

@@ -1,10 +1,10 @@
-import { type RawBuilder, sql } from "kysely";
+import { type RawBuilder, type SqlBool, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
 import type { Db } from "../context.ts";
 import { FIXED_CONFIG_TYPES } from "../network/fixed-config-types.ts";
 import { DEFAULT_AUTH_POLICY, seedIn } from "../seeds.ts";
 import { endSessions } from "../session/session-removal.ts";
-import { UNAUTHORIZED } from "../session/sessions.ts";
+import { IS_UNAUTHORIZED, UNAUTHORIZED } from "../session/sessions.ts";
 import type { Finding, IntegrityCheck } from "./integrity-check.ts";
 
 /** Rules of the network that no constraint of the database can hold. */
@@ -79,22 +79,23 @@ const tunnelerPolicies = byQuery(
   },
 );
 
-const endThem = async (db: Db, findings: readonly Finding[]): Promise<void> => {
-  await endSessions(db, sql`s.id = ANY (${keys(findings)}::text[])`);
+/** Those that still fulfil the condition. */
+const endThem = (condition: RawBuilder<SqlBool>) => async (db: Db, findings: readonly Finding[]) => {
+  await endSessions(db, sql`s.id = ANY (${keys(findings)}::text[]) AND ${condition}`);
 };
 
 const sessionOwners = byQuery(
   "owners of sessions",
   sql`SELECT s.id AS key, 'session ' || s.id || ' is of another identity than its API session' AS description
     FROM session s JOIN api_session a ON a.id = s.api_session_id WHERE a.identity_id <> s.identity_id`,
-  endThem,
+  endThem(sql`EXISTS (SELECT 1 FROM api_session a WHERE a.id = s.api_session_id AND a.identity_id <> s.identity_id)`),
 );
 
 const sessionAccess = byQuery(
   "access of sessions",
   sql`SELECT s.id AS key, 'session ' || s.id || ' of identity ' || i.id || ' for service ' || v.id || ' is allowed by no policy' AS description
     FROM session s JOIN identity i ON i.id = s.identity_id JOIN service v ON v.id = s.service_id WHERE ${UNAUTHORIZED}`,
-  endThem,
+  endThem(IS_UNAUTHORIZED),
 );
 
 /** Signers that an auth policy allows exist. */

@@ -226,23 +226,28 @@ export class Posture {
     for (let after = ""; ; ) {
       const index = await this.#policy.current();
       if (!index.hasChecks) return ended;
-      const { rows } = await sql<StoredSession>`
-        SELECT s.id, s.type, s.api_session_id, s.service_id, s.created_at, i.id AS identity_id, i.attrs
-        FROM session s JOIN identity i ON i.id = s.identity_id
+      const { rows } = await sql<StoredSession>`${STORED_SESSION}
         WHERE s.id > ${after} AND ${among} ORDER BY s.id LIMIT ${BATCH}`.execute(store.db);
       await this.ready(rows.map((row) => row.identity_id));
-      const failing = rows.filter((row) => this.#isOver(index, row));
-      if (failing.length > 0) {
-        const ids = failing.map((row) => row.id);
-        await store.transaction(async (trx) => {
-          ended += (await endSessions(trx, sql`s.id = ANY (${ids}::text[])`)).length;
-          await this.#stamp(trx, new Set(failing.map((row) => row.identity_id)));
-        });
-      }
+      const failing = rows.filter((row) => this.#isOver(index, row)).map((row) => row.id);
+      if (failing.length > 0) ended += await this.#endStillFailing(failing);
       const last = rows.at(-1);
       if (last === undefined || rows.length < BATCH) return ended;
       after = last.id;
     }
+  }
+
+  /** Judges again once the sessions are locked: a report may have come meanwhile. */
+  async #endStillFailing(ids: readonly string[]): Promise<number> {
+    const index = await this.#policy.current();
+    return this.#ctx.store.transaction(async (trx) => {
+      const { rows } = await sql<StoredSession>`${STORED_SESSION}
+        WHERE s.id = ANY (${ids}::text[]) ORDER BY s.id FOR UPDATE OF s`.execute(trx);
+      const failing = rows.filter((row) => this.#isOver(index, row)).map((row) => row.id);
+      const gone = await endSessions(trx, sql`s.id = ANY (${failing}::text[])`);
+      await this.#stamp(trx, new Set(gone.map((each) => each.identityId)));
+      return gone.length;
+    });
   }
 
   /** What has to be known before anything is decided: when TOTP was passed in the sessions of an earlier run, and what the devices of these identities reported then. */
@@ -343,6 +348,9 @@ export class Posture {
     if (changes.length > 0) await appendChange(db, ...changes);
   }
 }
+
+const STORED_SESSION = sql`SELECT s.id, s.type, s.api_session_id, s.service_id, s.created_at, i.id AS identity_id, i.attrs
+  FROM session s JOIN identity i ON i.id = s.identity_id`;
 
 interface StoredSession {
   id: string;

@@ -165,9 +165,7 @@ export class Sessions {
     if (rows.length === 0) return 0;
     const ids = rows.map((row) => row.id);
     // Asked again: a policy may allow them since, and their client goes on with them then.
-    const isOver = sql<SqlBool>`s.id = ANY (${ids}::text[]) AND EXISTS (SELECT 1 FROM identity i, service v
-      WHERE i.id = s.identity_id AND v.id = s.service_id AND ${UNAUTHORIZED})`;
-    return this.#end(isOver);
+    return this.#end(sql`s.id = ANY (${ids}::text[]) AND ${IS_UNAUTHORIZED}`);
   }
 
   async #end(condition: RawBuilder<SqlBool>): Promise<number> {
@@ -206,6 +204,10 @@ const ALLOWED = sql<SqlBool>`(i.is_admin OR EXISTS (SELECT 1 FROM service_policy
 
 /** "No policy allows the session `s` of the identity `i` for the service `v`." */
 export const UNAUTHORIZED = sql<SqlBool>`NOT ${ALLOWED}`;
+
+/** The same of a session `s` alone. */
+export const IS_UNAUTHORIZED = sql<SqlBool>`EXISTS (SELECT 1 FROM identity i, service v
+  WHERE i.id = s.identity_id AND v.id = s.service_id AND ${UNAUTHORIZED})`;
 
 /** "The policy `p` selects the joined row on this side." */
 function joined(side: string, alias: string) {
