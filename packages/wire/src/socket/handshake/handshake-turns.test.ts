@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import { connect as connectTcp, type Socket } from "node:net";
+import { type AddressInfo, connect as connectTcp, createServer, type Socket } from "node:net";
 import { connect } from "node:tls";
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Identity } from "../../identity/identity.ts";
 import { TestAuthority } from "../../testing/authority.ts";
 import { firstBytes } from "../../testing/client-hello.ts";
@@ -156,3 +156,96 @@ test("of the handshakes of an address that have to wait, the oldest make room", 
 
 /** A handshake of which nothing comes. */
 const still: TurnTaker = { ip: "192.0.2.1", bytesRead: 0, begin() {}, read() {}, stopReading() {}, refuse() {} };
+
+describe("a turn in which nothing comes", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  test("ends early when others wait, and lasts as long as something comes", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setImmediate"] });
+    const some = new HandshakeTurns();
+    const reads: string[] = [];
+    let bytesRead = 0;
+    const take = (name: string) =>
+      some.take({
+        ip: still.ip,
+        get bytesRead() {
+          return bytesRead;
+        },
+        begin() {},
+        read: () => void reads.push(name),
+        stopReading() {},
+        refuse() {},
+      });
+    take("first");
+    await nextTick();
+    // Nobody waits.
+    vi.advanceTimersByTime(20);
+    expect(reads).toEqual(["first"]);
+    take("second");
+    await nextTick();
+    vi.advanceTimersByTime(4);
+    expect(reads.slice(0, 2)).toEqual(["first", "second"]);
+    const count = reads.length;
+    for (let ms = 0; ms < 20; ms++) {
+      bytesRead++;
+      vi.advanceTimersByTime(1);
+    }
+    expect(reads.length).toBe(count);
+    vi.advanceTimersByTime(8);
+    expect(reads.length).toBeGreaterThan(count);
+  });
+
+  test("costs a handshake its place when it began long ago and no other can begin", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setImmediate", "performance"] });
+    const many = new HandshakeTurns();
+    const refused: number[] = [];
+    const begun: number[] = [];
+    const take = (number: number) =>
+      many.take({ ...still, begin: () => void begun.push(number), refuse: () => void refused.push(number) });
+    for (let number = 0; number < 256; number++) take(number);
+    await nextTick();
+    take(256);
+    vi.advanceTimersByTime(900);
+    expect(begun).toHaveLength(256);
+    vi.advanceTimersByTime(200);
+    expect(begun.at(-1)).toBe(256);
+    expect(refused).toHaveLength(1);
+  });
+
+  test("keeps no ordinary client out, however many such clients its address has", async () => {
+    await port.close();
+    port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity, turns, handshakeTimeoutMs: 60_000 });
+    port.register({
+      name: "any",
+      protocols: [],
+      acceptsNoAlpn: true,
+      onSocket: (socket) => void socket.end("welcome"),
+    });
+    for (let i = 0; i < 200; i++) opened.push(await silent());
+    for (let i = 0; i < 24; i++) expect(await slowlyServed()).toBe("served");
+  });
+});
+
+const nextTick = () => new Promise<void>((resolve) => process.nextTick(resolve));
+
+/** The outcome for a client whose second flight leaves when further clients have been answered. */
+async function slowlyServed(): Promise<string> {
+  const way = createServer((near) => {
+    const far = connectTcp(port.port, "127.0.0.1");
+    opened.push(near, far);
+    for (const socket of [near, far]) socket.on("error", () => {});
+    far.on("data", (bytes: Buffer) => void near.write(bytes)).once("close", () => near.destroy());
+    let others: Promise<void> | undefined;
+    near.on("data", async (bytes: Buffer) => {
+      await others;
+      others ??= once(far, "data").then(async () => {
+        for (let i = 0; i < 2; i++) opened.push(await silent());
+      });
+      far.write(bytes);
+    });
+  }).listen(0, "127.0.0.1");
+  await once(way, "listening");
+  const result = await outcome({ port: (way.address() as AddressInfo).port, ...ordinary });
+  way.close();
+  return result;
+}

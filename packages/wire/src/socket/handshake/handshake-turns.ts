@@ -1,8 +1,8 @@
 import { countedAddress } from "../../ip-address.ts";
 import { HandshakeDebts } from "./handshake-debts.ts";
 
-/** Of the address of a handshake: it owes too much, or too many handshakes wait. */
-export type Refusal = "debt" | "waiting";
+/** Why a handshake ends: its address owes too much, too many of its handshakes wait, or nothing has come while others had to wait. */
+export type Refusal = "debt" | "waiting" | "silent";
 
 /** A TLS handshake of a server. */
 export interface TurnTaker {
@@ -26,6 +26,10 @@ export interface TurnTaken {
 
 /** How long one may read while others of the address wait. */
 const TURN_MS = 25;
+/** While others wait, a turn ends when nothing has come for so long. What has come before the turn is read in less. */
+const SILENT_MS = 2;
+/** One that was read so long after its ClientHello, and had sent nothing more, makes room when no other can begin. */
+const SILENT_SINCE_MS = 1_000;
 /** Of one address, handshakes that may be between the server's answer and their end. Others wait with their ClientHello. */
 const MOST_BEGUN = 256;
 /** Of one address. Far more than can begin within the time of a handshake. */
@@ -73,6 +77,9 @@ export class HandshakeTurns {
 class Handshake {
   readonly taker: TurnTaker;
   isEnded = false;
+  /** Its last turn came late, and nothing has come behind its ClientHello. */
+  isSilent = false;
+  #begunAt = 0;
   #bytesBefore = 0;
   /** When its turn began; undefined while it has none. */
   #cpuBefore: number | undefined;
@@ -84,12 +91,18 @@ class Handshake {
 
   begun(): void {
     this.taker.stopReading();
+    this.#begunAt = performance.now();
     this.#bytesBefore = this.taker.bytesRead;
   }
 
   read(): void {
     this.#cpuBefore = cpuMs();
     this.taker.read();
+  }
+
+  turnOver(): void {
+    this.taker.stopReading();
+    this.isSilent = this.taker.bytesRead === this.#bytesBefore && performance.now() - this.#begunAt >= SILENT_SINCE_MS;
   }
 
   /** CPU time of its turn. */
@@ -111,6 +124,13 @@ class Handshake {
   }
 }
 
+interface Turn {
+  readonly handshake: Handshake;
+  readonly limit: NodeJS.Timeout;
+  /** Looks whether anything comes; undefined while nobody waits. */
+  watch?: NodeJS.Timeout | undefined;
+}
+
 /** Handshakes of one address. */
 class AddressTurns {
   readonly #debts: HandshakeDebts;
@@ -120,9 +140,9 @@ class AddressTurns {
   readonly #fresh = new Set<Handshake>();
   /** Had a turn in which they did not end. */
   readonly #slow = new Set<Handshake>();
-  #begun = 0;
-  #reading: Handshake | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  /** Longest begun first. */
+  readonly #begun = new Set<Handshake>();
+  #turn: Turn | undefined;
   #isSlowNext = false;
 
   constructor(debts: HandshakeDebts) {
@@ -130,7 +150,7 @@ class AddressTurns {
   }
 
   get isEmpty(): boolean {
-    return this.#begun === 0 && this.#waiting.size === 0;
+    return this.#begun.size === 0 && this.#waiting.size === 0;
   }
 
   add(handshake: Handshake): void {
@@ -152,19 +172,24 @@ class AddressTurns {
 
   #remove(handshake: Handshake): void {
     handshake.isEnded = true;
-    if (!this.#waiting.delete(handshake)) this.#begun--;
+    this.#waiting.delete(handshake);
+    this.#begun.delete(handshake);
     this.#fresh.delete(handshake);
     this.#slow.delete(handshake);
-    if (this.#reading !== handshake) return;
-    clearTimeout(this.#timer);
-    this.#reading = undefined;
+    if (this.#turn?.handshake === handshake) this.#endTurn(this.#turn);
+  }
+
+  #endTurn(turn: Turn): void {
+    clearTimeout(turn.limit);
+    clearTimeout(turn.watch);
+    this.#turn = undefined;
   }
 
   #begin(): void {
     for (const handshake of this.#waiting) {
-      if (this.#begun >= MOST_BEGUN) return;
+      if (this.#begun.size >= MOST_BEGUN && !this.#makeRoom()) return;
       this.#waiting.delete(handshake);
-      this.#begun++;
+      this.#begun.add(handshake);
       handshake.taker.begin();
       // TLS reads the ClientHello in the next tick.
       process.nextTick(() => {
@@ -176,8 +201,20 @@ class AddressTurns {
     }
   }
 
+  #makeRoom(): boolean {
+    for (const handshake of this.#begun) {
+      if (!this.#slow.has(handshake) || !handshake.isSilent) continue;
+      this.#refuse(handshake, "silent");
+      return true;
+    }
+    return false;
+  }
+
   #next(): void {
-    if (this.#reading !== undefined) return;
+    if (this.#turn !== undefined) {
+      this.#watch(this.#turn);
+      return;
+    }
     const next = this.#pick();
     if (next === undefined) return;
     if (this.#debts.shutFor(next.taker.ip) > 0) {
@@ -186,10 +223,23 @@ class AddressTurns {
     }
     this.#fresh.delete(next);
     this.#slow.delete(next);
-    this.#reading = next;
+    const turn: Turn = { handshake: next, limit: afterReads(TURN_MS, () => this.#turnOver(turn)) };
+    this.#turn = turn;
     next.read();
-    // When a timer fires, sockets have not been read yet.
-    this.#timer = setTimeout(() => setImmediate(() => this.#turnOver(next)), TURN_MS);
+    this.#watch(turn);
+  }
+
+  /** Has the turn end when nothing comes while others wait. */
+  #watch(turn: Turn): void {
+    if (turn.watch !== undefined || this.#fresh.size + this.#slow.size === 0) return;
+    const { taker } = turn.handshake;
+    const before = taker.bytesRead;
+    turn.watch = afterReads(SILENT_MS, () => {
+      if (this.#turn !== turn) return;
+      turn.watch = undefined;
+      if (taker.bytesRead === before) this.#turnOver(turn);
+      else this.#watch(turn);
+    });
   }
 
   /** The two kinds take turns: slow clients must not keep out others, and the other way round. */
@@ -199,12 +249,14 @@ class AddressTurns {
     return first.values().next().value ?? second.values().next().value;
   }
 
-  #turnOver(handshake: Handshake): void {
-    if (this.#reading !== handshake) return;
-    handshake.taker.stopReading();
+  #turnOver(turn: Turn): void {
+    if (this.#turn !== turn) return;
+    const { handshake } = turn;
+    this.#endTurn(turn);
+    handshake.turnOver();
     handshake.charge(this.#debts);
-    this.#reading = undefined;
     this.#slow.add(handshake);
+    this.#begin();
     this.#next();
   }
 
@@ -218,6 +270,11 @@ class AddressTurns {
     this.#remove(handshake);
     handshake.taker.refuse(why);
   }
+}
+
+/** When a timer fires, sockets have not been read yet. */
+function afterReads(ms: number, then: () => void): NodeJS.Timeout {
+  return setTimeout(() => setImmediate(then), ms);
 }
 
 /** Of this thread. */

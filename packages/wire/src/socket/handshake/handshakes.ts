@@ -28,6 +28,7 @@ type Above = SocketAddresses & { readonly _parent?: Above | null };
 const REASONS: Record<Refusal, string> = {
   debt: "handshakes of this address took too long, none is accepted for some time",
   waiting: "too many handshakes of this address wait, this one waited longest",
+  silent: "too many handshakes of this address, nothing came in this one",
 };
 /** Far more than a port can work on within the time of a handshake. */
 const MOST_HANDSHAKES = 8_192;
