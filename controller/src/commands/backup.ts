@@ -24,7 +24,7 @@ export async function backupNetwork(
   const { url, embedded } = storeLocation(config, command.file, placeOf);
   const target = resolve(command.target);
   const write = async (connection: pg.ClientConfig) => {
-    const { tables, rows, bytes } = await writeBackup({ connection, file: target });
+    const { tables, rows, bytes } = await writeBackup({ connection, file: target, log });
     say(`wrote ${target}: ${rows} rows of ${tables} tables, ${bytes} bytes`);
     say(
       `The secret key (${secretKeyFile(config, command.file) ?? "SALLYPORT_SECRET_KEY"}) is NOT in it. Keep a copy of`,
@@ -60,7 +60,7 @@ export async function restoreNetwork(
     const connection: pg.ClientConfig = server?.connection ?? { connectionString: url ?? "" };
     const lock = await HolderLock.acquire({ connection, onLost: (error) => log.error({}, error.message), log });
     try {
-      const { manifest, rows, upgraded } = await restoreBackup({ connection, file });
+      const { manifest, rows, upgraded } = await restoreBackup({ connection, file, log });
       say(`restored ${rows} rows of ${manifest.tables.length} tables, as they were at ${manifest.at}`);
       if (upgraded.length > 0) say(`brought its schema up to date: ${upgraded.join(", ")}`);
       await checkKey(connection, secretKeyFile(config, command.file), { env, say, log });

@@ -88,7 +88,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       lock = await HolderLock.acquire({ connection, answerMs, onLost, onRegained, log });
       stops.push(lock.release.bind(lock));
     }
-    const applied = await migrateApart(connection, answerMs);
+    const applied = await migrateApart(connection, answerMs, log);
     if (applied.length > 0) log.info({ migrations: applied }, "database schema brought up to date");
     await lock?.begin();
     const pool = new pg.Pool({
@@ -141,14 +141,14 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 }
 
 /** On a connection of its own: those that serve requests belong to an epoch, which needs the schema. */
-async function migrateApart(connection: pg.ClientConfig, answerMs: number): Promise<string[]> {
+async function migrateApart(connection: pg.ClientConfig, answerMs: number, log: Logger): Promise<string[]> {
   const pool = new pg.Pool({
     ...connection,
     ...CONNECTION_LIMITS,
     max: 1,
     application_name: "sallyport migrations",
     Client: StoreClient,
-    onConnect: (client) => watchLongWork(client, connection, answerMs),
+    onConnect: (client) => watchLongWork(client, connection, { answerMs, log }),
   });
   pool.on("error", () => undefined);
   const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });

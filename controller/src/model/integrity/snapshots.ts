@@ -39,6 +39,7 @@ export class Snapshots {
       connection: this.#ctx.store.connection,
       file,
       signal: this.#stopping.signal,
+      log: this.#ctx.log,
     });
     this.#running = made.catch(() => undefined);
     try {

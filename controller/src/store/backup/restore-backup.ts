@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { finished } from "node:stream/promises";
+import type { Logger } from "@sallyport/wire";
 import { Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
 import { from as copyFrom } from "pg-copy-streams";
@@ -19,6 +20,7 @@ export interface RestoreOptions {
   readonly file: string;
   /** How long the server may take to answer a short query; default five seconds. */
   readonly answerMs?: number;
+  readonly log?: Logger;
 }
 
 export interface RestoreReport {
@@ -56,15 +58,17 @@ export async function verifyBackup(file: string): Promise<Manifest> {
  *
  * @throws BackupError when the file or the database does not fit; MigrationError
  */
-export async function restoreBackup({ connection, file, answerMs }: RestoreOptions): Promise<RestoreReport> {
+export async function restoreBackup({ connection, file, answerMs, log }: RestoreOptions): Promise<RestoreReport> {
   const manifest = await verifyBackup(file);
+  const disk = { isAwaited: false };
   const pool = new pg.Pool({
     ...connection,
     ...CONNECTION_LIMITS,
     max: 1,
     application_name: "sallyport restore",
     Client: StoreClient,
-    onConnect: (client) => watchLongWork(client, connection, answerMs),
+    onConnect: (client) =>
+      watchLongWork(client, connection, { answerMs, isWaitingForServer: () => !disk.isAwaited, log }),
   });
   pool.on("error", () => undefined);
   const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });
@@ -77,7 +81,7 @@ export async function restoreBackup({ connection, file, answerMs }: RestoreOptio
     const client = await pool.connect();
     let rows: number;
     try {
-      rows = await load(client, file, manifest);
+      rows = await load(client, file, manifest, disk);
     } finally {
       client.release();
     }
@@ -111,7 +115,12 @@ async function requireEmpty(pool: pg.Pool, manifest: Manifest): Promise<void> {
   }
 }
 
-async function load(client: pg.PoolClient, file: string, manifest: Manifest): Promise<number> {
+async function load(
+  client: pg.PoolClient,
+  file: string,
+  manifest: Manifest,
+  disk: { isAwaited: boolean },
+): Promise<number> {
   await client.query("SET statement_timeout = 0");
   await client.query("BEGIN");
   try {
@@ -126,7 +135,9 @@ async function load(client: pg.PoolClient, file: string, manifest: Manifest): Pr
     let total = 0;
     let copy: ReturnType<typeof copyFrom> | undefined;
     let done: Promise<void> | undefined;
+    disk.isAwaited = true;
     for await (const part of readBackupFile(file)) {
+      disk.isAwaited = false;
       if ("table" in part) {
         const table = tables.get(part.table);
         if (!table) throw new BackupError(`${file} is damaged: its manifest does not list ${part.table}`);
@@ -144,13 +155,16 @@ async function load(client: pg.PoolClient, file: string, manifest: Manifest): Pr
         }
         total += part.rows;
       }
+      disk.isAwaited = true;
     }
+    disk.isAwaited = false;
     for (const { name } of present) await client.query(`ALTER TABLE ${quoted(name)} ENABLE TRIGGER USER`);
     await continueSequences(client);
     await client.query("COMMIT");
     await client.query("ANALYZE");
     return total;
   } catch (error) {
+    disk.isAwaited = false;
     await client.query("ROLLBACK").catch(() => undefined);
     if (error instanceof BackupError) throw error;
     throw new BackupError(`the backup ${file} could not be restored: ${reasonOf(error)}`, { cause: error });

@@ -5,6 +5,7 @@ import { link, open, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { finished } from "node:stream/promises";
 import { createGzip } from "node:zlib";
+import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import { makeFolder } from "../make-folder.ts";
@@ -23,6 +24,7 @@ export interface BackupOptions {
   readonly signal?: AbortSignal;
   /** How long the server may take to answer a short query; default five seconds. */
   readonly answerMs?: number;
+  readonly log?: Logger;
 }
 
 /** What was written. */
@@ -50,7 +52,7 @@ const SESSION = [
  *
  * @throws BackupError when the file exists or cannot be written, or the database holds no schema of ours
  */
-export async function writeBackup({ connection, file, signal, answerMs }: BackupOptions): Promise<BackupReport> {
+export async function writeBackup({ connection, file, signal, answerMs, log }: BackupOptions): Promise<BackupReport> {
   await makeFolder(dirname(file), 0o700);
   if (await stat(file).catch(() => undefined)) throw exists(file);
   const partial = join(dirname(file), `.backup-${randomBytes(6).toString("hex")}.partial`);
@@ -58,10 +60,11 @@ export async function writeBackup({ connection, file, signal, answerMs }: Backup
   client.on("error", () => undefined);
   try {
     await client.connect();
-    await watchLongWork(client, connection, answerMs);
+    const disk = { isAwaited: false };
+    await watchLongWork(client, connection, { answerMs, isWaitingForServer: () => !disk.isAwaited, log });
     const stopWatching = onAbort(signal, () => void client.end());
     try {
-      const { rows, tables } = await dump(client, partial);
+      const { rows, tables } = await dump(client, partial, disk);
       signal?.throwIfAborted();
       await sync(partial);
       // A link, not a rename: of two that write the same name, one must fail.
@@ -83,7 +86,11 @@ export async function writeBackup({ connection, file, signal, answerMs }: Backup
   }
 }
 
-async function dump(client: pg.Client, partial: string): Promise<{ tables: number; rows: number }> {
+async function dump(
+  client: pg.Client,
+  partial: string,
+  disk: { isAwaited: boolean },
+): Promise<{ tables: number; rows: number }> {
   for (const setting of SESSION) await client.query(setting);
   await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY");
   const { rows: facts } = await client.query<{ at: Date; server: string; isOurs: boolean }>(
@@ -103,8 +110,10 @@ async function dump(client: pg.Client, partial: string): Promise<{ tables: numbe
   zip.on("error", () => undefined);
   zip.pipe(target);
   const put = async (bytes: Buffer) => {
+    disk.isAwaited = true;
     if (zip.destroyed) await written;
     if (!zip.write(bytes)) await once(zip, "drain");
+    disk.isAwaited = false;
   };
   let total = 0;
   try {

@@ -1,7 +1,8 @@
-import type pg from "pg";
+import type { Logger } from "@sallyport/wire";
+import pg from "pg";
 import { ask } from "./ask.ts";
 import { ANSWER_MS, CONNECTION_LIMITS } from "./connection-limits.ts";
-import { StoreClient, socketOf } from "./store-client.ts";
+import { hasQuery, StoreClient, socketOf } from "./store-client.ts";
 import { silence } from "./store-error.ts";
 
 /** If this program is gone and the server does not learn of it, locks of its connection end after this time. */
@@ -10,15 +11,29 @@ const LOOK_MS = 10_000;
 /** Looks, one after the other, that must find nothing before the connection is given up. */
 const MOST_SILENT_LOOKS = 3;
 
+/** So long may the server refuse to be asked, before the connection is given up. */
+const REFUSED_MS = 30 * 60_000;
+
+export interface LongWorkOptions {
+  /** How long the server may take to answer a short query; default five seconds. */
+  readonly answerMs?: number | undefined;
+  /** Asked while a query runs. False while this program does other work, such as writing to a disk: then the server may wait. */
+  readonly isWaitingForServer?: () => boolean;
+  /** Default 30 minutes. */
+  readonly refusedMs?: number;
+  readonly log?: Logger | undefined;
+}
+
 /**
  * Watches a connection whose statements may take as long as they need: migrations, a backup, a restore. Every ten seconds another connection asks the server
- * what it does for this one. After three looks without an answer, or while the server waits for this program and no byte passes, the connection ends with an
- * error. The watch ends with the connection.
+ * what it does for this one. While a query runs and this program waits for the server, the connection ends with an error after three looks without an answer, or
+ * while the server waits for this program and no byte passes. A server that refuses the other connection has answered: many clients may have used up its
+ * connections. The watch ends with the connection.
  */
 export async function watchLongWork(
   client: pg.ClientBase,
   connection: pg.ClientConfig,
-  answerMs = ANSWER_MS,
+  { answerMs = ANSWER_MS, isWaitingForServer = () => true, refusedMs = REFUSED_MS, log }: LongWorkOptions = {},
 ): Promise<void> {
   // The query that runs fails with the error, too.
   client.on("error", () => undefined);
@@ -27,16 +42,27 @@ export async function watchLongWork(
   const pid = row?.pid ?? 0;
   const lookMs = Math.min(LOOK_MS, 2 * answerMs);
   let silentLooks = 0;
+  let goodAt = performance.now();
+  let isRefusalTold = false;
   let passed = bytesOf(client);
   let timer: NodeJS.Timeout | undefined;
   let isEnded = false;
   const look = async () => {
-    const isAtWork = await worksFor(pid, connection, answerMs).catch(() => false);
+    const found = await lookFor(pid, connection, answerMs);
     const now = bytesOf(client);
-    silentLooks = isAtWork || now !== passed ? 0 : silentLooks + 1;
+    const isGood = found === "works" || now !== passed || !hasQuery(client) || !isWaitingForServer();
     passed = now;
     if (isEnded) return;
-    if (silentLooks < MOST_SILENT_LOOKS) next();
+    if (isGood) goodAt = performance.now();
+    silentLooks = isGood || found instanceof Error ? 0 : silentLooks + 1;
+    if (!isGood && found instanceof Error && !isRefusalTold) {
+      isRefusalTold = true;
+      log?.warn(
+        { error: found.message },
+        "the database server refuses a further connection: whether it still works on a long statement is not known",
+      );
+    }
+    if (silentLooks < MOST_SILENT_LOOKS && performance.now() - goodAt < refusedMs) next();
     else socketOf(client).destroy(silence());
   };
   const next = () => {
@@ -54,8 +80,16 @@ function bytesOf(client: pg.ClientBase): number {
   return bytesRead + bytesWritten;
 }
 
-/** Does the server work for that connection? If it waits for its client, or has ended the connection, it does not. */
-async function worksFor(pid: number, connection: pg.ClientConfig, answerMs: number): Promise<boolean> {
+/**
+ * Does the server work for that connection? If it waits for its client, or has ended the connection, it does not.
+ *
+ * @returns the error with which the server refuses to say
+ */
+async function lookFor(
+  pid: number,
+  connection: pg.ClientConfig,
+  answerMs: number,
+): Promise<"works" | "rests" | "silent" | Error> {
   const client = new StoreClient({
     ...connection,
     ...CONNECTION_LIMITS,
@@ -71,8 +105,10 @@ async function worksFor(pid: number, connection: pg.ClientConfig, answerMs: numb
       [pid],
       answerMs,
     );
-    return rows[0]?.isAtWork === true;
+    return rows[0]?.isAtWork === true ? "works" : "rests";
+  } catch (error) {
+    return error instanceof pg.DatabaseError ? error : "silent";
   } finally {
-    await client.end();
+    await client.end().catch(() => undefined);
   }
 }

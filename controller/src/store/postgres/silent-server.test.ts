@@ -166,7 +166,7 @@ it("a statement that works for long is left alone by the watch; one whose answer
     ...way.connection,
     max: 1,
     Client: StoreClient,
-    onConnect: (client) => watchLongWork(client, way.connection, ANSWER_MS),
+    onConnect: (client) => watchLongWork(client, way.connection, { answerMs: ANSWER_MS }),
   });
   pool.on("error", () => undefined);
   const db = new Kysely<never>({ dialect: new PostgresDialect({ pool }) });

@@ -22,3 +22,8 @@ export class StoreClient extends pg.Client {
 export function socketOf(client: pg.ClientBase): Socket {
   return (client as unknown as { connection: { stream: Socket } }).connection.stream;
 }
+
+/** Does a query run on the client? The library's types do not show that, either. */
+export function hasQuery(client: pg.ClientBase): boolean {
+  return Boolean((client as unknown as { _activeQuery: unknown })._activeQuery);
+}
