@@ -21,7 +21,7 @@ import {
   type TunnelSessionGrant,
 } from "./ports.ts";
 import { reply, serveEdgeRequest, serveNotice } from "./requests.ts";
-import { onMessage, read } from "./routers/inbound.ts";
+import { onMessage, onRawMessage, read } from "./routers/inbound.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
 import { precedenceValue } from "./terminators/precedence.ts";
 import { type TerminatorMessages, terminatorResult } from "./terminators/terminator-messages.ts";
@@ -78,7 +78,7 @@ export class TunnelMessages {
       edgeCtrlPb.CreateCircuitForServiceRequestSchema,
       (body, message) => this.#dial(router, body, message),
     );
-    router.channel.handle(EdgeCtrlType.ListServicesRequest, (message) => this.#listServices(router, message));
+    onRawMessage(router, EdgeCtrlType.ListServicesRequest, (message) => this.#listServices(router, message));
     onMessage(
       router,
       EdgeCtrlType.CreateTunnelTerminatorRequest,
@@ -96,7 +96,7 @@ export class TunnelMessages {
           return { contentType: EdgeCtrlType.UpdateTunnelTerminatorResponse };
         }),
     );
-    router.channel.handle(EdgeCtrlType.RemoveTunnelTerminatorRequest, (message) =>
+    onRawMessage(router, EdgeCtrlType.RemoveTunnelTerminatorRequest, (message) =>
       serveEdgeRequest(router, lane, message, async () => {
         const id = message.body.toString("utf8");
         await terminators.ownedBy(router, id, TUNNEL_BINDING);
@@ -116,7 +116,7 @@ export class TunnelMessages {
       edgeCtrlPb.CreateTunnelTerminatorV2RequestSchema,
       (body, message) => this.#hostV2(router, body, message),
     );
-    router.channel.handle(EdgeCtrlType.TunnelHealthEvent, (message) => {
+    onRawMessage(router, EdgeCtrlType.TunnelHealthEvent, (message) => {
       const { headers } = message;
       const check = read(router, message, () => ({
         id: headers.getString(EdgeCtrlHeader.TerminatorId) ?? "",

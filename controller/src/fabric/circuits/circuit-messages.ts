@@ -17,7 +17,7 @@ import { EdgeRefusal } from "../edge-error.ts";
 import type { LinkMessages } from "../links/link-messages.ts";
 import { type CircuitService, DenialCode, type FabricModel, isDenial } from "../ports.ts";
 import { edgeError, reply, serveEdgeRequest, serveNotice } from "../requests.ts";
-import { onMessage, read } from "../routers/inbound.ts";
+import { onMessage, onRawMessage, read } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import { type Circuit, type CircuitGrant, isEnd } from "./circuit.ts";
 import type { CircuitAccess } from "./circuit-access.ts";
@@ -71,7 +71,7 @@ export class CircuitMessages {
 
   attach(router: RouterConnection): void {
     const { exchange } = this.#parts;
-    router.channel.handle(EdgeCtrlType.CreateCircuitV2Request, (message) => {
+    onRawMessage(router, EdgeCtrlType.CreateCircuitV2Request, (message) => {
       const dial = read(router, message, () => dialOfHeaders(message.headers));
       if (dial === undefined) {
         reply(router, message, edgeError(new EdgeRefusal(DenialCode.Internal, "malformed circuit request")));
@@ -91,7 +91,7 @@ export class CircuitMessages {
     onMessage(router, ControlType.CircuitRequest, ctrlPb.CircuitRequestSchema, (body, message) =>
       this.#plainRequest(router, body, message),
     );
-    router.channel.handle(ControlType.RouteResult, (message) => exchange.handleResult(router, message));
+    onRawMessage(router, ControlType.RouteResult, (message) => exchange.handleResult(router, message));
     onMessage(router, ControlType.Fault, ctrlPb.FaultSchema, (body) => this.#fault(router, body));
     onMessage(router, ControlType.CircuitConfirmation, ctrlPb.CircuitConfirmationSchema, (body, message) =>
       serveNotice(router, router.parallelLane, message, () => this.#confirm(router, body)),

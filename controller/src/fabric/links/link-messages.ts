@@ -27,7 +27,8 @@ export class LinkMessages {
   }
 
   attach(router: RouterConnection): void {
-    onMessage(router, ControlType.RouterLinks, ctrlPb.RouterLinksSchema, (body) => this.#report(router, body));
+    const report = (body: ctrlPb.RouterLinks) => this.#report(router, body);
+    onMessage(router, ControlType.RouterLinks, ctrlPb.RouterLinksSchema, report, MOST_FIELDS_OF_REPORTS);
     onMessage(router, ControlType.LinkStateUpdate, ctrlPb.LinkStateUpdateSchema, (body) => {
       const { mesh } = this.#parts;
       if (!mesh.isCurrent(router) || body.connState === undefined) return;

@@ -1,4 +1,15 @@
-import { ControlHeader, ControlType, ctrlPb, EdgeCtrlType, edgeCtrlPb, encodeControl, Headers } from "@sallyport/wire";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  BaseType,
+  ControlHeader,
+  ControlType,
+  ctrlPb,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  Headers,
+} from "@sallyport/wire";
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { ScriptedRouter } from "../testing/scripted-router.ts";
@@ -24,7 +35,6 @@ const emptyFields = (count: number, number = 1) => Buffer.alloc(2 * count, Buffe
 
 describe("a router that somebody has broken into", () => {
   test.each([
-    ["links", ControlType.RouterLinks],
     ["circuits to confirm", ControlType.CircuitConfirmation],
     ["terminators to remove", ControlType.RemoveTerminatorsRequest],
     ["interfaces", ControlType.RouterInterfacesUpdate],
@@ -42,6 +52,19 @@ describe("a router that somebody has broken into", () => {
         }),
       }),
     ]);
+  });
+
+  test("may report ten thousand links with several connections each, and no million", async () => {
+    const conns = Array(5).fill({ type: "link.default", localAddr: "10.0.0.1:1", remoteAddr: "10.0.0.2:2" });
+    const links = Array.from({ length: 10_000 }, (_, i) => {
+      return { id: `l${i}`, destRouterId: "a", linkProtocol: "tls", iteration: 1, connState: { conns } };
+    });
+    evil.send(ControlType.RouterLinks, encodeControl(ctrlPb.RouterLinksSchema, { links }));
+    await evil.roundTrip();
+    expect(net.fabric.links()).toHaveLength(10_000);
+    evil.send(ControlType.RouterLinks, emptyFields(1_000_001));
+    await evil.roundTrip();
+    expect(warnings("a router's message cannot be decoded and is dropped")).toHaveLength(1);
   });
 
   test("has as many links of one report looked at as it may have", async () => {
@@ -133,4 +156,34 @@ describe("a router that somebody has broken into", () => {
       expect(warnings("the router's messages take too much time; it is read later")).toHaveLength(1),
     );
   });
+
+  test.each([
+    ["ping", BaseType.Ping],
+    ["latency", BaseType.Latency],
+    ["quiesce", ControlType.QuiesceRouter],
+    ["dequiesce", ControlType.DequiesceRouter],
+    ["trace", ControlType.TraceEvent],
+    ["circuit", EdgeCtrlType.CreateCircuitV2Request],
+    ["route result", ControlType.RouteResult],
+    ["list of services", EdgeCtrlType.ListServicesRequest],
+    ["removed terminator", EdgeCtrlType.RemoveTunnelTerminatorRequest],
+    ["health", EdgeCtrlType.TunnelHealthEvent],
+  ])("has the time of messages without a protobuf body counted: %s", async (_, contentType) => {
+    let spent = 0;
+    vi.spyOn(process, "threadCpuUsage").mockImplementation(() => {
+      spent += 2_400_000;
+      return { user: spent, system: 0 };
+    });
+    evil.send(contentType, Buffer.alloc(0));
+    await eventually(() =>
+      expect(warnings("the router's messages take too much time; it is read later")).toHaveLength(1),
+    );
+  });
+});
+
+test("all of a router's messages are handled by what counts their time", () => {
+  const fabric = join(import.meta.dirname, "..");
+  const files = globSync("**/*.ts", { cwd: fabric, exclude: ["**/*.test.ts", "testing/**"] });
+  const bare = files.filter((file) => /channel\s*\.handle(Other)?\(/.test(readFileSync(join(fabric, file), "utf8")));
+  expect(bare).toEqual(["routers/inbound.ts"]);
 });

@@ -4,9 +4,9 @@ import type { RouterConnection } from "./router-connection.ts";
 type Schema = Parameters<typeof decodeControl>[0];
 type Body<S extends Schema> = ReturnType<typeof decodeControl<S>>;
 
-/** Fields of a message: decoding so many takes some 50 ms. */
+/** Fields of a message: decoding so many takes some 100 ms. */
 const MOST_FIELDS = 200_000;
-/** Of a message about all identities of a router, or about everything that it measures. */
+/** Of a message about all identities or links of a router, or about everything that it measures. */
 export const MOST_FIELDS_OF_REPORTS = 1_000_000;
 
 /**
@@ -49,10 +49,13 @@ export function onMessage<S extends Schema>(
   handle: (body: Body<S>, message: Message) => void,
   mostFields: number = MOST_FIELDS,
 ): void {
-  router.channel.handle(contentType, (message) =>
-    router.atOnce(() => {
-      const body = readBody(router, schema, message, mostFields);
-      if (body !== undefined) handle(body, message);
-    }),
-  );
+  onRawMessage(router, contentType, (message) => {
+    const body = readBody(router, schema, message, mostFields);
+    if (body !== undefined) handle(body, message);
+  });
+}
+
+/** Handles messages of one type that consist of headers or plain text. No other way leads to a router's messages: their time is counted here. */
+export function onRawMessage(router: RouterConnection, contentType: number, handle: (message: Message) => void): void {
+  router.channel.handle(contentType, (message) => router.atOnce(() => handle(message)));
 }

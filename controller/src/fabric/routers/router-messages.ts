@@ -14,7 +14,7 @@ import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricModel } from "../ports.ts";
 import { certificateAnswer, FabricRefusal, reply, serveFabricRequest, serveNotice } from "../requests.ts";
 import type { IdentityConnections } from "./identity-connections.ts";
-import { MOST_FIELDS_OF_REPORTS, onMessage } from "./inbound.ts";
+import { MOST_FIELDS_OF_REPORTS, onMessage, onRawMessage } from "./inbound.ts";
 import type { RouterConnection } from "./router-connection.ts";
 
 export interface RouterMessagesParts {
@@ -49,24 +49,25 @@ export class RouterMessages {
   attach(router: RouterConnection): void {
     const { model } = this.#parts;
     const lane = router.orderedLane;
-    router.channel.handle(BaseType.Ping, (message) => {
+    onRawMessage(router, BaseType.Ping, (message) => {
       const headers = new Headers().setBool(BaseHeader.ResultSuccess, true);
       reply(router, message, { contentType: BaseType.Result, headers, body: Buffer.from("ok") });
     });
-    router.channel.handle(ControlType.QuiesceRouter, (message) =>
+    onRawMessage(router, BaseType.Latency, (message) => router.channel.replyResult(message, true));
+    onRawMessage(router, ControlType.QuiesceRouter, (message) =>
       serveFabricRequest(router, lane, message, async () => {
         await model.quiesceRouter(router.id);
         return "router quiesced";
       }),
     );
-    router.channel.handle(ControlType.DequiesceRouter, (message) =>
+    onRawMessage(router, ControlType.DequiesceRouter, (message) =>
       serveFabricRequest(router, lane, message, async () => {
         await model.dequiesceRouter(router.id);
         return "router dequiesced";
       }),
     );
     // Success has no answer: the entity is gone, and its channel is closed for it.
-    router.channel.handle(ControlType.DecommissionRouter, (message) =>
+    onRawMessage(router, ControlType.DecommissionRouter, (message) =>
       serveNotice(router, lane, message, async () => {
         try {
           await model.deleteRouter(router.id);
@@ -106,7 +107,7 @@ export class RouterMessages {
       reply(router, message, { contentType: ControlType.InspectResponse, body: answer });
     });
     // Frames an operator has a router trace: of use only to whoever turned that on.
-    router.channel.handle(ControlType.TraceEvent, ({ body }) =>
+    onRawMessage(router, ControlType.TraceEvent, ({ body }) =>
       this.#parts.emit({ kind: "router-trace", routerId: router.id, body }),
     );
   }
