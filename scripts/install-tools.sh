@@ -4,7 +4,6 @@
 #   scripts/install-tools.sh ziti-unversioned   the same as a development build, which announces v0.0.0
 #   scripts/install-tools.sh posture-client     e2e/peers/posture-client: a program on the newest SDK of the peer that can be built from its module
 #   scripts/install-tools.sh link-relay         e2e/peers/link-relay: both ends of grouped links on the peer's channel module
-#   scripts/install-tools.sh tofu | terraform-provider  OpenTofu; the folder with the peer's Terraform provider and its tests: e2e/peers/terraform
 #   scripts/install-tools.sh nft                the folder with the program nft: the system's, else the one of Debian's packages
 #   scripts/install-tools.sh kubernetes         the folder with kube-apiserver, kubelet, kubectl, …, built from e2e/cluster/programs/go.mod
 #   scripts/install-tools.sh etcd               the folder with etcd (its program is called server), built from the same
@@ -39,7 +38,7 @@ build() {
   if command -v flock >/dev/null; then flock 9; fi
   if [ ! -x "$binary" ]; then
     command -v go >/dev/null || { echo "the peer needs Go to be built, and there is no 'go' on the PATH" >&2; exit 3; }
-    echo "building ${binary##*/} (2 to 7 minutes the first time)" >&2
+    echo "building ${binary##*/} (2 to 4 minutes the first time)" >&2
     if ! (cd "$folder" && CGO_ENABLED=0 go build -trimpath -o "$binary.new" -ldflags "$flags" "$package" >&2); then
       echo "${binary##*/} could not be built from its Go module (see above)" >&2
       exit 3
@@ -53,28 +52,6 @@ build() {
 own_program() {
   local folder="$here/e2e/$1"
   build "$cache/${1##*/}-$(made_of "$folder")" "$folder" "-s -w" .
-}
-
-# Without this flag it calls itself 1.10.6-dev.
-tofu() {
-  local folder="$here/e2e/peers/terraform/tofu"
-  build "$cache/tofu-$(made_of "$folder")" "$folder" "-s -w -X github.com/opentofu/opentofu/version.dev=no" tool
-}
-
-# Beside the program are the configurations of its own tests.
-terraform_provider() {
-  local module="$here/e2e/peers/terraform/provider" folder unpacked
-  folder="$cache/terraform-provider-$(made_of "$module")"
-  mkdir -p "$folder"
-  build "$folder/terraform-provider-ziti" "$module" "-s -w" tool >/dev/null
-  if [ ! -d "$folder/testing" ]; then
-    unpacked=$(cd "$module" && go list -m -f '{{.Dir}}' terraform-provider-ziti)
-    rm -rf "$folder/testing.new"
-    cp -r "$unpacked/testing" "$folder/testing.new"
-    chmod -R u+w "$folder/testing.new"
-    mv "$folder/testing.new" "$folder/testing"
-  fi
-  echo "$folder"
 }
 
 # made_of FOLDER: tells what a program is built from, for its name in the cache: a changed program or pin is built anew.
@@ -278,8 +255,6 @@ case "${1:-}" in
   ziti) ziti v1.6.0 ;;
   ziti-unversioned) ziti v0.0.0 ;;
   posture-client | link-relay) own_program "peers/$1" ;;
-  tofu) tofu ;;
-  terraform-provider) terraform_provider ;;
   nft) nft ;;
   kubernetes) kubernetes ;;
   etcd) cluster_tools etcd . "-s -w" go.etcd.io/etcd/server/v3 ;;
@@ -288,6 +263,6 @@ case "${1:-}" in
   gitops-crds) gitops_crds ;;
   containerd) containerd ;;
   podman) podman ;;
-  all) several nft ziti ziti-unversioned link-relay posture-client terraform-provider tofu containerd podman gitops-crds pod kubeconform health etcd coredns kubernetes helm ;;
-  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|tofu|terraform-provider|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman" >&2; exit 2 ;;
+  all) several nft ziti ziti-unversioned link-relay posture-client containerd podman gitops-crds pod kubeconform health etcd coredns kubernetes helm ;;
+  *) echo "usage: $0 all|nft|ziti|ziti-unversioned|posture-client|link-relay|kubernetes|etcd|coredns|pod|health|gitops-crds|helm|kubeconform|containerd|podman" >&2; exit 2 ;;
 esac

@@ -1,11 +1,31 @@
-import { install } from "./install.ts";
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 
-/** The peer's programs; without them its suites are skipped. */
+const SCRIPT = join(import.meta.dirname, "..", "..", "scripts", "install-tools.sh");
+
+/** Builds the peer's programs (or finds them in the cache) and hands their paths to the suites; without them those are skipped. */
 export function setup(): void {
-  install("the suites with the peer", {
-    ziti: "SALLYPORT_PEER",
-    "ziti-unversioned": "SALLYPORT_PEER_UNVERSIONED",
-    "posture-client": "SALLYPORT_PEER_POSTURE_CLIENT",
-    "link-relay": "SALLYPORT_PEER_LINK_RELAY",
-  });
+  for (const [tool, variable] of [
+    ["ziti", "SALLYPORT_PEER"],
+    ["ziti-unversioned", "SALLYPORT_PEER_UNVERSIONED"],
+    ["posture-client", "SALLYPORT_PEER_POSTURE_CLIENT"],
+    ["link-relay", "SALLYPORT_PEER_LINK_RELAY"],
+  ] as const) {
+    const build = spawnSync(SCRIPT, [tool], {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "pipe"],
+      timeout: 1_200_000,
+    });
+    if (build.status === 0) process.env[variable] = build.stdout.trim();
+    else if (build.status === 3) sayWhy(build.stderr.trim());
+    else throw new Error(`installing ${tool} failed (exit code ${build.status}):\n${build.stderr}`);
+  }
+}
+
+/** Loudly here, and beside the report for the closing line of a whole run. */
+function sayWhy(reason: string): void {
+  console.warn(`\n*** THE PEER SUITES ARE SKIPPED: ${reason}\n`);
+  const report = process.env.SALLYPORT_REPORT;
+  if (report) writeFileSync(`${report}.skipped`, reason.split("\n").at(-1) ?? reason);
 }

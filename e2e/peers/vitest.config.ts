@@ -8,38 +8,18 @@ const shared = {
   testTimeout: 120_000,
   hookTimeout: 180_000,
 } as const;
-// No more of them at a time than cores that every machine has.
-const two = { ...shared, maxWorkers: 2 } as const;
 const alone = ["clean-path.test.ts"];
-const terraform = ["terraform/*.test.ts"];
 
-/** The suites that need the peer's programs; each project's `setup.ts` builds them or says loudly why its suites are skipped. */
+/** The suites that need the peer's program; `setup.ts` builds it or says loudly why they are skipped. */
 export default defineConfig({
   test: {
     root: import.meta.dirname,
+    globalSetup: ["./setup.ts"],
     projects: [
-      {
-        test: {
-          ...two,
-          name: "two at a time",
-          include: ["**/*.test.ts"],
-          exclude: [...alone, ...terraform],
-          globalSetup: ["./setup.ts"],
-        },
-      },
-      // Its programs are built only when it runs.
-      { test: { ...two, name: "Terraform", include: terraform, globalSetup: ["./terraform/setup.ts"] } },
+      // No more of them at a time than cores that every machine has.
+      { test: { ...shared, name: "two at a time", include: ["**/*.test.ts"], exclude: alone, maxWorkers: 2 } },
       // What another load would spoil.
-      {
-        test: {
-          ...shared,
-          name: "alone",
-          include: alone,
-          globalSetup: ["./setup.ts"],
-          maxWorkers: 1,
-          sequence: { groupOrder: 1 },
-        },
-      },
+      { test: { ...shared, name: "alone", include: alone, maxWorkers: 1, sequence: { groupOrder: 1 } } },
     ],
     ...run,
   },
