@@ -23,20 +23,22 @@ export class HandshakeDebts {
     this.#now = now;
   }
 
-  /** @param ms negative to give it back */
   charge(ip: string, ms: number): void {
     const address = countedAddress(ip);
     const debt = this.#owed(address) + ms;
     this.#debts.delete(address);
-    if (debt <= 0) return;
     this.#debts.set(address, { ms: debt, at: this.#now() });
     const [oldest] = this.#debts.keys();
     if (this.#debts.size > MOST_ADDRESSES && oldest !== undefined) this.#debts.delete(oldest);
   }
 
-  /** Milliseconds until the address is served again, 0 when it is. */
-  shutFor(ip: string): number {
-    return Math.max(0, ((this.#owed(countedAddress(ip)) - TOLERATED_MS) * 1000) / PAID_PER_SECOND);
+  /**
+   * Milliseconds until the address is served again, 0 when it is.
+   *
+   * @param pending what it may come to owe for handshakes under way
+   */
+  shutFor(ip: string, pending = 0): number {
+    return Math.max(0, ((this.#owed(countedAddress(ip)) + pending - TOLERATED_MS) * 1000) / PAID_PER_SECOND);
   }
 
   #owed(address: string): number {

@@ -222,8 +222,37 @@ describe("a turn in which nothing comes", () => {
       onSocket: (socket) => void socket.end("welcome"),
     });
     for (let i = 0; i < 200; i++) opened.push(await silent());
-    for (let i = 0; i < 24; i++) expect(await slowlyServed()).toBe("served");
+    for (let i = 0; i < 16; i++) expect(await slowlyServed()).toBe("served");
   });
+});
+
+test("a handshake that ends well gives back no more than is still owed for it", async () => {
+  /** A handshake that costs its address `ms`. */
+  const costs = async (ms: number) => {
+    let bytesRead = 0;
+    const isRead = Promise.withResolvers<void>();
+    const used = () => process.threadCpuUsage().user + process.threadCpuUsage().system;
+    const turn = turns.take({
+      ...{ ip: still.ip, begin() {}, stopReading() {}, refuse() {} },
+      get bytesRead() {
+        return bytesRead;
+      },
+      read() {
+        const until = used() + (ms + 10) * 1_000;
+        while (used() < until) bytesRead = ms * 100;
+        isRead.resolve();
+      },
+    });
+    await isRead.promise;
+    return turn;
+  };
+  const first = await costs(40);
+  const second = await costs(40);
+  now += 800;
+  second.end();
+  first.end(() => true);
+  (await costs(80)).end();
+  expect(turns.shutFor(still.ip)).toBe(400);
 });
 
 const nextTick = () => new Promise<void>((resolve) => process.nextTick(resolve));

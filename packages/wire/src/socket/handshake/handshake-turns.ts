@@ -56,7 +56,7 @@ export class HandshakeTurns {
 
   /** Milliseconds for which connections from the address are refused, 0 when they are not. */
   shutFor(ip: string): number {
-    return this.#debts.shutFor(ip);
+    return this.#debts.shutFor(ip, this.#addresses.get(countedAddress(ip))?.pending);
   }
 
   /** Has a handshake begin and read when it is its turn. */
@@ -83,7 +83,7 @@ class Handshake {
   #bytesBefore = 0;
   /** When its turn began; undefined while it has none. */
   #cpuBefore: number | undefined;
-  #charged = 0;
+  charged = 0;
 
   constructor(taker: TurnTaker) {
     this.taker = taker;
@@ -111,16 +111,12 @@ class Handshake {
   }
 
   /** Its turn is over, without success: it costs what the turn took, and at most what its bytes can have taken, since the thread does other work, too. */
-  charge(debts: HandshakeDebts): void {
+  charge(): number {
     const bytes = this.taker.bytesRead - this.#bytesBefore;
-    const cost = bytes > FREE_BYTES ? Math.max(0, Math.min(this.took, bytes * MOST_MS_PER_BYTE - this.#charged)) : 0;
+    const cost = bytes > FREE_BYTES ? Math.max(0, Math.min(this.took, bytes * MOST_MS_PER_BYTE - this.charged)) : 0;
     this.#cpuBefore = undefined;
-    this.#charged += cost;
-    debts.charge(this.taker.ip, cost);
-  }
-
-  giveBack(debts: HandshakeDebts): void {
-    debts.charge(this.taker.ip, -this.#charged);
+    this.charged += cost;
+    return cost;
   }
 }
 
@@ -134,6 +130,8 @@ interface Turn {
 /** Handshakes of one address. */
 class AddressTurns {
   readonly #debts: HandshakeDebts;
+  /** Charged to handshakes that are under way. Time pays for it once they fail; it is gone when they end well. */
+  pending = 0;
   /** Not begun. */
   readonly #waiting = new Set<Handshake>();
   /** Begun, without a turn so far. */
@@ -163,15 +161,16 @@ class AddressTurns {
   end(handshake: Handshake, isOrdinary: (() => boolean) | undefined): void {
     if (handshake.isEnded) return;
     const isFree = isOrdinary !== undefined && (handshake.took < ORDINARY_MS || isOrdinary());
-    if (isFree) handshake.giveBack(this.#debts);
-    else handshake.charge(this.#debts);
-    this.#remove(handshake);
+    if (!isFree) this.pending += handshake.charge();
+    this.#remove(handshake, isFree);
     this.#begin();
     this.#next();
   }
 
-  #remove(handshake: Handshake): void {
+  #remove(handshake: Handshake, isFree = false): void {
     handshake.isEnded = true;
+    this.pending -= handshake.charged;
+    if (!isFree && handshake.charged > 0) this.#debts.charge(handshake.taker.ip, handshake.charged);
     this.#waiting.delete(handshake);
     this.#begun.delete(handshake);
     this.#fresh.delete(handshake);
@@ -217,7 +216,7 @@ class AddressTurns {
     }
     const next = this.#pick();
     if (next === undefined) return;
-    if (this.#debts.shutFor(next.taker.ip) > 0) {
+    if (this.#debts.shutFor(next.taker.ip, this.pending) > 0) {
       this.#refuseAll();
       return;
     }
@@ -254,7 +253,7 @@ class AddressTurns {
     const { handshake } = turn;
     this.#endTurn(turn);
     handshake.turnOver();
-    handshake.charge(this.#debts);
+    this.pending += handshake.charge();
     this.#slow.add(handshake);
     this.#begin();
     this.#next();
