@@ -18,6 +18,17 @@ test("an address is shut while it owes too much, and time pays", () => {
   expect(debts.shutFor("192.0.2.1", 9)).toBe(200);
 });
 
+test("who has waited as long as he was told is served, whatever fractions he owed", () => {
+  let now = 0;
+  const debts = new HandshakeDebts(() => now);
+  for (let ms = 100.1; ms < 400; ms += 0.37) {
+    debts.charge("192.0.2.1", ms);
+    now += debts.shutFor("192.0.2.1");
+    expect(debts.shutFor("192.0.2.1")).toBe(0);
+    now += 10_000;
+  }
+});
+
 test("an IPv6 network of 64 bits is one address", () => {
   const debts = new HandshakeDebts(() => 0);
   for (let host = 1; host <= 4; host++) debts.charge(`2001:db8:1:2::${host}`, 50);

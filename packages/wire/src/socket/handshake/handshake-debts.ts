@@ -4,6 +4,8 @@ import { countedAddress } from "../../ip-address.ts";
 const PAID_PER_SECOND = 50;
 /** Milliseconds of debt up to which an address is served: some failed handshakes of ordinary clients cost less. */
 const TOLERATED_MS = 100;
+/** Less is nothing. */
+const LEAST_MS = 0.001;
 const MOST_ADDRESSES = 4_096;
 
 interface Debt {
@@ -33,12 +35,14 @@ export class HandshakeDebts {
   }
 
   /**
-   * Milliseconds until the address is served again, 0 when it is.
+   * Whole milliseconds until the address is served again, 0 when it is.
    *
    * @param pending what it may come to owe for handshakes under way
    */
   shutFor(ip: string, pending = 0): number {
-    return Math.max(0, ((this.#owed(countedAddress(ip)) + pending - TOLERATED_MS) * 1000) / PAID_PER_SECOND);
+    const tooMuch = this.#owed(countedAddress(ip)) + pending - TOLERATED_MS;
+    // Sums of fractions are not exact: who has waited as long as this says is served.
+    return tooMuch < LEAST_MS ? 0 : Math.ceil((tooMuch * 1000) / PAID_PER_SECOND);
   }
 
   #owed(address: string): number {
