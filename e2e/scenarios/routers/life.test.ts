@@ -1,4 +1,4 @@
-/** Edge routers as real pods: enrolled, enrolled anew on another volume, scaled, grown, deleted. */
+/** Edge routers as real pods: enrolled, rolled out, enrolled anew, scaled, deleted. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RouterStatus } from "../../../operator/src/resources/edge-router.ts";
 import { printFigure, secondsToOnline } from "../figures.ts";
@@ -40,6 +40,38 @@ describe.skipIf(!hasCluster)("edge routers", () => {
     expect(await eu.objects("secret")).toEqual([]);
     const budget = "--output=jsonpath={.status.expectedPods} {.status.disruptionsAllowed}";
     await expect.poll(() => stage.kubectl("get", "pdb/eu", budget), PATIENCE).toBe("2 1");
+  });
+
+  test("are at rest: nothing is applied any more", async () => {
+    const kinds = "statefulset,service,configmap,pvc,pdb,networkpolicy,serviceaccount,pod";
+    const before = await stage.settled(kinds);
+    expect(before.length).toBeGreaterThan(12);
+    await eu.annotate("sallyport.dev/reconcile-requested-at=1");
+    await stage.wait("jsonpath={.status.lastHandledReconcileAt}=1", "edgerouter/eu");
+    expect(await stage.versions(kinds)).toEqual(before);
+  });
+
+  test("are not restarted for what concerns the network alone, nor for a mistake, which describe tells", async () => {
+    const before = await eu.each();
+    await eu.declare({ replicas: 2, roleAttributes: ["public"] });
+    await eu.current();
+    await eu.declare({ replicas: 2, config: { overrides: { forwarder: { linkDialQueLength: 3 } } } });
+    await stage.wait("condition=Stalled", "edgerouter/eu");
+    const described = await stage.kubectl("describe", "edgerouter/eu");
+    expect(described).toContain("spec.config.overrides.forwarder.linkDialQueLength: expected a known key, perhaps");
+    await eu.declare({ replicas: 2 });
+    await eu.current();
+    expect((await eu.each()).map(({ configHash }) => configHash)).toEqual(before.map(({ configHash }) => configHash));
+  });
+
+  test("are enrolled anew when an annotation asks for it", async () => {
+    const [before] = await eu.each();
+    await eu.annotate("sallyport.dev/re-enroll=0:a");
+    await stage.wait("jsonpath={.status.lastHandledReEnroll}=0:a", "edgerouter/eu");
+    await stage.explain(expect.poll(isRenewed(before), PATIENCE).toBe(true));
+    await eu.current();
+    expect((await eu.each())[0]?.id).toBe(before?.id);
+    await expect.poll(() => event("ReEnrolled"), PATIENCE).toContain("eu-0");
   });
 
   test("are enrolled anew on another volume when theirs is lost, as the same router", async () => {
