@@ -11,10 +11,14 @@ const leaveNothing = [
   "e2e/system/operator-*.test.ts",
 ];
 
+// They replace modules, which others in the process would have loaded before.
+const mocking = ["controller/src/store/postgres/long-work.test.ts"];
+
 export default defineConfig({
   test: {
     projects: [
-      { test: { ...shared, name: "one process", include: leaveNothing, isolate: false } },
+      { test: { ...shared, name: "one process", include: leaveNothing, exclude: mocking, isolate: false } },
+      { test: { ...shared, name: "mocking", include: mocking } },
       {
         test: {
           ...shared,
