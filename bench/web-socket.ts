@@ -21,6 +21,7 @@ import {
 import { TestAuthority } from "@sallyport/wire/testing";
 import { createWebSocketStream, WebSocket } from "ws";
 import { WebSocketPort } from "../router/src/edge/web-socket-port.ts";
+import { sendFrames } from "./send-frames.ts";
 
 interface Job {
   readonly port: number;
@@ -60,22 +61,6 @@ async function receive({ port, ca, cert, key, bytes }: Job): Promise<void> {
   inner.write(encodeMessage({ contentType: BaseType.Hello, headers: new Headers(), body: Buffer.from("bench") }, -1));
 }
 
-function sendAll(channel: Channel, frame: Buffer, count: number): void {
-  const { output } = channel.underlayFor(0);
-  let left = count;
-  const more = (): void => {
-    while (left-- > 0) {
-      const at = output.reserve(frame.length);
-      frame.copy(output.slab, at);
-      if (output.isFull) {
-        output.onDrain(more);
-        return;
-      }
-    }
-  };
-  more();
-}
-
 async function answerOf(child: ChildProcess): Promise<unknown> {
   const [answer] = await once(child, "message");
   return answer;
@@ -102,7 +87,7 @@ async function run(authority: TestAuthority, bodyLength: number, frames: number)
     const before = process.cpuUsage();
     const started = performance.now();
     const done = answerOf(child);
-    sendAll(channel, frame, frames);
+    sendFrames(channel, frame, frames * frame.length);
     const messages = Number(await done);
     const seconds = (performance.now() - started) / 1000;
     const { user, system } = process.cpuUsage(before);

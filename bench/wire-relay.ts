@@ -11,7 +11,6 @@ import { once } from "node:events";
 import { connect, createServer, type TLSSocket } from "node:tls";
 import {
   acceptChannels,
-  type Channel,
   dialChannel,
   FRAME_PREFIX_LENGTH,
   type Identity,
@@ -23,6 +22,7 @@ import {
   XgressType,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
+import { sendFrames } from "./send-frames.ts";
 
 const HEADERS_LENGTH = 68;
 const RUN_LENGTH = 4;
@@ -192,23 +192,6 @@ function sendPlain(socket: TLSSocket, one: Buffer, bytes: number): void {
       left -= chunk.length;
       if (!socket.write(chunk)) {
         socket.once("drain", more);
-        return;
-      }
-    }
-  };
-  more();
-}
-
-function sendFrames(channel: Channel, one: Buffer, bytes: number): void {
-  const { output } = channel.underlayFor(0);
-  let left = bytes;
-  const more = (): void => {
-    while (left > 0) {
-      left -= one.length;
-      const at = output.reserve(one.length);
-      one.copy(output.slab, at);
-      if (output.isFull) {
-        output.onDrain(more);
         return;
       }
     }
