@@ -5,6 +5,7 @@ import {
   Headers,
   type Message,
   type Underlay,
+  XgressFlag,
   XgressType,
 } from "@sallyport/wire";
 import { type TransitRoom, TransitShare } from "../../forwarder/transit-queue.ts";
@@ -24,7 +25,7 @@ export class SdkCircuits {
   readonly view = new CircuitFrame();
   /** What all of them together may have waiting. */
   #room: TransitShare | undefined;
-  /** Frames for circuits that are not, or no longer, this SDK's. */
+  /** Frames for circuits that are not, or no longer, this SDK's; see `isLoss` for those that are not counted. */
   foreign = 0;
   /** One SDK may be at both ends of a circuit. */
   readonly #initiating = new Map<string, SdkCircuit>();
@@ -52,8 +53,8 @@ export class SdkCircuits {
     if (view.contentType === XgressType.Acknowledgement && (view.end - view.bodyStart) % 4 !== 0) return false;
     const circuits = view.isFromTerminator ? this.#terminating : this.#initiating;
     const circuit = circuits.get(view.circuitId());
-    if (circuit === undefined) this.foreign++;
-    else circuit.fromSdk(view, from);
+    if (circuit !== undefined) circuit.fromSdk(view, from);
+    else if (isLoss(view)) this.foreign++;
     return true;
   }
 
@@ -83,4 +84,14 @@ export class SdkCircuits {
   #of(circuit: SdkCircuit): Map<string, SdkCircuit> {
     return circuit.side === "initiator" ? this.#initiating : this.#terminating;
   }
+}
+
+/**
+ * Whether data is lost with a frame of an unknown circuit. An SDK with several connections sends its retransmissions and
+ * the mark of a circuit's end on any of them, so these may arrive after the circuit has ended.
+ */
+function isLoss(frame: CircuitFrame): boolean {
+  if (frame.contentType === XgressType.Acknowledgement) return true;
+  if ((frame.flags & XgressFlag.Retransmit) !== 0) return false;
+  return (frame.flags & XgressFlag.CircuitEnd) === 0 || frame.end > frame.bodyStart;
 }

@@ -153,6 +153,18 @@ test("takes the headers of a payload and of an acknowledgement in any order", as
   expect({ droppedPayloads, droppedAcks }).toEqual({ droppedPayloads: 0, droppedAcks: 0 });
 });
 
+test("after a circuit's end only payloads that carry new data count as dropped", async () => {
+  const { near } = await pair();
+  near.start();
+  near.end();
+  near.payload("", { flags: XgressFlag.CircuitEnd });
+  near.payload("", { flags: XgressFlag.Retransmit | XgressFlag.Eof });
+  near.payload("again", { flags: XgressFlag.Retransmit });
+  near.payload("new");
+  near.payload("new, and the end", { flags: XgressFlag.CircuitEnd });
+  await expect.poll(() => a.counters.droppedPayloads).toBe(2);
+});
+
 test("takes the headers of Data in any order", async () => {
   const { near, far } = await pair();
   near.start();
