@@ -8,7 +8,7 @@ import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
 import { type IdentityRow, isDisabled } from "../model/identity/identities.ts";
 import type { Model } from "../model/model.ts";
 import type { ApiSessionRow } from "../model/session/api-sessions.ts";
-import { Statement } from "../store/statement.ts";
+import { Statement } from "../store/driver/statement.ts";
 import { AuthenticationEvents } from "./authentication-events.ts";
 import { networkLeaf } from "./client-certificate.ts";
 import { type OpenFactors, openFactors } from "./factors.ts";

@@ -10,6 +10,7 @@ import { PkiError } from "../pki/errors.ts";
 import { anchorsOf, retire, rotate } from "../pki/material.ts";
 import type { Store } from "../store/database.ts";
 import { KeyVault } from "../store/key-vault.ts";
+import { loggedWrite } from "../store/logged-write.ts";
 import { loadSecrets, type Secrets } from "../store/secrets.ts";
 import { readCa } from "./imported-ca.ts";
 import { openBeside } from "./open-beside.ts";
@@ -68,9 +69,12 @@ async function rotateAuthority(
 
 /** Clients learn at their next authentication that they should get a certificate of the new authority. */
 async function askForExtensions(trx: Db): Promise<void> {
-  await sql`WITH asked AS (UPDATE authenticator SET is_extend_requested = true, extend_requested_at = now(), updated_at = now()
-      WHERE is_issued_by_network AND NOT is_extend_requested RETURNING id)
-    INSERT INTO change_log (kind, key, op) SELECT 'authenticator', id, 'update' FROM asked`.execute(trx);
+  await loggedWrite(
+    trx,
+    sql`WITH asked AS (UPDATE authenticator SET is_extend_requested = true, extend_requested_at = now(), updated_at = now()
+      WHERE is_issued_by_network AND NOT is_extend_requested RETURNING id)`,
+    { changes: [{ kind: "authenticator", op: "update", of: "asked" }] },
+  );
 }
 
 async function retireFormer(

@@ -1,9 +1,9 @@
-import { Statement } from "../store/statement.ts";
+import { LoggedStatement } from "../store/logged-write.ts";
 import type { Db } from "./context.ts";
 import type { EntityTable } from "./entity.ts";
 
 /** By table and columns: as many as there are ways to change an entity, a few in practice. */
-const statements = new Map<string, Statement<{ key: string }>>();
+const statements = new Map<string, LoggedStatement<{ id: string }>>();
 
 /**
  * Sets columns of one row and records the change with the row's role attributes before it, in one statement: no transaction around it, one way to the
@@ -23,11 +23,11 @@ export async function updateAttributed(
   if (statement === undefined) {
     const set = columns.map((column, index) => `${column} = $${index + 2}`);
     // The lock waits for other writers, and what it returns is the newest state of the row, which the update then goes on from.
-    statement = new Statement(`
-      WITH old AS (SELECT id, attrs FROM ${table} WHERE id = $1 FOR UPDATE),
-        done AS (UPDATE ${table} e SET ${set.join()} FROM old WHERE e.id = old.id)
-      INSERT INTO change_log (kind, key, op, before)
-      SELECT '${table}', id, 'update', jsonb_build_object('attrs', attrs) FROM old RETURNING key`);
+    statement = new LoggedStatement(
+      `WITH old AS (SELECT id, attrs FROM ${table} WHERE id = $1 FOR UPDATE),
+        done AS (UPDATE ${table} e SET ${set.join()} FROM old WHERE e.id = old.id)`,
+      { changes: [{ kind: table, op: "update", of: "old", before: { attrs: "attrs" } }], answer: "SELECT id FROM old" },
+    );
     statements.set(name, statement);
   }
   const rows = await statement.rows(db, [id, ...columns.map((column) => values[column])]);

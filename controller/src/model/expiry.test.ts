@@ -64,9 +64,8 @@ it("a long transaction loses nothing that it wrote, and resets nobody", async ()
     begun = resolve;
   });
   const long = db.transaction().execute(async (trx) => {
-    await sql`INSERT INTO change_log (kind, key, op, at) VALUES ('long', 'written early', 'create', now() - interval '2 hours')`.execute(
-      trx,
-    );
+    await appendChange(trx, { kind: "long", key: "written early", op: "create" });
+    await sql`UPDATE change_log SET at = at - interval '2 hours' WHERE kind = 'long'`.execute(trx);
     begun();
     await new Promise<void>((resolve) => {
       end = resolve;

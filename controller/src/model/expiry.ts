@@ -1,5 +1,7 @@
 /** What goes when its time is over, beside sessions: in batches, each in a short statement, so that nobody waits for it. */
+
 import { type RawBuilder, sql } from "kysely";
+import { type LoggedRows, loggedWrite } from "../store/logged-write.ts";
 import type { ModelContext } from "./context.ts";
 
 const BATCH = 500;
@@ -14,6 +16,12 @@ export interface Expiry {
   sweep(signal: AbortSignal): Promise<number>;
 }
 
+/** A statement that removes a batch: its part `gone` returns the removed rows. */
+interface Removal {
+  readonly parts: RawBuilder<unknown>;
+  readonly changes: readonly [LoggedRows, ...LoggedRows[]];
+}
+
 export function expiries({ store, settings, now }: ModelContext): Expiry[] {
   const before = (seconds: number) => new Date(now().getTime() - seconds * SECOND);
   return [
@@ -22,39 +30,37 @@ export function expiries({ store, settings, now }: ModelContext): Expiry[] {
       sweep: (signal) =>
         inBatches(signal, () => {
           const over = before(settings.expiredEnrollmentsMs / SECOND);
-          return sql`
-            WITH gone AS (
+          return {
+            parts: sql`WITH gone AS (
               DELETE FROM enrollment WHERE id IN (
                 SELECT id FROM enrollment WHERE expires_at < ${over} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)
-              RETURNING id, identity_id, router_id),
-            logged AS (INSERT INTO change_log (kind, key, op) SELECT 'enrollment', id, 'delete' FROM gone)
-            SELECT count(*)::int AS count FROM gone`;
+              RETURNING id)`,
+            changes: [{ kind: "enrollment", op: "delete", of: "gone" }],
+          };
         }),
     },
     {
       what: "session certificates",
       sweep: (signal) =>
-        inBatches(
-          signal,
-          () => sql`
-            WITH gone AS (
-              DELETE FROM api_session_certificate WHERE id IN (
-                SELECT id FROM api_session_certificate WHERE valid_to < ${before(CERTIFICATE_GRACE_S)} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)
-              RETURNING id, api_session_id),
-            logged AS (
-              INSERT INTO change_log (kind, key, op, before) SELECT 'api_session_certificate', id, 'delete',
-                jsonb_build_object('apiSessionId', api_session_id) FROM gone),
-            changed AS (
-              INSERT INTO change_log (kind, key, op) SELECT DISTINCT 'api_session', api_session_id, 'update' FROM gone)
-            SELECT count(*)::int AS count FROM gone`,
-        ),
+        inBatches(signal, () => ({
+          parts: sql`WITH gone AS (
+            DELETE FROM api_session_certificate WHERE id IN (
+              SELECT id FROM api_session_certificate WHERE valid_to < ${before(CERTIFICATE_GRACE_S)} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)
+            RETURNING id, api_session_id)`,
+          changes: [
+            { kind: "api_session_certificate", op: "delete", of: "gone", before: { apiSessionId: "api_session_id" } },
+            { kind: "api_session", op: "update", of: "gone", key: "api_session_id", isDistinct: true },
+          ],
+        })),
     },
   ];
 
-  async function inBatches(signal: AbortSignal, statement: () => RawBuilder<unknown>): Promise<number> {
+  async function inBatches(signal: AbortSignal, removal: () => Removal): Promise<number> {
     for (let total = 0; ; ) {
       signal.throwIfAborted();
-      const { rows } = await store.transaction((trx) => (statement() as RawBuilder<{ count: number }>).execute(trx));
+      const { parts, changes } = removal();
+      const answer = sql<{ count: number }>`SELECT count(*)::int AS count FROM gone`;
+      const rows = await store.transaction((trx) => loggedWrite(trx, parts, { changes, answer }));
       const removed = rows[0]?.count ?? 0;
       total += removed;
       if (removed < BATCH) return total;

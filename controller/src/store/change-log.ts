@@ -1,8 +1,8 @@
 import type { Logger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
+import { Statement } from "./driver/statement.ts";
 import type { EngineTables } from "./engine-tables.ts";
 import { DatabaseUnavailableError, NotHeldError } from "./outage.ts";
-import { Statement } from "./statement.ts";
 
 /** What a writer records: one row per changed entity, in the transaction (better: the statement) that changes it. */
 export interface Change {
@@ -50,10 +50,13 @@ export interface ChangeSubscriber {
 
 type Queryable = Pick<Kysely<EngineTables>, "getExecutor">;
 
-const APPEND = new Statement<never>(`INSERT INTO change_log (kind, key, op, before)
-  SELECT kind, key, op, before FROM jsonb_to_recordset($1::jsonb) AS c (kind text, key text, op text, before jsonb)`);
+const APPEND = new Statement<never>(
+  `INSERT INTO change_log (kind, key, op, before)
+  SELECT kind, key, op, before FROM jsonb_to_recordset($1::jsonb) AS c (kind text, key text, op text, before jsonb)`,
+  { appendsChanges: true, isPipelined: true },
+);
 
-/** Records changes in the transaction `db`, in one statement. */
+/** Appends changes in the transaction `db`, in one statement. */
 export async function appendChange(db: Queryable, ...changes: readonly Change[]): Promise<void> {
   if (changes.length === 0) return;
   const rows = JSON.stringify(changes.map(({ kind, key, op, before }) => ({ kind, key, op, before: before ?? null })));

@@ -3,6 +3,7 @@ import { Kysely, PostgresDialect, type Transaction } from "kysely";
 import pg from "pg";
 import { ChangeHints } from "./change-hints.ts";
 import { ChangeLog } from "./change-log.ts";
+import { storeDialect } from "./driver/driver.ts";
 import type { EngineTables } from "./engine-tables.ts";
 import { migrate } from "./migrate.ts";
 import { migrations } from "./migrations/all.ts";
@@ -20,7 +21,6 @@ import { type DatabaseHeldError, HolderLock, requireUnheld } from "./postgres/ho
 import { watchLongWork } from "./postgres/long-work.ts";
 import { StoreClient } from "./postgres/store-client.ts";
 import { isSilence, StoreError, storeErrorOf } from "./postgres/store-error.ts";
-import { preparing } from "./prepared.ts";
 import type { Database } from "./schema.ts";
 
 export interface StoreOptions {
@@ -99,7 +99,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       Client: StoreClient,
       max: options.poolSize ?? 16,
       application_name: "sallyport",
-      // See prepared.ts. The library's types do not know it yet.
+      // See driver/driver.ts. The library's types do not know it yet.
       ...{ pipeline: true },
       onConnect: (client) => setForRequests(client, answerMs),
     });
@@ -108,12 +108,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     pool.on("connect", (client) => client.on("error", () => undefined));
     pool.on("error", (error) => log.debug({ error: error.message }, "an idle connection to the database was lost"));
     const outage = new Outage(log);
-    let onLogged = (): void => undefined;
+    let onAppended = (): void => undefined;
     const db = new Kysely<Database>({
-      dialect: new PostgresDialect({
-        pool: preparing(pool, { outage, onLogged: () => onLogged(), holding: lock, answerMs }),
-        controlClient: StoreClient,
-      }),
+      dialect: storeDialect({ pool, outage, onAppended: () => onAppended(), holding: lock, answerMs }),
       ...(onQuery && {
         log: ({ level, queryDurationMillis }) => onQuery(queryDurationMillis / 1_000, level === "query"),
       }),
@@ -128,7 +125,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       log,
     });
     const hints = new ChangeHints({ connection, answerMs, onHint: () => void changes.wake(), log });
-    onLogged = () => changes.poke();
+    onAppended = () => changes.poke();
     await hints.start();
     stops.push(() => hints.close());
     await changes.start();

@@ -59,3 +59,14 @@ export interface SessionBefore {
   serviceId: string;
   type: DialBind;
 }
+
+/** The columns from which a statement takes the state before: see `loggedWrite`. */
+export const API_SESSION_BEFORE: Record<keyof ApiSessionBefore, string> = { token: "token", identityId: "identity_id" };
+export const SESSION_BEFORE: Record<keyof SessionBefore, string> = {
+  token: "token",
+  apiSessionId: "api_session_id",
+  identityId: "identity_id",
+  serviceId: "service_id",
+  type: "type",
+};
+export const TERMINATOR_BEFORE = { routerId: "router_id", serviceId: "service_id" };

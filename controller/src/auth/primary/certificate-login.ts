@@ -5,6 +5,7 @@ import type { ModelContext } from "../../model/context.ts";
 import { claimAuthenticatorId } from "../../model/identity/cas.ts";
 import { type ExternalIdClaim, externalIdOf } from "../../pki/external-id-claim.ts";
 import { isForClients } from "../../pki/third-party-ca.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import { type CertificateTrust, trustOf } from "../client-certificate.ts";
 import { findPrincipal, type Principal, type Proof, refused, requireEnabled } from "./proof.ts";
 
@@ -32,9 +33,12 @@ export class CertificateLogin {
     if (principal === undefined) throw refused(`identity ${row.identity_id} is gone`);
     this.#requireAllowed(principal, leaf, print);
     if (row.last_auth_resolved_to_root !== trust.isProperChain) {
-      await sql`WITH noted AS (
-          UPDATE authenticator SET last_auth_resolved_to_root = ${trust.isProperChain} WHERE id = ${row.id} RETURNING id)
-        INSERT INTO change_log (kind, key, op) SELECT 'authenticator', id, 'update' FROM noted`.execute(db);
+      await loggedWrite(
+        db,
+        sql`WITH noted AS (
+          UPDATE authenticator SET last_auth_resolved_to_root = ${trust.isProperChain} WHERE id = ${row.id} RETURNING id)`,
+        { changes: [{ kind: "authenticator", op: "update", of: "noted" }] },
+      );
     }
     return {
       principal,

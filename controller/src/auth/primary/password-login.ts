@@ -2,7 +2,8 @@ import { ApiError, fieldError } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ModelContext } from "../../model/context.ts";
 import type { Model } from "../../model/model.ts";
-import { Statement } from "../../store/statement.ts";
+import { Statement } from "../../store/driver/statement.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import { FailedAttempts } from "../limits/failed-attempts.ts";
 import { checkPassword, hashPassword, isOutdated, type ProvedPassword } from "../password.ts";
 import { findPrincipal, type Principal, type Proof, refused, requireEnabled } from "./proof.ts";
@@ -88,12 +89,13 @@ export class PasswordLogin {
       throw error;
     });
     if (renewed === undefined) return hash;
-    const { numAffectedRows } = await sql`WITH renewed AS (UPDATE authenticator SET password_hash = ${renewed}
-        WHERE id = ${authenticatorId} AND password_hash = ${hash} RETURNING id)
-      INSERT INTO change_log (kind, key, op) SELECT 'authenticator', id, 'update' FROM renewed`.execute(
+    const written = await loggedWrite(
       this.#ctx.store.db,
+      sql`WITH renewed AS (UPDATE authenticator SET password_hash = ${renewed}
+        WHERE id = ${authenticatorId} AND password_hash = ${hash} RETURNING id)`,
+      { changes: [{ kind: "authenticator", op: "update", of: "renewed" }], answer: sql`SELECT id FROM renewed` },
     );
-    return numAffectedRows === 1n ? renewed : hash;
+    return written.length === 1 ? renewed : hash;
   }
 }
 

@@ -4,7 +4,7 @@ import type { AuthPolicyRow } from "../../model/identity/auth-policies.ts";
 import type { ExtJwtSignerRow } from "../../model/identity/ext-jwt-signers.ts";
 import { type IdentityRow, isDisabled } from "../../model/identity/identities.ts";
 import type { ExternalIdClaim } from "../../pki/external-id-claim.ts";
-import { Statement } from "../../store/statement.ts";
+import { Statement } from "../../store/driver/statement.ts";
 import type { ProvedPassword } from "../password.ts";
 
 /** An identity with everything that decides how it may authenticate. */

@@ -2,7 +2,7 @@ import { decodeControl, edgeCtrlPb, silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { sql } from "kysely";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { pruneChanges } from "../../store/change-log.ts";
+import { appendChange, pruneChanges } from "../../store/change-log.ts";
 import { type TestStore, testStore } from "../../store/testing.ts";
 import { Configs } from "../network/configs.ts";
 import { Services } from "../network/services.ts";
@@ -69,7 +69,7 @@ describe("the index", () => {
     await test.store.transaction(async (trx) => {
       for (const id of ["t1", "t2"]) {
         await sql`INSERT INTO service (id, name, encryption_required) VALUES (${id}, ${id}, true)`.execute(trx);
-        await sql`INSERT INTO change_log (kind, key, op) VALUES ('service', ${id}, 'create')`.execute(trx);
+        await appendChange(trx, { kind: "service", key: id, op: "create" });
       }
     });
     await grown(model, before);
@@ -86,7 +86,7 @@ describe("the index", () => {
     await grown(model, before);
     const { index } = model;
     await services.update(id, { tags: { seen: "no" } } as never);
-    await sql`INSERT INTO change_log (kind, key, op) VALUES ('terminator', 'x', 'create')`.execute(test.store.db);
+    await appendChange(test.store.db, { kind: "terminator", key: "x", op: "create" });
     const other = await makeService();
     await grown(model, index);
     const sets = (model.changesAfter(index) ?? []).map((change) =>

@@ -2,6 +2,8 @@ import { CertificateError, fingerprint } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { FabricModel, RouterRecord } from "../../fabric/ports.ts";
 import { CsrError } from "../../pki/errors.ts";
+import { TERMINATOR_BEFORE } from "../../store/logged-changes.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import type { ModelContext } from "../context.ts";
 import { json } from "../entity.ts";
 import type { Model } from "../model.ts";
@@ -18,6 +20,8 @@ type RouterPart = Pick<
   | "extendRouterCertificates"
   | "verifyRouterCertificate"
 >;
+
+const PRECEDENCE_CHANGED = { kind: "terminator", op: "update", of: "changed", before: TERMINATOR_BEFORE } as const;
 
 /** What the fabric asks about routers. */
 export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
@@ -42,22 +46,24 @@ export function fabricRouters(ctx: ModelContext, model: Model): RouterPart {
     deleteRouter: (routerId) => model.routers.delete(routerId),
     async quiesceRouter(routerId) {
       await store.transaction(async (trx) => {
-        await sql`
-          WITH changed AS (
+        await loggedWrite(
+          trx,
+          sql`WITH changed AS (
             UPDATE terminator SET saved_precedence = precedence, precedence = 'failed'
-            WHERE router_id = ${routerId} AND saved_precedence IS NULL RETURNING id, service_id)
-          INSERT INTO change_log (kind, key, op, before) SELECT 'terminator', id, 'update',
-            jsonb_build_object('routerId', ${routerId}::text, 'serviceId', service_id) FROM changed`.execute(trx);
+            WHERE router_id = ${routerId} AND saved_precedence IS NULL RETURNING id, router_id, service_id)`,
+          { changes: [PRECEDENCE_CHANGED] },
+        );
       });
     },
     async dequiesceRouter(routerId) {
       await store.transaction(async (trx) => {
-        await sql`
-          WITH changed AS (
+        await loggedWrite(
+          trx,
+          sql`WITH changed AS (
             UPDATE terminator SET precedence = saved_precedence, saved_precedence = NULL
-            WHERE router_id = ${routerId} AND saved_precedence IS NOT NULL RETURNING id, service_id)
-          INSERT INTO change_log (kind, key, op, before) SELECT 'terminator', id, 'update',
-            jsonb_build_object('routerId', ${routerId}::text, 'serviceId', service_id) FROM changed`.execute(trx);
+            WHERE router_id = ${routerId} AND saved_precedence IS NOT NULL RETURNING id, router_id, service_id)`,
+          { changes: [PRECEDENCE_CHANGED] },
+        );
       });
     },
     async extendRouterCertificates({ fingerprint: print, clientCsrPem, serverCsrPem, requireVerification }) {

@@ -15,6 +15,7 @@ import { completeClaim, type ExternalIdClaim, type RequestedClaim } from "../../
 import { ChainError, issuingAuthority, readThirdPartyCa, searchIssuer } from "../../pki/third-party-ca.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import type { CaTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
@@ -123,12 +124,10 @@ export class Cas {
     await this.#ctx.store.transaction(async (trx) => {
       await this.#locked(trx, id);
       await endSessionsOf(trx, id);
-      for (const [kind, table] of [
-        ["authenticator", sql.table("authenticator")],
-        ["enrollment", sql.table("enrollment")],
-      ] as const) {
-        await sql`WITH gone AS (DELETE FROM ${table} WHERE ca_id = ${id} RETURNING id)
-          INSERT INTO change_log (kind, key, op) SELECT ${kind}, id, 'delete' FROM gone`.execute(trx);
+      for (const kind of ["authenticator", "enrollment"] as const) {
+        await loggedWrite(trx, sql`WITH gone AS (DELETE FROM ${sql.table(kind)} WHERE ca_id = ${id} RETURNING id)`, {
+          changes: [{ kind, op: "delete", of: "gone" }],
+        });
       }
       await trx.deleteFrom("ca").where("id", "=", id).execute();
       await appendChange(trx, { kind: "ca", key: id, op: "delete" });

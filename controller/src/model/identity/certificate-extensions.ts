@@ -4,6 +4,7 @@ import { CertificateError, fingerprint, parseCertificates, verifyLeaf } from "@s
 import { sql } from "kysely";
 import { isForClients } from "../../pki/third-party-ca.ts";
 import { appendChange } from "../../store/change-log.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { translated } from "../store-errors.ts";
 import type { AuthenticatorRow, Authenticators } from "./authenticators.ts";
@@ -92,9 +93,12 @@ export class CertificateExtensions {
           .where("unverified_fingerprint", "=", print)
           .executeTakeFirst();
         if (numUpdatedRows === 0n) throw notCurrent();
-        await sql`WITH holding AS (UPDATE api_session SET cert_fingerprints = array_append(cert_fingerprints, ${print})
-            WHERE authenticator_id = ${id} RETURNING id)
-          INSERT INTO change_log (kind, key, op) SELECT 'api_session', id, 'update' FROM holding`.execute(trx);
+        await loggedWrite(
+          trx,
+          sql`WITH holding AS (UPDATE api_session SET cert_fingerprints = array_append(cert_fingerprints, ${print})
+            WHERE authenticator_id = ${id} RETURNING id)`,
+          { changes: [{ kind: "api_session", op: "update", of: "holding" }] },
+        );
         await appendChange(trx, { kind: "authenticator", key: id, op: "update" });
       }),
     );

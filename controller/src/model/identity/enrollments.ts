@@ -4,6 +4,7 @@ import type { Insertable, Selectable } from "kysely";
 import { sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import type { EnrollmentMethod, EnrollmentTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found } from "../entity.ts";
@@ -199,9 +200,9 @@ export class Enrollments {
 
   /** Deletes what is outstanding for a router. */
   async withdraw(trx: Db, routerId: string): Promise<void> {
-    await sql`
-      WITH gone AS (DELETE FROM enrollment WHERE router_id = ${routerId} RETURNING id)
-      INSERT INTO change_log (kind, key, op) SELECT 'enrollment', id, 'delete' FROM gone`.execute(trx);
+    await loggedWrite(trx, sql`WITH gone AS (DELETE FROM enrollment WHERE router_id = ${routerId} RETURNING id)`, {
+      changes: [{ kind: "enrollment", op: "delete", of: "gone" }],
+    });
   }
 
   #requireFuture(at: Date, error: (field: string, reason: string, value?: unknown) => Error): void {
@@ -236,13 +237,17 @@ export class Enrollments {
         jwt: this.#jwt(method, identity_id ?? router_id ?? "", token, expires_at),
       }));
       // One that was refreshed or redeemed meanwhile has another token, or is gone.
-      const { rows: written } = await store.transaction((trx) =>
-        sql<{ id: string }>`
+      const written = await store.transaction((trx) =>
+        loggedWrite(
+          trx,
+          sql`
           WITH signed AS (SELECT * FROM jsonb_to_recordset(${JSON.stringify(signed)}::jsonb) AS s (id text, token text, jwt text)),
           written AS (UPDATE enrollment e SET jwt = s.jwt, signer = ${signer}, updated_at = ${now()}
-            FROM signed s WHERE e.id = s.id AND e.token = s.token RETURNING e.id)
-          INSERT INTO change_log (kind, key, op) SELECT 'enrollment', id, 'update' FROM written RETURNING key AS id`.execute(
-          trx,
+            FROM signed s WHERE e.id = s.id AND e.token = s.token RETURNING e.id)`,
+          {
+            changes: [{ kind: "enrollment", op: "update", of: "written" }],
+            answer: sql<{ id: string }>`SELECT id FROM written`,
+          },
         ),
       );
       total += written.length;

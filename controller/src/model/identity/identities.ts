@@ -10,10 +10,12 @@ import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { numberedName } from "../../auth/identity-name.ts";
 import { appendChange } from "../../store/change-log.ts";
+import { Statement } from "../../store/driver/statement.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { IdentityBefore } from "../../store/logged-changes.ts";
+import { API_SESSION_BEFORE, SESSION_BEFORE } from "../../store/logged-changes.ts";
+import { LoggedStatement } from "../../store/logged-write.ts";
 import type { IdentityTable } from "../../store/schema.ts";
-import { Statement } from "../../store/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
 import { updateAttributed } from "../entity-update.ts";
@@ -30,37 +32,46 @@ export type IdentityChange = z.output<typeof identityPatch>;
 
 const FIND = new Statement<IdentityRow>("SELECT * FROM identity WHERE id = $1");
 const LOCK = new Statement<IdentityRow>("SELECT * FROM identity WHERE id = $1 FOR UPDATE");
-const CREATE = new Statement<never>(`
-  WITH made AS (
+const CREATE = new LoggedStatement<never>(
+  `WITH made AS (
     INSERT INTO identity (id, name, type_id, is_admin, attrs, external_id, auth_policy_id, default_hosting_cost,
       default_hosting_precedence, service_hosting_costs, service_hosting_precedences, permissions, app_data, tags)
     VALUES ($1, $2, $23, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id),
   invited AS (
     INSERT INTO enrollment (id, method, identity_id, ca_id, username, token, jwt, signer, issued_at, expires_at)
     SELECT $14::text, $15::text, made.id, $16::text, $17::text, $18::text, $19::text, $20::text, $21::timestamptz,
-      $22::timestamptz FROM made WHERE $14::text IS NOT NULL RETURNING id)
-  INSERT INTO change_log (kind, key, op)
-  SELECT 'enrollment', id, 'create' FROM invited UNION ALL SELECT 'identity', id, 'create' FROM made`);
-/** With all that the tables would lose with the row, too, but silently: every row that goes is in the log. */
-const REMOVE = new Statement<never>(`/* unanswered */
-  WITH ended AS (DELETE FROM api_session WHERE identity_id = $1 RETURNING id, token),
+      $22::timestamptz FROM made WHERE $14::text IS NOT NULL RETURNING id)`,
+  {
+    changes: [
+      { kind: "enrollment", op: "create", of: "invited" },
+      { kind: "identity", op: "create", of: "made" },
+    ],
+  },
+);
+/** Removes also what the database would remove with the row: it would do so without rows in the change log. */
+const REMOVE = new LoggedStatement<never>(
+  `WITH ended AS (DELETE FROM api_session WHERE identity_id = $1 RETURNING id, token, identity_id),
+    sessions AS (SELECT s.* FROM session s JOIN ended ON ended.id = s.api_session_id),
     service_policies AS (DELETE FROM service_policy_ref WHERE identity_id = $1 RETURNING policy_id),
     router_policies AS (DELETE FROM edge_router_policy_ref WHERE identity_id = $1 RETURNING policy_id),
     authenticators AS (DELETE FROM authenticator WHERE identity_id = $1 RETURNING id),
     enrollments AS (DELETE FROM enrollment WHERE identity_id = $1 RETURNING id),
     mfas AS (DELETE FROM mfa WHERE identity_id = $1 RETURNING id),
-    gone AS (DELETE FROM identity WHERE id = $1 RETURNING id, attrs)
-  INSERT INTO change_log (kind, key, op, before)
-  SELECT 'session', s.id, 'delete', jsonb_build_object('token', s.token, 'apiSessionId', s.api_session_id,
-      'identityId', s.identity_id, 'serviceId', s.service_id, 'type', s.type)
-    FROM session s JOIN ended ON ended.id = s.api_session_id
-  UNION ALL SELECT 'api_session', id, 'delete', jsonb_build_object('token', token, 'identityId', $1::text) FROM ended
-  UNION ALL SELECT 'service_policy', policy_id, 'update', NULL FROM service_policies
-  UNION ALL SELECT 'edge_router_policy', policy_id, 'update', NULL FROM router_policies
-  UNION ALL SELECT 'authenticator', id, 'delete', NULL FROM authenticators
-  UNION ALL SELECT 'enrollment', id, 'delete', NULL FROM enrollments
-  UNION ALL SELECT 'mfa', id, 'delete', NULL FROM mfas
-  UNION ALL SELECT 'identity', id, 'delete', jsonb_build_object('attrs', attrs) FROM gone`);
+    gone AS (DELETE FROM identity WHERE id = $1 RETURNING id, attrs)`,
+  {
+    changes: [
+      { kind: "session", op: "delete", of: "sessions", before: SESSION_BEFORE },
+      { kind: "api_session", op: "delete", of: "ended", before: API_SESSION_BEFORE },
+      { kind: "service_policy", op: "update", of: "service_policies", key: "policy_id" },
+      { kind: "edge_router_policy", op: "update", of: "router_policies", key: "policy_id" },
+      { kind: "authenticator", op: "delete", of: "authenticators" },
+      { kind: "enrollment", op: "delete", of: "enrollments" },
+      { kind: "mfa", op: "delete", of: "mfas" },
+      { kind: "identity", op: "delete", of: "gone", before: { attrs: "attrs" } },
+    ],
+    isPipelined: true,
+  },
+);
 
 /** Whoever may authenticate: people, devices, applications, and routers that tunnel. */
 export class Identities {

@@ -1,6 +1,6 @@
+import { Statement } from "../../store/driver/statement.ts";
 import { likely } from "../../store/id-array.ts";
 import type { EnrollmentMethod } from "../../store/schema.ts";
-import { Statement } from "../../store/statement.ts";
 import type { Db } from "../context.ts";
 import { turn } from "../turns.ts";
 import type { IdentityRow } from "./identities.ts";

@@ -1,7 +1,6 @@
 import { apiError } from "@sallyport/api";
-import { sql } from "kysely";
-import { LONG_STATEMENTS } from "../../store/postgres/connection-limits.ts";
-import type { Db, ModelContext } from "../context.ts";
+import { beginLongWork } from "../../store/driver/statement.ts";
+import type { ModelContext } from "../context.ts";
 import type { PolicyMirror } from "../policy/policy-mirror.ts";
 import { derivedChecks } from "./derived.ts";
 import type { Finding, IntegrityCheck } from "./integrity-check.ts";
@@ -107,7 +106,7 @@ export class DataIntegrity {
   async #find(check: IntegrityCheck): Promise<void> {
     const limit = MOST_RESULTS + 1 - this.#results.length;
     const found = await this.#ctx.store.db.transaction().execute(async (trx) => {
-      await patient(trx);
+      await beginLongWork(trx);
       return check.find(trx, limit);
     });
     this.#note(found, false);
@@ -130,7 +129,7 @@ export class DataIntegrity {
     let found: Finding[] = [];
     try {
       await this.#ctx.store.transaction(async (trx) => {
-        await patient(trx);
+        await beginLongWork(trx);
         found = await check.find(trx, FIX_BATCH);
         if (found.length > 0 && fix && !isStuck(found, before)) await fix(trx, found);
       });
@@ -159,9 +158,4 @@ export class DataIntegrity {
 /** The same came again: the fix does not help. */
 function isStuck(found: readonly Finding[], before: ReadonlySet<string>): boolean {
   return found.length > 0 && found.every(({ description }) => before.has(description));
-}
-
-/** A whole table may take longer than a request has. */
-async function patient(db: Db): Promise<void> {
-  await sql.raw(LONG_STATEMENTS).execute(db);
 }

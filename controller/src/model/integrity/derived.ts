@@ -1,4 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
+import type { ChangeKind } from "../../store/logged-changes.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
 import type { Finding, IntegrityCheck } from "./integrity-check.ts";
 
@@ -95,7 +97,7 @@ const validIndexes: IntegrityCheck = {
 
 /** Role attributes and selectors are sorted and without duplicates: equality and order of the API rest on it. */
 async function sortedLists(db: Db): Promise<IntegrityCheck[]> {
-  const { rows } = await sql<{ table: string; column: string }>`
+  const { rows } = await sql<{ table: ChangeKind; column: string }>`
     SELECT c.relname AS table, a.attname::text AS column FROM pg_attribute a
     JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace s ON s.oid = c.relnamespace
     WHERE s.nspname = 'public' AND c.relkind = 'r' AND a.atttypid = 'text[]'::regtype AND NOT a.attisdropped
@@ -112,10 +114,12 @@ async function sortedLists(db: Db): Promise<IntegrityCheck[]> {
         return found;
       },
       async fix(in_: Db, findings: readonly Finding[]) {
-        await sql`
-          WITH changed AS (
-            UPDATE ${sql.table(table)} SET ${list} = ${sorted} WHERE id = ANY (${keys(findings)}::text[]) RETURNING id)
-          INSERT INTO change_log (kind, key, op) SELECT ${table}, id, 'update' FROM changed`.execute(in_);
+        await loggedWrite(
+          in_,
+          sql`WITH changed AS (
+            UPDATE ${sql.table(table)} SET ${list} = ${sorted} WHERE id = ANY (${keys(findings)}::text[]) RETURNING id)`,
+          { changes: [{ kind: table, op: "update", of: "changed" }] },
+        );
       },
     };
   });

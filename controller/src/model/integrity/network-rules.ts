@@ -1,5 +1,6 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
 import { FIXED_CONFIG_TYPES } from "../network/fixed-config-types.ts";
 import { DEFAULT_AUTH_POLICY, seedIn } from "../seeds.ts";
@@ -73,9 +74,11 @@ const tunnelerPolicies = byQuery(
     FROM edge_router_policy p WHERE p.is_system AND p.name = 'edge-router-' || p.id || '-system'
       AND NOT EXISTS (SELECT 1 FROM router r WHERE r.id = p.id AND r.is_tunneler_enabled)`,
   async (db, findings) => {
-    await sql`
-      WITH gone AS (DELETE FROM edge_router_policy WHERE id = ANY (${keys(findings)}::text[]) RETURNING id)
-      INSERT INTO change_log (kind, key, op) SELECT 'edge_router_policy', id, 'delete' FROM gone`.execute(db);
+    await loggedWrite(
+      db,
+      sql`WITH gone AS (DELETE FROM edge_router_policy WHERE id = ANY (${keys(findings)}::text[]) RETURNING id)`,
+      { changes: [{ kind: "edge_router_policy", op: "delete", of: "gone" }] },
+    );
   },
 );
 
@@ -104,13 +107,15 @@ const signers = byQuery(
   sql`SELECT p.id AS key, 'auth policy ' || p.id || ' allows the external JWT signer ' || x || ', which does not exist' AS description
     FROM auth_policy p, unnest(p.ext_jwt_signers) x WHERE NOT EXISTS (SELECT 1 FROM ext_jwt_signer j WHERE j.id = x)`,
   async (db, findings) => {
-    await sql`
-      WITH changed AS (
+    await loggedWrite(
+      db,
+      sql`WITH changed AS (
         UPDATE auth_policy p SET ext_jwt_signers = ARRAY(
           SELECT x FROM unnest(p.ext_jwt_signers) WITH ORDINALITY u (x, n)
           WHERE EXISTS (SELECT 1 FROM ext_jwt_signer j WHERE j.id = x) ORDER BY n)
-        WHERE p.id = ANY (${keys(findings)}::text[]) RETURNING p.id)
-      INSERT INTO change_log (kind, key, op) SELECT 'auth_policy', id, 'update' FROM changed`.execute(db);
+        WHERE p.id = ANY (${keys(findings)}::text[]) RETURNING p.id)`,
+      { changes: [{ kind: "auth_policy", op: "update", of: "changed" }] },
+    );
   },
 );
 

@@ -1,4 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
+import type { ChangeKind } from "../../store/logged-changes.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
 import { DEFAULT_AUTH_POLICY } from "../seeds.ts";
 import { endApiSessions, endSessions, removeTerminators } from "../session/session-removal.ts";
@@ -84,9 +86,11 @@ function repair(reference: Reference, dangling: RawBuilder<boolean>): Fix | unde
   const value = reference.nullable ? sql`NULL` : column === "auth_policy_id" ? sql`${DEFAULT_AUTH_POLICY}` : undefined;
   if (value === undefined || !reference.has_id) return undefined;
   return async (db, findings) => {
-    await sql`
-      WITH changed AS (UPDATE ${sql.table(child)} c SET ${sql.ref(column)} = ${value} WHERE ${among(findings)} RETURNING c.id)
-      INSERT INTO change_log (kind, key, op) SELECT ${child}, id, 'update' FROM changed`.execute(db);
+    await loggedWrite(
+      db,
+      sql`WITH changed AS (UPDATE ${sql.table(child)} c SET ${sql.ref(column)} = ${value} WHERE ${among(findings)} RETURNING c.id)`,
+      { changes: [{ kind: child as ChangeKind, op: "update", of: "changed" }] },
+    );
   };
 }
 
@@ -99,19 +103,19 @@ async function remove(db: Db, { child, has_id }: Reference, among: RawBuilder<bo
   if (child === "api_session") return void (await endApiSessions(db, sql`a.id = ANY (${await ids()}::text[])`));
   if (child === "session") return void (await endSessions(db, sql`s.id = ANY (${await ids()}::text[])`));
   if (child === "terminator") return void (await removeTerminators(db, sql`t.id = ANY (${await ids()}::text[])`));
-  const owner = has_id ? { kind: child, column: "id" } : ownerOf(child);
+  const owner = has_id ? { kind: child as ChangeKind, column: "id" } : ownerOf(child);
   if (owner === undefined) return void (await sql`DELETE FROM ${sql.table(child)} c WHERE ${among}`.execute(db));
-  await sql`
-    WITH gone AS (DELETE FROM ${sql.table(child)} c WHERE ${among} RETURNING c.${sql.ref(owner.column)} AS key)
-    INSERT INTO change_log (kind, key, op) SELECT DISTINCT ${owner.kind}::text, key, ${has_id ? "delete" : "update"}::text FROM gone`.execute(
+  await loggedWrite(
     db,
+    sql`WITH gone AS (DELETE FROM ${sql.table(child)} c WHERE ${among} RETURNING c.${sql.ref(owner.column)} AS id)`,
+    { changes: [{ kind: owner.kind, op: has_id ? "delete" : "update", of: "gone", isDistinct: true }] },
   );
 }
 
 /** Whose change the change of a row without an id of its own is. */
-function ownerOf(table: string): { kind: string; column: string } | undefined {
+function ownerOf(table: string): { kind: ChangeKind; column: string } | undefined {
   const policy = /^(.*_policy)_ref$/.exec(table)?.[1];
-  if (policy !== undefined) return { kind: policy, column: "policy_id" };
+  if (policy !== undefined) return { kind: policy as ChangeKind, column: "policy_id" };
   if (table === "service_config") return { kind: "service", column: "service_id" };
   if (table === "identity_service_config") return { kind: table, column: "identity_id" };
   return undefined;

@@ -11,6 +11,7 @@ import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import type { ConfigTable, ConfigTypeTable } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
@@ -195,12 +196,14 @@ export class Configs {
 
   /** A config shows in the services that use it: they count as changed, too. */
   async #touchServices(trx: Db, condition: ReturnType<typeof sql>): Promise<void> {
-    await sql`
-      WITH used AS (
+    await loggedWrite(
+      trx,
+      sql`WITH used AS (
         SELECT service_id FROM service_config sc JOIN config c ON c.id = sc.config_id WHERE ${condition}
         UNION SELECT service_id FROM identity_service_config sc JOIN config c ON c.id = sc.config_id WHERE ${condition}),
       touched AS (
-        UPDATE service SET updated_at = ${this.#ctx.now()} WHERE id IN (SELECT service_id FROM used) RETURNING id)
-      INSERT INTO change_log (kind, key, op) SELECT 'service', id, 'update' FROM touched`.execute(trx);
+        UPDATE service SET updated_at = ${this.#ctx.now()} WHERE id IN (SELECT service_id FROM used) RETURNING id)`,
+      { changes: [{ kind: "service", op: "update", of: "touched" }] },
+    );
   }
 }

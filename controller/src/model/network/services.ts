@@ -3,10 +3,11 @@ import { type Selectable, sql } from "kysely";
 import type { z } from "zod";
 import { isTerminatorStrategy } from "../../fabric/ports.ts";
 import { appendChange } from "../../store/change-log.ts";
+import { Statement } from "../../store/driver/statement.ts";
 import { likely } from "../../store/id-array.ts";
 import { randomEntityId } from "../../store/ids.ts";
+import { LoggedStatement } from "../../store/logged-write.ts";
 import type { ServiceTable } from "../../store/schema.ts";
-import { Statement } from "../../store/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
 import { updateAttributed } from "../entity-update.ts";
@@ -18,11 +19,12 @@ export type ServiceRow = Selectable<ServiceTable>;
 export type NewService = z.output<typeof serviceCreate>;
 export type ServiceChange = z.output<typeof servicePatch>;
 
-const CREATE = new Statement<never>(`
-  WITH made AS (
+const CREATE = new LoggedStatement<never>(
+  `WITH made AS (
     INSERT INTO service (id, name, attrs, encryption_required, terminator_strategy, max_idle_time_millis, tags)
-    VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id)
-  INSERT INTO change_log (kind, key, op) SELECT 'service', id, 'create' FROM made`);
+    VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id)`,
+  { changes: [{ kind: "service", op: "create", of: "made" }] },
+);
 const LOCK = new Statement<ServiceRow>("SELECT * FROM service WHERE id = $1 FOR UPDATE");
 const BY_IDS = new Statement<ServiceRow>("SELECT * FROM service WHERE id = ANY ($1::text[]) ORDER BY id");
 

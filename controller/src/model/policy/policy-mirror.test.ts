@@ -116,10 +116,9 @@ describe("the policy mirror", () => {
       test.store.db,
     );
     expect((await late.current()).accessTo(bob, "web")?.permissions).toBeUndefined();
-    await sql`WITH w AS (INSERT INTO change_log (kind, key, op) VALUES ('x', 'x', 'create') RETURNING xid)
-      INSERT INTO setting (name, value) SELECT 'change-log-pruned', to_jsonb(xid::text) FROM w ON CONFLICT (name) DO UPDATE SET value = excluded.value`.execute(
-      test.store.db,
-    );
+    await test.store.pool.query(`
+      WITH w AS (INSERT INTO change_log (kind, key, op) VALUES ('x', 'x', 'create') RETURNING xid)
+      INSERT INTO setting (name, value) SELECT 'change-log-pruned', to_jsonb(xid::text) FROM w ON CONFLICT (name) DO UPDATE SET value = excluded.value`);
     await pruneChanges(test.store.db as never, 0);
     expect((await late.current()).accessTo(bob, "web")?.permissions).toContain("Bind");
     late.close();

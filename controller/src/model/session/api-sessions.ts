@@ -3,9 +3,10 @@ import { notFound } from "@sallyport/api";
 import { nameParts } from "@sallyport/wire";
 import { type Selectable, sql } from "kysely";
 import { appendChange } from "../../store/change-log.ts";
+import { Statement } from "../../store/driver/statement.ts";
 import { randomEntityId, timeOrderedId } from "../../store/ids.ts";
+import { LoggedStatement, loggedWrite } from "../../store/logged-write.ts";
 import type { ApiSessionCertificateTable, ApiSessionTable } from "../../store/schema.ts";
-import { Statement } from "../../store/statement.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { translated } from "../store-errors.ts";
 import { endApiSessions } from "./session-removal.ts";
@@ -20,16 +21,19 @@ export interface NewApiSession extends ApiSessionRow {
 }
 
 /** With its change. TOTP is to be passed when the identity has it, or its policy asks for it. */
-const INSERT = new Statement<NewApiSession>(`
-  WITH made AS (
+const INSERT = new LoggedStatement<NewApiSession>(
+  `WITH made AS (
     INSERT INTO api_session (id, token, identity_id, authenticator_id, ip_address, config_types, cert_fingerprints,
       improper_client_cert_chain, created_at, updated_at, last_activity_at, is_mfa_required)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $9,
       EXISTS (SELECT 1 FROM mfa WHERE identity_id = $3 AND is_verified)
       OR EXISTS (SELECT 1 FROM identity i JOIN auth_policy p ON p.id = i.auth_policy_id WHERE i.id = $3 AND p.require_totp))
-    RETURNING *),
-  logged AS (INSERT INTO change_log (kind, key, op) SELECT 'api_session', id, 'create' FROM made)
-  SELECT made.*, (SELECT count(*)::int FROM api_session WHERE identity_id = $3) AS others FROM made`);
+    RETURNING *)`,
+  {
+    changes: [{ kind: "api_session", op: "create", of: "made" }],
+    answer: "SELECT made.*, (SELECT count(*)::int FROM api_session WHERE identity_id = $3) AS others FROM made",
+  },
+);
 const BY_TOKEN = new Statement<ApiSessionRow>("SELECT * FROM api_session WHERE token = $1");
 
 const FLUSH_BATCH = 250;
@@ -253,12 +257,17 @@ export class ApiSessions {
   }
 
   async #dropOldCertificates(trx: Db, sessionId: string, newest: string): Promise<void> {
-    await sql`
-      WITH gone AS (DELETE FROM api_session_certificate WHERE id IN (
+    await loggedWrite(
+      trx,
+      sql`WITH gone AS (DELETE FROM api_session_certificate WHERE id IN (
         SELECT id FROM api_session_certificate WHERE api_session_id = ${sessionId} AND id <> ${newest}
-        ORDER BY created_at DESC, id OFFSET ${MOST_CERTIFICATES - 1}) RETURNING id)
-      INSERT INTO change_log (kind, key, op, before) SELECT 'api_session_certificate', id, 'delete',
-        jsonb_build_object('apiSessionId', ${sessionId}::text) FROM gone`.execute(trx);
+        ORDER BY created_at DESC, id OFFSET ${MOST_CERTIFICATES - 1}) RETURNING id, api_session_id)`,
+      {
+        changes: [
+          { kind: "api_session_certificate", op: "delete", of: "gone", before: { apiSessionId: "api_session_id" } },
+        ],
+      },
+    );
   }
 
   async #fingerprintsChanged(trx: Db, sessionId: string, id: string, op: "create" | "delete"): Promise<void> {

@@ -2,7 +2,10 @@
  * Ending API sessions and sessions. Every removal goes through here, because each removed row has to be in the change log with
  * its token: routers are told of the token, and the row cannot be read any more.
  */
+
 import { type RawBuilder, type SqlBool, sql } from "kysely";
+import { API_SESSION_BEFORE, SESSION_BEFORE, TERMINATOR_BEFORE } from "../../store/logged-changes.ts";
+import { loggedWrite } from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
 
 export interface EndedSession {
@@ -20,42 +23,45 @@ export async function endApiSessions(trx: Db, condition: RawBuilder<SqlBool>): P
   );
   if (rows.length === 0) return [];
   const ids = rows.map((row) => row.id);
-  await sql`
-    WITH gone AS (DELETE FROM api_session a WHERE a.id = ANY (${ids}::text[]) RETURNING a.id, a.token, a.identity_id),
-    sessions AS (
-      INSERT INTO change_log (kind, key, op, before)
-      SELECT 'session', s.id, 'delete', jsonb_build_object('token', s.token, 'apiSessionId', s.api_session_id,
-        'identityId', s.identity_id, 'serviceId', s.service_id, 'type', s.type)
-      FROM session s JOIN gone ON gone.id = s.api_session_id)
-    INSERT INTO change_log (kind, key, op, before)
-    SELECT 'api_session', id, 'delete', jsonb_build_object('token', token, 'identityId', identity_id) FROM gone`.execute(
+  await loggedWrite(
     trx,
+    sql`
+    WITH gone AS (DELETE FROM api_session a WHERE a.id = ANY (${ids}::text[]) RETURNING a.id, a.token, a.identity_id),
+    sessions AS (SELECT s.* FROM session s JOIN gone ON gone.id = s.api_session_id)`,
+    {
+      changes: [
+        { kind: "session", op: "delete", of: "sessions", before: SESSION_BEFORE },
+        { kind: "api_session", op: "delete", of: "gone", before: API_SESSION_BEFORE },
+      ],
+    },
   );
   return ids;
 }
 
 /** Deletes the sessions (`s`) that fulfil the condition. Answers whose they were. */
 export async function endSessions(db: Db, condition: RawBuilder<SqlBool>): Promise<EndedSession[]> {
-  const { rows } = await sql<EndedSession>`
-    WITH gone AS (
+  return loggedWrite(
+    db,
+    sql`WITH gone AS (
       DELETE FROM session s WHERE ${condition}
-      RETURNING s.id, s.token, s.api_session_id, s.identity_id, s.service_id, s.type),
-    logged AS (
-      INSERT INTO change_log (kind, key, op, before)
-      SELECT 'session', id, 'delete', jsonb_build_object('token', token, 'apiSessionId', api_session_id,
-        'identityId', identity_id, 'serviceId', service_id, 'type', type) FROM gone)
-    SELECT id, identity_id AS "identityId" FROM gone`.execute(db);
-  return rows;
+      RETURNING s.id, s.token, s.api_session_id, s.identity_id, s.service_id, s.type)`,
+    {
+      changes: [{ kind: "session", op: "delete", of: "gone", before: SESSION_BEFORE }],
+      answer: sql<EndedSession>`SELECT id, identity_id AS "identityId" FROM gone`,
+    },
+  );
 }
 
 /** Deletes the terminators (`t`) that fulfil the condition. Answers the ids. */
 export async function removeTerminators(db: Db, condition: RawBuilder<SqlBool>): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`
-    WITH gone AS (DELETE FROM terminator t WHERE ${condition} RETURNING t.id, t.router_id, t.service_id),
-    logged AS (
-      INSERT INTO change_log (kind, key, op, before)
-      SELECT 'terminator', id, 'delete', jsonb_build_object('routerId', router_id, 'serviceId', service_id) FROM gone)
-    SELECT id FROM gone`.execute(db);
+  const rows = await loggedWrite(
+    db,
+    sql`WITH gone AS (DELETE FROM terminator t WHERE ${condition} RETURNING t.id, t.router_id, t.service_id)`,
+    {
+      changes: [{ kind: "terminator", op: "delete", of: "gone", before: TERMINATOR_BEFORE }],
+      answer: sql<{ id: string }>`SELECT id FROM gone`,
+    },
+  );
   return rows.map((row) => row.id);
 }
 
@@ -72,9 +78,11 @@ const POLICIES_BY_SIDE = {
  */
 export async function dropFromPolicies(db: Db, side: keyof typeof POLICIES_BY_SIDE, id: string): Promise<void> {
   for (const policy of POLICIES_BY_SIDE[side]) {
-    await sql`/* unanswered */
-      WITH gone AS (
-        DELETE FROM ${sql.table(`${policy}_ref`)} WHERE ${sql.ref(`${side}_id`)} = ${id} RETURNING policy_id)
-      INSERT INTO change_log (kind, key, op) SELECT ${policy}, policy_id, 'update' FROM gone`.execute(db);
+    await loggedWrite(
+      db,
+      sql`WITH gone AS (
+        DELETE FROM ${sql.table(`${policy}_ref`)} WHERE ${sql.ref(`${side}_id`)} = ${id} RETURNING policy_id)`,
+      { changes: [{ kind: policy, op: "update", of: "gone", key: "policy_id" }], isPipelined: true },
+    );
   }
 }

@@ -1,5 +1,5 @@
+import { Statement } from "../../store/driver/statement.ts";
 import { likely } from "../../store/id-array.ts";
-import { Statement } from "../../store/statement.ts";
 import type { Db } from "../context.ts";
 
 /** What is shown with an API session of its identity, and of its authenticator, which may be gone. */

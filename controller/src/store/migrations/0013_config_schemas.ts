@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { hostV1, hostV2, interceptV1, tunnelerClientV1, tunnelerServerV1 } from "../config-schemas.ts";
+import { loggedWrite } from "../logged-write.ts";
 import type { Migration } from "../migrate.ts";
 
 /** Per config type the digest of the schema that it was made with before, and the present one. */
@@ -23,11 +24,13 @@ const SCHEMAS = [
 export const configSchemas: Migration = {
   id: "0013_config_schemas",
   async up(db) {
-    await sql`
-      WITH changed AS (
+    await loggedWrite(
+      db,
+      sql`WITH changed AS (
         UPDATE config_type t SET schema = n.schema, updated_at = now()
         FROM jsonb_to_recordset(${JSON.stringify(SCHEMAS)}::jsonb) AS n (id text, former text, schema jsonb)
-        WHERE t.id = n.id AND md5(t.schema::text) = n.former RETURNING t.id)
-      INSERT INTO change_log (kind, key, op) SELECT 'config_type', id, 'update' FROM changed`.execute(db);
+        WHERE t.id = n.id AND md5(t.schema::text) = n.former RETURNING t.id)`,
+      { changes: [{ kind: "config_type", op: "update", of: "changed" }] },
+    );
   },
 };

@@ -8,11 +8,11 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { restoreBackup } from "../backup/restore-backup.ts";
 import { writeBackup } from "../backup/write-backup.ts";
 import { openStore, type Store } from "../database.ts";
+import { beginLongWork } from "../driver/statement.ts";
 import { migrate } from "../migrate.ts";
 import { DatabaseUnavailableError } from "../outage.ts";
 import { testDatabase } from "../testing.ts";
 import { BreakableWay } from "./breakable-way.ts";
-import { LONG_STATEMENTS } from "./connection-limits.ts";
 import { HolderLock, requireUnheld } from "./holder-lock.ts";
 import { watchLongWork } from "./long-work.ts";
 import { StoreClient } from "./store-client.ts";
@@ -113,7 +113,7 @@ describe("a server that goes silent", { timeout: 60_000 }, () => {
   it("gives a long statement the time that its transaction asked for", async () => {
     const store = await open();
     await store.transaction(async (trx) => {
-      await sql.raw(LONG_STATEMENTS).execute(trx);
+      await beginLongWork(trx);
       await sql`SELECT pg_sleep(${(5 * ANSWER_MS) / 1_000})`.execute(trx);
     });
     await expect(sql`SELECT pg_sleep(${(5 * ANSWER_MS) / 1_000})`.execute(store.db)).rejects.toThrow(SILENCE);
@@ -126,7 +126,7 @@ describe("a server that goes silent", { timeout: 60_000 }, () => {
       CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()`);
     const insert = async (isLong: boolean) =>
       store.transaction(async (trx) => {
-        if (isLong) await sql.raw(LONG_STATEMENTS).execute(trx);
+        if (isLong) await beginLongWork(trx);
         await sql`INSERT INTO slow DEFAULT VALUES`.execute(trx);
       });
     await insert(true);

@@ -1,8 +1,10 @@
-import { Kysely, PostgresDialect, sql } from "kysely";
+import { Kysely } from "kysely";
 import type pg from "pg";
 import { expect, test } from "vitest";
-import type { Outage } from "./outage.ts";
-import { preparing } from "./prepared.ts";
+import { appendChange } from "../change-log.ts";
+import type { EngineTables } from "../engine-tables.ts";
+import type { Outage } from "../outage.ts";
+import { storeDialect } from "./driver.ts";
 
 test("after a beginning that fails on a connection which lives, nothing of the transaction is sent", async () => {
   const sent: string[] = [];
@@ -18,12 +20,10 @@ test("after a beginning that fails on a connection which lives, nothing of the t
   };
   const pool = { options: {}, connect: async () => client, end: async () => undefined } as unknown as pg.Pool;
   const outage = { failed: (error: unknown) => error, answered: () => undefined } as unknown as Outage;
-  const db = new Kysely<never>({
-    dialect: new PostgresDialect({ pool: preparing(pool, { outage, onLogged: () => undefined, answerMs: 5_000 }) }),
+  const db = new Kysely<EngineTables>({
+    dialect: storeDialect({ pool, outage, onAppended: () => undefined, answerMs: 5_000 }),
   });
-  const work = db.transaction().execute(async (trx) => {
-    await sql`INSERT INTO change_log (kind, key, op) VALUES ('service', 'x', 'create')`.execute(trx);
-  });
+  const work = db.transaction().execute((trx) => appendChange(trx, { kind: "service", key: "x", op: "create" }));
   await expect(work).rejects.toThrow("out of memory");
   expect(sent.filter((text) => !/^(begin|rollback)/i.test(text))).toEqual([]);
   await db.destroy();

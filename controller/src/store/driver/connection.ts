@@ -1,0 +1,178 @@
+import { createHash } from "node:crypto";
+import type { DatabaseConnection, QueryResult } from "kysely";
+import type pg from "pg";
+import type { Outage } from "../outage.ts";
+import { ask } from "../postgres/ask.ts";
+import { LONG_ANSWER_MS } from "../postgres/connection-limits.ts";
+import { EPOCH_OVER } from "../postgres/epoch.ts";
+import type { HolderLock } from "../postgres/holder-lock.ts";
+import { StoreClient } from "../postgres/store-client.ts";
+import { isForgotten } from "../request-signal.ts";
+import type { StatementOptions, StoreQuery } from "./statement.ts";
+
+const MAX_PREPARED = 1_000;
+const APPENDS_CHANGES = /\binsert\s+into\s+"?change_log\b/i;
+
+/** The right to work on the database ({@link HolderLock}). Without it nothing is read or written. */
+export type Holding = Pick<HolderLock, "isHeld" | "epoch" | "fenced">;
+
+/** What all connections of a store share. */
+export interface ConnectionShared {
+  readonly pool: pg.Pool;
+  readonly outage: Outage;
+  /** Called when new rows of the change log may be visible: after a statement that appends some, or after the end of its transaction. */
+  readonly onAppended: () => void;
+  readonly holding: Holding;
+  readonly names: StatementNames;
+  /** How long the server may take to answer a short query. */
+  readonly answerMs: number;
+}
+
+/** A statement appends to the change log and does not say so: readers of the log would learn of it late. */
+export class UndeclaredChangeError extends Error {
+  override name = "UndeclaredChangeError";
+
+  constructor(text: string) {
+    super(
+      `a statement appends to the change log without declaring it: use loggedWrite or appendChange. Found: ${text}`,
+    );
+  }
+}
+
+/**
+ * The names under which statements are prepared: a hash of their text. PostgreSQL then parses each text once per connection, which saves a third to a half of its
+ * work for short queries. After 1,000 distinct texts, new ones are not prepared, so that generated texts cost no memory.
+ */
+export class StatementNames {
+  readonly #known = new Map<string, string>();
+
+  /** @throws UndeclaredChangeError */
+  of(text: string, { appendsChanges = false }: StatementOptions): string | undefined {
+    const known = this.#known.get(text);
+    if (known !== undefined) return known;
+    if (!appendsChanges && APPENDS_CHANGES.test(text)) throw new UndeclaredChangeError(text);
+    if (this.#known.size >= MAX_PREPARED) return undefined;
+    const name = createHash("sha256").update(text).digest("base64url").slice(0, 22);
+    this.#known.set(text, name);
+    return name;
+  }
+}
+
+/** One connection of the pool, as Kysely uses it. {@link StoreDriver} describes what it does besides. */
+export class StoreConnection implements DatabaseConnection {
+  /** The epoch that the server knows this connection by. */
+  epoch: string | undefined;
+  readonly #client: pg.PoolClient;
+  readonly #shared: ConnectionShared;
+  #isInTransaction = false;
+  /** Its transaction does long work. */
+  #isLong = false;
+  #hasAppended = false;
+  /** The answers that are still to come to pipelined statements. */
+  #pipelined: Promise<unknown>[] = [];
+  #running: StoreQuery["queryId"] | undefined;
+  #isBroken = false;
+
+  constructor(client: pg.PoolClient, shared: ConnectionShared) {
+    this.#client = client;
+    this.#shared = shared;
+  }
+
+  async executeQuery<Row>(query: StoreQuery): Promise<QueryResult<Row>> {
+    if (this.#isBroken)
+      throw new Error("the connection to the database could not end its transaction and is not used again");
+    const { sql: text, parameters, options = {} } = query;
+    const { transaction } = options;
+    const name = this.#shared.names.of(text, options);
+    if (transaction === "begin") this.#isInTransaction = true;
+    else if (transaction === "rollback") this.#isInTransaction = false;
+    if (!this.#isInTransaction || transaction === "begin") this.#isLong = false;
+    else if (options.beginsLongWork) this.#isLong = true;
+    const send = () => this.#send<Row>(text, parameters, parameters.length > 0 ? name : undefined);
+    // A commit runs what was deferred to it, so it has as long as the statements before it.
+    if (transaction === "commit") this.#isInTransaction = false;
+    if (options.appendsChanges) this.#hasAppended = true;
+    if (options.isPipelined && this.#isInTransaction) {
+      const answer = send();
+      answer.catch(() => undefined);
+      this.#pipelined.push(answer);
+      return { rows: [] };
+    }
+    this.#running = query.queryId;
+    try {
+      return await this.#answer(send);
+    } finally {
+      this.#running = undefined;
+      // Also after an error: whether a commit whose answer was lost took effect is not known.
+      if (this.#hasAppended && !this.#isInTransaction) {
+        this.#hasAppended = false;
+        this.#shared.onAppended();
+      }
+    }
+  }
+
+  /** Sends a statement. The answer includes those to the pipelined statements before it. */
+  async #answer<Row>(send: () => Promise<QueryResult<Row>>): Promise<QueryResult<Row>> {
+    const { holding, outage } = this.#shared;
+    const earlier = this.#pipelined;
+    this.#pipelined = [];
+    try {
+      const answer = send();
+      if (earlier.length === 0) return await answer;
+      answer.catch(() => undefined);
+      // What failed first is the reason; the server refuses, or rolls back, all that follows in the transaction.
+      for (const each of earlier) await each;
+      return await answer;
+    } catch (error) {
+      const isRefused = (error as { code?: string }).code === EPOCH_OVER;
+      // A connection in a transaction may still name an epoch before ours.
+      if (isRefused && this.epoch === holding.epoch) holding.fenced();
+      // Kysely has ended the wait; it would print what comes after.
+      if (isForgotten()) return { rows: [] };
+      throw outage.failed(error);
+    }
+  }
+
+  async #send<Row>(text: string, values: readonly unknown[], name: string | undefined): Promise<QueryResult<Row>> {
+    const { command, rowCount, rows } = await this.#client.query({
+      text,
+      values: values as unknown[],
+      ...(name !== undefined && { name }),
+      ...(this.#isLong && { query_timeout: LONG_ANSWER_MS }),
+    });
+    if (command === "ROLLBACK" || command === "COMMIT") return { rows: [{ command } as Row] };
+    const isWrite = command === "INSERT" || command === "UPDATE" || command === "DELETE" || command === "MERGE";
+    return { rows: (rows ?? []) as Row[], ...(isWrite && { numAffectedRows: BigInt(rowCount ?? 0) }) };
+  }
+
+  /** Ends the statement that runs, over another connection. */
+  async cancelQuery(): Promise<void> {
+    const { pool, answerMs } = this.#shared;
+    const asked = this.#running;
+    const { processID } = this.#client as unknown as { processID: number | null };
+    if (asked === undefined || processID === null) return;
+    // `password` can not be enumerated.
+    const client = new StoreClient({ ...pool.options, password: pool.options.password });
+    client.on("error", () => undefined);
+    try {
+      await client.connect();
+      if (this.#running === asked) await ask(client, "SELECT pg_cancel_backend($1)", [processID], answerMs);
+    } finally {
+      client.end().catch(() => undefined);
+    }
+  }
+
+  // biome-ignore lint/correctness/useYield: part of the interface; the store reads no results in parts.
+  async *streamQuery(): AsyncGenerator<never> {
+    throw new Error("the store reads no results in parts: read pages");
+  }
+
+  /** Its transaction could not be ended: the connection is closed when it is given back. */
+  markBroken(): void {
+    this.#isBroken = true;
+  }
+
+  release(): void {
+    this.#client.release(this.#isBroken);
+  }
+}

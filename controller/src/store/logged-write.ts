@@ -1,0 +1,73 @@
+import type { CompiledQuery, QueryExecutorProvider, RawBuilder } from "kysely";
+import { sql } from "kysely";
+import type { Change } from "./change-log.ts";
+import { type Executor, Statement, type StatementOptions, withOptions } from "./driver/statement.ts";
+import type { ChangeKind } from "./logged-changes.ts";
+
+/** Rows that a statement changes, and how they stand in the change log. */
+export interface LoggedRows {
+  readonly kind: ChangeKind;
+  readonly op: Change["op"];
+  /** The part of the statement that returns the rows: a name of its `WITH`. */
+  readonly of: string;
+  /** The column that holds the entity's id; default `id`. */
+  readonly key?: string;
+  /** What readers need of the state before: the column for each field. */
+  readonly before?: Readonly<Record<string, string>>;
+  /** Several rows may have the same key: it is logged once. */
+  readonly isDistinct?: boolean;
+}
+
+interface WriteOptions<Text> {
+  /** At least one: a write that changes nothing which the log knows is no logged write. */
+  readonly changes: readonly [LoggedRows, ...LoggedRows[]];
+  /** A `SELECT` over the parts, for a statement whose result is read. */
+  readonly answer?: Text;
+  /** Nothing reads the result, so that it may be sent together with the next statement of its transaction. */
+  readonly isPipelined?: boolean;
+}
+
+/** A write of fixed text that appends its changes to the log in the same statement. */
+export class LoggedStatement<Row> extends Statement<Row> {
+  /** @param parts `WITH …`, whose parts return the changed rows; with parameters `$1`, `$2`, … */
+  constructor(parts: string, { changes, answer, isPipelined }: WriteOptions<string>) {
+    const append = appendSql(changes);
+    super(answer === undefined ? `${parts} ${append}` : `${parts}, logged AS (${append}) ${answer}`, {
+      appendsChanges: true,
+      ...(isPipelined !== undefined && { isPipelined }),
+    });
+  }
+}
+
+/**
+ * Runs a write that appends its changes to the log in the same statement.
+ *
+ * @param parts `WITH …`, whose parts return the changed rows
+ * @returns the rows of `answer`
+ */
+export async function loggedWrite<Row = never>(
+  db: Executor & QueryExecutorProvider,
+  parts: RawBuilder<unknown>,
+  { changes, answer, isPipelined }: WriteOptions<RawBuilder<Row>>,
+): Promise<Row[]> {
+  const append = sql.raw(appendSql(changes));
+  const whole =
+    answer === undefined ? sql<Row>`${parts} ${append}` : sql<Row>`${parts}, logged AS (${append}) ${answer}`;
+  const query = whole.compile(db) as CompiledQuery<Row>;
+  const options: StatementOptions = { appendsChanges: true, ...(isPipelined !== undefined && { isPipelined }) };
+  const { rows } = await db.executeQuery<Row>(withOptions(query, options));
+  return rows;
+}
+
+function appendSql(changes: readonly LoggedRows[]): string {
+  const selects = changes.map(({ kind, op, of, key = "id", before, isDistinct }) => {
+    const fields = Object.entries(before ?? {}).map(([field, column]) => `${literal(field)}, ${column}`);
+    const state = before === undefined ? "NULL::jsonb" : `jsonb_build_object(${fields.join(", ")})`;
+    return `SELECT ${isDistinct ? "DISTINCT " : ""}${literal(kind)}, ${key}, ${literal(op)}, ${state} FROM ${of}`;
+  });
+  return `INSERT INTO change_log (kind, key, op, before) ${selects.join(" UNION ALL ")}`;
+}
+
+function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
