@@ -19,6 +19,11 @@ describe("dependency rules", () => {
     ["controller/src/pki/csr.ts", 'import net from "node:net";'],
     ["packages/sdk/src/services.ts", 'import { ApiError } from "@sallyport/api";'],
     ["packages/api/src/client/client.ts", 'import { operations } from "../operations/apis.ts";'],
+    ["operator/src/loop/loops.ts", 'import { networkReconciler } from "../kinds/network/reconcile.ts";'],
+    ["operator/src/controller-client/trust.ts", 'import { Loops } from "../loop/loops.ts";'],
+    ["operator/src/kinds/identity/reconcile.ts", 'import { secretNames } from "../network/render/names.ts";'],
+    ["operator/src/kinds/edge-router/plan/step.ts", 'import { observeRouter } from "../reconcile/observe.ts";'],
+    ["operator/src/kinds/service-policy/plan.ts", 'import { readFile } from "node:fs/promises";'],
   ])("refuses %s: %s", (file, source) => {
     expect(specifiers(file, `\n${source}`)).toHaveLength(1);
     expect(brokenRules(file, `\n${source}`)[0]?.line).toBe(2);
@@ -33,6 +38,8 @@ describe("dependency rules", () => {
     ["controller/src/store/database.ts", 'import pg from "pg";'],
     ["controller/src/pki/csr.ts", 'import { isIP } from "node:net";'],
     ["e2e/network/network.ts", 'import { x } from "@sallyport/controller";'],
+    ["operator/src/kinds/identity/reconcile.ts", 'import { networkSecretProblem } from "../network/interface.ts";'],
+    ["operator/src/kinds/edge-router/plan.ts", 'import type { EventNote } from "../../kube/events/recorder.ts";'],
   ])("allows %s: %s", (file, source) => {
     expect(specifiers(file, source)).toEqual([]);
   });

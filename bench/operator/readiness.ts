@@ -3,8 +3,8 @@ import type { Logger } from "@sallyport/wire";
 import type { KubeClient } from "../../operator/src/kube/client/client.ts";
 import { keyOf } from "../../operator/src/kube/kinds.ts";
 import { Reflector } from "../../operator/src/kube/watch/reflector.ts";
-import type { AnyResource } from "../../operator/src/reconcile/loop/kind-reconciler.ts";
-import { KINDS } from "../../operator/src/resources/kinds.ts";
+import type { AnyResource } from "../../operator/src/loop/kind-reconciler.ts";
+import { KINDS } from "../../operator/src/resources/own-kinds.ts";
 import { NAMESPACE } from "./declared.ts";
 
 const MEASURED = ["Network", "EdgeRouter", "OverlayService", "ServicePolicy", "Identity"];

@@ -1,13 +1,13 @@
 /** The resources of the operator against a real API server: what it accepts, refuses, explains and shows. */
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { DEFINITIONS } from "../../operator/src/resources/definitions.ts";
+import { DEFINITIONS } from "../../operator/src/kinds/definitions.ts";
+import { REFUSALS } from "../../operator/src/kinds/testing/refusals.ts";
+import { type Manifest, sample } from "../../operator/src/kinds/testing/samples.ts";
+import { customResourceDefinition, objectSchema } from "../../operator/src/resources/crd/crd.ts";
 import { API_VERSION, GROUP, VERSION } from "../../operator/src/resources/group.ts";
-import type { KindDefinition } from "../../operator/src/resources/kind.ts";
-import { customResourceDefinition, objectSchema } from "../../operator/src/resources/schema/crd.ts";
+import type { KindDefinition } from "../../operator/src/resources/kind-definition.ts";
 import { admit } from "../../operator/src/resources/testing/admission.ts";
-import { REFUSALS } from "../../operator/src/resources/testing/refusals.ts";
-import { type Manifest, sample } from "../../operator/src/resources/testing/samples.ts";
 import { KubeApi } from "./box/kube-api.ts";
 import { Cluster } from "./cluster.ts";
 import { kindsServed } from "./kinds-served.ts";

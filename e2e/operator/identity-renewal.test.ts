@@ -2,9 +2,9 @@
 import { AuthenticationError, enroll } from "@sallyport/sdk";
 import { describe, expect, test } from "vitest";
 import { authPolicy } from "../../controller/src/api/testing/auth-policy.ts";
+import { identityReconciler } from "../../operator/src/kinds/identity/reconcile.ts";
+import type { SecretObject } from "../../operator/src/kube/kinds.ts";
 import { conditionOf } from "../../operator/src/kube/status/condition.ts";
-import { identityReconciler } from "../../operator/src/reconcile/identity/identity.ts";
-import type { SecretObject } from "../../operator/src/secrets/secret-content.ts";
 import { startApiServer, startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
 import { condition, fileOf, logIn, look, secretOf, textOf } from "./identity-secrets.ts";
 import { Mortal } from "./mortal-reconciler.ts";

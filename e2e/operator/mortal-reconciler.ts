@@ -1,9 +1,5 @@
-import type { ManagementClient } from "../../operator/src/network/connection.ts";
-import type {
-  AnyResource,
-  KindReconciler,
-  ReconcileContext,
-} from "../../operator/src/reconcile/loop/kind-reconciler.ts";
+import type { ManagementClient } from "../../operator/src/controller-client/connection.ts";
+import type { AnyResource, KindReconciler, ReconcileContext } from "../../operator/src/loop/kind-reconciler.ts";
 
 /** The reconciler of a process that dies before or after one of its writes: it does nothing any more, and says nothing. */
 export class Mortal<R extends AnyResource> {

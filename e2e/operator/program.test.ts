@@ -1,15 +1,15 @@
 /** The program `sallyport-operator` as its users start it: settings, probes, figures, election among several, a clean end. */
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { DEFINITIONS } from "../../operator/src/kinds/definitions.ts";
+import { sample } from "../../operator/src/kinds/testing/samples.ts";
 import { clusterAt } from "../../operator/src/kube/client/cluster.ts";
 import { HttpKubeClient } from "../../operator/src/kube/client/http-client.ts";
 import type { Lease } from "../../operator/src/kube/election/elector.ts";
 import { KINDS, type KubeObject } from "../../operator/src/kube/kinds.ts";
 import { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
-import { DEFINITIONS } from "../../operator/src/resources/definitions.ts";
-import { KINDS as RESOURCES } from "../../operator/src/resources/kinds.ts";
-import { customResourceDefinition } from "../../operator/src/resources/schema/crd.ts";
-import { sample } from "../../operator/src/resources/testing/samples.ts";
+import { customResourceDefinition } from "../../operator/src/resources/crd/crd.ts";
+import { KINDS as RESOURCES } from "../../operator/src/resources/own-kinds.ts";
 import { kindNamed, startApiServer } from "../../operator/src/testing/start-operator.ts";
 import { Program } from "../network/program.ts";
 

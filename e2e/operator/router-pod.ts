@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { join } from "node:path";
 import { freePort } from "@sallyport/wire/testing/free-ports";
-import type { FoundPod } from "../../operator/src/plan/workload.ts";
-import { CONFIG_FILE, PATHS, TOKEN_FILE } from "../../operator/src/render/edge-router/names.ts";
+import type { FoundPod } from "../../operator/src/children/workload.ts";
+import { CONFIG_FILE, PATHS, TOKEN_FILE } from "../../operator/src/kinds/edge-router/render/names.ts";
 import { Program } from "../network/program.ts";
 
 const ROUTER = join(import.meta.dirname, "..", "..", "router", "src", "main.ts");

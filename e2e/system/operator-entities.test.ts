@@ -1,28 +1,30 @@
 /** The operator's entities on a real controller of ours: each kind made, changed, adopted and taken away, with nothing to do in between. */
+
 import { silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
-import * as collections from "../../operator/src/network/collections.ts";
-import { NetworkConnection } from "../../operator/src/network/connection.ts";
-import { EntitySync, type Known, type SyncResult } from "../../operator/src/network/entity-sync.ts";
-import { authPolicy } from "../../operator/src/plan/entity/auth-policy.ts";
-import { edgeRouterPolicy } from "../../operator/src/plan/entity/edge-router-policy.ts";
-import type {
-  EntityResource,
-  EntitySpec,
-  FoundEntity,
-  Surroundings,
-} from "../../operator/src/plan/entity/entity-plan.ts";
-import { overlayService } from "../../operator/src/plan/entity/overlay-service.ts";
-import { ownerOf, tagsOf } from "../../operator/src/plan/entity/ownership.ts";
-import { postureCheck } from "../../operator/src/plan/entity/posture-check.ts";
-import { NO_REFERENCES } from "../../operator/src/plan/entity/references.ts";
-import { serviceConfig } from "../../operator/src/plan/entity/service-config.ts";
-import { serviceEdgeRouterPolicy } from "../../operator/src/plan/entity/service-edge-router-policy.ts";
-import { servicePolicy } from "../../operator/src/plan/entity/service-policy.ts";
-import { DEFINITIONS } from "../../operator/src/resources/definitions.ts";
+import { NetworkConnection } from "../../operator/src/controller-client/connection.ts";
+import { ownerOf, tagsOf } from "../../operator/src/entity/ownership.ts";
+import type { EntityResource, EntitySpec, FoundEntity, Surroundings } from "../../operator/src/entity/plan.ts";
+import { NO_REFERENCES } from "../../operator/src/entity/references.ts";
+import { EntitySync, type Known, type SyncResult } from "../../operator/src/entity/sync.ts";
+import { authPolicy } from "../../operator/src/kinds/auth-policy/plan.ts";
+import { authPolicies } from "../../operator/src/kinds/auth-policy/reconcile.ts";
+import { DEFINITIONS } from "../../operator/src/kinds/definitions.ts";
+import { edgeRouterPolicy } from "../../operator/src/kinds/edge-router-policy/plan.ts";
+import { edgeRouterPolicies } from "../../operator/src/kinds/edge-router-policy/reconcile.ts";
+import { overlayService } from "../../operator/src/kinds/overlay-service/plan.ts";
+import { services } from "../../operator/src/kinds/overlay-service/reconcile.ts";
+import { postureCheck } from "../../operator/src/kinds/posture-check/plan.ts";
+import { postureChecks } from "../../operator/src/kinds/posture-check/reconcile.ts";
+import { serviceConfig } from "../../operator/src/kinds/service-config/plan.ts";
+import { configs } from "../../operator/src/kinds/service-config/reconcile.ts";
+import { serviceEdgeRouterPolicy } from "../../operator/src/kinds/service-edge-router-policy/plan.ts";
+import { serviceEdgeRouterPolicies } from "../../operator/src/kinds/service-edge-router-policy/reconcile.ts";
+import { servicePolicy } from "../../operator/src/kinds/service-policy/plan.ts";
+import { servicePolicies } from "../../operator/src/kinds/service-policy/reconcile.ts";
+import { sample } from "../../operator/src/kinds/testing/samples.ts";
 import { admit } from "../../operator/src/resources/testing/admission.ts";
-import { sample } from "../../operator/src/resources/testing/samples.ts";
 import { SPECS } from "../operator/entity-specs.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -31,22 +33,22 @@ type AnySync = EntitySync<EntitySpec, object, FoundEntity, { configTypeId: strin
 const anySync = (sync: unknown): AnySync => sync as AnySync;
 
 const SYNCS: Readonly<Record<string, { sync: AnySync; path: string }>> = {
-  OverlayService: { sync: anySync(new EntitySync(overlayService, collections.services)), path: "services" },
-  ServiceConfig: { sync: anySync(new EntitySync(serviceConfig, collections.configs)), path: "configs" },
+  OverlayService: { sync: anySync(new EntitySync(overlayService, services)), path: "services" },
+  ServiceConfig: { sync: anySync(new EntitySync(serviceConfig, configs)), path: "configs" },
   ServicePolicy: {
-    sync: anySync(new EntitySync(servicePolicy, collections.servicePolicies)),
+    sync: anySync(new EntitySync(servicePolicy, servicePolicies)),
     path: "service-policies",
   },
   EdgeRouterPolicy: {
-    sync: anySync(new EntitySync(edgeRouterPolicy, collections.edgeRouterPolicies)),
+    sync: anySync(new EntitySync(edgeRouterPolicy, edgeRouterPolicies)),
     path: "edge-router-policies",
   },
   ServiceEdgeRouterPolicy: {
-    sync: anySync(new EntitySync(serviceEdgeRouterPolicy, collections.serviceEdgeRouterPolicies)),
+    sync: anySync(new EntitySync(serviceEdgeRouterPolicy, serviceEdgeRouterPolicies)),
     path: "service-edge-router-policies",
   },
-  AuthPolicy: { sync: anySync(new EntitySync(authPolicy, collections.authPolicies)), path: "auth-policies" },
-  PostureCheck: { sync: anySync(new EntitySync(postureCheck, collections.postureChecks)), path: "posture-checks" },
+  AuthPolicy: { sync: anySync(new EntitySync(authPolicy, authPolicies)), path: "auth-policies" },
+  PostureCheck: { sync: anySync(new EntitySync(postureCheck, postureChecks)), path: "posture-checks" },
 };
 
 const CLUSTER = "kube-system-uid";

@@ -5,13 +5,18 @@ import { splitPem } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
+import {
+  answer,
+  FakeController,
+  refusal,
+  session,
+} from "../../operator/src/controller-client/testing/fake-controller.ts";
+import { networkReconciler } from "../../operator/src/kinds/network/reconcile.ts";
+import { overlayServiceReconciler } from "../../operator/src/kinds/overlay-service/reconcile.ts";
 import { KINDS } from "../../operator/src/kube/kinds.ts";
 import { type Condition, conditionOf } from "../../operator/src/kube/status/condition.ts";
 import { healthOf } from "../../operator/src/kube/status/kstatus.ts";
-import { answer, FakeController, refusal, session } from "../../operator/src/network/testing/fake-controller.ts";
-import { overlayServiceReconciler } from "../../operator/src/reconcile/entity/simple-kinds.ts";
-import type { KindReconciler } from "../../operator/src/reconcile/loop/kind-reconciler.ts";
-import { networkReconciler } from "../../operator/src/reconcile/network/network.ts";
+import type { KindReconciler } from "../../operator/src/loop/kind-reconciler.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
 import { TcpWay } from "../network/tcp-way.ts";
 

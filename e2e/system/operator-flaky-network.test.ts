@@ -1,8 +1,13 @@
 /** A network that takes most requests and breaks others off, as behind a proxy that dislikes something. */
 import { afterEach, expect, test } from "vitest";
-import { answer, FakeController, refusal, session } from "../../operator/src/network/testing/fake-controller.ts";
-import { overlayServiceReconciler } from "../../operator/src/reconcile/entity/simple-kinds.ts";
-import type { KindReconciler } from "../../operator/src/reconcile/loop/kind-reconciler.ts";
+import {
+  answer,
+  FakeController,
+  refusal,
+  session,
+} from "../../operator/src/controller-client/testing/fake-controller.ts";
+import { overlayServiceReconciler } from "../../operator/src/kinds/overlay-service/reconcile.ts";
+import type { KindReconciler } from "../../operator/src/loop/kind-reconciler.ts";
 import { kindNamed, startOperator } from "../../operator/src/testing/start-operator.ts";
 
 const closing: (() => Promise<unknown>)[] = [];

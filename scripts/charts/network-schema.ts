@@ -2,11 +2,11 @@
  * The schema of the values of helm/sallyport-network, made from the same definitions as the CRDs: `helm` refuses what the API server would refuse, with the
  * path of the value, before anything is installed. JSON Schema draft 7, which every Helm of version 3 understands.
  */
-import { DEFINITIONS } from "../../operator/src/resources/definitions.ts";
+import { DEFINITIONS } from "../../operator/src/kinds/definitions.ts";
+import { objectSchema } from "../../operator/src/resources/crd/crd.ts";
+import type { StructuralNode } from "../../operator/src/resources/crd/structural.ts";
 import { atMostOne, exactlyOne } from "../../operator/src/resources/fields/cel.ts";
-import { type KindDefinition, serviceName } from "../../operator/src/resources/kind.ts";
-import { objectSchema } from "../../operator/src/resources/schema/crd.ts";
-import type { StructuralNode } from "../../operator/src/resources/schema/structural.ts";
+import { type KindDefinition, serviceName } from "../../operator/src/resources/kind-definition.ts";
 import { shared } from "./shared-schemas.ts";
 
 export type JsonSchema = { readonly [key: string]: unknown };
@@ -68,7 +68,7 @@ export function networkValuesSchema(): string {
       global: { type: "object", description: "What a chart of charts hands down; not used here." },
     },
   };
-  return `${JSON.stringify({ $schema: "http://json-schema.org/draft-07/schema#", $comment: "Generated from operator/src/resources by `npm run generate`; do not edit.", ...shared(schema) }, undefined, 1)}\n`;
+  return `${JSON.stringify({ $schema: "http://json-schema.org/draft-07/schema#", $comment: "Generated from operator/src/kinds by `npm run generate`; do not edit.", ...shared(schema) }, undefined, 1)}\n`;
 }
 
 const TEST: JsonSchema = {

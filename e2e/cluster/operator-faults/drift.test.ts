@@ -1,9 +1,9 @@
 /** On a real API server: the operator corrects changed children of an EdgeRouter, and leaves those of an earlier version as they are. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
+import type { RouterStatus } from "../../../operator/src/kinds/edge-router/schema.ts";
 import { KINDS as KUBE, type KubeObject } from "../../../operator/src/kube/kinds.ts";
 import { conditionOf } from "../../../operator/src/kube/status/condition.ts";
-import type { RouterStatus } from "../../../operator/src/resources/edge-router.ts";
 import { ANNOTATIONS } from "../../../operator/src/resources/group.ts";
 import { eventually } from "../../network/eventually.ts";
 import { hasCluster } from "../tools.ts";

@@ -1,13 +1,13 @@
 /** The operator's program, one or several, beside a real API server without nodes: what the suites of faults share. */
 import { join } from "node:path";
+import { sample } from "../../../operator/src/kinds/testing/samples.ts";
 import { findCluster } from "../../../operator/src/kube/client/find-cluster.ts";
 import { HttpKubeClient } from "../../../operator/src/kube/client/http-client.ts";
 import { KINDS as KUBE, type KubeObject, type ObjectRef, type ResourceKind } from "../../../operator/src/kube/kinds.ts";
 import { type Condition, conditionOf } from "../../../operator/src/kube/status/condition.ts";
 import { type Health, healthOf } from "../../../operator/src/kube/status/kstatus.ts";
 import { ANNOTATIONS } from "../../../operator/src/resources/group.ts";
-import { KINDS } from "../../../operator/src/resources/kinds.ts";
-import { sample } from "../../../operator/src/resources/testing/samples.ts";
+import { KINDS } from "../../../operator/src/resources/own-kinds.ts";
 import { kindNamed } from "../../../operator/src/testing/start-operator.ts";
 import { eventually } from "../../network/eventually.ts";
 import { Program } from "../../network/program.ts";

@@ -1,5 +1,5 @@
-import { KINDS as RESOURCES } from "../../../operator/src/resources/kinds.ts";
-import { sample } from "../../../operator/src/resources/testing/samples.ts";
+import { sample } from "../../../operator/src/kinds/testing/samples.ts";
+import { KINDS as RESOURCES } from "../../../operator/src/resources/own-kinds.ts";
 import type { Stage } from "../stage.ts";
 
 /** All kinds that there are. */

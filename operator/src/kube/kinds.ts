@@ -141,3 +141,10 @@ export class KindTable {
     );
   }
 }
+
+/** A Secret. */
+export interface SecretObject extends KubeObject {
+  readonly type?: string;
+  /** Base64. */
+  readonly data?: Readonly<Record<string, string>>;
+}

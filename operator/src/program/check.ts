@@ -6,7 +6,7 @@ import { KubeError } from "../kube/client/errors.ts";
 import { KINDS, type KubeObject } from "../kube/kinds.ts";
 import { pause } from "../kube/pause.ts";
 import { API_VERSION } from "../resources/group.ts";
-import { KINDS as RESOURCES } from "../resources/kinds.ts";
+import { KINDS as RESOURCES } from "../resources/own-kinds.ts";
 import { problemOfCrds } from "./crd-check.ts";
 import { OWN_RIGHTS, RIGHTS, type Right } from "./generated/rights.ts";
 

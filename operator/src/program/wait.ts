@@ -3,7 +3,7 @@ import type { KubeObject } from "../kube/kinds.ts";
 import { pause } from "../kube/pause.ts";
 import type { Condition } from "../kube/status/condition.ts";
 import { type Health, healthOf } from "../kube/status/kstatus.ts";
-import { KINDS } from "../resources/kinds.ts";
+import { KINDS } from "../resources/own-kinds.ts";
 
 export interface WaitSettings {
   /** Namespaces that are looked at; empty: all. */

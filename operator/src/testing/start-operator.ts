@@ -1,22 +1,22 @@
 /** The operator in this process, on a fake API server with our CRDs: for tests of kinds. Networks are real ones, or whatever the test puts there. */
 import { setTimeout as delay } from "node:timers/promises";
-import { controllers } from "../controllers.ts";
+import type { NetworkSettings } from "../controller-client/network-clients.ts";
+import { DEFINITIONS } from "../kinds/definitions.ts";
+import { controllers } from "../kinds/reconcilers.ts";
+import { sample } from "../kinds/testing/samples.ts";
 import { clusterAt } from "../kube/client/cluster.ts";
 import { HttpKubeClient } from "../kube/client/http-client.ts";
 import { KINDS as KUBE, type KubeObject, keyOf, type ObjectRef, type ResourceKind } from "../kube/kinds.ts";
 import { Metrics } from "../kube/metrics/metrics.ts";
 import { type Condition, conditionOf } from "../kube/status/condition.ts";
 import { FakeApiServer, type SeenRequest } from "../kube/testing/fake-api-server.ts";
-import type { NetworkSettings } from "../network/network-clients.ts";
+import type { KindReconciler } from "../loop/kind-reconciler.ts";
 import { createLogger } from "../program/logging.ts";
 import { Operator } from "../program/operator.ts";
 import { parseCommand } from "../program/settings.ts";
-import type { KindReconciler } from "../reconcile/loop/kind-reconciler.ts";
-import { DEFINITIONS } from "../resources/definitions.ts";
+import { customResourceDefinition } from "../resources/crd/crd.ts";
 import { API_VERSION } from "../resources/group.ts";
-import { KINDS } from "../resources/kinds.ts";
-import { customResourceDefinition } from "../resources/schema/crd.ts";
-import { sample } from "../resources/testing/samples.ts";
+import { KINDS } from "../resources/own-kinds.ts";
 
 /** A network that exists already, as the test knows it. */
 export interface TestNetwork {

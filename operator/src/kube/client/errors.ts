@@ -146,3 +146,13 @@ const ADVICE: Readonly<Record<number, string>> = {
   401: "check the token or the client certificate of the operator",
   403: "give the operator's service account this right",
 };
+
+/**
+ * What is wrong with the object, and not with who writes it: quotas, volumes that can't grow and webhooks answer as forbidden, too, and no right would help.
+ * Of a right that lacks servers say which user has it not.
+ */
+export function isRefusedObject({ isInvalid, isForbidden, isNamespaceTerminating, message }: KubeError): boolean {
+  if (isInvalid) return true;
+  if (!isForbidden || isNamespaceTerminating) return false;
+  return /is forbidden: (?!User )|admission webhook .+ denied the request/.test(message);
+}

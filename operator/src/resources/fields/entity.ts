@@ -1,5 +1,5 @@
 import { statusFields } from "../condition.ts";
-import type { PrinterColumn } from "../kind.ts";
+import type { PrinterColumn } from "../kind-definition.ts";
 import { choice, list, mapOf, text } from "./bounded.ts";
 import { type CelRule, immutable } from "./cel.ts";
 import { entityId, nameRef } from "./object-reference.ts";

@@ -1,8 +1,8 @@
 import { type CelInput, CelScalar, celFunc, celMethod, isCelError, run } from "@bufbuild/cel";
 import { amountOf } from "../../kube/quantity.ts";
-import type { KindDefinition } from "../kind.ts";
-import { objectSchema } from "../schema/crd.ts";
-import type { StructuralNode } from "../schema/structural.ts";
+import { objectSchema } from "../crd/crd.ts";
+import type { StructuralNode } from "../crd/structural.ts";
+import type { KindDefinition } from "../kind-definition.ts";
 
 /**
  * What an API server makes of an object of our kinds, in this process: strict about unknown fields, fills in defaults,

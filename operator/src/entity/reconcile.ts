@@ -1,0 +1,208 @@
+import type { ManagementClient } from "../controller-client/connection.ts";
+import type { UsableNetwork } from "../controller-client/network-clients.ts";
+import type { ResourceKind } from "../kube/kinds.ts";
+import type { ConditionDraft } from "../kube/status/condition.ts";
+import { syncedReason, wasObserved } from "../loop/conditions.ts";
+import type {
+  AnyResource,
+  FollowContext,
+  KindReconciler,
+  Outcome,
+  OwnStatus,
+  ReconcileContext,
+  Removal,
+} from "../loop/kind-reconciler.ts";
+import type { BaseStatus } from "../resources/condition.ts";
+import type { Resource } from "../resources/kind-definition.ts";
+import type { Collection } from "./collection.ts";
+import { conditionsOfSync } from "./conditions.ts";
+import { ownerOf } from "./ownership.ts";
+import type { EntityKind, EntitySpec, FoundEntity } from "./plan.ts";
+import { type Reference, type Referenced, resolveReferences } from "./references.ts";
+import { EntitySync, type SyncResult } from "./sync.ts";
+
+/** Status of a kind that stands for one entity. */
+export interface EntityStatus extends BaseStatus {
+  readonly id?: string | undefined;
+}
+
+export type EntityResourceOf<Spec extends EntitySpec, Status extends EntityStatus> = Resource<Spec, Status>;
+
+/** What could not be looked up: shown instead of what the entity is. */
+export class Unfit {
+  readonly reason: string;
+  readonly message: string;
+  /** Somebody has to act; else it may come by itself. */
+  readonly isStalled: boolean;
+
+  constructor(reason: string, message: string, o: { readonly isStalled: boolean }) {
+    this.reason = reason;
+    this.message = message;
+    this.isStalled = o.isStalled;
+  }
+}
+
+/** One kind that stands for one entity of a network: the pure part, the calls, and what else it looks up and tells. */
+export interface EntityWiring<
+  Spec extends EntitySpec,
+  Status extends EntityStatus,
+  Fields extends object,
+  Found extends FoundEntity,
+  More extends object,
+> {
+  readonly kind: ResourceKind;
+  readonly entity: EntityKind<Spec, Fields, Found, More>;
+  readonly collection: Collection<Fields, Found>;
+  /** What the plan needs besides references. */
+  readonly lookUp: (
+    resource: EntityResourceOf<Spec, Status>,
+    context: ReconcileContext<EntityResourceOf<Spec, Status>>,
+    network: UsableNetwork,
+  ) => Promise<More | Unfit>;
+  /** Fields of the status besides the id. */
+  readonly tell?: (
+    client: ManagementClient,
+    id: string,
+    of: Told<Spec, More>,
+    signal: AbortSignal,
+  ) => Promise<OwnStatus<EntityResourceOf<Spec, Status>>>;
+  /**
+   * What is told costs requests of its own and is not worth them when all are looked at because the program began: then what was told before stays until
+   * the next usual look.
+   */
+  readonly keepsTold?: true;
+  /** Gets what went wrong and answers what is to be shown and logged of it. */
+  readonly explain?: (error: unknown, spec: Spec, more: More, client: ManagementClient) => unknown;
+  readonly follow?: (context: FollowContext) => Promise<void>;
+  /** When to look again sooner than usual, by what is told and what was told before. */
+  readonly lookAgainMs?: (
+    status: OwnStatus<EntityResourceOf<Spec, Status>>,
+    before: OwnStatus<EntityResourceOf<Spec, Status>>,
+  ) => number | undefined;
+}
+
+/** What something is told of. */
+export interface Told<Spec, More> {
+  readonly spec: Spec;
+  readonly more: More;
+  /** The entity was made a moment ago. */
+  readonly wasMade: boolean;
+}
+
+/** Nothing is looked up. */
+export const nothingMore = async (): Promise<object> => ({});
+
+/** The reconciler of a kind that stands for one entity (docs/operator/entities.md). */
+export function entityReconciler<
+  Spec extends EntitySpec,
+  Status extends EntityStatus,
+  Fields extends object,
+  Found extends FoundEntity,
+  More extends object,
+>(wiring: EntityWiring<Spec, Status, Fields, Found, More>): KindReconciler<EntityResourceOf<Spec, Status>> {
+  type R = EntityResourceOf<Spec, Status>;
+  const { kind, entity, collection } = wiring;
+  const sync = new EntitySync<Spec, Fields, Found, More>(entity, collection);
+  /** UIDs of resources that this process has looked at, where {@link EntityWiring.keepsTold}. */
+  const toldOf = new Set<string>();
+  const networkRef = ({ metadata, spec }: R) => ({ namespace: metadata.namespace, name: spec.networkRef.name });
+  const known = ({ status }: R) => ({ id: status.id, wasObserved: wasObserved(status.conditions) });
+
+  async function reconcile(resource: R, context: ReconcileContext<R>): Promise<Outcome<R>> {
+    const { namespace } = resource.metadata;
+    const network = context.networks.forNetwork(networkRef(resource));
+    const more = await wiring.lookUp(resource, context, network);
+    if (more instanceof Unfit) return unfitOutcome(resource, more);
+    const find = ({ kind: of, name }: Reference): Referenced | undefined =>
+      context.known.resource<AnyResource & Referenced>(of, namespace, name);
+    const references = resolveReferences(entity.references(resource.spec), resource.spec.networkRef.name, find);
+    const surroundings = {
+      owner: ownerOf(resource, context.cluster),
+      scope: { ...network.settings, namespace },
+      references,
+      ...more,
+    };
+    let identified: string | undefined;
+    const onIdentified = async (id: string): Promise<void> => {
+      identified = id;
+    };
+    const o = { signal: context.signal, onIdentified };
+    try {
+      const result = await sync.sync(network.client, resource, known(resource), surroundings, o);
+      return await outcomeOf(resource, result, network.client, more, context);
+    } catch (error) {
+      // The tag would find it again; the id is what others refer to.
+      if (identified !== undefined) await context.keep({ id: identified } as Partial<OwnStatus<R>>);
+      throw wiring.explain?.(error, resource.spec, more, network.client) ?? error;
+    }
+  }
+
+  async function outcomeOf(
+    resource: R,
+    result: SyncResult<Found>,
+    client: ManagementClient,
+    more: More,
+    { signal }: ReconcileContext<R>,
+  ): Promise<Outcome<R>> {
+    const conditions = conditionsOfSync(result);
+    const events = result.notes.map((note) => ({ ...note, action: "Sync" }));
+    // What is not ours leaves no id behind: by that it would count as ours the next time.
+    if (!("id" in result)) {
+      const mayPassAtOnce = result.state === "waiting" && result.reason !== "NotInNetwork" && events.length === 0;
+      return { conditions, events, status: {} as OwnStatus<R>, mayPassAtOnce };
+    }
+    const { observedGeneration, conditions: _, lastHandledReconcileAt: __, ...before } = resource.status;
+    const { uid, generation } = resource.metadata;
+    const own = before as unknown as OwnStatus<R>;
+    const isAtRest = observedGeneration === generation && resource.status.id === result.id && events.length === 0;
+    const isKept = wiring.keepsTold === true && !toldOf.has(uid) && isAtRest;
+    if (wiring.keepsTold === true) toldOf.add(uid);
+    const wasMade = result.found === undefined;
+    const told = isKept ? own : await wiring.tell?.(client, result.id, { spec: resource.spec, more, wasMade }, signal);
+    const status = { ...told, id: result.id } as OwnStatus<R>;
+    const requeueAfterMs = wiring.lookAgainMs?.(status, own);
+    return { conditions, events, status, ...(requeueAfterMs === undefined ? {} : { requeueAfterMs }) };
+  }
+
+  async function remove(resource: R, context: ReconcileContext<R>): Promise<Removal> {
+    toldOf.delete(resource.metadata.uid);
+    const { client } = context.networks.forNetwork(networkRef(resource));
+    const owner = ownerOf(resource, context.cluster);
+    const result = await sync.remove(client, resource, known(resource), owner, context.signal);
+    if (result.state === "blocked") {
+      return { state: "blocked", message: `the network refuses to delete it: ${result.message}` };
+    }
+    const { id } = resource.status;
+    const named = `${entity.noun}${id === undefined ? "" : ` ${id}`}`;
+    const note =
+      result.state === "gone"
+        ? `the network has no ${named} any more`
+        : `the ${named} stays in the network and belongs to no resource`;
+    const reason = result.state === "gone" ? "Deleted" : "Released";
+    return { state: result.state, events: [{ type: "Normal", reason, action: "Delete", note }] };
+  }
+
+  const { follow } = wiring;
+  const references = ({ spec }: R) => entity.references(spec);
+  return {
+    kind,
+    references,
+    reconcile,
+    remove,
+    ...(follow === undefined ? {} : { follow: (context) => follow(context) }),
+  };
+}
+
+/** The entity stays as it is, and so does what is known of it. */
+function unfitOutcome<R extends EntityResourceOf<EntitySpec, EntityStatus>>(
+  { status }: R,
+  { reason, message, isStalled }: Unfit,
+): Outcome<R> {
+  const { observedGeneration, conditions, lastHandledReconcileAt, ...own } = status;
+  const drafts: ConditionDraft[] = [
+    { type: "Synced", status: "False", reason: syncedReason(conditions, reason), message },
+    { type: "Ready", status: "False", reason, message },
+    { type: isStalled ? "Stalled" : "Reconciling", status: "True", reason, message },
+  ];
+  return { conditions: drafts, status: own as OwnStatus<R> };
+}

@@ -1,0 +1,227 @@
+import type { IsThere } from "../../children/intent.ts";
+import { isRolledOut } from "../../children/workload.ts";
+import type { EventNote } from "../../kube/events/recorder.ts";
+import { KINDS, type KubeObject, type ResourceKind } from "../../kube/kinds.ts";
+import { ANNOTATIONS } from "../../resources/group.ts";
+import type { RouterAction, RouterPlan, RouterPlanInput } from "./plan/actions.ts";
+import { advertisedIp, routerConditions } from "./plan/conditions.ts";
+import { reEnrollRequest } from "./plan/enrollment.ts";
+import { certificateOf, isInitialized, isOnline, templateHash } from "./plan/observed.ts";
+import { rolloutTurn } from "./plan/rollout.ts";
+import { applyUnlessThere, conflictsOf, deletion, isFormer, type RouterStep, routerStep } from "./plan/step.ts";
+import { leftoverActions } from "./plan/surplus.ts";
+import { disruptionBudget, networkPolicy, serviceAccount, serviceMonitor } from "./render/guards.ts";
+import { entityName } from "./render/names.ts";
+import { headlessService } from "./render/services.ts";
+import { specProblems } from "./render/spec-problems.ts";
+import type { EdgeRouterResource, RouterStatus } from "./schema.ts";
+
+/** Look again: while something is on its way, after that, and when it takes long. The network tells nothing by itself. */
+const SOON_MS = 1_000;
+const LATER_MS = 15_000;
+const CALM_MS = 30_000;
+/** So long after its pod was made a router may be expected at any moment. */
+const STARTING_MS = 5 * 60_000;
+
+/**
+ * What is to be done for an EdgeRouter, from what is there (docs/operator/edge-router.md). Carried out and asked again, as often as it takes, it comes
+ * to no actions.
+ */
+export function planEdgeRouter(input: RouterPlanInput): RouterPlan {
+  const { resource, routers, leftovers, shared } = input;
+  const request = reEnrollRequest(resource);
+  const steps = routers.map((router) => {
+    const isRequested = request.state === "wanted" && request.ordinal === router.ordinal;
+    return routerStep(input, router, isRequested, isRequested ? request.value : undefined);
+  });
+  const common = sharedActions(resource, shared, input.isThere);
+  const problems = specProblems(resource, input.controllers);
+  const isRefused = problems.length > 0;
+  const outdated = steps.filter(({ rollout }) => rollout.length > 0);
+  const turn = isRefused ? new Set<number>() : turnOf(steps, resource.spec.updateStrategy.maxUnavailable);
+  const rolled = steps.filter(({ router }) => turn.has(router.ordinal));
+  const statuses = steps.map((step) => statusOf(step, turn.has(step.router.ordinal)));
+  const going = leftovers.map(leftoverStatus);
+  // Of a spec that can't be followed as a whole nothing is.
+  const actions = isRefused
+    ? []
+    : [
+        ...common.actions,
+        ...steps.flatMap((step) => step.actions),
+        ...rolled.flatMap(({ rollout }) => rollout),
+        ...leftoverActions(resource, leftovers),
+      ];
+  const isRestarted = outdated.length === 0 && steps.every(({ configHash }) => configHash !== undefined);
+  const restart = resource.metadata.annotations?.[ANNOTATIONS.restart];
+  const conditions = routerConditions({
+    resource,
+    now: input.now,
+    problems,
+    steps,
+    routers: statuses,
+    leftovers,
+    outdated: outdated.map(({ router }) => router.ordinal),
+    conflicts: common.conflicts,
+  });
+  const isStalled = conditions.some(({ type }) => type === "Stalled") && actions.length === 0;
+  return {
+    actions,
+    routers: [...statuses, ...going],
+    conditions,
+    events: [
+      ...steps.flatMap((step) => eventsOf(resource, step, turn.has(step.router.ordinal))),
+      ...(request.state === "wrong" ? [warning("ReEnrollRefused", "Enroll", request.message)] : []),
+    ],
+    requeueAfterMs: isStalled ? LATER_MS : nextLook(input, steps, actions),
+    changing: steps.filter(({ isChanging }) => isChanging).map(({ router }) => router.ordinal),
+    replicas: [
+      ...routers,
+      ...leftovers.map(({ objects }) => ({ statefulSet: objects.find(({ kind }) => kind === "StatefulSet") })),
+    ].filter(({ statefulSet }) => statefulSet !== undefined).length,
+    readyReplicas: routers.filter(({ statefulSet }) => (statefulSet?.status?.readyReplicas ?? 0) > 0).length,
+    onlineReplicas: routers.filter(isOnline).length,
+    lastHandledReEnroll: request.state === "wrong" ? request.value : resource.status.lastHandledReEnroll,
+    lastHandledRestart: isRestarted ? restart : resource.status.lastHandledRestart,
+  };
+}
+
+function turnOf(steps: readonly RouterStep[], maxUnavailable: number): ReadonlySet<number> {
+  const facts = steps.map(({ router, rollout, isAvailable, isSettled }) => ({
+    ordinal: router.ordinal,
+    exists: router.statefulSet !== undefined,
+    isOutdated: rollout.length > 0,
+    isServing: router.statefulSet !== undefined && isRolledOut(router.statefulSet),
+    isAvailable,
+    isSettled,
+  }));
+  return rolloutTurn(facts, maxUnavailable);
+}
+
+/** Objects of all routers together. */
+export function sharedActions(
+  resource: EdgeRouterResource,
+  found: ReadonlyMap<string, KubeObject>,
+  isThere: IsThere,
+): { actions: RouterAction[]; conflicts: string[] } {
+  const { name } = resource.metadata;
+  const wanted: [ResourceKind, KubeObject | undefined][] = [
+    [KINDS.ServiceAccount, serviceAccount(resource)],
+    [KINDS.Service, headlessService(resource)],
+    [KINDS.PodDisruptionBudget, disruptionBudget(resource)],
+    [KINDS.NetworkPolicy, networkPolicy(resource)],
+    [KINDS.ServiceMonitor, serviceMonitor(resource)],
+  ];
+  const actions: RouterAction[] = [];
+  const conflicts: string[] = [];
+  for (const [kind, object] of wanted) {
+    const there = found.get(`${kind.kind}/${name}`);
+    const foreign = conflictsOf(resource, [there]);
+    if (isFormer(resource, there)) actions.push(deletion(kind, there));
+    else if (object === undefined) {
+      if (there !== undefined && foreign.length === 0) actions.push(deletion(kind, there));
+    } else if (foreign.length > 0) conflicts.push(...foreign);
+    else actions.push(...applyUnlessThere(object, there, isThere));
+  }
+  return { actions, conflicts };
+}
+
+function statusOf({ router, advertised, configHash, enrollment }: RouterStep, isTurn: boolean): RouterStatus {
+  const { ordinal, before, entity, pod, claim, statefulSet } = router;
+  if (entity.state !== "synced") return before ?? { ordinal };
+  const { found } = entity;
+  const online = isOnline(router);
+  const verified = found.isVerified === true;
+  const notAfter = verified ? certificateOf(found.certPem)?.notAfter : undefined;
+  // Until it is its turn the pod goes on with the file that it has.
+  const isCurrent = isTurn || (statefulSet !== undefined && templateHash(statefulSet) === configHash);
+  const address = isCurrent ? advertised : before?.advertiseAddress;
+  const hash = pod?.metadata.annotations?.[ANNOTATIONS.configHash];
+  // Online alone may still be the pod before: its successor shows by its first container that the volume has the identity.
+  const volume = (online && isInitialized(pod) ? claim?.metadata.uid : undefined) ?? before?.volume;
+  const version = found.versionInfo?.version || before?.version;
+  const expires = enrollment?.step === "token" ? found.enrollmentExpiresAt : undefined;
+  return {
+    ordinal,
+    name: found.name,
+    id: found.id,
+    verified,
+    online,
+    everOnline: online || (before?.everOnline ?? verified),
+    ...(found.syncStatus === undefined ? {} : { syncStatus: found.syncStatus }),
+    ...(version === undefined ? {} : { version }),
+    ...(address === undefined ? {} : { advertiseAddress: address }),
+    ...(notAfter === undefined ? {} : { certificateNotAfter: notAfter.toISOString() }),
+    ...(hash === undefined ? {} : { configHash: hash }),
+    ...(volume === undefined ? {} : { volume }),
+    ...(expires === undefined ? {} : { tokenExpiresAt: expires }),
+  };
+}
+
+const leftoverStatus = ({ ordinal, before, entity }: RouterPlanInput["leftovers"][number]): RouterStatus => ({
+  ...before,
+  ordinal,
+  ...(entity === undefined ? {} : { id: entity.id, name: entity.name }),
+});
+
+const normal = (reason: string, action: string, note: string): EventNote => ({ type: "Normal", reason, action, note });
+const warning = (reason: string, action: string, note: string): EventNote => ({
+  type: "Warning",
+  reason,
+  action,
+  note,
+});
+
+/** What happened since the status was written. */
+function eventsOf(resource: EdgeRouterResource, step: RouterStep, isTurn: boolean): EventNote[] {
+  const { router, enrollment, rollout } = step;
+  const { before, entity, ordinal } = router;
+  if (entity.state !== "synced") return [];
+  const name = entityName(resource, ordinal);
+  const events: EventNote[] = [];
+  if (entity.found.isVerified === true && before?.verified === false) {
+    events.push(normal("RouterVerified", "Enroll", `router ${name} completed its enrollment`));
+  }
+  if (isOnline(router) && before?.online !== true)
+    events.push(normal("RouterOnline", "Connect", `router ${name} is online`));
+  if (!isOnline(router) && before?.online === true) {
+    events.push(warning("RouterOffline", "Connect", `router ${name} is not connected to a controller any more`));
+  }
+  if (enrollment?.step === "reEnroll") {
+    const tell = enrollment.reason === "TokenExpired" ? normal : warning;
+    events.push(tell("ReEnrolled", "Enroll", enrollment.message));
+  }
+  const restarts = rollout.some((action) => action.type === "apply" && action.object.kind === "StatefulSet");
+  if (isTurn && restarts && router.statefulSet !== undefined && isRolledOut(router.statefulSet)) {
+    events.push(normal("RolloutStarted", "Apply", `router ${name} is brought up to date`));
+  }
+  const ip = advertisedIp(resource, step);
+  if (ip !== undefined && before?.advertiseAddress !== ip) {
+    events.push(
+      warning(
+        "LoadBalancerIpAdvertised",
+        "Apply",
+        `router ${name} advertises ${ip}, which may change with its load balancer: set spec.exposure.hostname`,
+      ),
+    );
+  }
+  return events;
+}
+
+function nextLook(input: RouterPlanInput, steps: readonly RouterStep[], actions: readonly RouterAction[]): number {
+  if (actions.some(({ type }) => type === "reEnroll" || type === "removeEntity")) return 0;
+  const isSettled = steps.every(
+    ({ isAvailable, isChanging, rollout }) => isAvailable && !isChanging && rollout.length === 0,
+  );
+  // A volume grows when the cluster lets it.
+  const isDone = actions.every(({ type }) => type === "growClaim");
+  if (isSettled && isDone && input.leftovers.length === 0) return CALM_MS;
+  const isExpected = steps.some(({ router: { pod, hindrance }, isAvailable, isSettled }) => {
+    // The next one's turn comes with time alone.
+    if (isAvailable && !isSettled) return true;
+    // The watches tell when the cluster makes the pod, or gives it its volume.
+    if (hindrance !== undefined) return false;
+    const age = pod === undefined ? 0 : input.now.getTime() - Date.parse(pod.metadata.creationTimestamp ?? "");
+    return age < STARTING_MS;
+  });
+  return isExpected || input.leftovers.length > 0 ? SOON_MS : LATER_MS;
+}

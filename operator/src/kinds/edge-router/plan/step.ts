@@ -1,0 +1,252 @@
+import { type IsThere, withIntent } from "../../../children/intent.ts";
+import { type FoundStatefulSet, isReadyFor, isRolledOut } from "../../../children/workload.ts";
+import { apiVersionOf, KINDS, type KubeObject, type ObjectMeta, type ResourceKind } from "../../../kube/kinds.ts";
+import { amountOf } from "../../../kube/quantity.ts";
+import { ANNOTATIONS, API_VERSION } from "../../../resources/group.ts";
+import type { Controllers } from "../../network/interface.ts";
+import { type AddressResult, addressOf, addressText, nextAdvertised } from "../render/address.ts";
+import { claimName, type RenderedResource } from "../render/names.ts";
+import { type RenderedConfig, renderRouterConfig, type SpecProblem } from "../render/router-config.ts";
+import { edgeService, edgeServiceOfBoth } from "../render/services.ts";
+import { configMap, enrollmentSecret, statefulSet } from "../render/workload.ts";
+import type { RouterAction, RouterPlanInput } from "./actions.ts";
+import { type EnrollmentStep, enrollmentStep } from "./enrollment.ts";
+import { certificateOf, isInitialized, isOnline, isVerified, type ObservedRouter, templateHash } from "./observed.ts";
+
+/** What one router needs, before it is decided whose turn it is. */
+export interface RouterStep {
+  readonly router: ObservedRouter;
+  readonly enrollment?: EnrollmentStep;
+  readonly address?: AddressResult;
+  /** `<host>:<port>` of the file that was rendered. */
+  readonly advertised?: string;
+  /** The address is on its way: the certificate gets the new name first. */
+  readonly isChanging: boolean;
+  readonly problems: readonly SpecProblem[];
+  /** Objects of somebody else in the place of ours. */
+  readonly conflicts: readonly string[];
+  readonly configHash?: string;
+  /** What may be done at once. */
+  readonly actions: readonly RouterAction[];
+  /** What restarts the pod: when it is this router's turn. */
+  readonly rollout: readonly RouterAction[];
+  readonly isAvailable: boolean;
+  /** It has been ready for as long as the spec wants. */
+  readonly isSettled: boolean;
+}
+
+const SYNCED = "SYNC_DONE";
+
+/** @param isRequested the annotation asks for a new enrollment of this router */
+export function routerStep(
+  input: RouterPlanInput,
+  router: ObservedRouter,
+  isRequested: boolean,
+  handled?: string,
+): RouterStep {
+  const { resource, now } = input;
+  const { entity, ordinal } = router;
+  const found = [router.service, router.configMap, router.secret, router.statefulSet];
+  const former = found.flatMap((object) => (isFormer(resource, object) ? [deletion(kindOf(object), object)] : []));
+  const conflicts = former.length > 0 ? [] : conflictsOf(resource, found);
+  const isAvailable =
+    router.statefulSet !== undefined &&
+    isRolledOut(router.statefulSet) &&
+    isOnline(router) &&
+    entity.state === "synced" &&
+    entity.found.syncStatus === SYNCED;
+  const isSettled = isReadyFor(router.pod, resource.spec.updateStrategy.minReadySeconds, now);
+  const standing = { isAvailable, isSettled };
+  const nothing = { router, isChanging: false, problems: [], conflicts, actions: [], rollout: [], ...standing };
+  if (former.length > 0) return { ...nothing, actions: former };
+  if (entity.state !== "synced" || conflicts.length > 0) return nothing;
+
+  const enrollment = enrollmentStep(router, isRequested, now);
+  const actionsOf = (hasArrived: boolean): RouterAction[] => [
+    ...enrollmentActions(input, router, enrollment, handled),
+    ...serviceActions(input, router, hasArrived),
+    ...claimActions(resource, router),
+  ];
+  const actions = actionsOf(false);
+  const address = addressOf(resource, ordinal, router.service);
+  if (address.state === "waiting") return { ...nothing, enrollment, address, actions };
+
+  const next =
+    address.state === "none"
+      ? undefined
+      : nextAdvertised(address.address, router.before?.advertiseAddress, knownNames(router));
+  const config = renderRouterConfig(resource, {
+    ordinal,
+    address: next?.address,
+    hosts: next?.hosts ?? [],
+    controllers: input.controllers,
+  });
+  const isChanging = next?.isChanging ?? false;
+  const step = { ...nothing, enrollment, address, actions, isChanging };
+  if ("problems" in config) return { ...step, problems: config.problems };
+  const hasArrived =
+    isAvailable && !isChanging && router.statefulSet && templateHash(router.statefulSet) === config.hash;
+  return {
+    ...step,
+    ...(hasArrived === true ? { actions: actionsOf(true) } : {}),
+    configHash: config.hash,
+    ...(next === undefined ? {} : { advertised: addressText(next.address) }),
+    rollout: rolloutActions(input, router, config, entity.found.id),
+  };
+}
+
+/** Hosts that clients may dial it by: those of its certificates. Undefined while it has none. */
+function knownNames(router: ObservedRouter): readonly string[] | undefined {
+  if (!isVerified(router) || router.entity.state !== "synced") return undefined;
+  return [...(certificateOf(router.entity.found.certPem)?.names ?? []), ...(router.servedNames ?? [])];
+}
+
+function enrollmentActions(
+  { resource, isThere }: RouterPlanInput,
+  { ordinal, entity, secret, pod }: ObservedRouter,
+  enrollment: EnrollmentStep,
+  handled: string | undefined,
+): RouterAction[] {
+  if (entity.state !== "synced") return [];
+  switch (enrollment.step) {
+    case "reEnroll":
+      return [
+        {
+          ...{ type: "reEnroll", ordinal, id: entity.found.id },
+          ...(handled === undefined ? {} : { handled }),
+          ...(enrollment.reason === "TokenExpired" ? { unlessVerified: true } : {}),
+        },
+      ];
+    case "token": {
+      const applied = applyUnlessThere(enrollmentSecret(resource, ordinal, enrollment.jwt), secret, isThere);
+      // A Secret that is newer than the pod is what tells that the pod has used another token.
+      if (applied.length > 0 && secret !== undefined && isInitialized(pod)) return [deletion(KINDS.Secret, secret)];
+      if (applied.length > 0 || !enrollment.restartsPod || pod === undefined) return applied;
+      return [deletion(KINDS.Pod, pod)];
+    }
+    default:
+      return secret === undefined ? [] : [deletion(KINDS.Secret, secret)];
+  }
+}
+
+/** @param hasArrived the router runs and is reached under the address of the spec: what only the former one needed goes */
+function serviceActions(
+  { resource, isThere }: RouterPlanInput,
+  { ordinal, service }: ObservedRouter,
+  hasArrived: boolean,
+): RouterAction[] {
+  const wanted =
+    hasArrived || service === undefined
+      ? edgeService(resource, ordinal)
+      : edgeServiceOfBoth(resource, ordinal, service);
+  if (wanted !== undefined) return applyUnlessThere(wanted, service, isThere);
+  return service === undefined || !hasArrived ? [] : [deletion(KINDS.Service, service)];
+}
+
+function claimActions({ spec, metadata }: RenderedResource, { ordinal, claim }: ObservedRouter): RouterAction[] {
+  const there = amountOf(claim?.spec?.resources?.requests?.storage);
+  const wanted = amountOf(spec.storage.size);
+  if (there === undefined || wanted === undefined || wanted <= there) return [];
+  return [{ type: "growClaim", name: claimName(metadata.name, ordinal), size: spec.storage.size }];
+}
+
+function rolloutActions(
+  { resource, image, controllers, isThere }: RouterPlanInput,
+  router: ObservedRouter,
+  config: Extract<RenderedConfig, { text: string }>,
+  id: string,
+): RouterAction[] {
+  const { ordinal, statefulSet } = router;
+  const workload = workloadOf(resource, { ordinal, id, configHash: config.hash, image, controllers, statefulSet });
+  return [
+    ...applyUnlessThere(configMap(resource, ordinal, config.text), router.configMap, isThere),
+    ...applyUnlessThere(workload, statefulSet, isThere),
+  ];
+}
+
+/** What a StatefulSet is made from besides the spec; `statefulSet` is the one that there is. */
+export interface WorkloadParts {
+  readonly ordinal: number;
+  readonly id: string;
+  readonly configHash: string;
+  /** Where the spec names none. */
+  readonly image: string;
+  readonly controllers: Controllers;
+  readonly statefulSet: FoundStatefulSet | undefined;
+}
+
+/** The StatefulSet as it is wanted: its selector and its claim stay what they were made with, since these can't be changed. */
+export function workloadOf(resource: RenderedResource, parts: WorkloadParts): KubeObject {
+  const { ordinal, id, configHash, image, controllers, statefulSet: found } = parts;
+  const claim = found?.spec?.volumeClaimTemplates?.[0];
+  const there = claim?.spec?.resources?.requests?.storage;
+  const isSameSize = there === undefined || amountOf(there) === amountOf(resource.spec.storage.size);
+  return statefulSet(resource, {
+    ordinal,
+    id,
+    configHash,
+    image: resource.spec.image ?? image,
+    areControllersChosen: controllers.areChosen,
+    restart: resource.metadata.annotations?.[ANNOTATIONS.restart],
+    made: {
+      selector: found?.spec?.selector?.matchLabels,
+      claimMetadata: claim?.metadata && claimMetadataOf(claim.metadata),
+      claimSize: isSameSize ? undefined : there,
+    },
+  });
+}
+
+/** Servers say a time of creation that is none. */
+const claimMetadataOf = ({ name, labels, annotations }: ObjectMeta) => ({
+  name,
+  ...(labels === undefined ? {} : { labels }),
+  ...(annotations === undefined ? {} : { annotations }),
+});
+
+export function applyUnlessThere(object: KubeObject, found: KubeObject | undefined, isThere: IsThere): RouterAction[] {
+  const intended = withIntent(object);
+  return isThere(found, intended) ? [] : [{ type: "apply", object: intended }];
+}
+
+export function deletion(kind: ResourceKind, { metadata }: KubeObject): RouterAction {
+  const { namespace, name, uid } = metadata;
+  return { type: "delete", ref: { kind, name, ...(namespace === undefined ? {} : { namespace }) }, uid };
+}
+
+/** Objects that somebody else made, under names that ours need. */
+export function conflictsOf({ metadata }: RenderedResource, found: readonly (KubeObject | undefined)[]): string[] {
+  return found.flatMap((object) => {
+    if (object === undefined) return [];
+    const owner = object.metadata.ownerReferences?.find(({ controller }) => controller === true);
+    if (owner?.uid === metadata.uid) return [];
+    const whose = owner === undefined ? "nobody's" : `owned by ${owner.kind} ${owner.name}`;
+    return [`${object.kind} ${object.metadata.name} is ${whose}`];
+  });
+}
+
+/**
+ * Whether an object is left of an EdgeRouter that had this name before, and is gone: a garbage collector would take it away sooner or later, also from
+ * under the next owner.
+ */
+export function isFormer({ kind, metadata }: RenderedResource, object: KubeObject | undefined): object is KubeObject {
+  const owner = object?.metadata.ownerReferences?.find(({ controller }) => controller === true);
+  return (
+    owner !== undefined &&
+    owner.apiVersion === API_VERSION &&
+    owner.kind === kind &&
+    owner.name === metadata.name &&
+    owner.uid !== metadata.uid
+  );
+}
+
+const KINDS_OF_ROUTERS: readonly ResourceKind[] = [KINDS.StatefulSet, KINDS.Service, KINDS.ConfigMap, KINDS.Secret];
+
+/** Kind of an object that belongs to one router. */
+export function kindOf(object: KubeObject): ResourceKind {
+  const kind = KINDS_OF_ROUTERS.find((each) => isKind(object, each));
+  if (kind === undefined) throw new TypeError(`a router has no object of the kind ${object.kind}`);
+  return kind;
+}
+
+export const isKind = ({ apiVersion, kind }: KubeObject, of: ResourceKind): boolean =>
+  kind === of.kind && apiVersion === apiVersionOf(of);

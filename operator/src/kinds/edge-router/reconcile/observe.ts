@@ -1,0 +1,231 @@
+import { listAll } from "@sallyport/api/client";
+import { type FoundClaim, findHindrance } from "../../../children/blocked-reason.ts";
+import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
+import type { ManagementClient } from "../../../controller-client/connection.ts";
+import type { UsableNetwork } from "../../../controller-client/network-clients.ts";
+import { isOurs, OWNER_TAGS, ownerFilter, ownerOf } from "../../../entity/ownership.ts";
+import { EntitySync, type SyncResult } from "../../../entity/sync.ts";
+import { KINDS, type KubeObject } from "../../../kube/kinds.ts";
+import type { Leftover } from "../plan/actions.ts";
+import { edgeRouter, type FoundEdgeRouter, ofOrdinal } from "../plan/entity.ts";
+import type { EntityState, ObservedRouter } from "../plan/observed.ts";
+import { keepsVolumes, ownPartOf } from "../plan/surplus.ts";
+import type { FoundService } from "../render/address.ts";
+import {
+  claimName,
+  configMapName,
+  edgeServiceName,
+  enrollmentName,
+  entityName,
+  ordinalOf,
+  podName,
+  routerName,
+} from "../render/names.ts";
+import { edgeService } from "../render/services.ts";
+import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
+import type { ChildReader, RouterContext } from "./child-reader.ts";
+import { edgeRouters } from "./collection.ts";
+
+export const edgeRouterSync = new EntitySync(edgeRouter, edgeRouters);
+
+/** The entity of one router after it was made as the spec wants it. */
+export interface SyncedRouter {
+  readonly ordinal: number;
+  readonly result: SyncResult<FoundEdgeRouter>;
+  readonly state: EntityState;
+}
+
+export const statusOfRouter = ({ status }: EdgeRouterResource, ordinal: number): RouterStatus | undefined =>
+  status.routers?.find((each) => each.ordinal === ordinal);
+
+/** What the status knows of an entity. Only who manages a router writes whether it was ever online: without that it was looked at and nothing else. */
+export function knownOf(before: RouterStatus | undefined): { id: string | undefined; wasObserved: boolean } {
+  return { id: before?.id, wasObserved: before?.id !== undefined && before.everOnline === undefined };
+}
+
+/** Brings the entity of one router into order. The id is in the status before anything else is done. */
+export async function syncRouter(
+  resource: EdgeRouterResource,
+  ordinal: number,
+  network: UsableNetwork,
+  context: RouterContext,
+  keep: (router: RouterStatus) => Promise<void>,
+): Promise<SyncedRouter> {
+  const { client, settings } = network;
+  const { signal } = context;
+  const before = statusOfRouter(resource, ordinal);
+  const surroundings = {
+    owner: ownerOf(resource, context.cluster, ordinal),
+    scope: { ...settings, namespace: resource.metadata.namespace },
+    references: new Map(),
+  };
+  const onIdentified = (id: string): Promise<void> => keep({ ...before, ordinal, id });
+  const result = await edgeRouterSync.sync(client, ofOrdinal(resource, ordinal), knownOf(before), surroundings, {
+    signal,
+    onIdentified,
+  });
+  return { ordinal, result, state: await stateOf(result, client, signal) };
+}
+
+/** The entity of one router whose spec can't be followed: nothing is written, and one that was never made is not looked for. */
+export async function lookAtRouter(
+  resource: EdgeRouterResource,
+  ordinal: number,
+  network: UsableNetwork,
+  context: RouterContext,
+): Promise<SyncedRouter> {
+  if (statusOfRouter(resource, ordinal)?.everOnline !== undefined) {
+    const observing = { ...resource, spec: { ...resource.spec, managementPolicy: "Observe" as const } };
+    return await syncRouter(observing, ordinal, network, context, async () => {});
+  }
+  const message = `router ${entityName(resource, ordinal)} is not made before the spec is valid`;
+  const result = { state: "waiting", reason: "NotInNetwork", message, missing: [], notes: [] } as const;
+  return { ordinal, result, state: { state: "failed", reason: result.reason, message, isStalled: false } };
+}
+
+async function stateOf(
+  result: SyncResult<FoundEdgeRouter>,
+  client: ManagementClient,
+  signal: AbortSignal,
+): Promise<EntityState> {
+  switch (result.state) {
+    case "conflict":
+      return { state: "failed", reason: result.reason, message: result.message, isStalled: true };
+    case "waiting":
+      return { state: "failed", reason: result.reason, message: result.message, isStalled: false };
+    default: {
+      // As it is after a change, too; when nothing was changed it is what was found.
+      const isUnchanged = result.notes.every(({ reason }) => reason === "DeletedExternally");
+      const found = isUnchanged ? result.found : undefined;
+      return { state: "synced", found: found ?? (await edgeRouters.detail(client, result.id, { signal })) };
+    }
+  }
+}
+
+/** One router, with what there is of it in the cluster. */
+export async function observeRouter(
+  resource: EdgeRouterResource,
+  { ordinal, state }: SyncedRouter,
+  context: RouterContext,
+  reader: ChildReader,
+): Promise<ObservedRouter> {
+  const { namespace, name } = resource.metadata;
+  const ref = { kind: KINDS.Secret, namespace, name: enrollmentName(name, ordinal) };
+  const isVerified = state.state === "synced" && state.found.isVerified === true;
+  return {
+    ...(await observeWorkload(resource, ordinal, context, reader)),
+    entity: state,
+    before: statusOfRouter(resource, ordinal),
+    secret: await reader.find(context, ref, !isVerified),
+  };
+}
+
+/** What there is of one router in the cluster, but for its token. */
+export async function observeWorkload(
+  resource: EdgeRouterResource,
+  ordinal: number,
+  context: RouterContext,
+  reader: ChildReader,
+): Promise<Omit<ObservedRouter, "entity" | "before" | "secret">> {
+  const { namespace, name } = resource.metadata;
+  const find = <T extends KubeObject>(kind: (typeof KINDS)[keyof typeof KINDS], of: string, isWanted = true) =>
+    reader.find<T>(context, { kind, namespace, name: of }, isWanted);
+  const statefulSet = await find<FoundStatefulSet>(KINDS.StatefulSet, routerName(name, ordinal));
+  const pod = context.known.child<FoundPod>(KINDS.Pod, namespace, podName(name, ordinal));
+  const claim = context.known.child<FoundClaim>(KINDS.PersistentVolumeClaim, namespace, claimName(name, ordinal));
+  return {
+    ordinal,
+    service: await find<FoundService>(
+      KINDS.Service,
+      edgeServiceName(name, ordinal),
+      edgeService(resource, ordinal) !== undefined,
+    ),
+    configMap: await find(KINDS.ConfigMap, configMapName(name, ordinal)),
+    ...{ statefulSet, pod, claim },
+    hindrance: await findHindrance({ statefulSet, pod, claim }, context),
+  };
+}
+
+/** Objects of all routers together, by kind and name. */
+export async function observeShared(
+  resource: EdgeRouterResource,
+  context: RouterContext,
+  reader: ChildReader,
+): Promise<ReadonlyMap<string, KubeObject>> {
+  const { namespace, name } = resource.metadata;
+  const { spec } = resource;
+  const wanted = [
+    [KINDS.ServiceAccount, spec.template?.spec?.serviceAccountName === undefined],
+    [KINDS.Service, true],
+    [KINDS.PodDisruptionBudget, spec.podDisruptionBudget.enabled && spec.replicas > 1],
+    [KINDS.NetworkPolicy, spec.networkPolicy.enabled],
+  ] as const;
+  const found = new Map<string, KubeObject>();
+  for (const [kind, isWanted] of wanted) {
+    const object = await reader.find(context, { kind, namespace, name }, isWanted);
+    if (object !== undefined) found.set(`${kind.kind}/${name}`, object);
+  }
+  const monitor = await reader.serviceMonitor(context, resource);
+  if (monitor !== undefined) found.set(`${KINDS.ServiceMonitor.kind}/${name}`, monitor);
+  return found;
+}
+
+const ROUTER_KINDS = [KINDS.StatefulSet, KINDS.Service, KINDS.ConfigMap, KINDS.Secret];
+
+/**
+ * Routers that are there with an ordinal from `from` on. The network is asked for those that the status does not know when `asksNetwork`: an operator that ended
+ * between making one and writing it down leaves such.
+ */
+export async function observeLeftovers(
+  resource: EdgeRouterResource,
+  from: number,
+  network: UsableNetwork,
+  context: RouterContext,
+  asksNetwork: boolean,
+): Promise<Leftover[]> {
+  const { namespace, name } = resource.metadata;
+  const { known } = context;
+  const objects = ROUTER_KINDS.flatMap((kind) => known.childrenOf<KubeObject>(kind, resource));
+  const pods = known.childrenOf<FoundPod>(KINDS.Pod, resource);
+  const claims = keepsVolumes(resource) ? [] : known.childrenOf<KubeObject>(KINDS.PersistentVolumeClaim, resource);
+  const listed = (resource.status.routers ?? []).map(({ ordinal }) => ordinal);
+  const seen = [...objects, ...pods, ...claims].flatMap((object) => ordinalOf(object) ?? []);
+  const isAnyLeft = [...listed, ...seen].some((ordinal) => ordinal >= from);
+  const entities =
+    isAnyLeft || asksNetwork ? await entitiesOf(resource, network, context) : new Map<number, FoundEdgeRouter>();
+  const ordinals = new Set([...listed, ...seen, ...entities.keys()].filter((ordinal) => ordinal >= from));
+  const leftovers = [...ordinals]
+    .sort((a, b) => a - b)
+    .map((ordinal): Leftover => {
+      const entity = entities.get(ordinal);
+      return {
+        ordinal,
+        entity: entity && { id: entity.id, name: entity.name, noTraversal: entity.noTraversal === true },
+        before: statusOfRouter(resource, ordinal),
+        objects: objects.filter((object) => ordinalOf(object) === ordinal),
+        pod:
+          pods.find((pod) => ordinalOf(pod) === ordinal) ??
+          known.child<FoundPod>(KINDS.Pod, namespace, podName(name, ordinal)),
+        claim: claims.find((each) => ordinalOf(each) === ordinal && each.metadata.deletionTimestamp === undefined),
+      };
+    });
+  return leftovers
+    .map((leftover) => ownPartOf(resource, leftover))
+    .filter(({ entity, objects, pod, claim }) => entity ?? pod ?? claim ?? objects[0]);
+}
+
+async function entitiesOf(
+  resource: EdgeRouterResource,
+  { client }: UsableNetwork,
+  { cluster, signal }: RouterContext,
+): Promise<Map<number, FoundEdgeRouter>> {
+  const filter = ownerFilter(ownerOf(resource, cluster));
+  const found = await listAll((query) => edgeRouters.list(client, { ...query, filter }, { signal }));
+  return new Map(
+    found.flatMap((entity) => {
+      const ordinal = Number(entity.tags?.[OWNER_TAGS.ordinal] ?? Number.NaN);
+      const isMine = Number.isInteger(ordinal) && isOurs(entity, ownerOf(resource, cluster, ordinal));
+      return isMine ? [[ordinal, entity] as const] : [];
+    }),
+  );
+}

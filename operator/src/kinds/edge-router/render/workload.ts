@@ -1,0 +1,270 @@
+import { mergePatch } from "../../../children/json-value.ts";
+import { KEPT_ANNOTATIONS } from "../../../children/owner-marks.ts";
+import { apiVersionOf, KINDS, type KubeObject } from "../../../kube/kinds.ts";
+import { ANNOTATIONS } from "../../../resources/group.ts";
+import type { EdgeRouterSpec } from "../schema.ts";
+import { hostnameOf } from "./address.ts";
+import {
+  CONFIG_FILE,
+  CONFIG_KEY,
+  CONTAINERS,
+  childMetadata,
+  claimLabels,
+  configMapName,
+  enrollmentName,
+  labelsOf,
+  PATHS,
+  type RenderedResource,
+  routerName,
+  selectorLabels,
+  TOKEN_FILE,
+  TOKEN_KEY,
+  VOLUMES,
+  workloadSelector,
+} from "./names.ts";
+import { healthPort, offeredPorts } from "./ports.ts";
+
+/** Default requests and limits of a router. Quotas and autoscalers require both CPU and memory. */
+const DEFAULT_RESOURCES = { requests: { cpu: "100m", memory: "128Mi" }, limits: { cpu: "2", memory: "1Gi" } } as const;
+
+/** What the pod of one router is made from, besides the spec. */
+export interface WorkloadInput {
+  readonly ordinal: number;
+  /** Id of the router in the network: a volume of another router is enrolled anew. */
+  readonly id: string;
+  readonly configHash: string;
+  readonly image: string;
+  /** The controllers of the file count, not those of the token. */
+  readonly areControllersChosen: boolean;
+  /** Last value of the annotation that asks for a restart. */
+  readonly restart: string | undefined;
+  /** What can't be changed of the StatefulSet that exists, where it is not as a new one would be made. */
+  readonly made?: MadeParts;
+}
+
+export interface MadeParts {
+  readonly selector?: Readonly<Record<string, string>> | undefined;
+  readonly claimSize?: string | undefined;
+  readonly claimMetadata?: object | undefined;
+}
+
+/** User and group of the images. */
+const USER = 65_532;
+/** Beyond the time to drain: what the router itself takes to stop. */
+const STOP_SECONDS = 15;
+
+export function configMap(resource: RenderedResource, ordinal: number, text: string): KubeObject {
+  return {
+    apiVersion: apiVersionOf(KINDS.ConfigMap),
+    kind: KINDS.ConfigMap.kind,
+    metadata: childMetadata(resource, configMapName(resource.metadata.name, ordinal), ordinal),
+    data: { [CONFIG_KEY]: text },
+  } as KubeObject;
+}
+
+/** The token that makes a pod the router; it is there only until it is used. */
+export function enrollmentSecret(resource: RenderedResource, ordinal: number, jwt: string): KubeObject {
+  return {
+    apiVersion: apiVersionOf(KINDS.Secret),
+    kind: KINDS.Secret.kind,
+    metadata: childMetadata(resource, enrollmentName(resource.metadata.name, ordinal), ordinal),
+    type: "Opaque",
+    data: { [TOKEN_KEY]: Buffer.from(jwt).toString("base64") },
+  } as KubeObject;
+}
+
+/** One router: at most one pod, ever, with a volume of its own (docs/operator/edge-router.md, "Pods"). */
+export function statefulSet(resource: RenderedResource, input: WorkloadInput): KubeObject {
+  const { metadata } = resource;
+  const { ordinal } = input;
+  return {
+    apiVersion: apiVersionOf(KINDS.StatefulSet),
+    kind: KINDS.StatefulSet.kind,
+    metadata: childMetadata(resource, routerName(metadata.name, ordinal), ordinal),
+    spec: {
+      replicas: 1,
+      serviceName: metadata.name,
+      // With OrderedReady a pod that never became ready would not be replaced when its template is mended.
+      podManagementPolicy: "Parallel",
+      revisionHistoryLimit: 3,
+      updateStrategy: { type: "RollingUpdate" },
+      persistentVolumeClaimRetentionPolicy: { whenDeleted: "Retain", whenScaled: "Retain" },
+      selector: { matchLabels: input.made?.selector ?? workloadSelector(metadata.name, ordinal) },
+      template: podTemplate(resource, input),
+      volumeClaimTemplates: [claim(resource, input)],
+    },
+  } as KubeObject;
+}
+
+function claim({ metadata, spec }: RenderedResource, { ordinal, made = {} }: WorkloadInput) {
+  const { size, storageClassName, accessModes } = spec.storage;
+  return {
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: made.claimMetadata ?? {
+      name: VOLUMES.data,
+      labels: claimLabels(metadata.name, ordinal),
+      annotations: KEPT_ANNOTATIONS,
+    },
+    spec: {
+      accessModes: accessModes.toSorted(),
+      ...(storageClassName === undefined ? {} : { storageClassName }),
+      resources: { requests: { storage: made.claimSize ?? size } },
+    },
+  };
+}
+
+function podTemplate(resource: RenderedResource, input: WorkloadInput) {
+  const { metadata, spec } = resource;
+  const { metadata: given = {}, spec: pod = {} } = spec.template ?? {};
+  const { env, volumes, volumeMounts, containers, initContainers, resources, securityContext, ...rest } = pod;
+  const { affinity, topologySpreadConstraints, serviceAccountName, ...scheduling } = rest;
+  const restart = input.restart === undefined ? {} : { [ANNOTATIONS.restart]: input.restart };
+  return {
+    metadata: {
+      labels: { ...given.labels, ...labelsOf(metadata.name, input.ordinal) },
+      annotations: { ...given.annotations, [ANNOTATIONS.configHash]: input.configHash, ...restart },
+    },
+    spec: {
+      // A pod in the node's network would else ask the node's resolver, which knows no Service.
+      ...(scheduling.hostNetwork === true ? { dnsPolicy: "ClusterFirstWithHostNet" } : {}),
+      ...scheduling,
+      affinity: affinity ?? preferredApart(metadata.name),
+      topologySpreadConstraints: topologySpreadConstraints ?? softSpread(metadata.name),
+      serviceAccountName: serviceAccountName ?? metadata.name,
+      automountServiceAccountToken: false,
+      // Variables of all Services of the namespace would only fill the environment.
+      enableServiceLinks: false,
+      terminationGracePeriodSeconds: spec.drainSeconds + STOP_SECONDS,
+      ...(spec.imagePullSecrets === undefined ? {} : { imagePullSecrets: spec.imagePullSecrets }),
+      securityContext: mergePatch(podSecurity(spec), securityContext ?? {}),
+      initContainers: [...(initContainers ?? []), enrollContainer(resource, input)],
+      containers: [routerContainer(resource, input), ...(containers ?? [])],
+      volumes: [
+        { name: VOLUMES.config, configMap: { name: configMapName(metadata.name, input.ordinal) } },
+        {
+          name: VOLUMES.token,
+          secret: {
+            secretName: enrollmentName(metadata.name, input.ordinal),
+            optional: true,
+            defaultMode: 0o440,
+            items: [{ key: TOKEN_KEY, path: TOKEN_KEY }],
+          },
+        },
+        { name: VOLUMES.temporary, emptyDir: {} },
+        ...(volumes ?? []),
+      ],
+    },
+  };
+}
+
+const intercepts = ({ tunneler }: EdgeRouterSpec): boolean => tunneler.enabled && tunneler.mode === "tproxy";
+
+function podSecurity(spec: EdgeRouterSpec) {
+  return {
+    // Capabilities reach no process of another user.
+    ...(intercepts(spec)
+      ? { runAsNonRoot: false, runAsUser: 0, runAsGroup: 0 }
+      : { runAsNonRoot: true, runAsUser: USER, runAsGroup: USER }),
+    fsGroup: USER,
+    // A handful of files, which are to stay readable when the user changes with the mode of the tunneler.
+    fsGroupChangePolicy: "Always",
+    seccompProfile: { type: "RuntimeDefault" },
+  };
+}
+
+function containerSecurity(capabilities: readonly string[]) {
+  return {
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ["ALL"], ...(capabilities.length === 0 ? {} : { add: capabilities }) },
+  };
+}
+
+/** What both of our containers have. */
+function ownContainer({ metadata, spec }: RenderedResource, input: WorkloadInput) {
+  const needsNode = spec.exposure.type === "HostPort" && hostnameOf({ kind: "", metadata, spec }, 0) === undefined;
+  const node = { name: "HOST_IP", valueFrom: { fieldRef: { apiVersion: "v1", fieldPath: "status.hostIP" } } };
+  return {
+    image: input.image,
+    imagePullPolicy: spec.imagePullPolicy ?? "IfNotPresent",
+    // One after the other they need no more than one of them.
+    resources: spec.template?.spec?.resources ?? DEFAULT_RESOURCES,
+    // What it said last is in the status of the pod, and from there in ours.
+    terminationMessagePolicy: "FallbackToLogsOnError",
+    ...(needsNode ? { env: [node] } : {}),
+  };
+}
+
+const OWN_MOUNTS = [
+  { name: VOLUMES.data, mountPath: PATHS.data },
+  { name: VOLUMES.config, mountPath: PATHS.config, readOnly: true },
+  { name: VOLUMES.temporary, mountPath: PATHS.temporary },
+];
+
+function enrollContainer(resource: RenderedResource, input: WorkloadInput) {
+  const chosen = input.areControllersChosen ? ["--configured-endpoints"] : [];
+  return {
+    name: CONTAINERS.enroll,
+    ...ownContainer(resource, input),
+    args: ["enroll", CONFIG_FILE, "--if-needed", "--jwt", TOKEN_FILE, "--expect-id", input.id, ...chosen],
+    securityContext: containerSecurity([]),
+    volumeMounts: [...OWN_MOUNTS, { name: VOLUMES.token, mountPath: PATHS.token, readOnly: true }],
+  };
+}
+
+function routerContainer(resource: RenderedResource, input: WorkloadInput) {
+  const { spec } = resource;
+  const { env, volumeMounts } = spec.template?.spec ?? {};
+  const own = ownContainer(resource, input);
+  const { exposure, edge } = spec;
+  const hostPort =
+    exposure.type === "HostPort" && spec.template?.spec?.hostNetwork !== true
+      ? { hostPort: exposure.port ?? edge.port }
+      : {};
+  const variables = [...("env" in own ? (own.env ?? []) : []), ...(env ?? [])];
+  return {
+    name: CONTAINERS.router,
+    ...own,
+    args: ["run", CONFIG_FILE],
+    ...(variables.length === 0 ? {} : { env: variables }),
+    ports: [
+      { name: "edge", containerPort: edge.port, protocol: "TCP", ...hostPort },
+      { name: "health", containerPort: healthPort(spec), protocol: "TCP" },
+      ...offeredPorts(spec).map(({ port, protocol }) => ({ containerPort: port, protocol })),
+    ],
+    securityContext: containerSecurity(intercepts(spec) ? ["NET_ADMIN", "NET_BIND_SERVICE"] : []),
+    startupProbe: { ...probe("live"), periodSeconds: 2, failureThreshold: 150 },
+    // No controller is asked: an outage of it must not start every router anew.
+    livenessProbe: { ...probe("live"), periodSeconds: 10, failureThreshold: 6 },
+    readinessProbe: { ...probe("ready"), periodSeconds: 5, failureThreshold: 2 },
+    volumeMounts: [...OWN_MOUNTS, ...(volumeMounts ?? [])],
+  };
+}
+
+const probe = (name: "live" | "ready") => ({
+  httpGet: { path: `/health-checks/${name}`, port: "health", scheme: "HTTPS" },
+  timeoutSeconds: 5,
+});
+
+const preferredApart = (name: string) => ({
+  podAntiAffinity: {
+    preferredDuringSchedulingIgnoredDuringExecution: [
+      {
+        weight: 100,
+        podAffinityTerm: {
+          labelSelector: { matchLabels: selectorLabels(name) },
+          topologyKey: "kubernetes.io/hostname",
+        },
+      },
+    ],
+  },
+});
+
+const softSpread = (name: string) =>
+  ["topology.kubernetes.io/zone", "kubernetes.io/hostname"].map((topologyKey) => ({
+    maxSkew: 1,
+    topologyKey,
+    whenUnsatisfiable: "ScheduleAnyway",
+    labelSelector: { matchLabels: selectorLabels(name) },
+  }));

@@ -1,0 +1,130 @@
+import { sameJson, sameSet } from "../../../entity/comparison.ts";
+import { OWNER_TAGS } from "../../../entity/ownership.ts";
+import type { EntityKind, FoundEntity } from "../../../entity/plan.ts";
+import { idsOf, type MissingReference, named } from "../../../entity/references.ts";
+import { scopedAttributes } from "../../../entity/roles.ts";
+import type { IdentitySpec } from "../schema.ts";
+
+type Precedence = "default" | "required" | "failed";
+
+export interface IdentityFields {
+  readonly type: IdentitySpec["type"];
+  readonly isAdmin: boolean;
+  readonly roleAttributes: readonly string[];
+  readonly authPolicyId: string;
+  readonly externalId?: string;
+  readonly defaultHostingCost: number;
+  readonly defaultHostingPrecedence: Precedence;
+  readonly serviceHostingCosts: Readonly<Record<string, number>>;
+  readonly serviceHostingPrecedences: Readonly<Record<string, Precedence>>;
+  readonly appData: Readonly<Record<string, unknown>>;
+}
+
+/** An invitation that was not used yet. */
+export interface FoundEnrollment {
+  readonly id?: string | undefined;
+  readonly jwt?: string | undefined;
+  readonly expiresAt: string;
+}
+
+export interface FoundIdentity extends FoundEntity {
+  readonly typeId: string;
+  readonly isAdmin: boolean;
+  readonly isDefaultAdmin: boolean;
+  readonly roleAttributes?: readonly string[] | null | undefined;
+  readonly authPolicyId: string;
+  readonly externalId?: string | null | undefined;
+  readonly defaultHostingCost: number;
+  readonly defaultHostingPrecedence?: string | undefined;
+  readonly serviceHostingCosts?: Readonly<Record<string, number>> | null | undefined;
+  readonly serviceHostingPrecedences?: Readonly<Record<string, string>> | null | undefined;
+  readonly appData?: Readonly<Record<string, unknown>> | null | undefined;
+  /** Rights that others gave it: they stay. */
+  readonly permissions?: readonly string[] | null | undefined;
+  readonly disabled: boolean;
+  readonly disabledUntil?: string | undefined;
+  readonly hasEdgeRouterConnection: boolean;
+  readonly authenticators: {
+    readonly cert?: { readonly id: string; readonly fingerprint: string } | undefined;
+    readonly updb?: { readonly id: string; readonly username: string } | undefined;
+  };
+  readonly enrollment: {
+    readonly ott?: FoundEnrollment | undefined;
+    readonly ottca?: FoundEnrollment | undefined;
+    readonly updb?: FoundEnrollment | undefined;
+  };
+}
+
+/** The auth policy that applies where no other is named. */
+const USUAL_POLICY = "default";
+/** Of the identity of a router's tunneler, which has the router's id. */
+const ROUTER_TYPE = "Router";
+
+const policies = ({ authPolicyRef }: IdentitySpec) =>
+  named("AuthPolicy", authPolicyRef === undefined ? [] : [authPolicyRef]);
+
+export const identityEntity: EntityKind<IdentitySpec, IdentityFields, FoundIdentity> = {
+  noun: "identity",
+  references: (spec) => [
+    ...policies(spec),
+    ...named(
+      "OverlayService",
+      spec.serviceHosting?.map(({ serviceRef }) => serviceRef),
+    ),
+  ],
+  desired(spec, { scope, references }) {
+    const policy = idsOf(policies(spec), references);
+    const missing: MissingReference[] = [...policy.missing];
+    const costs: Record<string, number> = {};
+    const precedences: Record<string, Precedence> = {};
+    for (const { serviceRef, cost, precedence } of spec.serviceHosting ?? []) {
+      const service = idsOf(named("OverlayService", [serviceRef]), references);
+      missing.push(...service.missing);
+      for (const id of service.ids) {
+        if (cost !== undefined) costs[id] = cost;
+        if (precedence !== undefined) precedences[id] = precedence;
+      }
+    }
+    return {
+      fields: {
+        type: spec.type,
+        isAdmin: spec.isAdmin,
+        roleAttributes: scopedAttributes(spec.roleAttributes, scope),
+        authPolicyId: spec.authPolicyId ?? policy.ids[0] ?? USUAL_POLICY,
+        ...(spec.externalId === undefined ? {} : { externalId: spec.externalId }),
+        defaultHostingCost: spec.defaultHostingCost ?? 0,
+        defaultHostingPrecedence: spec.defaultHostingPrecedence ?? "default",
+        serviceHostingCosts: costs,
+        serviceHostingPrecedences: precedences,
+        appData: spec.appData ?? {},
+      },
+      missing,
+      // The standard policy may let in whom the missing one would not.
+      whileMissing: ({ authPolicyId }) => (policy.missing.length === 0 ? {} : { authPolicyId }),
+    };
+  },
+  same: {
+    // Some servers keep Default for all of them.
+    type: (wanted, found) => wanted === found.typeId || found.typeId === "Default",
+    isAdmin: (wanted, found) => wanted === found.isAdmin,
+    roleAttributes: (wanted, found) => sameSet(wanted, found.roleAttributes),
+    authPolicyId: (wanted, found) => wanted === found.authPolicyId,
+    externalId: (wanted, found) => (wanted ?? "") === (found.externalId ?? ""),
+    defaultHostingCost: (wanted, found) => wanted === found.defaultHostingCost,
+    defaultHostingPrecedence: (wanted, found) => wanted === (found.defaultHostingPrecedence ?? "default"),
+    serviceHostingCosts: (wanted, found) => sameJson(wanted, found.serviceHostingCosts ?? {}),
+    serviceHostingPrecedences: (wanted, found) => sameJson(wanted, found.serviceHostingPrecedences ?? {}),
+    appData: (wanted, found) => sameJson(wanted, found.appData ?? {}),
+  },
+  refusal(found, fields) {
+    if (found.typeId === ROUTER_TYPE) {
+      return "belongs to the router of the same id: select it in policies by edgeRouterRefs, or choose another name";
+    }
+    if (found.isDefaultAdmin) return "is the network's first administrator, which no resource may take over";
+    const isNobodys = (found.tags?.[OWNER_TAGS.uid] ?? undefined) === undefined;
+    if (found.isAdmin && !fields.isAdmin && isNobodys) {
+      return "is an administrator, and would not be one any more: set spec.isAdmin, or take the right away first";
+    }
+    return undefined;
+  },
+};

@@ -1,0 +1,139 @@
+import { renewalTime, type WantedCredential } from "./credential.ts";
+import { ASK, type CredentialStep, endOf, lost, revoked, type Standing, secretTaken } from "./credential-step.ts";
+import type { FoundIdentity } from "./entity.ts";
+import type { FormerCertificate, HeldCertificate, HeldSecret, OwnSecret } from "./held-secret.ts";
+
+type WantedIdentity = Extract<WantedCredential, { readonly kind: "identity" }>;
+
+export interface IdentitySecretState {
+  readonly identity: Pick<FoundIdentity, "id" | "authenticators" | "enrollment" | "disabled">;
+  readonly secret: HeldSecret;
+  /** Whether the certificate that the network knows belongs to the key that waits in the Secret; undefined: nobody has asked. */
+  readonly fitsWaitingKey?: boolean | undefined;
+  /** Value of the annotation re-enroll, when it was not acted on. */
+  readonly reEnroll?: string | undefined;
+  /** How long both certificates stand in the Secret before the new one is put in force, so that clients have it by then. */
+  readonly settleMs: number;
+  readonly now: Date;
+}
+
+/**
+ * The next step towards an enrolled identity in a Secret (docs/operator/identities.md, "An identity in a Secret"). Every step leaves a state
+ * from which the next look goes on, and none takes a credential away that works, unless somebody asked for it.
+ */
+export function planIdentitySecret(wanted: WantedIdentity, state: IdentitySecretState): CredentialStep {
+  const { identity, secret, now } = state;
+  const { cert } = identity.authenticators;
+  if (secret.state === "foreign") return secretTaken(wanted.secretName, cert !== undefined);
+  const own: OwnSecret = secret.state === "ours" ? secret : { state: "ours" };
+  const reEnroll = state.reEnroll === own.reEnroll ? undefined : state.reEnroll;
+  const expiresAt = endOf(now, wanted.tokenLifeMs);
+  const invitation = { method: "ott" } as const;
+  if (cert !== undefined) {
+    if (reEnroll !== undefined) return { do: "re-enroll", authenticatorId: cert.id, expiresAt };
+    return planEnrolled(wanted, state, own, cert.fingerprint);
+  }
+  const enrollment = identity.enrollment.ott;
+  if (enrollment === undefined) {
+    // A key that waits says that an enrollment was under way.
+    const isRevoked = own.identity?.identityId === identity.id && own.enrolling !== identity.id;
+    if (!isRevoked || reEnroll !== undefined) return { do: "invite", invitation, expiresAt };
+    return withoutCertificate(revoked(`somebody took the certificate of the Secret ${wanted.secretName} away`));
+  }
+  const { jwt } = enrollment;
+  if (jwt === undefined || new Date(enrollment.expiresAt) <= now) {
+    return { do: "replace", enrollmentId: enrollment.id, invitation, expiresAt };
+  }
+  const isPrepared = own.enrolling === identity.id && reEnroll === undefined;
+  return { do: isPrepared ? "redeem" : "prepare", jwt };
+}
+
+function planEnrolled(
+  wanted: WantedIdentity,
+  state: IdentitySecretState,
+  own: OwnSecret,
+  inForce: string,
+): CredentialStep {
+  const { identity, next, former } = own;
+  if (identity?.fingerprint === inForce) return planInForce(wanted, state, own, identity);
+  if (next?.fingerprint === inForce) return { do: "promote" };
+  if (identity !== undefined && former?.fingerprint === inForce) return planOverlap(wanted, state, identity, former);
+  if (own.enrolling === state.identity.id && state.fitsWaitingKey !== false) return { do: "recover" };
+  if (identity === undefined && own.enrolling === undefined) {
+    const message = `the identity is enrolled, and its key is not in the Secret ${wanted.secretName}: put the Secret back, or let the identity enroll again, which ends what it has now: ${ASK}`;
+    return withoutCertificate(lost("CredentialsMissing", message));
+  }
+  const message = `the network knows another certificate of the identity than the one in the Secret ${wanted.secretName}: somebody else enrolled or renewed it. To end theirs and enroll again, ${ASK}`;
+  return withoutCertificate(lost("EnrolledElsewhere", message));
+}
+
+function planInForce(
+  wanted: WantedIdentity,
+  { identity: { disabled }, settleMs, now }: IdentitySecretState,
+  { next, former, enrolling }: OwnSecret,
+  certificate: HeldCertificate,
+): CredentialStep {
+  const { notAfter } = certificate;
+  if (enrolling !== undefined || former !== undefined) return { do: "tidy" };
+  const renewAt = renewalTime(certificate, wanted.renewBeforeMs);
+  const rest = atRest(wanted);
+  if (next !== undefined && (next.identityId !== certificate.identityId || next.notAfter <= now)) return { do: "tidy" };
+  if (disabled && renewAt <= now) {
+    const message = `the certificate ends at ${iso(notAfter)} and can't be renewed while the identity is disabled`;
+    const isOver = notAfter <= now;
+    return rest(isOver ? over(certificate) : { status: "True", reason: "RenewalWaits", message });
+  }
+  if (next !== undefined) {
+    const confirmAt = confirmTime(next.since, notAfter, settleMs);
+    if (confirmAt <= now) return { do: "confirm" };
+    const message = `a new certificate is in the Secret since ${iso(next.since)} and is put in force at ${iso(confirmAt)}`;
+    return rest({ status: "True", reason: "Renewing", message }, { wakeAt: confirmAt });
+  }
+  if (renewAt <= now) return { do: "extend" };
+  const message = `the certificate ends at ${iso(notAfter)} and is renewed at ${iso(renewAt)}`;
+  return rest({ status: "True", reason: "Valid", message }, { wakeAt: renewAt });
+}
+
+/** Both certificates let the identity in, and the new one is where clients look: once they have it, the old one may end. */
+function planOverlap(
+  wanted: WantedIdentity,
+  { identity: { disabled }, settleMs, now }: IdentitySecretState,
+  certificate: HeldCertificate,
+  former: FormerCertificate,
+): CredentialStep {
+  if (certificate.identityId !== former.identityId || certificate.notAfter <= now) return { do: "restore" };
+  const confirmAt = confirmTime(former.since, former.notAfter, settleMs);
+  if (confirmAt <= now && !disabled) return { do: "confirm" };
+  const rest = atRest(wanted);
+  if (disabled) {
+    const message = "a new certificate is in the Secret and can't be confirmed while the identity is disabled";
+    return rest({ status: "True", reason: "RenewalWaits", message });
+  }
+  const message = `a new certificate is in the Secret since ${iso(former.since)}; the old one counts beside it until ${iso(confirmAt)}`;
+  return rest({ status: "True", reason: "Renewing", message }, { wakeAt: confirmAt });
+}
+
+/** How long both certificates stay in the Secret. A short life leaves less time to wait in. */
+const confirmTime = (since: Date, notAfter: Date, settleMs: number): Date =>
+  new Date(since.getTime() + Math.max(0, Math.min(settleMs, (notAfter.getTime() - since.getTime()) / 4)));
+
+const atRest =
+  ({ secretName }: WantedIdentity) =>
+  (valid: NonNullable<Standing["certificate"]>, more: Omit<Standing, "enrolled"> = {}): CredentialStep => {
+    const message = `the Secret ${secretName} holds the identity`;
+    const enrolled = { status: "True", reason: "Enrolled", message } as const;
+    return { do: "rest", standing: { enrolled, certificate: valid, ...more } };
+  };
+
+/** What is said of a certificate that ended. */
+export function over({ notAfter }: HeldCertificate): NonNullable<Standing["certificate"]> {
+  const message = `the certificate ended at ${iso(notAfter)} and could not be renewed: to enroll again, ${ASK}`;
+  return { status: "False", reason: "CertificateExpired", message };
+}
+
+/** What is in the Secret lets nobody in. */
+function withoutCertificate(step: CredentialStep): CredentialStep {
+  return step.do === "rest" ? { ...step, standing: { ...step.standing, certificate: step.standing.enrolled } } : step;
+}
+
+const iso = (date: Date): string => `${date.toISOString().slice(0, 19)}Z`;

@@ -1,0 +1,56 @@
+import { listAll } from "@sallyport/api/client";
+import type { ManagementClient } from "../../../controller-client/connection.ts";
+import type { SecretObject } from "../../../kube/kinds.ts";
+import { isOfOperator } from "../../../resources/group.ts";
+import { PASSWORD_TAG, planPassword } from "../plan/password.ts";
+
+export interface PasswordOptions {
+  readonly client: ManagementClient;
+  readonly identityId: string;
+  readonly username: string;
+  readonly secretRef: { readonly name: string; readonly key: string };
+  /** The user's Secret, if there is one. */
+  readonly secret: SecretObject | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** `isPassing`: it is enough that the Secret comes about. */
+export interface PasswordProblem {
+  readonly reason: "SecretNotFound" | "SecretNotAllowed";
+  readonly message: string;
+  readonly isPassing: boolean;
+}
+
+export interface PasswordResult {
+  /** Why there is no password to set. */
+  readonly problem?: PasswordProblem;
+  readonly isChanged: boolean;
+}
+
+/** Keeps an identity's login by password as the user's Secret has it. */
+export async function settlePassword(o: PasswordOptions): Promise<PasswordResult> {
+  const { client, identityId, username, secretRef, secret, signal } = o;
+  const encoded = secret?.data?.[secretRef.key];
+  const { name, key } = secretRef;
+  if (secret === undefined || encoded === undefined) {
+    const what = secret === undefined ? "does not exist" : `has no key ${key}`;
+    const message = `the Secret ${name} with the password ${what}`;
+    return { problem: { reason: "SecretNotFound", message, isPassing: true }, isChanged: false };
+  }
+  if (isOfOperator(secret.metadata)) {
+    const message = `the Secret ${name} is one that the operator itself has made: what is in it is no password; name another one`;
+    return { problem: { reason: "SecretNotAllowed", message, isPassing: false }, isChanged: false };
+  }
+  const params = { id: identityId };
+  const all = await listAll((query) => client.getIdentityAuthenticators({ params, query }, { signal }));
+  const found = all.find(({ method }) => method === "updb");
+  const version = `${secret.metadata.uid}.${secret.metadata.resourceVersion}`;
+  const action = planPassword({ username, version }, found);
+  if (action === "none") return { isChanged: false };
+  const password = Buffer.from(encoded, "base64").toString("utf8");
+  const login = { username, password, tags: { [PASSWORD_TAG]: version } };
+  if (found === undefined)
+    await client.createAuthenticator({ body: { ...login, method: "updb", identityId } }, { signal });
+  else await client.updateAuthenticator({ params: { id: found.id }, body: login }, { signal });
+  return { isChanged: true };
+}

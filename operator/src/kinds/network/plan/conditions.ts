@@ -1,0 +1,90 @@
+import type { ConditionDraft } from "../../../kube/status/condition.ts";
+import type { NetworkProblem } from "./problem.ts";
+
+/** How far the look at a network came; the first problem ends it. */
+export interface Findings {
+  /** Of a Network that is run here: its objects and pods come first. */
+  readonly isManaged?: boolean;
+  /** The objects in the cluster can't be as wanted. */
+  readonly deployment?: NetworkProblem;
+  /** The controller's pod is not ready. */
+  readonly availability?: NetworkProblem;
+  /** Nothing could be asked: the Network's own settings, Secrets and ConfigMaps. */
+  readonly access?: NetworkProblem;
+  /** The controller did not answer, or not as one. */
+  readonly connection?: NetworkProblem;
+  readonly version?: NetworkProblem;
+  readonly login?: NetworkProblem;
+  /** Of a controller that can be used. */
+  readonly serverVersion?: string;
+  readonly identity?: string;
+}
+
+type Step = { readonly type: string; readonly problem: NetworkProblem | undefined; readonly good: Good };
+interface Good {
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** The conditions that say how a Network is reached, `Ready` last but for `Reconciling` or `Stalled`. */
+export function connectionConditions(findings: Findings): ConditionDraft[] {
+  const { access, connection, version, login, serverVersion = "", identity = "" } = findings;
+  const steps: Step[] = [
+    ...(findings.isManaged ? deploymentSteps(findings) : []),
+    {
+      type: "Connected",
+      problem: access ?? connection,
+      good: { reason: "Connected", message: "the controller answers, and its certificate is trusted" },
+    },
+    {
+      type: "VersionSupported",
+      problem: version,
+      good: { reason: "Supported", message: `the controller is of version ${serverVersion}` },
+    },
+    {
+      type: "Authenticated",
+      problem: login,
+      good: { reason: "LoggedIn", message: `logged in as ${identity}, an administrator` },
+    },
+  ];
+  const drafts: ConditionDraft[] = [];
+  let first: NetworkProblem | undefined;
+  for (const { type, problem, good } of steps) {
+    if (first !== undefined) {
+      drafts.push({ type, status: "Unknown", reason: "NotTried", message: `not tried: ${first.reason}` });
+    } else if (problem === undefined) {
+      drafts.push({ type, status: "True", ...good });
+    } else {
+      first = problem;
+      drafts.push({ type, status: "False", reason: problem.reason, message: problem.message });
+    }
+  }
+  return [...drafts, ...readyConditions(first)];
+}
+
+function deploymentSteps({ deployment, availability }: Findings): Step[] {
+  return [
+    {
+      type: "Deployed",
+      problem: deployment,
+      good: { reason: "Deployed", message: "the objects in the cluster are as in the spec" },
+    },
+    {
+      type: "Available",
+      problem: availability,
+      good: { reason: "PodReady", message: "the controller's pod is ready" },
+    },
+  ];
+}
+
+/** `Ready`, and with a problem `Stalled` or `Reconciling`. */
+export function readyConditions(problem: NetworkProblem | undefined): ConditionDraft[] {
+  if (problem === undefined) {
+    return [{ type: "Ready", status: "True", reason: "Ready", message: "the network can be used" }];
+  }
+  const { reason, message, isStalled } = problem;
+  return [
+    { type: "Ready", status: "False", reason, message },
+    { type: isStalled ? "Stalled" : "Reconciling", status: "True", reason, message },
+  ];
+}

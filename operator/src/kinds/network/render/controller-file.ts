@@ -1,0 +1,99 @@
+import { ConfigError, formatHostPort, type HostPort, readControllerConfig } from "@sallyport/controller-config";
+import { stringify } from "yaml";
+import { hashOf, isMap, mergePatch, sorted } from "../../../children/json-value.ts";
+import type { ManagedNetwork } from "../schema.ts";
+import { PATHS } from "./paths.ts";
+
+/** The controller's file, or what is wrong with it. */
+export type ControllerFile =
+  | { readonly text: string; readonly hash: string }
+  | { readonly problem: { readonly reason: "InvalidConfig"; readonly message: string } };
+
+/** Settings that the operator decides: it could not reach the controller, or would lose its data, if they were others. */
+const PROTECTED = [
+  "v",
+  "api.bind",
+  "api.advertise",
+  "ctrl",
+  "database.dir",
+  "database.url",
+  "database.urlFile",
+  "secretKeyFile",
+];
+
+const ORIGINS = "api.web.allowedOrigins";
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Renders `controller.yml`: equal inputs give equal bytes, and nothing that the controller would refuse or ignore is written. */
+export function renderControllerFile(
+  managed: ManagedNetwork,
+  o: { readonly address: HostPort; readonly hasCertificate: boolean },
+): ControllerFile {
+  const overrides = (managed.config?.overrides ?? {}) as Json;
+  const taken = PROTECTED.find((path) => valueAt(overrides, path.split(".")) !== undefined);
+  if (taken !== undefined) {
+    return invalid(`spec.managed.config.overrides.${taken}: the operator decides this; leave it out`);
+  }
+  const text = stringify(sorted(mergePatch(baseOf(managed, o), overrides)), {
+    lineWidth: 0,
+    aliasDuplicateObjects: false,
+  });
+  try {
+    const { warnings } = readControllerConfig(text, "controller.yml", {});
+    const [unknown] = warnings.filter(({ path }) => path !== "");
+    if (unknown !== undefined) {
+      const found = unknown.found.replace(", which is ignored", "");
+      return invalid(`spec.managed.config.overrides.${unknown.path}: expected ${unknown.expected}, found ${found}`);
+    }
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const problems = error.problems.map(
+      ({ path, expected, found }) => `${placeOf(path, overrides)}: expected ${expected}, found ${found}`,
+    );
+    return invalid(problems.join("; "));
+  }
+  return { text, hash: hashOf(text) };
+}
+
+/** Where a value of the file comes from. */
+function placeOf(path: string, overrides: Json): string {
+  const isOwnField = path.startsWith(ORIGINS) && valueAt(overrides, ORIGINS.split(".")) === undefined;
+  return isOwnField
+    ? `spec.managed.allowedOrigins${path.slice(ORIGINS.length)}`
+    : `spec.managed.config.overrides.${path}`;
+}
+
+const invalid = (message: string): ControllerFile => ({ problem: { reason: "InvalidConfig", message } });
+
+function baseOf(
+  { port, database, exposure, allowedOrigins }: ManagedNetwork,
+  { address, hasCertificate }: { readonly address: HostPort; readonly hasCertificate: boolean },
+): Json {
+  const place = { bind: `0.0.0.0:${port}`, advertise: formatHostPort(address) };
+  const { folder } = PATHS.certificate;
+  const certificate = { cert: `${folder}/tls.crt`, key: `${folder}/tls.key` };
+  const store = database.embedded === undefined ? { urlFile: PATHS.database.file } : { dir: PATHS.data.database };
+  // Whatever is reached by node ports is reached at the nodes' names: routers, too.
+  const isShared = exposure.type === "NodePort";
+  return {
+    v: 1,
+    ...(isShared ? { edge: { enrollment: { sharedHosts: [address.host] } } } : {}),
+    api: {
+      ...place,
+      ...(hasCertificate ? { serverCertificates: [certificate] } : {}),
+      ...(allowedOrigins === undefined ? {} : { web: { allowedOrigins } }),
+    },
+    ctrl: place,
+    database: { ...store, snapshots: PATHS.data.snapshots },
+    secretKeyFile: PATHS.key.file,
+    log: { format: "json" },
+  };
+}
+
+function valueAt(value: unknown, [key, ...rest]: readonly string[]): unknown {
+  if (key === undefined) return value;
+  // What is no object would replace everything below.
+  if (!isMap(value)) return value;
+  return key in value ? valueAt(value[key], rest) : undefined;
+}

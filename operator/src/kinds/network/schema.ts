@@ -1,0 +1,244 @@
+import type { z } from "zod";
+import { statusFields } from "../../resources/condition.ts";
+import { choice, duration, flag, freeForm, integer, list, struct, text } from "../../resources/fields/bounded.ts";
+import { type CelRule, exactlyOne, keeps } from "../../resources/fields/cel.ts";
+import { exposure, hostnamePattern } from "../../resources/fields/exposure.ts";
+import { configMapKeyRef, nameRef, objectName, secretKeyRef } from "../../resources/fields/object-reference.ts";
+import { podTemplate } from "../../resources/fields/pod-template.ts";
+import { imageFields, retention, storageClassName, volumeSize } from "../../resources/fields/workload.ts";
+import { defineKind, type Resource, serviceName, shortName } from "../../resources/kind-definition.ts";
+import { networkKind } from "../../resources/own-kinds.ts";
+
+const external = struct(
+  "A network that exists: where its controller is and how to log in there.",
+  {
+    endpoints: list(
+      "Bases of its Management API, tried in order, such as https://ctrl.example:1280/edge/management/v1.",
+      text("One base.", { min: 9, max: 512, pattern: /^https:\/\/[^\s?#]+$/ }),
+      { type: "atomic", min: 1, max: 16 },
+    ),
+    caBundle: struct(
+      "Certificates of the authorities that the controller is trusted by.",
+      {
+        configMapRef: configMapKeyRef("Value of a ConfigMap with them, PEM.").optional(),
+        secretRef: secretKeyRef("Value of a Secret with them, PEM.").optional(),
+        inline: text("The certificates, PEM.", { min: 1, max: 65_536 }).optional(),
+      },
+      [exactlyOne("configMapRef", "secretRef", "inline")],
+    ).optional(),
+    bootstrapTrust: struct("Fetches the certificates from the controller, and takes only the one that is named here.", {
+      fingerprint: text("SHA-256 fingerprint of the authority's certificate, hex.", {
+        max: 95,
+        pattern: /^([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}$/,
+      }),
+    }).optional(),
+    auth: struct(
+      "How the operator logs in.",
+      {
+        passwordSecretRef: nameRef("A Secret with the keys username and password.", "the Secret").optional(),
+        certificateSecretRef: nameRef("A Secret with the keys tls.crt and tls.key.", "the Secret").optional(),
+        extJwt: struct("A token of the operator's service account; the network needs an outside issuer for it.", {
+          audience: text("Audience of the token: sallyport://<namespace>/<name> of the Network, and no other.", {
+            min: 1,
+            max: 512,
+          }),
+          serviceAccountTokenLifetime: duration("How long a token is good.", { min: "10m", max: "24h" }).default("1h"),
+        }).optional(),
+      },
+      [exactlyOne("passwordSecretRef", "certificateSecretRef", "extJwt")],
+    ),
+    ctrlEndpoints: list(
+      "Where routers dial the controllers; learned from the controller when left out.",
+      text("One address, such as tls:ctrl.example:1280.", {
+        min: 7,
+        max: 512,
+        pattern: /^tls:(\[[0-9A-Fa-f:.]+\]|[^\s:]+):[0-9]{1,5}$/,
+      }),
+      { type: "atomic", max: 16 },
+    ).optional(),
+  },
+  [
+    {
+      rule: "has(self.caBundle) || has(self.bootstrapTrust)",
+      message: "caBundle or bootstrapTrust is needed: a controller is never trusted at first sight",
+      reason: "FieldValueRequired",
+    },
+  ],
+);
+
+const DATABASE_RULES: readonly CelRule[] = [
+  exactlyOne("embedded", "urlSecretRef"),
+  {
+    rule: "has(self.embedded) == has(oldSelf.embedded)",
+    message: "the kind of database is immutable: move the data by a backup into a new Network",
+  },
+];
+
+const managed = struct(
+  "A network whose controller the operator runs.",
+  {
+    replicas: integer("How many controllers.", {
+      min: 1,
+      max: 9,
+      rules: [{ rule: "self == 1", message: "only 1 is possible: controllers can't share a network yet" }],
+    }).default(1),
+    database: struct(
+      "Where the network is kept.",
+      {
+        embedded: struct(
+          "A PostgreSQL of its own in the controller's pod.",
+          {
+            size: volumeSize("Size of its volume; it may only grow.").default("1Gi"),
+            storageClassName,
+          },
+          [keeps("storageClassName")],
+        ).optional(),
+        urlSecretRef: secretKeyRef("Value of a Secret with the URL of a PostgreSQL database.").optional(),
+      },
+      DATABASE_RULES,
+    ).default({ embedded: { size: "1Gi" } }),
+    port: integer("Port of the pod, for the API and for routers.", { min: 1024, max: 65_535 }).default(1280),
+    exposure: exposure("Under which address the controller is reached, by pods and from outside.", {
+      types: ["ClusterIP", "LoadBalancer", "NodePort"],
+      typeDescription: "ClusterIP: inside the cluster only. LoadBalancer, NodePort: by a Service of that type.",
+      hostname:
+        "Name in certificates and enrollment tokens; it must be known inside the cluster and outside; {name} and {namespace} are filled in. The Service's own name when left out.",
+      hostnamePattern: hostnamePattern("name", "namespace"),
+      port: "Port that is advertised; port when left out.",
+      nodePort: "Node port; given by the cluster when left out.",
+    }).prefault({ type: "ClusterIP" }),
+    certificates: struct("The certificate of the API. The network's own authority always stays with the controller.", {
+      issuerRef: struct("An issuer of cert-manager; the network's own authority when left out.", {
+        name: objectName("Name of the issuer."),
+        kind: choice("Issuer: of the same namespace. ClusterIssuer: of the cluster.", [
+          "Issuer",
+          "ClusterIssuer",
+        ]).default("Issuer"),
+        group: text("Group of an issuer that isn't cert-manager's own.", { min: 1, max: 253 }).optional(),
+      }).optional(),
+    }).optional(),
+    adminSecretName: objectName(
+      "Secret with username and password of the first administrator; made with a random password where there is none. metadata.name with -admin when left out.",
+    ).optional(),
+    retention: retention(
+      "Retain: the volume and the Secret with the key of the store stay when the Network is deleted. Delete: they go, and with them the network.",
+    ).default("Retain"),
+    allowedOrigins: list(
+      "Origins whose pages may call the APIs, as browsers write them, such as https://browzer.example.org. None when left out.",
+      text("One origin.", {
+        min: 8,
+        max: 512,
+        pattern: /^https?:\/\/([a-z0-9]([-a-z0-9.]*[a-z0-9])?|\[[0-9a-f:.]+\])(:[0-9]{1,5})?$/,
+      }),
+      { type: "atomic", max: 32 },
+    ).optional(),
+    keyType: choice(
+      "Type of the key that serves the API and signs enrollment tokens. ec: P-256. rsa: 2048 bits, for C SDKs from before 2023, which verify no other tokens; slower.",
+      ["ec", "rsa"],
+    ).default("ec"),
+    config: struct("The controller's file.", {
+      overrides: freeForm("Laid over the rendered file at the end: objects merge, lists are replaced, null deletes.", {
+        max: 32,
+      }).optional(),
+    }).optional(),
+    ...imageFields,
+    template: podTemplate.optional(),
+  },
+  [
+    keeps("adminSecretName"),
+    {
+      rule: "(has(self.keyType) ? self.keyType : 'ec') == (has(oldSelf.keyType) ? oldSelf.keyType : 'ec')",
+      message: "keyType is immutable: a network's keys are made once; create another Network",
+      fieldPath: ".keyType",
+    },
+  ],
+);
+
+const spec = struct(
+  "A network: one that exists, or one that the operator runs.",
+  {
+    external: external.optional(),
+    managed: managed.optional(),
+    roleScope: choice(
+      "Global: attributes and selectors reach the network as they are written. Namespaced: with the namespace before them, so that namespaces don't meet.",
+      ["Global", "Namespaced"],
+    ).default("Global"),
+    allowAdminIdentities: flag("Whether an Identity may be an administrator of the network.").default(false),
+    requestTimeout: duration("How long an answer of the controller is waited for.", { min: "1s", max: "5m" }).default(
+      "15s",
+    ),
+    maxRequestsPerSecond: integer("How much the operator asks of the controller.", { min: 1, max: 10_000 }).default(
+      200,
+    ),
+  },
+  [
+    exactlyOne("external", "managed"),
+    {
+      rule: "has(self.managed) == has(oldSelf.managed)",
+      message: "external and managed can't be exchanged: create another Network",
+    },
+    keeps("roleScope"),
+  ],
+);
+
+const status = struct("What the operator found and did.", {
+  ...statusFields,
+  serverVersion: text("Version of the controller.", { max: 256 }).optional(),
+  apiVersion: text("Version of its Management API.", { max: 256 }).optional(),
+  controllers: list(
+    "Controllers of the network.",
+    struct("One controller.", {
+      name: text("Its name.", { max: 256 }),
+      ctrlAddress: text("Where routers dial it.", { max: 512 }).optional(),
+      online: flag("Whether it is there.").optional(),
+    }),
+    { type: "map", keys: ["name"], max: 64 },
+  ).optional(),
+  sessionIdentity: text("Name of the identity that the operator has logged in as.", { max: 256 }).optional(),
+  endpoints: list("Bases of the Management API of a managed network.", text("One base.", { max: 512 }), {
+    type: "atomic",
+    max: 16,
+  }).optional(),
+  adminSecretName: text("Secret with the first administrator of a managed network.", { max: 253 }).optional(),
+  configHash: text("Hash of the file that a managed controller was last started with.", { max: 64 }).optional(),
+  lastHandledRestart: text("The last value of the annotation sallyport.dev/restart-requested-at acted on.", {
+    max: 256,
+  }).optional(),
+});
+
+export const networkDefinition = defineKind({
+  ...networkKind,
+  shortNames: ["onet"],
+  description: "A network that the other kinds refer to: a controller that exists, or one that the operator runs.",
+  spec,
+  status,
+  rules: [shortName(40), { ...serviceName, rule: `has(self.spec.external) || ${serviceName.rule}` }],
+  columns: [
+    {
+      name: "Version",
+      type: "string",
+      description: "Version of the controller.",
+      jsonPath: ".status.serverVersion",
+    },
+    {
+      name: "Identity",
+      type: "string",
+      description: "Who the operator has logged in as.",
+      jsonPath: ".status.sessionIdentity",
+      priority: 1,
+    },
+    {
+      name: "Endpoint",
+      type: "string",
+      description: "Where the controller is dialled by routers.",
+      jsonPath: ".status.controllers[0].ctrlAddress",
+      priority: 1,
+    },
+  ],
+});
+
+export type ExternalNetwork = z.output<typeof external>;
+export type ManagedNetwork = z.output<typeof managed>;
+export type NetworkSpec = z.output<typeof spec>;
+export type NetworkStatus = z.output<typeof status>;
+export type NetworkResource = Resource<NetworkSpec, NetworkStatus>;

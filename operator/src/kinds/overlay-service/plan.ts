@@ -1,0 +1,56 @@
+import { sameSet } from "../../entity/comparison.ts";
+import type { EntityKind, FoundEntity } from "../../entity/plan.ts";
+import { idsOf, named } from "../../entity/references.ts";
+import { scopedAttributes, sortedSet } from "../../entity/roles.ts";
+import type { OverlayServiceSpec } from "./schema.ts";
+
+export interface ServiceFields {
+  readonly encryptionRequired: boolean;
+  readonly roleAttributes: readonly string[];
+  readonly configs: readonly string[];
+  readonly terminatorStrategy: string;
+  readonly maxIdleTimeMillis: number;
+}
+
+export interface FoundService extends FoundEntity {
+  readonly encryptionRequired?: boolean;
+  readonly roleAttributes?: readonly string[] | null;
+  readonly configs?: readonly string[] | null;
+  readonly terminatorStrategy?: string;
+  readonly maxIdleTimeMillis?: number;
+}
+
+const USUAL_STRATEGY = "smartrouting";
+
+export const overlayService: EntityKind<OverlayServiceSpec, ServiceFields, FoundService> = {
+  noun: "service",
+  references: ({ configRefs }) => named("ServiceConfig", configRefs),
+  idFields: ["configIds"],
+  desired(spec, { scope, references }) {
+    const { ids, missing } = idsOf(named("ServiceConfig", spec.configRefs), references);
+    return {
+      fields: {
+        encryptionRequired: spec.encryptionRequired,
+        roleAttributes: scopedAttributes(spec.roleAttributes, scope),
+        configs: sortedSet([...ids, ...(spec.configIds ?? [])]),
+        terminatorStrategy: spec.terminatorStrategy,
+        maxIdleTimeMillis: spec.maxIdleTimeMillis ?? 0,
+      },
+      missing,
+      // A service that lost one of its configs for a while would not be intercepted or hosted any more.
+      whileMissing: (found) => ({ configs: found.configs ?? [] }),
+    };
+  },
+  same: {
+    encryptionRequired: (wanted, found) => wanted === (found.encryptionRequired ?? wanted),
+    roleAttributes: (wanted, found) => sameSet(wanted, found.roleAttributes),
+    configs: (wanted, found) => sameSet(wanted, found.configs),
+    terminatorStrategy: (wanted, found) => wanted === (found.terminatorStrategy || USUAL_STRATEGY),
+    maxIdleTimeMillis: (wanted, found) => wanted === (found.maxIdleTimeMillis ?? 0),
+  },
+  // Fixed when the service is made: servers take a change and drop it. Who asks for encryption must not believe that there is some.
+  refusal: ({ encryptionRequired: there = true }, { encryptionRequired: wanted }) =>
+    there === wanted
+      ? undefined
+      : `was made ${there ? "with" : "without"} encryptionRequired, which can't be changed: delete it in the network to have it made anew, or give the resource another name there`,
+};

@@ -1,0 +1,74 @@
+import type { z } from "zod";
+import { choice, flag, integer, list, struct } from "../../resources/fields/bounded.ts";
+import { immutable } from "../../resources/fields/cel.ts";
+import {
+  entityFields,
+  entityRules,
+  entityStatusFields,
+  idColumn,
+  nameRule,
+  roleAttributes,
+} from "../../resources/fields/entity.ts";
+import { entityId, nameRef } from "../../resources/fields/object-reference.ts";
+import { defineKind, type Resource } from "../../resources/kind-definition.ts";
+import { overlayServiceKind } from "../../resources/own-kinds.ts";
+
+const spec = struct(
+  "What clients can dial.",
+  {
+    ...entityFields,
+    encryptionRequired: flag("Whether clients and hosts encrypt end to end. Immutable.", {
+      rules: [immutable("encryptionRequired")],
+    }).default(true),
+    roleAttributes: roleAttributes("the service").optional(),
+    configRefs: list(
+      "Configs of the service by their resources: how it is intercepted and hosted. One of each type.",
+      nameRef("One config.", "the ServiceConfig"),
+      { type: "map", keys: ["name"], max: 32 },
+    ).optional(),
+    configIds: list("Configs of the service by their ids in the network.", entityId("One id."), {
+      type: "set",
+      max: 32,
+    }).optional(),
+    terminatorStrategy: choice("How one of several hosts is chosen for a circuit.", [
+      "smartrouting",
+      "random",
+      "weighted",
+      "sticky",
+    ]).default("smartrouting"),
+    maxIdleTimeMillis: integer(
+      "A circuit without traffic for so many milliseconds is taken down; 0: never.",
+    ).optional(),
+  },
+  entityRules,
+);
+
+const status = struct("What the operator found and did.", {
+  ...entityStatusFields,
+  terminators: integer("At how many places the service is hosted.").optional(),
+  hosted: flag("Whether it is hosted anywhere: without a host nobody can dial it.").optional(),
+});
+
+export const overlayServiceDefinition = defineKind({
+  ...overlayServiceKind,
+  shortNames: ["osvc"],
+  description: "A service of a network: what identities dial and host, as policies allow.",
+  spec,
+  status,
+  rules: [nameRule],
+  columns: [
+    { name: "Hosted", type: "boolean", description: "Whether anybody hosts it.", jsonPath: ".status.hosted" },
+    {
+      name: "Terminators",
+      type: "integer",
+      description: "At how many places it is hosted.",
+      jsonPath: ".status.terminators",
+      priority: 1,
+    },
+    idColumn,
+  ],
+});
+
+export type OverlayServiceSpec = z.output<typeof spec>;
+export type OverlayServiceStatus = z.output<typeof status>;
+export type OverlayServiceResource = Resource<OverlayServiceSpec, OverlayServiceStatus>;

@@ -1,0 +1,61 @@
+import { ApiError } from "@sallyport/api/client";
+import { type Collection, writable } from "../../entity/collection.ts";
+import { entityReconciler, Unfit } from "../../entity/reconcile.ts";
+import { KINDS, type SecretObject } from "../../kube/kinds.ts";
+import type { KindReconciler } from "../../loop/kind-reconciler.ts";
+import { serviceConfigKind } from "../../resources/own-kinds.ts";
+import { networkSecretProblem } from "../network/interface.ts";
+import { configOf, withoutValues } from "./config-source.ts";
+import { ConfigTypes } from "./config-types.ts";
+import { type ConfigFields, type ConfigSurroundings, type FoundConfig, serviceConfig } from "./plan.ts";
+import type { ServiceConfigResource } from "./schema.ts";
+
+/** The reconciler of configs: their type is looked up, and their data may come from a Secret. */
+export function serviceConfigReconciler(types = new ConfigTypes()): KindReconciler<ServiceConfigResource> {
+  return entityReconciler({
+    kind: serviceConfigKind,
+    entity: serviceConfig,
+    collection: configs,
+    async lookUp({ metadata, spec }, context, { client }): Promise<ConfigSurroundings | Unfit> {
+      const secretRef = spec.dataFrom?.secretRef;
+      const problem = secretRef && networkSecretProblem(metadata.namespace, secretRef.name, context);
+      if (problem !== undefined) return new Unfit("SecretNotAllowed", problem, { isStalled: true });
+      const data = secretRef
+        ? configOf(await context.read<SecretObject>(KINDS.Secret, secretRef.name), secretRef)
+        : (spec.data ?? {});
+      if (data instanceof Unfit) return data;
+      const configTypeId = await types.idOf(client, spec.type, context.signal);
+      if (configTypeId !== undefined) return { configTypeId, data };
+      const message = `the network has no config type called ${spec.type}: make it there, or correct spec.type`;
+      return new Unfit("ConfigTypeNotFound", message, { isStalled: true });
+    },
+    tell: async (_client, _id, { more: { configTypeId } }) => ({ configTypeId }),
+    explain(error, { dataFrom }, { data }, client) {
+      if (!(error instanceof ApiError)) return error;
+      // Perhaps the type was made anew and has another id.
+      types.forget(client);
+      return dataFrom === undefined ? error : withoutConfig(error, data);
+    },
+  });
+}
+
+/** What a controller says of a config that nobody may see. */
+function withoutConfig({ status, code, message, cause, headers = {} }: ApiError, data: object): ApiError {
+  const { field, reason = "" } = cause ?? {};
+  const about = field === undefined ? undefined : { field, reason: withoutValues(reason, data) };
+  return new ApiError(status, code, withoutValues(message, data), about, { headers });
+}
+
+export const configs: Collection<ConfigFields, FoundConfig> = {
+  list: (client, query, call) => client.listConfigs({ query }, call),
+  detail: async (client, id, call) => (await client.detailConfig({ params: { id } }, call)).data,
+  create: async (client, body, call) => (await client.createConfig({ body: writable(body) }, call)).data.id,
+  change: (client, { found: { id }, whole }, call) =>
+    client.updateConfig({ params: { id }, body: writable(whole) }, call),
+  retag(client, found, tags, call) {
+    const fields = { data: found.data ?? {} };
+    const body = { ...fields, name: found.name, tags };
+    return client.updateConfig({ params: { id: found.id }, body: writable(body) }, call);
+  },
+  delete: (client, id, call) => client.deleteConfig({ params: { id } }, call),
+};

@@ -1,0 +1,43 @@
+import type { z } from "zod";
+import { freeForm, struct, text } from "../../resources/fields/bounded.ts";
+import { exactlyOne, immutable } from "../../resources/fields/cel.ts";
+import { entityFields, entityRules, entityStatusFields, idColumn, nameRule } from "../../resources/fields/entity.ts";
+import { secretKeyRef } from "../../resources/fields/object-reference.ts";
+import { defineKind, type Resource } from "../../resources/kind-definition.ts";
+import { serviceConfigKind } from "../../resources/own-kinds.ts";
+
+const spec = struct(
+  "How a service is intercepted or hosted.",
+  {
+    ...entityFields,
+    type: text("Name of the config type, such as intercept.v1, host.v1 or host.v2. Immutable.", {
+      min: 1,
+      max: 256,
+      rules: [immutable("type")],
+    }),
+    data: freeForm("The config itself; the network checks it by the schema of its type.", { max: 256 }).optional(),
+    dataFrom: struct("Where the config is read from, when it holds what must not be in Git.", {
+      secretRef: secretKeyRef("Value of a Secret with the config as JSON or YAML."),
+    }).optional(),
+  },
+  [...entityRules, exactlyOne("data", "dataFrom")],
+);
+
+const status = struct("What the operator found and did.", {
+  ...entityStatusFields,
+  configTypeId: text("Id of the config type in the network.", { max: 64 }).optional(),
+});
+
+export const serviceConfigDefinition = defineKind({
+  ...serviceConfigKind,
+  shortNames: ["ocfg"],
+  description: "A config of a network, which services refer to: what address is intercepted, where traffic goes on to.",
+  spec,
+  status,
+  rules: [nameRule],
+  columns: [{ name: "Type", type: "string", description: "Config type.", jsonPath: ".spec.type" }, idColumn],
+});
+
+export type ServiceConfigSpec = z.output<typeof spec>;
+export type ServiceConfigStatus = z.output<typeof status>;
+export type ServiceConfigResource = Resource<ServiceConfigSpec, ServiceConfigStatus>;

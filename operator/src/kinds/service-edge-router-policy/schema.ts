@@ -1,0 +1,33 @@
+import type { z } from "zod";
+import { struct } from "../../resources/fields/bounded.ts";
+import { entityFields, entityRules, entityStatusFields, idColumn, nameRule } from "../../resources/fields/entity.ts";
+import { allStandsAlone, selector, semantic } from "../../resources/fields/selector.ts";
+import { defineKind, type Resource } from "../../resources/kind-definition.ts";
+import { serviceEdgeRouterPolicyKind } from "../../resources/own-kinds.ts";
+
+const spec = struct(
+  "Which services may be reached through which edge routers.",
+  {
+    ...entityFields,
+    semantic,
+    ...selector("edgeRouter", "edge routers", "EdgeRouter"),
+    ...selector("service", "services", "OverlayService"),
+  },
+  [...entityRules, allStandsAlone("edgeRouter"), allStandsAlone("service")],
+);
+
+const status = struct("What the operator found and did.", { ...entityStatusFields });
+
+export const serviceEdgeRouterPolicyDefinition = defineKind({
+  ...serviceEdgeRouterPolicyKind,
+  shortNames: ["oserp"],
+  description: "A service edge router policy of a network: it says through which edge routers services may be reached.",
+  spec,
+  status,
+  rules: [nameRule],
+  columns: [{ name: "Semantic", type: "string", description: "AnyOf or AllOf.", jsonPath: ".spec.semantic" }, idColumn],
+});
+
+export type ServiceEdgeRouterPolicySpec = z.output<typeof spec>;
+export type ServiceEdgeRouterPolicyStatus = z.output<typeof status>;
+export type ServiceEdgeRouterPolicyResource = Resource<ServiceEdgeRouterPolicySpec, ServiceEdgeRouterPolicyStatus>;
