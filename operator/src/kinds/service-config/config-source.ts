@@ -1,6 +1,6 @@
 import { LineCounter, parseDocument } from "yaml";
 import { Unfit } from "../../entity/reconcile.ts";
-import type { KubeObject, SecretObject } from "../../kube/kinds.ts";
+import type { SecretObject } from "../../kube/kinds.ts";
 import { isOfOperator } from "../../resources/group.ts";
 
 type Data = Readonly<Record<string, unknown>>;
