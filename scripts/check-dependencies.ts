@@ -20,7 +20,9 @@ export interface DependencyRule {
   readonly why: string;
 }
 
-const PURE = ["node:crypto", "node:buffer", "@sallyport/wire"];
+const ASYNC = "packages/async/";
+
+const PURE = ["node:crypto", "node:buffer", "@sallyport/async", "@sallyport/wire"];
 
 /** What the fabric and whoever feeds it agree on: types, and the numbers of the wire that stand for them. */
 const FABRIC_PORTS = [
@@ -35,6 +37,7 @@ const OPERATOR_PURE = [
   "node:net",
   "yaml",
   "@sallyport/api",
+  "@sallyport/async",
   "@sallyport/wire",
   "@sallyport/router-config",
   "@sallyport/controller-config",
@@ -122,22 +125,23 @@ function operatorRules(entries: readonly Dirent[]): DependencyRule[] {
 
 /** The first rule whose `from` is a prefix of the file decides: special places stand before general ones. */
 export const RULES: readonly DependencyRule[] = [
+  { from: ASYNC, may: [], packages: [], why: "every package and program uses it, so it imports nothing" },
   {
     from: "packages/api/src/client/",
-    may: ["packages/api/src/client/", "packages/api/src/errors.ts"],
+    may: [ASYNC, "packages/api/src/client/", "packages/api/src/errors.ts"],
     mayTypes: ["packages/api/"],
     packages: ["zod", "node:buffer", "node:http", "node:https", "node:tls"],
     why: "the client needs Node's own HTTPS and nothing else, and no schema: a program that only calls has no memory for them",
   },
   { from: "packages/api/", may: [], packages: ["zod"], why: "the contract imports only zod" },
-  { from: "packages/wire/", may: [], why: "packages import no program, and the wire knows no policy" },
-  { from: "packages/sdk/", may: ["packages/api/", "packages/wire/"], why: "packages import no program" },
+  { from: "packages/wire/", may: [ASYNC], why: "packages import no program, and the wire knows no policy" },
+  { from: "packages/sdk/", may: [ASYNC, "packages/api/", "packages/wire/"], why: "packages import no program" },
   {
     from: "packages/tunnel/",
-    may: ["packages/api/", "packages/wire/", "packages/sdk/"],
+    may: [ASYNC, "packages/api/", "packages/wire/", "packages/sdk/"],
     why: "the tunneler reaches the network by the SDK or by an overlay that it is given",
   },
-  { from: "packages/", may: [], why: "packages import no program" },
+  { from: "packages/", may: [ASYNC], why: "packages import no program" },
   {
     from: "controller/src/policy/",
     may: [],
@@ -201,17 +205,18 @@ export const RULES: readonly DependencyRule[] = [
   { from: "controller/", may: ["packages/", "controller/"], why: "a program never imports another program" },
   {
     from: "router/src/forwarder/",
-    may: ["packages/wire/", "router/src/xgress/"],
+    may: [ASYNC, "packages/wire/", "router/src/xgress/"],
     why: "the hot path knows neither configuration nor control nor metrics",
   },
   {
     from: "router/src/xgress/",
-    may: ["packages/wire/", "router/src/forwarder/"],
+    may: [ASYNC, "packages/wire/", "router/src/forwarder/"],
     why: "the hot path knows neither configuration nor control nor metrics",
   },
   {
     from: "router/src/edge/",
     may: [
+      ASYNC,
       "packages/wire/",
       "router/src/forwarder/",
       "router/src/xgress/",

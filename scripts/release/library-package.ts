@@ -24,7 +24,7 @@ export const LIBRARIES: readonly Library[] = [
   {
     name: "sdk",
     title: "Applications on a Sallyport or OpenZiti network: dial services and host them, without an open port.",
-    holds: ["wire", "api"],
+    holds: ["async", "wire", "api"],
     // One copy for all who share its types; no part of what users are promised (docs/releases.md).
     offers: { "./wire": "wire" },
     elsewhere: {},
@@ -34,7 +34,7 @@ export const LIBRARIES: readonly Library[] = [
   {
     name: "tunnel",
     title: "A way onto a Sallyport or OpenZiti network for applications that know nothing of it.",
-    holds: [],
+    holds: ["async"],
     offers: {},
     elsewhere: { sdk: "@sallyport/sdk", wire: "@sallyport/sdk/wire" },
     threads: [],
@@ -56,7 +56,7 @@ interface Manifest {
 }
 
 /** Folders of the packages that libraries are made of. */
-export const PARTS: readonly string[] = ["wire", "api", "sdk", "tunnel"].map((name) => join("packages", name));
+export const PARTS: readonly string[] = ["async", "wire", "api", "sdk", "tunnel"].map((name) => join("packages", name));
 
 /** Sources that a library's modules are reached from. */
 function sourcesOf(root: string, { name, offers, threads }: Library): string[] {

@@ -6,6 +6,7 @@ import {
   type MessageShape,
   toBinary,
 } from "@bufbuild/protobuf";
+import { errorText } from "@sallyport/async";
 import { ProtocolError } from "./errors.ts";
 import { hasMoreFields } from "./field-count.ts";
 
@@ -35,7 +36,7 @@ export function decodeControl<S extends DescMessage>(
     const isCounted = body.length > mostFields;
     if (!isCounted || !hasMoreFields(schema, body, mostFields)) return fromBinary(schema, body);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = errorText(cause);
     throw new ProtocolError("BODY_UNREADABLE", `expected a ${schema.name} message of ${body.length} bytes: ${reason}`, {
       cause,
     });

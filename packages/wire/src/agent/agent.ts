@@ -1,5 +1,6 @@
 import { unlinkSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
+import { errorText } from "@sallyport/async";
 import type { Channel } from "../channel/channel.ts";
 import { acceptOn } from "../channel/existing-connection.ts";
 import type { Logger } from "../log.ts";
@@ -65,7 +66,7 @@ export class Agent {
       await agent.#listen();
       return agent;
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorText(error);
       options.log.warn({ path, reason }, "local tools cannot reach this process: its agent does not listen");
       await agent.close();
       return undefined;
@@ -190,7 +191,7 @@ export class Agent {
       const text = await answer();
       if (text !== undefined) socket.end(text);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorText(error);
       this.#o.log.warn({ reason }, "an agent request failed");
       socket.end(reason);
     }
@@ -207,7 +208,7 @@ export class Agent {
       onChannel: (channel) => operations.serve(channel),
       log,
     }).catch((error: unknown) => {
-      log.debug({ reason: error instanceof Error ? error.message : String(error) }, "an agent channel failed");
+      log.debug({ reason: errorText(error) }, "an agent channel failed");
       socket.destroy();
     });
     return undefined;

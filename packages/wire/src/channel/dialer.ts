@@ -1,6 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import { errorText } from "@sallyport/async";
 import { parseAddress } from "../address.ts";
 import { BaseHeader } from "../catalogue/base.ts";
 import { ChannelClosedError, HandshakeError, ProtocolError, WireError } from "../errors.ts";
@@ -259,6 +260,6 @@ function connected(socket: TLSSocket, address: string, signal: AbortSignal): Pro
 }
 
 function dialFailed(address: string, error: unknown): HandshakeError {
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = errorText(error);
   return new HandshakeError("DIAL_FAILED", `cannot connect to ${address}: ${reason}`, { cause: error });
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { abortable, errorText } from "@sallyport/async";
 import { boundedLog } from "../bounded-log.ts";
 import { HandshakeError, ProtocolError } from "../errors.ts";
 import { readFirstFrame } from "../frame/first-frame.ts";
@@ -150,7 +151,7 @@ class Acceptor {
   ): Promise<void> {
     const asked = this.#decide(hello, peer);
     if (asked.kind !== "join") {
-      await withSignal(this.#options.authorize?.(hello, peer), signal);
+      await abortable(Promise.resolve(this.#options.authorize?.(hello, peer)), signal);
     }
     if (socket.destroyed) {
       throw new HandshakeError("CLOSED_BY_PEER", "the peer went away before it was answered");
@@ -221,31 +222,13 @@ class Acceptor {
   }
 
   #logRefusal(address: string, error: unknown): void {
-    const fields = { listener: this.#options.name, peer: address };
-    if (error instanceof Error) {
-      const code = "code" in error ? error.code : undefined;
-      this.#log.info({ ...fields, code, reason: error.message }, "connection refused");
-    } else {
-      this.#log.info({ ...fields, reason: String(error) }, "connection refused");
-    }
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const fields = { listener: this.#options.name, peer: address, code, reason: errorText(error) };
+    this.#log.info(fields, "connection refused");
   }
 }
 
 /** Opaque, unique in this process and beyond. */
 function newConnectionId(): string {
   return randomBytes(CONNECTION_ID_BYTES).toString("base64url").replaceAll(/[-_]/g, "0");
-}
-
-function withSignal(work: Promise<void> | undefined, signal: AbortSignal): Promise<void> {
-  if (work === undefined) {
-    return Promise.resolve();
-  }
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason);
-    if (signal.aborted) {
-      onAbort();
-    }
-    signal.addEventListener("abort", onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
-  });
 }

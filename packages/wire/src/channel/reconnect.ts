@@ -1,3 +1,4 @@
+import { Backoff, errorText, pause } from "@sallyport/async";
 import { BaseHeader } from "../catalogue/base.ts";
 import { Headers } from "../frame/headers.ts";
 import { silentLogger } from "../log.ts";
@@ -62,11 +63,10 @@ export class ReconnectingDialer {
   async #run(signal: AbortSignal): Promise<void> {
     const { initialDelayMs = INITIAL_DELAY_MS, maxDelayMs = MAX_DELAY_MS, retryMs = RETRY_MS } = this.#options;
     const log = this.#options.log ?? silentLogger;
-    let delay = initialDelayMs;
+    const backoff = new Backoff({ firstMs: initialDelayMs, maxMs: maxDelayMs, jitter: [0.75, 1.25] });
     let lastConnectionId: string | undefined;
     while (!signal.aborted) {
-      let wait = spread(delay);
-      delay = Math.min(2 * delay, lastConnectionId === undefined ? maxDelayMs : retryMs);
+      let wait = backoff.next(lastConnectionId === undefined ? maxDelayMs : retryMs);
       try {
         const channel = await dialChannel({ ...this.#options, hello: this.#hello(lastConnectionId), signal });
         const connectedAt = performance.now();
@@ -74,7 +74,7 @@ export class ReconnectingDialer {
         const reason = await this.#use(channel, signal);
         const held = performance.now() - connectedAt >= retryMs;
         wait = held ? 0 : Math.min(wait, retryMs);
-        delay = held ? initialDelayMs : Math.min(delay, retryMs);
+        if (held) backoff.reset();
         if (!signal.aborted) {
           log.info({ address: this.#options.address, reason: reason?.message, retryInMs: wait }, "connection lost");
           this.#notify(reason);
@@ -83,7 +83,7 @@ export class ReconnectingDialer {
         if (signal.aborted) {
           return;
         }
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = errorText(error);
         log.info({ address: this.#options.address, reason, retryInMs: wait }, "cannot connect");
       }
       await pause(wait, signal);
@@ -127,25 +127,4 @@ export class ReconnectingDialer {
     const headers = (hello.headers?.clone() ?? new Headers()).setString(BaseHeader.ConnectionId, lastConnectionId);
     return { idToken: hello.idToken, headers };
   }
-}
-
-/** A quarter more or less, so that the many who lost the same listener do not all come back in the same moment. */
-function spread(ms: number): number {
-  return Math.round(ms * (0.75 + Math.random() / 2));
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (ms === 0 || signal.aborted) {
-      resolve();
-      return;
-    }
-    const finish = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", finish);
-      resolve();
-    };
-    const timer = setTimeout(finish, ms);
-    signal.addEventListener("abort", finish, { once: true });
-  });
 }

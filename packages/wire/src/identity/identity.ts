@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { isAbsolute, resolve } from "node:path";
 import { createSecureContext, type SecureContext } from "node:tls";
 import { fileURLToPath } from "node:url";
+import { errorText } from "@sallyport/async";
 import { WireError } from "../errors.ts";
 import { CertificateError, commonName, fingerprint, parseCertificates, pemBlocks } from "./certificates.ts";
 import { readPrivateKey } from "./private-key.ts";
@@ -258,7 +259,7 @@ async function readSource(source: PemSource, name: string): Promise<string> {
   try {
     return await readFile(source.path, "utf8");
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = errorText(cause);
     throw new IdentityError("IDENTITY_UNREADABLE", `${name}: cannot read ${source.path}: ${reason}`, { cause });
   }
 }
@@ -268,7 +269,7 @@ function wrap<T>(name: string, read: () => T): T {
     return read();
   } catch (cause) {
     if (cause instanceof IdentityError) throw cause;
-    throw new IdentityError("IDENTITY_INVALID", `${name}: ${cause instanceof Error ? cause.message : cause}`, {
+    throw new IdentityError("IDENTITY_INVALID", `${name}: ${errorText(cause)}`, {
       cause,
     });
   }

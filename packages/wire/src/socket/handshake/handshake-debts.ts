@@ -1,3 +1,4 @@
+import { BoundedMap } from "@sallyport/async";
 import { countedAddress } from "../../ip-address.ts";
 
 /** Of each second, milliseconds that an address may cost: 5 % of a core. With less, one costly handshake would shut out for longer whoever shares the address. */
@@ -18,7 +19,7 @@ interface Debt {
 export class HandshakeDebts {
   readonly #now: () => number;
   /** Those that were charged last come last. */
-  readonly #debts = new Map<string, Debt>();
+  readonly #debts = new BoundedMap<string, Debt>(MOST_ADDRESSES);
 
   /** @param now milliseconds */
   constructor(now: () => number = () => performance.now()) {
@@ -28,10 +29,7 @@ export class HandshakeDebts {
   charge(ip: string, ms: number): void {
     const address = countedAddress(ip);
     const debt = this.#owed(address) + ms;
-    this.#debts.delete(address);
     this.#debts.set(address, { ms: debt, at: this.#now() });
-    const [oldest] = this.#debts.keys();
-    if (this.#debts.size > MOST_ADDRESSES && oldest !== undefined) this.#debts.delete(oldest);
   }
 
   /**

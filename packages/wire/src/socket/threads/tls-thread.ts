@@ -1,4 +1,5 @@
 import { Worker } from "node:worker_threads";
+import { Backoff } from "@sallyport/async";
 import { HandshakeError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { type Batch, Exchange } from "./exchange.ts";
@@ -30,7 +31,7 @@ export class TlsThread {
   #worker: Worker | undefined;
   #exchange: Exchange<Report, Instruction> | undefined;
   #isClosed = false;
-  #pauseMs = FIRST_PAUSE_MS;
+  readonly #backoff = new Backoff({ firstMs: FIRST_PAUSE_MS, maxMs: LONGEST_PAUSE_MS });
   #restart: NodeJS.Timeout | undefined;
 
   constructor(options: TlsThreadOptions) {
@@ -97,26 +98,26 @@ export class TlsThread {
   }
 
   #ended(reason: Error, ranMs: number): void {
-    if (ranMs > RECOVERED_MS) this.#pauseMs = FIRST_PAUSE_MS;
+    if (ranMs > RECOVERED_MS) this.#backoff.reset();
+    const restartMs = this.#backoff.next();
     this.#o.log.error(
-      { thread: this.#o.number, err: reason, restartMs: this.#pauseMs },
+      { thread: this.#o.number, err: reason, restartMs },
       "a thread for TLS ended and its connections with it; it is started again",
     );
-    this.#restartLater();
+    this.#restartIn(restartMs);
   }
 
-  #restartLater(): void {
+  #restartIn(delayMs: number): void {
     this.#restart = setTimeout(() => {
       this.start().then(
         () => this.#o.log.info({ thread: this.#o.number }, "a thread for TLS was started again"),
         (error: unknown) => {
           if (this.#isClosed) return;
           this.#o.log.error({ thread: this.#o.number, err: error }, "a thread for TLS could not be started again");
-          this.#restartLater();
+          this.#restartIn(this.#backoff.next());
         },
       );
-    }, this.#pauseMs);
-    this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
+    }, delayMs);
   }
 
   #told(op: Op, connection: number, count: number): void {

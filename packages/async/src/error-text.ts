@@ -1,0 +1,4 @@
+/** The message of an error; of any other thrown value its text. */
+export function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

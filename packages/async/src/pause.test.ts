@@ -1,0 +1,61 @@
+import { getEventListeners } from "node:events";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { MAX_TIMER_MS, pause } from "./pause.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** How a wait has ended so far. */
+function watched(wait: Promise<void>): { ended: boolean } {
+  const seen = { ended: false };
+  void wait.then(() => {
+    seen.ended = true;
+  });
+  return seen;
+}
+
+test("ends after its time, and leaves nothing at the signal", async () => {
+  const { signal } = new AbortController();
+  const seen = watched(pause(100, signal));
+  await vi.advanceTimersByTimeAsync(99);
+  expect(seen.ended).toBe(false);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(seen.ended).toBe(true);
+  expect(getEventListeners(signal, "abort")).toHaveLength(0);
+});
+
+test("ends when the signal aborts, and leaves no timer", async () => {
+  const stop = new AbortController();
+  const seen = watched(pause(100, stop.signal));
+  stop.abort();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(seen.ended).toBe(true);
+  expect(vi.getTimerCount()).toBe(0);
+  await pause(100, stop.signal);
+});
+
+test("a delay beyond the longest timer is that long, and does not end at once", async () => {
+  const seen = watched(pause(4 * MAX_TIMER_MS));
+  await vi.advanceTimersByTimeAsync(MAX_TIMER_MS - 1);
+  expect(seen.ended).toBe(false);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(seen.ended).toBe(true);
+});
+
+test("with `ref: false` the timer does not keep the process", () => {
+  const timers: NodeJS.Timeout[] = [];
+  const set = globalThis.setTimeout;
+  vi.spyOn(globalThis, "setTimeout").mockImplementation(((...args: Parameters<typeof set>) => {
+    const timer = set(...args);
+    timers.push(timer);
+    return timer;
+  }) as typeof set);
+  void pause(100, undefined, { ref: false });
+  void pause(100);
+  expect(timers.map((timer) => timer.hasRef())).toEqual([false, true]);
+});
