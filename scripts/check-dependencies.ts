@@ -145,7 +145,9 @@ export const RULES: readonly DependencyRule[] = [
   {
     from: "controller/src/policy/",
     may: [],
+    mayTypes: ["packages/api/"],
     packages: [...PURE, "semver"],
+    names: { "@bufbuild/protobuf": ["MessageInitShape"] },
     why: "policy is pure: no I/O",
   },
   { from: "controller/src/pki/", may: [], packages: PURE, names: { "node:net": ["isIP"] }, why: "pki is pure: no I/O" },

@@ -11,8 +11,7 @@ import * as identity from "./schema/identity.ts";
 import * as informational from "./schema/informational.ts";
 import * as mfa from "./schema/mfa.ts";
 import * as policy from "./schema/policy.ts";
-import * as posture from "./schema/posture.ts";
-import * as postureData from "./schema/posture-data.ts";
+import * as posture from "./schema/posture/types.ts";
 import * as router from "./schema/router.ts";
 import * as service from "./schema/service.ts";
 import * as session from "./schema/session.ts";
@@ -51,7 +50,6 @@ for (const file of [
   mfa,
   policy,
   posture,
-  postureData,
   router,
   service,
   session,

@@ -1,9 +1,11 @@
 import {
   type clientOperations,
   notFound,
+  POSTURE_TYPES,
+  type PostureCheckType,
+  type PostureReport,
   type postureCheckTypeDetail,
   type postureOperations,
-  type postureResponseCreate,
 } from "@sallyport/api";
 import { sql } from "kysely";
 import type { z } from "zod";
@@ -11,8 +13,7 @@ import type { ApiHandlers } from "../../http/context.ts";
 import { selectorOf } from "../../model/policy/policies.ts";
 import { selectedBy } from "../../model/policy/role-selector.ts";
 import type { PromptedService } from "../../model/posture/posture.ts";
-import type { PostureReport } from "../../model/posture/posture-reports.ts";
-import { PROMPT_GRACE_MS } from "../../policy/posture.ts";
+import { PROMPT_GRACE_MS } from "../../policy/posture/mfa.ts";
 import { type EntityFields, field, roleFilterSql } from "../../store/filter/filter-sql.ts";
 import type { Tags } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
@@ -79,44 +80,16 @@ export function postureResponseHandlers(
   const { posture, identities } = deps.model;
   const report = async (
     session: { readonly identityId: string; readonly apiSessionId: string },
-    responses: readonly z.output<typeof postureResponseCreate>[],
+    reports: readonly PostureReport[],
   ) => {
     const identity = await identities.get(deps.ctx.store.db, session.identityId);
-    const prompted = await posture.report(identity, session.apiSessionId, responses.map(reportOf));
+    const prompted = await posture.report(identity, session.apiSessionId, reports);
     return { data: { services: prompted.map(renderPrompted) } };
   };
   return {
     createPostureResponse: ({ body, session }) => report(session, [body]),
     createPostureResponseBulk: ({ body, session }) => report(session, body),
   };
-}
-
-function reportOf(response: z.output<typeof postureResponseCreate>): PostureReport {
-  const { id } = response;
-  switch (response.typeId) {
-    case "DOMAIN":
-    case "postureResponseDomainCreate":
-      return { typeId: "DOMAIN", id, domain: response.domain };
-    case "MAC":
-    case "postureResponseMacAddressCreate":
-      return { typeId: "MAC", id, addresses: response.macAddresses };
-    case "OS":
-    case "postureResponseOperatingSystemCreate":
-      return { typeId: "OS", id, type: response.type, version: response.version, build: response.build ?? "" };
-    case "PROCESS":
-    case "postureResponseProcessCreate":
-      return {
-        typeId: "PROCESS",
-        id,
-        path: response.path ?? "",
-        isRunning: response.isRunning ?? false,
-        hash: response.hash ?? "",
-        signerFingerprints: response.signerFingerprints ?? [],
-      };
-    case "ENDPOINT_STATE":
-    case "postureResponseEndpointStateCreate":
-      return { typeId: "ENDPOINT_STATE", woken: response.woken ?? false, unlocked: response.unlocked ?? false };
-  }
 }
 
 function renderPrompted({ id, name, timeoutSeconds }: PromptedService) {
@@ -138,32 +111,26 @@ const TYPE_FIELDS: EntityFields = {
   updatedAt: field.datetime("posture_check_type.updated_at"),
 };
 
-/** The types of checks, as old as the network. `MFA` is not among them, as in OpenZiti: consoles add it to what they read here. */
+/** The types of checks, as old as the network. */
 function checkTypes(deps: ApiDependencies) {
+  const listed = Object.entries(POSTURE_TYPES).flatMap(([id, { parts }]) =>
+    parts.listed ? [{ id, name: parts.listed.name }] : [],
+  );
+  const ids = listed.map(({ id }) => id);
+  const names = listed.map(({ name }) => name);
   return () =>
     deps.ctx.store.db
       .selectFrom(
         sql<TypeRow>`(SELECT t.id COLLATE "C" AS id, t.name COLLATE "C" AS name, '{}'::jsonb AS tags,
           p.created_at, p.created_at AS updated_at
-          FROM (VALUES ('OS', 'Operating System Check'), ('PROCESS', 'Process Check'), ('DOMAIN', 'Windows Domain Check'),
-            ('MAC', 'MAC Address Check'), ('PROCESS_MULTI', 'Process Multi Check')) AS t (id, name)
+          FROM unnest(${ids}::text[], ${names}::text[]) AS t (id, name)
           CROSS JOIN auth_policy p WHERE p.id = 'default')`.as("posture_check_type"),
       )
       .selectAll();
 }
 
-/** Systems that a check of the type can name. */
-const SYSTEMS: Readonly<Record<string, readonly OsName[]>> = {
-  OS: ["Windows", "WindowsServer", "Android", "iOS", "Linux", "macOS"],
-  PROCESS: ["Windows", "WindowsServer", "Linux", "macOS"],
-  PROCESS_MULTI: ["Windows", "WindowsServer", "Linux", "macOS"],
-  DOMAIN: ["Windows", "WindowsServer"],
-  MAC: ["Windows", "WindowsServer", "Linux", "macOS"],
-};
-type OsName = z.input<typeof postureCheckTypeDetail>["operatingSystems"][number]["type"];
-
 function renderType(row: TypeRow): z.input<typeof postureCheckTypeDetail> {
-  const systems = SYSTEMS[row.id] ?? [];
+  const systems = POSTURE_TYPES[row.id as PostureCheckType].parts.listed?.systems ?? [];
   return {
     ...baseOf("posture-check-types", row),
     name: row.name,

@@ -1,24 +1,16 @@
-import {
-  apiTime,
-  orNull,
-  type osType,
-  type postureCheckDetail,
-  type postureData,
-  type postureQueries,
-} from "@sallyport/api";
+import { apiTime, type postureCheckDetail, type postureData, type postureQueries } from "@sallyport/api";
 import type { z } from "zod";
-import { timeOrNull } from "../../model/posture/failed-requests.ts";
-import { checkOf, type PostureCheckRow } from "../../model/posture/stored-check.ts";
+import type { PostureCheckRow } from "../../model/posture/stored-check.ts";
+import { sessionState } from "../../policy/posture/mfa.ts";
+import { timeOrNull } from "../../policy/posture/posture-type.ts";
 import {
-  mfaRemainingSeconds,
-  mfaState,
-  NOTHING_REPORTED,
+  deviceData,
   type Posture,
   type PostureCheck,
   passes,
-  promptedAt,
-  type Report,
-} from "../../policy/posture.ts";
+  postureType,
+  storedFields,
+} from "../../policy/posture/types.ts";
 import type { Attributed } from "../../policy/selector.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { baseOf } from "./base.ts";
@@ -26,7 +18,6 @@ import { links } from "./links.ts";
 
 type PostureQueries = z.input<typeof postureQueries>;
 type PostureQuery = PostureQueries["postureQueries"][number];
-type OsName = z.infer<typeof osType>;
 
 /** The posture queries of a service by its id; undefined for one of which no policy asks anything. */
 export type PostureLens = (serviceId: string) => PostureQueries[] | undefined;
@@ -69,21 +60,21 @@ export async function postureLens(
 }
 
 function query(check: PostureCheck, known: Posture, now: number, isExempt: boolean): PostureQuery {
-  const event = check.typeId === "MFA" ? (promptedAt(check, known.session) ?? 0) : 0;
-  const isTimed = check.typeId === "MFA" && !isExempt;
+  const { process, processes, promptedAt, ...timing } = postureType(check.typeId).query(check, known.session, now);
+  const { timeout, timeoutRemaining } = isExempt ? {} : timing;
   return {
     _links: links("posture-checks", check.id),
     createdAt: apiTime(check.createdAt),
     id: check.id,
     isPassing: passes(check, known, now),
-    ...(check.typeId === "PROCESS" ? { process: { osType: check.process.osType, path: check.process.path } } : {}),
-    processes: check.typeId === "PROCESS_MULTI" ? check.processes.map(({ osType, path }) => ({ osType, path })) : null,
+    ...(process && { process }),
+    processes: processes ?? null,
     queryType: check.typeId,
     tags: {},
-    timeout: isTimed && check.timeoutSeconds > 0 ? check.timeoutSeconds : NO_TIMEOUT,
-    timeoutRemaining: isTimed ? mfaRemainingSeconds(check, known.session, now) : NO_TIMEOUT,
+    timeout: timeout ?? NO_TIMEOUT,
+    timeoutRemaining: timeoutRemaining ?? NO_TIMEOUT,
     // Clients answer again when this moves.
-    updatedAt: apiTime(Math.max(check.updatedAt.getTime(), event)),
+    updatedAt: apiTime(Math.max(check.updatedAt.getTime(), promptedAt ?? 0)),
   };
 }
 
@@ -104,66 +95,15 @@ async function isLegacyClient(deps: ApiDependencies, identityId: string): Promis
 }
 
 export function renderPostureCheck(row: PostureCheckRow): z.input<typeof postureCheckDetail> {
-  const check = checkOf(row);
-  const common = {
+  return {
     ...baseOf("posture-checks", row),
     name: row.name,
     roleAttributes: row.attrs,
     version: row.version,
-  };
-  switch (check.typeId) {
-    case "OS":
-      return {
-        ...common,
-        typeId: "OS",
-        operatingSystems: check.operatingSystems.map(({ type, versions }) => ({
-          type: type as OsName,
-          versions: orNull(versions),
-        })),
-      };
-    case "DOMAIN":
-      return { ...common, typeId: "DOMAIN", domains: [...check.domains] };
-    case "MAC":
-      return { ...common, typeId: "MAC", macAddresses: [...check.macAddresses] };
-    case "PROCESS": {
-      const { osType, hashes, ...process } = check.process;
-      return {
-        ...common,
-        typeId: "PROCESS",
-        process: { ...process, osType: osType as OsName, hashes: orNull(hashes) },
-      };
-    }
-    case "PROCESS_MULTI":
-      return {
-        ...common,
-        typeId: "PROCESS_MULTI",
-        semantic: check.semantic,
-        processes: check.processes.map(({ osType, path, hashes, signerFingerprints }) => ({
-          osType: osType as OsName,
-          path,
-          hashes: [...hashes],
-          signerFingerprints: [...signerFingerprints],
-        })),
-      };
-    case "MFA": {
-      const { timeoutSeconds, promptOnWake, promptOnUnlock, ignoreLegacyEndpoints } = check;
-      return { ...common, typeId: "MFA", timeoutSeconds, promptOnWake, promptOnUnlock, ignoreLegacyEndpoints };
-    }
-  }
+    typeId: row.type_id,
+    ...postureType(row.type_id).detail(storedFields(row.type_id, row.data)),
+  } as z.input<typeof postureCheckDetail>;
 }
-
-/** An MFA check with every prompt: what it says of a session is what there is to say of its events. */
-const ANY_PROMPT = {
-  id: "",
-  name: "",
-  createdAt: new Date(0),
-  updatedAt: new Date(0),
-  typeId: "MFA",
-  timeoutSeconds: NO_TIMEOUT,
-  promptOnWake: true,
-  promptOnUnlock: true,
-  ignoreLegacyEndpoints: false,
-} as const satisfies PostureCheck;
 
 /** All that is known of the devices of an identity and of its API sessions. */
 export async function renderPostureData(
@@ -181,12 +121,11 @@ export async function renderPostureData(
     .executeTakeFirst();
   const now = deps.ctx.now().getTime();
   const { device } = reports.of(identityId, "");
-  const { os, domain, mac, processes } = { ...NOTHING_REPORTED.device, ...device };
   return {
     apiSessionPostureData: Object.fromEntries(
       sessions.map(({ id }) => {
         const { session } = reports.of(identityId, id);
-        const { passedMfa, passedOnUnlock, passedOnWake } = mfaState(ANY_PROMPT, session, now);
+        const { passedMfa, passedOnUnlock, passedOnWake } = sessionState(session, now);
         return [
           id,
           {
@@ -203,19 +142,6 @@ export async function renderPostureData(
         ];
       }),
     ),
-    domain: { ...reported(domain), domain: domain?.domain ?? "" },
-    mac: { ...reported(mac), addresses: [...(mac?.addresses ?? [])] },
-    os: { ...reported(os), build: os?.build ?? "", type: os?.type ?? "", version: os?.version ?? "" },
-    processes: processes.map((each) => ({
-      ...reported(each),
-      binaryHash: each.hash,
-      isRunning: each.isRunning,
-      path: each.path,
-      signerFingerprints: [...each.signerFingerprints],
-    })),
+    ...deviceData(device),
   };
-}
-
-function reported(report: Report | undefined) {
-  return { lastUpdatedAt: timeOrNull(report?.at), postureCheckId: report?.checkId ?? "", timedOut: false };
 }

@@ -2,8 +2,8 @@ import type { X509Certificate } from "node:crypto";
 import { createHash } from "node:crypto";
 import { edgeCtrlPb, encodeControl } from "@sallyport/wire";
 import { precedenceValue } from "../../fabric/terminators/precedence.ts";
+import { postureType, storedFields } from "../../policy/posture/types.ts";
 import type { DialBind, Precedence } from "../../store/schema.ts";
-import { postureSubtype } from "./posture-event.ts";
 
 /**
  * What the network consists of, as routers are told: an encoded event for each entity. An event is kept as a string of its bytes (latin1), without action and
@@ -88,7 +88,8 @@ export function postureCheckEvent(check: {
   readonly data: Readonly<Record<string, unknown>>;
 }): EncodedEvent {
   const { id, name, typeId, data } = check;
-  return encoded({ case: "postureCheck", value: { id, name, typeId, subtype: postureSubtype(typeId, data) } });
+  const subtype = postureType(typeId).subtype(storedFields(typeId, data));
+  return encoded({ case: "postureCheck", value: { id, name, typeId, subtype } });
 }
 
 export function policyEvent(policy: {

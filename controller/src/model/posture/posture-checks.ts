@@ -1,6 +1,7 @@
 import {
   fieldError,
   notFound,
+  POSTURE_TYPES,
   type PostureCheckType,
   type postureCheckCreate,
   type postureCheckPatch,
@@ -8,7 +9,8 @@ import {
   type postureCheckUpdate,
 } from "@sallyport/api";
 import type { z } from "zod";
-import { parseVersionRange } from "../../policy/version-range.ts";
+import type { Fields } from "../../policy/posture/posture-type.ts";
+import { postureType } from "../../policy/posture/types.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { Db, ModelContext } from "../context.ts";
@@ -22,23 +24,6 @@ type NewCheck = z.output<typeof postureCheckCreate>;
 type Replacement = z.output<typeof postureCheckUpdate>;
 type Change = z.output<typeof postureCheckPatch>;
 
-/** The fields that a type stores in `data`, and whether a check of the type can be without. */
-const DATA_FIELDS: Readonly<Record<PostureCheckType, Readonly<Record<string, "required" | "optional">>>> = {
-  OS: { operatingSystems: "required" },
-  PROCESS: { process: "required" },
-  DOMAIN: { domains: "required" },
-  MAC: { macAddresses: "required" },
-  PROCESS_MULTI: { semantic: "required", processes: "required" },
-  MFA: {
-    timeoutSeconds: "optional",
-    promptOnWake: "optional",
-    promptOnUnlock: "optional",
-    ignoreLegacyEndpoints: "optional",
-  },
-};
-
-const NO_TIMEOUT = -1;
-
 /** What service policies ask of devices. */
 export class PostureChecks {
   readonly #ctx: ModelContext;
@@ -51,7 +36,7 @@ export class PostureChecks {
     requireName(check.name);
     const type = typeOf(check.typeId);
     const id = randomEntityId();
-    const data = { ...(type === "MFA" ? MFA_DEFAULTS : {}), ...dataOf(type, check) };
+    const data = { ...postureType(type).defaults, ...dataOf(type, check) };
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
         await trx
@@ -77,10 +62,9 @@ export class PostureChecks {
     await this.#update(id, check, (row) => {
       const type = typeOf(row.type_id);
       const given = dataOf(type, check);
-      for (const [name, need] of Object.entries(DATA_FIELDS[type])) {
-        if (need === "required" && !(name in given)) throw fieldError(name, `${name} in body is required`);
-      }
-      return { ...(type === "MFA" ? MFA_DEFAULTS : {}), ...given };
+      const missing = POSTURE_TYPES[type].required.find((name) => !(name in given));
+      if (missing !== undefined) throw fieldError(missing, `${missing} in body is required`);
+      return { ...postureType(type).defaults, ...given };
     });
   }
 
@@ -141,30 +125,18 @@ export class PostureChecks {
   }
 }
 
-const MFA_DEFAULTS = {
-  timeoutSeconds: NO_TIMEOUT,
-  promptOnWake: false,
-  promptOnUnlock: false,
-  ignoreLegacyEndpoints: false,
-};
-
 function typeOf(typeId: string): PostureCheckType {
   const type = postureCheckType(typeId);
   if (type === undefined) throw notFound("postureCheckType", typeId);
   return type;
 }
 
-/** What a request gives of the type's own fields, as it is stored. @throws ApiError 400 for a version range that is none */
+/** A request's fields of the type, as they are stored. @throws ApiError 400 for a field that the type refuses */
 function dataOf(type: PostureCheckType, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const data: Record<string, unknown> = {};
-  for (const name of Object.keys(DATA_FIELDS[type])) if (given[name] !== undefined) data[name] = given[name];
-  const systems = data.operatingSystems as readonly { readonly versions: readonly string[] }[] | undefined;
-  for (const [i, { versions }] of (systems ?? []).entries()) {
-    const bad = versions.findIndex((range) => parseVersionRange(range) === undefined);
-    if (bad < 0) continue;
-    const reason = "expected a range of semantic versions, for example >=10.0.0 <11.0.0";
-    throw fieldError(`operatingSystems[${i}].versions[${bad}]`, reason, versions[bad]);
-  }
-  if (typeof data.timeoutSeconds === "number" && data.timeoutSeconds <= 0) data.timeoutSeconds = NO_TIMEOUT;
-  return data;
+  const { defaults, problem, normalized } = postureType(type);
+  const names = Object.keys(defaults).filter((name) => given[name] !== undefined);
+  const data: Partial<Fields<PostureCheckType>> = Object.fromEntries(names.map((name) => [name, given[name]]));
+  const found = problem?.(data);
+  if (found !== undefined) throw fieldError(found.field, found.reason, found.value);
+  return normalized?.(data) ?? data;
 }

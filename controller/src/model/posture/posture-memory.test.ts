@@ -1,9 +1,16 @@
+import type { PostureReport } from "@sallyport/api";
 import { describe, expect, it } from "vitest";
 import { FailedRequests } from "./failed-requests.ts";
 import { PostureReports, REPORT_LIMITS } from "./posture-reports.ts";
 
-const process = (path: string, id = "check") =>
-  ({ typeId: "PROCESS", id, path, isRunning: true, hash: "", signerFingerprints: [] }) as const;
+const process = (path: string, id = "check"): PostureReport => ({
+  typeId: "PROCESS",
+  id,
+  path,
+  isRunning: true,
+  hash: "",
+  signerFingerprints: [],
+});
 const domain = (text: string) => ({ typeId: "DOMAIN", id: "check", domain: text }) as const;
 
 describe("reports", () => {
@@ -23,7 +30,7 @@ describe("reports", () => {
   });
 
   it("of one identity are bounded in number and length: the newest stay", () => {
-    const reports = new PostureReports({ ...REPORT_LIMITS, mostProcesses: 3, mostCharactersEach: 500 });
+    const reports = new PostureReports({ ...REPORT_LIMITS, maxProcesses: 3, maxCharactersEach: 500 });
     for (let i = 0; i < 10; i++) reports.add("i", "s", process(`/p${i}`), i);
     expect(reports.of("i", "s").device.processes.map((each) => each.path)).toEqual(["/p7", "/p8", "/p9"]);
     reports.add("i", "s", process(`/${"long".repeat(60)}`), 10);
@@ -34,7 +41,7 @@ describe("reports", () => {
   });
 
   it("of all identities are bounded: whoever was silent longest is forgotten", () => {
-    const reports = new PostureReports({ ...REPORT_LIMITS, mostIdentities: 3, mostSessions: 2 });
+    const reports = new PostureReports({ ...REPORT_LIMITS, maxIdentities: 3, maxSessions: 2 });
     for (const id of ["a", "b", "c", "a", "d"]) {
       reports.add(id, `session of ${id}`, domain(id), 1);
       reports.passedMfa(id, `session of ${id}`, 1);
@@ -42,14 +49,14 @@ describe("reports", () => {
     expect(["a", "b", "c", "d"].filter((id) => reports.hasReported(id))).toEqual(["a", "c", "d"]);
     expect(reports.size).toMatchObject({ identities: 3, sessions: 2 });
     expect(reports.of("a", "session of a").session.mfaPassedAt).toBe(1);
-    const tight = new PostureReports({ ...REPORT_LIMITS, mostCharacters: 1000 });
+    const tight = new PostureReports({ ...REPORT_LIMITS, maxCharacters: 1000 });
     for (let i = 0; i < 100; i++) tight.add(`i${i}`, "s", domain("d".repeat(100)), 1);
     expect(tight.size.characters).toBeLessThanOrEqual(1000);
     expect(tight.hasReported("i99")).toBe(true);
   });
 
   it("in the store only count as well, and go first", () => {
-    const reports = new PostureReports({ ...REPORT_LIMITS, mostIdentities: 3, mostCharacters: 1000 });
+    const reports = new PostureReports({ ...REPORT_LIMITS, maxIdentities: 3, maxCharacters: 1000 });
     for (const id of ["a", "b", "c", "d"]) reports.noteStored(id, 100);
     expect(["a", "b", "c", "d"].filter((id) => reports.isUnread(id))).toEqual(["b", "c", "d"]);
     expect(reports.size).toEqual({ identities: 3, sessions: 0, characters: 300 });
@@ -94,7 +101,7 @@ describe("reports", () => {
   it("are counted down to nothing when all are forgotten", () => {
     const reports = new PostureReports();
     reports.add("i", "s", domain("d"), 1);
-    reports.add("i", "s", { typeId: "ENDPOINT_STATE", woken: true, unlocked: false }, 5);
+    reports.add("i", "s", { typeId: "ENDPOINT_STATE", id: "", woken: true, unlocked: false }, 5);
     expect(reports.of("i", "s").session).toMatchObject({ wokenAt: 5 });
     reports.forgetIdentity("i");
     reports.forgetSession("s");

@@ -1,48 +1,23 @@
-import {
-  type DevicePosture,
-  NOTHING_REPORTED,
-  type Posture,
-  type ProcessReport,
-  type SessionPosture,
-} from "../../policy/posture.ts";
-
-/** A report as the API takes it, its type by the short name. */
-export type PostureReport =
-  | {
-      readonly typeId: "OS";
-      readonly id: string;
-      readonly type: string;
-      readonly version: string;
-      readonly build: string;
-    }
-  | { readonly typeId: "DOMAIN"; readonly id: string; readonly domain: string }
-  | { readonly typeId: "MAC"; readonly id: string; readonly addresses: readonly string[] }
-  | {
-      readonly typeId: "PROCESS";
-      readonly id: string;
-      readonly path: string;
-      readonly isRunning: boolean;
-      readonly hash: string;
-      readonly signerFingerprints: readonly string[];
-    }
-  | { readonly typeId: "ENDPOINT_STATE"; readonly woken: boolean; readonly unlocked: boolean };
+import { type PostureReport, postureReportType } from "@sallyport/api";
+import type { SessionPosture } from "../../policy/posture/posture-type.ts";
+import { type DevicePosture, NOTHING_REPORTED, type Posture, takeReport } from "../../policy/posture/types.ts";
 
 /** Limits of what is kept; whoever was silent longest is forgotten first. */
 export interface ReportLimits {
-  readonly mostIdentities: number;
-  readonly mostSessions: number;
-  readonly mostProcesses: number;
+  readonly maxIdentities: number;
+  readonly maxSessions: number;
+  readonly maxProcesses: number;
   /** Characters of the reports of one identity, and of all together. */
-  readonly mostCharactersEach: number;
-  readonly mostCharacters: number;
+  readonly maxCharactersEach: number;
+  readonly maxCharacters: number;
 }
 
 export const REPORT_LIMITS: ReportLimits = {
-  mostIdentities: 200_000,
-  mostSessions: 400_000,
-  mostProcesses: 64,
-  mostCharactersEach: 16 * 1024,
-  mostCharacters: 64 * 1024 * 1024,
+  maxIdentities: 200_000,
+  maxSessions: 400_000,
+  maxProcesses: 64,
+  maxCharactersEach: 16 * 1024,
+  maxCharacters: 64 * 1024 * 1024,
 };
 
 interface Device {
@@ -139,16 +114,14 @@ export class PostureReports {
 
   /** Takes one report; the last of a kind counts. @param at milliseconds since 1970 */
   add(identityId: string, apiSessionId: string, report: PostureReport, at: number): void {
-    if (report.typeId === "ENDPOINT_STATE") {
-      this.#setSession(identityId, apiSessionId, {
-        ...(report.woken ? { wokenAt: at } : {}),
-        ...(report.unlocked ? { unlockedAt: at } : {}),
-      });
+    const before = this.#devices.get(identityId)?.posture ?? NOTHING_REPORTED.device;
+    const taken = takeReport(postureReportType(report.typeId), report, at, before);
+    if ("session" in taken) {
+      this.#setSession(identityId, apiSessionId, taken.session);
       return;
     }
-    const before = this.#devices.get(identityId)?.posture ?? NOTHING_REPORTED.device;
     this.#unwritten.add(identityId);
-    this.#setDevice(identityId, { ...before, ...this.#reported(before, report, at) });
+    this.#setDevice(identityId, taken.device);
   }
 
   /** TOTP was passed in the session. @param at milliseconds since 1970 */
@@ -183,38 +156,12 @@ export class PostureReports {
     };
   }
 
-  #reported(
-    before: DevicePosture,
-    report: Exclude<PostureReport, { readonly typeId: "ENDPOINT_STATE" }>,
-    at: number,
-  ): Partial<DevicePosture> {
-    const base = { at, checkId: report.id };
-    switch (report.typeId) {
-      case "OS":
-        return { os: { ...base, type: report.type, version: report.version, build: report.build } };
-      case "DOMAIN":
-        return { domain: { ...base, domain: report.domain } };
-      case "MAC":
-        return { mac: { ...base, addresses: report.addresses } };
-      case "PROCESS": {
-        const { path, isRunning, hash, signerFingerprints } = report;
-        const process = { ...base, path, isRunning, hash, signerFingerprints };
-        return { processes: this.#withProcess(before.processes, process) };
-      }
-    }
-  }
-
-  #withProcess(processes: readonly ProcessReport[], report: ProcessReport): ProcessReport[] {
-    const others = processes.filter((each) => each.checkId !== report.checkId || each.path !== report.path);
-    return [...others, report].slice(-this.#limits.mostProcesses);
-  }
-
   #setDevice(identityId: string, reported: DevicePosture): void {
     this.#drop(identityId);
-    let posture = reported;
+    let posture = { ...reported, processes: reported.processes.slice(-this.#limits.maxProcesses) };
     let characters = JSON.stringify(posture).length;
     // The other reports are short by contract: without processes everything fits.
-    while (characters > this.#limits.mostCharactersEach && posture.processes.length > 0) {
+    while (characters > this.#limits.maxCharactersEach && posture.processes.length > 0) {
       posture = { ...posture, processes: posture.processes.slice(1) };
       characters = JSON.stringify(posture).length;
     }
@@ -232,8 +179,8 @@ export class PostureReports {
 
   /** Whoever has neither reported nor been asked for since the start was silent longest. */
   #keepBounds(): void {
-    const { mostIdentities, mostCharacters } = this.#limits;
-    while (this.#devices.size + this.#unread.size > mostIdentities || this.#characters > mostCharacters) {
+    const { maxIdentities, maxCharacters } = this.#limits;
+    while (this.#devices.size + this.#unread.size > maxIdentities || this.#characters > maxCharacters) {
       const oldest = this.#unread.keys().next().value ?? this.#devices.keys().next().value;
       if (oldest === undefined) return;
       this.forgetIdentity(oldest);
@@ -245,7 +192,7 @@ export class PostureReports {
     const kept = before?.identityId === identityId ? before : {};
     this.#sessions.delete(apiSessionId);
     this.#sessions.set(apiSessionId, { ...kept, ...change, identityId });
-    const oldest = this.#sessions.size > this.#limits.mostSessions ? this.#sessions.keys().next().value : undefined;
+    const oldest = this.#sessions.size > this.#limits.maxSessions ? this.#sessions.keys().next().value : undefined;
     if (oldest !== undefined) this.#sessions.delete(oldest);
   }
 }

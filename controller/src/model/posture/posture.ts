@@ -1,7 +1,8 @@
-import { apiError } from "@sallyport/api";
+import { apiError, type PostureReport } from "@sallyport/api";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { Permission, PolicyIndex, ServicePolicy } from "../../policy/policy-index.ts";
-import { type Posture as Known, type PostureCheck, passes, promptedAt } from "../../policy/posture.ts";
+import { isEndpointEvent, promptedAt } from "../../policy/posture/mfa.ts";
+import { type Posture as Known, type PostureCheck, passes, postureType } from "../../policy/posture/types.ts";
 import type { Attributed } from "../../policy/selector.ts";
 import { appendChange, type ChangeRow } from "../../store/change-log.ts";
 import type { Db, ModelContext } from "../context.ts";
@@ -9,7 +10,7 @@ import { namesOf } from "../entity.ts";
 import type { PolicyMirror } from "../policy/policy-mirror.ts";
 import { endSessions } from "../session/session-removal.ts";
 import { describeFailure, FailedRequests } from "./failed-requests.ts";
-import { type PostureReport, PostureReports } from "./posture-reports.ts";
+import { PostureReports } from "./posture-reports.ts";
 import { StoredReports } from "./stored-reports.ts";
 
 /** A service policy that does not let through, and the checks of it that fail. */
@@ -38,7 +39,7 @@ const BATCH = 500;
 const RESTART_GRACE_MS = 120_000;
 /** Every so many sweeps look at all sessions, the others at those whose checks time out. */
 const SWEEPS_PER_FULL = 12;
-const MOST_PROMPTED = 1000;
+const MAX_PROMPTED = 1000;
 
 /** Changes after which sessions of anybody may fail, or pass, otherwise than before. */
 const RECHECK_KINDS: ReadonlySet<string> = new Set(["posture_check", "service_policy", "service", "identity"]);
@@ -152,9 +153,7 @@ export class Posture {
     const before = this.#outcome(index, identity, apiSessionId);
     const at = this.#ctx.now().getTime();
     for (const report of reports) this.reports.add(identity.id, apiSessionId, report, at);
-    const prompted = reports.some((each) => each.typeId === "ENDPOINT_STATE" && (each.woken || each.unlocked))
-      ? this.#promptedPolicies(index, identity, apiSessionId)
-      : [];
+    const prompted = reports.some(isEndpointEvent) ? this.#promptedPolicies(index, identity, apiSessionId) : [];
     if (prompted.length > 0 || this.#outcome(index, identity, apiSessionId) !== before) {
       await this.#apply(identity.id);
       await this.stored.flush();
@@ -201,7 +200,9 @@ export class Posture {
     const isFull = this.#isFullSweepDue || this.#sweeps % SWEEPS_PER_FULL === 0;
     this.#isFullSweepDue = false;
     try {
-      const policies = index.policiesWithChecks().filter((policy) => isFull || index.checksOf(policy).some(isTimed));
+      const policies = index
+        .policiesWithChecks()
+        .filter((policy) => isFull || index.checksOf(policy).some((each) => postureType(each.typeId).isTimed(each)));
       if (policies.length === 0) return 0;
       const services = [...new Set(policies.flatMap((policy) => index.servicesOfPolicy(policy.id)))];
       return await this.endFailing(sql<SqlBool>`s.service_id = ANY (${services}::text[])`);
@@ -278,7 +279,7 @@ export class Posture {
     const isEarly = this.#ctx.now().getTime() - this.#startedAt < RESTART_GRACE_MS;
     const isOlder = row.created_at.getTime() < this.#startedAt;
     if (!isEarly || !isOlder || this.reports.hasReported(identity.id)) return true;
-    return failures.every(({ checks }) => checks.some((check) => check.typeId === "MFA"));
+    return failures.every(({ checks }) => checks.some((check) => !postureType(check.typeId).isReported));
   }
 
   #failing(index: PolicyIndex, policy: ServicePolicy, known: Known): PostureCheck[] {
@@ -317,7 +318,7 @@ export class Posture {
     const timeouts = new Map<string, number>();
     for (const { policyId, timeoutSeconds } of policies) {
       for (const id of index.servicesOfPolicy(policyId)) {
-        if (timeouts.size < MOST_PROMPTED) timeouts.set(id, timeoutSeconds);
+        if (timeouts.size < MAX_PROMPTED) timeouts.set(id, timeoutSeconds);
       }
     }
     const names = await namesOf(this.#ctx.store.db, "service", timeouts.keys());
@@ -360,9 +361,4 @@ interface StoredSession {
   created_at: Date;
   identity_id: string;
   attrs: string[];
-}
-
-/** Can the check come to fail by time alone? */
-function isTimed(check: PostureCheck): boolean {
-  return check.typeId === "MFA" && (check.timeoutSeconds > 0 || check.promptOnWake || check.promptOnUnlock);
 }

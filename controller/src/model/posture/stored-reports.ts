@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { DevicePosture } from "../../policy/posture.ts";
+import type { DevicePosture } from "../../policy/posture/types.ts";
 import type { ModelContext } from "../context.ts";
 import type { Expiry } from "../expiry.ts";
 import type { PostureReports } from "./posture-reports.ts";

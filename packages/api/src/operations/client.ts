@@ -3,7 +3,7 @@ import { call, detail, json, list, pagedDetail, patch, remove, replace } from ".
 import { currentIdentityEdgeRouter, serviceEdgeRouters } from "../schema/edge-router.ts";
 import { clientExternalJwtSignerDetail } from "../schema/external-jwt-signer.ts";
 import { protocols } from "../schema/informational.ts";
-import { postureResponse, postureResponseCreate, postureResponses } from "../schema/posture.ts";
+import { postureResponse, postureResponseCreate, postureResponses } from "../schema/posture/types.ts";
 import { names } from "../schema/scalars.ts";
 import { serviceDetail, servicePatch, serviceUpdate, terminatorClientDetail } from "../schema/service.ts";
 import {

@@ -3,13 +3,14 @@
 import { z } from "zod";
 import { create, detail, json, list, patch, remove, replace, wholeList } from "../operation.ts";
 import {
+  failedServiceRequest,
   postureCheckCreate,
   postureCheckDetail,
   postureCheckPatch,
   postureCheckTypeDetail,
   postureCheckUpdate,
-} from "../schema/posture.ts";
-import { failedServiceRequest, postureData } from "../schema/posture-data.ts";
+  postureData,
+} from "../schema/posture/types.ts";
 import { roleParameters } from "./parameters.ts";
 
 export const postureOperations = {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { base, entityRef } from "./entity.ts";
-import { cost, dialBind, jsonObject, names, namesOrNull, patchOf, precedence, tags, time } from "./scalars.ts";
+import { postureQueries } from "./posture/types.ts";
+import { cost, jsonObject, names, namesOrNull, patchOf, precedence, tags } from "./scalars.ts";
 
 const fields = {
   name: z.string(),
@@ -14,27 +15,6 @@ export const serviceCreate = z.object({ ...fields, encryptionRequired: z.boolean
 /** `encryptionRequired` is fixed at creation: read, never applied. */
 export const serviceUpdate = z.object({ ...fields, encryptionRequired: z.boolean().optional() });
 export const servicePatch = patchOf({ ...fields, encryptionRequired: z.boolean() });
-
-const process = z.strictObject({ osType: z.string().optional(), path: z.string().optional() });
-const postureQuery = z.strictObject({
-  ...base,
-  isPassing: z.boolean(),
-  process: process.optional(),
-  processes: z.array(process).nullable(),
-  promptGracePeriodSeconds: z.int().optional(),
-  promptOnUnlock: z.boolean().optional(),
-  promptOnWake: z.boolean().optional(),
-  queryType: z.enum(["OS", "PROCESS", "DOMAIN", "MAC", "MFA", "PROCESS_MULTI"]),
-  timeout: z.int(),
-  timeoutAt: time.nullable().optional(),
-  timeoutRemaining: z.int(),
-});
-export const postureQueries = z.strictObject({
-  isPassing: z.boolean(),
-  policyId: z.string(),
-  policyType: dialBind.optional(),
-  postureQueries: z.array(postureQuery),
-});
 
 export const serviceDetail = z.strictObject({
   ...base,

@@ -1,22 +1,18 @@
+import type { OsType } from "@sallyport/api";
 import { describe, expect, it } from "vitest";
-import {
-  type DevicePosture,
-  type MfaCheck,
-  mfaRemainingSeconds,
-  NOTHING_REPORTED,
-  type PostureCheck,
-  type ProcessReport,
-  passes,
-  promptedAt,
-  type SessionPosture,
-} from "./posture.ts";
+import { mfaRemainingSeconds, promptedAt } from "./mfa.ts";
+import type { Check, SessionPosture } from "./posture-type.ts";
+import type { ProcessReport } from "./process.ts";
+import { type DevicePosture, NOTHING_REPORTED, type PostureCheck, passes } from "./types.ts";
+
+type MfaCheck = Check<"MFA">;
 
 const NOW = 1_700_000_000_000;
 const common = { id: "check", name: "check", createdAt: new Date(0), updatedAt: new Date(0) };
 const at = { at: NOW, checkId: "check" };
 const device = (known: Partial<DevicePosture>) => ({ device: { processes: [], ...known }, session: {} });
 
-const os = (...operatingSystems: { type: string; versions: string[] }[]): PostureCheck => ({
+const os = (...operatingSystems: { type: OsType; versions: string[] }[]): PostureCheck => ({
   ...common,
   typeId: "OS",
   operatingSystems,
@@ -30,7 +26,7 @@ const process = (hashes: string[] = [], signerFingerprint?: string): PostureChec
 });
 const multi = (
   semantic: "AllOf" | "AnyOf",
-  ...processes: { path: string; osType?: string; hashes?: string[]; signerFingerprints?: string[] }[]
+  ...processes: { path: string; osType?: OsType; hashes?: string[]; signerFingerprints?: string[] }[]
 ): PostureCheck => ({
   ...common,
   typeId: "PROCESS_MULTI",
@@ -78,7 +74,7 @@ describe("a check of what was never reported", () => {
 });
 
 describe("OS", () => {
-  it.each([
+  it.each<[string, { type: OsType; versions: string[] }[], string, string, boolean]>([
     ["type without case, any version", [{ type: "Linux", versions: [] }], "LINUX", "1.0.0", true],
     ["another type", [{ type: "Windows", versions: [] }], "Linux", "1.0.0", false],
     ["version in a range", [{ type: "Linux", versions: [">=5.0.0 <6.0.0", "7.0.0"] }], "Linux", "7.0.0", true],
@@ -101,7 +97,7 @@ describe("OS", () => {
       "a type that is listed twice",
       [
         { type: "Linux", versions: [">=9.0.0"] },
-        { type: "linux", versions: ["1.0.0"] },
+        { type: "Linux", versions: ["1.0.0"] },
       ],
       "Linux",
       "1.0.0",

@@ -1,0 +1,25 @@
+import { type PostureType, type Report, type ReportType, reportData } from "./posture-type.ts";
+
+export interface DomainDevice {
+  readonly domain?: Report & { readonly domain: string };
+}
+
+/** The reported Windows domain is one of those listed, without case. */
+export const domain: PostureType<"DOMAIN", DomainDevice> = {
+  defaults: { domains: [] },
+  isReported: true,
+  passes({ domains }, { device }) {
+    const reported = device.domain?.domain.toLowerCase();
+    return domains.some((each) => each.toLowerCase() === reported);
+  },
+  isTimed: () => false,
+  detail: ({ domains }) => ({ domains }),
+  failure: ({ domains }, { device }) => ({ actualValue: device.domain?.domain ?? "", expectedValue: domains }),
+  query: () => ({}),
+  subtype: ({ domains }) => ({ case: "domains", value: { domains } }),
+};
+
+export const domainReport: ReportType<"DOMAIN", DomainDevice> = {
+  take: ({ id, domain }, at) => ({ device: { domain: { at, checkId: id, domain } } }),
+  data: ({ domain }) => ({ domain: { ...reportData(domain), domain: domain?.domain ?? "" } }),
+};

@@ -1,0 +1,41 @@
+import { hexDigits, isKnownHex } from "./hex.ts";
+import { type PostureType, type Report, type ReportType, reportData } from "./posture-type.ts";
+
+export interface MacDevice {
+  readonly mac?: Report & { readonly addresses: readonly string[] };
+}
+
+/** One of the reported hardware addresses is listed; both are reduced to hex digits. */
+export const mac: PostureType<"MAC", MacDevice> = {
+  defaults: { macAddresses: [] },
+  isReported: true,
+  passes({ macAddresses }, { device }) {
+    const allowed = digitsOf(macAddresses);
+    return (device.mac?.addresses ?? []).some((each) => isKnownHex(allowed, each));
+  },
+  isTimed: () => false,
+  detail: ({ macAddresses }) => ({ macAddresses }),
+  failure: ({ macAddresses }, { device }) => ({
+    actualValue: [...(device.mac?.addresses ?? [])],
+    expectedValue: macAddresses,
+  }),
+  query: () => ({}),
+  subtype: ({ macAddresses }) => ({ case: "mac", value: { macAddresses } }),
+};
+
+export const macReport: ReportType<"MAC", MacDevice> = {
+  take: ({ id, macAddresses }, at) => ({ device: { mac: { at, checkId: id, addresses: macAddresses } } }),
+  data: ({ mac }) => ({ mac: { ...reportData(mac), addresses: [...(mac?.addresses ?? [])] } }),
+};
+
+const digits = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+/** A list of addresses may be long, and each session asks for it. */
+function digitsOf(addresses: readonly string[]): ReadonlySet<string> {
+  let known = digits.get(addresses);
+  if (known === undefined) {
+    known = new Set(addresses.map(hexDigits));
+    digits.set(addresses, known);
+  }
+  return known;
+}
