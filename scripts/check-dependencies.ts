@@ -44,13 +44,11 @@ const OPERATOR_PURE = [
 ];
 
 /** Parts of the operator's layers that are functions from values to values, and that plans may call. */
-const ENTITY_PLANS = ["plan", "ownership", "references", "roles", "comparison"].map(
-  (name) => `operator/src/entity/${name}.ts`,
-);
+const ENTITY_PLANS = ["plan", "ownership", "references", "roles"].map((name) => `operator/src/entity/${name}.ts`);
 const CHILD_PLANS = ["intent", "json-value", "owner-marks", "workload"].map(
   (name) => `operator/src/children/${name}.ts`,
 );
-const KUBE_VALUES = ["operator/src/kube/kinds.ts", "operator/src/kube/quantity.ts"];
+const KUBE_VALUES = ["operator/src/kube/kinds.ts", "operator/src/kube/formats.ts"];
 
 /** All that kinds of the operator may ask of one another. */
 const KIND_INTERFACES = ["operator/src/kinds/network/interface.ts"];

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Health, healthOf, type Judged } from "../../operator/src/kube/status/kstatus.ts";
+import { type Health, healthOf, type Judged } from "../../operator/src/kube/conditions.ts";
 import { API_VERSION, LABELS } from "../../operator/src/resources/group.ts";
 import { kindsServed } from "../cluster/kinds-served.ts";
 import { Scene } from "../cluster/operator-faults/scene.ts";

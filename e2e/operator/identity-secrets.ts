@@ -1,7 +1,7 @@
 /** What tests do with Identities: read their Secrets, log in with them, have them looked at. */
 import { AuthenticationError, Context, type IdentityFile } from "@sallyport/sdk";
+import { conditionOf } from "../../operator/src/kube/conditions.ts";
 import { KINDS as KUBE, type SecretObject } from "../../operator/src/kube/kinds.ts";
-import { conditionOf } from "../../operator/src/kube/status/condition.ts";
 import type { TestOperator } from "../../operator/src/testing/start-operator.ts";
 
 export const secretRef = (name: string) => ({ kind: KUBE.Secret, namespace: "default", name });

@@ -1,8 +1,8 @@
 /** A managed Network whose controller can't be started: what it waits for, and what it leaves alone. */
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { conditionOf } from "../../operator/src/kube/conditions.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../../operator/src/kube/kinds.ts";
-import { conditionOf } from "../../operator/src/kube/status/condition.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
 
 interface Holder extends KubeObject {

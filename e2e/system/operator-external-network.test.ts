@@ -13,9 +13,8 @@ import {
 } from "../../operator/src/controller-client/testing/fake-controller.ts";
 import { networkReconciler } from "../../operator/src/kinds/network/reconcile.ts";
 import { overlayServiceReconciler } from "../../operator/src/kinds/overlay-service/reconcile.ts";
+import { type Condition, conditionOf, healthOf } from "../../operator/src/kube/conditions.ts";
 import { KINDS } from "../../operator/src/kube/kinds.ts";
-import { type Condition, conditionOf } from "../../operator/src/kube/status/condition.ts";
-import { healthOf } from "../../operator/src/kube/status/kstatus.ts";
 import type { KindReconciler } from "../../operator/src/loop/kind-reconciler.ts";
 import { startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
 import { TcpWay } from "../network/tcp-way.ts";

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
-import { conditionOf } from "../../../operator/src/kube/status/condition.ts";
+import { conditionOf } from "../../../operator/src/kube/conditions.ts";
 import { eventually } from "../../network/eventually.ts";
 import { SIMPLE_PATHS } from "../../operator/entity-paths.ts";
 import { kindsServed } from "../kinds-served.ts";

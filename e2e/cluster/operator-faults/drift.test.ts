@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
 import type { RouterStatus } from "../../../operator/src/kinds/edge-router/schema.ts";
+import { conditionOf } from "../../../operator/src/kube/conditions.ts";
 import { KINDS as KUBE, type KubeObject } from "../../../operator/src/kube/kinds.ts";
-import { conditionOf } from "../../../operator/src/kube/status/condition.ts";
 import { ANNOTATIONS } from "../../../operator/src/resources/group.ts";
 import { eventually } from "../../network/eventually.ts";
 import { hasCluster } from "../tools.ts";

@@ -1,8 +1,8 @@
 /** An operator that lacks one right says which, goes on with everything else, and with that as soon as it gets it; on a real API server. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startTestController, type TestController } from "../../../controller/src/api/testing/test-controller.ts";
+import { conditionOf } from "../../../operator/src/kube/conditions.ts";
 import { KINDS, type KubeObject, type ObjectRef } from "../../../operator/src/kube/kinds.ts";
-import { conditionOf } from "../../../operator/src/kube/status/condition.ts";
 import { eventually } from "../../network/eventually.ts";
 import { hasCluster } from "../tools.ts";
 import { healthy, PATIENCE_MS, type Running, readyOf, Scene } from "./scene.ts";

@@ -4,7 +4,7 @@ import { createClient } from "@sallyport/api";
 import { AuthenticationError, enroll } from "@sallyport/sdk";
 import { x509 } from "@sallyport/wire";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { conditionOf } from "../../../operator/src/kube/status/condition.ts";
+import { conditionOf } from "../../../operator/src/kube/conditions.ts";
 import { type StartOptions, startOperator, type TestOperator } from "../../../operator/src/testing/start-operator.ts";
 import { type PeerController, startPeerController } from "../../network/peer-network.ts";
 import { makeScratch, removeScratch } from "../../network/scratch.ts";

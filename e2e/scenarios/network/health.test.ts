@@ -1,6 +1,6 @@
 /** Every kind in every state, as tools that know nothing of them judge it and as `kubectl describe` tells it, in a network that works. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { healthOf } from "../../../operator/src/kube/status/kstatus.ts";
+import { healthOf } from "../../../operator/src/kube/conditions.ts";
 import { hasCluster, Stage } from "../stage.ts";
 import { declare, KINDS } from "./every-kind.ts";
 

@@ -1,7 +1,7 @@
 /** The front door, as a user goes through it: `kubectl apply -k examples/quickstart`, and everything that kubectl tells about it. */
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { healthOf } from "../../../operator/src/kube/status/kstatus.ts";
+import { healthOf } from "../../../operator/src/kube/conditions.ts";
 import { printFigure, secondsToOnline } from "../figures.ts";
 import { RESTRICTED_POD } from "../restricted.ts";
 import { ROOT } from "../root.ts";

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../kube/kinds.ts";
-import { Admissions } from "./admissions.ts";
-import { withIntent } from "./intent.ts";
+import { Admissions, withIntent } from "./intent.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 const workload = (image: string, name = "eu-0"): KubeObject =>

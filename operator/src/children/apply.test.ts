@@ -3,8 +3,8 @@ import type { KubeClient } from "../kube/client/client.ts";
 import { errorOfAnswer, KubeError } from "../kube/client/errors.ts";
 import { KINDS, type KubeObject } from "../kube/kinds.ts";
 import { serverPerTest } from "../kube/testing/server-per-test.ts";
-import { Admissions } from "./admissions.ts";
 import { dryRun, markKept } from "./apply.ts";
+import { Admissions } from "./intent.ts";
 
 const object = { apiVersion: "v1", kind: "Service", metadata: { name: "a", namespace: "edge" } };
 const refusal = (code: number, message: string): KubeError =>

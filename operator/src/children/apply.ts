@@ -1,10 +1,10 @@
 import type { Logger } from "@sallyport/wire";
 import type { KubeClient } from "../kube/client/client.ts";
 import { isRefusedObject, KubeError } from "../kube/client/errors.ts";
+import { conditionOf } from "../kube/conditions.ts";
 import { type KubeObject, type ResourceKind, refOf } from "../kube/kinds.ts";
-import { conditionOf } from "../kube/status/condition.ts";
 import type { BaseStatus } from "../resources/condition.ts";
-import type { Admissions } from "./admissions.ts";
+import type { Admissions } from "./intent.ts";
 import { missingMarks, type OwnerName } from "./owner-marks.ts";
 
 /** What reconcilers lend to those that write their children. */

@@ -3,7 +3,7 @@ import { silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, describe, expect, test } from "vitest";
 import { type ConnectionOptions, NetworkConnection } from "./connection.ts";
-import { failureOf } from "./failure.ts";
+import { failureOf } from "./errors.ts";
 import { answer, FakeController, refusal, session } from "./testing/fake-controller.ts";
 
 const ending: (() => Promise<unknown>)[] = [];

@@ -10,8 +10,7 @@ import {
 } from "@sallyport/api/client";
 import { controllerTrust, type Logger } from "@sallyport/wire";
 import { abortable } from "../kube/abortable.ts";
-import { NetworkNotReadyError, OperationForbiddenError } from "./errors.ts";
-import { retryAfterMs } from "./failure.ts";
+import { NetworkNotReadyError, OperationForbiddenError, retryAfterMs } from "./errors.ts";
 import { LoginGate } from "./login-gate.ts";
 import { byProxy } from "./proxies.ts";
 import { RequestPace } from "./request-pace.ts";

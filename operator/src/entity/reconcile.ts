@@ -1,8 +1,8 @@
 import type { ManagementClient } from "../controller-client/connection.ts";
 import type { UsableNetwork } from "../controller-client/network-clients.ts";
+import type { ConditionDraft } from "../kube/conditions.ts";
 import type { ResourceKind } from "../kube/kinds.ts";
-import type { ConditionDraft } from "../kube/status/condition.ts";
-import { syncedReason, wasObserved } from "../loop/conditions.ts";
+import { entityConditions, OBSERVED, syncedReason, unready, wasObserved } from "../loop/conditions.ts";
 import type {
   AnyResource,
   FollowContext,
@@ -15,10 +15,9 @@ import type {
 import type { BaseStatus } from "../resources/condition.ts";
 import type { Resource } from "../resources/kind-definition.ts";
 import type { Collection } from "./collection.ts";
-import { conditionsOfSync } from "./conditions.ts";
 import { ownerOf } from "./ownership.ts";
 import type { EntityKind, EntitySpec, FoundEntity } from "./plan.ts";
-import { type Reference, type Referenced, resolveReferences } from "./references.ts";
+import { missingReason, missingText, type Reference, type Referenced, resolveReferences } from "./references.ts";
 import { EntitySync, type SyncResult } from "./sync.ts";
 
 /** Status of a kind that stands for one entity. */
@@ -205,4 +204,29 @@ function unfitOutcome<R extends EntityResourceOf<EntitySpec, EntityStatus>>(
     { type: isStalled ? "Stalled" : "Reconciling", status: "True", reason, message },
   ];
   return { conditions: drafts, status: own as OwnStatus<R> };
+}
+
+/** The conditions of a resource after its entity was looked at. */
+export function conditionsOfSync(result: SyncResult<unknown>): ConditionDraft[] {
+  switch (result.state) {
+    case "conflict":
+      return unready(result.reason, result.message, "Stalled");
+    case "waiting":
+      return unready(result.reason, result.message, "Reconciling");
+    case "observed": {
+      const { differences } = result;
+      const ready = { status: "True", reason: OBSERVED, message: "the entity exists; it is only observed" } as const;
+      if (differences.length === 0) return entityConditions(ready, ready);
+      const message = `not as in the spec: ${differences.join(", ")}; managementPolicy Observe leaves that as it is`;
+      return entityConditions({ status: "False", reason: OBSERVED, message }, ready);
+    }
+    case "synced": {
+      if (result.missing.length > 0) {
+        const { missing } = result;
+        return unready(missingReason(missing), `${missingText(missing)}; the rest is in force`, "Reconciling");
+      }
+      const ready = { status: "True", reason: "Synced", message: "the network has it as in the spec" } as const;
+      return entityConditions(ready, ready);
+    }
+  }
 }

@@ -1,6 +1,6 @@
 import { ApiError } from "@sallyport/api/client";
 import type { ManagementClient } from "../controller-client/connection.ts";
-import type { Collection } from "./collection.ts";
+import { type Collection, EntityReader } from "./collection.ts";
 import { isOurs, type Owner, releasedTags } from "./ownership.ts";
 import {
   type ConflictReason,
@@ -15,7 +15,6 @@ import {
   planEntity,
   type Surroundings,
 } from "./plan.ts";
-import { EntityReader } from "./reader.ts";
 import type { MissingReason, MissingReference } from "./references.ts";
 
 /** What the resource knows of its entity from before. */

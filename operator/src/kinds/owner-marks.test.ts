@@ -6,12 +6,18 @@ import type { FoundStatefulSet } from "../children/workload.ts";
 import { KINDS, type KubeObject } from "../kube/kinds.ts";
 import { admit } from "../resources/testing/admission.ts";
 import { workloadOf } from "./edge-router/plan/step.ts";
-import { disruptionBudget, networkPolicy, serviceAccount, serviceMonitor } from "./edge-router/render/guards.ts";
-import { edgeService, headlessService } from "./edge-router/render/services.ts";
+import {
+  disruptionBudget,
+  edgeService,
+  headlessService,
+  networkPolicy,
+  serviceAccount,
+  serviceMonitor,
+} from "./edge-router/render/objects.ts";
 import { configMap, enrollmentSecret } from "./edge-router/render/workload.ts";
 import { edgeRouter } from "./edge-router/testing/edge-router.ts";
 import { type IdentityResource, identityDefinition } from "./identity/schema.ts";
-import { secretWith } from "./identity/secret/content.ts";
+import { secretWith } from "./identity/secret/identity-secret.ts";
 import {
   renderCaBundle,
   renderCertificate,

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { conditionOf } from "../kube/status/condition.ts";
+import { conditionOf } from "../kube/conditions.ts";
 import type { BaseStatus } from "../resources/condition.ts";
 import type { Resource } from "../resources/kind-definition.ts";
 

@@ -1,5 +1,5 @@
-import type { Failure } from "../controller-client/failure.ts";
-import { type Condition, type ConditionDraft, conditionOf } from "../kube/status/condition.ts";
+import type { Failure } from "../controller-client/errors.ts";
+import { type Condition, type ConditionDraft, conditionOf } from "../kube/conditions.ts";
 import { ANNOTATIONS } from "../resources/group.ts";
 import type { AnyResource } from "./kind-reconciler.ts";
 

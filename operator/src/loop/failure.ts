@@ -1,8 +1,8 @@
-import { failureOf } from "../controller-client/failure.ts";
+import { failureOf } from "../controller-client/errors.ts";
 import { isRefusedObject, KubeError } from "../kube/client/errors.ts";
+import type { Condition, ConditionDraft } from "../kube/conditions.ts";
 import { LeadershipLostError } from "../kube/election/elector.ts";
 import { TerminalError } from "../kube/queue/worker.ts";
-import type { Condition, ConditionDraft } from "../kube/status/condition.ts";
 import { conditionsOfFailure, kept } from "./conditions.ts";
 
 /**

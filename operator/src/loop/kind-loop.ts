@@ -1,24 +1,22 @@
 import { randomBytes } from "node:crypto";
-import { NetworkNotReadyError } from "../controller-client/errors.ts";
-import { failureOf } from "../controller-client/failure.ts";
+import { failureOf, NetworkNotReadyError } from "../controller-client/errors.ts";
 import { KubeError } from "../kube/client/errors.ts";
+import { type Condition, type ConditionDraft, conditionOf } from "../kube/conditions.ts";
 import { type KubeObject, keyOf, type ObjectKey, splitKey } from "../kube/kinds.ts";
 import { RetryLimiter } from "../kube/queue/retry-limiter.ts";
 import { type Priority, WorkQueue } from "../kube/queue/work-queue.ts";
 import { type Result, TerminalError, Worker } from "../kube/queue/worker.ts";
-import { type Condition, type ConditionDraft, conditionOf } from "../kube/status/condition.ts";
 import type { Change } from "../kube/watch/store.ts";
 import { FINALIZER } from "../resources/group.ts";
 import { networkKind } from "../resources/own-kinds.ts";
 import { concernsItself } from "./changes.ts";
 import { conditionsOfBlocked, conditionsOfPause, eventTypeOf, isPaused } from "./conditions.ts";
+import { atSharedMoment, Refusals } from "./delays.ts";
 import { type Abandonment, abandonmentOf, type NetworkSeen, networkOf, neverInNetwork } from "./deletion.ts";
 import { type NextLook, type Trouble, troubleOf } from "./failure.ts";
 import type { AnyResource, KindReconciler, Outcome, OwnStatus, Removal } from "./kind-reconciler.ts";
-import { Refusals } from "./refusals.ts";
 import { ResourceWriter } from "./resource-writer.ts";
 import { type LoopParts, Session } from "./session.ts";
-import { atSharedMoment } from "./shared-moments.ts";
 import { ownStatus } from "./status.ts";
 
 /** Failures wait no longer than this, milliseconds. */

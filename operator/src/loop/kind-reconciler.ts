@@ -1,12 +1,12 @@
 import type { Logger } from "@sallyport/wire";
-import type { Admissions } from "../children/admissions.ts";
+import type { Admissions } from "../children/intent.ts";
 import type { NetworkClients } from "../controller-client/network-clients.ts";
 import type { KubeClient } from "../kube/client/client.ts";
-import type { LeaderCheck } from "../kube/election/leader-client.ts";
+import type { ConditionDraft } from "../kube/conditions.ts";
+import type { LeaderCheck } from "../kube/election/elector.ts";
 import type { EventNote } from "../kube/events/recorder.ts";
 import type { KubeObject, ObjectKey, ResourceKind } from "../kube/kinds.ts";
-import type { Metrics } from "../kube/metrics/metrics.ts";
-import type { ConditionDraft } from "../kube/status/condition.ts";
+import type { Metrics } from "../kube/metrics.ts";
 import type { BaseStatus } from "../resources/condition.ts";
 import type { Resource } from "../resources/kind-definition.ts";
 

@@ -1,4 +1,4 @@
-import { Admissions } from "../children/admissions.ts";
+import { Admissions } from "../children/intent.ts";
 import type { NetworkRef } from "../controller-client/network-clients.ts";
 import { abortable } from "../kube/abortable.ts";
 import { type KubeObject, keyFor, keyOf, type ResourceKind } from "../kube/kinds.ts";

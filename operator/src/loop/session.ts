@@ -1,11 +1,11 @@
 import type { Logger } from "@sallyport/wire";
-import type { Admissions } from "../children/admissions.ts";
+import type { Admissions } from "../children/intent.ts";
 import type { NetworkClients } from "../controller-client/network-clients.ts";
 import type { KubeClient } from "../kube/client/client.ts";
-import type { LeaderCheck } from "../kube/election/leader-client.ts";
+import type { LeaderCheck } from "../kube/election/elector.ts";
 import type { EventNote, EventRecorder } from "../kube/events/recorder.ts";
 import type { KubeObject, ResourceKind } from "../kube/kinds.ts";
-import type { Metrics } from "../kube/metrics/metrics.ts";
+import type { Metrics } from "../kube/metrics.ts";
 import type { AnyResource, Known, OwnStatus, ReconcileContext } from "./kind-reconciler.ts";
 import type { NamedWatches } from "./named-watches.ts";
 import type { ResourceWriter } from "./resource-writer.ts";

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type ConditionDraft, nextConditions } from "../kube/status/condition.ts";
+import { type ConditionDraft, nextConditions } from "../kube/conditions.ts";
 import { ANNOTATIONS } from "../resources/group.ts";
 import type { AnyResource, OwnStatus } from "./kind-reconciler.ts";
 

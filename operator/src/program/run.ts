@@ -2,7 +2,7 @@ import { findCluster } from "../kube/client/find-cluster.ts";
 import { HttpKubeClient } from "../kube/client/http-client.ts";
 import { LeadershipLostError } from "../kube/election/elector.ts";
 import { leaseOwner } from "../kube/election/lease-owner.ts";
-import { Metrics } from "../kube/metrics/metrics.ts";
+import { Metrics } from "../kube/metrics.ts";
 import { KINDS } from "../resources/own-kinds.ts";
 import { type CheckSettings, checkInstallation, checkUninstall } from "./check.ts";
 import { createLogger } from "./logging.ts";

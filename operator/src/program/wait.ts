@@ -1,8 +1,7 @@
 import type { KubeClient } from "../kube/client/client.ts";
+import { type Condition, type Health, healthOf } from "../kube/conditions.ts";
 import type { KubeObject } from "../kube/kinds.ts";
 import { pause } from "../kube/pause.ts";
-import type { Condition } from "../kube/status/condition.ts";
-import { type Health, healthOf } from "../kube/status/kstatus.ts";
 import { KINDS } from "../resources/own-kinds.ts";
 
 export interface WaitSettings {

@@ -1,5 +1,4 @@
-import { sameJson, sameSet } from "../../entity/comparison.ts";
-import type { EntityKind, FoundEntity } from "../../entity/plan.ts";
+import { type EntityKind, type FoundEntity, sameJson, sameSet } from "../../entity/plan.ts";
 import { sortedSet } from "../../entity/roles.ts";
 import type { AuthPolicySpec } from "./schema.ts";
 

@@ -1,5 +1,4 @@
-import { sameSet } from "../../entity/comparison.ts";
-import type { EntityKind, FoundEntity } from "../../entity/plan.ts";
+import { type EntityKind, type FoundEntity, sameSet } from "../../entity/plan.ts";
 import { named } from "../../entity/references.ts";
 import { renderSelector } from "../../entity/roles.ts";
 import type { EdgeRouterPolicySpec } from "./schema.ts";

@@ -1,10 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { Admissions } from "../../children/admissions.ts";
-import type { RouterPlanInput } from "./plan/actions.ts";
+import { Admissions } from "../../children/intent.ts";
 import type { FoundEdgeRouter } from "./plan/entity.ts";
 import type { ObservedRouter } from "./plan/observed.ts";
-import { rolloutTurn } from "./plan/rollout.ts";
-import { planEdgeRouter } from "./plan.ts";
+import type { RouterPlanInput } from "./plan/router-plan.ts";
+import { planEdgeRouter, rolloutTurn } from "./plan.ts";
 import {
   ago,
   applied,

@@ -1,36 +1,36 @@
-import { markKept } from "../../children/apply.ts";
-import { NetworkNotReadyError } from "../../controller-client/errors.ts";
-import { failureOf } from "../../controller-client/failure.ts";
+import { dryRun, isUntried, markKept } from "../../children/apply.ts";
+import type { FoundStatefulSet } from "../../children/workload.ts";
+import { failureOf, NetworkNotReadyError } from "../../controller-client/errors.ts";
 import type { UsableNetwork } from "../../controller-client/network-clients.ts";
 import type { EventNote } from "../../kube/events/recorder.ts";
-import { KINDS } from "../../kube/kinds.ts";
+import { KINDS, type KubeObject } from "../../kube/kinds.ts";
 import type { KindReconciler, Outcome, Removal } from "../../loop/kind-reconciler.ts";
 import { edgeRouterKind } from "../../resources/own-kinds.ts";
-import { controllersOf } from "../network/interface.ts";
-import type { RouterPlan } from "./plan/actions.ts";
+import { type Controllers, controllersOf } from "../network/interface.ts";
 import { observedConditions } from "./plan/conditions.ts";
 import type { ObservedRouter } from "./plan/observed.ts";
 import { asKnownFrom, hasRouters, repairActions } from "./plan/repair.ts";
-import { conflictsOf } from "./plan/step.ts";
+import type { RouterPlan } from "./plan/router-plan.ts";
+import { conflictsOf, isFormer, workloadOf } from "./plan/step.ts";
 import { keepsVolumes, leftoverActions } from "./plan/surplus.ts";
 import { planEdgeRouter } from "./plan.ts";
 import { deleted, RemovalBlockedError, RouterActions } from "./reconcile/actions.ts";
 import { ChildReader, type RouterContext } from "./reconcile/child-reader.ts";
-import { rehearseRouter } from "./reconcile/dry-run.ts";
 import {
   lookAtRouter,
+  type NameProbe,
   observeLeftovers,
   observeRouter,
   observeShared,
   observeWorkload,
   type SyncedRouter,
+  servedNames,
   statusOfRouter,
   syncRouter,
 } from "./reconcile/observe.ts";
-import { type NameProbe, servedNames } from "./reconcile/served-names.ts";
-import { entityName, routerName, selectorText } from "./render/names.ts";
-import { healthPort } from "./render/ports.ts";
-import { specProblems } from "./render/spec-problems.ts";
+import { edgeServiceName, entityName, healthPort, routerName, selectorText } from "./render/names.ts";
+import { edgeService } from "./render/objects.ts";
+import { specProblems } from "./render/router-config.ts";
 import type { EdgeRouterResource, RouterStatus } from "./schema.ts";
 
 export interface EdgeRouterOptions {
@@ -301,3 +301,33 @@ const goneEvent = ({ spec }: EdgeRouterResource, count: number): EventNote => ({
       ? `${count} routers are gone`
       : `${count} routers stay in the network and belong to no resource`,
 });
+
+/** The first router stands for all: they differ in names only. */
+const FIRST = 0;
+
+/**
+ * Has the API server look at what a spec that was not followed yet comes to, before the network hears of it.
+ *
+ * @throws KubeError with the field and what is wrong with it
+ */
+export async function rehearseRouter(
+  resource: EdgeRouterResource,
+  { image, controllers }: { readonly image: string; readonly controllers: Controllers },
+  context: RouterContext,
+  reader: ChildReader,
+): Promise<void> {
+  const { metadata, spec } = resource;
+  if (spec.replicas === 0 || !isUntried(resource)) return;
+  const { namespace, name } = metadata;
+  // What is somebody else's is not written in the end.
+  const isOurs = (found: KubeObject | undefined) =>
+    !isFormer(resource, found) && conflictsOf(resource, [found]).length === 0;
+  const workload = { kind: KINDS.StatefulSet, namespace, name: routerName(name, FIRST) };
+  const statefulSet = await reader.find<FoundStatefulSet>(context, workload, true);
+  const parts = { ordinal: FIRST, id: "id", configHash: "", image, controllers, statefulSet };
+  if (isOurs(statefulSet)) await dryRun(workloadOf(resource, parts), context);
+  const wanted = edgeService(resource, FIRST);
+  if (wanted === undefined) return;
+  const service = { kind: KINDS.Service, namespace, name: edgeServiceName(name, FIRST) };
+  if (isOurs(await reader.find(context, service, true))) await dryRun(wanted, context);
+}

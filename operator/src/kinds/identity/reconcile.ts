@@ -1,32 +1,49 @@
 import type { ManagementClient } from "../../controller-client/connection.ts";
 import type { UsableNetwork } from "../../controller-client/network-clients.ts";
-import { conditionsOfSync } from "../../entity/conditions.ts";
 import { ownerOf } from "../../entity/ownership.ts";
 import type { Surroundings } from "../../entity/plan.ts";
+import { conditionsOfSync } from "../../entity/reconcile.ts";
 import { type MissingReference, type Reference, type Referenced, resolveReferences } from "../../entity/references.ts";
 import { EntitySync } from "../../entity/sync.ts";
+import { conditionOf } from "../../kube/conditions.ts";
 import type { EventNote } from "../../kube/events/recorder.ts";
 import { KINDS, type SecretObject } from "../../kube/kinds.ts";
-import { conditionOf } from "../../kube/status/condition.ts";
 import { syncedReason } from "../../loop/conditions.ts";
 import type { AnyResource, KindReconciler, Outcome } from "../../loop/kind-reconciler.ts";
 import { ANNOTATIONS } from "../../resources/group.ts";
 import { identityKind } from "../../resources/own-kinds.ts";
 import { networkSecretProblem } from "../network/interface.ts";
-import { type Invitation, renewalTime, type WantedCredential, wantedCredential } from "./plan/credential.ts";
-import { REVOKED, type Standing } from "./plan/credential-step.ts";
-import { type DisablingPlan, hasDisablingMark, planDisabling } from "./plan/disabling.ts";
-import { type FoundIdentity, identityEntity } from "./plan/entity.ts";
+import {
+  type Invitation,
+  REVOKED,
+  renewalTime,
+  type Standing,
+  type WantedCredential,
+  wantedCredential,
+} from "./plan/credential.ts";
+import {
+  type DisablingPlan,
+  type FoundIdentity,
+  hasDisablingMark,
+  identityEntity,
+  planDisabling,
+} from "./plan/entity.ts";
 import { planServiceConfigs, serviceConfigReferences } from "./plan/service-configs.ts";
-import { identityCollection } from "./reconcile/collection.ts";
-import { identityConditions, RENEWAL_FAILING } from "./reconcile/conditions.ts";
 import { Credentials, type CredentialsResult, unlessGone } from "./reconcile/credentials.ts";
-import { type Context, entityOf, identityReader, knownOf, networkOf, secretOf } from "./reconcile/entity.ts";
+import {
+  type Context,
+  entityOf,
+  identityCollection,
+  identityReader,
+  knownOf,
+  networkOf,
+  removeIdentity,
+  secretOf,
+} from "./reconcile/entity.ts";
 import { type PasswordResult, settlePassword } from "./reconcile/password.ts";
-import { removeIdentity } from "./reconcile/removal.ts";
-import { identityStatus, shownAuthenticators } from "./reconcile/status.ts";
+import { identityConditions, identityStatus, RENEWAL_FAILING, shownAuthenticators } from "./reconcile/status.ts";
 import type { IdentityResource } from "./schema.ts";
-import type { CredentialError } from "./secret/credential-error.ts";
+import type { CredentialError } from "./secret/enrollment.ts";
 import type { IdentitySecret } from "./secret/identity-secret.ts";
 
 export interface IdentityReconcilerOptions {

@@ -1,11 +1,11 @@
-import { KINDS } from "../../kube/kinds.ts";
-import type { KindReconciler } from "../../loop/kind-reconciler.ts";
+import { KINDS, type KubeObject, type ResourceKind } from "../../kube/kinds.ts";
+import type { AnyResource, KindReconciler, Removal } from "../../loop/kind-reconciler.ts";
 import { networkKind } from "../../resources/own-kinds.ts";
-import { type ExternalOptions, reconcileExternal } from "./reconcile/external.ts";
-import { FirstLogins } from "./reconcile/first-logins.ts";
+import { type ExternalOptions, keepUsable, reconcileExternal } from "./reconcile/external.ts";
 import { type ManagedOptions, reconcileManaged } from "./reconcile/managed.ts";
-import { abandonNetwork, removeNetwork } from "./reconcile/removal.ts";
-import { refOf } from "./reconcile/use.ts";
+import { FirstLogins } from "./reconcile/operator-identity.ts";
+import { type NetworkContext, refOf } from "./reconcile/use.ts";
+import { childNames, isChild } from "./render/names.ts";
 import type { NetworkResource } from "./schema.ts";
 
 export type NetworkReconcilerOptions = ExternalOptions & ManagedOptions;
@@ -29,3 +29,72 @@ export function networkReconciler(o: NetworkReconcilerOptions): KindReconciler<N
     abandon: abandonNetwork,
   };
 }
+
+const SHOWN = 5;
+/** How often an external network is looked at while resources clean up in it. */
+const CLEANING_UP_MS = 10_000;
+
+/**
+ * Lets a Network go when nothing needs it any more. What refers to an external one would leave its entities behind for ever; what refers to a managed one
+ * and is being deleted, too, has nothing to clean up, since all of it goes.
+ */
+export async function removeNetwork(
+  resource: NetworkResource,
+  context: NetworkContext,
+  o: ExternalOptions,
+): Promise<Removal> {
+  const { external, managed } = resource.spec;
+  const isManaged = managed !== undefined;
+  const waiting = context.known
+    .referrersOf(resource)
+    .filter(({ metadata }) => !isManaged || metadata.deletionTimestamp === undefined);
+  if (waiting.length > 0) {
+    const blocked = { state: "blocked", reason: "InUse", message: inUse(waiting) } as const;
+    if (external === undefined || waiting.every(({ metadata }) => metadata.deletionTimestamp === undefined))
+      return blocked;
+    await keepUsable(resource, external, context, o);
+    return { ...blocked, requeueAfterMs: CLEANING_UP_MS };
+  }
+  const kept = await letGo(resource, context);
+  if (kept.length === 0) return { state: "gone" };
+  const note = `kept by spec.managed.retention Retain: ${kept.join(", ")}; a Network of this name takes them up again, delete them by hand otherwise`;
+  return { state: "released", events: [{ type: "Normal", reason: "DataRetained", action: "Delete", note }] };
+}
+
+/** The same without waiting. */
+export async function abandonNetwork(resource: NetworkResource, context: NetworkContext): Promise<void> {
+  await letGo(resource, context);
+}
+
+function inUse(waiting: readonly AnyResource[]): string {
+  const names = waiting.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort();
+  const more = names.length > SHOWN ? ` and ${names.length - SHOWN} more` : "";
+  const [who, them] = names.length === 1 ? ["1 resource refers", "it"] : [`${names.length} resources refer`, "them"];
+  return `${who} to this Network (${names.slice(0, SHOWN).join(", ")}${more}): delete ${them} first`;
+}
+
+/** Ends the connection and takes away what has no owner in the cluster. Answers what stays. */
+async function letGo(resource: NetworkResource, context: NetworkContext): Promise<string[]> {
+  await context.networks.remove(refOf(resource));
+  const { managed } = resource.spec;
+  if (managed === undefined) return [];
+  const names = childNames(resource);
+  const lasting: readonly (readonly [ResourceKind, string])[] = [
+    [KINDS.PersistentVolumeClaim, names.data],
+    [KINDS.Secret, names.key],
+    [KINDS.Secret, names.admin],
+    [KINDS.Secret, names.operator],
+  ];
+  const kept: string[] = [];
+  for (const [kind, name] of lasting) {
+    const ref = { kind, namespace: resource.metadata.namespace, name };
+    const found = await context.client.get<KubeObject>(ref, { signal: context.signal });
+    // What the user has put there is the user's.
+    if (found === undefined || !isChild(found, resource)) continue;
+    if (managed.retention === "Retain") kept.push(`${kind.kind} ${name}`);
+    else await context.client.delete(ref, { signal: context.signal, ...uidOf(found) });
+  }
+  return kept;
+}
+
+const uidOf = ({ metadata: { uid } }: KubeObject) => (uid === undefined ? {} : { uid });

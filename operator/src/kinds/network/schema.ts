@@ -4,8 +4,7 @@ import { choice, duration, flag, freeForm, integer, list, struct, text } from ".
 import { type CelRule, exactlyOne, keeps } from "../../resources/fields/cel.ts";
 import { exposure, hostnamePattern } from "../../resources/fields/exposure.ts";
 import { configMapKeyRef, nameRef, objectName, secretKeyRef } from "../../resources/fields/object-reference.ts";
-import { podTemplate } from "../../resources/fields/pod-template.ts";
-import { imageFields, retention, storageClassName, volumeSize } from "../../resources/fields/workload.ts";
+import { imageFields, podTemplate, retention, storageClassName, volumeSize } from "../../resources/fields/workload.ts";
 import { defineKind, type Resource, serviceName, shortName } from "../../resources/kind-definition.ts";
 import { networkKind } from "../../resources/own-kinds.ts";
 

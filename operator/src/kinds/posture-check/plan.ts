@@ -1,5 +1,4 @@
-import { bareHex, lowerCase, sameSet } from "../../entity/comparison.ts";
-import type { EntityKind, FoundEntity } from "../../entity/plan.ts";
+import { bareHex, type EntityKind, type FoundEntity, lowerCase, sameSet } from "../../entity/plan.ts";
 import { scopedAttributes } from "../../entity/roles.ts";
 import type { PostureCheckSpec } from "./schema.ts";
 

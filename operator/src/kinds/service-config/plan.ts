@@ -1,5 +1,4 @@
-import { sameJson } from "../../entity/comparison.ts";
-import type { EntityKind, FoundEntity } from "../../entity/plan.ts";
+import { type EntityKind, type FoundEntity, sameJson } from "../../entity/plan.ts";
 import type { ServiceConfigSpec } from "./schema.ts";
 
 export interface ConfigFields {

@@ -1,4 +1,5 @@
 import { ApiError } from "@sallyport/api/client";
+import type { ManagementClient } from "../../controller-client/connection.ts";
 import { type Collection, writable } from "../../entity/collection.ts";
 import { entityReconciler, Unfit } from "../../entity/reconcile.ts";
 import { KINDS, type SecretObject } from "../../kube/kinds.ts";
@@ -6,9 +7,30 @@ import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { serviceConfigKind } from "../../resources/own-kinds.ts";
 import { networkSecretProblem } from "../network/interface.ts";
 import { configOf, withoutValues } from "./config-source.ts";
-import { ConfigTypes } from "./config-types.ts";
 import { type ConfigFields, type ConfigSurroundings, type FoundConfig, serviceConfig } from "./plan.ts";
 import type { ServiceConfigResource } from "./schema.ts";
+
+/** Ids of config types by name, once for each network: they hardly ever change. */
+export class ConfigTypes {
+  readonly #ids = new WeakMap<ManagementClient, Map<string, string>>();
+
+  /** Undefined when the network has no type of that name. */
+  async idOf(client: ManagementClient, name: string, signal: AbortSignal): Promise<string | undefined> {
+    const known = this.#ids.get(client)?.get(name);
+    if (known !== undefined) return known;
+    const query = { filter: `name = ${JSON.stringify(name)}`, limit: 1 };
+    const [type] = (await client.listConfigTypes({ query }, { signal })).data;
+    if (type === undefined) return undefined;
+    const ids = this.#ids.get(client) ?? new Map();
+    this.#ids.set(client, ids.set(name, type.id));
+    return type.id;
+  }
+
+  /** Something was refused: perhaps because a type was made anew. */
+  forget(client: ManagementClient): void {
+    this.#ids.delete(client);
+  }
+}
 
 /** The reconciler of configs: their type is looked up, and their data may come from a Secret. */
 export function serviceConfigReconciler(types = new ConfigTypes()): KindReconciler<ServiceConfigResource> {

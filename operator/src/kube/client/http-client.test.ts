@@ -9,8 +9,8 @@ import { FakeApiServer } from "../testing/fake-api-server.ts";
 import { serverPerTest } from "../testing/server-per-test.ts";
 import { type Cluster, ClusterConfigError, clusterAt } from "./cluster.ts";
 import { KubeError } from "./errors.ts";
+import { inCluster, isInCluster } from "./find-cluster.ts";
 import { HttpKubeClient } from "./http-client.ts";
-import { inCluster, isInCluster } from "./in-cluster.ts";
 import { fromKubeconfig } from "./kubeconfig.ts";
 
 const Thing = { group: "sallyport.dev", version: "v1alpha1", plural: "things", kind: "Thing", namespaced: true };

@@ -1,4 +1,15 @@
-import { apiVersionOf, KINDS, KindTable, type KubeObject, type ObjectRef, type ResourceKind, refOf } from "../kinds.ts";
+import {
+  apiVersionOf,
+  collectionPath,
+  KINDS,
+  KindTable,
+  type KubeObject,
+  type ObjectRef,
+  objectPath,
+  query,
+  type ResourceKind,
+  refOf,
+} from "../kinds.ts";
 import type {
   ApplyOptions,
   CallOptions,
@@ -14,7 +25,6 @@ import type {
 } from "./client.ts";
 import type { Cluster } from "./cluster.ts";
 import { KubeError } from "./errors.ts";
-import { collectionPath, objectPath, query } from "./paths.ts";
 import { Transport, type TransportMetrics, type TransportRequest } from "./transport.ts";
 import { watchEvents } from "./watch.ts";
 

@@ -1,8 +1,6 @@
-import type { KubeObject, ResourceKind } from "../kinds.ts";
+import { collectionPath, type KubeObject, query, type ResourceKind } from "../kinds.ts";
 import type { WatchEvent, WatchOptions } from "./client.ts";
 import { errorOfWatch, KubeError } from "./errors.ts";
-import { LineReader } from "./line-reader.ts";
-import { collectionPath, query } from "./paths.ts";
 import type { Transport } from "./transport.ts";
 
 /** Servers send a bookmark about once a minute: one that is silent for longer than this is asked again, which costs one request. */
@@ -67,4 +65,55 @@ function eventOf<T extends KubeObject>(asked: string, line: unknown): WatchEvent
 function cut(path: string, cause: unknown): KubeError {
   const why = cause instanceof Error ? cause.message : String(cause);
   return new KubeError({ status: 0, reason: "Unreachable", message: `GET ${path}: the watch was cut: ${why}`, cause });
+}
+
+/** The largest event: an object has at most a mebibyte and a half, its bookkeeping can double that. */
+const LINE_LIMIT = 16 * 1024 * 1024;
+const NEWLINE = 10;
+
+/** Cuts a stream of bytes into JSON values, one a line. A broken line, or one that the end of the stream cuts, is an error: something was missed. */
+export class LineReader {
+  readonly #limit: number;
+  #parts: Buffer[] = [];
+  #length = 0;
+
+  constructor(limit = LINE_LIMIT) {
+    this.#limit = limit;
+  }
+
+  *push(chunk: Buffer): Iterable<unknown> {
+    let start = 0;
+    for (;;) {
+      const end = chunk.indexOf(NEWLINE, start);
+      const rest = chunk.subarray(start, end < 0 ? undefined : end);
+      this.#length += rest.length;
+      if (this.#length > this.#limit) throw badStream(`a line has more than ${this.#limit} bytes`);
+      if (end < 0) {
+        if (rest.length > 0) this.#parts.push(Buffer.from(rest));
+        return;
+      }
+      const line = this.#parts.length === 0 ? rest : Buffer.concat([...this.#parts, rest]);
+      this.#parts = [];
+      this.#length = 0;
+      start = end + 1;
+      if (line.length > 0) yield parse(line);
+    }
+  }
+
+  /** The stream ended. */
+  end(): void {
+    if (this.#length > 0) throw badStream(`the stream ended within a line, after ${this.#length} bytes of it`);
+  }
+}
+
+function parse(line: Buffer): unknown {
+  try {
+    return JSON.parse(line.toString("utf8"));
+  } catch (cause) {
+    throw badStream("a line is no JSON", cause);
+  }
+}
+
+function badStream(message: string, cause?: unknown): KubeError {
+  return new KubeError({ status: 0, reason: "BadAnswer", message: `watch: ${message}`, cause });
 }

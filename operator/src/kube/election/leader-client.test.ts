@@ -4,8 +4,7 @@ import { clusterAt } from "../client/cluster.ts";
 import { HttpKubeClient } from "../client/http-client.ts";
 import { KINDS, type KubeObject } from "../kinds.ts";
 import { FakeApiServer } from "../testing/fake-api-server.ts";
-import { Elector, LeadershipLostError } from "./elector.ts";
-import { leaderCheck, leaderClient } from "./leader-client.ts";
+import { Elector, LeadershipLostError, leaderCheck, leaderClient } from "./elector.ts";
 
 const configMap = (name: string) => ({
   apiVersion: "v1",

@@ -1,7 +1,7 @@
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { KINDS, type KubeObject } from "../kinds.ts";
-import { Metrics } from "../metrics/metrics.ts";
+import { Metrics } from "../metrics.ts";
 import { serverPerTest } from "../testing/server-per-test.ts";
 import { EventRecorder } from "./recorder.ts";
 

@@ -1,8 +1,7 @@
 import type { Logger } from "@sallyport/wire";
 import { KubeError } from "../client/errors.ts";
 import { pause } from "../pause.ts";
-import { FairShare } from "../queue/fair-share.ts";
-import { namespaceOf } from "../queue/waiting-keys.ts";
+import { FairShare, namespaceOf } from "../queue/waiting-keys.ts";
 import { WorkQueue } from "../queue/work-queue.ts";
 
 /** Writes at the same time. Of one namespace half of them at most, which leaves the server to the work itself. */

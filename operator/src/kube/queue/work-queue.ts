@@ -1,7 +1,6 @@
 import { LONGEST_TIMER_MS } from "../pause.ts";
-import { FairShare } from "./fair-share.ts";
 import { RetryLimiter } from "./retry-limiter.ts";
-import { namespaceOf, WaitingKeys } from "./waiting-keys.ts";
+import { FairShare, namespaceOf, WaitingKeys } from "./waiting-keys.ts";
 
 /** Where a queue counts. Times are seconds. */
 export interface QueueMetrics {

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { secondTime } from "../formats.ts";
 import { apiVersionOf, KINDS, type ResourceKind } from "../kinds.ts";
-import { secondTime } from "../micro-time.ts";
 import { applyIntent, managedFields, noteUpdate, type Ownership, type Writer } from "./apply.ts";
 import { type Change, ChangeHistory } from "./change-history.ts";
 import { copy, isMap, type Json, type JsonMap, mergePatch, same } from "./json.ts";

@@ -2,7 +2,7 @@ import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { clusterAt } from "../client/cluster.ts";
 import { HttpKubeClient } from "../client/http-client.ts";
-import { stuckCheck } from "../health/reflector-checks.ts";
+import { stuckCheck } from "../health.ts";
 import { KINDS, type KubeObject, keyOf } from "../kinds.ts";
 import { serverPerTest } from "../testing/server-per-test.ts";
 import { Reflector, type ReflectorOptions } from "./reflector.ts";

@@ -1,5 +1,5 @@
 import { type CelInput, CelScalar, celFunc, celMethod, isCelError, run } from "@bufbuild/cel";
-import { amountOf } from "../../kube/quantity.ts";
+import { amountOf } from "../../kube/formats.ts";
 import { objectSchema } from "../crd/crd.ts";
 import type { StructuralNode } from "../crd/structural.ts";
 import type { KindDefinition } from "../kind-definition.ts";

@@ -1,6 +1,6 @@
 import { TestAuthority } from "@sallyport/wire/testing";
 import { describe, expect, test } from "vitest";
-import { healthOf } from "../../../kube/status/kstatus.ts";
+import { healthOf } from "../../../kube/conditions.ts";
 import { planEdgeRouter } from "../plan.ts";
 import {
   ago,
@@ -23,7 +23,7 @@ import {
   withSpec,
   words,
 } from "../testing/routers.ts";
-import type { RouterPlanInput } from "./actions.ts";
+import type { RouterPlanInput } from "./router-plan.ts";
 
 describe("conditions", () => {
   const plan = (given: RouterPlanInput) => {

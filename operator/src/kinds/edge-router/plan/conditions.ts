@@ -1,12 +1,12 @@
 import { isRolledOut } from "../../../children/workload.ts";
-import type { ConditionDraft } from "../../../kube/status/condition.ts";
+import type { ConditionDraft } from "../../../kube/conditions.ts";
 import { ANNOTATIONS } from "../../../resources/group.ts";
 import { hostnameOf } from "../render/address.ts";
 import { routerName } from "../render/names.ts";
 import type { SpecProblem } from "../render/router-config.ts";
 import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
-import type { Leftover } from "./actions.ts";
 import { certificateOf, isOnline, isVerified, routerTrouble, unreadySince } from "./observed.ts";
+import type { Leftover } from "./router-plan.ts";
 import type { RouterStep } from "./step.ts";
 
 /** What conditions are made from, once it is decided what is done. */

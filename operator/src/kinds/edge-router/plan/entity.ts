@@ -1,5 +1,4 @@
-import { sameJson, sameSet } from "../../../entity/comparison.ts";
-import type { EntityKind, EntityResource, FoundEntity } from "../../../entity/plan.ts";
+import { type EntityKind, type EntityResource, type FoundEntity, sameJson, sameSet } from "../../../entity/plan.ts";
 import { scopedAttributes } from "../../../entity/roles.ts";
 import type { EdgeRouterResource, EdgeRouterSpec } from "../schema.ts";
 

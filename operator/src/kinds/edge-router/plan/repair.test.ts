@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { container, OWNER, object, pair, pod, set, settled, withSpec, words } from "../testing/routers.ts";
-import type { RouterPlanInput } from "./actions.ts";
 import type { ObservedRouter } from "./observed.ts";
 import { asKnownFrom, repairActions } from "./repair.ts";
+import type { RouterPlanInput } from "./router-plan.ts";
 
 const known = (routers: readonly ObservedRouter[]) =>
   routers.flatMap(({ entity: _, before, secret: __, ...rest }) => asKnownFrom(before, rest) ?? []);

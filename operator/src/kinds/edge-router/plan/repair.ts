@@ -1,10 +1,10 @@
 import { isRolledOut, isRunning } from "../../../children/workload.ts";
 import { sharedActions } from "../plan.ts";
 import { CONTAINERS } from "../render/names.ts";
-import { specProblems } from "../render/spec-problems.ts";
+import { specProblems } from "../render/router-config.ts";
 import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
-import type { RouterAction, RouterPlanInput } from "./actions.ts";
 import { type ObservedRouter, templateHash } from "./observed.ts";
+import type { RouterAction, RouterPlanInput } from "./router-plan.ts";
 import { routerStep } from "./step.ts";
 
 /** What is there of a router whose network can't be asked. Undefined for one that the network was never seen to have. */

@@ -1,17 +1,17 @@
 import { type IsThere, withIntent } from "../../../children/intent.ts";
 import { type FoundStatefulSet, isReadyFor, isRolledOut } from "../../../children/workload.ts";
+import { amountOf } from "../../../kube/formats.ts";
 import { apiVersionOf, KINDS, type KubeObject, type ObjectMeta, type ResourceKind } from "../../../kube/kinds.ts";
-import { amountOf } from "../../../kube/quantity.ts";
 import { ANNOTATIONS, API_VERSION } from "../../../resources/group.ts";
 import type { Controllers } from "../../network/interface.ts";
 import { type AddressResult, addressOf, addressText, nextAdvertised } from "../render/address.ts";
 import { claimName, type RenderedResource } from "../render/names.ts";
+import { edgeService, edgeServiceOfBoth } from "../render/objects.ts";
 import { type RenderedConfig, renderRouterConfig, type SpecProblem } from "../render/router-config.ts";
-import { edgeService, edgeServiceOfBoth } from "../render/services.ts";
 import { configMap, enrollmentSecret, statefulSet } from "../render/workload.ts";
-import type { RouterAction, RouterPlanInput } from "./actions.ts";
 import { type EnrollmentStep, enrollmentStep } from "./enrollment.ts";
 import { certificateOf, isInitialized, isOnline, isVerified, type ObservedRouter, templateHash } from "./observed.ts";
+import type { RouterAction, RouterPlanInput } from "./router-plan.ts";
 
 /** What one router needs, before it is decided whose turn it is. */
 export interface RouterStep {

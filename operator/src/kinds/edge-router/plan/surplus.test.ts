@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { nobodys, object, pod, router, settled, todo } from "../testing/routers.ts";
-import type { Leftover } from "./actions.ts";
+import type { Leftover } from "./router-plan.ts";
 
 describe("routers that are to go", () => {
   const objects = ["StatefulSet", "Service", "ConfigMap"].map((kind) =>

@@ -1,6 +1,6 @@
 import { KINDS, type KubeObject } from "../../../kube/kinds.ts";
 import type { EdgeRouterResource } from "../schema.ts";
-import type { Leftover, RouterAction } from "./actions.ts";
+import type { Leftover, RouterAction } from "./router-plan.ts";
 import { conflictsOf, deletion, isKind, kindOf } from "./step.ts";
 
 /**

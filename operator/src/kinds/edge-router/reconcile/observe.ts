@@ -1,14 +1,16 @@
+import { connect } from "node:tls";
 import { listAll } from "@sallyport/api/client";
 import { type FoundClaim, findHindrance } from "../../../children/blocked-reason.ts";
 import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
 import type { ManagementClient } from "../../../controller-client/connection.ts";
 import type { UsableNetwork } from "../../../controller-client/network-clients.ts";
+import type { Collection } from "../../../entity/collection.ts";
 import { isOurs, OWNER_TAGS, ownerFilter, ownerOf } from "../../../entity/ownership.ts";
 import { EntitySync, type SyncResult } from "../../../entity/sync.ts";
 import { KINDS, type KubeObject } from "../../../kube/kinds.ts";
-import type { Leftover } from "../plan/actions.ts";
-import { edgeRouter, type FoundEdgeRouter, ofOrdinal } from "../plan/entity.ts";
-import type { EntityState, ObservedRouter } from "../plan/observed.ts";
+import { type EdgeRouterFields, edgeRouter, type FoundEdgeRouter, ofOrdinal } from "../plan/entity.ts";
+import { type EntityState, namesIn, type ObservedRouter } from "../plan/observed.ts";
+import type { Leftover } from "../plan/router-plan.ts";
 import { keepsVolumes, ownPartOf } from "../plan/surplus.ts";
 import type { FoundService } from "../render/address.ts";
 import {
@@ -21,10 +23,37 @@ import {
   podName,
   routerName,
 } from "../render/names.ts";
-import { edgeService } from "../render/services.ts";
+import { edgeService } from "../render/objects.ts";
 import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
 import type { ChildReader, RouterContext } from "./child-reader.ts";
-import { edgeRouters } from "./collection.ts";
+
+/** The API's shapes are written by hand on both sides: what is read only here may be written there. */
+const body = (fields: object): never => fields as never;
+
+/** What a replacement must not take away: the routers' controllers of their own, which the network keeps with them. */
+const keptOf = ({ ctrlChanListeners }: FoundEdgeRouter) =>
+  ctrlChanListeners === undefined ? {} : { ctrlChanListeners };
+
+export const edgeRouters: Collection<EdgeRouterFields, FoundEdgeRouter> = {
+  list: (client, query, call) => client.listEdgeRouters({ query }, call),
+  detail: async (client, id, call) => (await client.detailEdgeRouter({ params: { id } }, call)).data,
+  create: async (client, fields, call) => (await client.createEdgeRouter({ body: body(fields) }, call)).data.id,
+  change: (client, { found, whole }, call) =>
+    client.updateEdgeRouter({ params: { id: found.id }, body: body({ ...whole, ...keptOf(found) }) }, call),
+  retag(client, found, tags, call) {
+    const fields = {
+      roleAttributes: found.roleAttributes ?? [],
+      cost: found.cost ?? 0,
+      noTraversal: found.noTraversal ?? false,
+      disabled: found.disabled ?? false,
+      isTunnelerEnabled: found.isTunnelerEnabled ?? false,
+      appData: found.appData ?? {},
+    };
+    const whole = { ...fields, ...keptOf(found), name: found.name, tags };
+    return client.updateEdgeRouter({ params: { id: found.id }, body: body(whole) }, call);
+  },
+  delete: (client, id, call) => client.deleteEdgeRouter({ params: { id } }, call),
+};
 
 export const edgeRouterSync = new EntitySync(edgeRouter, edgeRouters);
 
@@ -229,3 +258,28 @@ async function entitiesOf(
     }),
   );
 }
+
+/** Asks a pod which hosts its certificate is for; undefined when it does not answer. */
+export type NameProbe = (host: string, port: number, signal: AbortSignal) => Promise<readonly string[] | undefined>;
+
+const PATIENCE_MS = 3_000;
+
+/**
+ * By a handshake and nothing else. Nobody is trusted by it: a wrong answer would let a router advertise a name too early, which those who dial it
+ * refuse, as they would a wrong certificate.
+ */
+export const servedNames: NameProbe = (host, port, signal) =>
+  new Promise((resolve) => {
+    const socket = connect({ host, port, rejectUnauthorized: false, timeout: PATIENCE_MS });
+    const end = (names?: readonly string[]): void => {
+      signal.removeEventListener("abort", onAbort);
+      socket.destroy();
+      resolve(names);
+    };
+    const onAbort = (): void => end();
+    signal.addEventListener("abort", onAbort, { once: true });
+    socket.once("secureConnect", () => end(namesIn(socket.getPeerX509Certificate()?.subjectAltName)));
+    socket.once("timeout", () => end());
+    // A pod that can't be reached tells nothing: the address stays what it is.
+    socket.once("error", () => end());
+  });

@@ -1,7 +1,7 @@
 import { INSTANCE, ownerLabels } from "../../../children/owner-marks.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../../../kube/kinds.ts";
 import { API_VERSION, LABELS } from "../../../resources/group.ts";
-import type { EdgeRouterResource } from "../schema.ts";
+import type { EdgeRouterResource, EdgeRouterSpec } from "../schema.ts";
 
 /** Names, labels and paths of what an EdgeRouter is made of in the cluster (docs/operator/edge-router.md, "Objects"). */
 
@@ -116,3 +116,25 @@ export const CHILD_KINDS: readonly ResourceKind[] = [
   KINDS.NetworkPolicy,
   KINDS.ServiceMonitor,
 ];
+
+/** Ports of the pods of an EdgeRouter. */
+
+/** Port of the probes and of the metrics. */
+export const healthPort = (spec: EdgeRouterSpec): number => (spec.edge.port === 8081 ? 8082 : 8081);
+
+interface OfferedPort {
+  readonly protocol: "TCP" | "UDP";
+  readonly port: number;
+}
+
+/** Ports on which the tunneler offers services, in the order of their texts. */
+export function offeredPorts({ tunneler }: EdgeRouterSpec): OfferedPort[] {
+  const texts = tunneler.enabled && tunneler.mode === "proxy" ? (tunneler.proxyServices ?? []) : [];
+  return texts.toSorted().map(offeredPort);
+}
+
+/** Of `<service>:<port>` or `<service>:<port>:udp`. */
+export function offeredPort(text: string): OfferedPort {
+  const [, port, protocol] = /:(\d{1,5})(?::(tcp|udp))?$/.exec(text) ?? [];
+  return { protocol: protocol === "udp" ? "UDP" : "TCP", port: Number(port) };
+}

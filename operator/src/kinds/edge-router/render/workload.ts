@@ -12,7 +12,9 @@ import {
   claimLabels,
   configMapName,
   enrollmentName,
+  healthPort,
   labelsOf,
+  offeredPorts,
   PATHS,
   type RenderedResource,
   routerName,
@@ -22,7 +24,6 @@ import {
   VOLUMES,
   workloadSelector,
 } from "./names.ts";
-import { healthPort, offeredPorts } from "./ports.ts";
 
 /** Default requests and limits of a router. Quotas and autoscalers require both CPU and memory. */
 const DEFAULT_RESOURCES = { requests: { cpu: "100m", memory: "128Mi" }, limits: { cpu: "2", memory: "1Gi" } } as const;

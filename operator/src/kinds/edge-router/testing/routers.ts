@@ -1,9 +1,9 @@
-import { Admissions } from "../../../children/admissions.ts";
+import { Admissions } from "../../../children/intent.ts";
 import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
 import type { KubeObject } from "../../../kube/kinds.ts";
-import type { RouterAction, RouterPlanInput } from "../plan/actions.ts";
 import type { FoundEdgeRouter } from "../plan/entity.ts";
 import type { ObservedRouter } from "../plan/observed.ts";
+import type { RouterAction, RouterPlanInput } from "../plan/router-plan.ts";
 import { planEdgeRouter } from "../plan.ts";
 import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
 import { edgeRouter } from "./edge-router.ts";

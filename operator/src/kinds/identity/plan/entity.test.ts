@@ -6,11 +6,10 @@ import type { Resolution } from "../../../entity/references.ts";
 import { OWNER, surroundings } from "../../../entity/testing/surroundings.ts";
 import { admit } from "../../../resources/testing/admission.ts";
 import { sample } from "../../testing/samples.ts";
+import { planPassword } from "../reconcile/password.ts";
 import { type IdentityResource, identityDefinition } from "../schema.ts";
 import { renewalTime, wantedCredential } from "./credential.ts";
-import { hasDisablingMark, planDisabling, withDisablingMark } from "./disabling.ts";
-import { type FoundIdentity, identityEntity } from "./entity.ts";
-import { planPassword } from "./password.ts";
+import { type FoundIdentity, hasDisablingMark, identityEntity, planDisabling, withDisablingMark } from "./entity.ts";
 import { planServiceConfigs } from "./service-configs.ts";
 
 function identity(spec: Readonly<Record<string, unknown>> = {}): IdentityResource {

@@ -1,7 +1,19 @@
-import { renewalTime, type WantedCredential } from "./credential.ts";
-import { ASK, type CredentialStep, endOf, lost, revoked, type Standing, secretTaken } from "./credential-step.ts";
+import {
+  ASK,
+  type CredentialStep,
+  endOf,
+  type FormerCertificate,
+  type HeldCertificate,
+  type HeldSecret,
+  lost,
+  type OwnSecret,
+  renewalTime,
+  revoked,
+  type Standing,
+  secretTaken,
+  type WantedCredential,
+} from "./credential.ts";
 import type { FoundIdentity } from "./entity.ts";
-import type { FormerCertificate, HeldCertificate, HeldSecret, OwnSecret } from "./held-secret.ts";
 
 type WantedIdentity = Extract<WantedCredential, { readonly kind: "identity" }>;
 

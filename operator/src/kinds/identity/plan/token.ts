@@ -1,7 +1,12 @@
-import type { WantedCredential } from "./credential.ts";
-import { type CredentialStep, endOf, revoked, secretTaken } from "./credential-step.ts";
+import {
+  type CredentialStep,
+  endOf,
+  type HeldSecret,
+  revoked,
+  secretTaken,
+  type WantedCredential,
+} from "./credential.ts";
 import type { FoundIdentity } from "./entity.ts";
-import type { HeldSecret } from "./held-secret.ts";
 
 type WantedToken = Extract<WantedCredential, { readonly kind: "token" }>;
 

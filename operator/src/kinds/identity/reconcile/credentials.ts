@@ -1,15 +1,13 @@
 import { ApiError } from "@sallyport/api/client";
 import type { EnrollmentToken } from "@sallyport/sdk";
 import type { ManagementClient } from "../../../controller-client/connection.ts";
-import type { LeaderCheck } from "../../../kube/election/leader-client.ts";
+import type { LeaderCheck } from "../../../kube/election/elector.ts";
 import type { EventNote } from "../../../kube/events/recorder.ts";
-import type { WantedCredential } from "../plan/credential.ts";
-import type { CredentialStep, Standing } from "../plan/credential-step.ts";
+import type { CredentialStep, Standing, WantedCredential } from "../plan/credential.ts";
 import type { FoundIdentity } from "../plan/entity.ts";
 import { planIdentitySecret } from "../plan/identity-secret.ts";
 import { planToken } from "../plan/token.ts";
-import { CredentialError } from "../secret/credential-error.ts";
-import { certified, prepareEnrollment, redeemEnrollment } from "../secret/enrollment.ts";
+import { CredentialError, certified, prepareEnrollment, redeemEnrollment } from "../secret/enrollment.ts";
 import type { IdentitySecret } from "../secret/identity-secret.ts";
 import { confirmCertificate, extendCertificate, isLetIn } from "../secret/renewal.ts";
 

@@ -1,13 +1,68 @@
+import { type Collection, type EntityChange, EntityReader } from "../../../entity/collection.ts";
+import { ownerOf } from "../../../entity/ownership.ts";
 import type { EntityResource } from "../../../entity/plan.ts";
-import { EntityReader } from "../../../entity/reader.ts";
-import type { Known } from "../../../entity/sync.ts";
+import { EntitySync, type Known } from "../../../entity/sync.ts";
 import { KINDS, type SecretObject } from "../../../kube/kinds.ts";
 import { wasObserved } from "../../../loop/conditions.ts";
-import type { ReconcileContext } from "../../../loop/kind-reconciler.ts";
-import { withDisablingMark } from "../plan/disabling.ts";
+import type { ReconcileContext, Removal } from "../../../loop/kind-reconciler.ts";
+import { type Invitation, wantedCredential } from "../plan/credential.ts";
+import { type FoundIdentity, type IdentityFields, identityEntity, withDisablingMark } from "../plan/entity.ts";
 import type { IdentityResource, IdentitySpec } from "../schema.ts";
 import { IdentitySecret } from "../secret/identity-secret.ts";
-import { identityCollection } from "./collection.ts";
+
+/** What a new identity is invited by, as the API takes it together with the identity. */
+type EnrollmentOfCreate = { readonly ott: true } | { readonly ottca: string } | { readonly updb: string };
+
+export function enrollmentOfCreate(invitation: Invitation): EnrollmentOfCreate {
+  switch (invitation.method) {
+    case "ott":
+      return { ott: true };
+    case "ottca":
+      return { ottca: invitation.caId };
+    case "updb":
+      return { updb: invitation.username };
+  }
+}
+
+interface Call {
+  readonly signal?: AbortSignal;
+}
+
+/** The API's shapes are written by hand on both sides: what is read only here may be written there. */
+const body = (fields: object): never => fields as never;
+
+/** The calls for identities. One that is created is invited at once by `invitation`; its token lives as long as the network's do. */
+export function identityCollection(invitation: Invitation | undefined): Collection<IdentityFields, FoundIdentity> {
+  const enrollment = invitation === undefined ? {} : { enrollment: enrollmentOfCreate(invitation) };
+  return {
+    list: (client, query, call) => client.listIdentities({ query }, call),
+    detail: async (client, id, call) => (await client.detailIdentity({ params: { id } }, call)).data,
+    create: async (client, fields, call) =>
+      (await client.createIdentity({ body: body({ ...fields, ...enrollment }) }, call)).data.id,
+    change: (client, { found, whole }: EntityChange<IdentityFields, FoundIdentity>, call: Call) => {
+      const permissions = found.permissions ?? [];
+      return client.updateIdentity({ params: { id: found.id }, body: body({ ...whole, permissions }) }, call);
+    },
+    retag(client, found, tags, call) {
+      const fields = {
+        type: found.typeId,
+        isAdmin: found.isAdmin,
+        roleAttributes: found.roleAttributes ?? [],
+        authPolicyId: found.authPolicyId,
+        ...(found.externalId ? { externalId: found.externalId } : {}),
+        defaultHostingCost: found.defaultHostingCost,
+        defaultHostingPrecedence: found.defaultHostingPrecedence ?? "default",
+        serviceHostingCosts: found.serviceHostingCosts ?? {},
+        serviceHostingPrecedences: found.serviceHostingPrecedences ?? {},
+        appData: found.appData ?? {},
+        permissions: found.permissions ?? [],
+      };
+      const whole = { ...fields, name: found.name, tags };
+      return client.updateIdentity({ params: { id: found.id }, body: body(whole) }, call);
+    },
+    delete: (client, id, call) => client.deleteIdentity({ params: { id } }, call),
+  };
+}
 
 /** What reconciling and removing an Identity have in common. */
 
@@ -38,3 +93,31 @@ export const knownOf = ({ status }: IdentityResource): Known => ({
   id: status.id,
   wasObserved: wasObserved(status.conditions),
 });
+
+/** Takes the identity out of the network, or gives it up with what it logs in with. */
+export async function removeIdentity(resource: IdentityResource, context: Context): Promise<Removal> {
+  const { client } = context.networks.forNetwork(networkOf(resource));
+  const { signal, cluster } = context;
+  const entity = entityOf(resource);
+  const sync = new EntitySync(identityEntity, identityCollection(undefined), identityReader);
+  const result = await sync.remove(client, entity, knownOf(resource), ownerOf(entity, cluster), signal);
+  if (result.state === "blocked") {
+    return { state: "blocked", message: `the network refuses to delete it: ${result.message}` };
+  }
+  // What stays in the network keeps what it logs in with: without an owner the Secret is not collected.
+  if (result.state === "released") await keepSecret(resource, context);
+  const isGone = result.state === "gone";
+  const note = isGone
+    ? "the network has the identity no more"
+    : "the identity stays in the network and belongs to no resource";
+  const event = { type: "Normal", reason: isGone ? "Deleted" : "Released", action: "Delete", note } as const;
+  return { state: result.state, events: [event] };
+}
+
+async function keepSecret(resource: IdentityResource, context: Context): Promise<void> {
+  // One that only observes may have made it before.
+  const wanted = wantedCredential({ ...resource, spec: { ...resource.spec, managementPolicy: "Manage" } });
+  if (wanted.kind === "none") return;
+  const secret = await secretOf(resource, context, wanted.secretName);
+  if (secret.held.state === "ours") await secret.write(secret.content);
+}

@@ -8,9 +8,22 @@ import {
 } from "@sallyport/sdk";
 import { createCsr, createKeyPair, parseCertificates, readPrivateKey } from "@sallyport/wire";
 import { byProxy } from "../../../controller-client/proxies.ts";
-import type { LeaderCheck } from "../../../kube/election/leader-client.ts";
-import type { Enrolling } from "./content.ts";
-import { CredentialError } from "./credential-error.ts";
+import type { LeaderCheck } from "../../../kube/election/elector.ts";
+import type { Enrolling } from "./identity-secret.ts";
+
+/** Credentials of an identity could not be got or renewed. The message is for people and holds no secret. */
+export class CredentialError extends Error {
+  override readonly name = "CredentialError";
+  readonly reason: string;
+  /** It may pass by itself; else somebody has to do something. */
+  readonly isPassing: boolean;
+
+  constructor(reason: string, message: string, o: { readonly isPassing: boolean; readonly cause?: unknown }) {
+    super(message, o.cause === undefined ? undefined : { cause: o.cause });
+    this.reason = reason;
+    this.isPassing = o.isPassing;
+  }
+}
 
 /**
  * Enrollment in two halves, so that the key is in the Secret before the token is used up: a crash between the two loses nothing, because the

@@ -2,9 +2,8 @@ import { type ApiClient, ApiError, ApiTransportError, createClient } from "@sall
 import { EnrollmentError, fetchCaBundle, type IdentityFile } from "@sallyport/sdk";
 import { commonName, controllerTrust, createCsr, createKeyPair, parseCertificates } from "@sallyport/wire";
 import { byProxy } from "../../../controller-client/proxies.ts";
-import { pemText } from "./content.ts";
-import { CredentialError } from "./credential-error.ts";
-import { certified, type Leave } from "./enrollment.ts";
+import { CredentialError, certified, type Leave } from "./enrollment.ts";
+import { pemText } from "./identity-secret.ts";
 
 const LOGOUT_MS = 3_000;
 

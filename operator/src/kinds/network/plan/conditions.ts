@@ -1,4 +1,4 @@
-import type { ConditionDraft } from "../../../kube/status/condition.ts";
+import type { ConditionDraft } from "../../../kube/conditions.ts";
 import type { NetworkProblem } from "./problem.ts";
 
 /** How far the look at a network came; the first problem ends it. */

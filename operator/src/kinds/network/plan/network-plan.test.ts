@@ -1,13 +1,11 @@
 import { TestAuthority } from "@sallyport/wire/testing";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type FoundPod, type FoundStatefulSet, isRolledOut } from "../../../children/workload.ts";
+import { serverVersion } from "../reconcile/use.ts";
 import type { ExternalNetwork } from "../schema.ts";
-import { accessSources, caBundleOf, credentialsOf, tokenAudience } from "./access.ts";
-import { namedValue, type ValueHolder } from "./named-value.ts";
-import { nextLookMs } from "./next-look.ts";
-import { passing, stalled } from "./problem.ts";
+import { accessSources, caBundleOf, credentialsOf, namedValue, tokenAudience, type ValueHolder } from "./access.ts";
+import { nextLookMs, passing, stalled } from "./problem.ts";
 import { rolloutProblem } from "./rollout.ts";
-import { serverVersion } from "./server-version.ts";
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 const secretOf = (data: Readonly<Record<string, string>>): ValueHolder => ({

@@ -1,11 +1,12 @@
-import { randomBytes, randomInt } from "node:crypto";
+import { randomBytes, randomInt, X509Certificate } from "node:crypto";
 import { applyChild, dryRun } from "../../../children/apply.ts";
 import { withIntent } from "../../../children/intent.ts";
-import type { SecretObject } from "../../../kube/kinds.ts";
-import { KINDS, type KubeObject, type ResourceKind } from "../../../kube/kinds.ts";
-import { type NetworkProblem, stalled } from "../plan/problem.ts";
-import { isChild, keptMetadata } from "../render/names.ts";
-import type { NetworkResource } from "../schema.ts";
+import { KubeError } from "../../../kube/client/errors.ts";
+import { KINDS, type KubeObject, type ResourceKind, type SecretObject } from "../../../kube/kinds.ts";
+import { type NetworkProblem, passing, stalled } from "../plan/problem.ts";
+import { renderCertificate } from "../render/children.ts";
+import { childNames, isChild, keptMetadata } from "../render/names.ts";
+import type { ManagedNetwork, NetworkResource } from "../schema.ts";
 import type { NetworkContext } from "./use.ts";
 
 /** A Network can't come to be as wanted; what is up is in {@link problem}. */
@@ -97,3 +98,43 @@ const PASSWORD_LENGTH = 24;
 
 export const newPassword = (): string =>
   Array.from({ length: PASSWORD_LENGTH }, () => LETTERS[randomInt(LETTERS.length)]).join("");
+
+/** What cert-manager isn't watched for. */
+const LOOK_AGAIN_MS = 60_000;
+
+/**
+ * Asks cert-manager for the certificate of the API where an issuer is named. Answers whether there is one to serve.
+ * @throws NetworkProblemError while there is none for the host: the controller would not start with it
+ */
+export async function ensureCertificate(
+  resource: NetworkResource,
+  managed: ManagedNetwork,
+  host: string,
+  context: NetworkContext,
+): Promise<boolean> {
+  const wanted = renderCertificate(resource, managed, host);
+  if (wanted === undefined) return false;
+  const name = childNames(resource).certificate;
+  try {
+    await ensureChild(resource, KINDS.Certificate, wanted, context);
+  } catch (error) {
+    if (!(error instanceof KubeError) || !error.isNotFound) throw error;
+    const message =
+      "spec.managed.certificates.issuerRef needs cert-manager, whose kind Certificate this cluster does not have: install it, or leave issuerRef out";
+    throw new NetworkProblemError({ ...stalled("CertManagerMissing", message), retryAfterMs: LOOK_AGAIN_MS });
+  }
+  const secret = await context.read<SecretObject>(KINDS.Secret, name);
+  const pem = secret?.data?.["tls.crt"];
+  if (pem !== undefined && secret?.data?.["tls.key"] !== undefined && covers(pem, host)) return true;
+  const message = `cert-manager has not made the certificate for ${host} yet: kubectl describe certificate ${name} says why`;
+  throw new NetworkProblemError(passing("CertificateNotReady", message));
+}
+
+function covers(base64: string, host: string): boolean {
+  try {
+    const certificate = new X509Certificate(Buffer.from(base64, "base64").toString("utf8"));
+    return (certificate.checkHost(host) ?? certificate.checkIP(host)) !== undefined;
+  } catch {
+    return false;
+  }
+}

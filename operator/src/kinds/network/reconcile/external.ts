@@ -4,8 +4,14 @@ import type { NetworkRef } from "../../../controller-client/network-clients.ts";
 import { fetchPinnedAuthority, TrustError } from "../../../controller-client/trust.ts";
 import { KINDS, type KubeObject } from "../../../kube/kinds.ts";
 import type { Outcome } from "../../../loop/kind-reconciler.ts";
-import { accessSources, caBundleOf, credentialsOf, tokenAudience } from "../plan/access.ts";
-import type { Found, ValueHolder } from "../plan/named-value.ts";
+import {
+  accessSources,
+  caBundleOf,
+  credentialsOf,
+  type Found,
+  tokenAudience,
+  type ValueHolder,
+} from "../plan/access.ts";
 import { stalled } from "../plan/problem.ts";
 import type { ExternalNetwork, NetworkResource } from "../schema.ts";
 import { type ConnectionProblem, connectionProblem } from "./connection-problem.ts";

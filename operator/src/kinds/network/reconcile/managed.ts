@@ -8,12 +8,11 @@ import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
 import type { ConnectionTimes } from "../../../controller-client/connection.ts";
 import { fetchProvenBundle, TrustError } from "../../../controller-client/trust.ts";
 import { KubeError } from "../../../kube/client/errors.ts";
+import { amountOf } from "../../../kube/formats.ts";
 import { KINDS, type KubeObject, type SecretObject } from "../../../kube/kinds.ts";
-import { amountOf } from "../../../kube/quantity.ts";
 import type { Outcome } from "../../../loop/kind-reconciler.ts";
 import { ANNOTATIONS } from "../../../resources/group.ts";
-import { credentialsOf } from "../plan/access.ts";
-import { namedValue } from "../plan/named-value.ts";
+import { credentialsOf, namedValue } from "../plan/access.ts";
 import { stalled } from "../plan/problem.ts";
 import { rolloutProblem } from "../plan/rollout.ts";
 import {
@@ -28,9 +27,9 @@ import { renderCaBundle, renderClaim, renderConfigMap, renderService, renderStat
 import { renderControllerFile } from "../render/controller-file.ts";
 import { childNames, isChild, ownerName } from "../render/names.ts";
 import type { ManagedNetwork, NetworkResource, NetworkStatus } from "../schema.ts";
-import { ensureCertificate } from "./certificate.ts";
 import {
   createSecret,
+  ensureCertificate,
   ensureChild,
   NetworkProblemError,
   newPassword,
@@ -38,9 +37,9 @@ import {
   rehearseChild,
 } from "./children.ts";
 import { type ConnectionProblem, connectionProblem } from "./connection-problem.ts";
-import type { FirstLogins } from "./first-logins.ts";
 import {
   confirmOwnIdentity,
+  type FirstLogins,
   isDue,
   makeOwnIdentity,
   type OwnCredentials,
@@ -48,8 +47,16 @@ import {
   type Place,
   renewOwnIdentity,
 } from "./operator-identity.ts";
-import type { Probe } from "./probe.ts";
-import { isAskedFor, type NetworkContext, outcomeOf, refOf, requestTimeoutMs, suspend, useNetwork } from "./use.ts";
+import {
+  isAskedFor,
+  type NetworkContext,
+  outcomeOf,
+  type Probe,
+  refOf,
+  requestTimeoutMs,
+  suspend,
+  useNetwork,
+} from "./use.ts";
 
 export interface ManagedOptions {
   /** Image of the controller where `spec.managed.image` is absent. */

@@ -1,17 +1,21 @@
+import { listAll } from "@sallyport/api/client";
 import { parseDuration } from "@sallyport/controller-config";
-import type { ConnectionOptions, ConnectionTimes, Credentials } from "../../../controller-client/connection.ts";
+import type {
+  ConnectionOptions,
+  ConnectionTimes,
+  Credentials,
+  ManagementClient,
+} from "../../../controller-client/connection.ts";
 import { NetworkNotReadyError, type NotReadyReason } from "../../../controller-client/errors.ts";
 import type { NetworkSettings } from "../../../controller-client/network-clients.ts";
+import { conditionOf } from "../../../kube/conditions.ts";
 import { KINDS } from "../../../kube/kinds.ts";
-import { conditionOf } from "../../../kube/status/condition.ts";
 import type { Outcome, ReconcileContext } from "../../../loop/kind-reconciler.ts";
 import { ANNOTATIONS, LABELS } from "../../../resources/group.ts";
 import { connectionConditions, type Findings } from "../plan/conditions.ts";
-import { nextLookMs } from "../plan/next-look.ts";
-import type { NetworkProblem } from "../plan/problem.ts";
-import type { NetworkResource } from "../schema.ts";
-import type { ConnectionProblem } from "./connection-problem.ts";
-import { type Probe, probeNetwork, type ServerStatus } from "./probe.ts";
+import { type NetworkProblem, nextLookMs, stalled } from "../plan/problem.ts";
+import type { NetworkResource, NetworkStatus } from "../schema.ts";
+import { type ConnectionProblem, connectionProblem } from "./connection-problem.ts";
 
 export type NetworkContext = ReconcileContext<NetworkResource>;
 type NetworkOutcome = Outcome<NetworkResource>;
@@ -133,4 +137,123 @@ export function awayForMs({ status }: NetworkResource, context: NetworkContext):
   const ready = conditionOf(status.conditions, "Ready");
   if (ready === undefined || ready.status === "True") return 0;
   return Math.max(0, context.now().getTime() - Date.parse(ready.lastTransitionTime));
+}
+
+/** What the status shows of a controller that was reached. */
+export type ServerStatus = Pick<NetworkStatus, "serverVersion" | "apiVersion" | "controllers" | "sessionIdentity">;
+
+export interface Probe {
+  readonly findings: Findings;
+  /** What was learned; after a problem only what came before it. */
+  readonly status: ServerStatus;
+  readonly problem?: ConnectionProblem;
+}
+
+/** Problems of the login; others of the same call are of the connection. */
+const OF_LOGIN = new Set<NetworkProblem["reason"]>(["NetworkUnauthorized", "RateLimited", "NotAdministrator"]);
+
+/**
+ * Looks whether a network can be used: its controller answers, is of a version that the operator knows, takes the login, and the login is an
+ * administrator's. `trust` says in messages where the certificates to trust come from.
+ */
+export async function probeNetwork(
+  client: ManagementClient,
+  { trust, signal }: { readonly trust: string; readonly signal: AbortSignal },
+): Promise<Probe> {
+  let findings: Findings = {};
+  let status: ServerStatus = {};
+  const failed = (error: unknown): Probe => {
+    signal.throwIfAborted();
+    const problem = connectionProblem(error, trust);
+    if (problem === undefined) throw error;
+    const step = OF_LOGIN.has(problem.reason) ? { login: problem } : { connection: problem };
+    return { findings: { ...findings, ...step }, status, problem };
+  };
+  try {
+    const { problem, ...version } = serverVersion((await client.listVersion({}, { signal })).data);
+    status = version;
+    findings = { serverVersion: version.serverVersion };
+    if (problem !== undefined) return { findings: { ...findings, version: problem }, status, problem };
+
+    const { name, isAdmin } = (await client.getCurrentIdentity({}, { signal })).data;
+    status = { ...status, sessionIdentity: name };
+    findings = { ...findings, identity: name };
+    if (!isAdmin) return notAdministrator(name, findings, status);
+
+    const controllers = await listAll((query) => client.listControllers({ query }, { signal }));
+    return { findings, status: { ...status, ...controllersIn(controllers) } };
+  } catch (error) {
+    return failed(error);
+  }
+}
+
+function notAdministrator(name: string, findings: Findings, status: ServerStatus): Probe {
+  const problem = stalled(
+    "NotAdministrator",
+    `the identity ${name}, which the operator logs in as, is no administrator: set isAdmin of that identity, or give the credentials of another one`,
+  );
+  return { findings: { ...findings, login: problem }, status, problem };
+}
+
+interface FoundController {
+  readonly name: string;
+  readonly ctrlAddress?: string | null | undefined;
+  readonly isOnline?: boolean | undefined;
+}
+
+/** Sorted, so that the status doesn't change with the order in which the server tells them. */
+function controllersIn(found: readonly FoundController[]): Pick<ServerStatus, "controllers"> {
+  if (found.length === 0) return {};
+  const controllers = found
+    .map(({ name, ctrlAddress, isOnline }) => ({
+      name,
+      ...(ctrlAddress ? { ctrlAddress } : {}),
+      ...(isOnline === undefined ? {} : { online: isOnline }),
+    }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  return { controllers };
+}
+
+/** What the operator reads of a controller's version document. */
+export interface VersionDocument {
+  readonly version?: string;
+  readonly apiVersions?: Readonly<Record<string, Readonly<Record<string, { readonly version?: string | undefined }>>>>;
+}
+
+/** The oldest generation whose Management API has everything that the operator uses. */
+const OLDEST = [1, 5] as const;
+const API = "edge-management";
+const API_VERSION = "v1";
+
+export interface ServerVersion {
+  readonly serverVersion: string;
+  readonly apiVersion?: string;
+  readonly problem?: NetworkProblem;
+}
+
+/** Whether the operator can work with a controller. Builds without a number, as developers have them, are taken for new. */
+export function serverVersion({ version = "", apiVersions = {} }: VersionDocument): ServerVersion {
+  const api = apiVersions[API]?.[API_VERSION];
+  const found = { serverVersion: version, ...(api === undefined ? {} : { apiVersion: api.version ?? API_VERSION }) };
+  if (api === undefined) {
+    const names = Object.keys(apiVersions).sort().join(", ") || "none";
+    return {
+      ...found,
+      problem: stalled(
+        "UnsupportedVersion",
+        `the server offers no ${API} ${API_VERSION} (it offers ${names}): is the address that of a controller's Management API?`,
+      ),
+    };
+  }
+  const match = /^v?(\d+)\.(\d+)/.exec(version);
+  const [major, minor] = [Number(match?.[1] ?? 0), Number(match?.[2] ?? 0)];
+  const isNumbered = match !== null && major + minor > 0;
+  if (!isNumbered || major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])) return found;
+  return {
+    ...found,
+    problem: stalled(
+      "UnsupportedVersion",
+      `the controller is of version ${version}; the operator works with ${OLDEST.join(".")} and newer: upgrade the controller`,
+    ),
+  };
 }

@@ -1,9 +1,10 @@
 import { isIP } from "node:net";
+import { mergePatch } from "../../../children/json-value.ts";
 import { apiVersionOf, KINDS, type KubeObject } from "../../../kube/kinds.ts";
+import { ANNOTATIONS } from "../../../resources/group.ts";
 import type { ManagedNetwork, NetworkResource } from "../schema.ts";
 import { servicePort } from "./address.ts";
-import { childNames, keptMetadata, ownedMetadata, selectorLabels } from "./names.ts";
-import { type PodInputs, renderPod } from "./pod.ts";
+import { childLabels, childNames, keptMetadata, ownedMetadata, PATHS, selectorLabels, USER } from "./names.ts";
 
 /** The objects of a managed Network, each the whole of what the operator wants of it. */
 
@@ -107,4 +108,155 @@ function object(
   fields: object,
 ): KubeObject {
   return { apiVersion: apiVersionOf(kind), kind: kind.kind, metadata, ...fields };
+}
+
+/** Default requests and limits of a controller. Quotas and autoscalers require both CPU and memory. */
+const DEFAULT_RESOURCES = { requests: { cpu: "100m", memory: "256Mi" }, limits: { cpu: "2", memory: "1Gi" } } as const;
+
+export interface PodInputs {
+  /** Where `spec.managed.image` is absent. */
+  readonly image: string;
+  /** Changes when the controller has to be started anew. */
+  readonly configHash: string;
+  readonly hasCertificate: boolean;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+const CONTROLLER = "controller";
+/** The controller stops everything within 20 s, and its PostgreSQL after it. */
+const GRACE_SECONDS = 45;
+
+const POD_SECURITY = {
+  runAsNonRoot: true,
+  runAsUser: USER,
+  runAsGroup: USER,
+  fsGroup: USER,
+  fsGroupChangePolicy: "OnRootMismatch",
+  seccompProfile: { type: "RuntimeDefault" },
+};
+
+/** The pod of a managed controller. */
+export function renderPod(resource: NetworkResource, managed: ManagedNetwork, inputs: PodInputs): Json {
+  const { template } = managed;
+  const own = podSpec(resource, managed, inputs);
+  const { labels, annotations } = template?.metadata ?? {};
+  const restart = resource.metadata.annotations?.[ANNOTATIONS.restart];
+  return {
+    metadata: {
+      labels: { ...labels, ...childLabels(resource) },
+      annotations: {
+        ...annotations,
+        [ANNOTATIONS.configHash]: inputs.configHash,
+        ...(restart === undefined ? {} : { [ANNOTATIONS.restart]: restart }),
+      },
+    },
+    spec: own,
+  };
+}
+
+function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: PodInputs): Json {
+  const { volumes = [], containers = [], initContainers = [], ...rest } = managed.template?.spec ?? {};
+  const { env, volumeMounts, resources, securityContext, ...fields } = rest as Json & {
+    readonly env?: readonly Json[];
+    readonly volumeMounts?: readonly Json[];
+    readonly resources?: Json;
+    readonly securityContext?: Json;
+  };
+  const common = {
+    image: managed.image ?? inputs.image,
+    ...(managed.imagePullPolicy === undefined ? {} : { imagePullPolicy: managed.imagePullPolicy }),
+    securityContext: {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+    },
+    resources: resources ?? DEFAULT_RESOURCES,
+    // What it said last is in the status of the pod, and from there in ours.
+    terminationMessagePolicy: "FallbackToLogsOnError",
+  };
+  const mounts = mountsOf(managed, inputs);
+  const main = {
+    name: CONTROLLER,
+    ...common,
+    args: ["run", PATHS.config.file],
+    ports: [{ name: "api", containerPort: managed.port, protocol: "TCP" }],
+    ...(env === undefined ? {} : { env }),
+    volumeMounts: [...mounts, ...(volumeMounts ?? [])],
+    ...probes(),
+  };
+  const init = {
+    name: "init",
+    ...common,
+    args: ["init", "--config", PATHS.config.file, ...(managed.keyType === "rsa" ? ["--key-type", "rsa"] : [])],
+    env: [
+      { name: "SALLYPORT_ADMIN_USERNAME_FILE", value: PATHS.admin.username },
+      { name: "SALLYPORT_ADMIN_PASSWORD_FILE", value: PATHS.admin.password },
+      ...(env ?? []),
+    ],
+    volumeMounts: [
+      ...mounts,
+      { name: "admin", mountPath: PATHS.admin.folder, readOnly: true },
+      ...(volumeMounts ?? []),
+    ],
+  };
+  return {
+    terminationGracePeriodSeconds: GRACE_SECONDS,
+    // A pod in the node's network would else ask the node's resolver, which knows no Service.
+    ...(fields.hostNetwork === true ? { dnsPolicy: "ClusterFirstWithHostNet" } : {}),
+    ...fields,
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    ...(managed.imagePullSecrets === undefined ? {} : { imagePullSecrets: managed.imagePullSecrets }),
+    securityContext: mergePatch(POD_SECURITY, securityContext ?? {}),
+    initContainers: [...initContainers, init],
+    containers: [main, ...containers],
+    volumes: [...volumesOf(resource, managed, inputs), ...volumes],
+  };
+}
+
+/** The certificate isn't verified by the kubelet; the process answers, whatever is up with its database: restarting it would help nobody. */
+function probes(): Json {
+  const httpGet = { path: "/version", port: "api", scheme: "HTTPS" };
+  return {
+    startupProbe: { httpGet, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 150 },
+    readinessProbe: { httpGet, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 },
+    livenessProbe: { httpGet, periodSeconds: 10, timeoutSeconds: 10, failureThreshold: 6 },
+  };
+}
+
+function mountsOf({ database }: ManagedNetwork, { hasCertificate }: PodInputs): Json[] {
+  const readOnly = (name: string, mountPath: string): Json => ({ name, mountPath, readOnly: true });
+  return [
+    readOnly("config", PATHS.config.folder),
+    readOnly("key", PATHS.key.folder),
+    ...(database.urlSecretRef === undefined ? [] : [readOnly("database-url", PATHS.database.folder)]),
+    ...(hasCertificate ? [readOnly("certificate", PATHS.certificate.folder)] : []),
+    { name: "data", mountPath: PATHS.data.folder },
+    { name: "tmp", mountPath: "/tmp" },
+  ];
+}
+
+function volumesOf(resource: NetworkResource, { database }: ManagedNetwork, { hasCertificate }: PodInputs): Json[] {
+  const names = childNames(resource);
+  // For the owner and the group, which is that of the pod.
+  const secret = (name: string, secretName: string, items?: readonly Json[]): Json => ({
+    name,
+    secret: { secretName, defaultMode: 0o440, ...(items === undefined ? {} : { items }) },
+  });
+  const { urlSecretRef } = database;
+  return [
+    { name: "config", configMap: { name: names.controller } },
+    secret("key", names.key),
+    // Whoever has taken the first password away has no less of a network.
+    { name: "admin", secret: { secretName: names.admin, defaultMode: 0o440, optional: true } },
+    ...(urlSecretRef === undefined
+      ? [{ name: "data", persistentVolumeClaim: { claimName: names.data } }]
+      : [
+          secret("database-url", urlSecretRef.name, [{ key: urlSecretRef.key, path: "url" }]),
+          { name: "data", emptyDir: {} },
+        ]),
+    ...(hasCertificate ? [secret("certificate", names.certificate)] : []),
+    { name: "tmp", emptyDir: {} },
+  ];
 }

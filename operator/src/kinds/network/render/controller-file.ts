@@ -2,7 +2,7 @@ import { ConfigError, formatHostPort, type HostPort, readControllerConfig } from
 import { stringify } from "yaml";
 import { hashOf, isMap, mergePatch, sorted } from "../../../children/json-value.ts";
 import type { ManagedNetwork } from "../schema.ts";
-import { PATHS } from "./paths.ts";
+import { PATHS } from "./names.ts";
 
 /** The controller's file, or what is wrong with it. */
 export type ControllerFile =
