@@ -24,12 +24,8 @@ const ASYNC = "packages/async/";
 
 const PURE = ["node:crypto", "node:buffer", "@sallyport/async", "@sallyport/wire"];
 
-/** What the fabric and whoever feeds it agree on: types, and the numbers of the wire that stand for them. */
-const FABRIC_PORTS = [
-  "controller/src/fabric/ports.ts",
-  "controller/src/fabric/data-model/data-model-source.ts",
-  "controller/src/fabric/terminators/precedence.ts",
-];
+/** What the fabric and the model that feeds it agree on. */
+const FABRIC_PORTS = ["controller/src/fabric/ports.ts", "controller/src/fabric/data-model/data-model-source.ts"];
 
 /** What the pure parts of the operator may load: of Node and npm nothing that does I/O. */
 const OPERATOR_PURE = [

@@ -1,4 +1,5 @@
 import type { RouterConfig } from "@sallyport/router-config";
+import { InspectionKey } from "@sallyport/wire";
 import { redacted } from "./config/redacted.ts";
 import type { Inspection } from "./control/inspection.ts";
 import type { Edge } from "./edge/edge-listener.ts";
@@ -22,13 +23,13 @@ const KINDS: Readonly<Record<Destination["kind"], string>> = { link: "link", xgr
 /** What operators may ask the running router about (docs/protocol/control.md, "Inspect"). */
 export function inspectors(inspection: Inspection, o: InspectedParts): void {
   const { config, links, forwarder, reporter } = o;
-  inspection.register("links", () => inspectLinks(links));
+  inspection.register(InspectionKey.Links, () => inspectLinks(links));
   inspection.register("config", () => redacted(config));
   inspection.register("metrics*", () => reporter.message(Date.now()));
-  inspection.register("router-circuits", () => ({
+  inspection.register(InspectionKey.RouterCircuits, () => ({
     circuits: Object.fromEntries([...forwarder.circuits()].map((circuit) => [circuit.id, summary(circuit, forwarder)])),
   }));
-  inspection.register("circuit-routes", () => circuitRoutes(forwarder));
+  inspection.register(InspectionKey.CircuitRoutes, () => circuitRoutes(forwarder));
   inspection.register("router-edge-circuits", () => edgeCircuits(o, false));
   inspection.register("router-sdk-circuits", () => edgeCircuits(o, true));
   const circuit = (name: string) => forwarder.inspectCircuit(name.slice(name.indexOf(":") + 1));

@@ -1,6 +1,6 @@
 import type { X509Certificate } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
-import { boundedLog, type Logger, type TlsPort } from "@sallyport/wire";
+import { type ApiSessionRecord, boundedLog, type Logger, type TlsPort } from "@sallyport/wire";
 import type { Circuit } from "./circuits/circuit.ts";
 import { CircuitAccess } from "./circuits/circuit-access.ts";
 import { CircuitAdoption } from "./circuits/circuit-adoption.ts";
@@ -20,7 +20,7 @@ import { type Link, linkCost } from "./links/link-table.ts";
 import { Mesh } from "./links/mesh.ts";
 import { followModel } from "./model-changes.ts";
 import { DEFAULT_FABRIC_OPTIONS, type FabricOptions } from "./options.ts";
-import type { ApiSessionRecord, FabricModel } from "./ports.ts";
+import type { FabricModel } from "./ports.ts";
 import { ControlListener } from "./routers/control-listener.ts";
 import { FirstReturn } from "./routers/first-return.ts";
 import { IdentityConnections } from "./routers/identity-connections.ts";

@@ -8,11 +8,14 @@
  * Source: docs/protocol/fabric.md.
  */
 
-import { EdgeErrorCode, type VersionInfo } from "@sallyport/wire";
+import {
+  type ApiSessionRecord,
+  EdgeErrorCode,
+  type Permission,
+  type PrecedenceName,
+  type VersionInfo,
+} from "@sallyport/wire";
 import type { DataModelSource } from "./data-model/data-model-source.ts";
-
-/** How a terminator ranks before its cost is looked at. */
-export type Precedence = "default" | "required" | "failed";
 
 /** `edge`: an edge router, which gets API sessions; `transit`: forwards only. */
 export type RouterKind = "edge" | "transit";
@@ -47,16 +50,6 @@ export interface RouterInterface {
   readonly index: number;
   readonly flags: number;
   readonly addresses: readonly string[];
-}
-
-/** A fully authenticated API session with an opaque token, as routers are told of it. */
-export interface ApiSessionRecord {
-  /** Grows as text with time: routers drop what a synchronisation did not list up to the greatest id. */
-  readonly id: string;
-  readonly token: string;
-  readonly identityId: string;
-  /** Lower-case hex SHA-1 of every certificate that may use this session. */
-  readonly certFingerprints: readonly string[];
 }
 
 /** Why a router's request is refused; the numbers are those of the edge error header. */
@@ -118,7 +111,7 @@ export interface TerminatorRecord {
   readonly instanceSecret?: Uint8Array;
   /** Static cost, 0…65535. */
   readonly cost: number;
-  readonly precedence: Precedence;
+  readonly precedence: PrecedenceName;
   readonly peerData: ReadonlyMap<number, Uint8Array>;
   /** The identity that hosts; empty when created by a router or an administrator. */
   readonly hostId: string;
@@ -161,10 +154,10 @@ export interface TunnelApiSession {
   readonly identityName: string;
   /** Seconds until the router should refresh: session timeout less 10. */
   readonly refreshIntervalSeconds: number;
-  readonly defaultHostingPrecedence: Precedence;
+  readonly defaultHostingPrecedence: PrecedenceName;
   readonly defaultHostingCost: number;
   readonly appDataJson: string;
-  readonly servicePrecedences: ReadonlyMap<string, Precedence>;
+  readonly servicePrecedences: ReadonlyMap<string, PrecedenceName>;
   readonly serviceCosts: ReadonlyMap<string, number>;
 }
 
@@ -195,7 +188,7 @@ export interface TunnelClientInfo {
 export interface TunnelService {
   readonly id: string;
   readonly name: string;
-  readonly permissions: readonly ("Dial" | "Bind")[];
+  readonly permissions: readonly Permission[];
   readonly encryptionRequired: boolean;
   /** JSON object: config type name to its data. */
   readonly configJson: string;
@@ -208,7 +201,7 @@ export interface TunnelSessionRequest {
   /** As given by the router; may be empty, old or expired: then the one that lives is used, or a new one made. */
   readonly apiSessionId: string;
   readonly serviceName: string;
-  readonly type: "Dial" | "Bind";
+  readonly type: Permission;
   readonly remoteAddress: string;
 }
 
@@ -251,14 +244,14 @@ export type ModelChange =
 export interface AccessQuestion {
   readonly identityId: string;
   readonly serviceId: string;
-  readonly type: "Dial" | "Bind";
+  readonly type: Permission;
 }
 
 /** A dial or bind of a router's own tunneler without sessions. `service`: name or id. */
 export interface TunnelClaim {
   readonly routerId: string;
   readonly service: { readonly name: string } | { readonly id: string };
-  readonly type: "Dial" | "Bind";
+  readonly type: Permission;
 }
 
 export interface TunnelGrant {
@@ -324,7 +317,10 @@ export interface FabricModel {
   findTerminator(id: string): Promise<TerminatorRecord | undefined>;
   createTerminator(terminator: NewTerminator): Promise<TerminatorOutcome>;
   /** False when there is no such terminator. */
-  updateTerminator(id: string, change: { readonly cost?: number; readonly precedence?: Precedence }): Promise<boolean>;
+  updateTerminator(
+    id: string,
+    change: { readonly cost?: number; readonly precedence?: PrecedenceName },
+  ): Promise<boolean>;
   /** Deletes those of `ids` that belong to `routerId`; other ids are left alone without a word. Returns the deleted ids. */
   deleteTerminators(routerId: string, ids: readonly string[]): Promise<readonly string[]>;
 

@@ -5,7 +5,11 @@ import {
   edgeCtrlPb,
   encodeControl,
   type Logger,
+  MAX_SERVICE_LIST_MARK,
   type Message,
+  type Permission,
+  precedenceOf,
+  RouterBinding,
 } from "@sallyport/wire";
 import type { CircuitAccess } from "./circuits/circuit-access.ts";
 import type { CircuitMessages } from "./circuits/circuit-messages.ts";
@@ -23,21 +27,16 @@ import {
 import { reply, serveEdgeRequest, serveNotice } from "./requests.ts";
 import { onMessage, onRawMessage, read } from "./routers/inbound.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
-import { precedenceValue } from "./terminators/precedence.ts";
 import { type TerminatorMessages, terminatorResult } from "./terminators/terminator-messages.ts";
 
 const { CreateTerminatorResult } = edgeCtrlPb;
 
-/** Binding of terminators that a router's own tunneler hosts. */
-export const TUNNEL_BINDING = "tunnel";
 /** Refusals of a terminator that trying again cannot change. */
 const FINAL_REFUSALS: ReadonlySet<DenialCode> = new Set([
   DenialCode.Internal,
   DenialCode.InvalidCost,
   DenialCode.InvalidPrecedence,
 ]);
-/** A longer mark cannot be one of ours. */
-const MAX_LAST_UPDATE = 50;
 
 export interface TunnelMessagesParts {
   readonly model: Pick<
@@ -91,7 +90,7 @@ export class TunnelMessages {
       edgeCtrlPb.UpdateTunnelTerminatorRequestSchema,
       (body, message) =>
         serveEdgeRequest(router, lane, message, async () => {
-          await terminators.ownedBy(router, body.terminatorId, TUNNEL_BINDING);
+          await terminators.ownedBy(router, body.terminatorId, RouterBinding.Tunnel);
           await terminators.change(body.terminatorId, body);
           return { contentType: EdgeCtrlType.UpdateTunnelTerminatorResponse };
         }),
@@ -99,7 +98,7 @@ export class TunnelMessages {
     onRawMessage(router, EdgeCtrlType.RemoveTunnelTerminatorRequest, (message) =>
       serveEdgeRequest(router, lane, message, async () => {
         const id = message.body.toString("utf8");
-        await terminators.ownedBy(router, id, TUNNEL_BINDING);
+        await terminators.ownedBy(router, id, RouterBinding.Tunnel);
         await terminators.remove(router, [id]);
         return { contentType: EdgeCtrlType.RemoveTunnelTerminatorResponse };
       }),
@@ -120,7 +119,7 @@ export class TunnelMessages {
       const { headers } = message;
       const check = read(router, message, () => ({
         id: headers.getString(EdgeCtrlHeader.TerminatorId) ?? "",
-        binding: TUNNEL_BINDING,
+        binding: RouterBinding.Tunnel,
         hasPassed: headers.getBool(EdgeCtrlHeader.CheckPassed) === true,
       }));
       if (check !== undefined) terminators.checked(router, message, check);
@@ -187,7 +186,7 @@ export class TunnelMessages {
       const outcome = await this.#parts.terminators.create(router, {
         id: address,
         address,
-        binding: TUNNEL_BINDING,
+        binding: RouterBinding.Tunnel,
         serviceId: grant.service.id,
         hostId: grant.identityId,
         peerData,
@@ -257,7 +256,7 @@ export class TunnelMessages {
         const grant = await this.#authorize(claim);
         const { peerData, cost, precedence, instanceId, instanceSecret, address } = body;
         const outcome = await terminators.create(router, {
-          ...{ id: address, address, binding: TUNNEL_BINDING },
+          ...{ id: address, address, binding: RouterBinding.Tunnel },
           ...{ serviceId: grant.service.id, hostId: grant.identityId },
           ...{ peerData, cost, precedence, instanceId, instanceSecret },
         });
@@ -278,10 +277,10 @@ export class TunnelMessages {
 
   /** The answer is a message of its own, and only comes when something has changed since the mark the router gives back. */
   #listServices(router: RouterConnection, message: Message): void {
-    if (message.body.length > MAX_LAST_UPDATE) {
+    if (message.body.length > MAX_SERVICE_LIST_MARK) {
       router.channel.close(
         new Error(
-          `router ${router.id} sent a list mark of ${message.body.length} bytes, at most ${MAX_LAST_UPDATE} are allowed`,
+          `router ${router.id} sent a list mark of ${message.body.length} bytes, at most ${MAX_SERVICE_LIST_MARK} are allowed`,
         ),
       );
       return;
@@ -314,7 +313,7 @@ export class TunnelMessages {
     router: RouterConnection,
     apiSessionId: string,
     serviceName: string,
-    type: "Dial" | "Bind",
+    type: Permission,
   ): Promise<TunnelSessionGrant> {
     const remoteAddress = router.channel.peer.address;
     const grant = await this.#parts.model.openTunnelSession({
@@ -336,11 +335,11 @@ function apiSessionFields(session: TunnelApiSession) {
     refreshIntervalSeconds: session.refreshIntervalSeconds,
     identityId: session.identityId,
     identityName: session.identityName,
-    defaultHostingPrecedence: precedenceValue(session.defaultHostingPrecedence),
+    defaultHostingPrecedence: precedenceOf(session.defaultHostingPrecedence),
     defaultHostingCost: session.defaultHostingCost,
     appDataJson: session.appDataJson,
     servicePrecedences: Object.fromEntries(
-      [...session.servicePrecedences].map(([id, precedence]) => [id, precedenceValue(precedence)]),
+      [...session.servicePrecedences].map(([id, precedence]) => [id, precedenceOf(precedence)]),
     ),
     serviceCosts: Object.fromEntries(session.serviceCosts),
   };

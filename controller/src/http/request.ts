@@ -4,12 +4,11 @@ import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { ApiName, Operation } from "@sallyport/api";
-import { peerOf, plainAddress } from "@sallyport/wire";
+import { ProxiedRequestHeader, peerOf, plainAddress } from "@sallyport/wire";
 import type { ProxiedBy, RequestInfo } from "./context.ts";
 
 /** What a router's API proxy adds to requests (docs/protocol/edge.md, "API proxy"). */
-const PROXIED_AT = "x-edge-router-proxy-request";
-const CLIENT_CERTIFICATE = "x-client-certpem";
+const { PassedOnAt: PROXIED_AT, ClientCertificate: CLIENT_CERTIFICATE } = ProxiedRequestHeader;
 
 /** Peers by socket: a connection's certificates are read once, not with every request. */
 const peers = new WeakMap<object, { address: string; certificates: readonly X509Certificate[] }>();

@@ -6,6 +6,7 @@ import {
   ctrlPb,
   decodeControl,
   encodeControl,
+  InspectionKey,
   ManagementHeader,
   ManagementType,
   type Message,
@@ -99,7 +100,7 @@ export function routerRequests(parts: ManagementParts): [number, ManagementHandl
       }),
     ],
     [ManagementType.DumpForwarderTables, dump("router-circuits")],
-    [ManagementType.DumpLinks, dump("links")],
+    [ManagementType.DumpLinks, dump(InspectionKey.Links)],
     [
       ManagementType.QuiesceRouter,
       forRouter(async (routerId) => {

@@ -1,5 +1,5 @@
+import type { Permission } from "@sallyport/wire";
 import type { Bitset } from "./bitset.ts";
-import type { Permission } from "./policy-index.ts";
 import type { Attributed } from "./selector.ts";
 
 /** A service and its number in the bit sets. */

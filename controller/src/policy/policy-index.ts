@@ -1,11 +1,10 @@
+import type { Permission } from "@sallyport/wire";
 import { Bitset } from "./bitset.ts";
 import { GrantedServices } from "./granted-services.ts";
 import type { PostureCheck } from "./posture/types.ts";
 import { RouterAccess, type RouterPolicy } from "./router-access.ts";
 import { SelectedBy, type Selecting } from "./selected-by.ts";
 import { type Attributed, matches, type RoleSelector, type Semantic } from "./selector.ts";
-
-export type Permission = "Dial" | "Bind";
 
 const NOTHING = new Bitset();
 

@@ -1,4 +1,5 @@
-import type { DialBind, Semantic } from "./schema.ts";
+import type { Permission } from "@sallyport/wire";
+import type { Semantic } from "./schema.ts";
 
 /** What a change is about: one kind per entity table. */
 export type ChangeKind =
@@ -33,7 +34,7 @@ export type ChangeKind =
  */
 export interface PolicyBefore {
   semantic: Semantic;
-  type?: DialBind;
+  type?: Permission;
   sides: Record<string, { all: boolean; attrs: string[]; ids: string[] }>;
 }
 /** Of an update: its identity, or its policy, may not ask for a one-time code any more. */
@@ -57,7 +58,7 @@ export interface SessionBefore {
   apiSessionId: string;
   identityId: string;
   serviceId: string;
-  type: DialBind;
+  type: Permission;
 }
 
 /** The columns from which a statement takes the state before: see `loggedWrite`. */

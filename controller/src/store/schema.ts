@@ -5,6 +5,7 @@
  * stored without their prefix (`#a` is `a` in `…_attrs`, `#all` is `…_all`, `@id` is a row of the `…_ref` table).
  * Source: docs/protocol/store.md.
  */
+import type { Permission, PrecedenceName } from "@sallyport/wire";
 import type { ColumnType, Generated, GeneratedAlways } from "kysely";
 import type { EngineTables } from "./engine-tables.ts";
 
@@ -18,8 +19,6 @@ export type TimeOrNull = ColumnType<Date | null, Date | null | undefined, Date |
 
 export type Tags = Record<string, string | number | boolean | null>;
 export type Semantic = "AllOf" | "AnyOf";
-export type DialBind = "Dial" | "Bind";
-export type Precedence = "default" | "required" | "failed";
 export type IdentityType = "Default" | "Device" | "Router" | "Service" | "User";
 export type AuthenticatorMethod = "cert" | "updb";
 export type EnrollmentMethod = "ott" | "ottca" | "updb" | "erott" | "trott";
@@ -82,9 +81,9 @@ export interface IdentityTable extends NamedTable {
   external_id: string | null;
   auth_policy_id: Generated<string>;
   default_hosting_cost: Generated<number>;
-  default_hosting_precedence: Generated<Precedence>;
+  default_hosting_precedence: Generated<PrecedenceName>;
   service_hosting_costs: JsonDefault<Record<string, number>>;
-  service_hosting_precedences: JsonDefault<Record<string, Precedence>>;
+  service_hosting_precedences: JsonDefault<Record<string, PrecedenceName>>;
   permissions: Generated<string[]>;
   app_data: JsonDefault<Record<string, unknown>>;
   disabled_at: TimeOrNull;
@@ -255,14 +254,14 @@ export interface TerminatorTable extends EntityTable {
   host_id: Generated<string>;
   source_ctrl: Generated<string>;
   cost: Generated<number>;
-  precedence: Generated<Precedence>;
-  saved_precedence: Precedence | null;
+  precedence: Generated<PrecedenceName>;
+  saved_precedence: PrecedenceName | null;
   /** Peer data by decimal key, base64 values. */
   peer_data: JsonDefault<Record<string, string>>;
 }
 
 export interface ServicePolicyTable extends NamedTable {
-  type: DialBind;
+  type: Permission;
   semantic: Semantic;
   identity_all: Generated<boolean>;
   identity_attrs: Generated<string[]>;
@@ -331,7 +330,7 @@ export interface SessionTable extends EntityTable {
   api_session_id: string;
   identity_id: string;
   service_id: string;
-  type: DialBind;
+  type: Permission;
 }
 
 export interface Database extends EngineTables {

@@ -7,6 +7,7 @@ import {
   type Identity,
   identityFromPem,
   type Logger,
+  type PrecedenceName,
 } from "@sallyport/wire";
 import { AuthenticationError, ControllerError, reasonOf, SdkError } from "./errors.ts";
 import { type LoadedIdentity, withTrust } from "./identity-file.ts";
@@ -37,9 +38,9 @@ export interface IdentityInfo {
   readonly appData: Readonly<Record<string, unknown>>;
   /** Cost and precedence of terminators that say nothing else. */
   readonly defaultHostingCost: number;
-  readonly defaultHostingPrecedence: "default" | "required" | "failed";
+  readonly defaultHostingPrecedence: PrecedenceName;
   readonly serviceHostingCosts: Readonly<Record<string, number>>;
-  readonly serviceHostingPrecedences: Readonly<Record<string, "default" | "required" | "failed">>;
+  readonly serviceHostingPrecedences: Readonly<Record<string, PrecedenceName>>;
 }
 
 /** What the API's client throws, as an error of the SDK; other errors stay what they are. */

@@ -9,6 +9,7 @@ import {
   FairOutput,
   type FrameView,
   firstRouterConnId,
+  HEADER_ENTRY_PREFIX_LENGTH,
   Headers,
   isAtLeast,
   type Message,
@@ -36,7 +37,6 @@ export interface EdgeEndpoint {
  * read fast enough: what was dropped is then gone (docs/compatibility.md, "The end of a stream").
  */
 const knowsEof = [1, 6, 16] as const;
-const entryPrefix = 8;
 const probeTimeoutMs = 10_000;
 const latencyIntervalMs = 60_000;
 
@@ -223,10 +223,10 @@ export class EdgeChannel {
     let id = -1;
     let flags = 0;
     let at = frame.headersStart;
-    while (at + entryPrefix <= headersEnd) {
+    while (at + HEADER_ENTRY_PREFIX_LENGTH <= headersEnd) {
       const key = buffer.readInt32LE(at);
       const length = buffer.readUInt32LE(at + 4);
-      const value = at + entryPrefix;
+      const value = at + HEADER_ENTRY_PREFIX_LENGTH;
       at = value + length;
       if (length !== 4) continue;
       if (key === EdgeHeader.ConnId) id = buffer.readUInt32LE(value);

@@ -1,5 +1,5 @@
 import { ApiError, listAll } from "@sallyport/api/client";
-import type { Logger } from "@sallyport/wire";
+import type { Logger, Permission } from "@sallyport/wire";
 import type { ApiSession } from "./api-session.ts";
 import { reasonOf, ServiceError } from "./errors.ts";
 import { type RouterAddress, routerAddresses } from "./routers.ts";
@@ -56,7 +56,7 @@ export class Services {
    *
    * @throws ServiceError `SERVICE_NOT_AVAILABLE`
    */
-  async find(name: string, permission: "Dial" | "Bind"): Promise<Service> {
+  async find(name: string, permission: Permission): Promise<Service> {
     const usable = (service: Service | undefined) => service?.permissions.includes(permission) === true;
     let service = this.#known.get(name);
     if (!usable(service)) {
@@ -112,7 +112,7 @@ export class Services {
   }
 
   /** A new session. @throws ServiceError `SERVICE_NOT_AVAILABLE` when the permission is gone */
-  async createSession(service: Service, type: "Dial" | "Bind"): Promise<ServiceSession> {
+  async createSession(service: Service, type: Permission): Promise<ServiceSession> {
     try {
       const { data } = await this.#session.call((api) => api.createSession({ body: { serviceId: service.id, type } }));
       return { id: data.id, token: data.token, routers: routerAddresses(data.edgeRouters) };

@@ -29,7 +29,6 @@ export type {
   OverlayHosting,
   OverlayIdentity,
   OverlayService,
-  Precedence,
 } from "./overlay.ts";
 export { ProxyInterceptor, type ProxyOptions } from "./proxy/proxy-interceptor.ts";
 export { type ProxyService, parseProxyService } from "./proxy/proxy-services.ts";

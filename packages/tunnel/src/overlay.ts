@@ -1,6 +1,4 @@
-/** Which terminator is chosen first: `required` before `default`, `failed` last. */
-export type Precedence = "default" | "required" | "failed";
-
+import type { PrecedenceName } from "@sallyport/wire";
 /** A service of the identity, with its permissions and configs. */
 export interface OverlayService {
   readonly id: string;
@@ -13,10 +11,10 @@ export interface OverlayService {
   readonly configs: ReadonlyMap<string, unknown>;
   /** What the identity hosts every service with, when nothing more particular is said. */
   readonly defaultCost?: number | undefined;
-  readonly defaultPrecedence?: Precedence | undefined;
+  readonly defaultPrecedence?: PrecedenceName | undefined;
   /** What the identity hosts this service with; counts more than the service's config. */
   readonly cost?: number | undefined;
-  readonly precedence?: Precedence | undefined;
+  readonly precedence?: PrecedenceName | undefined;
 }
 
 /** Who the tunneler is on the network. */
@@ -47,7 +45,7 @@ export interface OverlayHosting {
   /** Which of the service's terminators: 0, 1, … */
   readonly index: number;
   readonly cost: number;
-  readonly precedence: Precedence;
+  readonly precedence: PrecedenceName;
   readonly instanceId?: string | undefined;
   /** Answers every dial, by `accept` or `reject`; what it throws rejects the dial. */
   readonly onDial: (dial: IncomingDial) => Promise<void>;
@@ -76,7 +74,7 @@ export interface HostedTerminator {
   /** It could be dialled, once at least; undefined where that is not known. */
   readonly isEstablished?: boolean | undefined;
   /** Changes what is given; kept for the time when the terminator can be reached again. */
-  update(o: { readonly cost?: number | undefined; readonly precedence?: Precedence | undefined }): Promise<void>;
+  update(o: { readonly cost?: number | undefined; readonly precedence?: PrecedenceName | undefined }): Promise<void>;
   /** Tells the network about the health of the application behind it; not repeated. */
   healthEvent(passed: boolean): void;
   /** Takes it back; connections that came through it go on. */

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Logger } from "@sallyport/wire";
+import type { Logger, Permission } from "@sallyport/wire";
 import { type HostConfig, hostConfigs } from "./config/host-config.ts";
 import { type InterceptConfig, interceptConfig, withoutConfig } from "./config/intercept-config.ts";
 import { ServiceConfigError } from "./config/loose.ts";
@@ -164,7 +164,7 @@ export class ServiceRun {
     return configs;
   }
 
-  #read<T>(service: OverlayService, permission: "Dial" | "Bind", read: () => T): T | "bad" {
+  #read<T>(service: OverlayService, permission: Permission, read: () => T): T | "bad" {
     try {
       return read();
     } catch (error) {

@@ -3,8 +3,11 @@ export { boundedLog, type LineBounds, lineBounds } from "./bounded-log.ts";
 export * from "./catalogue/base.ts";
 export * from "./catalogue/control.ts";
 export * from "./catalogue/edge.ts";
+export * from "./catalogue/inspection.ts";
 export * from "./catalogue/link.ts";
 export * from "./catalogue/management.ts";
+export * from "./catalogue/session.ts";
+export * from "./catalogue/terminator.ts";
 export * from "./catalogue/xgress.ts";
 export type {
   Channel,
@@ -35,7 +38,7 @@ export {
   UNKNOWN_VERSION_RESPONSE,
   writeFramePrefix,
 } from "./frame/frame.ts";
-export { Headers } from "./frame/headers.ts";
+export { HEADER_ENTRY_PREFIX_LENGTH, Headers } from "./frame/headers.ts";
 export { encodeMessage, frameLengthOf, type Message, messageOf, type Outgoing, writeMessage } from "./frame/message.ts";
 export * as ctrlPb from "./generated/ctrl_pb.ts";
 export * as edgeCtrlPb from "./generated/edge_ctrl_pb.ts";

@@ -1,9 +1,8 @@
 import { createServer, type Server } from "node:net";
 import type { RouterConfig } from "@sallyport/router-config";
-import { type Address, boundedLog, formatAddress } from "@sallyport/wire";
+import { type Address, boundedLog, FaultSubject, formatAddress } from "@sallyport/wire";
 import { xgressOptions } from "../config/forwarding.ts";
 import type { Control } from "../control/control.ts";
-import { FaultSubject } from "../control/control-plane.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { PlainCircuit } from "../xgress/plain-circuit.ts";
 import { StreamListener } from "../xgress/transport/stream-listener.ts";
@@ -45,7 +44,7 @@ async function open(
     ...("service" in listener ? { service: listener.service } : {}),
     createCircuit: (service: string) => control.createPlainCircuit({ service, timeoutMs: options.getCircuitTimeout }),
     release: ({ circuitId, controllerId }: PlainCircuit) =>
-      control.sendFault({ subject: FaultSubject.Ingress, ids: [circuitId], controllerId }),
+      control.sendFault({ subject: FaultSubject.IngressFault, ids: [circuitId], controllerId }),
     log,
   };
   if (UDP.has(address.protocol)) {

@@ -1,5 +1,5 @@
 import type { RouterConfig } from "@sallyport/router-config";
-import { type Address, AddressError, parseAddress } from "@sallyport/wire";
+import { type Address, AddressError, InspectionKey, parseAddress, RouterBinding } from "@sallyport/wire";
 import { xgressOptions } from "../config/forwarding.ts";
 import type { Control } from "../control/control.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
@@ -38,7 +38,7 @@ export async function tunneler(
   const creations = new Histogram();
   counts.timers.set("xgress_edge_tunnel.terminator.create_timer", creations);
   const tunnel = control.startTunnel({ servicePollMs: options.svcPollRate });
-  control.inspection.register("router-data-model", () => tunnel.inspectModel());
+  control.inspection.register(InspectionKey.RouterDataModel, () => tunnel.inspectModel());
   control.inspection.register("router-data-model-index", () => tunnel.modelPosition());
   const started = await startTunneler({
     mode: options,
@@ -54,9 +54,9 @@ export async function tunneler(
     onStop: (stop) => stops.push(stop),
     log,
   });
-  forwarder.registerEgress("tunnel", started.egress);
+  forwarder.registerEgress(RouterBinding.Tunnel, started.egress);
   stops.push(
-    control.onValidateTerminators("tunnel", async ({ id }) =>
+    control.onValidateTerminators(RouterBinding.Tunnel, async ({ id }) =>
       (await started.hasTerminator(id))
         ? { valid: true, detail: "valid" }
         : { valid: false, reason: 1, detail: "the router's tunneler does not host it" },

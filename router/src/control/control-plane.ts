@@ -1,6 +1,4 @@
-import type { ApiSessionRecord } from "./sessions/api-sessions.ts";
-
-export type { ApiSessionRecord } from "./sessions/api-sessions.ts";
+import type { ApiSessionRecord, FaultSubject, Precedence, TerminatorResult } from "@sallyport/wire";
 
 /** A dial that an SDK client asked for (docs/protocol/control.md, "Circuits"). */
 export interface CircuitRequest {
@@ -28,18 +26,6 @@ export interface CircuitCreated {
   readonly controllerId: string;
 }
 
-/** Precedence of a terminator on the wire. */
-export const TerminatorPrecedence = { Default: 0, Required: 1, Failed: 2 } as const;
-
-/** Outcome of a terminator creation on the wire. */
-export const TerminatorResult = {
-  Success: 0,
-  FailedIdConflict: 1,
-  FailedOther: 2,
-  FailedBusy: 3,
-  FailedInvalidSession: 4,
-} as const;
-
 /** A terminator an SDK hosts on this router. `address` is also its id: chosen by the router, kept for all retries. */
 export interface TerminatorRequest {
   readonly address: string;
@@ -49,16 +35,15 @@ export interface TerminatorRequest {
   readonly peerData: ReadonlyMap<number, Buffer>;
   /** 0..65535 */
   readonly cost: number;
-  /** 0 default, 1 required, 2 failed */
-  readonly precedence: number;
+  readonly precedence: Precedence;
   readonly instanceId?: string;
   readonly instanceSecret?: Uint8Array;
 }
 
-/** `result` is one of {@link TerminatorResult}; `message` says why when it is not success. */
+/** `message` says why when `result` is not success. */
 export interface TerminatorOutcome {
   readonly terminatorId: string;
-  readonly result: number;
+  readonly result: TerminatorResult;
   readonly message: string;
 }
 
@@ -68,7 +53,7 @@ export interface TerminatorUpdate {
   readonly apiSessionToken: string;
   readonly fingerprints: readonly string[];
   readonly cost?: number;
-  readonly precedence?: number;
+  readonly precedence?: Precedence;
 }
 
 export interface HealthEvent {
@@ -102,19 +87,8 @@ export type TerminatorValidator = (
   fixInvalid: boolean,
 ) => TerminatorVerdict | Promise<TerminatorVerdict>;
 
-/** Subjects of a fault report on the wire. */
-export const FaultSubject = {
-  Ingress: 0,
-  Egress: 1,
-  Link: 2,
-  Forward: 3,
-  UnknownOwnerForward: 4,
-  LinkDuplicate: 5,
-} as const;
-
 export interface FaultReport {
-  /** One of {@link FaultSubject}. */
-  readonly subject: number;
+  readonly subject: FaultSubject;
   /** Circuit ids (Forward: several allowed), or one link id. */
   readonly ids: readonly string[];
   readonly iteration?: number;

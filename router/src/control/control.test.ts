@@ -129,7 +129,7 @@ describe("API sessions", () => {
     const found = control.findApiSession("token-b", { timeoutMs: 5000 });
     channel.send(sync(["a"], {}, false));
     channel.send(sync(["b"], { id: "s1", sequence: 0, isLast: false }));
-    expect((await found)?.fingerprints).toEqual(["ab"]);
+    expect((await found)?.certFingerprints).toEqual(["ab"]);
     const removed = new Promise((resolve) => control.onApiSessionRemoved((gone) => resolve(gone.id)));
     channel.send(sync(["c"], { id: "s2", sequence: 0, isLast: true }));
     expect(await removed).toBe("a");

@@ -1,26 +1,35 @@
-import { ControlType, ctrlPb, EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger } from "@sallyport/wire";
+import {
+  type ApiSessionRecord,
+  ControlType,
+  ctrlPb,
+  EdgeCtrlType,
+  edgeCtrlPb,
+  encodeControl,
+  InspectionKey,
+  type Logger,
+  Precedence,
+} from "@sallyport/wire";
 import type { WorkPool } from "../metrics/work-pool.ts";
 import { createCircuit } from "./circuits.ts";
 import { ConnectEvents } from "./connect-events.ts";
-import {
-  type CircuitCreated,
-  type CircuitRequest,
-  type ControlPlane,
-  type FaultReport,
-  FaultSubject,
-  type HealthEvent,
-  type SdkConnection,
-  type TerminatorOutcome,
-  type TerminatorRequest,
-  type TerminatorUpdate,
-  type TerminatorValidator,
-  type Unsubscribe,
+import type {
+  CircuitCreated,
+  CircuitRequest,
+  ControlPlane,
+  FaultReport,
+  HealthEvent,
+  SdkConnection,
+  TerminatorOutcome,
+  TerminatorRequest,
+  TerminatorUpdate,
+  TerminatorValidator,
+  Unsubscribe,
 } from "./control-plane.ts";
 import type { Controllers } from "./controllers/controllers.ts";
 import { expectReply } from "./edge-error.ts";
 import { Inspection } from "./inspection.ts";
 import { createPlainCircuit, type PlainCircuitRequest } from "./plain-circuits.ts";
-import { type ApiSessionRecord, ApiSessionTable } from "./sessions/api-sessions.ts";
+import { ApiSessionTable } from "./sessions/api-sessions.ts";
 import { type EdgeAddress, EdgeSync } from "./sessions/edge-sync.ts";
 import { RemovedSessions } from "./sessions/removed-sessions.ts";
 import { SessionHeartbeats, type TokenSource } from "./sessions/session-heartbeats.ts";
@@ -28,7 +37,7 @@ import type { AdaptiveWindow } from "./terminators/adaptive-window.ts";
 import { sdkTerminatorMessages } from "./terminators/sdk-terminators.ts";
 import { TerminatorRemovals } from "./terminators/terminator-removals.ts";
 import { TerminatorValidation } from "./terminators/terminator-validation.ts";
-import { Terminators, wirePrecedence } from "./terminators/terminators.ts";
+import { Terminators } from "./terminators/terminators.ts";
 import { TunnelControl } from "./tunnel/tunnel-control.ts";
 
 export interface ControlOptions {
@@ -118,9 +127,12 @@ export class Control implements ControlPlane {
         latency: c.latencyMs === Number.MAX_SAFE_INTEGER ? undefined : `${c.latencyMs}ms`,
       })),
     }));
-    this.inspection.register("sdk-terminators", () => this.#terminators.inspect());
-    this.inspection.register("ert-terminators", () => this.#tunnel?.inspect() ?? { entries: [], errors: null });
-    this.inspection.register("identity-connection-statuses", () => this.#connectEvents.statuses());
+    this.inspection.register(InspectionKey.SdkTerminators, () => this.#terminators.inspect());
+    this.inspection.register(
+      InspectionKey.TunnelTerminators,
+      () => this.#tunnel?.inspect() ?? { entries: [], errors: null },
+    );
+    this.inspection.register(InspectionKey.IdentityConnections, () => this.#connectEvents.statuses());
   }
 
   /** The sessions that are known here. */
@@ -207,7 +219,7 @@ export class Control implements ControlPlane {
       terminatorId: update.terminatorId,
       cost: update.cost ?? 0,
       updateCost: update.cost !== undefined,
-      precedence: wirePrecedence(update.precedence ?? 0),
+      precedence: update.precedence ?? Precedence.Default,
       updatePrecedence: update.precedence !== undefined,
     });
     const contentType = EdgeCtrlType.UpdateTerminatorRequest;
@@ -240,7 +252,7 @@ export class Control implements ControlPlane {
 
   sendFault(fault: FaultReport): void {
     const body = encodeControl(ctrlPb.FaultSchema, {
-      subject: wireSubject(fault.subject),
+      subject: fault.subject,
       id: fault.ids.join(" "),
       iteration: fault.iteration ?? 0,
     });
@@ -275,19 +287,4 @@ export class Control implements ControlPlane {
     }
     this.#log.debug({ sessions: tokens.length }, "sessions were removed");
   }
-}
-
-const subjects: Readonly<Record<number, ctrlPb.FaultSubject>> = {
-  [FaultSubject.Ingress]: ctrlPb.FaultSubject.IngressFault,
-  [FaultSubject.Egress]: ctrlPb.FaultSubject.EgressFault,
-  [FaultSubject.Link]: ctrlPb.FaultSubject.LinkFault,
-  [FaultSubject.Forward]: ctrlPb.FaultSubject.ForwardFault,
-  [FaultSubject.UnknownOwnerForward]: ctrlPb.FaultSubject.UnknownOwnerForwardFault,
-  [FaultSubject.LinkDuplicate]: ctrlPb.FaultSubject.LinkDuplicate,
-};
-
-function wireSubject(subject: number): ctrlPb.FaultSubject {
-  const known = subjects[subject];
-  if (known === undefined) throw new RangeError(`expected a fault subject from 0 to 5, got ${subject}`);
-  return known;
 }

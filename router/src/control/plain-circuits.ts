@@ -1,4 +1,12 @@
-import { ControlHeader, ControlType, ctrlPb, encodeControl, ProtocolError, randomBase62Id } from "@sallyport/wire";
+import {
+  ControlHeader,
+  ControlType,
+  ctrlPb,
+  encodeControl,
+  FIRST_PEER_DATA_KEY,
+  ProtocolError,
+  randomBase62Id,
+} from "@sallyport/wire";
 import type { CircuitCreated } from "./control-plane.ts";
 import type { Controllers } from "./controllers/controllers.ts";
 import { ControlError } from "./errors.ts";
@@ -10,9 +18,6 @@ export interface PlainCircuitRequest {
   readonly peerData?: ReadonlyMap<number, Buffer>;
   readonly timeoutMs: number;
 }
-
-/** Headers of an answer below this belong to the channel. */
-const FIRST_PEER_KEY = 128;
 
 /**
  * Has a circuit built for the router itself (docs/protocol/control.md, "Plain listeners"). While no controller is
@@ -50,7 +55,7 @@ export async function createPlainCircuit(
   }
   const peerData = new Map<number, Buffer>();
   for (const [key, value] of reply.headers.entries()) {
-    if (key >= FIRST_PEER_KEY && key !== ControlHeader.CircuitSuccessAddress) peerData.set(key, value);
+    if (key >= FIRST_PEER_DATA_KEY && key !== ControlHeader.CircuitSuccessAddress) peerData.set(key, value);
   }
   return { circuitId: text, address, peerData, tags: new Map(), controllerId };
 }

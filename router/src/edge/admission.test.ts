@@ -6,7 +6,7 @@ import { AdmissionError, checkCertificate } from "./admission.ts";
 
 let ours: TestAuthority;
 let theirs: TestAuthority;
-const session = { id: "sess1", token: "t", identityId: "alice", fingerprints: [] as string[] };
+const session = { id: "sess1", token: "t", identityId: "alice", certFingerprints: [] as string[] };
 
 beforeAll(async () => {
   ours = await TestAuthority.create("ours");
@@ -22,13 +22,13 @@ const anchors = (): X509Certificate[] => [new X509Certificate(ours.certPem)];
 
 test("a certificate whose fingerprint the session names is accepted, whoever issued it", async () => {
   const certificate = await leaf(theirs);
-  checkCertificate({ ...session, fingerprints: [fingerprint(certificate)] }, [certificate], anchors());
+  checkCertificate({ ...session, certFingerprints: [fingerprint(certificate)] }, [certificate], anchors());
 });
 
 test("GHSA-mrpr-756c-xm47: only the leaf counts: a known certificate behind a stranger's is filler", async () => {
   const known = await leaf(ours);
   const stranger = await leaf(ours);
-  const record = { ...session, fingerprints: [fingerprint(known)] };
+  const record = { ...session, certFingerprints: [fingerprint(known)] };
   expect(() => checkCertificate(record, [stranger, known], anchors())).toThrow(AdmissionError);
 });
 

@@ -1,6 +1,6 @@
 import type { X509Certificate } from "node:crypto";
-import { type Channel, EdgeHeader, fingerprint, spiffeId, verifyLeaf } from "@sallyport/wire";
-import type { ApiSessionRecord, ControlPlane } from "../control/control-plane.ts";
+import { type ApiSessionRecord, type Channel, EdgeHeader, fingerprint, spiffeId, verifyLeaf } from "@sallyport/wire";
+import type { ControlPlane } from "../control/control-plane.ts";
 
 /** Why an SDK channel was not admitted. It goes to the log; the SDK only sees its connection closed. */
 export class AdmissionError extends Error {
@@ -30,7 +30,7 @@ export function checkCertificate(
   const [leaf, ...intermediates] = certificates;
   if (leaf === undefined) throw new AdmissionError("the client presented no certificate");
   const print = fingerprint(leaf);
-  if (session.fingerprints.includes(print)) return;
+  if (session.certFingerprints.includes(print)) return;
   let named: string | undefined;
   try {
     named = spiffeId(leaf);

@@ -16,6 +16,7 @@ import {
   type HandshakeTurns,
   type Identity,
   type Logger,
+  ProxiedRequestHeader,
   peerOf,
   SharedConnections,
   TlsPort,
@@ -51,8 +52,7 @@ const HOP_BY_HOP = new Set([
 ]);
 /** Where a body ends, and whom it is for: `Connection` must not take these away. */
 const NEVER_HOP_BY_HOP = new Set(["content-length", "host"]);
-const PROXIED_AT = "x-edge-router-proxy-request";
-const CLIENT_CERTIFICATE = "x-client-certpem";
+const { PassedOnAt: PROXIED_AT, ClientCertificate: CLIENT_CERTIFICATE } = ProxiedRequestHeader;
 
 /**
  * The controller's API at this router (docs/protocol/edge.md, "API proxy"): HTTPS with the router's server certificate, passed

@@ -3,6 +3,7 @@ import {
   EdgeErrorCode,
   EdgeHeader,
   EdgeType,
+  FaultSubject,
   Headers,
   type Logger,
   type Message,
@@ -13,7 +14,6 @@ import {
 } from "@sallyport/wire";
 import type { CircuitCreated, ControlPlane } from "../control/control-plane.ts";
 import { EdgeCtrlError, NoControllerError } from "../control/errors.ts";
-import { FaultKind } from "../forwarder/fault-reports.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { saysDatagrams } from "./dialed-datagrams.ts";
 import { EdgeConnection } from "./edge-connection.ts";
@@ -106,7 +106,7 @@ export class Connector {
     return this.#control.createCircuit({
       sessionToken,
       apiSessionToken: sdk.session.token,
-      fingerprints: sdk.session.fingerprints,
+      fingerprints: sdk.session.certFingerprints,
       ...(instanceId === undefined ? {} : { instanceId }),
       peerData,
       timeoutMs: sdk.options.getCircuitTimeoutMs,
@@ -173,7 +173,7 @@ export class Connector {
   /** The client no longer wants the circuit that was built for it: its owner takes it down. */
   #release(circuit: CircuitCreated): void {
     this.#control.sendFault({
-      subject: FaultKind.Ingress,
+      subject: FaultSubject.IngressFault,
       ids: [circuit.circuitId],
       controllerId: circuit.controllerId,
     });

@@ -7,6 +7,7 @@ import {
   EdgeType,
   type FairOutput,
   type FrameView,
+  HEADER_ENTRY_PREFIX_LENGTH,
   type LocalPort,
   type Waiter,
   writeFramePrefix,
@@ -16,9 +17,8 @@ import { stateClosed } from "./edge-messages.ts";
 import type { SdkChannel, SdkConnection } from "./sdk-channel.ts";
 import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "./trace-route.ts";
 
-const HEADER = 8;
-const CONN_ID_LENGTH = HEADER + 4;
-const FLAGS_LENGTH = HEADER + 4;
+const CONN_ID_LENGTH = HEADER_ENTRY_PREFIX_LENGTH + 4;
+const FLAGS_LENGTH = HEADER_ENTRY_PREFIX_LENGTH + 4;
 /** A longer trace id is none and stays behind: with the headers of a payload it could make a frame that a link refuses. */
 const MAX_UUID = 64;
 /** Behind this much no trace is sent. */
@@ -65,15 +65,15 @@ export class EdgeConnection implements SdkConnection, LocalPort, Waiter {
     let uuidStart = -1;
     let uuidEnd = -1;
     let p = frame.headersStart;
-    while (p + HEADER <= frame.headersEnd) {
+    while (p + HEADER_ENTRY_PREFIX_LENGTH <= frame.headersEnd) {
       const key = b.readInt32LE(p);
       const length = b.readInt32LE(p + 4);
-      if (key === EdgeHeader.Flags && length === 4) edgeFlags = b.readUInt32LE(p + HEADER);
+      if (key === EdgeHeader.Flags && length === 4) edgeFlags = b.readUInt32LE(p + HEADER_ENTRY_PREFIX_LENGTH);
       else if (key === EdgeHeader.Uuid && length <= MAX_UUID) {
-        uuidStart = p + HEADER;
+        uuidStart = p + HEADER_ENTRY_PREFIX_LENGTH;
         uuidEnd = uuidStart + length;
       }
-      p += HEADER + length;
+      p += HEADER_ENTRY_PREFIX_LENGTH + length;
     }
     const room = this.xgress.write(b, frame.bodyStart, frame.end, edgeFlags, uuidStart, uuidEnd);
     if (!room) this.sdk.stopReadingFor(this);
@@ -177,7 +177,9 @@ export class EdgeConnection implements SdkConnection, LocalPort, Waiter {
   #writeData(fair: FairOutput, d: Delivery): void {
     const uuidLength = d.uuidStart < 0 ? 0 : d.uuidEnd - d.uuidStart;
     const headersLength =
-      CONN_ID_LENGTH + (d.edgeFlags < 0 ? 0 : FLAGS_LENGTH) + (d.uuidStart < 0 ? 0 : HEADER + uuidLength);
+      CONN_ID_LENGTH +
+      (d.edgeFlags < 0 ? 0 : FLAGS_LENGTH) +
+      (d.uuidStart < 0 ? 0 : HEADER_ENTRY_PREFIX_LENGTH + uuidLength);
     const bodyLength = d.end - d.start;
     const output = fair.output;
     let offset: number;
@@ -198,8 +200,8 @@ export class EdgeConnection implements SdkConnection, LocalPort, Waiter {
     if (d.uuidStart >= 0) {
       slab.writeInt32LE(EdgeHeader.Uuid, at);
       slab.writeUInt32LE(uuidLength, at + 4);
-      d.buffer.copy(slab, at + HEADER, d.uuidStart, d.uuidEnd);
-      at += HEADER + uuidLength;
+      d.buffer.copy(slab, at + HEADER_ENTRY_PREFIX_LENGTH, d.uuidStart, d.uuidEnd);
+      at += HEADER_ENTRY_PREFIX_LENGTH + uuidLength;
     }
     d.buffer.copy(slab, at, d.start, d.end);
   }
@@ -218,6 +220,6 @@ export class EdgeConnection implements SdkConnection, LocalPort, Waiter {
 function writeU32Header(slab: Buffer, at: number, key: number, value: number): number {
   slab.writeInt32LE(key, at);
   slab.writeInt32LE(4, at + 4);
-  slab.writeInt32LE(value | 0, at + HEADER);
-  return at + HEADER + 4;
+  slab.writeInt32LE(value | 0, at + HEADER_ENTRY_PREFIX_LENGTH);
+  return at + HEADER_ENTRY_PREFIX_LENGTH + 4;
 }

@@ -11,6 +11,7 @@ import {
   Headers,
   ipOf,
   type Logger,
+  RouterBinding,
   SharedPlaces,
   versionInfo,
 } from "@sallyport/wire";
@@ -117,7 +118,9 @@ class EdgeListener implements Edge {
       healthEvent: (binding, message) => this.#hosting.healthEvent(binding, message),
     };
     this.#follow(parts.control);
-    this.#stops.push(parts.forwarder.registerEgress("edge", new EdgeEgress(this.#hosting, parts.forwarder)));
+    this.#stops.push(
+      parts.forwarder.registerEgress(RouterBinding.Edge, new EdgeEgress(this.#hosting, parts.forwarder)),
+    );
     try {
       for (const { port, options } of parts.ports) this.#listen(port, { ...edgeDefaults, ...options });
     } catch (error) {
@@ -192,7 +195,7 @@ class EdgeListener implements Edge {
         this.#hosting.closeSession(token);
       }),
       control.onTerminatorLost((id, outcome) => this.#hosting.terminatorLost(id, outcome)),
-      control.onValidateTerminators("edge", (terminator, fix) => this.#hosting.validate(terminator, fix)),
+      control.onValidateTerminators(RouterBinding.Edge, (terminator, fix) => this.#hosting.validate(terminator, fix)),
     );
     control.setTokenSource({
       apiSessionTokens: () => new Set([...this.#sdks].map((sdk) => sdk.session.token)),

@@ -198,7 +198,7 @@ test("a stuck circuit stops the reading of connections, too, that join the chann
   const underlay = (name: string) => ({ pause: () => paused.add(name), resume: () => paused.delete(name) });
   const underlays = [underlay("first")];
   const channel = { underlays: underlays as unknown as Underlay[], isClosed: false } as unknown as Channel;
-  const session = { id: "s", token: "t", identityId: "i", fingerprints: [] };
+  const session = { id: "s", token: "t", identityId: "i", certFingerprints: [] };
   const sdk = new SdkChannel(channel, session, {
     requests: {} as SdkRequests,
     options: edgeDefaults,

@@ -4,18 +4,15 @@ import {
   EdgeHeader,
   EdgeType,
   Headers,
+  knownPrecedence,
   type Logger,
   type Message,
   PeerData,
+  Precedence,
   randomBase62Id,
-} from "@sallyport/wire";
-import {
-  type ControlPlane,
-  type TerminatorOutcome,
-  type TerminatorQuery,
   TerminatorResult,
-  type TerminatorVerdict,
-} from "../control/control-plane.ts";
+} from "@sallyport/wire";
+import type { ControlPlane, TerminatorOutcome, TerminatorQuery, TerminatorVerdict } from "../control/control-plane.ts";
 import type { Binding } from "./binding.ts";
 import {
   INVALID_SESSION,
@@ -47,7 +44,7 @@ const TAKEN_OVER = "the listener was taken over by a newer connection";
 /** What a client changes of its terminator. */
 interface Change {
   readonly cost?: number;
-  readonly precedence?: number;
+  readonly precedence?: Precedence;
 }
 
 /** Whether a terminator address is the terminator's id, and not the old form that holds a session token. */
@@ -171,7 +168,7 @@ export class Hosting {
     if (cost === undefined && precedence === undefined) return;
     const change: Change = {
       ...(cost === undefined ? {} : { cost: Math.min(cost, MAX_COST) }),
-      ...(precedence === undefined ? {} : { precedence }),
+      ...(precedence === undefined ? {} : { precedence: knownPrecedence(precedence) }),
     };
     const waiting = this.#changes.get(binding);
     this.#changes.set(binding, { ...waiting, ...change });
@@ -277,7 +274,7 @@ export class Hosting {
         ...this.#credentials(binding),
         peerData,
         cost: h.getU16(EdgeHeader.Cost) ?? 0,
-        precedence: h.getByte(EdgeHeader.Precedence) ?? 0,
+        precedence: knownPrecedence(h.getByte(EdgeHeader.Precedence) ?? Precedence.Default),
         ...(binding.instanceId === "" ? {} : { instanceId: binding.instanceId }),
         ...(secret === undefined ? {} : { instanceSecret: secret }),
       },
@@ -313,7 +310,7 @@ export class Hosting {
       terminatorId: binding.terminatorId,
       sessionToken: binding.sessionToken,
       apiSessionToken: binding.sdk.session.token,
-      fingerprints: binding.sdk.session.fingerprints,
+      fingerprints: binding.sdk.session.certFingerprints,
     };
   }
 }

@@ -4,13 +4,13 @@ import {
   dialUnderlay,
   EdgeHeader,
   EdgeType,
+  FaultSubject,
   Headers,
   type Message,
   PeerData,
+  TerminatorResult,
 } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { TerminatorResult } from "../control/control-plane.ts";
-import { FaultKind } from "../forwarder/fault-reports.ts";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
 
@@ -184,7 +184,9 @@ test("a circuit that comes to be after its client gave up is taken down", async 
   // The router has read it when it answers what came behind it.
   await sdk.channel.request({ contentType: BaseType.Ping });
   answer.resolve();
-  await expect.poll(() => network.faults).toMatchObject([{ subject: FaultKind.Ingress, ids: [expect.any(String)] }]);
+  await expect
+    .poll(() => network.faults)
+    .toMatchObject([{ subject: FaultSubject.IngressFault, ids: [expect.any(String)] }]);
 });
 
 test("a hosting application that refuses, or vanishes during the dial, fails it with a reason", async () => {

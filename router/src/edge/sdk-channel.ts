@@ -1,4 +1,5 @@
 import {
+  type ApiSessionRecord,
   BaseType,
   type Channel,
   ChannelClosedError,
@@ -16,7 +17,6 @@ import {
   type Underlay,
   XgressType,
 } from "@sallyport/wire";
-import type { ApiSessionRecord } from "../control/control-plane.ts";
 import { CountedOutput } from "../forwarder/counted-output.ts";
 import { linkCounters } from "../forwarder/link-counters.ts";
 import type { TransitRoom } from "../forwarder/transit-queue.ts";

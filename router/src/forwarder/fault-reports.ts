@@ -1,14 +1,12 @@
+import { FaultSubject } from "@sallyport/wire";
 /** What the forwarder tells the controllers, in the shape of the control plane's fault reports. */
 export interface Fault {
-  /** 0 ingress closed, 1 egress closed, 2 link unknown or gone, 3 cannot forward, 4 cannot forward and owner unknown. */
-  readonly subject: number;
+  readonly subject: FaultSubject;
   readonly ids: readonly string[];
   readonly iteration?: number;
   /** Absent: every controller. */
   readonly controllerId?: string;
 }
-
-export const FaultKind = { Ingress: 0, Egress: 1, Link: 2, Forward: 3, UnknownOwnerForward: 4 } as const;
 
 /** More circuits than this are not remembered between two reports; the rest fault again with their next payload. */
 const MAX_REMEMBERED = 10_000;
@@ -54,9 +52,10 @@ export class FaultReports {
 
   flush(): void {
     for (const [controllerId, ids] of this.#byOwner) {
-      this.#report({ subject: FaultKind.Forward, ids: [...ids], controllerId });
+      this.#report({ subject: FaultSubject.ForwardFault, ids: [...ids], controllerId });
     }
-    if (this.#unknown.size > 0) this.#report({ subject: FaultKind.UnknownOwnerForward, ids: [...this.#unknown] });
+    if (this.#unknown.size > 0)
+      this.#report({ subject: FaultSubject.UnknownOwnerForwardFault, ids: [...this.#unknown] });
     this.#byOwner.clear();
     this.#unknown.clear();
     this.#count = 0;

@@ -2,6 +2,7 @@ import {
   AckScheduler,
   answerTraceRoute,
   type ControlReply,
+  FaultSubject,
   FramePool,
   type FrameView,
   type Logger,
@@ -15,7 +16,7 @@ import {
 import { Circuit, type Destination, type Forward } from "./circuit.ts";
 import { circuitDetail } from "./circuit-inspection.ts";
 import type { EgressBinding } from "./egress.ts";
-import { type Fault, FaultKind, FaultReports } from "./fault-reports.ts";
+import { type Fault, FaultReports } from "./fault-reports.ts";
 import { areQuiet, type IdleCircuits, idleCircuits } from "./idle-circuits.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
 import { type LocalEnd, Path, type PathTables } from "./local-end.ts";
@@ -83,7 +84,7 @@ export class Forwarder implements XgressFabric {
       binding: (name) => this.#bindings.get(name),
       isRegistered: (address) => this.#destinations.has(address),
       hasLink: (id) => this.#destinations.get(id)?.kind === "link",
-      linkUnknown: (id) => this.#emitFault({ subject: FaultKind.Link, ids: [id], iteration: 0 }),
+      linkUnknown: (id) => this.#emitFault({ subject: FaultSubject.LinkFault, ids: [id], iteration: 0 }),
       apply: (route, controllerId) => this.#apply(route, controllerId),
       discard: (address) => this.#discard(address),
     });
@@ -370,7 +371,7 @@ export class Forwarder implements XgressFabric {
     if (circuit === undefined || !report) return;
     circuit.ended = true;
     this.#emitFault({
-      subject: end.side === "initiator" ? FaultKind.Ingress : FaultKind.Egress,
+      subject: end.side === "initiator" ? FaultSubject.IngressFault : FaultSubject.EgressFault,
       ids: [end.circuitId],
       controllerId: circuit.controllerId,
     });

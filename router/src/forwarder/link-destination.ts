@@ -1,4 +1,4 @@
-import { type Channel, type FrameView, type Underlay, writeFrame } from "@sallyport/wire";
+import { type Channel, type FrameView, LinkUnderlay, type Underlay, writeFrame } from "@sallyport/wire";
 import type { Forward } from "./circuit.ts";
 import { CountedOutput } from "./counted-output.ts";
 import { type LinkCounters, linkCounters } from "./link-counters.ts";
@@ -10,7 +10,6 @@ export interface LinkPort {
   readonly channel: Channel;
 }
 
-const AckUnderlay = "link.ack";
 /** Acknowledgements are small and never held back; only a connection that takes nothing at all for long gets this full. */
 const MAX_ACK_BACKLOG = 8 * 1024 * 1024;
 
@@ -59,7 +58,7 @@ export class LinkDestination extends OutputDestination {
     const channel = this.port.channel;
     if (channel.isClosed) return;
     let underlay: Underlay | undefined;
-    for (const candidate of channel.underlays) if (candidate.type === AckUnderlay) underlay = candidate;
+    for (const candidate of channel.underlays) if (candidate.type === LinkUnderlay.Ack) underlay = candidate;
     underlay ??= this.outputFor(forward)?.underlay;
     if (underlay === undefined) return;
     if (underlay.output.pending > MAX_ACK_BACKLOG) return;

@@ -1,10 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { boundedLog, type Logger, RouteErrorCode } from "@sallyport/wire";
+import { boundedLog, DestinationType, type Logger, RouteErrorCode } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type RouteError } from "./egress.ts";
 import type { ForwarderOptions } from "./options.ts";
-
-/** What a forward's destination is. */
-export const DestinationType = { Start: 0, End: 1, Link: 2 } as const;
 
 /** A Route (1005) as the forwarder needs it; the decoded protobuf message fits (docs/protocol/data-path.md, "Routes"). */
 export interface RouteRequest {

@@ -1,12 +1,9 @@
-import { BaseHeader, type FrameView, XgressHeader } from "@sallyport/wire";
+import { BaseHeader, type FrameView, MAX_CIRCUIT_ID_LENGTH, XgressHeader } from "@sallyport/wire";
 
 const CircuitIdKey = XgressHeader.CircuitId;
 const FlagsKey = XgressHeader.Flags;
 const HeartbeatKey = BaseHeader.Heartbeat;
 const HeartbeatResponseKey = BaseHeader.HeartbeatResponse;
-
-/** Ids of today have 22 characters; what is much longer is no circuit id and must not end up in tables and reports. */
-const MAX_ID_LENGTH = 128;
 
 /**
  * The few headers the forwarder looks at, as offsets into the read buffer. One object is reused for all frames; nothing
@@ -39,7 +36,7 @@ export class RoutingHeaders {
         if (length === 4) this.flags = int32(b, value);
       }
     }
-    return p === end && this.idStart >= 0 && this.idEnd - this.idStart <= MAX_ID_LENGTH;
+    return p === end && this.idStart >= 0 && this.idEnd - this.idStart <= MAX_CIRCUIT_ID_LENGTH;
   }
 }
 

@@ -3,6 +3,7 @@ import {
   ctrlPb,
   decodeControl,
   encodeControl,
+  FaultSubject,
   type Identity,
   LinkUnderlay,
   type Message,
@@ -26,7 +27,7 @@ let control: LinkControl;
 let alpha: LinkRouter;
 let beta: LinkRouter;
 let measured = 0;
-const { LinkFault, LinkDuplicate, ForwardFault } = ctrlPb.FaultSubject;
+const { LinkFault, LinkDuplicate, ForwardFault } = FaultSubject;
 
 beforeAll(async () => {
   const authority = await TestAuthority.create();
@@ -200,7 +201,7 @@ describe("what controllers say", () => {
     const [first] = await nextLinks();
     const link = alpha.links.links()[0]!;
     const channel = await controller.channel();
-    const say = (subject: ctrlPb.FaultSubject, id: string, iteration: number) =>
+    const say = (subject: FaultSubject, id: string, iteration: number) =>
       channel.send({
         contentType: ControlType.Fault,
         body: encodeControl(ctrlPb.FaultSchema, { subject, id, iteration }),

@@ -5,6 +5,7 @@ import {
   ctrlPb,
   decodeControl,
   encodeControl,
+  FaultSubject,
   HandshakeError,
   type Logger,
 } from "@sallyport/wire";
@@ -56,14 +57,14 @@ export class LinkControl implements LinkReports {
     });
     this.#controllers.handle(ControlType.Fault, (message, controller) => {
       const fault = decodeControl(ctrlPb.FaultSchema, message.body);
-      if (fault.subject === ctrlPb.FaultSubject.LinkFault) manager.fault(fault.id, fault.iteration);
+      if (fault.subject === FaultSubject.LinkFault) manager.fault(fault.id, fault.iteration);
       else
         this.#log.warn({ controllerId: controller.id, subject: fault.subject }, "unexpected fault from a controller");
     });
     // Of controllers that still choose links themselves: this router makes its own, under its own ids.
     this.#controllers.handle(ControlType.Dial, (message, controller) => {
       const { linkId } = decodeControl(ctrlPb.DialSchema, message.body);
-      this.#controllers.sendTo(controller.id, linkFault(ctrlPb.FaultSubject.LinkFault, { id: linkId, iteration: 0 }));
+      this.#controllers.sendTo(controller.id, linkFault(FaultSubject.LinkFault, { id: linkId, iteration: 0 }));
     });
     this.#controllers.onConnected((controller) => this.#connected(controller));
   }
@@ -105,11 +106,11 @@ export class LinkControl implements LinkReports {
     const broken = { id: link.id, iteration: link.iteration, at: now };
     const recent = this.#broken.filter((b) => now - b.at < REMEMBER_FAULTS_MS);
     this.#broken = [...recent.slice(1 - MOST_REMEMBERED), broken];
-    this.#controllers.broadcast(linkFault(ctrlPb.FaultSubject.LinkFault, broken));
+    this.#controllers.broadcast(linkFault(FaultSubject.LinkFault, broken));
   }
 
   duplicate(link: Link): void {
-    this.#controllers.broadcast(linkFault(ctrlPb.FaultSubject.LinkDuplicate, link));
+    this.#controllers.broadcast(linkFault(FaultSubject.LinkDuplicate, link));
   }
 
   measured(): void {
@@ -120,7 +121,7 @@ export class LinkControl implements LinkReports {
     const now = performance.now();
     for (const broken of this.#broken) {
       if (now - broken.at < REMEMBER_FAULTS_MS) {
-        controller.channel.send(linkFault(ctrlPb.FaultSubject.LinkFault, broken));
+        controller.channel.send(linkFault(FaultSubject.LinkFault, broken));
       }
     }
     // A controller that takes one end's word wants it from who dialled; an older one knows a link when either end has named it.
@@ -154,7 +155,7 @@ function routerLinks(links: readonly Link[]) {
   return { contentType: ControlType.RouterLinks, body };
 }
 
-function linkFault(subject: ctrlPb.FaultSubject, link: { id: string; iteration: number }) {
+function linkFault(subject: FaultSubject, link: { id: string; iteration: number }) {
   const body = encodeControl(ctrlPb.FaultSchema, { subject, id: link.id, iteration: link.iteration });
   return { contentType: ControlType.Fault, body };
 }

@@ -1,9 +1,8 @@
-import { ControlType, decodeControl, type Message, metricsPb, silentLogger } from "@sallyport/wire";
+import { ControlType, DestinationType, decodeControl, type Message, metricsPb, silentLogger } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeAll, expect, it } from "vitest";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import { Circuit } from "../forwarder/circuit.ts";
-import { DestinationType } from "../forwarder/route-processor.ts";
 import { ScriptedController, testControllers } from "../testing/scripted-controller.ts";
 import { Histogram } from "./histogram.ts";
 import { MetricsReporter } from "./metrics-reporter.ts";

@@ -1,5 +1,5 @@
+import { DestinationType } from "@sallyport/wire";
 import type { Circuit, Forward } from "../forwarder/circuit.ts";
-import { DestinationType } from "../forwarder/route-processor.ts";
 import type { Histogram } from "./histogram.ts";
 import { MeanSamples } from "./mean-samples.ts";
 

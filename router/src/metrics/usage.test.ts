@@ -1,7 +1,6 @@
-import { silentLogger } from "@sallyport/wire";
+import { DestinationType, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { Circuit } from "../forwarder/circuit.ts";
-import { DestinationType } from "../forwarder/route-processor.ts";
 import { Traffic } from "./traffic.ts";
 import { Usage, type UsageInterval } from "./usage.ts";
 

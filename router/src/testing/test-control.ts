@@ -1,5 +1,5 @@
+import { type ApiSessionRecord, TerminatorResult } from "@sallyport/wire";
 import type {
-  ApiSessionRecord,
   CircuitCreated,
   CircuitRequest,
   ControlPlane,
@@ -11,7 +11,6 @@ import type {
   TerminatorUpdate,
   TerminatorValidator,
 } from "../control/control-plane.ts";
-import { TerminatorResult } from "../control/control-plane.ts";
 import { NoControllerError } from "../control/errors.ts";
 import type { TestNetwork } from "./test-network.ts";
 
@@ -30,7 +29,7 @@ export class TestControl implements ControlPlane {
   readonly validators = new Map<string, TerminatorValidator>();
   tokens: { apiSessionTokens(): Iterable<string>; sessionTokens(): Iterable<string> } | undefined;
   /** Answers to the next terminator creations; success when empty. */
-  terminatorOutcomes: { result: number; message: string }[] = [];
+  terminatorOutcomes: { result: TerminatorResult; message: string }[] = [];
   #apiSessionRemoved = new Set<(session: ApiSessionRecord) => void>();
   #sessionRemoved = new Set<(token: string) => void>();
   #terminatorLost = new Set<(id: string, outcome: TerminatorOutcome) => void>();

@@ -1,15 +1,17 @@
 import {
+  type ApiSessionRecord,
   acceptChannels,
   type Channel,
   dialChannel,
   type Identity,
   type Logger,
+  type Permission,
   randomBase62Id,
   silentLogger,
   TlsPort,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
-import type { ApiSessionRecord, CircuitCreated, CircuitRequest, FaultReport } from "../control/control-plane.ts";
+import type { CircuitCreated, CircuitRequest, FaultReport } from "../control/control-plane.ts";
 import { EdgeCtrlError } from "../control/errors.ts";
 import { type EdgeCounters, edgeCounters } from "../edge/edge-counters.ts";
 import { type Edge, startEdge } from "../edge/edge-listener.ts";
@@ -34,7 +36,7 @@ export class TestNetwork {
   readonly authority: TestAuthority;
   readonly log: Logger;
   readonly routers = new Map<string, TestRouter>();
-  readonly sessions = new Map<string, { service: string; type: "Dial" | "Bind" }>();
+  readonly sessions = new Map<string, { service: string; type: Permission }>();
   readonly apiSessions = new Map<string, ApiSessionRecord>();
   readonly terminators = new Map<string, TestTerminator>();
   /** Routers between the first and the last, by default none. */
@@ -110,12 +112,12 @@ export class TestNetwork {
   async client(name: string): Promise<{ identity: Identity; token: string; session: ApiSessionRecord }> {
     const identity = await this.authority.identity(name);
     const token = `api-${randomBase62Id()}`;
-    const session = { id: `s-${name}-${token}`, token, identityId: name, fingerprints: [identity.leafFingerprint] };
+    const session = { id: `s-${name}-${token}`, token, identityId: name, certFingerprints: [identity.leafFingerprint] };
     this.apiSessions.set(token, session);
     return { identity, token, session };
   }
 
-  session(service: string, type: "Dial" | "Bind"): string {
+  session(service: string, type: Permission): string {
     const token = `${type}-${randomBase62Id()}`;
     this.sessions.set(token, { service, type });
     return token;

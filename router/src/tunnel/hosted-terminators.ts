@@ -1,6 +1,5 @@
-import type { HostedTerminator, OverlayHosting, OverlayService, Precedence } from "@sallyport/tunnel";
-import type { Logger } from "@sallyport/wire";
-import { TerminatorPrecedence, TerminatorResult } from "../control/control-plane.ts";
+import type { HostedTerminator, OverlayHosting, OverlayService } from "@sallyport/tunnel";
+import { type Logger, type Precedence, type PrecedenceName, precedenceOf, TerminatorResult } from "@sallyport/wire";
 import type { TunnelControl } from "../control/tunnel/tunnel-control.ts";
 import { terminatorId } from "./terminator-id.ts";
 
@@ -25,12 +24,6 @@ export interface HostedTerminatorsOptions {
   /** For tests. */
   readonly settleMs?: number | undefined;
 }
-
-const precedences: Readonly<Record<Precedence, number>> = {
-  default: TerminatorPrecedence.Default,
-  required: TerminatorPrecedence.Required,
-  failed: TerminatorPrecedence.Failed,
-};
 
 /** How long after the services are known a terminator may take to be hosted again, e.g. behind a template or a busy address. */
 const SETTLE_MS = 10_000;
@@ -120,7 +113,7 @@ class Terminator implements HostedTerminator, Hosted {
   readonly #place: TerminatorPlace;
   readonly #instanceId: string | undefined;
   #cost: number;
-  #precedence: number;
+  #precedence: Precedence;
   #id = "";
   #closed = false;
 
@@ -130,7 +123,7 @@ class Terminator implements HostedTerminator, Hosted {
     this.#place = place;
     this.#instanceId = o.instanceId;
     this.#cost = o.cost;
-    this.#precedence = precedences[o.precedence];
+    this.#precedence = precedenceOf(o.precedence);
   }
 
   open(): void {
@@ -166,8 +159,8 @@ class Terminator implements HostedTerminator, Hosted {
     if (!this.#closed) this.open();
   }
 
-  async update(o: { cost?: number | undefined; precedence?: Precedence | undefined }): Promise<void> {
-    const precedence = o.precedence === undefined ? undefined : precedences[o.precedence];
+  async update(o: { cost?: number | undefined; precedence?: PrecedenceName | undefined }): Promise<void> {
+    const precedence = o.precedence === undefined ? undefined : precedenceOf(o.precedence);
     this.#cost = o.cost ?? this.#cost;
     this.#precedence = precedence ?? this.#precedence;
     try {

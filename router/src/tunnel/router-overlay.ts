@@ -8,10 +8,9 @@ import type {
   OverlayHosting,
   OverlayIdentity,
   OverlayService,
-  Precedence,
 } from "@sallyport/tunnel";
-import { type Logger, PeerData, Xgress, type XgressOptions } from "@sallyport/wire";
-import { type CircuitCreated, type FaultReport, FaultSubject, TerminatorPrecedence } from "../control/control-plane.ts";
+import { FaultSubject, type Logger, PeerData, precedenceName, Xgress, type XgressOptions } from "@sallyport/wire";
+import type { CircuitCreated, FaultReport } from "../control/control-plane.ts";
 import type { TunnelControl } from "../control/tunnel/tunnel-control.ts";
 import type { TunnelIdentity, TunnelService } from "../control/tunnel/tunnel-identity.ts";
 import type { EgressRequest } from "../forwarder/egress.ts";
@@ -168,7 +167,7 @@ export class RouterOverlay implements Overlay {
 
   /** Nobody wants the circuit that was built: its owner takes it down. */
   #release({ circuitId, controllerId }: CircuitCreated): void {
-    this.#o.sendFault({ subject: FaultSubject.Ingress, ids: [circuitId], controllerId });
+    this.#o.sendFault({ subject: FaultSubject.IngressFault, ids: [circuitId], controllerId });
   }
 }
 
@@ -181,9 +180,4 @@ function servicesOf(identity: TunnelIdentity): Map<string, OverlayService> {
     precedence: service.precedence === undefined ? undefined : precedenceName(service.precedence),
   });
   return new Map([...identity.services].map(([id, service]) => [id, of(service)]));
-}
-
-function precedenceName(value: number): Precedence {
-  if (value === TerminatorPrecedence.Required) return "required";
-  return value === TerminatorPrecedence.Failed ? "failed" : "default";
 }

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { createCsr, createKeyPair, x509 } from "@sallyport/wire";
+import { createCsr, createKeyPair, ProxiedRequestHeader, x509 } from "@sallyport/wire";
 import { ecKey, forgedCertificate, forgedRsaKey } from "@sallyport/wire/testing/forged-certificate";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -8,8 +8,7 @@ import { lockWaits } from "../../store/testing.ts";
 import { registerCa } from "../testing/registered-ca.ts";
 import { type Answer, startTestController, type TestController } from "../testing/test-controller.ts";
 
-const PROXIED_AT = "x-edge-router-proxy-request";
-const CLIENT_CERTIFICATE = "x-client-certpem";
+const { PassedOnAt: PROXIED_AT, ClientCertificate: CLIENT_CERTIFICATE } = ProxiedRequestHeader;
 
 let c: TestController;
 let router: Keyed & { id: string };

@@ -5,6 +5,7 @@ import {
   type serviceDetail,
   type terminatorDetail,
 } from "@sallyport/api";
+import type { Permission } from "@sallyport/wire";
 import type { z } from "zod";
 import type { Db } from "../../model/context.ts";
 import { namesOf } from "../../model/entity.ts";
@@ -14,7 +15,6 @@ import type { ServiceRow } from "../../model/network/services.ts";
 import type { TerminatorRow } from "../../model/network/terminators.ts";
 import { type Grant, permissionsOn } from "../../model/policy/access.ts";
 import { turn } from "../../model/turns.ts";
-import type { DialBind } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { baseOf } from "./base.ts";
 import { ref } from "./links.ts";
@@ -27,7 +27,7 @@ export interface Beholder {
   readonly identityId: string;
   readonly grants: readonly Grant[];
   /** What the grants come to for a service, where it is known already. */
-  readonly permissionsOn?: (serviceId: string) => readonly DialBind[];
+  readonly permissionsOn?: (serviceId: string) => readonly Permission[];
   /** Ids or names of config types whose configs are shown, or `all`. */
   readonly configTypes: readonly string[];
   /** What policies ask of the devices of the beholder before the service may be used; without it nothing is known to be asked. */

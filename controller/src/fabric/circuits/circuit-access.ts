@@ -1,4 +1,4 @@
-import type { Logger } from "@sallyport/wire";
+import type { Logger, Permission } from "@sallyport/wire";
 import { EdgeRefusal } from "../edge-error.ts";
 import { type AccessQuestion, DenialCode, type FabricModel } from "../ports.ts";
 import type { Circuit } from "./circuit.ts";
@@ -148,7 +148,7 @@ export class CircuitAccess {
   async #checkIdentities(): Promise<void> {
     const { model, circuits } = this.#parts;
     const questions = new Map<string, AccessQuestion & { readonly circuitIds: string[] }>();
-    const ask = (type: "Dial" | "Bind", identityId: string, circuit: Circuit) => {
+    const ask = (type: Permission, identityId: string, circuit: Circuit) => {
       const { serviceId } = circuit;
       const key = keyOf({ type, identityId, serviceId });
       const question = questions.get(key) ?? { type, identityId, serviceId, circuitIds: [] };

@@ -1,4 +1,4 @@
-import { ControlType, ctrlPb, decodeControl, encodeControl, type Logger } from "@sallyport/wire";
+import { ControlType, ctrlPb, decodeControl, encodeControl, InspectionKey, type Logger } from "@sallyport/wire";
 import { z } from "zod";
 import type { FabricModel } from "../ports.ts";
 import { MOST_FIELDS_OF_REPORTS } from "../routers/inbound.ts";
@@ -9,7 +9,6 @@ import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { RouteExchange } from "./route-exchange.ts";
 import type { CircuitRoute } from "./route-plan.ts";
 
-const INSPECTION = "circuit-routes";
 const ASK_TIMEOUT_MS = 30_000;
 /** So long the other routers of a circuit's way may take to connect. */
 const PATIENCE_MS = 120_000;
@@ -197,11 +196,11 @@ function agreedTags(route: CircuitRoute, byRouter: ReadonlyMap<string, Reported>
 
 /** @throws whatever keeps the router from answering, and when it answers what is no such report */
 async function ask(router: RouterConnection): Promise<readonly Reported[]> {
-  const body = encodeControl(ctrlPb.InspectRequestSchema, { requestedValues: [INSPECTION] });
+  const body = encodeControl(ctrlPb.InspectRequestSchema, { requestedValues: [InspectionKey.CircuitRoutes] });
   const request = { contentType: ControlType.InspectRequest, body };
   const answer = await router.channel.request(request, { timeoutMs: ASK_TIMEOUT_MS });
   const { values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body, MOST_FIELDS_OF_REPORTS);
-  const value = values.find(({ name }) => name === INSPECTION)?.value;
+  const value = values.find(({ name }) => name === InspectionKey.CircuitRoutes)?.value;
   // A router that does not know this inspection keeps its circuits to itself.
   return value === undefined ? [] : report.parse(JSON.parse(value)).circuits;
 }

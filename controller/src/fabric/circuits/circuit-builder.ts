@@ -1,4 +1,4 @@
-import { type Logger, PeerData as PeerDataKey, RouteErrorCode, randomBase62Id } from "@sallyport/wire";
+import { type Logger, PeerData as PeerDataKey, RouteErrorCode, RouterBinding, randomBase62Id } from "@sallyport/wire";
 import { CircuitFailureCause, type EmitEvent } from "../fabric-events.ts";
 import type { FabricOptions } from "../options.ts";
 import type { CircuitService, FabricModel, TerminatorRecord } from "../ports.ts";
@@ -55,7 +55,7 @@ interface Making {
 }
 
 /** Bindings whose terminators live on their router only: when the router does not know one, it is gone for good. */
-const ROUTER_OWNED_BINDINGS: ReadonlySet<string> = new Set(["edge", "tunnel"]);
+const ROUTER_OWNED_BINDINGS: ReadonlySet<string> = new Set(Object.values(RouterBinding));
 /** So many dead terminators are found out by one request without counting as its attempts; a bound against a router that knows none. */
 const MOST_GONE_TERMINATORS = 16;
 

@@ -1,4 +1,4 @@
-import type { Precedence } from "../ports.ts";
+import type { PrecedenceName } from "@sallyport/wire";
 
 /**
  * What terminators cost. The cost by which terminators are compared is static cost + dynamic cost + path cost, moved into the band of the terminator's
@@ -9,7 +9,7 @@ import type { Precedence } from "../ports.ts";
 
 /** Width of a precedence band; the bands follow one another: required, default, failed. */
 const BAND = 262_140;
-const BAND_BASE: Readonly<Record<Precedence, number>> = { required: 0, default: BAND, failed: 2 * BAND };
+const BAND_BASE: Readonly<Record<PrecedenceName, number>> = { required: 0, default: BAND, failed: 2 * BAND };
 
 export const MAX_STATIC_COST = 65_535;
 const MAX_DYNAMIC_COST = 65_535;
@@ -23,7 +23,7 @@ const CREDIT_PERIOD_MS = 5 * 60_000;
 
 /** Total cost of a terminator inside its precedence band; a value over the top of the band is cut to the top. */
 export function biasedCost(of: {
-  precedence: Precedence;
+  precedence: PrecedenceName;
   staticCost: number;
   dynamicCost: number;
   pathCost: number;
@@ -33,12 +33,12 @@ export function biasedCost(of: {
 }
 
 /** The part of a biased cost above the base of its band. */
-export function costWithinBand(precedence: Precedence, biased: number): number {
+export function costWithinBand(precedence: PrecedenceName, biased: number): number {
   return biased - BAND_BASE[precedence];
 }
 
 /** Order of precedences: smaller is better. */
-export function precedenceRank(precedence: Precedence): number {
+export function precedenceRank(precedence: PrecedenceName): number {
   return BAND_BASE[precedence];
 }
 

@@ -1,4 +1,4 @@
-import { type Headers, PeerData as PeerDataKey } from "@sallyport/wire";
+import { ControlHeader, FIRST_PEER_DATA_KEY, type Headers, PeerData as PeerDataKey } from "@sallyport/wire";
 
 /**
  * Peer data: what the two ends of a circuit tell each other while it is set up, as bytes under numeric keys. On the way back it travels as headers of a
@@ -9,10 +9,7 @@ import { type Headers, PeerData as PeerDataKey } from "@sallyport/wire";
 
 export type PeerData = ReadonlyMap<number, Uint8Array>;
 
-/** Keys up to here belong to the channel layer. */
-const LAST_CHANNEL_KEY = 127;
-const FIRST_ROUTE_RESULT_KEY = 1101;
-const LAST_ROUTE_RESULT_KEY = 1104;
+const { RouteResultAttempt: FIRST_ROUTE_RESULT_KEY, RouteResultErrorCode: LAST_ROUTE_RESULT_KEY } = ControlHeader;
 
 /** Bytes that one side may give; twice as much and the rest of an answer fit into its headers. */
 const MAX_BYTES = 16_384;
@@ -28,7 +25,8 @@ export function peerDataProblem(data: PeerData): string | undefined {
 export function peerDataOf(headers: Headers): Map<number, Uint8Array> {
   const data = new Map<number, Uint8Array>();
   for (const [key, value] of headers.entries()) {
-    if (key > LAST_CHANNEL_KEY && (key < FIRST_ROUTE_RESULT_KEY || key > LAST_ROUTE_RESULT_KEY)) data.set(key, value);
+    if (key >= FIRST_PEER_DATA_KEY && (key < FIRST_ROUTE_RESULT_KEY || key > LAST_ROUTE_RESULT_KEY))
+      data.set(key, value);
   }
   return data;
 }

@@ -4,6 +4,7 @@ import {
   ctrlPb,
   encodeControl,
   type Logger,
+  MAX_CIRCUIT_ID_LENGTH,
   type Message,
   type Outgoing,
 } from "@sallyport/wire";
@@ -66,8 +67,6 @@ export interface RouteExchangeParts {
 }
 
 const NS_PER_MS = 1_000_000n;
-/** What is longer is no id of a circuit. */
-const MAX_CIRCUIT_ID = 128;
 
 /**
  * Tells the routers of a path to carry a circuit and gathers their answers. An answer belongs to the attempt whose number it names; one that nobody waits
@@ -139,7 +138,7 @@ export class RouteExchange {
 
   /** A RouteResult (type 1022) arrived. */
   handleResult(from: RouterConnection, message: Message): void {
-    if (message.body.length > MAX_CIRCUIT_ID) return;
+    if (message.body.length > MAX_CIRCUIT_ID_LENGTH) return;
     const circuitId = message.body.toString("utf8");
     const attempt = message.headers.getU32(ControlHeader.RouteResultAttempt);
     if (attempt === undefined) {

@@ -1,7 +1,8 @@
+import { DestinationType } from "@sallyport/wire";
 import { expect, test } from "vitest";
-import { planRoutes, Toward } from "./route-plan.ts";
+import { planRoutes } from "./route-plan.ts";
 
-const { Start, End, Link } = Toward;
+const { Start, End, Link } = DestinationType;
 
 test.each([
   [

@@ -4,17 +4,16 @@
  * Source: docs/protocol/fabric.md, "Circuits".
  */
 
+import { DestinationType } from "@sallyport/wire";
+
 /** Marks a Route that moves an existing circuit. */
 export const REROUTE_ATTEMPT = 99_969_996;
-
-/** Where a forward leads: `Start` towards the initiating xgress, `End` towards the terminating one, `Link` over a link. Values of the wire. */
-export const Toward = { Start: 0, End: 1, Link: 2 } as const;
-export type Toward = (typeof Toward)[keyof typeof Toward];
 
 export interface PlannedForward {
   readonly source: string;
   readonly destination: string;
-  readonly toward: Toward;
+  /** Where the forward leads: `Start` towards the initiating xgress, `End` towards the terminating one, `Link` over a link. */
+  readonly toward: DestinationType;
 }
 
 export interface PlannedRoute {
@@ -45,8 +44,12 @@ export function planRoutes(route: CircuitRoute): PlannedRoute[] {
     return {
       routerId,
       forwards: [
-        { source, destination, toward: behind === undefined ? Toward.End : Toward.Link },
-        { source: destination, destination: source, toward: before === undefined ? Toward.Start : Toward.Link },
+        { source, destination, toward: behind === undefined ? DestinationType.End : DestinationType.Link },
+        {
+          source: destination,
+          destination: source,
+          toward: before === undefined ? DestinationType.Start : DestinationType.Link,
+        },
       ],
       isTerminating: index === last,
     };

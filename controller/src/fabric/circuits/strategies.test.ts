@@ -1,10 +1,10 @@
+import type { PrecedenceName } from "@sallyport/wire";
 import { describe, expect, test } from "vitest";
-import type { Precedence } from "../ports.ts";
 import { isTerminatorStrategy } from "../ports.ts";
 import { biasedCost } from "./costs.ts";
 import { type Candidate, selectTerminator } from "./strategies.ts";
 
-function candidate(id: string, precedence: Precedence, cost: number): Candidate {
+function candidate(id: string, precedence: PrecedenceName, cost: number): Candidate {
   return { id, precedence, cost: biasedCost({ precedence, staticCost: cost, dynamicCost: 0, pathCost: 0 }) };
 }
 

@@ -1,4 +1,5 @@
-import type { Precedence, TerminatorStrategy } from "../ports.ts";
+import type { PrecedenceName } from "@sallyport/wire";
+import type { TerminatorStrategy } from "../ports.ts";
 import { costWithinBand, precedenceRank } from "./costs.ts";
 
 /**
@@ -10,7 +11,7 @@ import { costWithinBand, precedenceRank } from "./costs.ts";
 /** A terminator that can be reached. `cost` is its biased cost (see costs.ts). */
 export interface Candidate {
   readonly id: string;
-  readonly precedence: Precedence;
+  readonly precedence: PrecedenceName;
   readonly cost: number;
 }
 

@@ -1,3 +1,4 @@
+import { InspectionKey } from "@sallyport/wire";
 import type { DynamicCosts } from "../circuits/costs.ts";
 import { linkCost } from "../links/link-table.ts";
 import type { Mesh } from "../links/mesh.ts";
@@ -27,7 +28,7 @@ export function registerControllerSources(
       ConnectTime: router.connectedAt.toISOString(),
     })),
   );
-  inspection.register("links", () => ({
+  inspection.register(InspectionKey.Links, () => ({
     links: mesh.links.all().map((link) => ({
       id: link.id,
       source: link.source,
@@ -43,7 +44,7 @@ export function registerControllerSources(
   }));
   inspection.register("terminator-costs", () => ({ terminators: costs.all() }));
   inspection.register("router-messaging", () => ({ terminatorValidations: validation.pending() }));
-  inspection.register("identity-connection-statuses", () => ({
+  inspection.register(InspectionKey.IdentityConnections, () => ({
     routers: Object.fromEntries(mesh.routers().map(({ id }) => [id, [...identities.of(id)]])),
   }));
 }

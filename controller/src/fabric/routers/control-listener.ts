@@ -5,6 +5,7 @@ import {
   boundedLog,
   type Channel,
   ControlHello,
+  controlAlpn,
   ctrlPb,
   decodeControl,
   Headers,
@@ -24,7 +25,6 @@ import { ROUTER_LINES, RouterConnection, type RouterListener } from "./router-co
 import { RememberedShares } from "./time-share.ts";
 
 /** ALPN name of the control channel. */
-const CONTROL_ALPN = "ziti-ctrl";
 /** What this controller can do, as a big-endian bit mask: terminators v2, links reported by their source only, circuits v2, the router data model. */
 const CAPABILITIES = Buffer.of(0x1e);
 const HEARTBEAT_SEND_MS = 10_000;
@@ -67,7 +67,7 @@ export class ControlListener {
     const { controllerId, log } = this.#parts;
     return acceptChannels(port, {
       name: "ctrl",
-      protocols: [CONTROL_ALPN],
+      protocols: [controlAlpn],
       acceptsNoAlpn: false,
       id: controllerId,
       authorize: (hello, peer) => this.#admit(hello, peer),

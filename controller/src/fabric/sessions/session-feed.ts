@@ -1,5 +1,6 @@
 import { isIPv6 } from "node:net";
 import {
+  type ApiSessionRecord,
   EdgeCtrlHeader,
   EdgeCtrlType,
   edgeCtrlPb,
@@ -9,13 +10,14 @@ import {
   type Message,
   type Outgoing,
   PROTOCOL_VERSION,
+  SYNC_STRATEGY,
 } from "@sallyport/wire";
 import type { Mesh } from "../links/mesh.ts";
-import type { ApiSessionRecord, FabricModel } from "../ports.ts";
+import type { FabricModel } from "../ports.ts";
 import { serveNotice } from "../requests.ts";
 import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import { SYNC_STRATEGY, type SyncChunk, SyncOverlay, syncChunks, syncStateJson } from "./session-sync.ts";
+import { type SyncChunk, SyncOverlay, syncChunks, syncStateJson } from "./session-sync.ts";
 import { SyncIds } from "./sync-id.ts";
 
 /** The router's ClientHello is asked for again when it does not come. */

@@ -1,5 +1,5 @@
+import type { ApiSessionRecord } from "@sallyport/wire";
 import { describe, expect, test } from "vitest";
-import type { ApiSessionRecord } from "../ports.ts";
 import { type SyncChunk, SyncOverlay, syncChunks, syncStateJson } from "./session-sync.ts";
 import { SyncIds } from "./sync-id.ts";
 

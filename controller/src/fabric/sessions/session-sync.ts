@@ -1,4 +1,4 @@
-import type { ApiSessionRecord } from "../ports.ts";
+import type { ApiSessionRecord } from "@sallyport/wire";
 
 /**
  * The full synchronisation of API sessions with one router: all sessions in id order, in chunks, the last of them marked as such. No I/O but the page
@@ -8,9 +8,6 @@ import type { ApiSessionRecord } from "../ports.ts";
  */
 
 export const SYNC_CHUNK_SIZE = 100;
-
-/** The value of the strategy header of every session message. */
-export const SYNC_STRATEGY = "instant";
 
 export interface SyncChunk {
   /** From 0. */

@@ -8,6 +8,9 @@ import {
   type Logger,
   type Message,
   type Outgoing,
+  type PrecedenceName,
+  precedenceName,
+  RouterBinding,
 } from "@sallyport/wire";
 import { type DynamicCosts, MAX_STATIC_COST } from "../circuits/costs.ts";
 import { peerDataProblem } from "../circuits/peer-data.ts";
@@ -17,7 +20,6 @@ import {
   DenialCode,
   type FabricModel,
   isDenial,
-  type Precedence,
   type SessionGrant,
   type TerminatorOutcome,
   type TerminatorRecord,
@@ -25,15 +27,12 @@ import {
 import { FabricRefusal, reply, serveEdgeRequest, serveFabricRequest, serveNotice } from "../requests.ts";
 import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import { precedenceOf } from "./precedence.ts";
 import type { TerminatorValidation } from "./terminator-validation.ts";
 
 const { CreateTerminatorResult } = edgeCtrlPb;
 
 /** Longest text, in characters, and longest secret, in bytes, of a terminator. */
 const MAX_FIELD_LENGTH = 4_096;
-/** Binding of terminators that SDKs host through an edge router. */
-export const EDGE_BINDING = "edge";
 
 export interface TerminatorMessagesParts {
   readonly model: Pick<
@@ -100,20 +99,24 @@ export class TerminatorMessages {
     onMessage(router, EdgeCtrlType.UpdateTerminatorRequest, edgeCtrlPb.UpdateTerminatorRequestSchema, (body, message) =>
       serveEdgeRequest(router, lane, message, async () => {
         await this.#authorizeBind(router, body);
-        await this.ownedBy(router, body.terminatorId, EDGE_BINDING);
+        await this.ownedBy(router, body.terminatorId, RouterBinding.Edge);
         await this.change(body.terminatorId, body);
         return { contentType: EdgeCtrlType.UpdateTerminatorResponse };
       }),
     );
     onMessage(router, EdgeCtrlType.RemoveTerminatorRequest, edgeCtrlPb.RemoveTerminatorRequestSchema, (body, message) =>
       serveEdgeRequest(router, lane, message, async () => {
-        await this.ownedBy(router, body.terminatorId, EDGE_BINDING);
+        await this.ownedBy(router, body.terminatorId, RouterBinding.Edge);
         await this.remove(router, [body.terminatorId]);
         return { contentType: EdgeCtrlType.RemoveTerminatorResponse };
       }),
     );
     onMessage(router, EdgeCtrlType.HealthEvent, edgeCtrlPb.HealthEventRequestSchema, (body, message) =>
-      this.checked(router, message, { id: body.terminatorId, binding: EDGE_BINDING, hasPassed: body.checkPassed }),
+      this.checked(router, message, {
+        id: body.terminatorId,
+        binding: RouterBinding.Edge,
+        hasPassed: body.checkPassed,
+      }),
     );
   }
 
@@ -279,7 +282,7 @@ export class TerminatorMessages {
     const { peerData, cost, precedence, instanceId, instanceSecret } = request;
     return this.create(router, {
       ...target,
-      binding: EDGE_BINDING,
+      binding: RouterBinding.Edge,
       serviceId: grant.service.id,
       hostId: grant.identityId,
       peerData,
@@ -348,8 +351,8 @@ function validCost(cost: number): number {
   return cost;
 }
 
-function validPrecedence(value: number): Precedence {
-  const precedence = precedenceOf(value);
+function validPrecedence(value: number): PrecedenceName {
+  const precedence = precedenceName(value);
   if (precedence === undefined) throw new EdgeRefusal(DenialCode.InvalidPrecedence, `invalid precedence: ${value}`);
   return precedence;
 }

@@ -1,6 +1,6 @@
+import type { ApiSessionRecord, Permission, PrecedenceName } from "@sallyport/wire";
 import type {
   AccessQuestion,
-  ApiSessionRecord,
   CertificateExtension,
   CertificateVerifyCode,
   CircuitService,
@@ -8,7 +8,6 @@ import type {
   FabricModel,
   ModelChange,
   NewTerminator,
-  Precedence,
   RouterInterface,
   RouterRecord,
   RouterReport,
@@ -30,7 +29,7 @@ import { MemoryDataModel } from "./memory-data-model.ts";
 /** A session of the in-memory model; `routers` are those it may use. */
 export interface MemorySession {
   readonly id: string;
-  readonly type: "Dial" | "Bind";
+  readonly type: Permission;
   readonly serviceId: string;
   readonly identityId: string;
   readonly routers?: readonly string[];
@@ -52,7 +51,7 @@ export class MemoryModel implements FabricModel {
   readonly services = new Map<string, CircuitService>();
   readonly terminators = new Map<string, TerminatorRecord>();
   /** Precedences saved by a quiesce. */
-  readonly saved = new Map<string, Precedence>();
+  readonly saved = new Map<string, PrecedenceName>();
   readonly touched: string[] = [];
   readonly tunnelClients: TunnelClientInfo[] = [];
   tunnelList: { lastUpdate: string; services: readonly TunnelService[] } | undefined;
@@ -239,7 +238,7 @@ export class MemoryModel implements FabricModel {
     return { outcome: "created", terminator: created };
   }
 
-  async updateTerminator(id: string, change: { cost?: number; precedence?: Precedence }): Promise<boolean> {
+  async updateTerminator(id: string, change: { cost?: number; precedence?: PrecedenceName }): Promise<boolean> {
     const known = this.terminators.get(id);
     if (known === undefined) return false;
     this.terminators.set(id, { ...known, ...change });
@@ -295,7 +294,7 @@ export class MemoryModel implements FabricModel {
     };
   }
 
-  #authorize(claim: SessionClaim, type: "Dial" | "Bind"): SessionGrant | Denial {
+  #authorize(claim: SessionClaim, type: Permission): SessionGrant | Denial {
     const session = this.sessions.get(claim.sessionToken);
     if (session === undefined) return { denied: DenialCode.InvalidSession };
     if (session.type !== type) return { denied: DenialCode.WrongSessionType };

@@ -1,4 +1,4 @@
-import { encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
+import { encodeControl, InspectionKey, ManagementType, mgmtPb } from "@sallyport/wire";
 import { z } from "zod";
 import type { ManagementParts } from "../dependencies.ts";
 import { askRouter } from "./router-question.ts";
@@ -20,7 +20,7 @@ async function circuitsOf(parts: ManagementParts, router: NamedRouter) {
   const about = { routerId: router.id, routerName: router.name };
   const through = () => fabric.circuits().filter((circuit) => circuit.route.routers.includes(router.id));
   const before = new Set(through().map((circuit) => circuit.id));
-  const answer = await askRouter(parts, router.id, "router-circuits", answerSchema);
+  const answer = await askRouter(parts, router.id, InspectionKey.RouterCircuits, answerSchema);
   if (!answer.ok) return { ...about, validateSuccess: false, message: answer.problem };
   const forwarded = new Map(Object.entries(answer.value.circuits ?? {}));
   const details: Record<string, { circuitId: string; missingInCtrl?: boolean; missingInForwarder?: boolean }> = {};

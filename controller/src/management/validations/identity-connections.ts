@@ -1,4 +1,4 @@
-import { encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
+import { encodeControl, InspectionKey, ManagementType, mgmtPb } from "@sallyport/wire";
 import { z } from "zod";
 import type { ManagementParts } from "../dependencies.ts";
 import { askRouter } from "./router-question.ts";
@@ -27,7 +27,7 @@ async function connectionsOf(parts: ManagementParts, router: NamedRouter) {
     const errors = compare({ identity_connections: {} }, parts.fabric.identitiesOf(router.id));
     return { ...about, validateSuccess: true, errors };
   }
-  const answer = await askRouter(parts, router.id, "identity-connection-statuses", answerSchema);
+  const answer = await askRouter(parts, router.id, InspectionKey.IdentityConnections, answerSchema);
   if (!answer.ok) return { ...about, validateSuccess: false, errors: [answer.problem] };
   return { ...about, validateSuccess: true, errors: compare(answer.value, parts.fabric.identitiesOf(router.id)) };
 }

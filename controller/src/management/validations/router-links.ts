@@ -1,4 +1,4 @@
-import { encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
+import { encodeControl, InspectionKey, ManagementType, mgmtPb } from "@sallyport/wire";
 import { z } from "zod";
 import type { ManagementParts } from "../dependencies.ts";
 import { askRouter } from "./router-question.ts";
@@ -22,7 +22,7 @@ export function routerLinks(parts: ManagementParts) {
 async function linksOf(parts: ManagementParts, router: NamedRouter) {
   const { fabric } = parts;
   const about = { routerId: router.id, routerName: router.name };
-  const answer = await askRouter(parts, router.id, "links", answerSchema);
+  const answer = await askRouter(parts, router.id, InspectionKey.Links, answerSchema);
   if (!answer.ok) return { ...about, validateSuccess: false, message: answer.problem };
   const online = new Set(fabric.onlineRouterIds());
   const known = new Map(

@@ -1,4 +1,4 @@
-import { encodeControl, ManagementType, mgmtPb } from "@sallyport/wire";
+import { encodeControl, InspectionKey, ManagementType, mgmtPb, RouterBinding } from "@sallyport/wire";
 import { z } from "zod";
 import type { ManagementParts } from "../dependencies.ts";
 import { askRouter } from "./router-question.ts";
@@ -23,12 +23,22 @@ const answerSchema = z.object({
 
 /** Compares the terminators that SDKs have on routers with the stored ones. */
 export function sdkTerminators(parts: ManagementParts) {
-  return routerTerminators(parts, ManagementType.ValidateSdkTerminators, "sdk-terminators", "edge");
+  return routerTerminators(
+    parts,
+    ManagementType.ValidateSdkTerminators,
+    InspectionKey.SdkTerminators,
+    RouterBinding.Edge,
+  );
 }
 
 /** Compares the terminators of routers that host themselves with the stored ones. */
 export function ertTerminators(parts: ManagementParts) {
-  return routerTerminators(parts, ManagementType.ValidateErtTerminators, "ert-terminators", "tunnel");
+  return routerTerminators(
+    parts,
+    ManagementType.ValidateErtTerminators,
+    InspectionKey.TunnelTerminators,
+    RouterBinding.Tunnel,
+  );
 }
 
 function routerTerminators(parts: ManagementParts, type: number, key: string, binding: string) {

@@ -1,9 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import { createHash } from "node:crypto";
-import { edgeCtrlPb, encodeControl } from "@sallyport/wire";
-import { precedenceValue } from "../../fabric/terminators/precedence.ts";
+import { edgeCtrlPb, encodeControl, type Permission, type PrecedenceName, precedenceOf } from "@sallyport/wire";
 import { postureType, storedFields } from "../../policy/posture/types.ts";
-import type { DialBind, Precedence } from "../../store/schema.ts";
 
 /**
  * What the network consists of, as routers are told: an encoded event for each entity. An event is kept as a string of its bytes (latin1), without action and
@@ -27,9 +25,9 @@ export const asDelete = (event: EncodedEvent): EncodedEvent => `\x08\x02${event}
 export interface IdentityFacts {
   readonly id: string;
   readonly name: string;
-  readonly defaultHostingPrecedence: Precedence;
+  readonly defaultHostingPrecedence: PrecedenceName;
   readonly defaultHostingCost: number;
-  readonly serviceHostingPrecedences: Readonly<Record<string, Precedence>>;
+  readonly serviceHostingPrecedences: Readonly<Record<string, PrecedenceName>>;
   readonly serviceHostingCosts: Readonly<Record<string, number>>;
   readonly appData: Readonly<Record<string, unknown>>;
   /** Service, config type, config. */
@@ -47,9 +45,9 @@ export function identityEvent(identity: IdentityFacts): EncodedEvent {
   const value = {
     id: identity.id,
     name: identity.name,
-    defaultHostingPrecedence: precedenceValue(identity.defaultHostingPrecedence),
+    defaultHostingPrecedence: precedenceOf(identity.defaultHostingPrecedence),
     defaultHostingCost: identity.defaultHostingCost,
-    serviceHostingPrecedences: Object.fromEntries(precedences.map(([id, p]) => [id, precedenceValue(p)])),
+    serviceHostingPrecedences: Object.fromEntries(precedences.map(([id, p]) => [id, precedenceOf(p)])),
     serviceHostingCosts: { ...identity.serviceHostingCosts },
     appDataJson: Buffer.from(JSON.stringify(identity.appData)),
     serviceConfigs: configs,
@@ -95,7 +93,7 @@ export function postureCheckEvent(check: {
 export function policyEvent(policy: {
   readonly id: string;
   readonly name: string;
-  readonly type: DialBind;
+  readonly type: Permission;
 }): EncodedEvent {
   const policyType = policy.type === "Dial" ? DataState_PolicyType.DialPolicy : DataState_PolicyType.BindPolicy;
   return encoded({ case: "servicePolicy", value: { id: policy.id, name: policy.name, policyType } });

@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
-import { splitPem } from "@sallyport/wire";
+import { type PrecedenceName, splitPem } from "@sallyport/wire";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { Attributed } from "../../policy/selector.ts";
-import type { Precedence, Tags } from "../../store/schema.ts";
+import type { Tags } from "../../store/schema.ts";
 import type { Db } from "../context.ts";
 import {
   configEvent,
@@ -59,9 +59,9 @@ interface IdentityRow {
   id: string;
   name: string;
   attrs: string[];
-  precedence: Precedence;
+  precedence: PrecedenceName;
   cost: number;
-  precedences: Record<string, Precedence>;
+  precedences: Record<string, PrecedenceName>;
   costs: Record<string, number>;
   app_data: Tags;
   disabled_at: Date | null;

@@ -1,12 +1,12 @@
+import type { Permission } from "@sallyport/wire";
 import type { TerminatorRecord } from "../../fabric/ports.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
-import type { DialBind } from "../../store/schema.ts";
 import type { ModelStore } from "../context.ts";
 
 /** What is read of a session, and of all that it hangs on, when a circuit is asked for under it. */
 export interface Claimed {
   session_id: string;
-  type: DialBind;
+  type: Permission;
   api_session_id: string;
   api_token: string;
   last_activity_at: Date;

@@ -1,4 +1,5 @@
-import type { ApiSessionRecord, ModelChange } from "../../fabric/ports.ts";
+import type { ApiSessionRecord } from "@sallyport/wire";
+import type { ModelChange } from "../../fabric/ports.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
 import type {
   ApiSessionBefore,

@@ -1,9 +1,9 @@
 import { setImmediate } from "node:timers/promises";
+import type { ApiSessionRecord, Permission } from "@sallyport/wire";
 import { type RawBuilder, sql } from "kysely";
 import { TOTP_OPEN } from "../../auth/factors.ts";
 import {
   type AccessQuestion,
-  type ApiSessionRecord,
   type Denial,
   DenialCode,
   type FabricModel,
@@ -11,7 +11,6 @@ import {
   type SessionGrant,
 } from "../../fabric/ports.ts";
 import { likely } from "../../store/id-array.ts";
-import type { DialBind } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import type { Model } from "../model.ts";
 import type { CircuitFacts, Claimed } from "./circuit-facts.ts";
@@ -125,7 +124,7 @@ async function authorize(
   model: Model,
   facts: CircuitFacts,
   claim: SessionClaim,
-  type: DialBind,
+  type: Permission,
 ): Promise<SessionGrant | Denial> {
   // Everything that was committed before is known from here on.
   const index = await model.policy.current();

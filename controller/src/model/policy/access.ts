@@ -3,21 +3,22 @@
  * One snapshot answers each question, so a decision made with these inside a transaction is consistent with its writes.
  * Source: docs/protocol/policy.md.
  */
+import type { Permission } from "@sallyport/wire";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import { type Attributed, matches, type RoleSelector } from "../../policy/selector.ts";
-import type { DialBind, Semantic } from "../../store/schema.ts";
+import type { Semantic } from "../../store/schema.ts";
 import type { Db } from "../context.ts";
 import { selectedBy, selects } from "./role-selector.ts";
 
 /** A service policy of an identity, reduced to its service side. */
 export interface Grant {
-  readonly type: DialBind;
+  readonly type: Permission;
   readonly semantic: Semantic;
   readonly services: RoleSelector;
 }
 
 interface SideRow {
-  type: DialBind;
+  type: Permission;
   semantic: Semantic;
   all: boolean;
   attrs: string[];
@@ -46,7 +47,7 @@ export function grantedServices(grants: readonly Grant[], alias: string): RawBui
 }
 
 /** What grants allow on one service: `Bind` before `Dial`, as the API lists permissions. */
-export function permissionsOn(grants: readonly Grant[], service: Attributed): DialBind[] {
+export function permissionsOn(grants: readonly Grant[], service: Attributed): Permission[] {
   const types = new Set(grants.filter((g) => matches(g.services, g.semantic, service)).map((g) => g.type));
   return (["Bind", "Dial"] as const).filter((type) => types.has(type));
 }
@@ -55,7 +56,7 @@ export function permissionsOn(grants: readonly Grant[], service: Attributed): Di
  * Whether a service policy of this type links the two. In a transaction the policy stays until its end. The caller has to lock identity and service to
  * keep their attributes.
  */
-export async function hasGrant(trx: Db, identity: Attributed, service: Attributed, type: DialBind): Promise<boolean> {
+export async function hasGrant(trx: Db, identity: Attributed, service: Attributed, type: Permission): Promise<boolean> {
   const grants = sql<SqlBool>`p.type = ${type}
     AND ${selects("service_policy", "identity", identity, "p")} AND ${selects("service_policy", "service", service, "p")}`;
   for (;;) {

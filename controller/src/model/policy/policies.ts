@@ -1,10 +1,11 @@
 import { apiError, unhandledCause } from "@sallyport/api";
+import type { Permission } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { Attributed, RoleSelector } from "../../policy/selector.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
 import type { PolicyBefore } from "../../store/logged-changes.ts";
-import type { DialBind, Semantic, Tags } from "../../store/schema.ts";
+import type { Semantic, Tags } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
 import { translated } from "../store-errors.ts";
@@ -40,7 +41,7 @@ export const SERVICE_EDGE_ROUTER_POLICY: PolicyKind = {
 export interface PolicyInput extends Partial<Readonly<Record<RoleField, readonly string[] | undefined>>> {
   readonly name?: string | undefined;
   readonly semantic?: Semantic | undefined;
-  readonly type?: DialBind | undefined;
+  readonly type?: Permission | undefined;
   readonly tags?: Tags | undefined;
 }
 
@@ -49,7 +50,7 @@ export interface PolicyRecord {
   readonly id: string;
   readonly name: string;
   readonly semantic: Semantic;
-  readonly type?: DialBind;
+  readonly type?: Permission;
   readonly isSystem: boolean;
   readonly tags: Tags;
   readonly createdAt: Date;
@@ -160,7 +161,7 @@ export class Policies {
       id: string;
       name: string;
       semantic: Semantic;
-      type?: DialBind;
+      type?: Permission;
       is_system: boolean;
       tags: Tags;
       created_at: Date;

@@ -1,6 +1,7 @@
 import { apiError, type PostureReport } from "@sallyport/api";
+import type { Permission } from "@sallyport/wire";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
-import type { Permission, PolicyIndex, ServicePolicy } from "../../policy/policy-index.ts";
+import type { PolicyIndex, ServicePolicy } from "../../policy/policy-index.ts";
 import { isEndpointEvent, promptedAt } from "../../policy/posture/mfa.ts";
 import { type Posture as Known, type PostureCheck, passes, postureType } from "../../policy/posture/types.ts";
 import type { Attributed } from "../../policy/selector.ts";

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { apiError, fieldError, notFound, unhandledCause } from "@sallyport/api";
+import type { Permission } from "@sallyport/wire";
 import { type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import { appendChange, type ChangeRow } from "../../store/change-log.ts";
 import { timeOrderedId } from "../../store/ids.ts";
-import type { DialBind, SessionTable, Tags } from "../../store/schema.ts";
+import type { SessionTable, Tags } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { json } from "../entity.ts";
 import type { IdentityRow } from "../identity/identities.ts";
@@ -49,7 +50,7 @@ export class Sessions {
   async create(
     apiSession: Pick<ApiSessionRow, "id">,
     identity: Pick<IdentityRow, "id" | "attrs">,
-    request: { readonly serviceId: string; readonly type: DialBind; readonly tags?: Tags },
+    request: { readonly serviceId: string; readonly type: Permission; readonly tags?: Tags },
   ): Promise<SessionRow> {
     const { store } = this.#ctx;
     const existing = await this.#existing(store.db, apiSession.id, request);
@@ -109,7 +110,7 @@ export class Sessions {
   }
 
   /** The oldest session of the same kind makes room, below whichever API session it is. @throws ApiError 429 when there is none */
-  async #requireRoom(trx: Db, identityId: string, serviceId: string, type: DialBind): Promise<void> {
+  async #requireRoom(trx: Db, identityId: string, serviceId: string, type: Permission): Promise<void> {
     if (this.#count.take(identityId)) return;
     const { rows } = await oldestOfKind(identityId, serviceId, type).execute(trx);
     const [oldest] = rows;
@@ -177,7 +178,7 @@ export class Sessions {
   async #existing(
     db: Db,
     apiSessionId: string,
-    request: { readonly serviceId: string; readonly type: DialBind },
+    request: { readonly serviceId: string; readonly type: Permission },
   ): Promise<SessionRow | undefined> {
     return db
       .selectFrom("session as s")
@@ -193,7 +194,7 @@ export class Sessions {
 }
 
 /** The identity's oldest session of this kind that nobody else is ending, locked. */
-export function oldestOfKind(identityId: string, serviceId: string, type: DialBind): RawBuilder<{ id: string }> {
+export function oldestOfKind(identityId: string, serviceId: string, type: Permission): RawBuilder<{ id: string }> {
   return sql`SELECT id FROM session WHERE identity_id = ${identityId} AND service_id = ${serviceId} AND type = ${type}
     ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED`;
 }

@@ -5,8 +5,6 @@ import type { EdgeChannel, EdgeEndpoint } from "../edge-channel.ts";
 import { ConnectionClosedError, reasonOf } from "../errors.ts";
 import { IncomingDial } from "./incoming-dial.ts";
 
-export type PrecedenceValue = (typeof Precedence)[keyof typeof Precedence];
-
 /** What every binding of one hosted service has in common. */
 export interface Hosting {
   readonly service: string;
@@ -19,7 +17,7 @@ export interface Hosting {
   /** Set when the service requires end-to-end encryption. */
   readonly crypto?: { readonly sodium: Sodium; readonly keys: KeyPair } | undefined;
   readonly cost?: number | undefined;
-  readonly precedence?: PrecedenceValue | undefined;
+  readonly precedence?: Precedence | undefined;
   readonly instance?: string | undefined;
   readonly instanceSecret?: Uint8Array | undefined;
 }
@@ -95,7 +93,7 @@ export class Binding implements EdgeEndpoint {
   }
 
   /** Changes how likely the terminator is chosen. */
-  update(o: { readonly cost?: number | undefined; readonly precedence?: PrecedenceValue | undefined }): void {
+  update(o: { readonly cost?: number | undefined; readonly precedence?: Precedence | undefined }): void {
     if (this.#isEnded || this.edge.isClosed) return;
     const headers = this.#bindHeaders();
     if (o.cost !== undefined) headers.setU16(EdgeHeader.Cost, o.cost);

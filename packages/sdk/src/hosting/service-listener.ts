@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { EventEmitter } from "node:events";
-import { type Logger, Precedence } from "@sallyport/wire";
+import { type Logger, type PrecedenceName, precedenceOf } from "@sallyport/wire";
 import type { ApiSession } from "../api-session.ts";
 import { EdgeConnection } from "../circuit/connection.ts";
 import { loadSodium } from "../crypto/load-sodium.ts";
@@ -20,7 +20,7 @@ export interface ListenOptions {
   /** 0 to 65535: the higher, the fewer connections this host gets. The identity's own cost for the service when left out. */
   readonly cost?: number;
   /** `required` hosts are chosen before `default` ones, `failed` ones last. The identity's own for the service when left out. */
-  readonly precedence?: "default" | "required" | "failed";
+  readonly precedence?: PrecedenceName;
   /** Instance id: dialers can ask for this host by it. */
   readonly instance?: string;
   /** Only hosts with the same secret may share an instance id. */
@@ -50,7 +50,6 @@ interface ListenerEvents {
   error: [error: Error];
 }
 
-const precedences = { default: Precedence.Default, required: Precedence.Required, failed: Precedence.Failed };
 const retryMs = { first: 1_000, most: 30_000 };
 /** When enough terminators exist nothing is asked; with fewer, the controller is asked for new routers this often. */
 const lookAgainMs = 30_000;
@@ -161,7 +160,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     mustBeWithin("cost", o.cost, 0, 65_535);
     if (o.cost !== undefined) this.#cost = o.cost;
     if (o.precedence !== undefined) this.#precedence = o.precedence;
-    const precedence = o.precedence === undefined ? undefined : precedences[o.precedence];
+    const precedence = o.precedence === undefined ? undefined : precedenceOf(o.precedence);
     for (const binding of this.#bindings.values()) binding.update({ cost: o.cost, precedence });
   }
 
@@ -358,7 +357,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
       identityName: login.identityName,
       crypto: sodium === undefined || this.#keys === undefined ? undefined : { sodium, keys: this.#keys },
       cost: this.#cost ?? this.#defaults?.cost,
-      precedence: precedences[this.#precedence ?? this.#defaults?.precedence ?? "default"],
+      precedence: precedenceOf(this.#precedence ?? this.#defaults?.precedence ?? "default"),
       instance,
       instanceSecret,
     };

@@ -1,9 +1,10 @@
+import type { PrecedenceName } from "@sallyport/wire";
 import { z } from "zod";
 import { AllowedAddresses } from "../host/allowed-addresses.ts";
 import { type IpPrefix, parsePrefix } from "../host/ip.ts";
 import { Translations } from "../host/translations.ts";
 import type { PortRange, Protocol } from "../interceptor.ts";
-import type { OverlayService, Precedence } from "../overlay.ts";
+import type { OverlayService } from "../overlay.ts";
 import { type HealthCheckConfig, healthChecks, httpCheck, portCheck } from "./health-config.ts";
 import { defaultConnectTimeoutMs } from "./intercept-config.ts";
 import {
@@ -33,7 +34,7 @@ export interface HostConfig {
   readonly proxy?: { readonly host: string; readonly port: number } | undefined;
   readonly connectTimeoutMs: number;
   readonly cost?: number | undefined;
-  readonly precedence?: Precedence | undefined;
+  readonly precedence?: PrecedenceName | undefined;
   readonly bindUsingEdgeIdentity: boolean;
   /** Template of the instance id. */
   readonly instance?: string | undefined;

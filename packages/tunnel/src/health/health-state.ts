@@ -1,10 +1,10 @@
+import type { PrecedenceName } from "@sallyport/wire";
 import type { HealthAction, HealthEffect } from "../config/health-config.ts";
-import type { Precedence } from "../overlay.ts";
 
 /** How a terminator is offered. */
 export interface Offer {
   readonly cost: number;
-  readonly precedence: Precedence;
+  readonly precedence: PrecedenceName;
 }
 
 const highestCost = 65_535;

@@ -185,5 +185,16 @@ export const ControllerCapability = {
   RouterDataModel: 4,
 } as const;
 
+/** Peer data in the headers of a message has keys from here on; smaller keys belong to the channel (docs/protocol/fabric.md, "Peer data"). */
+export const FIRST_PEER_DATA_KEY = 128;
+
+/** Bytes that the mark of a list of services may have, as version 1 of the tunneling messages has it. */
+export const MAX_SERVICE_LIST_MARK = 50;
+
+/** Where a forward leads, and what a fault is about. */
+export { DestType as DestinationType, FaultSubject } from "../generated/ctrl_pb.ts";
+/** Outcome of the creation of a terminator. */
+export { CreateTerminatorResult as TerminatorResult } from "../generated/edge_ctrl_pb.ts";
+
 /** Application protocol name of control channels. */
 export const controlAlpn = "ziti-ctrl";

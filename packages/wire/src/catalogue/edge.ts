@@ -88,9 +88,6 @@ export const EdgeFlag = {
   MultipartMessage: 16,
 } as const;
 
-/** Values of the Precedence header and of terminator messages, lowest value first choice but one. */
-export const Precedence = { Default: 0, Required: 1, Failed: 2 } as const;
-
 /** Values of the ConnType header of an inspect response. */
 export const ConnType = { Invalid: 0, Dial: 1, Bind: 2, Unknown: 3 } as const;
 

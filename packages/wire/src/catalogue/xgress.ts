@@ -1,3 +1,6 @@
+/** Characters that the id of a circuit may have. */
+export const MAX_CIRCUIT_ID_LENGTH = 128;
+
 /** Content types that carry circuits (docs/protocol/xgress.md "Messages"). */
 export const XgressType = {
   Payload: 1100,

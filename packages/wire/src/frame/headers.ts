@@ -6,7 +6,7 @@ const MAX_ENTRIES = 128;
 /** … each text at most this long, in bytes. */
 const MAX_ENTRY_LENGTH = 8_192;
 /** Key and length in front of every header value. */
-const ENTRY_PREFIX = 8;
+export const HEADER_ENTRY_PREFIX_LENGTH = 8;
 
 /**
  * The headers of one message: numbered values in the order they were set (docs/protocol/channel.md, "Headers").
@@ -25,12 +25,12 @@ export class Headers {
     const headers = new Headers();
     let at = start;
     while (at < end) {
-      if (end - at < ENTRY_PREFIX) {
-        throw badHeaders(`${end - at} bytes are left where a key and a length need ${ENTRY_PREFIX}`);
+      if (end - at < HEADER_ENTRY_PREFIX_LENGTH) {
+        throw badHeaders(`${end - at} bytes are left where a key and a length need ${HEADER_ENTRY_PREFIX_LENGTH}`);
       }
       const key = buffer.readInt32LE(at);
       const length = buffer.readUInt32LE(at + 4);
-      at += ENTRY_PREFIX;
+      at += HEADER_ENTRY_PREFIX_LENGTH;
       if (length > end - at) {
         throw badHeaders(`header ${key} announces ${length} bytes where ${end - at} are left`);
       }
@@ -48,7 +48,7 @@ export class Headers {
   get byteLength(): number {
     let total = 0;
     for (const value of this.#values.values()) {
-      total += ENTRY_PREFIX + value.length;
+      total += HEADER_ENTRY_PREFIX_LENGTH + value.length;
     }
     return total;
   }
@@ -59,8 +59,8 @@ export class Headers {
     for (const [key, value] of this.#values) {
       buffer.writeInt32LE(key, at);
       buffer.writeUInt32LE(value.length, at + 4);
-      buffer.set(value, at + ENTRY_PREFIX);
-      at += ENTRY_PREFIX + value.length;
+      buffer.set(value, at + HEADER_ENTRY_PREFIX_LENGTH);
+      at += HEADER_ENTRY_PREFIX_LENGTH + value.length;
     }
     return at;
   }
@@ -255,11 +255,11 @@ export function scanHeaderBlock(buffer: Buffer, start: number, end: number): boo
   let heartbeat = false;
   let at = start;
   while (at < end) {
-    if (end - at < ENTRY_PREFIX) {
-      throw badHeaders(`${end - at} bytes are left where a key and a length need ${ENTRY_PREFIX}`);
+    if (end - at < HEADER_ENTRY_PREFIX_LENGTH) {
+      throw badHeaders(`${end - at} bytes are left where a key and a length need ${HEADER_ENTRY_PREFIX_LENGTH}`);
     }
     const key = buffer.readInt32LE(at);
-    const next = at + ENTRY_PREFIX + buffer.readUInt32LE(at + 4);
+    const next = at + HEADER_ENTRY_PREFIX_LENGTH + buffer.readUInt32LE(at + 4);
     if (next > end) {
       throw badHeaders(`header ${key} runs ${next - end} bytes over the end of the block`);
     }

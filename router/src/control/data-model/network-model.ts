@@ -1,5 +1,5 @@
-import { edgeCtrlPb } from "@sallyport/wire";
-import { jsonObject, precedenceOf, type TunnelIdentity, type TunnelService } from "../tunnel/tunnel-identity.ts";
+import { edgeCtrlPb, knownPrecedence } from "@sallyport/wire";
+import { jsonObject, type TunnelIdentity, type TunnelService } from "../tunnel/tunnel-identity.ts";
 
 type Event = edgeCtrlPb.DataState_Event;
 type Identity = edgeCtrlPb.DataState_Identity;
@@ -93,7 +93,7 @@ export class NetworkModel {
         isEncrypted: service.encryptionRequired,
         configs: this.#configsOf(service, own.serviceConfigs[id]?.configs ?? {}),
         cost: own.serviceHostingCosts[id],
-        precedence: precedence === undefined ? undefined : precedenceOf(precedence),
+        precedence: precedence === undefined ? undefined : knownPrecedence(precedence),
       });
     }
     return {
@@ -101,7 +101,7 @@ export class NetworkModel {
       name: own.name,
       appData: jsonObject(own.appDataJson),
       defaultCost: own.defaultHostingCost,
-      defaultPrecedence: precedenceOf(own.defaultHostingPrecedence),
+      defaultPrecedence: knownPrecedence(own.defaultHostingPrecedence),
       services,
     };
   }

@@ -1,11 +1,4 @@
-/** An API session as the controllers announced it (docs/protocol/control.md, "API sessions"). */
-export interface ApiSessionRecord {
-  readonly id: string;
-  readonly token: string;
-  readonly identityId: string;
-  /** SHA-1 fingerprints (40 lower-case hex characters) of the certificates that may use it. */
-  readonly fingerprints: readonly string[];
-}
+import type { ApiSessionRecord } from "@sallyport/wire";
 
 type Listener = (session: ApiSessionRecord) => void;
 
@@ -104,6 +97,7 @@ export class ApiSessionTable {
 
 function sameFingerprints(a: ApiSessionRecord, b: ApiSessionRecord): boolean {
   return (
-    a.fingerprints.length === b.fingerprints.length && a.fingerprints.every((value, i) => value === b.fingerprints[i])
+    a.certFingerprints.length === b.certFingerprints.length &&
+    a.certFingerprints.every((value, i) => value === b.certFingerprints[i])
   );
 }

@@ -1,4 +1,5 @@
 import {
+  type ApiSessionRecord,
   decodeControl,
   EdgeCtrlHeader,
   EdgeCtrlType,
@@ -8,10 +9,11 @@ import {
   type Logger,
   type Message,
   PROTOCOL_VERSION,
+  SYNC_STRATEGY,
 } from "@sallyport/wire";
 import type { Controller } from "../controllers/controller.ts";
 import type { Controllers } from "../controllers/controllers.ts";
-import type { ApiSessionRecord, ApiSessionTable } from "./api-sessions.ts";
+import type { ApiSessionTable } from "./api-sessions.ts";
 import { SessionSync, type SyncChunk } from "./session-sync.ts";
 
 /** Where SDKs reach this router, for the controller's answers to them. */
@@ -34,7 +36,6 @@ export interface EdgeSyncOptions {
   readonly log: Logger;
 }
 
-const STRATEGY = "instant";
 const LOOK_MS = 1000;
 
 /**
@@ -94,7 +95,7 @@ export class EdgeSync {
     const state = readState(message.headers.getString(EdgeCtrlHeader.SyncStrategyState));
     if (!body.isFullState) {
       sync.added(sessions);
-    } else if (message.headers.getString(EdgeCtrlHeader.SyncStrategyType) !== STRATEGY) {
+    } else if (message.headers.getString(EdgeCtrlHeader.SyncStrategyType) !== SYNC_STRATEGY) {
       sync.replaceAll(sessions);
     } else if (state === undefined) {
       this.#o.log.warn(
@@ -142,7 +143,7 @@ function recordOf(session: edgeCtrlPb.ApiSession): ApiSessionRecord {
     id: session.id,
     token: session.token,
     identityId: session.identityId,
-    fingerprints: session.certFingerprints,
+    certFingerprints: session.certFingerprints,
   };
 }
 

@@ -1,12 +1,13 @@
+import type { ApiSessionRecord } from "@sallyport/wire";
 import { describe, expect, it } from "vitest";
-import { type ApiSessionRecord, ApiSessionTable } from "./api-sessions.ts";
+import { ApiSessionTable } from "./api-sessions.ts";
 import { SessionSync, SYNC_DEADLINE_MS } from "./session-sync.ts";
 
-const session = (id: string, fingerprints: string[] = []): ApiSessionRecord => ({
+const session = (id: string, certFingerprints: string[] = []): ApiSessionRecord => ({
   id,
   token: `token-${id}`,
   identityId: "i",
-  fingerprints,
+  certFingerprints,
 });
 const sessions = (...ids: string[]) => ids.map((id) => session(id));
 
@@ -86,7 +87,7 @@ describe("waiting for a session", () => {
   it("tells of other fingerprints only when they changed", () => {
     const { table } = setUp("a");
     const updated: string[] = [];
-    table.onUpdated((changed) => updated.push(changed.fingerprints.join()));
+    table.onUpdated((changed) => updated.push(changed.certFingerprints.join()));
     table.add([session("a")]);
     table.add([session("a", ["f1"])]);
     expect(updated).toEqual(["f1"]);

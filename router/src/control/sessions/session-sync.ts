@@ -1,4 +1,5 @@
-import type { ApiSessionRecord, ApiSessionTable } from "./api-sessions.ts";
+import type { ApiSessionRecord } from "@sallyport/wire";
+import type { ApiSessionTable } from "./api-sessions.ts";
 
 /** State that rides on each chunk of a full synchronisation. */
 export interface SyncChunk {

@@ -5,11 +5,12 @@ import {
   edgeCtrlPb,
   encodeControl,
   type Message,
+  TerminatorResult,
 } from "@sallyport/wire";
-import { type TerminatorOutcome, type TerminatorRequest, TerminatorResult } from "../control-plane.ts";
+import type { TerminatorOutcome, TerminatorRequest } from "../control-plane.ts";
 import type { Controller } from "../controllers/controller.ts";
 import { ControlError } from "../errors.ts";
-import { type TerminatorMessages, wirePrecedence } from "./terminators.ts";
+import type { TerminatorMessages } from "./terminators.ts";
 
 /** How terminators of applications are created: 20216, by the tokens of their sessions (docs/protocol/control.md, "Terminators"). */
 export const sdkTerminatorMessages: TerminatorMessages<TerminatorRequest> = {
@@ -30,7 +31,7 @@ export const sdkTerminatorMessages: TerminatorMessages<TerminatorRequest> = {
       fingerprints: [...request.fingerprints],
       peerData: Object.fromEntries(request.peerData),
       cost: request.cost,
-      precedence: wirePrecedence(request.precedence),
+      precedence: request.precedence,
       instanceId: request.instanceId ?? "",
       instanceSecret: request.instanceSecret ?? new Uint8Array(),
     });

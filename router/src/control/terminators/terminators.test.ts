@@ -7,6 +7,7 @@ import {
   edgeCtrlPb,
   encodeControl,
   Headers,
+  Precedence,
 } from "@sallyport/wire";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import {
@@ -42,7 +43,7 @@ const terminator = (address: string) => ({
   fingerprints: ["ab"],
   peerData: new Map([[1003, Buffer.from("key")]]),
   cost: 7,
-  precedence: 1,
+  precedence: Precedence.Required,
 });
 const created = (terminatorId: string, result: edgeCtrlPb.CreateTerminatorResult, msg = "") => ({
   contentType: EdgeCtrlType.CreateTerminatorV2Response,

@@ -1,6 +1,6 @@
-import { boundedLog, edgeCtrlPb, type Logger, type Message } from "@sallyport/wire";
+import { boundedLog, type Logger, type Message, type Precedence, TerminatorResult } from "@sallyport/wire";
 import type { WorkPool } from "../../metrics/work-pool.ts";
-import { type TerminatorOutcome, TerminatorPrecedence, TerminatorResult } from "../control-plane.ts";
+import type { TerminatorOutcome } from "../control-plane.ts";
 import type { Controller } from "../controllers/controller.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { ControlError, NoControllerError } from "../errors.ts";
@@ -11,7 +11,7 @@ import type { AdaptiveWindow } from "./adaptive-window.ts";
 export interface KeptTerminator {
   readonly address: string;
   readonly cost: number;
-  readonly precedence: number;
+  readonly precedence: Precedence;
   readonly instanceId?: string | undefined;
 }
 
@@ -169,7 +169,7 @@ export class Terminators<R extends KeptTerminator> {
   }
 
   /** What was changed at the controllers is what is created when it has to be created again. */
-  revise(id: string, o: { cost?: number | undefined; precedence?: number | undefined }): void {
+  revise(id: string, o: { cost?: number | undefined; precedence?: Precedence | undefined }): void {
     const entry = this.#entries.get(id);
     if (entry === undefined) return;
     const { cost = entry.request.cost, precedence = entry.request.precedence } = o;
@@ -308,11 +308,4 @@ export class Terminators<R extends KeptTerminator> {
     }, entry.busyMs);
     entry.retry.unref();
   }
-}
-
-/** Anything but required and failed is default, as the other end would read it. */
-export function wirePrecedence(value: number): edgeCtrlPb.TerminatorPrecedence {
-  if (value === TerminatorPrecedence.Required) return edgeCtrlPb.TerminatorPrecedence.Required;
-  if (value === TerminatorPrecedence.Failed) return edgeCtrlPb.TerminatorPrecedence.Failed;
-  return edgeCtrlPb.TerminatorPrecedence.Default;
 }

@@ -6,7 +6,9 @@ import {
   EdgeErrorCode,
   edgeCtrlPb,
   encodeControl,
+  knownPrecedence,
   type Logger,
+  MAX_SERVICE_LIST_MARK,
   type Message,
   PROTOCOL_VERSION,
 } from "@sallyport/wire";
@@ -14,7 +16,7 @@ import type { Controller } from "../controllers/controller.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { expectReply } from "../edge-error.ts";
 import { EdgeCtrlError } from "../errors.ts";
-import { jsonObject, precedenceOf, type TunnelIdentity, type TunnelService } from "./tunnel-identity.ts";
+import { jsonObject, type TunnelIdentity, type TunnelService } from "./tunnel-identity.ts";
 
 export interface LegacyServicesOptions {
   readonly controllers: Controllers;
@@ -26,8 +28,6 @@ export interface LegacyServicesOptions {
   readonly retryMs?: number;
 }
 
-/** Controllers refuse longer marks, and close the channel. */
-const MAX_MARK = 50;
 const SESSION_TIMEOUT_MS = 30_000;
 const RETRY_MS = 30_000;
 
@@ -138,7 +138,7 @@ export class LegacyServices {
   #listed(message: Message, controller: Controller): void {
     if (controller !== this.#controller) return;
     const { lastUpdate, services } = decodeControl(edgeCtrlPb.ServicesListSchema, message.body);
-    if (lastUpdate.length <= MAX_MARK) this.#mark = Buffer.from(lastUpdate);
+    if (lastUpdate.length <= MAX_SERVICE_LIST_MARK) this.#mark = Buffer.from(lastUpdate);
     this.#list = services;
     if (this.#session !== undefined) this.#o.onChange(identityOf(this.#session, this.#list));
   }
@@ -160,7 +160,7 @@ function identityOf(
         isEncrypted: service.encryption,
         configs: new Map(Object.entries(jsonObject(service.config))),
         cost: session.serviceCosts[service.id],
-        precedence: precedence === undefined ? undefined : precedenceOf(precedence),
+        precedence: precedence === undefined ? undefined : knownPrecedence(precedence),
       },
     ];
   });
@@ -169,7 +169,7 @@ function identityOf(
     name: session.identityName,
     appData: jsonObject(session.appDataJson),
     defaultCost: session.defaultHostingCost,
-    defaultPrecedence: precedenceOf(session.defaultHostingPrecedence),
+    defaultPrecedence: knownPrecedence(session.defaultHostingPrecedence),
     services: new Map(services),
   };
 }

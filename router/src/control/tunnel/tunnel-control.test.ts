@@ -7,6 +7,7 @@ import {
   edgeCtrlPb,
   encodeControl,
   Headers,
+  Precedence,
   silentLogger,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
@@ -25,7 +26,7 @@ let tunnel: TunnelControl;
 let identities: (TunnelIdentity | undefined)[];
 
 const DIAL = { serviceName: "web", instanceId: "i1", peerData: new Map([[1011, Buffer.from("{}")]]), timeoutMs: 5000 };
-const TERMINATOR = { address: "t1", serviceId: "s1", serviceName: "web", cost: 4, precedence: 1 };
+const TERMINATOR = { address: "t1", serviceId: "s1", serviceName: "web", cost: 4, precedence: Precedence.Required };
 
 const start = async (capabilities: number): Promise<void> => {
   controller.capabilities = capabilities;

@@ -7,13 +7,14 @@ import {
   encodeControl,
   Headers,
   type Logger,
+  Precedence,
 } from "@sallyport/wire";
 import type { CircuitCreated, TerminatorOutcome, Unsubscribe } from "../control-plane.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { DataModelSubscription } from "../data-model/data-model-subscription.ts";
 import { expectReply } from "../edge-error.ts";
 import type { TerminatorRemovals } from "../terminators/terminator-removals.ts";
-import { Terminators, type TerminatorsOptions, wirePrecedence } from "../terminators/terminators.ts";
+import { Terminators, type TerminatorsOptions } from "../terminators/terminators.ts";
 import { LegacyServices } from "./legacy-services.ts";
 import { createTunnelCircuit, type TunnelCircuitRequest } from "./tunnel-circuits.ts";
 import type { TunnelIdentity } from "./tunnel-identity.ts";
@@ -38,7 +39,7 @@ const RETRY = { scanMs: 15_000, staleMs: 30_000 } as const;
 export interface TunnelTerminatorUpdate {
   readonly cost?: number | undefined;
   /** 0 default, 1 required, 2 failed */
-  readonly precedence?: number | undefined;
+  readonly precedence?: Precedence | undefined;
 }
 
 /**
@@ -129,7 +130,7 @@ export class TunnelControl {
       terminatorId,
       cost: update.cost ?? 0,
       updateCost: update.cost !== undefined,
-      precedence: wirePrecedence(update.precedence ?? 0),
+      precedence: update.precedence ?? Precedence.Default,
       updatePrecedence: update.precedence !== undefined,
     });
     const contentType = EdgeCtrlType.UpdateTunnelTerminatorRequest;

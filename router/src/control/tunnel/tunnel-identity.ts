@@ -1,7 +1,4 @@
-import { TerminatorPrecedence } from "../control-plane.ts";
-
-/** A precedence as the wire names it: 0 default, 1 required, 2 failed. */
-export type WirePrecedence = (typeof TerminatorPrecedence)[keyof typeof TerminatorPrecedence];
+import type { Precedence } from "@sallyport/wire";
 
 /** A service that the router's own identity may dial or host. */
 export interface TunnelService {
@@ -14,7 +11,7 @@ export interface TunnelService {
   readonly configs: ReadonlyMap<string, unknown>;
   /** What the identity hosts this very service with. */
   readonly cost: number | undefined;
-  readonly precedence: WirePrecedence | undefined;
+  readonly precedence: Precedence | undefined;
 }
 
 /** The identity a router tunnels as: that with its own id. */
@@ -24,7 +21,7 @@ export interface TunnelIdentity {
   readonly appData: Readonly<Record<string, unknown>>;
   /** What it hosts every service with. */
   readonly defaultCost: number;
-  readonly defaultPrecedence: WirePrecedence;
+  readonly defaultPrecedence: Precedence;
   readonly services: ReadonlyMap<string, TunnelService>;
 }
 
@@ -36,10 +33,4 @@ export function jsonObject(text: string | Uint8Array): Record<string, unknown> {
   } catch {
     return {};
   }
-}
-
-/** A precedence that is none of the known ones counts as default. */
-export function precedenceOf(value: number): WirePrecedence {
-  if (value === TerminatorPrecedence.Required) return TerminatorPrecedence.Required;
-  return value === TerminatorPrecedence.Failed ? TerminatorPrecedence.Failed : TerminatorPrecedence.Default;
 }

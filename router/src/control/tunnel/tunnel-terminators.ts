@@ -5,11 +5,13 @@ import {
   edgeCtrlPb,
   encodeControl,
   type Message,
+  type Precedence,
+  TerminatorResult,
 } from "@sallyport/wire";
-import { type TerminatorOutcome, TerminatorResult } from "../control-plane.ts";
+import type { TerminatorOutcome } from "../control-plane.ts";
 import type { Controller } from "../controllers/controller.ts";
 import { expectReply } from "../edge-error.ts";
-import { type TerminatorMessages, wirePrecedence } from "../terminators/terminators.ts";
+import type { TerminatorMessages } from "../terminators/terminators.ts";
 import type { LegacyServices } from "./legacy-services.ts";
 
 /** A terminator that the router's own tunneler hosts. `address` is also its id. */
@@ -18,8 +20,7 @@ export interface TunnelTerminatorRequest {
   readonly serviceId: string;
   readonly serviceName: string;
   readonly cost: number;
-  /** 0 default, 1 required, 2 failed */
-  readonly precedence: number;
+  readonly precedence: Precedence;
   readonly instanceId?: string | undefined;
 }
 
@@ -42,7 +43,7 @@ export class TunnelTerminatorMessages implements TerminatorMessages<TunnelTermin
   ): Promise<TerminatorOutcome> {
     const { address, cost } = request;
     const fields = {
-      ...{ address, cost, precedence: wirePrecedence(request.precedence), instanceId: request.instanceId ?? "" },
+      ...{ address, cost, precedence: request.precedence, instanceId: request.instanceId ?? "" },
       startTime: BigInt(Date.now()),
     };
     if (controller.has(ControllerCapability.RouterDataModel)) {

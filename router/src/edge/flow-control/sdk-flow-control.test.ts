@@ -2,6 +2,7 @@ import { once } from "node:events";
 import {
   EdgeHeader,
   EdgeType,
+  FaultSubject,
   Headers,
   type Message,
   PayloadHeader,
@@ -13,7 +14,6 @@ import {
 } from "@sallyport/wire";
 import { headerOrders } from "@sallyport/wire/testing/header-orders";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { FaultKind } from "../../forwarder/fault-reports.ts";
 import { TestNetwork, type TestRouter } from "../../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../../testing/test-sdk.ts";
 
@@ -319,12 +319,14 @@ test("a circuit that the network takes down is closed at the SDK", async () => {
 test("the end of a circuit, said by the SDK or by the loss of its channel, is reported to the circuit's owner", async () => {
   const { near } = await pair();
   near.end();
-  await expect.poll(() => network.faults).toMatchObject([{ subject: FaultKind.Ingress, ids: [near.circuitId] }]);
+  await expect
+    .poll(() => network.faults)
+    .toMatchObject([{ subject: FaultSubject.IngressFault, ids: [near.circuitId] }]);
   const other = await dial(await client(a, "carol"));
   other.sdk.close();
   await expect
     .poll(() => network.faults.slice(1))
-    .toMatchObject([{ subject: FaultKind.Ingress, ids: [other.circuitId] }]);
+    .toMatchObject([{ subject: FaultSubject.IngressFault, ids: [other.circuitId] }]);
 });
 
 test("a dial that fails at the host leaves nothing behind", async () => {
@@ -338,7 +340,7 @@ test("a dial that fails at the host leaves nothing behind", async () => {
   const { answer } = await sdk.requestConnect(network.session("web", "Dial"), { headers: wish() });
   expect(answer.body.toString()).toContain("not now");
   expect([...b.forwarder.ends()]).toEqual([]);
-  expect(network.faults.filter((fault) => fault.subject === FaultKind.Egress)).toEqual([]);
+  expect(network.faults.filter((fault) => fault.subject === FaultSubject.EgressFault)).toEqual([]);
 });
 
 test("an SDK that reads nothing holds up nobody: what is for it waits within bounds and comes in order", async () => {

@@ -1,14 +1,12 @@
 import { EdgeHeader } from "../../catalogue/edge.ts";
-import { XgressFlag, XgressHeader } from "../../catalogue/xgress.ts";
+import { MAX_CIRCUIT_ID_LENGTH, XgressFlag, XgressHeader } from "../../catalogue/xgress.ts";
 import type { Underlay } from "../../channel/channel.ts";
 import { DEFAULT_LIMITS, FRAME_PREFIX_LENGTH, type FrameView } from "../../frame/frame.ts";
+import { HEADER_ENTRY_PREFIX_LENGTH } from "../../frame/headers.ts";
 
-const ENTRY_PREFIX = 8;
-const CONN_ID_ENTRY = ENTRY_PREFIX + 4;
+const CONN_ID_ENTRY = HEADER_ENTRY_PREFIX_LENGTH + 4;
 /** Headers to be cut out cost a copy each; SDKs send a connection id and little else. */
 const MAX_FOREIGN_HEADERS = 16;
-/** Ids of today have 22 characters. */
-const MAX_ID_LENGTH = 128;
 
 /**
  * A payload or acknowledgement that came over an edge channel, as it travels between routers: without the connection id
@@ -42,10 +40,10 @@ export class CircuitFrame implements FrameView {
     let start = frame.start;
     let foreign = 0;
     let at = frame.headersStart;
-    while (at + ENTRY_PREFIX <= end) {
+    while (at + HEADER_ENTRY_PREFIX_LENGTH <= end) {
       const key = b.readInt32LE(at);
       const length = b.readUInt32LE(at + 4);
-      const value = at + ENTRY_PREFIX;
+      const value = at + HEADER_ENTRY_PREFIX_LENGTH;
       const next = value + length;
       if (next > end) return false;
       if (key < XgressHeader.FirstPayloadHeader || key > XgressHeader.Rtt) {
@@ -76,7 +74,7 @@ export class CircuitFrame implements FrameView {
     this.bodyStart = frame.bodyStart;
     this.end = frame.end;
     b.writeInt32LE(end - this.headersStart, start + 12);
-    return at === end && this.idStart >= 0 && this.idEnd - this.idStart <= MAX_ID_LENGTH;
+    return at === end && this.idStart >= 0 && this.idEnd - this.idStart <= MAX_CIRCUIT_ID_LENGTH;
   }
 
   circuitId(): string {
@@ -108,7 +106,7 @@ export function writeCircuitFrame(frame: FrameView, underlay: Underlay, connId: 
   slab.writeInt32LE(headersLength, at + 12);
   slab.writeInt32LE(EdgeHeader.ConnId, entry);
   slab.writeInt32LE(4, entry + 4);
-  slab.writeInt32LE(connId | 0, entry + ENTRY_PREFIX);
+  slab.writeInt32LE(connId | 0, entry + HEADER_ENTRY_PREFIX_LENGTH);
   frame.buffer.copy(slab, entry + CONN_ID_ENTRY, frame.headersStart, frame.end);
   return true;
 }

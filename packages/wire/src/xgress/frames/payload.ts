@@ -1,7 +1,7 @@
 import { PayloadHeader, XgressHeader, XgressType } from "../../catalogue/xgress.ts";
 import { FRAME_PREFIX_LENGTH, type FrameView, writeFramePrefix } from "../../frame/frame.ts";
+import { HEADER_ENTRY_PREFIX_LENGTH } from "../../frame/headers.ts";
 
-const ENTRY_PREFIX = 8;
 const capabilitiesKey = XgressHeader.FirstPayloadHeader + PayloadHeader.Capabilities;
 const edgeFlagsKey = XgressHeader.FirstPayloadHeader + PayloadHeader.EdgeFlags;
 const uuidKey = XgressHeader.FirstPayloadHeader + PayloadHeader.Uuid;
@@ -66,10 +66,10 @@ export function readPayload(frame: FrameView, view: PayloadView): boolean {
   view.bodyEnd = frame.end;
   let hasSequence = false;
   let at = frame.headersStart;
-  while (at + ENTRY_PREFIX <= frame.headersEnd) {
+  while (at + HEADER_ENTRY_PREFIX_LENGTH <= frame.headersEnd) {
     const key = buffer.readInt32LE(at);
     const length = buffer.readUInt32LE(at + 4);
-    const value = at + ENTRY_PREFIX;
+    const value = at + HEADER_ENTRY_PREFIX_LENGTH;
     at = value + length;
     if (at > frame.headersEnd) return false;
     if (key === XgressHeader.CircuitId) {
@@ -99,7 +99,7 @@ export function readPayload(frame: FrameView, view: PayloadView): boolean {
 export function payloadHeaders(values: { capabilities?: number; edgeFlags?: number; uuid?: Uint8Array }): Buffer {
   const parts: Buffer[] = [];
   const entry = (key: number, value: Uint8Array) => {
-    const prefix = Buffer.alloc(ENTRY_PREFIX);
+    const prefix = Buffer.alloc(HEADER_ENTRY_PREFIX_LENGTH);
     prefix.writeInt32LE(key, 0);
     prefix.writeUInt32LE(value.length, 4);
     parts.push(prefix, Buffer.from(value));
@@ -128,7 +128,8 @@ export class PayloadTemplate {
   constructor(circuitId: string) {
     this.#plain = template(circuitId, false);
     this.#flagged = template(circuitId, true);
-    this.#sequenceAt = FRAME_PREFIX_LENGTH + ENTRY_PREFIX + Buffer.byteLength(circuitId) + ENTRY_PREFIX;
+    this.#sequenceAt =
+      FRAME_PREFIX_LENGTH + HEADER_ENTRY_PREFIX_LENGTH + Buffer.byteLength(circuitId) + HEADER_ENTRY_PREFIX_LENGTH;
   }
 
   /** Bytes in front of the data. */
@@ -163,7 +164,7 @@ export class PayloadTemplate {
     target.writeInt32LE(sequence, sequenceAt);
     target.writeInt32LE(sequence >> 31, sequenceAt + 4);
     const end = at + source.length;
-    if (flags !== 0) target.writeUInt32LE(flags, sequenceAt + 8 + ENTRY_PREFIX);
+    if (flags !== 0) target.writeUInt32LE(flags, sequenceAt + 8 + HEADER_ENTRY_PREFIX_LENGTH);
     target.writeUInt16LE(rtt, end - 2);
     if (extra === undefined || extra.length === 0) return end;
     target.writeInt32LE(source.length - FRAME_PREFIX_LENGTH + extra.length, at + 12);
@@ -175,7 +176,11 @@ export class PayloadTemplate {
 function template(circuitId: string, withFlags: boolean): Buffer {
   const id = Buffer.from(circuitId, "utf8");
   const headers =
-    ENTRY_PREFIX + id.length + (ENTRY_PREFIX + 8) + (withFlags ? ENTRY_PREFIX + 4 : 0) + (ENTRY_PREFIX + 2);
+    HEADER_ENTRY_PREFIX_LENGTH +
+    id.length +
+    (HEADER_ENTRY_PREFIX_LENGTH + 8) +
+    (withFlags ? HEADER_ENTRY_PREFIX_LENGTH + 4 : 0) +
+    (HEADER_ENTRY_PREFIX_LENGTH + 2);
   const buffer = Buffer.alloc(FRAME_PREFIX_LENGTH + headers);
   let at = writeFramePrefix(buffer, 0, XgressType.Payload, 0, headers, 0);
   at = prefix(buffer, at, XgressHeader.CircuitId, id.length);
@@ -190,5 +195,5 @@ function template(circuitId: string, withFlags: boolean): Buffer {
 export function prefix(buffer: Buffer, at: number, key: number, length: number): number {
   buffer.writeInt32LE(key, at);
   buffer.writeUInt32LE(length, at + 4);
-  return at + ENTRY_PREFIX;
+  return at + HEADER_ENTRY_PREFIX_LENGTH;
 }

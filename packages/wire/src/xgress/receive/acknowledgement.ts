@@ -1,8 +1,8 @@
 import { XgressHeader, XgressType } from "../../catalogue/xgress.ts";
 import { FRAME_PREFIX_LENGTH, type FrameView, writeFramePrefix } from "../../frame/frame.ts";
+import { HEADER_ENTRY_PREFIX_LENGTH } from "../../frame/headers.ts";
 import { prefix } from "../frames/payload.ts";
 
-const ENTRY_PREFIX = 8;
 /** What a missing receive-buffer header means: no room at all. */
 const noRoom = 0xffff_ffff;
 
@@ -47,10 +47,10 @@ export function readAck(frame: FrameView, view: AckView): boolean {
   view.count = bodyLength >>> 2;
   if (bodyLength % 4 !== 0) return false;
   let at = frame.headersStart;
-  while (at + ENTRY_PREFIX <= frame.headersEnd) {
+  while (at + HEADER_ENTRY_PREFIX_LENGTH <= frame.headersEnd) {
     const key = buffer.readInt32LE(at);
     const length = buffer.readUInt32LE(at + 4);
-    const value = at + ENTRY_PREFIX;
+    const value = at + HEADER_ENTRY_PREFIX_LENGTH;
     at = value + length;
     if (at > frame.headersEnd) return false;
     if (key === XgressHeader.CircuitId) {
@@ -76,7 +76,13 @@ export class AckTemplate {
   constructor(circuitId: string, flags: number) {
     const id = Buffer.from(circuitId, "utf8");
     const headers =
-      ENTRY_PREFIX + 2 + ENTRY_PREFIX + id.length + (flags === 0 ? 0 : ENTRY_PREFIX + 4) + ENTRY_PREFIX + 4;
+      HEADER_ENTRY_PREFIX_LENGTH +
+      2 +
+      HEADER_ENTRY_PREFIX_LENGTH +
+      id.length +
+      (flags === 0 ? 0 : HEADER_ENTRY_PREFIX_LENGTH + 4) +
+      HEADER_ENTRY_PREFIX_LENGTH +
+      4;
     this.#frame = Buffer.alloc(FRAME_PREFIX_LENGTH + headers);
     let at = writeFramePrefix(this.#frame, 0, XgressType.Acknowledgement, 0, headers, 0);
     at = prefix(this.#frame, at, XgressHeader.Rtt, 2) + 2;
@@ -113,7 +119,7 @@ export class AckTemplate {
     this.#frame.copy(target, at);
     target.writeInt32LE(channelSequence | 0, at + 8);
     target.writeInt32LE(4 * count, at + 16);
-    target.writeUInt16LE(rtt, at + FRAME_PREFIX_LENGTH + ENTRY_PREFIX);
+    target.writeUInt16LE(rtt, at + FRAME_PREFIX_LENGTH + HEADER_ENTRY_PREFIX_LENGTH);
     target.writeUInt32LE(Math.min(held, noRoom - 1), at + this.#sizeAt);
     let end = at + this.#frame.length;
     for (let index = 0; index < count; index++) end = target.writeInt32BE(sequences[index] ?? 0, end);

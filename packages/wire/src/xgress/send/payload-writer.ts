@@ -1,13 +1,13 @@
 import { PayloadHeader, XgressFlag, XgressHeader, XgressType } from "../../catalogue/xgress.ts";
 import { FRAME_PREFIX_LENGTH } from "../../frame/frame.ts";
+import { HEADER_ENTRY_PREFIX_LENGTH } from "../../frame/headers.ts";
 import type { FramePool, KeptFrame } from "../frames/frame-pool.ts";
 import { ms16, PayloadTemplate, payloadHeaders } from "../frames/payload.ts";
 
-const ENTRY_PREFIX = 8;
 const EDGE_FLAGS_KEY = XgressHeader.FirstPayloadHeader + PayloadHeader.EdgeFlags;
 const UUID_KEY = XgressHeader.FirstPayloadHeader + PayloadHeader.Uuid;
 /** A flags header more than the frame was made with: what a retransmission adds in front. */
-const FLAGS_ENTRY = ENTRY_PREFIX + 4;
+const FLAGS_ENTRY = HEADER_ENTRY_PREFIX_LENGTH + 4;
 
 /** Turns what an application gives into what travels: encryption from end to end. */
 export interface BodySealer {
@@ -49,20 +49,22 @@ export class PayloadWriter {
     uuidEnd: number,
     sealer?: BodySealer,
   ): KeptFrame {
-    const extra = (edgeFlags < 0 ? 0 : ENTRY_PREFIX + 4) + (uuidStart < 0 ? 0 : ENTRY_PREFIX + uuidEnd - uuidStart);
+    const extra =
+      (edgeFlags < 0 ? 0 : HEADER_ENTRY_PREFIX_LENGTH + 4) +
+      (uuidStart < 0 ? 0 : HEADER_ENTRY_PREFIX_LENGTH + uuidEnd - uuidStart);
     const frame = this.#frame(this.#side, extra, end - start + (sealer === undefined ? 0 : sealer.overhead));
     const target = frame.buffer;
     let at = frame.bodyStart - extra;
     if (edgeFlags >= 0) {
       target.writeInt32LE(EDGE_FLAGS_KEY, at);
       target.writeInt32LE(4, at + 4);
-      target.writeUInt32LE(edgeFlags >>> 0, at + ENTRY_PREFIX);
-      at += ENTRY_PREFIX + 4;
+      target.writeUInt32LE(edgeFlags >>> 0, at + HEADER_ENTRY_PREFIX_LENGTH);
+      at += HEADER_ENTRY_PREFIX_LENGTH + 4;
     }
     if (uuidStart >= 0) {
       target.writeInt32LE(UUID_KEY, at);
       target.writeInt32LE(uuidEnd - uuidStart, at + 4);
-      buffer.copy(target, at + ENTRY_PREFIX, uuidStart, uuidEnd);
+      buffer.copy(target, at + HEADER_ENTRY_PREFIX_LENGTH, uuidStart, uuidEnd);
     }
     if (sealer === undefined) buffer.copy(target, frame.bodyStart, start, end);
     else sealer.seal(buffer, start, end, target, frame.bodyStart);
