@@ -1,4 +1,4 @@
-/** Names under which programs can be inspected and that another program asks for (docs/protocol/control.md, "Inspection"). */
+/** Names under which programs can be inspected and that another program asks for (docs/protocol/control.md, "Inspect"). */
 export const InspectionKey = {
   CircuitRoutes: "circuit-routes",
   IdentityConnections: "identity-connection-statuses",
