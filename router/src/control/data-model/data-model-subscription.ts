@@ -32,8 +32,8 @@ const times = {
 
 /**
  * Follows the data model of the network: subscribes to one controller that has it, to another when that one is lost,
- * and goes on from what it knows. Nothing is kept over a restart: the model is a state that any controller sends again,
- * and one that might be old would be acted on (docs/protocol/data-model.md, "Our router").
+ * and continues from its index. The model is not kept over a restart: any controller sends it again, and the router
+ * would act on an outdated one (docs/protocol/data-model.md, "Sallyport's router").
  */
 export class DataModelSubscription {
   readonly #o: DataModelOptions;

@@ -16,9 +16,9 @@ interface Policy {
 }
 
 /**
- * What a router keeps of the controllers' data model: of the identities only its own, services, configs and policies all
- * of them, because any of them may come to concern it. Certificates, revocations and the posture checks themselves are
- * nobody's business here (docs/protocol/data-model.md, "What our router keeps").
+ * The part of the data model that a router stores: its own identity, and all services, configs and policies, because any
+ * of them may become relevant. It stores no certificates, revocations and posture checks
+ * (docs/protocol/data-model.md, "What it stores").
  */
 export class NetworkModel {
   readonly #ownId: string;
