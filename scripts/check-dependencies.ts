@@ -34,6 +34,7 @@ const OPERATOR_PURE = [
   "yaml",
   "@sallyport/api",
   "@sallyport/async",
+  "@sallyport/config-file",
   "@sallyport/wire",
   "@sallyport/router-config",
   "@sallyport/controller-config",
@@ -134,6 +135,12 @@ export const RULES: readonly DependencyRule[] = [
     from: "packages/tunnel/",
     may: [ASYNC, "packages/api/", "packages/wire/", "packages/sdk/"],
     why: "the tunneler reaches the network by the SDK or by an overlay that it is given",
+  },
+  {
+    from: "packages/config-file/",
+    may: [ASYNC],
+    packages: ["node:fs/promises", "yaml", "zod"],
+    why: "what all configuration files share knows none of them",
   },
   { from: "packages/", may: [ASYNC], why: "packages import no program" },
   {

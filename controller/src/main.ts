@@ -1,6 +1,6 @@
 #!/usr/bin/env -S node --max-semi-space-size=16 --heap-growing-percent=50
 import { readFile } from "node:fs/promises";
-import { ConfigError } from "@sallyport/controller-config";
+import { ConfigError } from "@sallyport/config-file";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Command, parseCommandLine, USAGE, UsageError } from "./commands/command-line.ts";
 import { ExitStatus } from "./commands/exit-status.ts";

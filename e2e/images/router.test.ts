@@ -21,7 +21,7 @@ describe.skipIf(!canRun)("the router's image", () => {
   it("says that it cannot run without a configuration", () => {
     const { status, errors } = image.run({ args: ["run", CONFIG] });
     expect(status).toBe(2);
-    expect(errors).toContain(`${CONFIG} the document: expected a readable file`);
+    expect(errors).toContain(`${CONFIG}: expected a file that can be read`);
   });
 
   it("prints how it is used when nothing is said", () => {

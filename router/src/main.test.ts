@@ -86,9 +86,9 @@ describe("sallyport-router", { timeout: 120_000 }, () => {
     for (const command of ["check", "run"]) {
       const { code, err } = await run(command, "router.yml");
       expect(code, command).toBe(2);
-      expect(err).toContain("router.yml:1:1 v: expected 3");
-      expect(err).toContain("router.yml:2:1 identity.key: expected");
-      expect(err).toContain("router.yml:2:1 identity.ca: expected");
+      expect(err).toContain("router.yml:1:1: v: expected 3");
+      expect(err).toContain("router.yml:2:1: identity.key: expected");
+      expect(err).toContain("router.yml:2:1: identity.ca: expected");
     }
   });
 
@@ -103,8 +103,8 @@ describe("sallyport-router", { timeout: 120_000 }, () => {
   it("checks a file and says what is odd about it", async () => {
     await configure(1);
     const { code, out } = await run("check", "router.yml");
-    expect(out).toContain("router.yml:5:1 edeg: expected a known key, perhaps edge");
-    expect(out).toContain("router.yml:6:1 ha: without effect: ");
+    expect(out).toContain("router.yml:5:1: edeg: expected a known key, perhaps edge");
+    expect(out).toContain("router.yml:6:1: ha: without effect: ");
     expect(out).toContain("router r1, certificate valid until");
     expect([code, out.trimEnd().split("\n").at(-1)]).toEqual([0, "router.yml is valid"]);
   });
@@ -115,7 +115,7 @@ describe("sallyport-router", { timeout: 120_000 }, () => {
     await unused.close();
     const { code, err, out } = await run("run", "router.yml");
     expect([code, err]).toEqual([1, expect.stringContaining("no controller was reached within 0.5 s")]);
-    expect(out).toMatch(/"level":"warn".*"key":"ha".*router\.yml:6:1 ha: without effect: /);
+    expect(out).toMatch(/"level":"warn".*"key":"ha".*router\.yml:6:1: ha: without effect: /);
   });
 
   it("stops on SIGTERM with status 0", async () => {

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 import "./lifecycle/small-nursery.ts";
 import { readFile } from "node:fs/promises";
-import { formatPath, formatProblem, type LoadedRouterConfig, loadRouterConfig } from "@sallyport/router-config";
+import { ConfigError, formatPath, formatProblem } from "@sallyport/config-file";
+import { type LoadedRouterConfig, loadRouterConfig } from "@sallyport/router-config";
 import { IdentityError, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Logger as Pino, pino } from "pino";
 import { status } from "./agent/status-command.ts";
@@ -193,6 +194,6 @@ main(parseCommand(process.argv.slice(2))).then(
   (error: unknown) => {
     const code = error instanceof Error && "code" in error ? ` [${String(error.code)}]` : "";
     process.stderr.write(`sallyport-router: ${messageOf(error)}${code}\n`);
-    process.exit(error instanceof Error && error.name === "RouterConfigError" ? 2 : 1);
+    process.exit(error instanceof ConfigError ? 2 : 1);
   },
 );

@@ -3,7 +3,7 @@ import { mkdtemp, rename, rm, symlink, unlink, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
-import { ConfigError } from "@sallyport/controller-config";
+import { ConfigError } from "@sallyport/config-file";
 import { commonName, parseCertificates } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { TestAuthority } from "../../../packages/wire/src/testing/authority.ts";
@@ -138,7 +138,7 @@ async function load(options: Partial<OperatorCertificatesOptions>) {
   const log = new RecordingLogger();
   const loaded = await OperatorCertificates.load({
     ...{ files: [], apiHost: "api.example", configFile: "c.yml", lookEveryMs: LOOK_MS, log },
-    placeOf: (path) => ({ line: Number(/\d+/.exec(path)?.[0]) + 10, column: path.endsWith("key") ? 7 : 3 }),
+    placeOf: ([, , index, part]) => ({ line: Number(index) + 10, column: part === "key" ? 7 : 3 }),
     ...options,
   });
   onTestFinished(() => loaded.stop());
@@ -152,8 +152,8 @@ describe("the certificates of the API", () => {
     await expect(failure).rejects.toBeInstanceOf(ConfigError);
     const { message } = (await failure.catch((error: unknown) => error)) as ConfigError;
     expect(message.split("\n")).toEqual([
-      expect.stringMatching(/^c\.yml:10:7: api\.serverCertificates\.0\.key: expected a file with a private key/),
-      expect.stringMatching(/^c\.yml:12:3: api\.serverCertificates\.2\.cert: expected a certificate with the names/),
+      expect.stringMatching(/^c\.yml:10:7: api\.serverCertificates\[0\]\.key: expected a file with a private key/),
+      expect.stringMatching(/^c\.yml:12:3: api\.serverCertificates\[2\]\.cert: expected a certificate with the names/),
     ]);
   });
 

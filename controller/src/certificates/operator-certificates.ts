@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { isIP } from "node:net";
-import { ConfigError, type ConfigProblem } from "@sallyport/controller-config";
+import { ConfigError, type ConfigProblem, formatPath, type Path, type Place } from "@sallyport/config-file";
 import { type Identity, type Logger, withServerCertificates } from "@sallyport/wire";
 import type { ApiCertificates } from "../pki/pki.ts";
 import {
@@ -13,7 +13,7 @@ import {
 const LOOK_MS = 2_000;
 const DAY_MS = 86_400_000;
 const WARN_BEFORE_MS = 7 * DAY_MS;
-const SETTING = "api.serverCertificates";
+const SETTING: Path = ["api", "serverCertificates"];
 
 export interface OperatorCertificatesOptions {
   /** Absolute paths, in the order of the configuration: of several for one name the first is served. */
@@ -22,7 +22,7 @@ export interface OperatorCertificatesOptions {
   readonly apiHost: string;
   /** The configuration's file, and where in it something stands; for messages. */
   readonly configFile: string;
-  readonly placeOf: (path: string) => Pick<ConfigProblem, "line" | "column">;
+  readonly placeOf: (path: Path) => Place;
   readonly now?: () => Date;
   /** Milliseconds between two looks at the files. */
   readonly lookEveryMs?: number;
@@ -69,8 +69,9 @@ export class OperatorCertificates {
         entries.push({ files, current, seen, looked: seen, warnedAt: 0 });
       } catch (error) {
         if (!(error instanceof OperatorCertificateError)) throw error;
-        const path = `${SETTING}.${i}.${error.part}`;
-        problems.push({ path, ...options.placeOf(path), expected: error.expected, found: error.found });
+        const path = [...SETTING, i, error.part];
+        const { expected, found } = error;
+        problems.push({ path: formatPath(path), ...options.placeOf(path), expected, found });
       }
     }
     if (problems.length > 0) throw new ConfigError(options.configFile, problems);

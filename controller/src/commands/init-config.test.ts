@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ConfigError } from "@sallyport/controller-config";
+import { ConfigError } from "@sallyport/config-file";
 import { silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { checkPassword } from "../auth/password.ts";

@@ -1,4 +1,5 @@
-import { describeProblem, readControllerConfigFile } from "@sallyport/controller-config";
+import { formatProblem } from "@sallyport/config-file";
+import { readControllerConfigFile } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
 import { Agent } from "@sallyport/wire/agent";
 import { createLogger, type LevelledLogger, logDestination } from "../config/logging.ts";
@@ -19,7 +20,7 @@ export interface RunEnvironment {
 export async function runController(file: string, { env, productVersion }: RunEnvironment): Promise<number> {
   const { config, warnings, placeOf } = await readControllerConfigFile(file, env);
   const log = createLogger(config.log.level, logDestination(config.log.format));
-  for (const warning of warnings) log.warn({ file }, describeProblem(file, warning));
+  for (const warning of warnings) log.warn({ file }, formatProblem(warning, file));
   let controller: Controller | undefined;
   let agent: Agent | undefined;
   let status: number = ExitStatus.Done;

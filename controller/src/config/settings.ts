@@ -2,13 +2,8 @@ import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import {
-  ConfigError,
-  type ConfigRead,
-  type ControllerConfig,
-  formatHostPort,
-  postgresUrl,
-} from "@sallyport/controller-config";
+import { ConfigError, formatPath, type Path } from "@sallyport/config-file";
+import { type ConfigRead, type ControllerConfig, formatHostPort, postgresUrl } from "@sallyport/controller-config";
 import type { AuthSettings } from "../auth/settings.ts";
 import type { CertificateFiles } from "../certificates/operator-certificate.ts";
 import type { FabricSettings } from "../fabric/options.ts";
@@ -50,9 +45,7 @@ export async function authSettings({ auth }: ControllerConfig, file: string, pla
     return { ...auth, jwks: { ...jwks, caPem: await readFile(path, "utf8") } };
   } catch (error) {
     const found = `${path}, which cannot be read: ${(error as Error).message}`;
-    throw new ConfigError(file, [
-      { path: "auth.jwks.caFile", ...placeOf("auth.jwks.caFile"), expected: "a file with certificates", found },
-    ]);
+    throw problemAt(["auth", "jwks", "caFile"], { file, placeOf, expected: "a file with certificates", found });
   }
 }
 
@@ -76,13 +69,8 @@ export function lifetimes({ certificates }: ControllerConfig): Lifetimes {
 
 /** The URL that is kept in a file, for example a mounted Secret. The message says nothing of it. */
 function urlIn(path: string, file: string, placeOf: PlaceOf): string {
-  const problem = (found: string) =>
-    new ConfigError(file, [
-      {
-        ...{ path: "database.urlFile", ...placeOf("database.urlFile") },
-        ...{ expected: "a file with the URL of a PostgreSQL database", found },
-      },
-    ]);
+  const expected = "a file with the URL of a PostgreSQL database";
+  const problem = (found: string) => problemAt(["database", "urlFile"], { file, placeOf, expected, found });
   let text: string;
   try {
     text = readFileSync(path, "utf8").trim();
@@ -122,9 +110,9 @@ export async function scrapeCertificate(
   try {
     return new X509Certificate(await readFile(path));
   } catch (error) {
-    const key = "metrics.scrapeCertificate";
     const found = `${path}, which cannot be read as one: ${(error as Error).message}`;
-    throw new ConfigError(file, [{ path: key, ...placeOf(key), expected: "a file with a certificate", found }]);
+    const problem = { file, placeOf, expected: "a file with a certificate", found };
+    throw problemAt(["metrics", "scrapeCertificate"], problem);
   }
 }
 
@@ -138,6 +126,13 @@ export function serverCertificateFiles({ api }: ControllerConfig, file: string):
 
 export function secretKeyFile(config: ControllerConfig, file: string): string | undefined {
   return config.secretKeyFile === undefined ? undefined : fromFolderOf(file, config.secretKeyFile);
+}
+
+function problemAt(
+  path: Path,
+  { file, placeOf, ...problem }: { file: string; placeOf: PlaceOf; expected: string; found: string },
+): ConfigError {
+  return new ConfigError(file, [{ path: formatPath(path), ...placeOf(path), ...problem }]);
 }
 
 function fromFolderOf(file: string, path: string): string {

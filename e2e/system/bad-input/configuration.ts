@@ -20,14 +20,14 @@ export function describeConfiguration(site: Site): void {
     });
 
     it.each([
-      ["run", "v: 3\nidentity: {cert: a\n", /bad-router\.yml:\d+:\d+ /],
+      ["run", "v: 3\nidentity: {cert: a\n", /bad-router\.yml:\d+:\d+: /],
       [
         "run",
         "v: 3\nedge:\n  heartbeatIntervalSeconds: soon\n",
-        /bad-router\.yml:3:\d+ edge\.heartbeatIntervalSeconds: expected .*, found /,
+        /bad-router\.yml:3:\d+: edge\.heartbeatIntervalSeconds: expected .*, found /,
       ],
-      ["check", "v: 2\n", /bad-router\.yml:1:\d+ v: expected .*, found /],
-      ["enroll", "v: 3\nctrl:\n  endpoint: nowhere\n", /bad-router\.yml:3:\d+ ctrl\.endpoint: expected .*, found /],
+      ["check", "v: 2\n", /bad-router\.yml:1:\d+: v: expected .*, found /],
+      ["enroll", "v: 3\nctrl:\n  endpoint: nowhere\n", /bad-router\.yml:3:\d+: ctrl\.endpoint: expected .*, found /],
     ])("of the router ends `%s` with code 2 and names line and column: %j", async (command, text, pattern) => {
       const file = join(site.folder, "bad-router.yml");
       writeFileSync(file, text);

@@ -1,14 +1,7 @@
+import { ConfigError } from "@sallyport/config-file";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import {
-  ConfigError,
-  formatDuration,
-  nearestName,
-  parseDuration,
-  readControllerConfig,
-  writeControllerConfig,
-  yamlText,
-} from "./index.ts";
+import { readControllerConfig, writeControllerConfig, yamlText } from "./index.ts";
 
 const MINIMAL = `
 api: { bind: "0.0.0.0:1280", advertise: "ctrl.example:1280" }
@@ -91,10 +84,10 @@ network:
 log: { level: loud }
 `;
     expect(problems(text)).toEqual([
+      "c.yml:1:1: ctrl: expected keys and values, found nothing",
       "c.yml:1:4: v: expected 1, the version of this file's format, found 2",
       "c.yml:3:9: api.bind: expected text, found 1280",
       'c.yml:4:14: api.advertise: expected an address that others can reach, host:port, for example ctrl.example.org:1280, found ":1280"',
-      "c.yml:1:1: ctrl: expected keys and values, found nothing",
       "c.yml:6:8: database.url: expected a PostgreSQL URL, postgres://user:password@host/database, found another text (not shown, as it may hold a password)",
       'c.yml:8:22: edge.apiSessionTimeout: expected a duration of at least 1m, for example 30m, found "soon"',
       "c.yml:10:17: network.cycleSeconds: expected at least 1, found 0",
@@ -115,14 +108,15 @@ log: { level: loud }
     ["an unclosed bracket", "api: [1, 2\nctrl: 3\n", /^c\.yml:2:\d+: expected valid YAML, found /],
     ["a key twice", `${MINIMAL}log: {}\nlog: {}\n`, /^c\.yml:6:1: expected valid YAML, found Map keys must be unique/],
     ["a tab for indentation", "api:\n\tbind: x\n", /^c\.yml:2:\d+: expected valid YAML, found /],
-    ["a list", "- a\n", /^c\.yml:1:1: expected keys and values, found something else/],
-    ["an alias of nothing", "api: *nowhere\n", /aliases .* found Unresolved alias/],
+    ["a list", "- a\n", /^c\.yml: expected keys and values, found a list/],
+    ["an alias of nothing", "api: *nowhere\n", /^c\.yml:1:6: api: expected an alias .* found \*nowhere/],
     [
       "aliases that multiply",
-      `a: &a [x, x, x, x, x, x, x, x, x, x]\nb: &b [${"*a, ".repeat(20)}]\nc: &c [${"*b, ".repeat(20)}]\nd: [${"*c, ".repeat(20)}]\n`,
-      /aliases .* found Excessive alias count/,
+      `a: &a [x, x, x, x, x, x, x, x, x, x]\nb: &b [${"*a, ".repeat(20)}]\nc: &c [${"*b, ".repeat(20)}]\nd: [${"*c, ".repeat(40)}]\n`,
+      /expected at most 100000 values/,
     ],
-    ["nothing", "", /^c\.yml:1:1: expected keys and values/],
+    ["nothing", "", /^c\.yml: expected keys and values, found an empty file/],
+    ["two documents", "v: 1\n---\nv: 1\n", /^c\.yml: expected one document, found several/],
   ])("says where YAML is broken: %s", (_what, text, message) => {
     expect(problems(text)[0]).toMatch(message);
   });
@@ -158,13 +152,13 @@ database: { dir: database }
       { cert: "/etc/tls/b.pem", key: "b.key" },
     ]);
     expect(warnings).toMatchObject([
-      { path: "api.serverCertificates.1.kay", line: 8, column: 7, expected: "a known key, perhaps key" },
+      { path: "api.serverCertificates[1].kay", line: 8, column: 7, expected: "a known key, perhaps key" },
     ]);
-    expect(placeOf("api.serverCertificates.0.key")).toEqual({ line: 5, column: 27 });
-    expect(placeOf("api.serverCertificates.1.cert")).toEqual({ line: 6, column: 13 });
+    expect(placeOf(["api", "serverCertificates", 0, "key"])).toEqual({ line: 5, column: 27 });
+    expect(placeOf(["api", "serverCertificates", 1, "cert"])).toEqual({ line: 6, column: 13 });
     expect(problems(text.replace("cert: $DIR/b.pem", "cert: ").replace("key: a.key", 'key: ""'))).toEqual([
-      'c.yml:5:27: api.serverCertificates.0.key: expected at least 1 characters, found ""',
-      "c.yml:6:13: api.serverCertificates.1.cert: expected a file, found nothing",
+      'c.yml:5:27: api.serverCertificates[0].key: expected at least 1 characters, found ""',
+      "c.yml:6:13: api.serverCertificates[1].cert: expected a file, found nothing",
     ]);
     expect(problems(text.replace(/serverCertificates:\n(?: {4}.*\n)+/, "serverCertificates: a.pem\n"))).toEqual([
       'c.yml:4:23: api.serverCertificates: expected a list of certificates, each with cert and key, found "a.pem"',
@@ -192,7 +186,7 @@ database: { dir: database }
       "null",
     ]) {
       expect(problems(text(origin))).toEqual([
-        expect.stringContaining("c.yml:4:27: api.web.allowedOrigins.0: expected an origin, https://host"),
+        expect.stringContaining("c.yml:4:27: api.web.allowedOrigins[0]: expected an origin, https://host"),
       ]);
     }
   });
@@ -274,32 +268,4 @@ secretKeyFile: key\${NO_SUCH}
     for (const version of ["1.1", "1.2"] as const)
       expect(parse(`k: ${yamlText(text)}`, { version })).toEqual({ k: text });
   });
-});
-
-describe("durations", () => {
-  it.each([
-    ["30m", 1_800_000],
-    ["1h30m", 5_400_000],
-    ["500ms", 500],
-    ["1.5h", 5_400_000],
-    ["365d", 31_536_000_000],
-    ["0s", 0],
-  ])("%s is %d ms", (text, milliseconds) => expect(parseDuration(text)).toBe(milliseconds));
-
-  it.each(["", "5", "m", "-1m", "1 week", "1m2"])("%j is none", (text) => expect(parseDuration(text)).toBeUndefined());
-
-  it("are written in the largest unit", () => {
-    expect([1_800_000, 5_400_000, 500, 86_400_000, 0].map(formatDuration)).toEqual([
-      "30m",
-      "90m",
-      "500ms",
-      "1d",
-      "0ms",
-    ]);
-  });
-});
-
-it("the nearest name is near", () => {
-  expect(nearestName("adress", ["address", "api"])).toBe("address");
-  expect(nearestName("foo", ["address", "api"])).toBeUndefined();
 });

@@ -1,5 +1,6 @@
+import { ConfigError } from "@sallyport/config-file";
 import { describe, expect, it } from "vitest";
-import { ConfigError, eventSubscriptionSchema, readControllerConfig } from "./index.ts";
+import { eventSubscriptionSchema, readControllerConfig } from "./index.ts";
 
 const BASE = `api: { bind: "0.0.0.0:1280", advertise: "ctrl.example:1280" }
 ctrl: { bind: "0.0.0.0:1280", advertise: "ctrl.example:1280" }
@@ -75,10 +76,12 @@ describe("the events section", () => {
 `);
     expect(found).toEqual([
       expect.stringMatching(
-        /^c\.yml:7:15: events\.a\.subscriptions\.0\.type: expected one of apiSession, .*, found "circuits"$/,
+        /^c\.yml:7:15: events\.a\.subscriptions\[0\]\.type: expected one of apiSession, .*, found "circuits"$/,
       ),
       'c.yml:8:22: events.a.handler.type: expected file or stdout, found "kafka"',
-      expect.stringMatching(/^c\.yml:10:21: events\.b\.subscriptions\.0: expected known keys only, which every is not/),
+      expect.stringMatching(
+        /^c\.yml:10:21: events\.b\.subscriptions\[0\]: expected known keys only, which every is not/,
+      ),
       "c.yml:11:5: events.b.handler.path: expected a file, found nothing",
       "c.yml:13:20: events.c.subscriptions: expected at least 1, found a list",
       'c.yml:14:38: events.c.handler.format: expected json, found "plain"',

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { parseDuration } from "./duration.ts";
+import { duration, file, integer } from "./values.ts";
 
 /** Events that take no options; with the older names of some. */
 const PLAIN_TYPES = [
@@ -22,7 +22,6 @@ const PLAIN_TYPES = [
 
 const CIRCUIT_EVENT_TYPES = ["created", "pathUpdated", "deleted", "failed"] as const;
 const MOST_EXPRESSION_LENGTH = 256;
-const DEFAULT_COUNT_INTERVAL = "5m";
 
 const flag = z.union([z.boolean(), z.enum(["true", "false"]).transform((text) => text === "true")]);
 
@@ -44,20 +43,7 @@ const expression = z
     }
   });
 
-const countInterval = z
-  .union([z.string(), z.number()])
-  .transform((given, context): number => {
-    const value = parseDuration(compact(String(given)));
-    if (value !== undefined && value >= 1_000 && value <= 86_400_000) return value;
-    context.addIssue({ code: "custom", message: "a duration from 1s to 24h, for example 5m" });
-    return z.NEVER;
-  })
-  .prefault(DEFAULT_COUNT_INTERVAL);
-
-/** Go writes five minutes as `5m0s`. */
-function compact(text: string): string {
-  return text.replaceAll(/(?<![\d.])0[smh]/g, "") || text;
-}
+const countInterval = duration("5m", "1s", "24h");
 
 /** One subscription: the `type` of the events and what limits or shapes them. */
 export const eventSubscriptionSchema = z.discriminatedUnion(
@@ -105,12 +91,8 @@ export type EventSubscriptionConfig = z.infer<typeof eventSubscriptionSchema>;
 
 const format = z.literal("json", "json").default("json");
 
-function bounded(fallback: number, min: number, max: number) {
-  return z.int(`a whole number from ${min} to ${max}`).min(min).max(max).default(fallback);
-}
-
 /** Events that may wait for a slow file or terminal. */
-const bufferSize = bounded(10_000, 1, 1_000_000);
+const bufferSize = integer(10_000, 1, 1_000_000);
 
 const handlerSchema = z.discriminatedUnion(
   "type",
@@ -118,9 +100,9 @@ const handlerSchema = z.discriminatedUnion(
     z.strictObject({
       type: z.literal("file"),
       format,
-      path: z.string("a file").min(1, "a file"),
-      maxsizemb: bounded(10, 1, 1_000_000),
-      maxbackups: bounded(0, 0, 1_000),
+      path: file(),
+      maxsizemb: integer(10, 1, 1_000_000),
+      maxbackups: integer(0, 0, 1_000),
       bufferSize,
     }),
     z.strictObject({ type: z.literal("stdout"), format, bufferSize }),

@@ -7,17 +7,9 @@
  * config.api.bind; // { host: "0.0.0.0", port: 1280 }
  * ```
  */
-export { formatDuration, parseDuration } from "./duration.ts";
+export { ConfigError, parseDuration } from "@sallyport/config-file";
 export { type EventHandlerConfig, type EventSubscriptionConfig, eventSubscriptionSchema } from "./events.ts";
-export { ConfigError, type ConfigProblem, describeProblem } from "./problems.ts";
 export { type ConfigRead, readControllerConfig, readControllerConfigFile } from "./read.ts";
-export {
-  type ControllerConfig,
-  controllerConfigSchema,
-  formatHostPort,
-  type HostPort,
-  parseHostPort,
-  postgresUrl,
-} from "./schema.ts";
-export { nearestName } from "./unknown-keys.ts";
+export { type ControllerConfig, controllerConfigSchema } from "./schema.ts";
+export { formatHostPort, type HostPort, parseHostPort, postgresUrl } from "./values.ts";
 export { type NewControllerConfig, writeControllerConfig, yamlText } from "./write.ts";

@@ -1,69 +1,11 @@
 import { z } from "zod";
-import { authSchema } from "./auth.ts";
-import { parseDuration } from "./duration.ts";
 import { eventsSchema } from "./events.ts";
+import { duration, file, integer, listenAddress, network, origin, postgresUrl, publicAddress } from "./values.ts";
 
-/** A place to listen on or to be reached at. */
-export interface HostPort {
-  /** Name or address without brackets; `""` = every interface (only for listening). */
-  readonly host: string;
-  readonly port: number;
+/** Attempts: `burst` at once, and `perMinute` in the long run. */
+function rate(burst: number, perMinute: number) {
+  return z.object({ burst: integer(burst, 1, 1_000_000), perMinute: integer(perMinute, 1, 60_000_000) }).prefault({});
 }
-
-const PORT = z.coerce.number().int().min(1).max(65_535);
-
-/** Splits `host:port`, `[v6]:port` or `:port`. */
-export function parseHostPort(text: string): HostPort | undefined {
-  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]\s/]*)):(\d{1,5})$/.exec(text);
-  const port = PORT.safeParse(match?.[3]);
-  if (!match || !port.success) return undefined;
-  return { host: match[1] ?? match[2] ?? "", port: port.data };
-}
-
-/** Joins them again, brackets around an IPv6 address. */
-export function formatHostPort({ host, port }: HostPort): string {
-  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
-}
-
-function hostPort(expected: string, allowEmptyHost: boolean) {
-  return z.string().transform((text, context): HostPort => {
-    const place = parseHostPort(text);
-    if (place && (allowEmptyHost || place.host !== "")) return place;
-    context.addIssue({ code: "custom", message: expected });
-    return z.NEVER;
-  });
-}
-
-const listenAddress = hostPort("a place to listen on, host:port, for example 0.0.0.0:1280", true);
-const publicAddress = hostPort("an address that others can reach, host:port, for example ctrl.example.org:1280", false);
-
-const ORIGIN = "an origin, https://host or https://host:port, as browsers write it (* is not possible)";
-const origin = z.string(ORIGIN).refine((text) => /^https?:/.test(text) && URL.parse(text)?.origin === text, ORIGIN);
-
-function duration(fallback: string, min: string, max?: string) {
-  const least = parseDuration(min) ?? 0;
-  const most = max === undefined ? Number.POSITIVE_INFINITY : (parseDuration(max) ?? 0);
-  const bounds = max === undefined ? `of at least ${min}` : `from ${min} to ${max}`;
-  const expected = `a duration ${bounds}, for example ${fallback}`;
-  return z
-    .union([z.string(), z.number()])
-    .transform((text, context): number => {
-      const value = parseDuration(String(text));
-      if (value !== undefined && value >= least && value <= most) return value;
-      context.addIssue({ code: "custom", message: expected });
-      return z.NEVER;
-    })
-    .prefault(fallback);
-}
-
-function integer(fallback: number, min: number, max: number) {
-  return z.int(`a whole number from ${min} to ${max}`).min(min).max(max).default(fallback);
-}
-
-/** The URL of a PostgreSQL database. */
-export const postgresUrl = z.string().refine((text) => /^postgres(ql)?:\/\/\S+$/.test(text) && URL.canParse(text), {
-  message: "a PostgreSQL URL, postgres://user:password@host/database",
-});
 
 const LOG_FORMATS = ["auto", "json", "text"] as const;
 const LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -77,8 +19,8 @@ export const controllerConfigSchema = z.object({
     serverCertificates: z
       .array(
         z.object({
-          cert: z.string("a file").min(1, "a file"),
-          key: z.string("a file").min(1, "a file"),
+          cert: file(),
+          key: file(),
         }),
         "a list of certificates, each with cert and key",
       )
@@ -89,18 +31,18 @@ export const controllerConfigSchema = z.object({
   database: z
     .object({
       url: postgresUrl.optional(),
-      urlFile: z.string().min(1, "a file").optional(),
-      dir: z.string().min(1, "a folder").optional(),
-      binaries: z.string().min(1, "a folder").optional(),
-      user: z.string().min(1, "the name of a user of this system").optional(),
+      urlFile: file().optional(),
+      dir: file("a folder").optional(),
+      binaries: file("a folder").optional(),
+      user: file("the name of a user of this system").optional(),
       poolSize: integer(16, 2, 200),
-      snapshots: z.string().min(1, "a folder").default("snapshots"),
+      snapshots: file("a folder").default("snapshots"),
     })
     .refine(({ url, urlFile, dir }) => [url, urlFile, dir].filter((value) => value !== undefined).length === 1, {
       message:
         "exactly one of url, urlFile (a PostgreSQL of yours, and a file that says where) and dir (the folder of the embedded one)",
     }),
-  secretKeyFile: z.string().min(1, "a file").optional(),
+  secretKeyFile: file().optional(),
   edge: z
     .object({
       apiSessionTimeout: duration("30m", "1m"),
@@ -123,7 +65,22 @@ export const controllerConfigSchema = z.object({
         .prefault({}),
     })
     .prefault({}),
-  auth: authSchema,
+  /** Limits on attempts, and where key sets of token issuers may be fetched from. */
+  auth: z
+    .object({
+      rateLimits: z
+        .object({ enabled: z.boolean().default(true), address: rate(2_000, 12_000), failures: rate(50, 60) })
+        .prefault({}),
+      maxApiSessions: integer(1_000, 1, 1_000_000),
+      jwks: z
+        .object({
+          allowedNetworks: z.array(network).default([]),
+          allowPlainHttp: z.boolean().default(false),
+          caFile: file().optional(),
+        })
+        .prefault({}),
+    })
+    .prefault({}),
   certificates: z
     .object({
       controller: duration("365d", "1h", "36500d"),
@@ -153,7 +110,7 @@ export const controllerConfigSchema = z.object({
   metrics: z
     .object({
       bind: listenAddress.optional(),
-      scrapeCertificate: z.string().min(1, "a file with a certificate").optional(),
+      scrapeCertificate: file("a file with a certificate").optional(),
     })
     .prefault({}),
   upkeep: z

@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import { formatHostPort, type HostPort } from "./schema.ts";
+import { formatHostPort, type HostPort } from "./values.ts";
 
 /** What `init` decides; everything else is written as a comment with its default. */
 export interface NewControllerConfig {

@@ -24,16 +24,16 @@ listeners:
     address: tls:0.0.0.0:1
 `),
     ).toEqual([
-      "router.yml:1:1 v: expected 3, the only version of this file, found 4",
-      "router.yml:2:1 identity.ca: expected a file or inline PEM with the trusted certificates, found nothing",
-      "router.yml:2:28 identity.key: expected a file or inline PEM with the private key, found a list",
-      expect.stringMatching(/^router\.yml:4:3 ctrl\.endpoint: expected an address .*, found "ctrl.example:6262"$/),
+      "router.yml:1:1: v: expected 3, the only version of this file, found 4",
+      "router.yml:2:1: identity.ca: expected a file or inline PEM with the trusted certificates, found nothing",
+      "router.yml:2:28: identity.key: expected a file or inline PEM with the private key, found a list",
+      expect.stringMatching(/^router\.yml:4:3: ctrl\.endpoint: expected an address .*, found "ctrl.example:6262"$/),
       expect.stringMatching(
-        /^router\.yml:5:3 ctrl\.defaultRequestTimeout: expected a duration with a unit, .* found 30$/,
+        /^router\.yml:5:3: ctrl\.defaultRequestTimeout: expected a duration with a unit, .* found 30$/,
       ),
-      'router.yml:8:7 link.dialers[0].binding: expected one of transport, found "nope"',
-      expect.stringMatching(/^router\.yml:10:5 listeners\[0\]\.binding: expected a binding: edge, .* found "egde"$/),
-      "router.yml:11:5 listeners[1].options.advertise: expected <host>:<port> that SDKs can reach, found nothing",
+      'router.yml:8:7: link.dialers[0].binding: expected one of transport, found "nope"',
+      expect.stringMatching(/^router\.yml:10:5: listeners\[0\]\.binding: expected a binding: edge, .* found "egde"$/),
+      "router.yml:11:5: listeners[1].options.advertise: expected <host>:<port> that SDKs can reach, found nothing",
     ]);
   });
 
@@ -106,7 +106,7 @@ describe("unknown keys", () => {
     const { config, warnings } = read("forwarder: { linkDialQueueLenght: 5, whatever: 1 }\nlisteneres: []\n");
     expect(warnings.map((w) => [w.path, w.line, w.expected])).toEqual([
       ["forwarder.linkDialQueueLenght", 4, "a known key, perhaps linkDialQueueLength"],
-      ["forwarder.whatever", 4, "a known key"],
+      ["forwarder.whatever", 4, expect.stringMatching(/^one of faultTxInterval, /)],
       ["listeneres", 5, "a known key, perhaps listeners"],
     ]);
     expect(config.forwarder.linkDialQueueLength).toBe(1000);

@@ -7,10 +7,7 @@
  * const text = writeRouterConfig({ v: 3, identity: { ... }, ctrl: { endpoint: "tls:ctrl.example:1280" } });
  * ```
  */
-export { formatPath, type Path } from "./document.ts";
-export { formatDuration, parseDuration } from "./duration.ts";
-export { type Environment, expandEnvironment } from "./environment.ts";
-export { atPlace, type ConfigProblem, formatProblem, type Place, RouterConfigError } from "./errors.ts";
+export { ConfigError as RouterConfigError, parseDuration } from "@sallyport/config-file";
 export {
   type CsrConfig,
   type EdgeListenerConfig,

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { meaningOf } from "./meaning-of.ts";
 import { meanings, sharedName } from "./meanings.ts";
 import { configKeys, configReference } from "./reference.ts";
+import { meaningOf } from "./shape.ts";
 import { WITHOUT_EFFECT } from "./without-effect.ts";
 
 it("the reference page names keys, bounds and defaults", () => {

@@ -1,30 +1,13 @@
-import { formatDuration } from "./duration.ts";
-import { meaningOf } from "./meaning-of.ts";
+import { formatDuration, type SchemaNode } from "@sallyport/config-file";
 import { routerConfigSchema } from "./schema.ts";
 import { xgressKeys } from "./sections/xgress.ts";
+import { meaningOf } from "./shape.ts";
 import { WITHOUT_EFFECT } from "./without-effect.ts";
 
 interface Row {
   readonly key: string;
   readonly what: string;
   readonly standard: string;
-}
-
-/** What the schema's nodes look like from outside; the parts that the page needs. */
-interface Node {
-  readonly description?: string | undefined;
-  readonly _zod: {
-    readonly def: {
-      readonly type: string;
-      readonly shape?: Readonly<Record<string, Node>>;
-      readonly innerType?: Node;
-      readonly in?: Node;
-      readonly element?: Node;
-      readonly options?: readonly Node[];
-      readonly values?: readonly unknown[];
-      readonly defaultValue?: unknown;
-    };
-  };
 }
 
 export { idleReason } from "./without-effect.ts";
@@ -39,9 +22,9 @@ export function configKeys(): string[] {
 
 function allRows(): { rows: Row[]; flow: Row[] } {
   const rows: Row[] = [];
-  walk(routerConfigSchema as unknown as Node, "", "required", rows);
+  walk(routerConfigSchema as unknown as SchemaNode, "", "required", rows);
   const flow: Row[] = [];
-  for (const [key, node] of Object.entries(xgressKeys)) walk(node as unknown as Node, key, "required", flow);
+  for (const [key, node] of Object.entries(xgressKeys)) walk(node as unknown as SchemaNode, key, "required", flow);
   return { rows, flow };
 }
 
@@ -86,7 +69,7 @@ function table(rows: readonly Row[]): string {
   return ["| Key | Meaning | Value | Default |", "|---|---|---|---|", ...lines].join("\n");
 }
 
-function walk(node: Node, key: string, standard: string, rows: Row[]): void {
+function walk(node: SchemaNode, key: string, standard: string, rows: Row[]): void {
   const { def } = node._zod;
   switch (def.type) {
     case "optional":
@@ -126,12 +109,12 @@ function walk(node: Node, key: string, standard: string, rows: Row[]): void {
   }
 }
 
-function bindingOf(option: Node): string {
+function bindingOf(option: SchemaNode): string {
   const shape = option._zod.def.in?._zod.def.shape ?? option._zod.def.shape;
   return String(shape?.binding?._zod.def.values?.[0] ?? "");
 }
 
-function showDefault(value: unknown, inner: Node): string {
+function showDefault(value: unknown, inner: SchemaNode): string {
   if (typeof value === "number" && /^a duration/.test(inner.description ?? "")) return `\`${formatDuration(value)}\``;
   if (Array.isArray(value)) return value.length === 0 ? "" : `\`[${value.join(", ")}]\``;
   return typeof value === "object" ? "" : `\`${String(value)}\``;

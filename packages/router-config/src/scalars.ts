@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
+import { formatDuration, parseDuration } from "@sallyport/config-file";
 import { type Address, parseAddress } from "@sallyport/wire";
 import { z } from "zod";
-import { formatDuration, parseDuration } from "./duration.ts";
 import { PlainScalar } from "./plain-scalar.ts";
 import type { ScalarMeta } from "./shape.ts";
 

@@ -1,10 +1,8 @@
 import { z } from "zod";
 import { PlainScalar } from "./plain-scalar.ts";
-import { boolean, duration, hostPort, integer, oneOf, scalar, text } from "./scalars.ts";
+import { boolean, duration, durationOrMs, hostPort, integer, name, oneOf, scalar, text } from "./scalars.ts";
 import { ignored, section } from "./section.ts";
 import { ctrl } from "./sections/ctrl.ts";
-import { edge } from "./sections/edge.ts";
-import { forwarder } from "./sections/forwarder.ts";
 import { csr, identity } from "./sections/identity.ts";
 import { link } from "./sections/link.ts";
 import { dialers, listeners } from "./sections/listeners.ts";
@@ -14,6 +12,44 @@ import { transport } from "./sections/transport.ts";
 const version = scalar<3, 3>("3, the only version of this file", (input) =>
   (input instanceof PlainScalar ? input.value : input) === 3 ? 3 : undefined,
 );
+
+/** Present, even empty, to enable SDK connectivity. Specification: "edge". */
+const edge = section({
+  db: name("a file path").optional(),
+  dbSaveIntervalSeconds: integer().default(30),
+  heartbeatIntervalSeconds: integer().default(60),
+  sessionValidateChunkSize: integer({ min: 1 }).default(1000),
+  sessionValidateMinInterval: duration({ min: 0 }).default(250),
+  sessionValidateMaxInterval: duration({ min: 0 }).default(1500),
+  apiProxy: section({ listener: hostPort(), upstream: hostPort() }).optional(),
+  csr: csr.optional(),
+}).transform((value) => ({
+  ...value,
+  dbSaveIntervalSeconds: Math.max(30, value.dbSaveIntervalSeconds),
+  heartbeatIntervalSeconds:
+    value.heartbeatIntervalSeconds < 10 || value.heartbeatIntervalSeconds > 60 ? 60 : value.heartbeatIntervalSeconds,
+}));
+
+const ms = (standard: number) => integer({ unit: "ms" }).default(standard);
+const MIB = 1024 * 1024;
+
+/** Forwarding, queues and workers. Specification: "forwarder" and "Limits". */
+const forwarder = section({
+  faultTxInterval: ms(15_000),
+  idleCircuitTimeout: ms(60_000),
+  idleTxInterval: ms(60_000),
+  linkDialQueueLength: integer({ min: 1, max: 10_000 }).default(1000),
+  linkDialWorkerCount: integer({ min: 1, max: 10_000 }).default(32),
+  rateLimitedQueueLength: integer({ min: 1, max: 50_000 }).default(5000),
+  rateLimitedWorkerCount: integer({ min: 1, max: 10_000 }).default(5),
+  xgressCloseCheckInterval: integer({ min: 0, unit: "ms" }).default(5000),
+  xgressDialDwellTime: integer({ min: 0, unit: "ms" }).default(0),
+  xgressDialQueueLength: integer({ min: 1, max: 10_000 }).default(1000),
+  xgressDialWorkerCount: integer({ min: 1, max: 10_000 }).default(128),
+  unresponsiveLinkTimeout: durationOrMs({ min: 5000 }).default(60_000),
+  circuitMemory: integer({ min: 4 * MIB, max: 4096 * MIB, unit: "bytes" }).default(24 * MIB),
+  latencyProbeInterval: ignored(),
+});
 
 const clamp = (value: number, min: number, max: number) => Math.min(Math.max(value, min), max);
 

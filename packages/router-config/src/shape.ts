@@ -1,6 +1,7 @@
-import { formatDuration } from "./duration.ts";
-import { meaningOf } from "./meaning-of.ts";
+import { formatDuration, type SchemaNode } from "@sallyport/config-file";
+import { meanings, sharedName } from "./meanings.ts";
 import { routerConfigSchema } from "./schema.ts";
+import { idleReason } from "./without-effect.ts";
 
 /** What values a key takes, for programs that describe the file in another schema language. */
 export type ValueShape =
@@ -22,17 +23,10 @@ export interface ScalarMeta {
   readonly max?: number | undefined;
 }
 
-interface Node {
-  readonly meta: () => ScalarMeta | undefined;
-  readonly _zod: {
-    readonly def: {
-      readonly type: string;
-      readonly shape?: Readonly<Record<string, Node>>;
-      readonly innerType?: Node;
-      readonly in?: Node;
-      readonly element?: Node;
-    };
-  };
+/** What a key is for, by its name on the reference page, or why it changes nothing; empty for a key without a description. */
+export function meaningOf(name: string): string {
+  const reason = idleReason(name);
+  return reason === undefined ? (meanings[sharedName(name)] ?? "") : `Without effect: ${reason}.`;
 }
 
 /**
@@ -41,13 +35,13 @@ interface Node {
  * @throws TypeError for a section that holds what has no shape here: lists of sections, addresses, choices.
  */
 export function sectionShape(name: "forwarder" | "metrics" | "healthChecks" | "csr"): ConfigNode & { kind: "section" } {
-  const root = routerConfigSchema.in.shape[name] as unknown as Node;
+  const root = routerConfigSchema.in.shape[name] as unknown as SchemaNode;
   const node = shapeOf(root, name);
   if (node?.kind !== "section") throw new TypeError(`${name} is no section`);
   return node;
 }
 
-function shapeOf(node: Node, key: string): ConfigNode | undefined {
+function shapeOf(node: SchemaNode, key: string): ConfigNode | undefined {
   const { def } = node._zod;
   const meaning = meaningOf(key);
   switch (def.type) {
@@ -78,8 +72,8 @@ function shapeOf(node: Node, key: string): ConfigNode | undefined {
   }
 }
 
-function scalarShape(node: Node, key: string): ValueShape {
-  const { scalar, min, max } = node.meta() ?? {};
+function scalarShape(node: SchemaNode, key: string): ValueShape {
+  const { scalar, min, max } = (node.meta() ?? {}) as ScalarMeta;
   switch (scalar) {
     case "text":
     case "texts":

@@ -245,7 +245,7 @@ describe("the environment", () => {
 
   it("never makes a number", () => {
     expect(problems(`${base}forwarder: { linkDialQueueLength: $N }`, env)).toEqual([
-      'router.yml:4:14 forwarder.linkDialQueueLength: expected an integer from 1 to 10000, found "3"',
+      'router.yml:4:14: forwarder.linkDialQueueLength: expected an integer from 1 to 10000, found "3"',
     ]);
   });
 });

@@ -1,5 +1,6 @@
+import { formatPath } from "@sallyport/config-file";
 import { describe, expect, it } from "vitest";
-import { formatPath, parseRouterConfig } from "./index.ts";
+import { parseRouterConfig } from "./index.ts";
 import { configKeys } from "./reference.ts";
 import { base } from "./testing/smallest-file.ts";
 import { WITHOUT_EFFECT } from "./without-effect.ts";

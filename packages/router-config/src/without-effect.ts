@@ -1,4 +1,4 @@
-import type { Path } from "./document.ts";
+import type { Path } from "@sallyport/config-file";
 import { sharedName } from "./meanings.ts";
 import { PlainScalar } from "./plain-scalar.ts";
 import { xgressKeys } from "./sections/xgress.ts";

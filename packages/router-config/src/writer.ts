@@ -40,7 +40,7 @@ export interface WriteOptions {
  * section with a comment. Texts that a YAML 1.1 reader would take for booleans, numbers or nothing are quoted. A `$`
  * in a value stays and is replaced from the environment when the file is read; there is no escape for it.
  *
- * @throws RouterConfigError when the configuration itself is not valid
+ * @throws ConfigError when the configuration itself is not valid
  */
 export function writeRouterConfig(file: RouterConfigFile, options: WriteOptions = {}): string {
   validateRouterConfig(file);

@@ -1,5 +1,6 @@
 import type { X509Certificate } from "node:crypto";
-import type { CsrConfig, Path, RouterConfig } from "@sallyport/router-config";
+import type { Path } from "@sallyport/config-file";
+import type { CsrConfig, RouterConfig } from "@sallyport/router-config";
 import { covers, type Identity, parseCertificates } from "@sallyport/wire";
 import type { Remark } from "./remark.ts";
 

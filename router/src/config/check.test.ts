@@ -45,17 +45,17 @@ plugins: [x.so]
 linc: {}
 `);
     expect(problems).toEqual([
-      expect.stringMatching(/router\.yml:8:5 listeners\[0\]: there is an edge listener, but no edge section/),
-      expect.stringMatching(/router\.yml:9:5 listeners\[1\]: there is an edge listener, but no edge section/),
-      expect.stringMatching(/router\.yml:3:1 identity\.server_cert: it is missing/),
-      expect.stringMatching(/router\.yml:5:35 link\.dialers\[0\]\.bind: .*"eth77"/),
-      expect.stringMatching(/router\.yml:8:59 listeners\[0\]\.options\.advertise: .*other\.example/),
-      expect.stringMatching(/router\.yml:9:56 listeners\[1\]\.options\.advertise: .*2001:db8::1/),
-      expect.stringMatching(/router\.yml:3:13 identity\.cert: the certificate ended on .*; enroll the router again/),
+      expect.stringMatching(/router\.yml:8:5: listeners\[0\]: there is an edge listener, but no edge section/),
+      expect.stringMatching(/router\.yml:9:5: listeners\[1\]: there is an edge listener, but no edge section/),
+      expect.stringMatching(/router\.yml:3:1: identity\.server_cert: it is missing/),
+      expect.stringMatching(/router\.yml:5:35: link\.dialers\[0\]\.bind: .*"eth77"/),
+      expect.stringMatching(/router\.yml:8:59: listeners\[0\]\.options\.advertise: .*other\.example/),
+      expect.stringMatching(/router\.yml:9:56: listeners\[1\]\.options\.advertise: .*2001:db8::1/),
+      expect.stringMatching(/router\.yml:3:13: identity\.cert: the certificate ended on .*; enroll the router again/),
     ]);
     expect(notes).toEqual([
       expect.stringMatching(/linc: expected a known key, perhaps link/),
-      expect.stringMatching(/router\.yml:10:1 plugins: without effect: plug-ins of Go/),
+      expect.stringMatching(/router\.yml:10:1: plugins: without effect: plug-ins of Go/),
       expect.stringMatching(/^without a csr section/),
       expect.stringMatching(/^router r1, certificate valid until/),
     ]);
@@ -76,7 +76,7 @@ web:
     bindPoints: [{ interface: "0.0.0.0:2", address: "r1.example:2" }, { interface: "0.0.0.0:3", address: "r1.example:3" }]
     apis: [{ binding: health-checks }]
 `);
-    expect(problems.map((problem) => problem.replace(/^.*?:\d+:\d+ /, ""))).toEqual([
+    expect(problems.map((problem) => problem.replace(/^.*?:\d+:\d+: /, ""))).toEqual([
       "listeners[0].address: 0.0.0.0:1 is taken by link.listeners[0].bind; a listener with workers needs a port of its own",
       "web[0].bindPoints[0].interface: 0.0.0.0:2 is taken by listeners[1].address; a listener with workers needs a port of its own",
     ]);
@@ -111,6 +111,6 @@ link: { listeners: [{ binding: transport, bind: "tls:[::]:1", advertise: "${host
     await certify("r1", { commonName: "r1" });
     await certify("r2", { commonName: "r2" });
     const { problems } = await check(identity.replace("r1.key", "r2.key"));
-    expect(problems).toEqual([expect.stringMatching(/router\.yml:3:1 identity: .*key/)]);
+    expect(problems).toEqual([expect.stringMatching(/router\.yml:3:1: identity: .*key/)]);
   });
 });

@@ -1,4 +1,5 @@
-import { formatProblem, loadRouterConfig, type RouterConfig } from "@sallyport/router-config";
+import { formatProblem } from "@sallyport/config-file";
+import { loadRouterConfig, type RouterConfig } from "@sallyport/router-config";
 import { type Identity, loadIdentity } from "@sallyport/wire";
 import { enrolledFiles } from "./enroll.ts";
 import { readJournal } from "./enrollment-journal.ts";
@@ -13,7 +14,7 @@ export interface Findings {
 
 /**
  * Checks a file by the rules of the start, and all that it names on this machine, without changing or opening anything.
- * @throws RouterConfigError
+ * @throws ConfigError
  */
 export async function checkRouter(
   file: string,

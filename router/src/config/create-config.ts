@@ -21,7 +21,7 @@ export interface NewConfig {
   readonly tunnelMode: TunnelMode;
 }
 
-/** A complete, commented file for an edge router. Throws RouterConfigError for bad values. */
+/** A complete, commented file for an edge router. @throws ConfigError for bad values */
 export function createConfig(o: NewConfig): string {
   const { routerName: name, host, port } = o;
   const isV6 = isIP(host) === 6;

@@ -1,4 +1,5 @@
-import { atPlace, formatPath, type IdleKey, type Path, type Place } from "@sallyport/router-config";
+import { atPlace, formatPath, type Path, type Place } from "@sallyport/config-file";
+import type { IdleKey } from "@sallyport/router-config";
 
 /** What there is to say of one setting of the configuration file. */
 export interface Remark {
@@ -13,7 +14,7 @@ export interface ConfigSource {
   placeOf(path: Path): Place | undefined;
 }
 
-/** `router.yml:12:7 link.dialers[0].bind: …`; without a source the key and the text alone. */
+/** `router.yml:12:7: link.dialers[0].bind: …`; without a source the key and the text alone. */
 export function formatRemark({ path, text }: Remark, source?: ConfigSource): string {
   if (path.length === 0) return text;
   const words = `${formatPath(path)}: ${text}`;

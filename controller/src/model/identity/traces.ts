@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { fieldError } from "@sallyport/api";
-import { parseDuration } from "@sallyport/controller-config";
+import { parseDuration } from "@sallyport/config-file";
 import { TraceChannel } from "@sallyport/wire";
 
 export interface Trace {
@@ -39,8 +39,8 @@ export class Traces {
       readonly channels: readonly (keyof typeof CHANNELS)[];
     },
   ): Trace {
-    const durationMs = parseDuration(spec.duration);
-    if (durationMs === undefined || durationMs > MAX_DURATION_MS) {
+    const durationMs = parseDuration(spec.duration.replaceAll(" ", ""), { days: true });
+    if (durationMs === undefined || durationMs < 0 || durationMs > MAX_DURATION_MS) {
       throw fieldError("duration", "duration must be a time of at most 366 days, such as 10m or 1h30m", spec.duration);
     }
     if (spec.traceId.length > MAX_TRACE_ID_CHARACTERS) {

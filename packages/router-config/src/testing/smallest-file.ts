@@ -1,4 +1,5 @@
-import { formatProblem, parseRouterConfig, RouterConfigError } from "../index.ts";
+import { ConfigError, formatProblem } from "@sallyport/config-file";
+import { parseRouterConfig } from "../validate.ts";
 
 /** All that a router's file must have. */
 export const base = `v: 3
@@ -14,7 +15,7 @@ export const problems = (text: string, env = {}): string[] => {
   try {
     parseRouterConfig(text, { file: "router.yml", env });
   } catch (error) {
-    if (error instanceof RouterConfigError) return error.problems.map((p) => formatProblem(p, error.file));
+    if (error instanceof ConfigError) return error.problems.map((p) => formatProblem(p, error.file));
     throw error;
   }
   return [];

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
-import { formatPath, type Path, type RouterConfig } from "@sallyport/router-config";
+import { formatPath, type Path } from "@sallyport/config-file";
+import type { RouterConfig } from "@sallyport/router-config";
 import { type AlpnEntry, edgeAlpn, linkAlpn } from "@sallyport/wire";
 import { WEB_ALPN } from "../../health/web-server.ts";
 import type { Remark } from "../remark.ts";

@@ -54,17 +54,17 @@ describe("what check finds wrong is what the router does not start with", () => 
     [
       "no controller",
       () => `${identity}\nctrl: {}\n`,
-      /router\.yml:3:1 ctrl: no controller is known: set ctrl\.endpoint/,
+      /router\.yml:3:1: ctrl: no controller is known: set ctrl\.endpoint/,
     ],
     [
       "a controller without a host",
       () => `${identity}\nctrl: { endpoint: "tls::1280" }\n`,
-      /:3:9 ctrl\.endpoint: .*host and a port/,
+      /:3:9: ctrl\.endpoint: .*host and a port/,
     ],
     [
       "a controller without a port",
       () => `${identity}\nctrl: { endpoints: ["tls:c:0"] }\n`,
-      /:3:21 ctrl\.endpoints\[0\]: .*host and a port/,
+      /:3:21: ctrl\.endpoints\[0\]: .*host and a port/,
     ],
     [
       "two web servers at one port",
@@ -72,7 +72,7 @@ describe("what check finds wrong is what the router does not start with", () => 
         const port = await freePort();
         return `${identity}\n${ctrl}\nweb:\n  - ${web(port)}\n  - ${web(port)}\n`;
       },
-      /:6:\d+ web\[1\]\.bindPoints\[0\]\.interface: .*web\[0\]\.bindPoints\[0\]/,
+      /:6:\d+: web\[1\]\.bindPoints\[0\]\.interface: .*web\[0\]\.bindPoints\[0\]/,
     ],
     [
       "a web server at the port of a listener",
@@ -80,7 +80,7 @@ describe("what check finds wrong is what the router does not start with", () => 
         const port = await freePort();
         return `${identity}\n${ctrl}\nlisteners: [{ binding: transport, address: "tcp:127.0.0.1:${port}" }]\nweb: [${web(port, "", "0.0.0.0")}]\n`;
       },
-      /:5:\d+ web\[0\]\.bindPoints\[0\]\.interface: .*listeners\[0\]\.address/,
+      /:5:\d+: web\[0\]\.bindPoints\[0\]\.interface: .*listeners\[0\]\.address/,
     ],
     [
       "TLS too old to be spoken",
@@ -90,13 +90,13 @@ describe("what check finds wrong is what the router does not start with", () => 
     [
       "an identity of a web server that is not there",
       () => `${identity}\n${ctrl}\nweb: [${web(1, ", identity: { cert: no.cert, key: no.key, ca: ca.pem }")}]\n`,
-      /:4:\d+ web\[0\]\.identity: .*no\.cert/,
+      /:4:\d+: web\[0\]\.identity: .*no\.cert/,
     ],
     [
       "an identity of web sockets that is not there",
       () =>
         `${identity}\n${ctrl}\nedge: {}\nlisteners: [{ binding: edge, address: "wss:127.0.0.1:1", options: { advertise: "localhost:1" } }]\ntransport: { wss: { identity: { cert: no.cert, key: no.key, ca: ca.pem } } }\n`,
-      /:6:\d+ transport\.wss\.identity: .*no\.cert/,
+      /:6:\d+: transport\.wss\.identity: .*no\.cert/,
     ],
     [
       "a listener of DTLS",
@@ -111,28 +111,28 @@ describe("what check finds wrong is what the router does not start with", () => 
     [
       "a trace that cannot be written",
       () => `${identity}\n${ctrl}\ntrace: { path: no/trace }\n`,
-      /:4:10 trace\.path: .*ENOENT/,
+      /:4:10: trace\.path: .*ENOENT/,
     ],
     [
       "an interface to reach targets from that is not there",
       () => `${identity}\n${ctrl}\ndialers: [{ binding: transport, bind: eth77 }]\n`,
-      /:4:\d+ dialers\[0\]\.bind: .*"eth77"/,
+      /:4:\d+: dialers\[0\]\.bind: .*"eth77"/,
     ],
     [
       "an interface to intercept at that is not there",
       () => `${identity}\n${ctrl}\nlisteners: [{ binding: tunnel, options: { mode: tproxy, lanIf: eth77 } }]\n`,
-      /:4:\d+ listeners\[0\]\.options\.lanIf: .*"eth77"/,
+      /:4:\d+: listeners\[0\]\.options\.lanIf: .*"eth77"/,
     ],
     [
       "a diverter that is not there",
       () => `${identity}\n${ctrl}\nlisteners: [{ binding: tunnel, options: { mode: "tproxy:/no/diverter" } }]\n`,
-      /:4:\d+ listeners\[0\]\.options\.mode: .*\/no\/diverter/,
+      /:4:\d+: listeners\[0\]\.options\.mode: .*\/no\/diverter/,
     ],
     [
       "no server certificate",
       () =>
         `identity: { cert: r1.cert, key: r1.key, ca: ca.pem }\n${ctrl}\nlink: { listeners: [{ binding: transport, bind: "tls:127.0.0.1:1", advertise: "localhost:1" }] }\n`,
-      /:2:1 identity\.server_cert: it is missing/,
+      /:2:1: identity\.server_cert: it is missing/,
     ],
   ])("%s", async (_what, text, message) => {
     const [checked, started] = await both(await text());

@@ -1,7 +1,8 @@
 import { constants } from "node:fs";
 import { access } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import type { Path, RouterConfig } from "@sallyport/router-config";
+import type { Path } from "@sallyport/config-file";
+import type { RouterConfig } from "@sallyport/router-config";
 import { type Identity, loadIdentity, silentLogger } from "@sallyport/wire";
 import { readEndpointsFile } from "../../control/controllers/endpoints-file.ts";
 import { uncoveredHosts } from "../advertise.ts";

@@ -59,10 +59,10 @@ describe("the controller's file", () => {
     ]);
     // Browsers leave the usual port out.
     expect(render({ allowedOrigins: ["https://a.example:443"] })).toMatchObject({
-      problem: { message: expect.stringMatching(/^spec\.managed\.allowedOrigins\.0: expected an origin/) },
+      problem: { message: expect.stringMatching(/^spec\.managed\.allowedOrigins\[0\]: expected an origin/) },
     });
     expect(withOverrides({ api: { web: { allowedOrigins: ["*"] } } })).toMatchObject({
-      problem: { message: expect.stringMatching(/^spec\.managed\.config\.overrides\.api\.web\.allowedOrigins\.0: /) },
+      problem: { message: expect.stringMatching(/^spec\.managed\.config\.overrides\.api\.web\.allowedOrigins\[0\]: /) },
     });
   });
 
