@@ -369,7 +369,7 @@ describe("an EdgeRouter", { timeout: 180_000 }, () => {
     const stalled = await operator.ready("EdgeRouter", "eu", "False", "SecretConflict");
     expect(healthOf(stalled as Judged)).toMatchObject({
       health: "Failed",
-      message: expect.stringContaining("Secret eu-0-enrollment is nobody's: delete or rename it"),
+      message: expect.stringContaining("Secret eu-0-enrollment has no owner: delete or rename it"),
     });
     expect(read(KINDS.Secret, "eu-0-enrollment")).toMatchObject({ data: theirs.data });
     operator.server.remove({ kind: KINDS.Secret, namespace: "default", name: "eu-0-enrollment" });

@@ -77,7 +77,7 @@ describe("renewal", () => {
     // The controller is away while both count: what was in order does not look broken.
     scene.way.reset();
     offset += 121_000;
-    operator.operator.loops.lookAtAll();
+    operator.operator.loops.resync();
     await operator.settled();
     expect(condition(operator, "renewed", "Ready")).toMatchObject({ status: "True" });
     expect(fileOf(secretOf(operator, "renewed-identity"), "former-identity.json")).toEqual(old);
@@ -118,7 +118,7 @@ describe("renewal", () => {
     await operator.apply("Identity", "stuck", { ...IDENTITY, authPolicyId: forbidding });
     await operator.ready("Identity", "stuck");
     offset = 340 * DAY;
-    operator.operator.loops.lookAtAll();
+    operator.operator.loops.resync();
     await operator.until(
       "Identity",
       "stuck",
@@ -128,7 +128,7 @@ describe("renewal", () => {
     await operator.settled();
     expect(operator.events("Identity", "stuck").filter((reason) => reason === "RenewalFailing")).toHaveLength(1);
     offset = 366 * DAY;
-    operator.operator.loops.lookAtAll();
+    operator.operator.loops.resync();
     await operator.ready("Identity", "stuck", "False", "CertificateExpired");
     expect(condition(operator, "stuck", "Stalled")?.message).toContain("sallyport.dev/re-enroll");
   });

@@ -60,7 +60,7 @@ const called = async (name: string) =>
 
 /** Makes the one that leads no longer work on everything once more, as far as it comes. */
 async function goesOn({ operator, settled }: TestOperator): Promise<void> {
-  operator.loops.lookAtAll();
+  operator.loops.resync();
   await settled();
 }
 
@@ -238,7 +238,7 @@ describe("when the lease ends at any moment, and the one who had it goes on besi
     const make = async (lease: Lease) => {
       const { leave } = lease;
       const context = {
-        ...{ cluster: "c", log: silentLogger, tell: () => {} },
+        ...{ cluster: "c", log: silentLogger, recordEvent: () => {} },
         ...{ ...leave, client: leaderClient(client, leave.mayAct) },
       } as unknown as NetworkContext;
       return await makeOwnIdentity(resource, place, admin, context, { gate: new LoginGate(1, true) });

@@ -73,7 +73,7 @@ describe("a managed Network whose controller can't be started yet", { timeout: 1
     await t.apply("Network", "d", spec({ exposure, certificates: { issuerRef: { name: "le" } } }));
     await failing("d", "CertManagerMissing");
     install();
-    t.operator.loops.lookAtAll();
+    t.operator.loops.resync();
     await failing("d", "CertificateNotReady");
     expect(find<KubeObject & { spec: object }>(KINDS.Certificate, "d-controller-certificate")?.spec).toMatchObject({
       dnsNames: ["ctrl.example"],

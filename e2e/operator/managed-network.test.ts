@@ -221,11 +221,11 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
   test("the operator renews its certificate in time", async () => {
     const before = text(secret("main-operator"), "tls.crt");
     ahead = 350 * DAY;
-    t.operator.loops.lookAtAll();
+    t.operator.loops.resync();
     await t.until("Network", "main", () => text(secret("main-operator"), "tls.crt") !== before);
     ahead = 0;
     await t.settled();
-    t.operator.loops.lookAtAll();
+    t.operator.loops.resync();
     await t.settled();
     await t.ready("Network", "main");
     const { data } = await asAdmin((client) => client.listIdentities({}));
@@ -256,7 +256,7 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
     );
     const isConfirmed = () =>
       secret("main-operator")?.metadata.annotations?.["sallyport.dev/certificate-pending"] === "false";
-    t.operator.loops.lookAtAll();
+    t.operator.loops.resync();
     await expect.poll(isConfirmed, { timeout: 60_000 }).toBe(true);
     await t.ready("Network", "main");
     expect(text(secret("main-operator"), "tls.crt")).toBe(next);
@@ -274,7 +274,7 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
       const own = data.find(({ name }) => name.startsWith("Sallyport operator"));
       await client.deleteIdentity({ params: { id: own?.id ?? "" } });
     });
-    t.operator.loops.lookAtAll();
+    t.operator.loops.resync();
     await t.until("Network", "main", () => text(secret("main-operator"), "tls.crt") !== before);
     await t.ready("Network", "main");
   });
@@ -303,14 +303,14 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
     // As after a start: it knows of no connection.
     await networks.remove(ref);
     expect(() => networks.forNetwork(ref)).toThrow();
-    loops.lookAtAll();
+    loops.resync();
     await expect
       .poll(async () => (await networks.forNetwork(ref).client.getCurrentIdentity({})).data.name, { timeout: 30_000 })
       .toBe("Sallyport operator of default/main");
     await t.ready("Network", "main", "False", reason);
     await t.apply("Network", "main", managed());
     mend();
-    loops.lookAtAll();
+    loops.resync();
     await t.ready("Network", "main");
   });
 
@@ -320,7 +320,7 @@ describe("a Network that the operator runs", { timeout: 200_000 }, () => {
     const theirs = { metadata: { name: "main-operator", namespace: "default" }, data: { mine: "bWluZQ==" } };
     t.server.remove(ref);
     t.server.put(KINDS.Secret, { apiVersion: "v1", kind: "Secret", ...theirs });
-    t.operator.loops.lookAtAll();
+    t.operator.loops.resync();
     await t.ready("Network", "main", "False", "NameConflict");
     expect(secret("main-operator")?.data).toEqual(theirs.data);
     t.server.remove(ref);

@@ -32,7 +32,7 @@ export class Mortal<R extends AnyResource> {
       networks: { forNetwork } as unknown as typeof networks,
       ...{ known, cluster, namespaces, signal, log, metrics, admissions, mayAct },
       now: () => context.now(),
-      tell: (event) => context.tell(event),
+      recordEvent: (event) => context.recordEvent(event),
       keep: (status) => context.keep(status),
       read: (kind, name) => context.read(kind, name),
     };

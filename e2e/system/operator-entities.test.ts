@@ -7,7 +7,7 @@ import { NetworkConnection } from "../../operator/src/controller-client/connecti
 import { ownerOf, tagsOf } from "../../operator/src/entity/ownership.ts";
 import type { EntityResource, EntitySpec, FoundEntity, Surroundings } from "../../operator/src/entity/plan.ts";
 import { NO_REFERENCES } from "../../operator/src/entity/references.ts";
-import { EntitySync, type Known, type SyncResult } from "../../operator/src/entity/sync.ts";
+import { EntitySync, type KnownEntity, type SyncResult } from "../../operator/src/entity/sync.ts";
 import { authPolicy } from "../../operator/src/kinds/auth-policy/plan.ts";
 import { authPolicies } from "../../operator/src/kinds/auth-policy/reconcile.ts";
 import { DEFINITIONS } from "../../operator/src/kinds/definitions.ts";
@@ -103,7 +103,7 @@ class Managed {
     return ownerOf(this.resource, CLUSTER);
   }
 
-  get #known(): Known {
+  get #known(): KnownEntity {
     return { id: this.id, wasObserved: this.wasObserved };
   }
 

@@ -199,7 +199,7 @@ describe("a Network that exists", { timeout: 120_000 }, () => {
     const service = await t.ready("OverlayService", "relayed");
 
     way.reset();
-    t.operator.loops.lookAtAll();
+    t.operator.loops.resync();
     const away = await failing("relayed", "ControllerUnavailable");
     expect(statuses(away.status.conditions)).toMatchObject({ Connected: "False", Reconciling: "True" });
     expect(away.status.serverVersion).toBe("v1.6.20");

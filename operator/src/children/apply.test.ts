@@ -16,7 +16,7 @@ test.each<[string, Error | undefined, boolean]>([
   ["a wrong field", refusal(422, "spec.ports: Invalid value"), true],
   ["a quota", refusal(403, 'services "a" is forbidden: exceeded quota: small'), true],
   ["a webhook", refusal(400, 'admission webhook "v.example" denied the request: no'), true],
-  ["a webhook that takes no rehearsals", refusal(400, 'admission webhook "v.example" does not support dry run'), false],
+  ["a webhook that has no dry runs", refusal(400, 'admission webhook "v.example" does not support dry run'), false],
   ["a right that lacks", refusal(403, 'services "a" is forbidden: User "o" cannot patch resource "services"'), false],
   ["a server that is away", new KubeError({ status: 0, reason: "Unreachable", message: "away" }), false],
   ["a fault of the program", new TypeError("x"), true],
@@ -28,9 +28,9 @@ test.each<[string, Error | undefined, boolean]>([
   };
   const client = { apply } as unknown as KubeClient;
   const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-  const rehearsed = dryRun(object, { client, log, signal: new AbortController().signal });
-  if (isThrown) await expect(rehearsed).rejects.toBe(error);
-  else await rehearsed;
+  const tried = dryRun(object, { client, log, signal: new AbortController().signal });
+  if (isThrown) await expect(tried).rejects.toBe(error);
+  else await tried;
   expect(asked).toEqual([true]);
 });
 

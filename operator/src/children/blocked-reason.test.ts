@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type FoundClaim, type FoundEvent, hinderedObject, hindranceOf } from "./blocked-reason.ts";
+import { blockedObject, blockedReasonOf, type FoundClaim, type FoundEvent } from "./blocked-reason.ts";
 import type { FoundPod, FoundStatefulSet } from "./workload.ts";
 
 const named = (kind: string, name: string, metadata: object = {}) => ({
@@ -19,7 +19,7 @@ const pod = (isScheduled: boolean, metadata: object = {}): FoundPod => ({
 
 describe("what has to be explained", () => {
   // biome-ignore format: a table
-  test.each<[string, Parameters<typeof hinderedObject>[0], string | undefined]>([
+  test.each<[string, Parameters<typeof blockedObject>[0], string | undefined]>([
     ["nothing is there yet", { statefulSet: undefined, pod: undefined, claim: undefined }, undefined],
     ["there is no pod", { statefulSet, pod: undefined, claim: undefined }, "StatefulSet"],
     ["somebody wants no pod", { statefulSet: { ...statefulSet, spec: { replicas: 0 } }, pod: undefined, claim: undefined }, undefined],
@@ -40,7 +40,7 @@ describe("what has to be explained", () => {
     ["the pod has a node", { statefulSet, pod: pod(true), claim: claim("Pending") }, undefined],
     ["the pod is on its way out", { statefulSet, pod: pod(false, { deletionTimestamp: "2026-11-02T12:00:00Z" }), claim: claim("Pending") },
       undefined],
-  ])("%s", (_what, workload, kind) => expect(hinderedObject(workload)?.kind).toBe(kind));
+  ])("%s", (_what, workload, kind) => expect(blockedObject(workload)?.kind).toBe(kind));
 });
 
 describe("what the events say", () => {
@@ -79,7 +79,7 @@ describe("what the events say", () => {
       /exceeded quota/,
     ],
   ])("%s", (_what, events, expected) => {
-    const found = hindranceOf(statefulSet, events);
+    const found = blockedReasonOf(statefulSet, events);
     if (expected === undefined) expect(found).toBeUndefined();
     else expect(found).toMatchObject({ reason: "PodRefused", message: expect.stringMatching(expected) });
   });
@@ -87,11 +87,11 @@ describe("what the events say", () => {
   test("the volume can't be had, until somebody works on it", () => {
     const of = { regarding: { uid: "uid-data-eu-0-0" } };
     const unknown = event(1, "Warning", "ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found', of);
-    expect(hindranceOf(claim("Pending"), [unknown])).toEqual({
+    expect(blockedReasonOf(claim("Pending"), [unknown])).toEqual({
       reason: "VolumePending",
       message: 'the volume data-eu-0-0 can\'t be had: storageclass.storage.k8s.io "fast" not found',
     });
     const waits = event(2, "Normal", "ExternalProvisioning", "Waiting for a volume to be created", of);
-    expect(hindranceOf(claim("Pending"), [unknown, waits])).toBeUndefined();
+    expect(blockedReasonOf(claim("Pending"), [unknown, waits])).toBeUndefined();
   });
 });

@@ -20,20 +20,20 @@ export interface FoundEvent extends KubeObject {
 }
 
 /** Why a workload has no pod that could run, where the pod itself does not tell. */
-export interface Hindrance {
+export interface BlockedReason {
   readonly reason: "PodRefused" | "VolumePending";
   readonly message: string;
 }
 
 /** A workload without a pod on a node, and what has to be known for that. */
-export interface Workload {
+export interface ObservedWorkload {
   readonly statefulSet: FoundStatefulSet | undefined;
   readonly pod: FoundPod | undefined;
   readonly claim: FoundClaim | undefined;
 }
 
 /** The object whose events say what is in the way: the StatefulSet that gets no pod, or the claim that gets no volume. Undefined: nothing needs an explanation. */
-export function hinderedObject({ statefulSet, pod, claim }: Workload): KubeObject | undefined {
+export function blockedObject({ statefulSet, pod, claim }: ObservedWorkload): KubeObject | undefined {
   if (statefulSet === undefined || statefulSet.metadata.deletionTimestamp !== undefined) return undefined;
   if (pod === undefined) return statefulSet.spec?.replicas === 0 ? undefined : statefulSet;
   if (pod.metadata.deletionTimestamp !== undefined || claim?.status?.phase !== "Pending") return undefined;
@@ -41,8 +41,8 @@ export function hinderedObject({ statefulSet, pod, claim }: Workload): KubeObjec
   return scheduled?.status === "False" ? claim : undefined;
 }
 
-/** What the newest of the events about the hindered object says; undefined when that is not that something failed. */
-export function hindranceOf(of: KubeObject, events: readonly FoundEvent[]): Hindrance | undefined {
+/** What the newest of the events about the blocked object says; undefined when that is not that something failed. */
+export function blockedReasonOf(of: KubeObject, events: readonly FoundEvent[]): BlockedReason | undefined {
   const told = events
     .filter(({ regarding, reason, note }) => {
       // That the claim for the volume was made says nothing about the pod.
@@ -72,17 +72,17 @@ function timeOf({ series, deprecatedLastTimestamp, eventTime, metadata }: FoundE
  * Why a workload gets no pod, or its pod no volume: a quota, the standard of the namespace, a storage class that is not there. Kubernetes tells that in
  * events alone. They are read only while there is something to explain; where that fails nothing is explained.
  */
-export async function findHindrance(
-  workload: Workload,
+export async function findBlockedReason(
+  workload: ObservedWorkload,
   { client, signal, log }: Pick<ChildContext, "client" | "signal" | "log">,
-): Promise<Hindrance | undefined> {
-  const of = hinderedObject(workload);
+): Promise<BlockedReason | undefined> {
+  const of = blockedObject(workload);
   if (of === undefined) return undefined;
   const { namespace, name } = of.metadata;
   const fieldSelector = `regarding.kind=${of.kind},regarding.name=${name}`;
   try {
     const { items } = await client.list<FoundEvent>(KINDS.Event, namespace, { fieldSelector, signal });
-    return hindranceOf(of, items);
+    return blockedReasonOf(of, items);
   } catch (error) {
     signal.throwIfAborted();
     log.debug({ err: error }, "events that would say why there is no pod can't be read");

@@ -5,7 +5,7 @@ import { hashOf, isMap } from "./json-value.ts";
 
 /**
  * The object with the hash of itself as an annotation. With it {@link isAsIntended} knows a field that was wanted once and no more from one
- * that somebody else has set.
+ * that another client has set.
  */
 export function withIntent<T extends KubeObject>(object: T): T {
   const { metadata } = object;
@@ -89,7 +89,7 @@ function isNothing(value: unknown): boolean {
 const MOST = 10_000;
 
 /** By hashes: nothing of a Secret is kept. */
-interface Known {
+interface KnownAdmission {
   readonly intended: string;
   readonly got: string;
 }
@@ -99,7 +99,7 @@ interface Known {
  * Without this the operator would write the object at every look, and a rollout would never end.
  */
 export class Admissions {
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, KnownAdmission>();
   readonly #most: number;
 
   constructor(most = MOST) {

@@ -38,7 +38,7 @@ export function ownerByLabels({ labels = {} }: Pick<ObjectMeta, "labels">): Owne
 export function missingMarks({ labels = {}, annotations = {} }: ObjectMeta, owner: OwnerName): object | undefined {
   const lacking = (wanted: Readonly<Record<string, string>>, found: Readonly<Record<string, string>>) =>
     Object.fromEntries(Object.entries(wanted).filter(([key, value]) => found[key] !== value));
-  // With another value it is somebody's who knows what he does: the annotations hold against that.
+  // A user who sets another value knows why: the annotations still apply.
   const isOurs = labels[INSTANCE] === owner.name;
   const labelled = { ...lacking(ownerLabels(owner), labels), ...(isOurs ? { [INSTANCE]: null } : {}) };
   const annotated = Object.fromEntries(

@@ -55,7 +55,7 @@ export interface FoundPod extends KubeObject {
   };
 }
 
-/** Whether the pods of the newest template are ready. One that somebody has scaled to nothing is not: ours always want a pod. */
+/** Whether the pods of the newest template are ready. One that a user scaled to zero is not: ours always want a pod. */
 export function isRolledOut({ metadata, spec, status = {} }: FoundStatefulSet): boolean {
   const wanted = Math.max(1, spec?.replicas ?? 1);
   const { observedGeneration = 0, readyReplicas = 0, updatedReplicas = 0, currentRevision, updateRevision } = status;

@@ -77,9 +77,9 @@ const ATTEMPTS_WHEN_LIMITED = 3;
 
 const MANAGEMENT = ROUTES.management.routes;
 
-type Session = Pick<ApiClient<"management">, "authenticate" | "deleteCurrentAPISession">;
+type ApiSession = Pick<ApiClient<"management">, "authenticate" | "deleteCurrentAPISession">;
 /** The Management API of one network: the typed calls, with session, pace and other endpoints taken care of. */
-export type ManagementClient = Omit<Calls<(typeof operations)["management"]>, keyof Session>;
+export type ManagementClient = Omit<Calls<(typeof operations)["management"]>, keyof ApiSession>;
 
 /** No connection to the server came about, so it has seen nothing of the request. */
 const NOT_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "ECONNABORTED"]);
@@ -104,7 +104,7 @@ export class NetworkConnection {
   #isFailing = false;
   /** When it was last told that the network answers again, and the timer that tells it next. */
   #toldAt = Number.NEGATIVE_INFINITY;
-  #telling: NodeJS.Timeout | undefined;
+  #recoveryTimer: NodeJS.Timeout | undefined;
 
   constructor(o: ConnectionOptions) {
     this.#o = o;
@@ -133,7 +133,7 @@ export class NetworkConnection {
     ) as unknown as ManagementClient;
   }
 
-  /** Tries the credentials again although they were refused: somebody asked for it. */
+  /** Tries the credentials again although they were refused: a user asked for it. */
   retryLogin(): void {
     this.#gate.open();
   }
@@ -141,7 +141,7 @@ export class NetworkConnection {
   /** Logs out, if a session is open and the controller answers soon, and ends all connections. Calls under way fail. */
   async close(): Promise<void> {
     const token = this.#token;
-    clearTimeout(this.#telling);
+    clearTimeout(this.#recoveryTimer);
     this.#closing.abort(new NetworkNotReadyError("NetworkNotReady", `the connection to ${this.#o.name} was closed`));
     const client = this.#clients[this.#endpoint];
     if (token !== undefined && client !== undefined) {
@@ -199,7 +199,7 @@ export class NetworkConnection {
     const signal = this.#closing.signal;
     try {
       const answer = (await this.#send("authenticate", { query: { method }, body }, { headers, signal })) as Awaited<
-        ReturnType<Session["authenticate"]>
+        ReturnType<ApiSession["authenticate"]>
       >;
       const { token, authQueries, identity } = answer.data;
       if (authQueries.length > 0) {
@@ -311,13 +311,13 @@ export class NetworkConnection {
   #recovered(): void {
     if (!this.#isFailing) return;
     this.#isFailing = false;
-    if (this.#telling !== undefined || this.#closing.signal.aborted) return;
+    if (this.#recoveryTimer !== undefined || this.#closing.signal.aborted) return;
     const waitMs = this.#toldAt + this.#times.recoveredMs - performance.now();
-    this.#telling = setTimeout(() => this.#tellRecovered(), Math.max(0, waitMs));
+    this.#recoveryTimer = setTimeout(() => this.#reportRecovery(), Math.max(0, waitMs));
   }
 
-  #tellRecovered(): void {
-    this.#telling = undefined;
+  #reportRecovery(): void {
+    this.#recoveryTimer = undefined;
     this.#toldAt = performance.now();
     this.#o.log.info({ network: this.#o.name }, "the network answers again");
     this.#o.onRecovered?.();

@@ -10,8 +10,8 @@ export type NotReadyReason =
   | "ControllerUnavailable";
 
 /**
- * A network can't be used at the moment, by nobody. `retryAfterMs` says when to ask again; without it, something has to change first.
- * `isStalled`: it was asked more than once, so somebody most likely has to act.
+ * The network is unavailable. `retryAfterMs` says when to ask again; without it, something has to change first.
+ * `isStalled`: it was asked more than once, so a person most likely has to act.
  */
 export class NetworkNotReadyError extends Error {
   override readonly name = "NetworkNotReadyError";

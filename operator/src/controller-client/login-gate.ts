@@ -21,7 +21,7 @@ export class LoginGate {
     this.#mayLock = mayLock;
   }
 
-  /** Undefined while logins may be tried; else why not, and for how long unless somebody acts. */
+  /** Undefined while logins may be tried; else why not, and for how long unless a person acts. */
   get closed(): { readonly reason: string; readonly forMs: number | undefined } | undefined {
     if (this.#mayLock && this.isStuck) return { reason: this.#reason, forMs: undefined };
     const forMs = this.#closedUntil - performance.now();
@@ -44,7 +44,7 @@ export class LoginGate {
     this.#closedUntil = performance.now() + Math.min(this.#waitMs * 2 ** (this.#refusals - 1), LONGEST_WAIT_MS);
   }
 
-  /** Forgets what was refused: somebody asks for another attempt. */
+  /** Forgets what was refused: a user asks for another attempt. */
   open(): void {
     this.#refusals = 0;
     this.#closedUntil = 0;

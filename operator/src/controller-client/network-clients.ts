@@ -17,7 +17,7 @@ export interface UsableNetwork {
   readonly settings: NetworkSettings;
 }
 
-interface Entry {
+interface NetworkEntry {
   readonly fingerprint: string;
   readonly connection: NetworkConnection;
   readonly settings: NetworkSettings;
@@ -30,9 +30,9 @@ export interface NetworkRef {
 }
 
 export interface NetworkClientsOptions {
-  /** A network can be used from now on, in another way, or can't any more: whoever uses it should look again. Not called within a call of these clients. */
+  /** A network became usable, changed, or became unusable: reconcile its resources again. Not called within a call of these clients. */
   readonly onChange?: (ref: NetworkRef) => void;
-  /** A network in use answers again: whoever could not do what he wanted should look again. */
+  /** A network in use answers again: reconcile the resources that failed meanwhile. */
   readonly onRecovered?: (ref: NetworkRef) => void;
   /** Called before every request that may change something; what it throws ends the call. */
   readonly mayAct?: () => void;
@@ -47,7 +47,7 @@ const keyOf = ({ namespace, name }: NetworkRef): string => `${namespace}/${name}
  * asks for them.
  */
 export class NetworkClients {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, NetworkEntry>();
   /** Networks that are known and can't be used, and why. */
   readonly #notReady = new Map<string, NetworkNotReadyError>();
   readonly #o: NetworkClientsOptions;
@@ -63,7 +63,7 @@ export class NetworkClients {
     return connection;
   }
 
-  /** The connection as {@link set} makes it, of a network that nobody uses before {@link use}, unless it is in use. */
+  /** The connection as {@link set} makes it, of a network that no resource uses before {@link use}, unless it is in use already. */
   prepare(ref: NetworkRef, settings: NetworkSettings, options: ConnectionOptions): NetworkConnection {
     const key = keyOf(ref);
     const fingerprint = fingerprintOf(options);

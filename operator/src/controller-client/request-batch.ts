@@ -14,7 +14,7 @@ export interface RequestBatchOptions<Question, Answer> {
   readonly lengthOf: (question: Question) => number;
 }
 
-interface Waiting<Question, Answer> {
+interface Queued<Question, Answer> {
   readonly question: Question;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
@@ -26,7 +26,7 @@ interface Waiting<Question, Answer> {
  */
 export class RequestBatch<Question, Answer> {
   readonly #o: RequestBatchOptions<Question, Answer>;
-  readonly #waiting: Waiting<Question, Answer>[] = [];
+  readonly #waiting: Queued<Question, Answer>[] = [];
   #underWay = 0;
   #isDue = false;
 
@@ -73,7 +73,7 @@ export class RequestBatch<Question, Answer> {
     }
   }
 
-  async #answer(batch: readonly Waiting<Question, Answer>[]): Promise<void> {
+  async #answer(batch: readonly Queued<Question, Answer>[]): Promise<void> {
     const [first] = batch;
     try {
       if (first !== undefined && batch.length === 1) return first.resolve(await this.#o.one(first.question));
@@ -89,7 +89,7 @@ export class RequestBatch<Question, Answer> {
     }
   }
 
-  #next(): Waiting<Question, Answer>[] {
+  #next(): Queued<Question, Answer>[] {
     let length = 0;
     let count = 0;
     for (const { question } of this.#waiting) {

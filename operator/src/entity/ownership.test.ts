@@ -13,9 +13,9 @@ import { OWNER } from "./testing/surroundings.ts";
 
 describe("whose an entity is", () => {
   test.each([
-    ["without tags", null, "nobody"],
-    ["with the tags of others", { team: "a" }, "nobody"],
-    ["with a uid of null", { [OWNER_TAGS.uid]: null }, "nobody"],
+    ["without tags", null, "unowned"],
+    ["with the tags of others", { team: "a" }, "unowned"],
+    ["with a uid of null", { [OWNER_TAGS.uid]: null }, "unowned"],
     ["with our tags", tagsOf(OWNER), "ours"],
     ["after the operator got another instance id", tagsOf({ ...OWNER, cluster: "c-0" }), "ours"],
     ["of a resource of the same place that is gone", tagsOf({ ...OWNER, uid: "u-0" }), "predecessor"],

@@ -62,15 +62,15 @@ export function ownerFilter({ uid, ordinal }: Owner): string {
 
 /**
  * `ours`: it is the owner's. `predecessor`: it was left behind by a resource of the same place that does not exist any
- * more, since two can't share one name. `foreign`: another resource, of this cluster or another, has it. `nobody`: no operator has it.
+ * more, since two can't share one name. `foreign`: another resource, of this cluster or another, has it. `unowned`: no operator has it.
  */
 export type Ownership =
-  | { readonly kind: "ours" | "predecessor" | "nobody" }
+  | { readonly kind: "ours" | "predecessor" | "unowned" }
   | { readonly kind: "foreign"; readonly owner: string };
 
 export function ownershipOf(tags: Tags | null | undefined, owner: Owner): Ownership {
   const given = tags ?? {};
-  if (given[OWNER_TAGS.uid] === undefined || given[OWNER_TAGS.uid] === null) return { kind: "nobody" };
+  if (given[OWNER_TAGS.uid] === undefined || given[OWNER_TAGS.uid] === null) return { kind: "unowned" };
   const wanted = tagsOf(owner);
   const fits = (key: string): boolean => (given[key] ?? undefined) === wanted[key];
   if (fits(OWNER_TAGS.uid) && fits(OWNER_TAGS.ordinal)) return { kind: "ours" };
@@ -82,7 +82,7 @@ export function ownershipOf(tags: Tags | null | undefined, owner: Owner): Owners
 }
 
 /**
- * Whether an entity is of the owner's namespace though it is another's or nobody's: a resource of that namespace has it, or the network's administrator
+ * Whether an entity is of the owner's namespace though it has another owner or none: a resource of that namespace has it, or the network's administrator
  * gave it the tag of the namespace.
  */
 export function isOfNamespace(tags: Tags | null | undefined, { cluster, namespace }: Owner): boolean {

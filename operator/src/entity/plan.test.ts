@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { edgeRouterPolicy } from "../kinds/edge-router-policy/plan.ts";
 import { type EdgeRouterPolicyResource, edgeRouterPolicyDefinition } from "../kinds/edge-router-policy/schema.ts";
-import { type FoundService, overlayService } from "../kinds/overlay-service/plan.ts";
+import { type FoundOverlayService, overlayService } from "../kinds/overlay-service/plan.ts";
 import { type OverlayServiceResource, overlayServiceDefinition } from "../kinds/overlay-service/schema.ts";
 import { serviceEdgeRouterPolicy } from "../kinds/service-edge-router-policy/plan.ts";
 import { serviceEdgeRouterPolicyDefinition } from "../kinds/service-edge-router-policy/schema.ts";
@@ -46,7 +46,7 @@ function service(spec: Spec = {}): OverlayServiceResource {
 }
 
 const FOREIGN = tagsOf({ ...OWNER, uid: "u-9", name: "other" });
-const found = (tags: Tags | null, more: Partial<FoundService> = {}): FoundService => ({
+const found = (tags: Tags | null, more: Partial<FoundOverlayService> = {}): FoundOverlayService => ({
   id: "s1",
   name: "sample",
   tags,
@@ -161,7 +161,7 @@ describe("an entity that was found", () => {
       missing: [{ name: "intercept" }],
     });
     expect(plan).not.toHaveProperty("body.configs");
-    const after = carriedOut<FoundService>(plan, entity);
+    const after = carriedOut<FoundOverlayService>(plan, entity);
     expect(planEntity(overlayService, service(spec), known, { entity: after, by: "id" })).toMatchObject({
       action: "none",
       missing: [{ name: "intercept" }],
@@ -179,7 +179,7 @@ describe("an entity that was found", () => {
   test("keeps the tags of others when it is adopted", () => {
     const entity: FoundEntity = found({ team: "a" });
     const plan = planEntity(overlayService, service({ importId: "s1" }), surroundings(), {
-      entity: entity as FoundService,
+      entity: entity as FoundOverlayService,
       by: "import",
     });
     expect(plan).toMatchObject({ action: "adopt", body: { tags: mergedTags({ team: "a" }, OWNER) } });

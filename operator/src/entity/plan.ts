@@ -65,7 +65,7 @@ export interface EntityKind<Spec extends EntitySpec, Fields extends object, Foun
   /** For people: `service policy`. */
   readonly noun: string;
   references(spec: Spec): readonly Reference[];
-  /** Fields of the spec that name entities by their ids, anybody's: not where namespaces are kept apart. */
+  /** Fields of the spec that name entities of any owner by their ids: refused where namespaces are kept apart. */
   readonly idFields?: readonly (keyof Spec & string)[];
   desired(spec: Spec, surroundings: Surroundings & More): Desired<Fields, Found>;
   /** Whether the entity's field is as wanted. */
@@ -85,7 +85,7 @@ export interface Observed<Found> {
 /** The whole of an entity as it is created or replaced. */
 export type EntityBody<Fields> = Fields & { readonly name: string; readonly tags: Tags };
 
-interface Change<Fields> {
+interface EntityUpdate<Fields> {
   readonly id: string;
   /** Only what differs. */
   readonly body: Partial<EntityBody<Fields>>;
@@ -107,7 +107,7 @@ type Conflict = Extract<EntityPlan<object>, { action: "conflict" }>;
 export type EntityPlan<Fields> =
   | { readonly action: "create"; readonly body: EntityBody<Fields> }
   /** `adopt` also makes it ours. */
-  | ({ readonly action: "patch" | "adopt" } & Change<Fields>)
+  | ({ readonly action: "patch" | "adopt" } & EntityUpdate<Fields>)
   | {
       readonly action: "none";
       readonly id: string;
@@ -194,7 +194,7 @@ function outsideOf<Spec extends EntitySpec>(
   if (observed === undefined || (managementPolicy === "Manage" && importId === undefined)) return undefined;
   const { entity, by } = observed;
   const { kind } = ownershipOf(entity.tags, owner);
-  const isOwn = kind === "ours" || kind === "predecessor" || (kind === "nobody" && by === "id");
+  const isOwn = kind === "ours" || kind === "predecessor" || (kind === "unowned" && by === "id");
   if (isOwn || isOfNamespace(entity.tags, owner)) return undefined;
   return refused(
     `the ${noun} ${entity.name} is not of this namespace; the network's administrator can make it so by the tag ${OWNER_TAGS.namespace} with the value ${owner.namespace}`,
@@ -224,7 +224,7 @@ function planAbsent<Fields extends object, Found>(
   return { action: "create", body: { ...fields, name, tags: mergedTags(undefined, owner, tags) } };
 }
 
-/** Whether we may write: it is ours, it becomes ours, or it is somebody else's. */
+/** Whether we may write: the entity is ours, becomes ours, or has another owner. */
 function claimOn(
   noun: string,
   resource: EntityResource,
@@ -234,8 +234,8 @@ function claimOn(
   const ownership = ownershipOf(entity.tags, owner);
   if (ownership.kind === "ours") return "ours";
   if (ownership.kind === "predecessor") return "adopt";
-  if (ownership.kind === "nobody") {
-    // The status says that it was ours: somebody took the tags away.
+  if (ownership.kind === "unowned") {
+    // The status says that it was ours: another client took the tags away.
     if (by === "id" || by === "tag") return "ours";
     if (by === "import" || resource.spec.managementPolicy === "Adopt") return "adopt";
   }

@@ -28,10 +28,10 @@ export interface EntityStatus extends BaseStatus {
 export type EntityResourceOf<Spec extends EntitySpec, Status extends EntityStatus> = Resource<Spec, Status>;
 
 /** What could not be looked up: shown instead of what the entity is. */
-export class Unfit {
+export class LookUpProblem {
   readonly reason: string;
   readonly message: string;
-  /** Somebody has to act; else it may come by itself. */
+  /** A person has to act; else it may pass by itself. */
   readonly isStalled: boolean;
 
   constructor(reason: string, message: string, o: { readonly isStalled: boolean }) {
@@ -57,31 +57,31 @@ export interface EntityWiring<
     resource: EntityResourceOf<Spec, Status>,
     context: ReconcileContext<EntityResourceOf<Spec, Status>>,
     network: UsableNetwork,
-  ) => Promise<More | Unfit>;
+  ) => Promise<More | LookUpProblem>;
   /** Fields of the status besides the id. */
-  readonly tell?: (
+  readonly statusOf?: (
     client: ManagementClient,
     id: string,
-    of: Told<Spec, More>,
+    of: StatusSubject<Spec, More>,
     signal: AbortSignal,
   ) => Promise<OwnStatus<EntityResourceOf<Spec, Status>>>;
   /**
    * What is told costs requests of its own and is not worth them when all are looked at because the program began: then what was told before stays until
    * the next usual look.
    */
-  readonly keepsTold?: true;
+  readonly keepsStatus?: true;
   /** Gets what went wrong and answers what is to be shown and logged of it. */
   readonly explain?: (error: unknown, spec: Spec, more: More, client: ManagementClient) => unknown;
   readonly follow?: (context: FollowContext) => Promise<void>;
   /** When to look again sooner than usual, by what is told and what was told before. */
-  readonly lookAgainMs?: (
+  readonly requeueAfterMs?: (
     status: OwnStatus<EntityResourceOf<Spec, Status>>,
     before: OwnStatus<EntityResourceOf<Spec, Status>>,
   ) => number | undefined;
 }
 
 /** What something is told of. */
-export interface Told<Spec, More> {
+export interface StatusSubject<Spec, More> {
   readonly spec: Spec;
   readonly more: More;
   /** The entity was made a moment ago. */
@@ -89,7 +89,7 @@ export interface Told<Spec, More> {
 }
 
 /** Nothing is looked up. */
-export const nothingMore = async (): Promise<object> => ({});
+export const noLookUp = async (): Promise<object> => ({});
 
 /** The reconciler of a kind that stands for one entity (docs/operator/entities.md). */
 export function entityReconciler<
@@ -102,8 +102,8 @@ export function entityReconciler<
   type R = EntityResourceOf<Spec, Status>;
   const { kind, entity, collection } = wiring;
   const sync = new EntitySync<Spec, Fields, Found, More>(entity, collection);
-  /** UIDs of resources that this process has looked at, where {@link EntityWiring.keepsTold}. */
-  const toldOf = new Set<string>();
+  /** UIDs of resources that this process has looked at, where {@link EntityWiring.keepsStatus}. */
+  const reported = new Set<string>();
   const networkRef = ({ metadata, spec }: R) => ({ namespace: metadata.namespace, name: spec.networkRef.name });
   const known = ({ status }: R) => ({ id: status.id, wasObserved: wasObserved(status.conditions) });
 
@@ -111,7 +111,7 @@ export function entityReconciler<
     const { namespace } = resource.metadata;
     const network = context.networks.forNetwork(networkRef(resource));
     const more = await wiring.lookUp(resource, context, network);
-    if (more instanceof Unfit) return unfitOutcome(resource, more);
+    if (more instanceof LookUpProblem) return outcomeOfProblem(resource, more);
     const find = ({ kind: of, name }: Reference): Referenced | undefined =>
       context.known.resource<AnyResource & Referenced>(of, namespace, name);
     const references = resolveReferences(entity.references(resource.spec), resource.spec.networkRef.name, find);
@@ -154,17 +154,19 @@ export function entityReconciler<
     const { uid, generation } = resource.metadata;
     const own = before as unknown as OwnStatus<R>;
     const isAtRest = observedGeneration === generation && resource.status.id === result.id && events.length === 0;
-    const isKept = wiring.keepsTold === true && !toldOf.has(uid) && isAtRest;
-    if (wiring.keepsTold === true) toldOf.add(uid);
+    const isKept = wiring.keepsStatus === true && !reported.has(uid) && isAtRest;
+    if (wiring.keepsStatus === true) reported.add(uid);
     const wasMade = result.found === undefined;
-    const told = isKept ? own : await wiring.tell?.(client, result.id, { spec: resource.spec, more, wasMade }, signal);
-    const status = { ...told, id: result.id } as OwnStatus<R>;
-    const requeueAfterMs = wiring.lookAgainMs?.(status, own);
+    const shown = isKept
+      ? own
+      : await wiring.statusOf?.(client, result.id, { spec: resource.spec, more, wasMade }, signal);
+    const status = { ...shown, id: result.id } as OwnStatus<R>;
+    const requeueAfterMs = wiring.requeueAfterMs?.(status, own);
     return { conditions, events, status, ...(requeueAfterMs === undefined ? {} : { requeueAfterMs }) };
   }
 
   async function remove(resource: R, context: ReconcileContext<R>): Promise<Removal> {
-    toldOf.delete(resource.metadata.uid);
+    reported.delete(resource.metadata.uid);
     const { client } = context.networks.forNetwork(networkRef(resource));
     const owner = ownerOf(resource, context.cluster);
     const result = await sync.remove(client, resource, known(resource), owner, context.signal);
@@ -193,9 +195,9 @@ export function entityReconciler<
 }
 
 /** The entity stays as it is, and so does what is known of it. */
-function unfitOutcome<R extends EntityResourceOf<EntitySpec, EntityStatus>>(
+function outcomeOfProblem<R extends EntityResourceOf<EntitySpec, EntityStatus>>(
   { status }: R,
-  { reason, message, isStalled }: Unfit,
+  { reason, message, isStalled }: LookUpProblem,
 ): Outcome<R> {
   const { observedGeneration, conditions, lastHandledReconcileAt, ...own } = status;
   const drafts: ConditionDraft[] = [

@@ -18,7 +18,7 @@ import {
 import type { MissingReason, MissingReference } from "./references.ts";
 
 /** What the resource knows of its entity from before. */
-export interface Known {
+export interface KnownEntity {
   /** `status.id`. */
   readonly id: string | undefined;
   /** The id was written while the resource only observed: the entity never was ours. */
@@ -60,14 +60,14 @@ export type SyncResult<Found> = { readonly notes: readonly SyncNote[] } & (
 );
 
 /**
- * `gone`: there is nothing of ours in the network any more. `released`: what was found stays and is nobody's now, or never was ours.
+ * `gone`: there is nothing of ours in the network any more. `released`: what was found stays and has no owner now, or never was ours.
  * `blocked`: others use it.
  */
 export type RemovalResult =
   | { readonly state: "gone" | "released" }
   | { readonly state: "blocked"; readonly message: string };
 
-/** Changes that lose the race with somebody who deletes the entity are begun anew, so often. */
+/** So many attempts: a change may lose the race with another client that deletes the entity. */
 const ATTEMPTS = 3;
 
 /**
@@ -94,7 +94,7 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
   async sync(
     client: ManagementClient,
     resource: EntityResource<Spec>,
-    known: Known,
+    known: KnownEntity,
     surroundings: Surroundings & More,
     o: SyncOptions,
   ): Promise<SyncResult<Found>> {
@@ -102,7 +102,7 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
     for (let attempt = 1; ; attempt++) {
       const observed = await this.#observe(client, resource, known, surroundings.owner, o.signal);
       if (known.id !== undefined && !known.wasObserved && observed?.entity.id !== known.id && attempt === 1) {
-        const note = `${this.#kind.noun} ${nameOf(resource)} (${known.id}) is no longer in the network: somebody else deleted it`;
+        const note = `${this.#kind.noun} ${nameOf(resource)} (${known.id}) is no longer in the network: another client deleted it`;
         notes.push({ type: "Warning", reason: "DeletedExternally", note });
       }
       const plan = planEntity(this.#kind, resource, surroundings, observed);
@@ -122,7 +122,7 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
   async remove(
     client: ManagementClient,
     resource: EntityResource<Spec>,
-    known: Known,
+    known: KnownEntity,
     owner: Owner,
     signal: AbortSignal,
   ): Promise<RemovalResult> {
@@ -130,24 +130,24 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
     const found = byId !== undefined && isOurs(byId, owner) ? byId : await this.#byTag(client, owner, signal);
     if (found === undefined) return { state: byId === undefined ? "gone" : "released" };
     const { deletionPolicy, managementPolicy } = resource.spec;
-    const isLetGo = deletionPolicy === "Orphan" || managementPolicy === "Observe";
+    const isReleased = deletionPolicy === "Orphan" || managementPolicy === "Observe";
     try {
-      if (isLetGo) await this.#collection.retag(client, found, releasedTags(found.tags), { signal });
+      if (isReleased) await this.#collection.retag(client, found, releasedTags(found.tags), { signal });
       else await this.#collection.delete(client, found.id, { signal });
     } catch (error) {
       if (isGone(error)) return { state: "gone" };
-      if (!isLetGo && error instanceof ApiError && (error.status === 409 || error.status === 400)) {
+      if (!isReleased && error instanceof ApiError && (error.status === 409 || error.status === 400)) {
         return { state: "blocked", message: `${error.code}: ${error.message}` };
       }
       throw error;
     }
-    return { state: isLetGo ? "released" : "gone" };
+    return { state: isReleased ? "released" : "gone" };
   }
 
   async #observe(
     client: ManagementClient,
     resource: EntityResource<Spec>,
-    known: Known,
+    known: KnownEntity,
     owner: Owner,
     signal: AbortSignal,
   ): Promise<Observed<Found> | undefined> {
@@ -181,7 +181,7 @@ export class EntitySync<Spec extends EntitySpec, Fields extends object, Found ex
     surroundings: Surroundings & More,
     plan: EntityPlan<Fields>,
     found: Found | undefined,
-    known: Known,
+    known: KnownEntity,
     o: SyncOptions,
     notes: SyncNote[],
   ): Promise<DistributiveOmit<SyncResult<Found>, "notes">> {

@@ -23,7 +23,7 @@ export interface ControllerSettings {
 }
 
 /** What the program lends them. */
-export interface ControllerMeans {
+export interface ReconcilerDependencies {
   /** Tokens of the operator's own service account, where it has one. */
   readonly serviceAccountToken?: ServiceAccountToken;
 }
@@ -37,8 +37,11 @@ const of = <R extends AnyResource>(reconciler: KindReconciler<R>): KindReconcile
   reconciler as unknown as KindReconciler;
 
 /** What the operator reconciles. A kind is added by one line. */
-export const controllers = (settings: ControllerSettings, means: ControllerMeans = {}): readonly KindReconciler[] => [
-  of(networkReconciler({ controllerImage: settings.controllerImage, reach: reachOf(settings), ...means })),
+export const controllers = (
+  settings: ControllerSettings,
+  dependencies: ReconcilerDependencies = {},
+): readonly KindReconciler[] => [
+  of(networkReconciler({ controllerImage: settings.controllerImage, reach: reachOf(settings), ...dependencies })),
   of(overlayServiceReconciler),
   of(serviceConfigReconciler()),
   of(servicePolicyReconciler),

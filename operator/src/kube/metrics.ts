@@ -71,9 +71,7 @@ export class Metrics implements TransportMetrics, ReflectorMetrics, EventMetrics
     "resource",
     "code",
   ]);
-  readonly #dropped = this.#counter("sallyport_operator_events_dropped_total", "Events that nobody is told", [
-    "reason",
-  ]);
+  readonly #dropped = this.#counter("sallyport_operator_events_dropped_total", "Events that were dropped", ["reason"]);
   readonly #ready = this.#gauge("sallyport_operator_resource_ready", "1 while the resource is ready", [
     "kind",
     "namespace",
@@ -223,7 +221,7 @@ export class Metrics implements TransportMetrics, ReflectorMetrics, EventMetrics
     return new Histogram({ name, help, labelNames, buckets: DURATIONS, registers: [this.registry] });
   }
 
-  /** A gauge that is read when somebody looks. */
+  /** A gauge that is read when metrics are scraped. */
   #readGauge(name: string, help: string, label: string, read: () => [string, number][]): void {
     const gauge: Gauge<string> = new Gauge({
       name,

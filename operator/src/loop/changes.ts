@@ -7,7 +7,7 @@ type Looked = Resource<object, BaseStatus>;
 
 /**
  * Whether a change of a resource is one that its own reconcile has to look at: everything but its status, which we write. A status that
- * somebody else changed counts, too: `isOwn` tells those apart.
+ * another client changed counts, too: `isOwn` tells those apart.
  */
 export function concernsItself(previous: Looked | undefined, next: Looked, isOwn: boolean): boolean {
   if (previous === undefined) return true;

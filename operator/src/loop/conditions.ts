@@ -6,12 +6,12 @@ import type { AnyResource } from "./kind-reconciler.ts";
 /** Reason of `Synced` while a resource only looks at its entity. */
 export const OBSERVED = "Observed";
 
-type Outcome = Omit<ConditionDraft, "type">;
+type ConditionOutcome = Omit<ConditionDraft, "type">;
 
 /** `Synced` and `Ready`, and `Reconciling` or `Stalled` with the outcome of `Ready`. */
 export const entityConditions = (
-  synced: Outcome,
-  ready: Outcome,
+  synced: ConditionOutcome,
+  ready: ConditionOutcome,
   more?: "Reconciling" | "Stalled",
 ): ConditionDraft[] => [
   { type: "Synced", ...synced },
@@ -81,7 +81,7 @@ const PAUSED = "ReconciliationPaused";
 
 export const isPaused = ({ metadata }: AnyResource): boolean => metadata.annotations?.[ANNOTATIONS.pause] === "true";
 
-/** Everything stays as it was found last, and one more condition says that nobody looks. */
+/** Everything stays as it was found last, and one more condition says that the operator does not reconcile it. */
 export function conditionsOfPause(previous: readonly Condition[]): ConditionDraft[] {
   const before = previous
     .filter(({ type }) => type !== PAUSED)
@@ -109,10 +109,10 @@ const TO_MEND = new Set([
   "VolumePending",
 ]);
 
-/** `Warning` for what somebody should look at, `Normal` for what is on its way: decides which of them `kubectl events --types=Warning` shows. */
+/** `Warning` for what a person should look at, `Normal` for what is on its way: decides which of them `kubectl events --types=Warning` shows. */
 export function eventTypeOf(conditions: readonly ConditionDraft[]): "Normal" | "Warning" {
-  const needsSomebody = conditions.some(({ type, status, reason }) =>
+  const needsPerson = conditions.some(({ type, status, reason }) =>
     type === "Ready" ? status === "False" && TO_MEND.has(reason) : type === "Stalled" || type === "DeletionBlocked",
   );
-  return needsSomebody ? "Warning" : "Normal";
+  return needsPerson ? "Warning" : "Normal";
 }

@@ -8,8 +8,8 @@ import { LeadershipLostError } from "../kube/election/elector.ts";
 import { TerminalError } from "../kube/queue/worker.ts";
 import { concernsItself, concernsReferrers } from "./changes.ts";
 import { conditionsOfBlocked, conditionsOfPause, eventTypeOf } from "./conditions.ts";
-import { abandonmentOf, neverInNetwork } from "./deletion.ts";
-import { troubleOf } from "./failure.ts";
+import { neverInNetwork, orphanReasonOf } from "./deletion.ts";
+import { reconcileFailureOf } from "./failure.ts";
 import type { AnyResource } from "./kind-reconciler.ts";
 import { nextStatus, sameStatus } from "./status.ts";
 
@@ -90,7 +90,7 @@ describe("what an error means:", () => {
   // biome-ignore format: a table
   test.each<[string, unknown, string, "later" | "change" | object, boolean, string | undefined]>([
     ["a taken name", new ApiError(400, "COULD_NOT_VALIDATE", "x", { field: "name", reason: "duplicate" }), "NameConflict", "change", true, "Stalled"],
-    ["a server in trouble", new ApiError(503, "UNHANDLED", "x"), "ControllerUnavailable", "later", false, "Reconciling"],
+    ["a server in failure", new ApiError(503, "UNHANDLED", "x"), "ControllerUnavailable", "later", false, "Reconciling"],
     ["no answer", new ApiTransportError("connect ECONNREFUSED"), "ControllerUnavailable", "later", false, "Reconciling"],
     ["a network that says when", new NetworkNotReadyError("RateLimited", "x", { retryAfterMs: 7_000 }), "RateLimited", { afterMs: 7_000 }, false, "Reconciling"],
     ["a network that is not ready", new NetworkNotReadyError("NetworkNotReady", "x"), "NetworkNotReady", "change", false, "Reconciling"],
@@ -106,15 +106,15 @@ describe("what an error means:", () => {
     ["what only the spec can cure", new TerminalError("BadOverride", "config.overrides.listeners: expected a list"), "BadOverride", "change", true, "Stalled"],
     ["a fault of the program", new TypeError("undefined is not a function"), "InternalError", "later", false, "Reconciling"],
   ])("%s", (_what, error, reason, next, isStalled, more) => {
-    const trouble = troubleOf(error, { previous: [SYNCED], generation: 1, reconcileId: "abc" });
-    expect(trouble).toMatchObject({ reason, next, isStalled });
-    if (more === undefined) expect(trouble.conditions).toBeUndefined();
-    else expect(trouble.conditions).toContainEqual(expect.objectContaining({ type: more, status: "True", reason }));
+    const failure = reconcileFailureOf(error, { previous: [SYNCED], generation: 1, reconcileId: "abc" });
+    expect(failure).toMatchObject({ reason, next, isStalled });
+    if (more === undefined) expect(failure.conditions).toBeUndefined();
+    else expect(failure.conditions).toContainEqual(expect.objectContaining({ type: more, status: "True", reason }));
   });
 
   test("an outage leaves what was ready as it was", () => {
     const error = new ApiTransportError("connect ECONNREFUSED");
-    const { conditions } = troubleOf(error, { previous: [SYNCED, READY], generation: 1, reconcileId: "abc" });
+    const { conditions } = reconcileFailureOf(error, { previous: [SYNCED, READY], generation: 1, reconcileId: "abc" });
     expect(conditions).toMatchObject([
       { type: "Synced", status: "True" },
       { type: "Ready", status: "True" },
@@ -122,7 +122,11 @@ describe("what an error means:", () => {
   });
 
   test("a fault of the program shows where to look and nothing of itself", () => {
-    const { message } = troubleOf(new TypeError("secret"), { previous: [], generation: 1, reconcileId: "abc" });
+    const { message } = reconcileFailureOf(new TypeError("secret"), {
+      previous: [],
+      generation: 1,
+      reconcileId: "abc",
+    });
     expect(message).toContain("abc");
     expect(message).not.toContain("secret");
   });
@@ -130,7 +134,7 @@ describe("what an error means:", () => {
   test("advice about rights stands only where one is missing", () => {
     const message = (text: string): string => {
       const error = errorOfAnswer("PATCH /x", 403, { kind: "Status", reason: "Forbidden", message: text });
-      return troubleOf(error, { previous: [], generation: 1, reconcileId: "abc" }).message;
+      return reconcileFailureOf(error, { previous: [], generation: 1, reconcileId: "abc" }).message;
     };
     expect(message('persistentvolumeclaims "a" is forbidden: only dynamically provisioned pvc can be resized')).toMatch(
       /can be resized$/,
@@ -146,14 +150,15 @@ describe("what an error means:", () => {
       'PATCH /api/v1/namespaces/a/secrets/b: 422 Invalid: Invalid value: "swordfish"',
       causes,
     );
-    const { message } = troubleOf(error, { previous: [], generation: 1, reconcileId: "abc" });
+    const { message } = reconcileFailureOf(error, { previous: [], generation: 1, reconcileId: "abc" });
     expect(message).toBe("the API server refuses a Secret: 422 Invalid (data[tls.key])");
   });
 
   test("a Secret for which a quota leaves no room says so, and a webhook that speaks of quotas shows no value", () => {
     const message = (why: string): string => {
       const text = `POST /api/v1/namespaces/a/secrets: 403 Forbidden: ${why}`;
-      return troubleOf(kube(403, "Forbidden", text), { previous: [], generation: 1, reconcileId: "abc" }).message;
+      return reconcileFailureOf(kube(403, "Forbidden", text), { previous: [], generation: 1, reconcileId: "abc" })
+        .message;
     };
     const quota = "exceeded quota: full, requested: count/secrets=1,secrets=1, used: secrets=2, limited: secrets=0";
     expect(message(`secrets "b" is forbidden: ${quota}`)).toBe(
@@ -170,7 +175,7 @@ describe("a resource goes without its network being asked:", () => {
   const going = { metadata: { deletionTimestamp: at }, spec: { managed: {} }, status: {} };
   const forced = { metadata: { annotations: { "sallyport.dev/force-orphan": "true" } } };
   // biome-ignore format: a table
-  test.each<[string, Changes, Parameters<typeof abandonmentOf>[1], string | undefined]>([
+  test.each<[string, Changes, Parameters<typeof orphanReasonOf>[1], string | undefined]>([
     ["not while its Network is there", {}, managed, undefined],
     ["when it is told to", forced, managed, "ForceOrphan"],
     ["not when it is told something else", { metadata: { annotations: { "sallyport.dev/force-orphan": "yes" } } }, managed, undefined],
@@ -179,7 +184,7 @@ describe("a resource goes without its network being asked:", () => {
     ["not when a Network that exists elsewhere goes", {}, { metadata: { deletionTimestamp: at }, spec: {}, status: {} }, undefined],
     ["not a Network, which refers to none", { kind: "Network", spec: { networkRef: undefined } }, undefined, undefined],
   ])("%s", (_what, changes, network, reason) => {
-    expect(abandonmentOf(resource(changes), network)?.reason).toBe(reason);
+    expect(orphanReasonOf(resource(changes), network)?.reason).toBe(reason);
   });
 });
 

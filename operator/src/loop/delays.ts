@@ -33,7 +33,7 @@ const PATIENT_MS = 20_000;
 const SHARED_MS = 5_000;
 
 /**
- * Puts the next look that nobody waits for on a moment that others share: what is looked at together is asked for together, and between these moments the
+ * Delays a periodic reconcile to a moment that others share: requests of one moment are batched, and between these moments the
  * program sleeps.
  * @param nowMs of a clock that all share
  */

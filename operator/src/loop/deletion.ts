@@ -9,7 +9,7 @@ export interface NetworkSeen {
 }
 
 /** Why a resource that is being deleted leaves the network alone. */
-export interface Abandonment {
+export interface OrphanReason {
   readonly reason: "ForceOrphan" | "NetworkGone" | "NetworkDeleting" | "NetworkLost" | "NeverInNetwork";
   readonly note: string;
 }
@@ -18,7 +18,7 @@ export interface Abandonment {
  * Whether a resource goes without its clean-up in the network (docs/operator/loop.md, "Deletion"). Undefined: it has to be cleaned up.
  * @param network undefined when there is none of that name
  */
-export function abandonmentOf(resource: AnyResource, network: NetworkSeen | undefined): Abandonment | undefined {
+export function orphanReasonOf(resource: AnyResource, network: NetworkSeen | undefined): OrphanReason | undefined {
   if (resource.metadata.annotations?.[ANNOTATIONS.forceOrphan] === "true") {
     const note = "what it has in the network is left there, as the annotation force-orphan asks";
     return { reason: "ForceOrphan", note };
@@ -39,14 +39,14 @@ export function abandonmentOf(resource: AnyResource, network: NetworkSeen | unde
 const UNUSABLE = new Set(["ControllerUnavailable", "NetworkNotReady", "NetworkUnauthorized"]);
 
 /**
- * Whether a resource whose clean-up failed for `reason` has nothing to clean up: it never got an id, and nobody was ever logged in to its Network, so that
+ * Whether a resource whose clean-up failed for `reason` has nothing to clean up: it never got an id, and the operator never logged in to its Network, so that
  * nothing can have been created there.
  */
 export function neverInNetwork(
   { status }: AnyResource,
   network: NetworkSeen | undefined,
   reason: string,
-): Abandonment | undefined {
+): OrphanReason | undefined {
   if (network === undefined || network.status.sessionIdentity !== undefined || !UNUSABLE.has(reason)) return undefined;
   const { id, routers = [] } = status as { id?: string; routers?: readonly { readonly id?: string }[] };
   if (id !== undefined || routers.some((router) => router.id !== undefined)) return undefined;

@@ -8,19 +8,19 @@ import { conditionsOfFailure, kept } from "./conditions.ts";
 /**
  * When to look again. `later`: later and later. `after`: at that time. `change`: when what it depends on changes, and at the usual time.
  */
-export type NextLook = "later" | "change" | { readonly afterMs: number };
+export type NextReconcile = "later" | "change" | { readonly afterMs: number };
 
 /** What an error of a reconcile means to its resource. */
-export interface Trouble {
+export interface ReconcileFailure {
   readonly reason: string;
   readonly message: string;
   /** What to show. Undefined: nothing changes in the status, the next look comes soon. */
   readonly conditions: readonly ConditionDraft[] | undefined;
-  readonly next: NextLook;
+  readonly next: NextReconcile;
   readonly isStalled: boolean;
 }
 
-export interface TroubleOptions {
+export interface ReconcileFailureOptions {
   readonly previous: readonly Condition[];
   readonly generation: number;
   /** For people who look for it in the log. */
@@ -28,7 +28,7 @@ export interface TroubleOptions {
 }
 
 /** Pure: says what an error means (docs/operator/loop.md, "When something fails"). */
-export function troubleOf(error: unknown, o: TroubleOptions): Trouble {
+export function reconcileFailureOf(error: unknown, o: ReconcileFailureOptions): ReconcileFailure {
   const failure = failureOf(error);
   if (failure !== undefined) {
     const { reason, message, isStalled, retry, afterMs } = failure;
@@ -43,7 +43,7 @@ export function troubleOf(error: unknown, o: TroubleOptions): Trouble {
     return { reason, message, conditions, next, isStalled };
   }
   if (error instanceof TerminalError) return stalled(error.reason, error.message, "change", o.previous);
-  if (error instanceof KubeError) return troubleOfKubernetes(error, o.previous);
+  if (error instanceof KubeError) return failureOfKubernetes(error, o.previous);
   if (error instanceof LeadershipLostError) {
     // It is another process's to show.
     return { reason: error.name, message: error.message, conditions: undefined, next: "later", isStalled: false };
@@ -53,13 +53,13 @@ export function troubleOf(error: unknown, o: TroubleOptions): Trouble {
   return { reason: "InternalError", message, conditions, next: "later", isStalled: false };
 }
 
-function troubleOfKubernetes(error: KubeError, previous: readonly Condition[]): Trouble {
+function failureOfKubernetes(error: KubeError, previous: readonly Condition[]): ReconcileFailure {
   const { reason, message } = error;
   if (isRefusedObject(error)) return stalled("ObjectRefused", withoutValues(error), "later", previous);
   if (error.isForbidden && !error.isNamespaceTerminating) {
     return stalled("MissingPermission", message, "later", previous);
   }
-  // Somebody else wrote first, or the server is away: nothing that the resource could help.
+  // Another client wrote first, or the server is away: no fault of the resource.
   return { reason, message, conditions: undefined, next: "later", isStalled: false };
 }
 
@@ -76,7 +76,12 @@ function withoutValues({ message, status, reason, causes }: KubeError): string {
   return `the API server refuses a Secret: ${status} ${reason}${shown === "" ? "" : ` (${shown})`}`;
 }
 
-function stalled(reason: string, message: string, next: NextLook, previous: readonly Condition[]): Trouble {
+function stalled(
+  reason: string,
+  message: string,
+  next: NextReconcile,
+  previous: readonly Condition[],
+): ReconcileFailure {
   return { reason, message, conditions: shown({ reason, message }, "Stalled", previous), next, isStalled: true };
 }
 

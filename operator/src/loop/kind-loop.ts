@@ -12,8 +12,8 @@ import { networkKind } from "../resources/own-kinds.ts";
 import { concernsItself } from "./changes.ts";
 import { conditionsOfBlocked, conditionsOfPause, eventTypeOf, isPaused } from "./conditions.ts";
 import { atSharedMoment, Refusals } from "./delays.ts";
-import { type Abandonment, abandonmentOf, type NetworkSeen, networkOf, neverInNetwork } from "./deletion.ts";
-import { type NextLook, type Trouble, troubleOf } from "./failure.ts";
+import { type NetworkSeen, networkOf, neverInNetwork, type OrphanReason, orphanReasonOf } from "./deletion.ts";
+import { type NextReconcile, type ReconcileFailure, reconcileFailureOf } from "./failure.ts";
 import type { AnyResource, KindReconciler, Outcome, OwnStatus, Removal } from "./kind-reconciler.ts";
 import { ResourceWriter } from "./resource-writer.ts";
 import { type LoopParts, Session } from "./session.ts";
@@ -83,15 +83,15 @@ export class KindLoop<R extends AnyResource> {
     const key = keyOf(object);
     const { latest } = this.#writer;
     const isOwn = latest.isOwn(key, object);
-    if (!this.queue.working.has(key)) latest.told(key, object);
+    if (!this.queue.working.has(key)) latest.watched(key, object);
     if (type !== "delete" && !concernsItself(previous, object, isOwn)) return;
     // A change of the status while we are at work on it is most likely ours, whose answer is still on its way.
     const isDoubtful = type !== "delete" && this.queue.working.has(key) && !concernsItself(previous, object, true);
     if (isDoubtful) this.#doubtful.add(key);
-    else this.look(key);
+    else this.enqueue(key);
   }
 
-  /** Work ended: what changed meanwhile was ours, or somebody else's. */
+  /** Work ended: decides whether changes that came meanwhile were ours. */
   #settle(key: ObjectKey): void {
     const isDoubtful = this.#doubtful.delete(key);
     const { namespace = "", name } = splitKey(key);
@@ -100,12 +100,12 @@ export class KindLoop<R extends AnyResource> {
       | undefined;
     if (now === undefined) return;
     const { latest } = this.#writer;
-    if (isDoubtful && !latest.isOwn(key, now) && latest.of(key, now) === now) this.look(key);
+    if (isDoubtful && !latest.isOwn(key, now) && latest.of(key, now) === now) this.enqueue(key);
     // The watch may have told what was written before the answer came.
-    latest.told(key, now);
+    latest.watched(key, now);
   }
 
-  look(key: ObjectKey, priority: Priority = "change"): void {
+  enqueue(key: ObjectKey, priority: Priority = "change"): void {
     this.queue.add(key, priority);
   }
 
@@ -142,7 +142,7 @@ export class KindLoop<R extends AnyResource> {
       id: randomBytes(5).toString("hex"),
       writer: this.#writer,
       signal,
-      onRead: () => this.look(key),
+      onRead: () => this.enqueue(key),
     });
     const { deletionTimestamp } = session.resource.metadata;
     if (deletionTimestamp !== undefined) return await this.#delete(session);
@@ -166,7 +166,7 @@ export class KindLoop<R extends AnyResource> {
       session.settleReads();
       const momentMs = this.#momentLeft(session.resource, outcome);
       if (momentMs > 0) return { requeueAfterMs: momentMs };
-      for (const event of outcome.events ?? []) session.tell(event);
+      for (const event of outcome.events ?? []) session.recordEvent(event);
       // That something was made or changed says that it is in order now.
       const isTold = outcome.events?.some(({ type }) => type === "Normal") ?? false;
       await this.#show(session, before, outcome.conditions, outcome.status, isTold);
@@ -197,31 +197,31 @@ export class KindLoop<R extends AnyResource> {
   }
 
   async #fail(session: Session<R>, before: readonly Condition[], error: unknown): Promise<Result> {
-    const trouble = this.#troubleOf(session, before, error);
-    if (trouble === undefined) return { requeueAfterMs: this.#resyncMs() };
+    const failure = this.#failureOf(session, before, error);
+    if (failure === undefined) return { requeueAfterMs: this.#resyncMs() };
     // Of a folder that is applied the Network may come after what refers to it.
-    const momentMs = this.#momentLeft(session.resource, { mayPassAtOnce: trouble.reason === "NetworkNotFound" });
+    const momentMs = this.#momentLeft(session.resource, { mayPassAtOnce: failure.reason === "NetworkNotFound" });
     if (momentMs > 0) return { requeueAfterMs: momentMs };
-    const refusedMs = this.#refusalLeft(session.resource, trouble);
+    const refusedMs = this.#refusalLeft(session.resource, failure);
     if (refusedMs > 0) return { requeueAfterMs: refusedMs };
-    if (trouble.conditions !== undefined) {
-      await this.#showTrouble(session, before, trouble, trouble.conditions, error);
+    if (failure.conditions !== undefined) {
+      await this.#showFailure(session, before, failure, failure.conditions, error);
     }
-    return this.#next(session, trouble.next, error);
+    return this.#next(session, failure.next, error);
   }
 
   /** How long the lack of a right need not be shown yet. */
-  #refusalLeft(resource: R, { reason }: Trouble): number {
+  #refusalLeft(resource: R, { reason }: ReconcileFailure): number {
     const key = keyOf(resource);
     if (reason === "MissingPermission") return this.#refusals.leftMs(key);
     this.#refusals.forget(key);
     return 0;
   }
 
-  async #showTrouble(
+  async #showFailure(
     session: Session<R>,
     before: readonly Condition[],
-    trouble: Trouble,
+    failure: ReconcileFailure,
     conditions: readonly ConditionDraft[],
     error: unknown,
   ): Promise<void> {
@@ -232,26 +232,26 @@ export class KindLoop<R extends AnyResource> {
       const { reason, message } =
         second instanceof KubeError && second.isForbidden
           ? { reason: "MissingPermission", message: second.message }
-          : trouble;
-      session.tell({ type: "Warning", reason, action: "Reconcile", note: message });
+          : failure;
+      session.recordEvent({ type: "Warning", reason, action: "Reconcile", note: message });
       session.log.warn({ err: second }, "the status could not be written");
       throw error;
     }
   }
 
   /** Undefined: the Network is known and was not looked at yet, which is a matter of a moment; it wakes us. */
-  #troubleOf(session: Session<R>, previous: readonly Condition[], error: unknown): Trouble | undefined {
+  #failureOf(session: Session<R>, previous: readonly Condition[], error: unknown): ReconcileFailure | undefined {
     const { resource, id, log } = session;
     const network = this.#networkOf(resource);
     const isUnknown = error instanceof NetworkNotReadyError && error.reason === "NetworkNotFound";
     const told = isUnknown && network !== undefined ? notReadyError(network) : error;
     if (told === undefined) return undefined;
-    const trouble = troubleOf(told, { previous, generation: resource.metadata.generation, reconcileId: id });
-    if (trouble.reason === "InternalError") log.error({ err: error }, "a fault of the operator");
-    return trouble;
+    const failure = reconcileFailureOf(told, { previous, generation: resource.metadata.generation, reconcileId: id });
+    if (failure.reason === "InternalError") log.error({ err: error }, "a fault of the operator");
+    return failure;
   }
 
-  #next(session: Session<R>, next: NextLook, error: unknown): Result {
+  #next(session: Session<R>, next: NextReconcile, error: unknown): Result {
     if (next === "later") throw error;
     session.log.debug({ err: error, next }, "waits");
     if (error instanceof TerminalError) {
@@ -264,45 +264,45 @@ export class KindLoop<R extends AnyResource> {
   /** Takes the resource's effects away and lets it go, or shows why that has to wait. */
   async #delete(session: Session<R>): Promise<Result> {
     const { resource } = session;
-    if (!resource.metadata.finalizers?.includes(FINALIZER) || this.#writer.hasLetGo(resource)) return undefined;
+    if (!resource.metadata.finalizers?.includes(FINALIZER) || this.#writer.hasReleased(resource)) return undefined;
     const before = resource.status.conditions ?? [];
-    const abandonment = abandonmentOf(resource, this.#networkOf(resource));
+    const orphanReason = orphanReasonOf(resource, this.#networkOf(resource));
     try {
-      if (abandonment?.reason === "NetworkGone" && (await this.#hasNetwork(session))) {
+      if (orphanReason?.reason === "NetworkGone" && (await this.#hasNetwork(session))) {
         throw new NotInOrderError("the watch does not know the resource's Network yet");
       }
-      const removal = abandonment === undefined ? await this.reconciler.remove?.(resource, session) : undefined;
+      const removal = orphanReason === undefined ? await this.reconciler.remove?.(resource, session) : undefined;
       if (removal?.state === "blocked") return await this.#block(session, before, removal);
-      for (const event of removal?.events ?? []) session.tell(event);
-      if (abandonment !== undefined) return await this.#abandon(session, abandonment);
+      for (const event of removal?.events ?? []) session.recordEvent(event);
+      if (orphanReason !== undefined) return await this.#orphan(session, orphanReason);
       await this.#writer.dropFinalizer(session.resource, session.signal);
       session.log.info({ state: removal?.state ?? "gone" }, "let go");
       return undefined;
     } catch (error) {
       if (error instanceof NotInOrderError) throw error;
       session.signal.throwIfAborted();
-      if (error instanceof NetworkNotReadyError && error.reason === "NetworkLost" && abandonment === undefined) {
+      if (error instanceof NetworkNotReadyError && error.reason === "NetworkLost" && orphanReason === undefined) {
         const note = `${error.message}; what the resource has in the network is left there`;
-        return await this.#abandon(session, { reason: "NetworkLost", note });
+        return await this.#orphan(session, { reason: "NetworkLost", note });
       }
-      const trouble = this.#troubleOf(session, before, error);
-      if (trouble === undefined) return { requeueAfterMs: this.#resyncMs() };
-      const nothing = neverInNetwork(resource, this.#networkOf(resource), trouble.reason);
-      if (nothing !== undefined) return await this.#abandon(session, nothing);
-      const refusedMs = this.#refusalLeft(resource, trouble);
+      const failure = this.#failureOf(session, before, error);
+      if (failure === undefined) return { requeueAfterMs: this.#resyncMs() };
+      const nothing = neverInNetwork(resource, this.#networkOf(resource), failure.reason);
+      if (nothing !== undefined) return await this.#orphan(session, nothing);
+      const refusedMs = this.#refusalLeft(resource, failure);
       if (refusedMs > 0) return { requeueAfterMs: refusedMs };
-      if (trouble.conditions !== undefined) {
-        const conditions = conditionsOfBlocked(resource, trouble, before);
-        await this.#showTrouble(session, before, trouble, conditions, error);
+      if (failure.conditions !== undefined) {
+        const conditions = conditionsOfBlocked(resource, failure, before);
+        await this.#showFailure(session, before, failure, conditions, error);
       }
-      return this.#next(session, trouble.next, error);
+      return this.#next(session, failure.next, error);
     }
   }
 
   /** Lets the resource go, and leaves what it has in the network. */
-  async #abandon(session: Session<R>, { reason, note }: Abandonment): Promise<undefined> {
+  async #orphan(session: Session<R>, { reason, note }: OrphanReason): Promise<undefined> {
     await this.reconciler.abandon?.(session.resource, session);
-    session.tell({ type: reason === "NeverInNetwork" ? "Normal" : "Warning", reason, action: "Delete", note });
+    session.recordEvent({ type: reason === "NeverInNetwork" ? "Normal" : "Warning", reason, action: "Delete", note });
     await this.#writer.dropFinalizer(session.resource, session.signal);
     session.log.info({ state: reason }, "let go");
   }
@@ -336,7 +336,7 @@ export class KindLoop<R extends AnyResource> {
     const { reason, message } = ready;
     const shown = conditions.find(({ type }) => type === "DeletionBlocked") ?? ready;
     if (!isReady || !isTold)
-      session.tell({ type: eventTypeOf(conditions), reason, action: "Reconcile", note: shown.message });
+      session.recordEvent({ type: eventTypeOf(conditions), reason, action: "Reconcile", note: shown.message });
     session.log.info({ ready: ready.status, reason, message }, isReady ? "ready" : "not ready");
   }
 

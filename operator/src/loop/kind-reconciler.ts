@@ -43,7 +43,7 @@ export interface Outcome<R extends AnyResource = AnyResource> {
 
 /**
  * How the clean-up of a resource that is being deleted stands. `gone`: nothing of it is left in the network. `released`: what is there stays and
- * is nobody's. Both let the resource go. `blocked`: it has to wait; the loop shows `DeletionBlocked` and the way out, and comes back later and later.
+ * has no owner. Both release the resource. `blocked`: it has to wait; the loop shows `DeletionBlocked` and the way out, and comes back later and later.
  */
 export type Removal =
   | { readonly state: "gone" | "released"; readonly events?: readonly EventNote[] }
@@ -103,8 +103,8 @@ export interface ReconcileContext<R extends AnyResource = AnyResource> {
   readonly mayAct: LeaderCheck;
   /** The clock: tests set it. */
   now(): Date;
-  /** Tells an event at once, for a reconcile that may fail after it. */
-  tell(event: EventNote): void;
+  /** Records an event at once, for a reconcile that may fail after it. */
+  recordEvent(event: EventNote): void;
   /**
    * Writes fields of the status at once, before anything else is done: what was created must never be forgotten. Other fields stay. Answers the
    * resource as it is then.

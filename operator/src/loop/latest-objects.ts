@@ -15,7 +15,7 @@ export class LatestObjects<T extends KubeObject> {
   }
 
   /** The watch told this state: what was written before it, or is the same, need not be kept any more. */
-  told(key: ObjectKey, watched: T): void {
+  watched(key: ObjectKey, watched: T): void {
     this.of(key, watched);
   }
 

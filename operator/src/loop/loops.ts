@@ -40,7 +40,7 @@ export class Loops {
       metrics,
       targetsOf: (resource) => targetsOf(resource, byKind.get(resource.kind)),
       onResource: (change) => this.#changed(change),
-      onChild: (owner) => this.#look(owner),
+      onChild: (owner) => this.#enqueue(owner),
     });
     const parts: LoopParts = { ...o, known: this.stores, named: this.#named, admissions: new Admissions() };
     this.#loops = new Map(reconcilers.map((reconciler) => [reconciler.kind.kind, new KindLoop(reconciler, parts)]));
@@ -75,21 +75,21 @@ export class Loops {
       known: this.stores,
       signal,
       log,
-      wake: (key) => this.#look({ kind: reconciler.kind.kind, key }),
+      wake: (key) => this.#enqueue({ kind: reconciler.kind.kind, key }),
     };
   }
 
   /** Looks again at everything that refers to the Network, or only at what was not in order when it was last looked at. */
   wakeNetwork({ namespace, name }: NetworkRef, { unsettledOnly = false } = {}): void {
     for (const place of this.stores.references.sourcesOf({ kind: "Network", key: keyFor(namespace, name) })) {
-      if (!unsettledOnly || this.#loops.get(place.kind)?.isUnsettled(place.key)) this.#look(place);
+      if (!unsettledOnly || this.#loops.get(place.kind)?.isUnsettled(place.key)) this.#enqueue(place);
     }
   }
 
   /** Looks again at every resource, after those that changed. */
-  lookAtAll(): void {
+  resync(): void {
     for (const [kind, loop] of this.#loops) {
-      for (const resource of this.stores.resources(kind)) loop.look(keyOf(resource), "resync");
+      for (const resource of this.stores.resources(kind)) loop.enqueue(keyOf(resource), "resync");
     }
   }
 
@@ -104,11 +104,11 @@ export class Loops {
     this.#loops.get(object.kind)?.changed(change);
     if (type === "delete") {
       if (object.kind === "Network") void this.#o.networks.remove(object.metadata);
-      // What waits until nobody refers to it any more.
-      for (const target of this.stores.references.targetsOf(place)) if (this.#isGoing(target)) this.#look(target);
+      // What waits until no resource refers to it any more.
+      for (const target of this.stores.references.targetsOf(place)) if (this.#isGoing(target)) this.#enqueue(target);
     }
     if (type === "delete" || concernsReferrers(previous, object)) {
-      for (const source of this.stores.references.sourcesOf(place)) this.#look(source);
+      for (const source of this.stores.references.sourcesOf(place)) this.#enqueue(source);
     }
   }
 
@@ -117,8 +117,8 @@ export class Loops {
     return this.stores.resource(kind, namespace, name)?.metadata.deletionTimestamp !== undefined;
   }
 
-  #look({ kind, key }: Place): void {
-    this.#loops.get(kind)?.look(key);
+  #enqueue({ kind, key }: Place): void {
+    this.#loops.get(kind)?.enqueue(key);
   }
 }
 

@@ -8,7 +8,7 @@ import { isNewer } from "./latest-objects.ts";
 const LIMIT = 64;
 
 /** The object as the watch told it last. */
-interface State {
+interface ObjectState {
   /** Also of an object that is gone; undefined: the first list had none. */
   readonly version: string | undefined;
   readonly isGone: boolean;
@@ -19,15 +19,15 @@ interface User {
   /** Version of its last read; undefined: there was no object. Each has its own: one who reads later knows more than the others. */
   readonly seen: string | undefined;
   /** What it was told last. */
-  told: State | undefined;
+  notified: ObjectState | undefined;
 }
 
-interface Entry {
+interface WatchedObject {
   readonly namespace: string;
   readonly users: Map<string, User>;
   readonly stop: AbortController;
   /** Undefined: the watch has told nothing yet. */
-  state: State | undefined;
+  state: ObjectState | undefined;
 }
 
 export interface NamedWatchesOptions {
@@ -44,11 +44,11 @@ export interface NamedWatchesOptions {
  */
 export class NamedWatches {
   readonly #o: NamedWatchesOptions;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, WatchedObject>();
   readonly #used = new Map<string, ReadonlySet<string>>();
   readonly #running = new Set<Promise<void>>();
   /** Namespaces of which it was said that there are too many. */
-  readonly #isTold = new Set<string>();
+  readonly #warned = new Set<string>();
 
   constructor(o: NamedWatchesOptions) {
     this.#o = o;
@@ -73,20 +73,20 @@ export class NamedWatches {
     if (entry === undefined) {
       if (this.#isFull(namespace)) {
         // Once, and not with every look at every such resource.
-        if (!this.#isTold.has(namespace)) {
+        if (!this.#warned.has(namespace)) {
           const text = "too many objects are watched by name; this one and those after it are looked at now and then";
           this.#o.log.warn({ kind: kind.kind, namespace, name }, text);
         }
-        this.#isTold.add(namespace);
+        this.#warned.add(namespace);
         return;
       }
-      this.#isTold.delete(namespace);
+      this.#warned.delete(namespace);
       entry = this.#watch(key, kind, namespace, name);
     }
-    const reader: User = { onChange, seen: version, told: entry.users.get(user)?.told };
+    const reader: User = { onChange, seen: version, notified: entry.users.get(user)?.notified };
     entry.users.set(user, reader);
     // The watch may be ahead of the read.
-    tell(reader, entry.state);
+    notify(reader, entry.state);
     this.#used.set(user, new Set([...(this.#used.get(user) ?? []), key]));
   }
 
@@ -102,7 +102,7 @@ export class NamedWatches {
       entry?.users.delete(user);
       if (entry?.users.size !== 0) continue;
       this.#entries.delete(key);
-      entry.stop.abort(new Error("nobody reads it any more"));
+      entry.stop.abort(new Error("no resource reads it any more"));
     }
     if (kept.size === 0) this.#used.delete(user);
     else this.#used.set(user, kept);
@@ -121,14 +121,14 @@ export class NamedWatches {
     return [...this.#entries.values()].filter((entry) => entry.namespace === namespace).length >= limit;
   }
 
-  #watch(key: string, kind: ResourceKind, namespace: string, name: string): Entry {
+  #watch(key: string, kind: ResourceKind, namespace: string, name: string): WatchedObject {
     const { client, log, metrics } = this.#o;
-    const entry: Entry = { namespace, users: new Map(), stop: new AbortController(), state: undefined };
+    const entry: WatchedObject = { namespace, users: new Map(), stop: new AbortController(), state: undefined };
     this.#entries.set(key, entry);
-    const changed = (state: State): void => {
+    const changed = (state: ObjectState): void => {
       entry.state = state;
       // Who is told may read at once, and become another user.
-      for (const user of [...entry.users.values()]) tell(user, state);
+      for (const user of [...entry.users.values()]) notify(user, state);
     };
     const reflector = new Reflector<KubeObject>(client, kind, {
       namespaces: [namespace],
@@ -152,13 +152,13 @@ export class NamedWatches {
 }
 
 /** Once of each state, and only one whose read was before it. */
-function tell(user: User, state: State | undefined): void {
-  if (state === undefined || user.told === state || !isBehind(user.seen, state)) return;
-  user.told = state;
+function notify(user: User, state: ObjectState | undefined): void {
+  if (state === undefined || user.notified === state || !isBehind(user.seen, state)) return;
+  user.notified = state;
   user.onChange();
 }
 
-function isBehind(seen: string | undefined, { version, isGone }: State): boolean {
+function isBehind(seen: string | undefined, { version, isGone }: ObjectState): boolean {
   if (isGone) return seen !== undefined && !isNewer(seen, version);
   return seen === undefined || (seen !== version && !isNewer(seen, version));
 }

@@ -8,7 +8,7 @@ import { GROUP, MANAGED_BY } from "../resources/group.ts";
 import type { AnyResource, Known } from "./kind-reconciler.ts";
 import { type Place, ReferenceIndex } from "./reference-index.ts";
 
-/** What a child may hold that nobody needs to keep. */
+/** Kinds of children whose content is not kept in memory. */
 const HEAVY: ReadonlySet<string> = new Set(["Secret", "ConfigMap"]);
 
 export interface ResourceStoresOptions {
@@ -24,7 +24,7 @@ export interface ResourceStoresOptions {
   /** What a resource refers to. */
   readonly targetsOf: (resource: AnyResource) => readonly Place[];
   readonly onResource: (change: Change<AnyResource & KubeObject>) => void;
-  /** A child changed, or somebody changed it: its owner. */
+  /** A child changed: its owner. */
   readonly onChild: (owner: Place) => void;
 }
 

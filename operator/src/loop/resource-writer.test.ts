@@ -23,25 +23,25 @@ test("what was let go is known for as long as the watch is behind, and its succe
   put([FINALIZER]);
   api.server.remove(ref);
   const deleting = api.server.read(ref) as unknown as AnyResource;
-  expect(writer.hasLetGo(deleting)).toBe(false);
+  expect(writer.hasReleased(deleting)).toBe(false);
   await writer.dropFinalizer(deleting, signal);
   expect(api.server.read(ref)).toBeUndefined();
-  expect(writer.hasLetGo(deleting)).toBe(true);
-  expect(writer.hasLetGo(put([FINALIZER]))).toBe(false);
+  expect(writer.hasReleased(deleting)).toBe(true);
+  expect(writer.hasReleased(put([FINALIZER]))).toBe(false);
   writer.forget(keyOf(deleting));
-  expect(writer.hasLetGo(deleting)).toBe(false);
+  expect(writer.hasReleased(deleting)).toBe(false);
 });
 
 test("of what is gone already there is nothing to let go", async () => {
   const there = put([]);
   api.server.remove(ref);
   await writer.dropFinalizer(there, signal);
-  expect(writer.hasLetGo(there)).toBe(true);
+  expect(writer.hasReleased(there)).toBe(true);
 });
 
 test("what somebody else changed meanwhile is not let go", async () => {
   const before = put([FINALIZER]);
   api.server.change(ref, { metadata: { labels: { a: "b" } } });
   await expect(writer.dropFinalizer(before, signal)).rejects.toMatchObject({ status: 409 });
-  expect(writer.hasLetGo(before)).toBe(false);
+  expect(writer.hasReleased(before)).toBe(false);
 });

@@ -23,14 +23,14 @@ export class ResourceWriter<R extends AnyResource> {
   readonly #kind: ResourceKind;
   readonly #applied = new Map<ObjectKey, Applied>();
   /** The uid of what was let go, until the watch tells that it is gone. */
-  readonly #letGo = new Map<ObjectKey, string>();
+  readonly #released = new Map<ObjectKey, string>();
 
   constructor(client: KubeClient, kind: ResourceKind) {
     this.#client = client;
     this.#kind = kind;
   }
 
-  /** @throws KubeError a conflict when somebody else wrote first */
+  /** @throws KubeError a conflict when another client wrote first */
   async addFinalizer(resource: R, signal: AbortSignal): Promise<R> {
     const finalizers = resource.metadata.finalizers ?? [];
     if (finalizers.includes(FINALIZER)) return resource;
@@ -45,12 +45,12 @@ export class ResourceWriter<R extends AnyResource> {
     } catch (error) {
       if (!(error instanceof KubeError) || !error.isNotFound) throw error;
     }
-    this.#letGo.set(keyOf(resource), resource.metadata.uid);
+    this.#released.set(keyOf(resource), resource.metadata.uid);
   }
 
   /** Whether the resource was let go: a watch that is behind still shows it with its finalizer. */
-  hasLetGo({ metadata }: R): boolean {
-    return this.#letGo.get(keyOf({ metadata })) === metadata.uid;
+  hasReleased({ metadata }: R): boolean {
+    return this.#released.get(keyOf({ metadata })) === metadata.uid;
   }
 
   async #setFinalizers(resource: R, finalizers: readonly string[], signal: AbortSignal): Promise<R> {
@@ -89,7 +89,7 @@ export class ResourceWriter<R extends AnyResource> {
   forget(key: ObjectKey): void {
     this.latest.forget(key);
     this.#applied.delete(key);
-    this.#letGo.delete(key);
+    this.#released.delete(key);
   }
 
   #wrote(answer: R & KubeObject): R {

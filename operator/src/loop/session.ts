@@ -79,7 +79,7 @@ export class Session<R extends AnyResource> implements ReconcileContext<R> {
     return this.#o.parts.now();
   }
 
-  tell(event: EventNote): void {
+  recordEvent(event: EventNote): void {
     this.#o.parts.recorder.record(this.resource as R & KubeObject, event);
   }
 

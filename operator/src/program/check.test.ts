@@ -87,7 +87,7 @@ describe("an installation", () => {
   // biome-ignore format: a table
   test.each<[string, Cluster, Partial<CheckSettings>, string]>([
     ["old definitions", { crds: "old" }, {}, "[-]kinds failed: the CustomResourceDefinition networks.sallyport.dev has schema version 0, this operator needs 1: apply the folder crds of this version"],
-    ["a kind that is not served", { crds: "forbidden", unknown: ["Identity"] }, { namespaces: ["a"] }, "[-]kinds failed: the kind Identity of sallyport.dev/v1alpha1 is not served: somebody who may has to apply the CustomResourceDefinitions of this version"],
+    ["a kind that is not served", { crds: "forbidden", unknown: ["Identity"] }, { namespaces: ["a"] }, "[-]kinds failed: the kind Identity of sallyport.dev/v1alpha1 is not served: an administrator has to apply the CustomResourceDefinitions of this version"],
     ["a right that is missing", { denied: ["create secrets b", "patch networks/status b"] }, { namespaces: ["a", "b"] }, "[-]rights failed: may not patch networks/status.sallyport.dev in the namespace b, create secrets in the namespace b: look at the roles and bindings of the service account"],
     ["rights on everything", { denied: ["list secrets "] }, {}, "[-]rights failed: may not list secrets in all namespaces: look at the roles and bindings of the service account"],
     ["the Lease", { denied: ["update leases system"] }, {}, "[-]rights failed: may not update leases.coordination.k8s.io in the namespace system: look at the roles and bindings of the service account"],
@@ -143,7 +143,7 @@ describe("an uninstall", () => {
     const all = await uninstalling({ objects });
     expect(all.status).toBe(1);
     expect(all.said[0]).toBe(
-      "3 resources are left, behind which nobody would clean up: Network a/main, Identity b/me, Identity c/you",
+      "3 resources are left, which no operator would clean up: Network a/main, Identity b/me, Identity c/you",
     );
     expect(all.said).toContain("    kubectl delete overlay --all --all-namespaces");
     const some = await uninstalling({ objects }, ["a", "b"]);

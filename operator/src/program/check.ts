@@ -69,7 +69,7 @@ async function kindsAreServed(
     } catch (error) {
       if (!(error instanceof KubeError) || !error.isNotFound) throw error;
       return {
-        problem: `the kind ${kind.kind} of ${API_VERSION} is not served: somebody who may has to apply the CustomResourceDefinitions of this version`,
+        problem: `the kind ${kind.kind} of ${API_VERSION} is not served: an administrator has to apply the CustomResourceDefinitions of this version`,
       };
     }
   }
@@ -176,7 +176,7 @@ export async function checkUninstall(
     return 0;
   }
   const where = places.map((place) => (place === undefined ? "--all-namespaces" : `--namespace ${place}`));
-  say(`${left.length} resources are left, behind which nobody would clean up: ${listed(left)}`);
+  say(`${left.length} resources are left, which no operator would clean up: ${listed(left)}`);
   say("Delete them first, and wait until they are gone:");
   for (const place of where) say(`    kubectl delete overlay --all ${place}`);
   say("To uninstall the operator all the same (they stay, with their finalizers): helm uninstall --no-hooks");

@@ -3,7 +3,7 @@ import { ROUTES } from "@sallyport/api/client";
 import { parseDuration } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
 import { NetworkClients } from "../controller-client/network-clients.ts";
-import { type ControllerMeans, controllers } from "../kinds/reconcilers.ts";
+import { controllers, type ReconcilerDependencies } from "../kinds/reconcilers.ts";
 import type { KubeClient } from "../kube/client/client.ts";
 import { KubeError } from "../kube/client/errors.ts";
 import { Elector, leaderCheck, leaderClient } from "../kube/election/elector.ts";
@@ -81,7 +81,7 @@ export class Operator {
       namespaces: settings.namespaces,
       now: o.now ?? (() => new Date()),
       resyncMs: settings.resyncMs,
-      reconcilers: o.reconcilers ?? controllers(settings, meansOf({ ...o, client })),
+      reconcilers: o.reconcilers ?? controllers(settings, dependenciesOf({ ...o, client })),
       kinds: RESOURCES,
     });
   }
@@ -185,7 +185,7 @@ export class Operator {
   }
 }
 
-function meansOf({ client, settings: { serviceAccount }, namespace }: OperatorOptions): ControllerMeans {
+function dependenciesOf({ client, settings: { serviceAccount }, namespace }: OperatorOptions): ReconcilerDependencies {
   if (serviceAccount === undefined) return {};
   const account = { namespace, name: serviceAccount };
   return {

@@ -254,7 +254,7 @@ function parse(args: readonly string[]): {
   }
 }
 
-/** As in operator/deploy/namespaced, where somebody has to put another one. */
+/** As in operator/deploy/namespaced, where an administrator has to put another one. */
 const NO_CLUSTER_ID = "change-me";
 
 /** Two operators of one id would take each other's entities for their own. */

@@ -20,7 +20,7 @@ export const FINALIZER = `${GROUP}/finalizer`;
 /** Label of everything that the operator makes in the cluster: of the kinds of Kubernetes it sees nothing else. */
 export const MANAGED_BY = { key: "app.kubernetes.io/managed-by", value: "sallyport" } as const;
 
-/** Whether the operator has made the object: what it keeps in Secrets of its own is no value for anybody's spec. */
+/** Whether the operator has made the object: what it keeps in Secrets of its own is no value for a spec. */
 export const isOfOperator = ({ labels }: { readonly labels?: Readonly<Record<string, string>> }): boolean =>
   labels?.[MANAGED_BY.key] === MANAGED_BY.value;
 

@@ -218,7 +218,7 @@ export async function startOperator(o: StartOptions = {}): Promise<TestOperator>
     async writesOfAnotherLook() {
       await settled();
       const from = server.requests.length;
-      operator.loops.lookAtAll();
+      operator.loops.resync();
       await settled();
       return server.requests
         .slice(from)

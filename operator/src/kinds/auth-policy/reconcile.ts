@@ -1,5 +1,5 @@
 import { type Collection, writable } from "../../entity/collection.ts";
-import { entityReconciler, nothingMore } from "../../entity/reconcile.ts";
+import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { authPolicyKind } from "../../resources/own-kinds.ts";
 import { type AuthPolicyFields, authPolicy, type FoundAuthPolicy } from "./plan.ts";
@@ -25,5 +25,5 @@ export const authPolicyReconciler: KindReconciler<AuthPolicyResource> = entityRe
   kind: authPolicyKind,
   entity: authPolicy,
   collection: authPolicies,
-  lookUp: nothingMore,
+  lookUp: noLookUp,
 });

@@ -1,5 +1,5 @@
 import { type Collection, writable } from "../../entity/collection.ts";
-import { entityReconciler, nothingMore } from "../../entity/reconcile.ts";
+import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { edgeRouterPolicyKind } from "../../resources/own-kinds.ts";
 import { type EdgeRouterPolicyFields, edgeRouterPolicy, type FoundEdgeRouterPolicy } from "./plan.ts";
@@ -27,5 +27,5 @@ export const edgeRouterPolicyReconciler: KindReconciler<EdgeRouterPolicyResource
   kind: edgeRouterPolicyKind,
   entity: edgeRouterPolicy,
   collection: edgeRouterPolicies,
-  lookUp: nothingMore,
+  lookUp: noLookUp,
 });

@@ -8,7 +8,7 @@ import { reEnrollRequest } from "./plan/enrollment.ts";
 import { certificateOf, isInitialized, isOnline, templateHash } from "./plan/observed.ts";
 import type { RouterAction, RouterPlan, RouterPlanInput } from "./plan/router-plan.ts";
 import { applyUnlessThere, conflictsOf, deletion, isFormer, type RouterStep, routerStep } from "./plan/step.ts";
-import { leftoverActions } from "./plan/surplus.ts";
+import { surplusActions } from "./plan/surplus.ts";
 import { entityName } from "./render/names.ts";
 import { disruptionBudget, headlessService, networkPolicy, serviceAccount, serviceMonitor } from "./render/objects.ts";
 import { specProblems } from "./render/router-config.ts";
@@ -26,7 +26,7 @@ const STARTING_MS = 5 * 60_000;
  * to no actions.
  */
 export function planEdgeRouter(input: RouterPlanInput): RouterPlan {
-  const { resource, routers, leftovers, shared } = input;
+  const { resource, routers, surplus, shared } = input;
   const request = reEnrollRequest(resource);
   const steps = routers.map((router) => {
     const isRequested = request.state === "wanted" && request.ordinal === router.ordinal;
@@ -39,7 +39,7 @@ export function planEdgeRouter(input: RouterPlanInput): RouterPlan {
   const turn = isRefused ? new Set<number>() : turnOf(steps, resource.spec.updateStrategy.maxUnavailable);
   const rolled = steps.filter(({ router }) => turn.has(router.ordinal));
   const statuses = steps.map((step) => statusOf(step, turn.has(step.router.ordinal)));
-  const going = leftovers.map(leftoverStatus);
+  const going = surplus.map(surplusStatus);
   // Of a spec that can't be followed as a whole nothing is.
   const actions = isRefused
     ? []
@@ -47,7 +47,7 @@ export function planEdgeRouter(input: RouterPlanInput): RouterPlan {
         ...common.actions,
         ...steps.flatMap((step) => step.actions),
         ...rolled.flatMap(({ rollout }) => rollout),
-        ...leftoverActions(resource, leftovers),
+        ...surplusActions(resource, surplus),
       ];
   const isRestarted = outdated.length === 0 && steps.every(({ configHash }) => configHash !== undefined);
   const restart = resource.metadata.annotations?.[ANNOTATIONS.restart];
@@ -57,7 +57,7 @@ export function planEdgeRouter(input: RouterPlanInput): RouterPlan {
     problems,
     steps,
     routers: statuses,
-    leftovers,
+    surplus,
     outdated: outdated.map(({ router }) => router.ordinal),
     conflicts: common.conflicts,
   });
@@ -70,11 +70,11 @@ export function planEdgeRouter(input: RouterPlanInput): RouterPlan {
       ...steps.flatMap((step) => eventsOf(resource, step, turn.has(step.router.ordinal))),
       ...(request.state === "wrong" ? [warning("ReEnrollRefused", "Enroll", request.message)] : []),
     ],
-    requeueAfterMs: isStalled ? LATER_MS : nextLook(input, steps, actions),
+    requeueAfterMs: isStalled ? LATER_MS : nextReconcileMs(input, steps, actions),
     changing: steps.filter(({ isChanging }) => isChanging).map(({ router }) => router.ordinal),
     replicas: [
       ...routers,
-      ...leftovers.map(({ objects }) => ({ statefulSet: objects.find(({ kind }) => kind === "StatefulSet") })),
+      ...surplus.map(({ objects }) => ({ statefulSet: objects.find(({ kind }) => kind === "StatefulSet") })),
     ].filter(({ statefulSet }) => statefulSet !== undefined).length,
     readyReplicas: routers.filter(({ statefulSet }) => (statefulSet?.status?.readyReplicas ?? 0) > 0).length,
     onlineReplicas: routers.filter(isOnline).length,
@@ -155,7 +155,7 @@ function statusOf({ router, advertised, configHash, enrollment }: RouterStep, is
   };
 }
 
-const leftoverStatus = ({ ordinal, before, entity }: RouterPlanInput["leftovers"][number]): RouterStatus => ({
+const surplusStatus = ({ ordinal, before, entity }: RouterPlanInput["surplus"][number]): RouterStatus => ({
   ...before,
   ordinal,
   ...(entity === undefined ? {} : { id: entity.id, name: entity.name }),
@@ -185,8 +185,8 @@ function eventsOf(resource: EdgeRouterResource, step: RouterStep, isTurn: boolea
     events.push(warning("RouterOffline", "Connect", `router ${name} is not connected to a controller any more`));
   }
   if (enrollment?.step === "reEnroll") {
-    const tell = enrollment.reason === "TokenExpired" ? normal : warning;
-    events.push(tell("ReEnrolled", "Enroll", enrollment.message));
+    const note = enrollment.reason === "TokenExpired" ? normal : warning;
+    events.push(note("ReEnrolled", "Enroll", enrollment.message));
   }
   const restarts = rollout.some((action) => action.type === "apply" && action.object.kind === "StatefulSet");
   if (isTurn && restarts && router.statefulSet !== undefined && isRolledOut(router.statefulSet)) {
@@ -205,23 +205,27 @@ function eventsOf(resource: EdgeRouterResource, step: RouterStep, isTurn: boolea
   return events;
 }
 
-function nextLook(input: RouterPlanInput, steps: readonly RouterStep[], actions: readonly RouterAction[]): number {
+function nextReconcileMs(
+  input: RouterPlanInput,
+  steps: readonly RouterStep[],
+  actions: readonly RouterAction[],
+): number {
   if (actions.some(({ type }) => type === "reEnroll" || type === "removeEntity")) return 0;
   const isSettled = steps.every(
     ({ isAvailable, isChanging, rollout }) => isAvailable && !isChanging && rollout.length === 0,
   );
   // A volume grows when the cluster lets it.
   const isDone = actions.every(({ type }) => type === "growClaim");
-  if (isSettled && isDone && input.leftovers.length === 0) return CALM_MS;
-  const isExpected = steps.some(({ router: { pod, hindrance }, isAvailable, isSettled }) => {
+  if (isSettled && isDone && input.surplus.length === 0) return CALM_MS;
+  const isExpected = steps.some(({ router: { pod, blockedReason }, isAvailable, isSettled }) => {
     // The next one's turn comes with time alone.
     if (isAvailable && !isSettled) return true;
     // The watches tell when the cluster makes the pod, or gives it its volume.
-    if (hindrance !== undefined) return false;
+    if (blockedReason !== undefined) return false;
     const age = pod === undefined ? 0 : input.now.getTime() - Date.parse(pod.metadata.creationTimestamp ?? "");
     return age < STARTING_MS;
   });
-  return isExpected || input.leftovers.length > 0 ? SOON_MS : LATER_MS;
+  return isExpected || input.surplus.length > 0 ? SOON_MS : LATER_MS;
 }
 
 /** What the order of a rollout depends on, for one router. */

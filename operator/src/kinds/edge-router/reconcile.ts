@@ -12,16 +12,16 @@ import type { ObservedRouter } from "./plan/observed.ts";
 import { asKnownFrom, hasRouters, repairActions } from "./plan/repair.ts";
 import type { RouterPlan } from "./plan/router-plan.ts";
 import { conflictsOf, isFormer, workloadOf } from "./plan/step.ts";
-import { keepsVolumes, leftoverActions } from "./plan/surplus.ts";
+import { keepsVolumes, surplusActions } from "./plan/surplus.ts";
 import { planEdgeRouter } from "./plan.ts";
 import { deleted, RemovalBlockedError, RouterActions } from "./reconcile/actions.ts";
 import { ChildReader, type RouterContext } from "./reconcile/child-reader.ts";
 import {
-  lookAtRouter,
   type NameProbe,
-  observeLeftovers,
+  observeEntity,
   observeRouter,
   observeShared,
+  observeSurplus,
   observeWorkload,
   type SyncedRouter,
   servedNames,
@@ -73,7 +73,7 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
     } catch (error) {
       context.signal.throwIfAborted();
       // That the network can't be asked is no reason to leave what runs in the cluster to itself.
-      if (failureOf(error) !== undefined && isLookedAt(given, error, context)) await repair(given, context);
+      if (failureOf(error) !== undefined && isNetworkReconciled(given, error, context)) await repair(given, context);
       throw error;
     }
   }
@@ -101,15 +101,15 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
     );
     if (names.length === 0) return;
     const note = `put back while the network can't be asked: ${names.join(", ")}`;
-    context.tell({ type: "Normal", reason: "Repaired", action: "Apply", note });
+    context.recordEvent({ type: "Normal", reason: "Repaired", action: "Apply", note });
   }
 
   async function bringInOrder(given: EdgeRouterResource, context: RouterContext): Promise<Outcome<EdgeRouterResource>> {
     const network = networkOf(given, context);
-    if (given.spec.managementPolicy === "Observe") return await look(given, network, context);
+    if (given.spec.managementPolicy === "Observe") return await observeOnly(given, network, context);
     const controllers = controllersOf(given, context);
     if (specProblems(given, controllers).length === 0) {
-      await rehearseRouter(given, { image: o.image, controllers }, context, reader);
+      await dryRunRouter(given, { image: o.image, controllers }, context, reader);
     }
     for (const claim of context.known.childrenOf(KINDS.PersistentVolumeClaim, given)) {
       await markKept(KINDS.PersistentVolumeClaim, claim, { kind: given.kind, name: given.metadata.name }, context);
@@ -144,7 +144,7 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
     for (let ordinal = 0; ordinal < resource.spec.replicas; ordinal++) {
       synced.push(
         isRefused
-          ? await lookAtRouter(resource, ordinal, network, context)
+          ? await observeEntity(resource, ordinal, network, context)
           : await syncRouter(resource, ordinal, network, context, keep),
       );
     }
@@ -158,7 +158,7 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
       image: o.image,
       controllers,
       routers,
-      leftovers: await observeLeftovers(resource, spec.replicas, network, context, isNew),
+      surplus: await observeSurplus(resource, spec.replicas, network, context, isNew),
       shared: await observeShared(resource, context, reader),
       isThere: context.admissions.isThere,
     };
@@ -190,13 +190,13 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
     const count = given.status.routers?.length ?? 0;
     let resource = given;
     for (let pass = 1; ; pass++) {
-      const leftovers = await observeLeftovers(resource, 0, network, context, true);
-      const [first] = leftovers;
+      const surplus = await observeSurplus(resource, 0, network, context, true);
+      const [first] = surplus;
       if (first === undefined) {
         actions.forget(resource);
         return { state: "gone", events: [goneEvent(resource, count)] };
       }
-      const due = leftoverActions(resource, leftovers);
+      const due = surplusActions(resource, surplus);
       if (due.length === 0 || pass === PASSES) {
         const name = routerName(resource.metadata.name, first.ordinal);
         const message = `router ${name} is on its way out: its pod has up to ${resource.spec.drainSeconds} s for its circuits`;
@@ -218,7 +218,7 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
     const kinds = keepsVolumes(resource) ? [KINDS.StatefulSet] : [KINDS.StatefulSet, KINDS.PersistentVolumeClaim];
     for (const kind of kinds) {
       for (const child of context.known.childrenOf(kind, resource)) {
-        // What somebody has made independent of the resource stays.
+        // A workload that a user has made independent of the resource stays.
         if (kind === KINDS.StatefulSet && conflictsOf(resource, [child]).length > 0) continue;
         const { name, uid } = child.metadata;
         await deleted(context, { kind, namespace, name }, uid);
@@ -232,8 +232,12 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
 const networkOf = ({ metadata, spec }: EdgeRouterResource, { networks }: RouterContext): UsableNetwork =>
   networks.forNetwork({ namespace: metadata.namespace, name: spec.networkRef.name });
 
-/** False in the moment after the operator's start in which nobody has looked at the Network yet. */
-function isLookedAt({ metadata, spec }: EdgeRouterResource, error: unknown, { known }: RouterContext): boolean {
+/** False right after the operator's start, before the Network was reconciled. */
+function isNetworkReconciled(
+  { metadata, spec }: EdgeRouterResource,
+  error: unknown,
+  { known }: RouterContext,
+): boolean {
   if (!(error instanceof NetworkNotReadyError) || error.reason !== "NetworkNotFound") return true;
   return known.resource("Network", metadata.namespace, spec.networkRef.name) === undefined;
 }
@@ -267,7 +271,7 @@ function outcomeOf(
 }
 
 /** Nothing is written but the status. */
-async function look(
+async function observeOnly(
   resource: EdgeRouterResource,
   network: UsableNetwork,
   context: RouterContext,
@@ -310,7 +314,7 @@ const FIRST = 0;
  *
  * @throws KubeError with the field and what is wrong with it
  */
-export async function rehearseRouter(
+export async function dryRunRouter(
   resource: EdgeRouterResource,
   { image, controllers }: { readonly image: string; readonly controllers: Controllers },
   context: RouterContext,
@@ -319,7 +323,7 @@ export async function rehearseRouter(
   const { metadata, spec } = resource;
   if (spec.replicas === 0 || !isUntried(resource)) return;
   const { namespace, name } = metadata;
-  // What is somebody else's is not written in the end.
+  // Objects of other owners are not written in the end.
   const isOurs = (found: KubeObject | undefined) =>
     !isFormer(resource, found) && conflictsOf(resource, [found]).length === 0;
   const workload = { kind: KINDS.StatefulSet, namespace, name: routerName(name, FIRST) };

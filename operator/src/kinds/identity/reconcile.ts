@@ -14,10 +14,10 @@ import { ANNOTATIONS } from "../../resources/group.ts";
 import { identityKind } from "../../resources/own-kinds.ts";
 import { networkSecretProblem } from "../network/interface.ts";
 import {
+  type CredentialState,
   type Invitation,
   REVOKED,
   renewalTime,
-  type Standing,
   type WantedCredential,
   wantedCredential,
 } from "./plan/credential.ts";
@@ -124,12 +124,12 @@ class IdentityReconcile {
     const secret = await this.#secret();
     const settled = await this.#settle(identity, secret);
     identity = settled?.identity ?? identity;
-    this.#tellOfFailure(settled?.error, secret);
-    const standing = settled === undefined ? this.#withoutSecret(identity) : settled.standing;
+    this.#recordFailure(settled?.error, secret);
+    const state = settled === undefined ? this.#withoutSecret(identity) : settled.state;
     const now = this.#context.now();
     const conditions = identityConditions({
       sync,
-      standing,
+      state,
       error: settled?.error,
       secret: secret?.held,
       isDisabledBySpec: isManaged && spec.disabled,
@@ -152,13 +152,13 @@ class IdentityReconcile {
         secret: secret?.held,
         isEnrolled: conditions.some(({ type, status }) => type === "Enrolled" && status === "True"),
         // What it had is what says that it is not to be invited by itself.
-        authenticators: standing?.problem?.reason === REVOKED ? (status.authenticators ?? []) : authenticators,
+        authenticators: state?.problem?.reason === REVOKED ? (status.authenticators ?? []) : authenticators,
         previous: status,
         renewedAt: settled?.hasRenewed === true ? now : undefined,
         lastHandledReEnroll: settled?.hasReEnrolled === true ? asked : status.lastHandledReEnroll,
       }),
       events: this.#events,
-      ...(standing?.wakeAt && { requeueAfterMs: Math.max(standing.wakeAt.getTime() - now.getTime(), 0) + 1 }),
+      ...(state?.wakeAt && { requeueAfterMs: Math.max(state.wakeAt.getTime() - now.getTime(), 0) + 1 }),
       ...(settled?.error !== undefined && { isFailure: true }),
     };
   }
@@ -228,7 +228,7 @@ class IdentityReconcile {
     if (identity === undefined || planDisabling(false, identity, hasDisablingMark(identity)).action !== "enable")
       return;
     await this.#client.enableIdentity({ params: { id: identity.id } }, { signal });
-    this.#tell("Enabled", "Enable", "the identity is let in again");
+    this.#record("Enabled", "Enable", "the identity is let in again");
   }
 
   async #disable(identity: FoundIdentity): Promise<DisablingPlan> {
@@ -236,7 +236,7 @@ class IdentityReconcile {
     if (plan.action === "disable") {
       const { signal } = this.#context;
       await this.#client.disableIdentity({ params: { id: identity.id }, body: { durationMinutes: 0 } }, { signal });
-      this.#tell("Disabled", "Disable", "the identity is locked out, and its sessions have ended");
+      this.#record("Disabled", "Disable", "the identity is locked out, and its sessions have ended");
     }
     return plan;
   }
@@ -255,15 +255,19 @@ class IdentityReconcile {
     const before = status.secretName;
     if (before === undefined || (wanted.kind !== "none" && wanted.secretName === before)) return;
     const secret = await this.#secretCalled(before);
-    // An identity in a Secret is what somebody logs in with: it stays as long as the resource does.
+    // A program logs in with an identity in a Secret: it stays as long as the resource does.
     if (secret.held.state !== "ours" || secret.held.token === undefined || secret.held.identity !== undefined) return;
     await secret.delete();
-    this.#tell("TokenWithdrawn", "Invite", `the Secret ${before} with a token that is not wanted any more was deleted`);
+    this.#record(
+      "TokenWithdrawn",
+      "Invite",
+      `the Secret ${before} with a token that is not wanted any more was deleted`,
+    );
   }
 
   async #assignConfigs({ id }: FoundIdentity, { references }: Surroundings, wasMade: boolean): Promise<void> {
     const { spec, status, metadata } = this.#resource;
-    // Asked for only as long as there may be some: nobody but us gives an identity of ours configs of its own.
+    // Asked for only as long as there may be some: only the operator gives its identities configs of their own.
     const hasNone = wasMade || status.observedGeneration === metadata.generation;
     if ((spec.serviceConfigs ?? []).length === 0 && hasNone) return;
     const { signal } = this.#context;
@@ -292,7 +296,7 @@ class IdentityReconcile {
     const o = { client: this.#client, identityId: id, username, secretRef, secret, signal };
     const result = await settlePassword(o);
     if (result.isChanged)
-      this.#tell("PasswordSet", "SetPassword", `the password of the Secret ${secretRef.name} is in force`);
+      this.#record("PasswordSet", "SetPassword", `the password of the Secret ${secretRef.name} is in force`);
     return result;
   }
 
@@ -317,16 +321,27 @@ class IdentityReconcile {
     const reEnroll = asked === status.lastHandledReEnroll ? undefined : asked;
     const { signal, mayAct } = this.#context;
     const now = (): Date => this.#context.now();
-    const tell = (event: EventNote): void => this.#context.tell(event);
+    const recordEvent = (event: EventNote): void => this.#context.recordEvent(event);
     const method = wanted.kind === "token" && wanted.invitation.method === "updb" ? "updb" : "cert";
     const wasEnrolled =
       status.id === identity.id && status.authenticators?.some((each) => each.method === method) === true;
     const settleMs = this.#settleMs;
-    const o = { client: this.#client, secret, wanted, wasEnrolled, reEnroll, settleMs, signal, mayAct, now, tell };
+    const o = {
+      client: this.#client,
+      secret,
+      wanted,
+      wasEnrolled,
+      reEnroll,
+      settleMs,
+      signal,
+      mayAct,
+      now,
+      recordEvent,
+    };
     return await new Credentials(identity, o).settle();
   }
 
-  #withoutSecret({ authenticators, externalId }: FoundIdentity): Standing {
+  #withoutSecret({ authenticators, externalId }: FoundIdentity): CredentialState {
     const hasCredentials = authenticators.cert !== undefined || authenticators.updb !== undefined;
     if (hasCredentials)
       return { enrolled: { status: "True", reason: "Enrolled", message: "the identity has credentials" } };
@@ -338,14 +353,14 @@ class IdentityReconcile {
     return { enrolled: { status: "False", reason: "NotEnrolled", message } };
   }
 
-  /** Of a renewal that begins to fail nobody would hear: the resource stays ready. */
-  #tellOfFailure(error: CredentialError | undefined, secret: IdentitySecret | undefined): void {
+  /** The resource stays ready when renewals begin to fail: without the event no user would know. */
+  #recordFailure(error: CredentialError | undefined, secret: IdentitySecret | undefined): void {
     const held = secret?.held;
     const before = conditionOf(this.#resource.status.conditions, "CertificateValid");
     if (error === undefined || held?.state !== "ours" || held.identity === undefined) return;
     if (before === undefined || before.reason === RENEWAL_FAILING) return;
     const note = `${error.message}; it is tried again, and the certificate is good until ${held.identity.notAfter.toISOString()}`;
-    this.#context.tell({ type: "Warning", reason: RENEWAL_FAILING, action: "Renew", note });
+    this.#context.recordEvent({ type: "Warning", reason: RENEWAL_FAILING, action: "Renew", note });
   }
 
   #measure(secret: IdentitySecret | undefined): void {
@@ -357,7 +372,7 @@ class IdentityReconcile {
     this.#context.metrics.certificate({ kind, ...metadata }, { expires: held.identity.notAfter, renews });
   }
 
-  #tell(reason: string, action: string, note: string): void {
-    this.#context.tell({ type: "Normal", reason, action, note });
+  #record(reason: string, action: string, note: string): void {
+    this.#context.recordEvent({ type: "Normal", reason, action, note });
   }
 }

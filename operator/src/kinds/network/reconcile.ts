@@ -55,7 +55,7 @@ export async function removeNetwork(
     await keepUsable(resource, external, context, o);
     return { ...blocked, requeueAfterMs: CLEANING_UP_MS };
   }
-  const kept = await letGo(resource, context);
+  const kept = await release(resource, context);
   if (kept.length === 0) return { state: "gone" };
   const note = `kept by spec.managed.retention Retain: ${kept.join(", ")}; a Network of this name takes them up again, delete them by hand otherwise`;
   return { state: "released", events: [{ type: "Normal", reason: "DataRetained", action: "Delete", note }] };
@@ -63,7 +63,7 @@ export async function removeNetwork(
 
 /** The same without waiting. */
 export async function abandonNetwork(resource: NetworkResource, context: NetworkContext): Promise<void> {
-  await letGo(resource, context);
+  await release(resource, context);
 }
 
 function inUse(waiting: readonly AnyResource[]): string {
@@ -74,7 +74,7 @@ function inUse(waiting: readonly AnyResource[]): string {
 }
 
 /** Ends the connection and takes away what has no owner in the cluster. Answers what stays. */
-async function letGo(resource: NetworkResource, context: NetworkContext): Promise<string[]> {
+async function release(resource: NetworkResource, context: NetworkContext): Promise<string[]> {
   await context.networks.remove(refOf(resource));
   const { managed } = resource.spec;
   if (managed === undefined) return [];

@@ -47,7 +47,7 @@ export async function followHosting(
     for (const [key, ref] of networks) {
       // One that hangs keeps no other waiting.
       if (underWay.has(key)) continue;
-      const asking = look(ref, key, seen, context)
+      const asking = checkNetwork(ref, key, seen, context)
         .catch((error: unknown) => {
           const isAway = signal.aborted || error instanceof NetworkNotReadyError;
           if (!isAway) log.debug({ err: error, network: key }, "who hosts services was not told");
@@ -67,7 +67,7 @@ function networksOf(services: readonly OverlayServiceResource[]): Map<string, Ne
   return new Map(refs.map((ref) => [`${ref.namespace}/${ref.name}`, ref]));
 }
 
-async function look(
+async function checkNetwork(
   ref: NetworkRef,
   key: string,
   seen: Map<string, Seen>,

@@ -11,7 +11,7 @@ export interface ServiceFields {
   readonly maxIdleTimeMillis: number;
 }
 
-export interface FoundService extends FoundEntity {
+export interface FoundOverlayService extends FoundEntity {
   readonly encryptionRequired?: boolean;
   readonly roleAttributes?: readonly string[] | null;
   readonly configs?: readonly string[] | null;
@@ -21,7 +21,7 @@ export interface FoundService extends FoundEntity {
 
 const USUAL_STRATEGY = "smartrouting";
 
-export const overlayService: EntityKind<OverlayServiceSpec, ServiceFields, FoundService> = {
+export const overlayService: EntityKind<OverlayServiceSpec, ServiceFields, FoundOverlayService> = {
   noun: "service",
   references: ({ configRefs }) => named("ServiceConfig", configRefs),
   idFields: ["configIds"],

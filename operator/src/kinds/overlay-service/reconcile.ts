@@ -1,11 +1,11 @@
 import type { ManagementClient } from "../../controller-client/connection.ts";
 import { RequestBatch } from "../../controller-client/request-batch.ts";
 import { type Collection, writable } from "../../entity/collection.ts";
-import { entityReconciler, nothingMore } from "../../entity/reconcile.ts";
+import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { overlayServiceKind } from "../../resources/own-kinds.ts";
 import { followHosting } from "./hosting-watch.ts";
-import { type FoundService, overlayService, type ServiceFields } from "./plan.ts";
+import { type FoundOverlayService, overlayService, type ServiceFields } from "./plan.ts";
 import type { OverlayServiceResource } from "./schema.ts";
 
 /** Only how many there are is asked for. */
@@ -41,7 +41,7 @@ function batchOf(client: ManagementClient): RequestBatch<string, number> {
   });
 }
 
-export const services: Collection<ServiceFields, FoundService> = {
+export const services: Collection<ServiceFields, FoundOverlayService> = {
   list: (client, query, call) => client.listServices({ query }, call),
   detail: async (client, id, call) => (await client.detailService({ params: { id } }, call)).data,
   create: async (client, body, call) => (await client.createService({ body: writable(body) }, call)).data.id,
@@ -64,7 +64,7 @@ export const services: Collection<ServiceFields, FoundService> = {
   delete: (client, id, call) => client.deleteService({ params: { id } }, call),
 };
 
-/** A service that nobody hosts is looked at again so soon, should it have been missed that somebody does. */
+/** A service without a host is reconciled again so soon, in case a new terminator was missed. */
 const UNHOSTED_MS = 60_000;
 
 const terminatorCounts = new TerminatorCounts();
@@ -74,10 +74,10 @@ export const overlayServiceReconciler: KindReconciler<OverlayServiceResource> = 
   follow: followHosting,
   entity: overlayService,
   collection: services,
-  lookUp: nothingMore,
-  async tell(client, id, { wasMade }, signal) {
+  lookUp: noLookUp,
+  async statusOf(client, id, { wasMade }, signal) {
     const terminators = wasMade ? 0 : await terminatorCounts.of(client, id, signal);
     return { terminators, hosted: terminators > 0 };
   },
-  lookAgainMs: ({ hosted }) => (hosted ? undefined : UNHOSTED_MS),
+  requeueAfterMs: ({ hosted }) => (hosted ? undefined : UNHOSTED_MS),
 });

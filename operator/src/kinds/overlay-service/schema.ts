@@ -46,7 +46,7 @@ const spec = struct(
 const status = struct("What the operator found and did.", {
   ...entityStatusFields,
   terminators: integer("At how many places the service is hosted.").optional(),
-  hosted: flag("Whether it is hosted anywhere: without a host nobody can dial it.").optional(),
+  hosted: flag("Whether it is hosted anywhere: without a host no client can dial it.").optional(),
 });
 
 export const overlayServiceDefinition = defineKind({
@@ -57,7 +57,7 @@ export const overlayServiceDefinition = defineKind({
   status,
   rules: [nameRule],
   columns: [
-    { name: "Hosted", type: "boolean", description: "Whether anybody hosts it.", jsonPath: ".status.hosted" },
+    { name: "Hosted", type: "boolean", description: "Whether it has a host.", jsonPath: ".status.hosted" },
     {
       name: "Terminators",
       type: "integer",

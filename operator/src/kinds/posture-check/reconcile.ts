@@ -1,6 +1,6 @@
 import type { ManagementClient } from "../../controller-client/connection.ts";
 import { type Collection, writable } from "../../entity/collection.ts";
-import { entityReconciler, nothingMore } from "../../entity/reconcile.ts";
+import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { postureCheckKind } from "../../resources/own-kinds.ts";
 import { type FoundPostureCheck, type PostureCheckFields, postureCheck } from "./plan.ts";
@@ -33,5 +33,5 @@ export const postureCheckReconciler: KindReconciler<PostureCheckResource> = enti
   kind: postureCheckKind,
   entity: postureCheck,
   collection: postureChecks,
-  lookUp: nothingMore,
+  lookUp: noLookUp,
 });

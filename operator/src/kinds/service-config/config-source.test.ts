@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Unfit } from "../../entity/reconcile.ts";
+import { LookUpProblem } from "../../entity/reconcile.ts";
 import type { SecretObject } from "../../kube/kinds.ts";
 import { configOf } from "./config-source.ts";
 
@@ -14,7 +14,7 @@ const from = { name: "s", key: "identity.json" };
 test("a config comes from a Secret that somebody made, and never from one of the operator's own", () => {
   expect(configOf(secret(), from)).toEqual({ id: { key: "pem:swordfish" } });
   const refused = configOf(secret({ "app.kubernetes.io/managed-by": "sallyport" }), from);
-  expect(refused).toBeInstanceOf(Unfit);
+  expect(refused).toBeInstanceOf(LookUpProblem);
   expect(refused).toMatchObject({ reason: "SecretNotAllowed", isStalled: true });
   expect(JSON.stringify(refused)).not.toContain("swordfish");
 });

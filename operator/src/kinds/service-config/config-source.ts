@@ -1,5 +1,5 @@
 import { LineCounter, parseDocument } from "yaml";
-import { Unfit } from "../../entity/reconcile.ts";
+import { LookUpProblem } from "../../entity/reconcile.ts";
 import type { SecretObject } from "../../kube/kinds.ts";
 import { isOfOperator } from "../../resources/group.ts";
 
@@ -9,20 +9,20 @@ type Data = Readonly<Record<string, unknown>>;
 export function configOf(
   secret: SecretObject | undefined,
   { name, key }: { readonly name: string; readonly key: string },
-): Data | Unfit {
+): Data | LookUpProblem {
   if (secret === undefined)
-    return new Unfit("SecretNotFound", `there is no Secret ${name}: create it with the key ${key}`, {
+    return new LookUpProblem("SecretNotFound", `there is no Secret ${name}: create it with the key ${key}`, {
       isStalled: false,
     });
   if (isOfOperator(secret.metadata)) {
-    // Else whoever may declare configs and identities would read keys and passwords that the operator has made for others.
+    // A user who may declare configs and identities would read keys and passwords that the operator made for others.
     const message = `the Secret ${name} is one that the operator itself has made: credentials are no configs; name another one`;
-    return new Unfit("SecretNotAllowed", message, { isStalled: true });
+    return new LookUpProblem("SecretNotAllowed", message, { isStalled: true });
   }
   const value = secret.data?.[key];
   if (value === undefined) {
     const keys = Object.keys(secret.data ?? {}).join(", ") || "none";
-    return new Unfit("SecretKeyNotFound", `the Secret ${name} has no key ${key}; it has: ${keys}`, {
+    return new LookUpProblem("SecretKeyNotFound", `the Secret ${name} has no key ${key}; it has: ${keys}`, {
       isStalled: false,
     });
   }
@@ -34,7 +34,7 @@ export function configOf(
   const [error] = document.errors;
   if (error !== undefined) {
     const { line, col } = lines.linePos(error.pos[0]);
-    return new Unfit(
+    return new LookUpProblem(
       "SecretInvalid",
       `the key ${key} of the Secret ${name} is neither JSON nor YAML: ${error.code} in line ${line}, column ${col}`,
       { isStalled: true },
@@ -42,7 +42,7 @@ export function configOf(
   }
   const data: unknown = toPlain(document);
   if (typeof data === "object" && data !== null && !Array.isArray(data)) return data as Data;
-  return new Unfit(
+  return new LookUpProblem(
     "SecretInvalid",
     `the key ${key} of the Secret ${name} has to hold an object with the fields of the config`,
     { isStalled: true },

@@ -1,7 +1,7 @@
 import { ApiError } from "@sallyport/api/client";
 import type { ManagementClient } from "../../controller-client/connection.ts";
 import { type Collection, writable } from "../../entity/collection.ts";
-import { entityReconciler, Unfit } from "../../entity/reconcile.ts";
+import { entityReconciler, LookUpProblem } from "../../entity/reconcile.ts";
 import { KINDS, type SecretObject } from "../../kube/kinds.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { serviceConfigKind } from "../../resources/own-kinds.ts";
@@ -38,20 +38,20 @@ export function serviceConfigReconciler(types = new ConfigTypes()): KindReconcil
     kind: serviceConfigKind,
     entity: serviceConfig,
     collection: configs,
-    async lookUp({ metadata, spec }, context, { client }): Promise<ConfigSurroundings | Unfit> {
+    async lookUp({ metadata, spec }, context, { client }): Promise<ConfigSurroundings | LookUpProblem> {
       const secretRef = spec.dataFrom?.secretRef;
       const problem = secretRef && networkSecretProblem(metadata.namespace, secretRef.name, context);
-      if (problem !== undefined) return new Unfit("SecretNotAllowed", problem, { isStalled: true });
+      if (problem !== undefined) return new LookUpProblem("SecretNotAllowed", problem, { isStalled: true });
       const data = secretRef
         ? configOf(await context.read<SecretObject>(KINDS.Secret, secretRef.name), secretRef)
         : (spec.data ?? {});
-      if (data instanceof Unfit) return data;
+      if (data instanceof LookUpProblem) return data;
       const configTypeId = await types.idOf(client, spec.type, context.signal);
       if (configTypeId !== undefined) return { configTypeId, data };
       const message = `the network has no config type called ${spec.type}: make it there, or correct spec.type`;
-      return new Unfit("ConfigTypeNotFound", message, { isStalled: true });
+      return new LookUpProblem("ConfigTypeNotFound", message, { isStalled: true });
     },
-    tell: async (_client, _id, { more: { configTypeId } }) => ({ configTypeId }),
+    statusOf: async (_client, _id, { more: { configTypeId } }) => ({ configTypeId }),
     explain(error, { dataFrom }, { data }, client) {
       if (!(error instanceof ApiError)) return error;
       // Perhaps the type was made anew and has another id.
@@ -61,7 +61,7 @@ export function serviceConfigReconciler(types = new ConfigTypes()): KindReconcil
   });
 }
 
-/** What a controller says of a config that nobody may see. */
+/** A controller's refusal of a config, without the config's values. */
 function withoutConfig({ status, code, message, cause, headers = {} }: ApiError, data: object): ApiError {
   const { field, reason = "" } = cause ?? {};
   const about = field === undefined ? undefined : { field, reason: withoutValues(reason, data) };

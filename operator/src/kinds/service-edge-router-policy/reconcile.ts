@@ -1,5 +1,5 @@
 import { type Collection, writable } from "../../entity/collection.ts";
-import { entityReconciler, nothingMore } from "../../entity/reconcile.ts";
+import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { serviceEdgeRouterPolicyKind } from "../../resources/own-kinds.ts";
 import {
@@ -32,5 +32,5 @@ export const serviceEdgeRouterPolicyReconciler: KindReconciler<ServiceEdgeRouter
   kind: serviceEdgeRouterPolicyKind,
   entity: serviceEdgeRouterPolicy,
   collection: serviceEdgeRouterPolicies,
-  lookUp: nothingMore,
+  lookUp: noLookUp,
 });

@@ -30,7 +30,7 @@ const checks = (spec: ServicePolicySpec) => named("PostureCheck", spec.postureCh
 export const servicePolicy: EntityKind<ServicePolicySpec, ServicePolicyFields, FoundServicePolicy> = {
   noun: "service policy",
   references: (spec) => [...identities(spec), ...services(spec), ...checks(spec)],
-  // Checks only restrict: anybody's will do.
+  // Checks only restrict: those of any owner will do.
   idFields: ["identityIds", "serviceIds"],
   desired(spec, surroundings) {
     const identity = renderSelector(

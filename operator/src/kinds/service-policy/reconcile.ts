@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Collection, writable } from "../../entity/collection.ts";
-import { entityReconciler, nothingMore } from "../../entity/reconcile.ts";
+import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
 import { servicePolicyKind } from "../../resources/own-kinds.ts";
 import { type FoundServicePolicy, type ServicePolicyFields, servicePolicy } from "./plan.ts";
@@ -39,9 +39,9 @@ export const servicePolicyReconciler: KindReconciler<ServicePolicyResource> = en
   kind: servicePolicyKind,
   entity: servicePolicy,
   collection: servicePolicies,
-  lookUp: nothingMore,
-  keepsTold: true,
-  async tell(client, id, { spec }, signal) {
+  lookUp: noLookUp,
+  keepsStatus: true,
+  async statusOf(client, id, { spec }, signal) {
     const input = { params: { id }, query: ONE };
     const checks = [spec.postureCheckRoles, spec.postureCheckRefs, spec.postureCheckIds];
     const hasChecks = checks.some((selectors = []) => selectors.length > 0);
@@ -52,5 +52,5 @@ export const servicePolicyReconciler: KindReconciler<ServicePolicyResource> = en
     ]);
     return { matched: { identities, services, postureChecks } };
   },
-  lookAgainMs: ({ matched }, before) => (isDeepStrictEqual(matched, before.matched) ? undefined : SELECTING_MS),
+  requeueAfterMs: ({ matched }, before) => (isDeepStrictEqual(matched, before.matched) ? undefined : SELECTING_MS),
 });

@@ -83,7 +83,7 @@ export class Connections {
     return this.#current;
   }
 
-  /** What cannot be read for a moment stays what it was: files are replaced while somebody reads. */
+  /** What can't be read for a moment stays as it was: files may be replaced while they are read. */
   async #credentials(fresh: boolean): Promise<Credentials> {
     const known = this.#current?.credentials;
     try {

@@ -41,7 +41,7 @@ export class KubeError extends Error {
     return this.status === 404;
   }
 
-  /** Somebody else wrote first: read again and retry. */
+  /** Another client wrote first: read again and retry. */
   get isConflict(): boolean {
     return this.status === 409 && this.reason !== "AlreadyExists";
   }
@@ -85,7 +85,7 @@ export class KubeError extends Error {
   }
 }
 
-/** Servers, and proxies before them, may ask for more: nobody is left alone for longer. */
+/** Servers, and proxies before them, may ask for more: the client waits no longer than this. */
 const LONGEST_WAIT_MS = 300_000;
 
 /** The error of an answer whose body may be a Status object. `asked` names the request: `GET /api/v1/…`. */

@@ -169,7 +169,7 @@ export class Elector {
 
   async #attempt(signal: AbortSignal): Promise<boolean> {
     const beganAt = performance.now();
-    // The holder writes without reading first; when somebody else wrote meanwhile, that is a conflict and read below.
+    // The holder writes without reading first; when another client wrote meanwhile, that is a conflict and read below.
     if (!this.#isLeading || this.#lease === undefined) await this.#read(signal);
     const lease = this.#lease;
     const isMine = lease?.spec?.holderIdentity === this.#o.identity;

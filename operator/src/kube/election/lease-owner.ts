@@ -10,7 +10,7 @@ const claims = z.object({
 });
 
 /**
- * The service account that this process shows itself as: when it is deleted, as by an uninstall, nobody is left who could hold a Lease, and the cluster removes it.
+ * The service account that this process shows itself as: when it is deleted, as by an uninstall, no process can hold a Lease any more, and the cluster removes it.
  * The token says who that is, so that no right is needed to find it out.
  *
  * @param authorization header of this process's requests

@@ -35,7 +35,7 @@ export interface EventWrite {
   onDropped?(): void;
 }
 
-interface Waiting extends EventWrite {
+interface WaitingEvent extends EventWrite {
   attempts: number;
 }
 
@@ -48,7 +48,7 @@ export class EventWrites {
   /** Objects with writes that are due. */
   readonly #due = new WorkQueue({ workers: UNDER_WAY });
   /** By object; none is empty. The first one is due or under way. */
-  readonly #waiting = new Map<string, Waiting[]>();
+  readonly #waiting = new Map<string, WaitingEvent[]>();
   readonly #share = new FairShare(PLACES);
   readonly #stop = new AbortController();
   readonly #writing: Promise<unknown>;
@@ -101,7 +101,7 @@ export class EventWrites {
   }
 
   /** Answers how long the next write about the object has to wait, milliseconds. */
-  async #writeFirst(object: string, waiting: Waiting[]): Promise<number> {
+  async #writeFirst(object: string, waiting: WaitingEvent[]): Promise<number> {
     const [first] = waiting;
     if (first === undefined) return 0;
     try {
@@ -112,7 +112,7 @@ export class EventWrites {
       if (first.attempts < ATTEMPTS && isWorthRepeating(error)) {
         return Math.max(this.#o.retryMs ?? RETRY_MS, error.retryAfterMs ?? 0);
       }
-      // In a namespace that goes nobody is told anything any more.
+      // A namespace that is being deleted takes no events.
       if (error instanceof KubeError && error.isNamespaceTerminating) this.#o.log.debug({ err: error }, "no event");
       else this.#o.log.warn({ err: error }, "an event could not be written");
       this.#drop(first, "failed");

@@ -58,7 +58,7 @@ export class WaitingKeys<Key extends string> {
 }
 
 /**
- * Places that several parties share, none of which can keep the others out: whoever holds some gets another one only while more are free than it holds. One party
+ * Places that several parties share, none of which can keep the others out: a party that holds some gets another one only while more are free than it holds. One party
  * alone gets half of them, two get a third each, and so on: with N parties that want all they can get, a share is left for the next. The last place is for
  * a party that holds none.
  */
@@ -72,7 +72,7 @@ export class FairShare {
     this.#places = places;
   }
 
-  /** Places that somebody holds. */
+  /** Places that are held. */
   get taken(): number {
     return this.#taken;
   }

@@ -34,7 +34,7 @@ export interface ReflectorMetrics {
 
 /**
  * Mirrors the objects of one kind: a list, then watches that go on from the newest version seen (docs/operator/machinery.md, "List and watch").
- * It goes on through every failure until its signal ends it; whoever must know whether it still hears anything looks at {@link silentMs}.
+ * It goes on through every failure until its signal ends it; {@link silentMs} says for how long the server was not heard.
  */
 export class Reflector<T extends KubeObject> {
   readonly kind: ResourceKind;
@@ -50,7 +50,7 @@ export class Reflector<T extends KubeObject> {
     this.kind = kind;
     this.#o = o;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    promise.catch(() => {}); // nobody has to wait
+    promise.catch(() => {}); // callers need not wait
     this.synced = promise;
     this.#giveUp = reject;
     const { namespaces = [] } = o;
@@ -60,7 +60,7 @@ export class Reflector<T extends KubeObject> {
       options: o,
       store: this.#store,
       commit: (changes) => {
-        for (const change of changes) this.#tell(change);
+        for (const change of changes) this.#notify(change);
       },
       onSynced: () => {
         if (this.isSynced) resolve();
@@ -103,7 +103,7 @@ export class Reflector<T extends KubeObject> {
     this.#giveUp(signal.reason);
   }
 
-  #tell(change: Change<T>): void {
+  #notify(change: Change<T>): void {
     try {
       this.#o.on(change);
     } catch (error) {

@@ -1,7 +1,7 @@
 import type { KubeObject, ObjectKey } from "../kinds.ts";
 import { keyOf } from "../kinds.ts";
 
-/** What a reflector knows at this moment. Objects in it are shared: nobody changes them. */
+/** What a reflector knows at this moment. Objects in it are shared: callers must not change them. */
 export interface ReadonlyStore<T extends KubeObject> {
   get(key: ObjectKey): T | undefined;
   has(key: ObjectKey): boolean;

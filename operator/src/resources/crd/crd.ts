@@ -29,7 +29,7 @@ export function objectSchema(kind: KindDefinition): StructuralNode {
       kind: { description: "Name of the kind.", type: "string" },
       metadata: { type: "object" },
       spec: structuralSchema(kind.spec),
-      // Without it tools take a resource that nobody has looked at for one that is ready.
+      // Without it tools take a resource that was not reconciled yet for a ready one.
       status: withDefault(structuralSchema(kind.status), { observedGeneration: -1 }),
     },
   };

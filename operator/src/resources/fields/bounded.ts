@@ -110,7 +110,7 @@ export const struct = <const Shape extends z.core.$ZodLooseShape>(
 
 const FREE = { "x-kubernetes-preserve-unknown-fields": true };
 
-/** An object of any fields: what it may hold is known to somebody else, who checks it. */
+/** An object of any fields, which the network or the cluster checks. */
 export const freeForm = (description: string, o: { max: number }) =>
   z
     .record(z.string(), z.unknown())

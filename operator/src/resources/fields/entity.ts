@@ -15,7 +15,7 @@ export const entityFields = {
     "Id of an entity of the network to take over instead of creating one. May be set once.",
   ).optional(),
   managementPolicy: choice(
-    "Manage: create the entity, and refuse one of that name that belongs to somebody else. Adopt: take such a one over when nobody owns it. Observe: never write, only report.",
+    "Manage: create the entity, and refuse an entity of that name with another owner. Adopt: take over an entity of that name without an owner. Observe: never write, only report.",
     ["Manage", "Adopt", "Observe"],
   ).default("Manage"),
   deletionPolicy: choice("What happens to the entity when this resource is deleted.", ["Delete", "Orphan"]).default(

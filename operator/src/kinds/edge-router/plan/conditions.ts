@@ -5,26 +5,26 @@ import { hostnameOf } from "../render/address.ts";
 import { routerName } from "../render/names.ts";
 import type { SpecProblem } from "../render/router-config.ts";
 import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
-import { certificateOf, isOnline, isVerified, routerTrouble, unreadySince } from "./observed.ts";
-import type { Leftover } from "./router-plan.ts";
+import { certificateOf, isOnline, isVerified, routerProblem, unreadySince } from "./observed.ts";
+import type { SurplusRouter } from "./router-plan.ts";
 import type { RouterStep } from "./step.ts";
 
 /** What conditions are made from, once it is decided what is done. */
-export interface Standing {
+export interface ConditionInput {
   readonly resource: EdgeRouterResource;
   readonly now: Date;
   /** Why the spec can't be followed at all. */
   readonly problems: readonly SpecProblem[];
   readonly steps: readonly RouterStep[];
   readonly routers: readonly RouterStatus[];
-  readonly leftovers: readonly Leftover[];
+  readonly surplus: readonly SurplusRouter[];
   /** Ordinals that are not as the spec wants them yet. */
   readonly outdated: readonly number[];
-  /** Objects of all routers that somebody else made. */
+  /** Shared objects of the routers that another client made. */
   readonly conflicts: readonly string[];
 }
 
-/** One aspect: it holds, it will, or somebody has to act. */
+/** One aspect: it holds, it will hold, or a person has to act. */
 interface Finding {
   readonly type: string;
   readonly status: "True" | "False";
@@ -33,9 +33,9 @@ interface Finding {
   readonly isStalled?: boolean;
 }
 
-type Check = (standing: Standing) => Finding;
+type ConditionCheck = (input: ConditionInput) => Finding;
 
-/** A pod that takes longer to become ready is in trouble. */
+/** A pod that takes longer to become ready is in problem. */
 const STUCK_MS = 10 * 60_000;
 const DAY_MS = 24 * 3_600_000;
 /**
@@ -49,7 +49,7 @@ const bad = (type: string, reason: string, message: string, isStalled = false): 
   ...{ type, status: "False", reason, message, isStalled },
 });
 
-const entitiesSynced: Check = ({ steps }) => {
+const entitiesSynced: ConditionCheck = ({ steps }) => {
   for (const { router } of steps) {
     if (router.entity.state !== "failed") continue;
     const { reason, message, isStalled } = router.entity;
@@ -58,7 +58,7 @@ const entitiesSynced: Check = ({ steps }) => {
   return good("EntitiesSynced", "Synced", "the network has the routers as in the spec");
 };
 
-const configValid: Check = ({ problems: ofSpec, steps }) => {
+const configValid: ConditionCheck = ({ problems: ofSpec, steps }) => {
   const problems = ofSpec.length > 0 ? ofSpec : steps.flatMap((step) => step.problems);
   if (problems.length === 0) return good("ConfigValid", "Valid", "the routers' files are valid");
   const texts = [...new Set(problems.map(({ path, message }) => `${path}: ${message}`))];
@@ -66,7 +66,7 @@ const configValid: Check = ({ problems: ofSpec, steps }) => {
   return bad("ConfigValid", "InvalidConfig", `${texts.slice(0, 5).join("; ")}${more}`, true);
 };
 
-const addressAssigned: Check = ({ resource, steps }) => {
+const addressAssigned: ConditionCheck = ({ resource, steps }) => {
   for (const { address, isChanging, router, advertised } of steps) {
     if (address?.state === "waiting") return bad("AddressAssigned", address.reason, address.message);
     if (isChanging && address?.state === "known") {
@@ -75,26 +75,27 @@ const addressAssigned: Check = ({ resource, steps }) => {
       return good("AddressAssigned", "AddressChanging", message);
     }
   }
-  if (resource.spec.exposure.type === "None") return good("AddressAssigned", "NotExposed", "nobody dials the routers");
+  if (resource.spec.exposure.type === "None")
+    return good("AddressAssigned", "NotExposed", "no client dials the routers");
   return good("AddressAssigned", "Assigned", "every router has an address");
 };
 
-const enrolled: Check = ({ steps }) => {
+const enrolled: ConditionCheck = ({ steps }) => {
   for (const { router, enrollment } of steps) {
     if (enrollment?.step === "lost") return bad("Enrolled", "IdentityLost", enrollment.message, true);
     if (enrollment?.step === "reEnroll") return bad("Enrolled", enrollment.reason, enrollment.message);
     if (isVerified(router)) continue;
-    const trouble = routerTrouble(router);
+    const problem = routerProblem(router);
     const name = router.entity.state === "synced" ? router.entity.found.name : String(router.ordinal);
     const message = `router ${name} has not enrolled yet`;
-    if (trouble === undefined) return bad("Enrolled", "WaitingForEnrollment", message);
+    if (problem === undefined) return bad("Enrolled", "WaitingForEnrollment", message);
     // The pod's own reason goes back and forth, such as between ErrImagePull and ImagePullBackOff.
-    return bad("Enrolled", "PodFailing", `${message}: ${trouble.message}`);
+    return bad("Enrolled", "PodFailing", `${message}: ${problem.message}`);
   }
   return good("Enrolled", "Enrolled", "every router has its certificates");
 };
 
-const workloadReady: Check = ({ resource, steps, conflicts, outdated, now }) => {
+const workloadReady: ConditionCheck = ({ resource, steps, conflicts, outdated, now }) => {
   const all = [...conflicts, ...steps.flatMap((step) => step.conflicts)];
   if (all.length > 0) {
     const message = `${all.join("; ")}: delete or rename it, or choose another name for the EdgeRouter`;
@@ -105,24 +106,24 @@ const workloadReady: Check = ({ resource, steps, conflicts, outdated, now }) => 
     const { statefulSet, pod, ordinal } = router;
     const name = routerName(resource.metadata.name, ordinal);
     if (statefulSet !== undefined && isRolledOut(statefulSet)) continue;
-    const trouble = routerTrouble(router);
+    const problem = routerProblem(router);
     const since = pod && unreadySince(pod);
     const waits = since === undefined ? 0 : now.getTime() - since.getTime();
-    if (trouble?.isRepeated === true || waits > STUCK_MS) {
+    if (problem?.isRepeated === true || waits > STUCK_MS) {
       const waiting = outdated
         .filter((each) => each !== ordinal)
         .map((each) => routerName(resource.metadata.name, each));
       const others = waiting.length === 0 ? "" : `; ${waiting.join(", ")} wait for it`;
-      const why = trouble?.message ?? "its pod does not become ready";
+      const why = problem?.message ?? "its pod does not become ready";
       return bad("WorkloadReady", "RolloutStuck", `router ${name}: ${why}${others}`, true);
     }
-    const why = trouble?.message ?? (statefulSet === undefined ? "it has no pod yet" : "its pod is starting");
-    return bad("WorkloadReady", trouble?.reason ?? "Progressing", `router ${name}: ${why}`);
+    const why = problem?.message ?? (statefulSet === undefined ? "it has no pod yet" : "its pod is starting");
+    return bad("WorkloadReady", problem?.reason ?? "Progressing", `router ${name}: ${why}`);
   }
   return good("WorkloadReady", "Ready", "every router has a pod that is ready");
 };
 
-const online: Check = ({ resource, steps }) => {
+const online: ConditionCheck = ({ resource, steps }) => {
   const away = steps
     .filter(({ router }) => !isOnline(router))
     .map(({ router }) => routerName(resource.metadata.name, router.ordinal));
@@ -137,7 +138,7 @@ const online: Check = ({ resource, steps }) => {
   );
 };
 
-const certificateValid: Check = ({ resource, steps, routers, now }) => {
+const certificateValid: ConditionCheck = ({ resource, steps, routers, now }) => {
   const type = "CertificateValid";
   const [first] = routers
     .flatMap(({ ordinal, certificateNotAfter: end }) => (end === undefined ? [] : [{ ordinal, end: Date.parse(end) }]))
@@ -163,7 +164,7 @@ const certificateValid: Check = ({ resource, steps, routers, now }) => {
 };
 
 /** In the order to show; the first that does not hold says why the EdgeRouter is not ready. */
-const CHECKS: readonly Check[] = [
+const CONDITION_CHECKS: readonly ConditionCheck[] = [
   entitiesSynced,
   configValid,
   addressAssigned,
@@ -174,9 +175,9 @@ const CHECKS: readonly Check[] = [
 ];
 
 /** All conditions of an EdgeRouter. */
-export function routerConditions(standing: Standing): ConditionDraft[] {
-  const { resource, steps, leftovers, outdated } = standing;
-  const findings = CHECKS.map((check) => check(standing));
+export function routerConditions(input: ConditionInput): ConditionDraft[] {
+  const { resource, steps, surplus, outdated } = input;
+  const findings = CONDITION_CHECKS.map((check) => check(input));
   const draft = ({ type, status, reason, message }: Finding): ConditionDraft => ({ type, status, reason, message });
   const failing =
     findings.find(({ isStalled }) => isStalled === true) ?? findings.find(({ status }) => status === "False");
@@ -193,7 +194,7 @@ export function routerConditions(standing: Standing): ConditionDraft[] {
   const count = steps.length;
   const ready =
     count === 0 ? "no router is wanted" : `${count === 1 ? "the router is" : `all ${count} routers are`} online`;
-  const work = workLeft(resource, leftovers, outdated) ?? growthLeft(steps);
+  const work = workLeft(resource, surplus, outdated) ?? growthLeft(steps);
   const reconciling: ConditionDraft[] =
     work === undefined ? [] : [{ type: "Reconciling", status: "True", reason: "Progressing", message: work }];
   return [
@@ -205,12 +206,12 @@ export function routerConditions(standing: Standing): ConditionDraft[] {
 
 function workLeft(
   { metadata }: EdgeRouterResource,
-  leftovers: readonly Leftover[],
+  surplus: readonly SurplusRouter[],
   outdated: readonly number[],
 ): string | undefined {
   const names = (ordinals: readonly number[]) => ordinals.map((each) => routerName(metadata.name, each)).join(", ");
   if (outdated.length > 0) return `being brought up to date: ${names(outdated)}`;
-  if (leftovers.length > 0) return `on the way out: ${names(leftovers.map(({ ordinal }) => ordinal))}`;
+  if (surplus.length > 0) return `on the way out: ${names(surplus.map(({ ordinal }) => ordinal))}`;
   return undefined;
 }
 

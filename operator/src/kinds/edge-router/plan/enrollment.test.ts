@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { ago, ahead, found, input, NOW, object, pod, router, tokenless, unverified } from "../testing/routers.ts";
 import { enrollmentStep, reEnrollRequest } from "./enrollment.ts";
 import type { FoundEdgeRouter } from "./entity.ts";
-import { type ObservedRouter, podTrouble } from "./observed.ts";
+import { type ObservedRouter, podProblem } from "./observed.ts";
 
 const step = (entity: FoundEdgeRouter, more: Partial<ObservedRouter> = {}, isRequested = false) =>
   enrollmentStep(router({ entity: { state: "synced", found: entity }, ...more }), isRequested, NOW);
@@ -82,7 +82,7 @@ describe("the annotation", () => {
   ])("%s, after %s", (value, handled, wanted) => expect(request(value, handled)).toMatchObject(wanted));
 });
 
-describe("a pod in trouble", () => {
+describe("a pod in problem", () => {
   const init = (state: object, more: object = {}) =>
     pod({ initContainerStatuses: [{ name: "enroll", state, ...more }], containerStatuses: [] });
   test.each<[string, ReturnType<typeof pod> | undefined, object | undefined]>([
@@ -123,7 +123,7 @@ describe("a pod in trouble", () => {
       { reason: "Unschedulable", message: "0/3 nodes" },
     ],
   ])("%s", (_name, given, wanted) => {
-    if (wanted === undefined) expect(podTrouble(given)).toBeUndefined();
-    else expect(podTrouble(given)).toMatchObject(wanted);
+    if (wanted === undefined) expect(podProblem(given)).toBeUndefined();
+    else expect(podProblem(given)).toMatchObject(wanted);
   });
 });

@@ -1,7 +1,7 @@
 import { ANNOTATIONS } from "../../../resources/group.ts";
 import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
 import type { FoundEdgeRouter } from "./entity.ts";
-import { certificateOf, initializedAt, isInitialized, isOnline, type ObservedRouter, podTrouble } from "./observed.ts";
+import { certificateOf, initializedAt, isInitialized, isOnline, type ObservedRouter, podProblem } from "./observed.ts";
 
 /** A token is replaced this long before its end, or when a quarter of its life is left. */
 const TOKEN_MARGIN_MS = 10 * 60_000;
@@ -19,7 +19,7 @@ export type EnrollmentStep =
   /** It is to redeem this token. `restartsPod`: the pod has looked for one before it was there, or has used another. */
   | { readonly step: "token"; readonly jwt: string; readonly restartsPod: boolean }
   | { readonly step: "reEnroll"; readonly reason: ReEnrollReason; readonly message: string }
-  /** Only somebody who knows may throw the old certificate away. */
+  /** Only a person may decide to throw the old certificate away. */
   | { readonly step: "lost"; readonly message: string };
 
 export type ReEnrollReason = "TokenExpired" | "Requested" | "VolumeLost" | "NeverOnline";
@@ -42,13 +42,13 @@ export function enrollmentStep(router: ObservedRouter, isRequested: boolean, now
       const since = initializedAt(pod)?.getTime();
       const hasUsedAnother = since !== undefined && now.getTime() - since >= REDEEMED_MS;
       const restartsPod =
-        hasUsedAnother || (isLate && (isInitialized(pod) || podTrouble(pod)?.isTokenMissing === true));
+        hasUsedAnother || (isLate && (isInitialized(pod) || podProblem(pod)?.isTokenMissing === true));
       return { step: "token", jwt: found.enrollmentJwt ?? "", restartsPod };
     }
     return reEnroll("TokenExpired", `router ${found.name} gets a new token: the last one was not used in time`);
   }
-  const trouble = podTrouble(pod);
-  if (trouble?.isTokenMissing !== true || isOnline(router)) return { step: "enrolled" };
+  const problem = podProblem(pod);
+  if (problem?.isTokenMissing !== true || isOnline(router)) return { step: "enrolled" };
   if (before?.volume !== undefined && claim?.metadata.uid !== undefined && claim.metadata.uid !== before.volume) {
     return reEnroll(
       "VolumeLost",

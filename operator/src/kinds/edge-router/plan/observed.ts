@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import type { FoundClaim, Hindrance } from "../../../children/blocked-reason.ts";
+import type { BlockedReason, FoundClaim } from "../../../children/blocked-reason.ts";
 import type { ContainerStatus, FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
 import type { KubeObject } from "../../../kube/kinds.ts";
 import { ANNOTATIONS } from "../../../resources/group.ts";
@@ -21,7 +21,7 @@ export interface ObservedRouter {
   readonly pod?: FoundPod | undefined;
   readonly claim?: FoundClaim | undefined;
   /** Why there is no pod, or none that could run, where that was looked for. */
-  readonly hindrance?: Hindrance | undefined;
+  readonly blockedReason?: BlockedReason | undefined;
   /** Hosts of the certificate that it shows to clients, where that was asked. */
   readonly servedNames?: readonly string[] | undefined;
 }
@@ -29,11 +29,11 @@ export interface ObservedRouter {
 export type EntityState =
   /** It is ours, and as the spec wants. */
   | { readonly state: "synced"; readonly found: FoundEdgeRouter }
-  /** `isStalled`: somebody has to act. */
+  /** `isStalled`: a person has to act. */
   | { readonly state: "failed"; readonly reason: string; readonly message: string; readonly isStalled: boolean };
 
 /** Why a pod does not work. */
-export interface PodTrouble {
+export interface PodProblem {
   readonly reason: string;
   readonly message: string;
   /** It failed more than once: it is not just starting. */
@@ -44,13 +44,13 @@ export interface PodTrouble {
 
 const HARMLESS = new Set(["ContainerCreating", "PodInitializing"]);
 
-export function podTrouble(pod: FoundPod | undefined): PodTrouble | undefined {
+export function podProblem(pod: FoundPod | undefined): PodProblem | undefined {
   const status = pod?.status;
   // One that is on its way out is replaced.
   if (status === undefined || pod?.metadata.deletionTimestamp !== undefined) return undefined;
   for (const each of [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])]) {
-    const trouble = troubleOf(each);
-    if (trouble !== undefined) return trouble;
+    const problem = containerProblem(each);
+    if (problem !== undefined) return problem;
   }
   const scheduled = status.conditions?.find(({ type }) => type === "PodScheduled");
   if (scheduled?.status !== "False") return undefined;
@@ -59,11 +59,11 @@ export function podTrouble(pod: FoundPod | undefined): PodTrouble | undefined {
 }
 
 /** Why a router does not work: what is in the way of its pod, or what the pod says itself. */
-export function routerTrouble({ hindrance, pod }: ObservedRouter): PodTrouble | undefined {
-  return hindrance === undefined ? podTrouble(pod) : { ...hindrance, isRepeated: false, isTokenMissing: false };
+export function routerProblem({ blockedReason, pod }: ObservedRouter): PodProblem | undefined {
+  return blockedReason === undefined ? podProblem(pod) : { ...blockedReason, isRepeated: false, isTokenMissing: false };
 }
 
-function troubleOf({ name, state, lastState, restartCount = 0 }: ContainerStatus): PodTrouble | undefined {
+function containerProblem({ name, state, lastState, restartCount = 0 }: ContainerStatus): PodProblem | undefined {
   const ended = [state?.terminated, lastState?.terminated].find((each) => each !== undefined && each.exitCode !== 0);
   const { waiting } = state ?? {};
   const isWaiting = waiting?.reason !== undefined && !HARMLESS.has(waiting.reason);

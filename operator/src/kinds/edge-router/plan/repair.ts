@@ -21,14 +21,14 @@ export function asKnownFrom(
 
 /**
  * What of an EdgeRouter is put back while its network can't be asked (docs/operator/edge-router.md, "Without the network"): objects that are missing or were
- * changed, as the spec wants them. A router whose program runs is left alone: it may serve, ready or not, and nobody can say how the others are. Nothing is
+ * changed, as the spec wants them. A router whose program runs is left alone: it may serve, ready or not, and the state of the others is unknown. Nothing is
  * deleted, enrolled, or moved to another address.
  */
-export function repairActions(input: Omit<RouterPlanInput, "leftovers">): RouterAction[] {
+export function repairActions(input: Omit<RouterPlanInput, "surplus">): RouterAction[] {
   const { resource, routers, shared, isThere } = input;
   if (specProblems(resource, input.controllers).length > 0) return [];
   const own = routers.flatMap((router) => {
-    const { actions, rollout, configHash } = routerStep({ ...input, leftovers: [] }, router, false);
+    const { actions, rollout, configHash } = routerStep({ ...input, surplus: [] }, router, false);
     const { statefulSet, pod } = router;
     const isAway = statefulSet === undefined || (!isRolledOut(statefulSet) && !isRunning(pod, CONTAINERS.router));
     if (isAway) return [...actions, ...rollout];

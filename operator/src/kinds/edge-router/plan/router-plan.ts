@@ -17,14 +17,14 @@ export interface RouterPlanInput {
   /** The routers that are wanted, from 0 on. */
   readonly routers: readonly ObservedRouter[];
   /** Those that are there and not wanted any more. */
-  readonly leftovers: readonly Leftover[];
+  readonly surplus: readonly SurplusRouter[];
   /** Objects of all routers, by `<kind>/<name>`. */
   readonly shared: ReadonlyMap<string, KubeObject>;
   readonly isThere: IsThere;
 }
 
 /** A router that is to go. */
-export interface Leftover {
+export interface SurplusRouter {
   readonly ordinal: number;
   /** Undefined: there is none in the network. */
   readonly entity?: { readonly id: string; readonly name: string; readonly noTraversal: boolean } | undefined;

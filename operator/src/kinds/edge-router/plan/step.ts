@@ -23,7 +23,7 @@ export interface RouterStep {
   /** The address is on its way: the certificate gets the new name first. */
   readonly isChanging: boolean;
   readonly problems: readonly SpecProblem[];
-  /** Objects of somebody else in the place of ours. */
+  /** Objects of other owners in the place of ours. */
   readonly conflicts: readonly string[];
   readonly configHash?: string;
   /** What may be done at once. */
@@ -56,8 +56,8 @@ export function routerStep(
     entity.state === "synced" &&
     entity.found.syncStatus === SYNCED;
   const isSettled = isReadyFor(router.pod, resource.spec.updateStrategy.minReadySeconds, now);
-  const standing = { isAvailable, isSettled };
-  const nothing = { router, isChanging: false, problems: [], conflicts, actions: [], rollout: [], ...standing };
+  const readiness = { isAvailable, isSettled };
+  const nothing = { router, isChanging: false, problems: [], conflicts, actions: [], rollout: [], ...readiness };
   if (former.length > 0) return { ...nothing, actions: former };
   if (entity.state !== "synced" || conflicts.length > 0) return nothing;
 
@@ -213,14 +213,14 @@ export function deletion(kind: ResourceKind, { metadata }: KubeObject): RouterAc
   return { type: "delete", ref: { kind, name, ...(namespace === undefined ? {} : { namespace }) }, uid };
 }
 
-/** Objects that somebody else made, under names that ours need. */
+/** Objects of other owners, under names that ours need. */
 export function conflictsOf({ metadata }: RenderedResource, found: readonly (KubeObject | undefined)[]): string[] {
   return found.flatMap((object) => {
     if (object === undefined) return [];
     const owner = object.metadata.ownerReferences?.find(({ controller }) => controller === true);
     if (owner?.uid === metadata.uid) return [];
-    const whose = owner === undefined ? "nobody's" : `owned by ${owner.kind} ${owner.name}`;
-    return [`${object.kind} ${object.metadata.name} is ${whose}`];
+    const whose = owner === undefined ? "has no owner" : `is owned by ${owner.kind} ${owner.name}`;
+    return [`${object.kind} ${object.metadata.name} ${whose}`];
   });
 }
 

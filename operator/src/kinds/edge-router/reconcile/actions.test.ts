@@ -15,24 +15,24 @@ const MINUTE_MS = 60_000;
 /** As much of a context as is looked at. */
 function contextOf(client: object, known: object = {}) {
   let now = Date.parse("2026-11-02T12:00:00Z");
-  const told: string[] = [];
+  const recorded: string[] = [];
   const context = {
     client,
     known,
     signal: new AbortController().signal,
     now: () => new Date(now),
-    tell: ({ reason }: { reason: string }) => void told.push(reason),
+    recordEvent: ({ reason }: { reason: string }) => void recorded.push(reason),
   } as unknown as RouterContext;
   const wait = (ms: number): void => {
     now += ms;
   };
-  return { context, told, wait };
+  return { context, recorded, wait };
 }
 
 describe("a volume that the cluster does not let grow", () => {
   const grow = (size: string): RouterAction => ({ type: "growClaim", name: "data-eu-0-0", size });
 
-  test("is told, left alone for a while, and asked for again without a restart; another size at once", async () => {
+  test("is recorded, left alone for a while, and asked for again without a restart; another size at once", async () => {
     const message = "only dynamically provisioned pvc can be resized";
     let error: KubeError | undefined = new KubeError({ status: 403, reason: "Forbidden", message });
     const asked: unknown[] = [];
@@ -40,12 +40,12 @@ describe("a volume that the cluster does not let grow", () => {
       asked.push(body);
       if (error !== undefined) throw error;
     };
-    const { context, told, wait } = contextOf({ patch });
+    const { context, recorded, wait } = contextOf({ patch });
     const actions = new RouterActions(new ChildReader());
     const isPutOff = (size: string) => actions.isPutOff(resource, grow(size), context.now());
     expect(isPutOff("1Gi")).toBe(false);
     await actions.carryOut(resource, grow("1Gi"), network, context);
-    expect(told).toEqual(["VolumeNotGrown"]);
+    expect(recorded).toEqual(["VolumeNotGrown"]);
     expect(isPutOff("1Gi")).toBe(true);
     expect(isPutOff("2Gi")).toBe(false);
     wait(11 * MINUTE_MS);
@@ -53,7 +53,7 @@ describe("a volume that the cluster does not let grow", () => {
     error = undefined;
     await actions.carryOut(resource, grow("1Gi"), network, context);
     expect(asked).toHaveLength(2);
-    expect(told).toEqual(["VolumeNotGrown"]);
+    expect(recorded).toEqual(["VolumeNotGrown"]);
   });
 
   test("is forgotten with its resource", async () => {

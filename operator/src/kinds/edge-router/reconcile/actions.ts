@@ -13,7 +13,7 @@ import type { ChildReader, RouterContext } from "./child-reader.ts";
 import { edgeRouterSync, knownOf, statusOfRouter } from "./observe.ts";
 
 const TABLE = new KindTable();
-/** A volume that may not grow is asked for again after this time: somebody may have allowed it since. */
+/** A refused growth of a volume is tried again after this time: an administrator may have allowed it since. */
 const GROW_AGAIN_MS = 10 * 60_000;
 /** A new token is good for longer than this. A network that does not show it would else be asked for one after the other. */
 const RE_ENROLL_AGAIN_MS = 60_000;
@@ -106,7 +106,7 @@ export class RouterActions {
       if (!(kind === KINDS.ServiceMonitor && error instanceof KubeError && error.isNotFound)) throw error;
       const note =
         "the cluster knows no ServiceMonitors: install the Prometheus operator, or set spec.serviceMonitor.enabled to false";
-      context.tell({ type: "Warning", reason: "ServiceMonitorUnknown", action: "Apply", note });
+      context.recordEvent({ type: "Warning", reason: "ServiceMonitorUnknown", action: "Apply", note });
     }
   }
 
@@ -124,7 +124,7 @@ export class RouterActions {
       if (!(error instanceof KubeError) || !(error.isInvalid || error.isForbidden)) throw error;
       this.#notGrown.set(keyFor(namespace, name), { size, until: context.now().getTime() + GROW_AGAIN_MS });
       const note = `the volume ${name} could not be made ${size}: ${error.message}`;
-      context.tell({ type: "Warning", reason: "VolumeNotGrown", action: "Apply", note });
+      context.recordEvent({ type: "Warning", reason: "VolumeNotGrown", action: "Apply", note });
     }
   }
 }

@@ -10,7 +10,7 @@ const READ = new Set(["ConfigMap", "Secret"]);
 
 /**
  * Finds children: by the watches where these know them, with what was written a moment ago put first, and on the server where an object is wanted that
- * they don't know: it may be somebody else's.
+ * they don't know: it may have another owner.
  */
 export class ChildReader {
   readonly #latest = new Map<string, LatestObjects<KubeObject>>();

@@ -1,6 +1,6 @@
 import { connect } from "node:tls";
 import { listAll } from "@sallyport/api/client";
-import { type FoundClaim, findHindrance } from "../../../children/blocked-reason.ts";
+import { type FoundClaim, findBlockedReason } from "../../../children/blocked-reason.ts";
 import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
 import type { ManagementClient } from "../../../controller-client/connection.ts";
 import type { UsableNetwork } from "../../../controller-client/network-clients.ts";
@@ -10,7 +10,7 @@ import { EntitySync, type SyncResult } from "../../../entity/sync.ts";
 import { KINDS, type KubeObject } from "../../../kube/kinds.ts";
 import { type EdgeRouterFields, edgeRouter, type FoundEdgeRouter, ofOrdinal } from "../plan/entity.ts";
 import { type EntityState, namesIn, type ObservedRouter } from "../plan/observed.ts";
-import type { Leftover } from "../plan/router-plan.ts";
+import type { SurplusRouter } from "../plan/router-plan.ts";
 import { keepsVolumes, ownPartOf } from "../plan/surplus.ts";
 import type { FoundService } from "../render/address.ts";
 import {
@@ -97,7 +97,7 @@ export async function syncRouter(
 }
 
 /** The entity of one router whose spec can't be followed: nothing is written, and one that was never made is not looked for. */
-export async function lookAtRouter(
+export async function observeEntity(
   resource: EdgeRouterResource,
   ordinal: number,
   network: UsableNetwork,
@@ -171,7 +171,7 @@ export async function observeWorkload(
     ),
     configMap: await find(KINDS.ConfigMap, configMapName(name, ordinal)),
     ...{ statefulSet, pod, claim },
-    hindrance: await findHindrance({ statefulSet, pod, claim }, context),
+    blockedReason: await findBlockedReason({ statefulSet, pod, claim }, context),
   };
 }
 
@@ -205,13 +205,13 @@ const ROUTER_KINDS = [KINDS.StatefulSet, KINDS.Service, KINDS.ConfigMap, KINDS.S
  * Routers that are there with an ordinal from `from` on. The network is asked for those that the status does not know when `asksNetwork`: an operator that ended
  * between making one and writing it down leaves such.
  */
-export async function observeLeftovers(
+export async function observeSurplus(
   resource: EdgeRouterResource,
   from: number,
   network: UsableNetwork,
   context: RouterContext,
   asksNetwork: boolean,
-): Promise<Leftover[]> {
+): Promise<SurplusRouter[]> {
   const { namespace, name } = resource.metadata;
   const { known } = context;
   const objects = ROUTER_KINDS.flatMap((kind) => known.childrenOf<KubeObject>(kind, resource));
@@ -223,9 +223,9 @@ export async function observeLeftovers(
   const entities =
     isAnyLeft || asksNetwork ? await entitiesOf(resource, network, context) : new Map<number, FoundEdgeRouter>();
   const ordinals = new Set([...listed, ...seen, ...entities.keys()].filter((ordinal) => ordinal >= from));
-  const leftovers = [...ordinals]
+  const surplus = [...ordinals]
     .sort((a, b) => a - b)
-    .map((ordinal): Leftover => {
+    .map((ordinal): SurplusRouter => {
       const entity = entities.get(ordinal);
       return {
         ordinal,
@@ -238,8 +238,8 @@ export async function observeLeftovers(
         claim: claims.find((each) => ordinalOf(each) === ordinal && each.metadata.deletionTimestamp === undefined),
       };
     });
-  return leftovers
-    .map((leftover) => ownPartOf(resource, leftover))
+  return surplus
+    .map((router) => ownPartOf(resource, router))
     .filter(({ entity, objects, pod, claim }) => entity ?? pod ?? claim ?? objects[0]);
 }
 

@@ -98,7 +98,7 @@ export interface Advertised {
 }
 
 /**
- * The next step towards an address. An enrolled router does not start with a host that its certificate lacks, and whoever dials one would refuse it:
+ * The next step towards an address. An enrolled router does not start with a host that its certificate lacks, and clients that dial one would refuse it:
  * another host first becomes a name of the certificate, and is advertised when the certificate has it.
  *
  * @param current what it advertises now, `<host>:<port>`; undefined before its first start

@@ -111,7 +111,7 @@ export function disruptionBudget(resource: RenderedResource): KubeObject | undef
   return child(resource, KINDS.PodDisruptionBudget, {
     spec: {
       maxUnavailable: spec.updateStrategy.maxUnavailable,
-      // A router that is not ready serves nobody: it must not keep a node from being drained.
+      // A router that is not ready serves no client: it must not keep a node from being drained.
       unhealthyPodEvictionPolicy: "AlwaysAllow",
       selector,
     },

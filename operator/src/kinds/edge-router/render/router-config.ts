@@ -162,7 +162,7 @@ function csrOf(resource: RenderedResource, { ordinal, address, hosts }: ConfigIn
   return { ...subject, sans: names };
 }
 
-/** What overrides may not touch: then the pod would not work, or be somebody else. */
+/** What overrides may not touch: the pod would not work, or have another identity. */
 function protectedPaths(overrides: Readonly<Record<string, unknown>>, base: Record<string, unknown>): SpecProblem[] {
   const problems: SpecProblem[] = [];
   const refuse = (path: string, why: string): void => {
@@ -206,7 +206,7 @@ function dollarPaths(document: unknown): SpecProblem[] {
   return problems;
 }
 
-/** What the router would refuse, or ignore: in a file that nobody reads, a key without effect is a mistake, too. */
+/** What the router would refuse or ignore: in a file that no person reads, a key without effect is a mistake, too. */
 function findings(document: unknown): SpecProblem[] {
   try {
     return validateRouterConfig(document).warnings.map((each) =>
@@ -243,7 +243,7 @@ function touches(patch: unknown, keys: readonly string[]): boolean {
   return true;
 }
 
-/** In place of an address that nobody knows yet. */
+/** In place of an address that is not known yet. */
 const ANYWHERE = { host: "router.invalid", port: 443 };
 
 /** Why no router can be run with this spec, whatever its address will be. */

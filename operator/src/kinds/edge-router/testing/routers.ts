@@ -140,7 +140,7 @@ export const input = (
   const given = edgeRouter({ replicas: routers.length, ...spec }, metadata);
   const resource: EdgeRouterResource = { ...given, status: { ...given.status, ...status } };
   return {
-    ...{ resource, now: NOW, image: "sallyport/router:1", routers, leftovers: [], shared: new Map() },
+    ...{ resource, now: NOW, image: "sallyport/router:1", routers, surplus: [], shared: new Map() },
     controllers: { endpoints: [], areChosen: false },
     isThere: new Admissions().isThere,
     ...rest,

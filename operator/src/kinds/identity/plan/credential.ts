@@ -14,7 +14,7 @@ export type Invitation =
 export type WantedCredential =
   /** The operator gives it nothing: it logs in by an outside issuer's tokens, or others look after it. */
   | { readonly kind: "none" }
-  /** A token in a Secret, for whoever enrolls with it. */
+  /** A token in a Secret, for a device that enrolls with it. */
   | {
       readonly kind: "token";
       readonly invitation: Invitation;
@@ -114,7 +114,7 @@ export interface FormerCertificate extends HeldCertificate {
 /** What stands under the name of an identity's Secret (docs/operator/identities.md, "The Secret"). */
 export type HeldSecret =
   | { readonly state: "absent" }
-  /** Whoever made it, it was not us. */
+  /** The operator did not make it. */
   | { readonly state: "foreign" }
   | {
       readonly state: "ours";
@@ -138,7 +138,7 @@ interface Aspect {
 }
 
 /** How an identity stands with its credentials when there is nothing to do. */
-export interface Standing {
+export interface CredentialState {
   readonly enrolled: Aspect;
   /** Of the certificate in the Secret. */
   readonly certificate?: Aspect;
@@ -184,7 +184,7 @@ export type CredentialStep =
   | { readonly do: "restore" }
   /** Take out of the Secret what is of no use any more. */
   | { readonly do: "tidy" }
-  | { readonly do: "rest"; readonly standing: Standing };
+  | { readonly do: "rest"; readonly state: CredentialState };
 
 /** The end of a token that is asked for now. */
 export const endOf = (now: Date, lifeMs: number): Date => new Date(now.getTime() + lifeMs);
@@ -195,18 +195,18 @@ export const ASK = "annotate the Identity with sallyport.dev/re-enroll and any n
 /** Reason of what {@link revoked} says. */
 export const REVOKED = "CredentialsRevoked";
 
-/** The step of an identity that somebody has locked out by taking its credential away. */
+/** The step of an identity that an administrator locked out by taking its credential away. */
 export const revoked = (what: string): CredentialStep => lost(REVOKED, `${what}: to give it a new one, ${ASK}`);
 
 /** The step of an identity whose credentials only a person can put right. */
 export function lost(reason: string, message: string): CredentialStep {
   const enrolled = { status: "False", reason, message } as const;
-  return { do: "rest", standing: { enrolled, problem: { reason, message } } };
+  return { do: "rest", state: { enrolled, problem: { reason, message } } };
 }
 
 /** The step of an identity whose Secret's name is taken. */
 export function secretTaken(name: string, isEnrolled: boolean): CredentialStep {
   const message = `the Secret ${name} exists and is not the operator's, so it is left as it is: delete it, or choose another name by spec.enrollment.secretName, which can be set once`;
   const enrolled = { status: isEnrolled ? "True" : "False", reason: "SecretConflict", message } as const;
-  return { do: "rest", standing: { enrolled, problem: { reason: "SecretConflict", message } } };
+  return { do: "rest", state: { enrolled, problem: { reason: "SecretConflict", message } } };
 }

@@ -120,8 +120,8 @@ export const identityEntity: EntityKind<IdentitySpec, IdentityFields, FoundIdent
       return "belongs to the router of the same id: select it in policies by edgeRouterRefs, or choose another name";
     }
     if (found.isDefaultAdmin) return "is the network's first administrator, which no resource may take over";
-    const isNobodys = (found.tags?.[OWNER_TAGS.uid] ?? undefined) === undefined;
-    if (found.isAdmin && !fields.isAdmin && isNobodys) {
+    const isUnowned = (found.tags?.[OWNER_TAGS.uid] ?? undefined) === undefined;
+    if (found.isAdmin && !fields.isAdmin && isUnowned) {
       return "is an administrator, and would not be one any more: set spec.isAdmin, or take the right away first";
     }
     return undefined;

@@ -55,7 +55,7 @@ function plan({
   return planIdentitySecret(WANTED, { identity, secret, reEnroll, fitsWaitingKey, settleMs: 2 * MINUTE, now: NOW });
 }
 
-const rest = (standing: object) => ({ do: "rest", standing: expect.objectContaining(standing) });
+const rest = (state: object) => ({ do: "rest", state: expect.objectContaining(state) });
 const stuck = (reason: string) =>
   rest({ enrolled: expect.objectContaining({ reason }), problem: expect.objectContaining({ reason }) });
 const valid = (reason: string, wakeAt?: Date) =>
@@ -135,6 +135,6 @@ test("what a person has to do stands in the message", () => {
     { secret: ours({ identity: OLD }), inForce: "x" },
   ]) {
     const step = plan(given);
-    expect(step.do === "rest" && step.standing.problem?.message).toContain("sallyport.dev/re-enroll");
+    expect(step.do === "rest" && step.state.problem?.message).toContain("sallyport.dev/re-enroll");
   }
 });

@@ -1,5 +1,6 @@
 import {
   ASK,
+  type CredentialState,
   type CredentialStep,
   endOf,
   type FormerCertificate,
@@ -9,7 +10,6 @@ import {
   type OwnSecret,
   renewalTime,
   revoked,
-  type Standing,
   secretTaken,
   type WantedCredential,
 } from "./credential.ts";
@@ -20,7 +20,7 @@ type WantedIdentity = Extract<WantedCredential, { readonly kind: "identity" }>;
 export interface IdentitySecretState {
   readonly identity: Pick<FoundIdentity, "id" | "authenticators" | "enrollment" | "disabled">;
   readonly secret: HeldSecret;
-  /** Whether the certificate that the network knows belongs to the key that waits in the Secret; undefined: nobody has asked. */
+  /** Whether the certificate that the network knows belongs to the key that waits in the Secret; undefined: not asked yet. */
   readonly fitsWaitingKey?: boolean | undefined;
   /** Value of the annotation re-enroll, when it was not acted on. */
   readonly reEnroll?: string | undefined;
@@ -31,7 +31,7 @@ export interface IdentitySecretState {
 
 /**
  * The next step towards an enrolled identity in a Secret (docs/operator/identities.md, "An identity in a Secret"). Every step leaves a state
- * from which the next look goes on, and none takes a credential away that works, unless somebody asked for it.
+ * from which the next look goes on, and none takes a working credential away, unless a user asked for it.
  */
 export function planIdentitySecret(wanted: WantedIdentity, state: IdentitySecretState): CredentialStep {
   const { identity, secret, now } = state;
@@ -50,7 +50,7 @@ export function planIdentitySecret(wanted: WantedIdentity, state: IdentitySecret
     // A key that waits says that an enrollment was under way.
     const isRevoked = own.identity?.identityId === identity.id && own.enrolling !== identity.id;
     if (!isRevoked || reEnroll !== undefined) return { do: "invite", invitation, expiresAt };
-    return withoutCertificate(revoked(`somebody took the certificate of the Secret ${wanted.secretName} away`));
+    return withoutCertificate(revoked(`an administrator took the certificate of the Secret ${wanted.secretName} away`));
   }
   const { jwt } = enrollment;
   if (jwt === undefined || new Date(enrollment.expiresAt) <= now) {
@@ -75,7 +75,7 @@ function planEnrolled(
     const message = `the identity is enrolled, and its key is not in the Secret ${wanted.secretName}: put the Secret back, or let the identity enroll again, which ends what it has now: ${ASK}`;
     return withoutCertificate(lost("CredentialsMissing", message));
   }
-  const message = `the network knows another certificate of the identity than the one in the Secret ${wanted.secretName}: somebody else enrolled or renewed it. To end theirs and enroll again, ${ASK}`;
+  const message = `the network knows another certificate of the identity than the one in the Secret ${wanted.secretName}: another client enrolled or renewed it. To end that one and enroll again, ${ASK}`;
   return withoutCertificate(lost("EnrolledElsewhere", message));
 }
 
@@ -131,21 +131,24 @@ const confirmTime = (since: Date, notAfter: Date, settleMs: number): Date =>
 
 const atRest =
   ({ secretName }: WantedIdentity) =>
-  (valid: NonNullable<Standing["certificate"]>, more: Omit<Standing, "enrolled"> = {}): CredentialStep => {
+  (
+    valid: NonNullable<CredentialState["certificate"]>,
+    more: Omit<CredentialState, "enrolled"> = {},
+  ): CredentialStep => {
     const message = `the Secret ${secretName} holds the identity`;
     const enrolled = { status: "True", reason: "Enrolled", message } as const;
-    return { do: "rest", standing: { enrolled, certificate: valid, ...more } };
+    return { do: "rest", state: { enrolled, certificate: valid, ...more } };
   };
 
 /** What is said of a certificate that ended. */
-export function over({ notAfter }: HeldCertificate): NonNullable<Standing["certificate"]> {
+export function over({ notAfter }: HeldCertificate): NonNullable<CredentialState["certificate"]> {
   const message = `the certificate ended at ${iso(notAfter)} and could not be renewed: to enroll again, ${ASK}`;
   return { status: "False", reason: "CertificateExpired", message };
 }
 
-/** What is in the Secret lets nobody in. */
+/** The network refuses the certificate in the Secret. */
 function withoutCertificate(step: CredentialStep): CredentialStep {
-  return step.do === "rest" ? { ...step, standing: { ...step.standing, certificate: step.standing.enrolled } } : step;
+  return step.do === "rest" ? { ...step, state: { ...step.state, certificate: step.state.enrolled } } : step;
 }
 
 const iso = (date: Date): string => `${date.toISOString().slice(0, 19)}Z`;

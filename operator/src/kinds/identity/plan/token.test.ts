@@ -40,7 +40,7 @@ const plan = ({
 
 const stands = (status: string, reason: string, more: object = {}) => ({
   do: "rest",
-  standing: { enrolled: expect.objectContaining({ status, reason }), ...more },
+  state: { enrolled: expect.objectContaining({ status, reason }), ...more },
 });
 const conflict = (status: string) =>
   stands(status, "SecretConflict", { problem: expect.objectContaining({ reason: "SecretConflict" }) });

@@ -21,7 +21,7 @@ export interface TokenState {
 }
 
 /**
- * The next step towards a token in a Secret for as long as nobody has enrolled with it (docs/operator/identities.md, "A token for a device").
+ * The next step towards a token in a Secret until a device has enrolled with it (docs/operator/identities.md, "A token for a device").
  * A token that ended unused is replaced; one that was used leaves, with its Secret.
  */
 export function planToken(
@@ -40,11 +40,11 @@ export function planToken(
     if (reEnroll !== undefined) return { do: "re-enroll", authenticatorId: credential.id, expiresAt };
     if (secret.state === "ours" && secret.token !== undefined) return { do: "retract" };
     const message = `the identity has enrolled by ${invitation.method}`;
-    return { do: "rest", standing: { enrolled: { status: "True", reason: "Enrolled", message } } };
+    return { do: "rest", state: { enrolled: { status: "True", reason: "Enrolled", message } } };
   }
   if (enrollment === undefined) {
-    // A new token for everybody who reads the Secret would undo what an administrator did.
-    if (wasEnrolled && reEnroll === undefined) return revoked("somebody took the identity's credential away");
+    // A new token in the Secret would undo what an administrator did.
+    if (wasEnrolled && reEnroll === undefined) return revoked("an administrator took the identity's credential away");
     return { do: "invite", invitation, expiresAt };
   }
   if (reEnroll !== undefined || new Date(enrollment.expiresAt) <= now) {
@@ -54,10 +54,10 @@ export function planToken(
   if (jwt === undefined) {
     const message = "the network does not show the token of the identity's enrollment to the operator";
     const enrolled = { status: "False", reason: "TokenMissing", message } as const;
-    return { do: "rest", standing: { enrolled, problem: { reason: "TokenMissing", message } } };
+    return { do: "rest", state: { enrolled, problem: { reason: "TokenMissing", message } } };
   }
   if (secret.state !== "ours" || secret.token !== jwt) return { do: "publish", jwt };
   const message = `the token in the Secret ${secretName} waits to be used; it is replaced when it ends, at ${enrollment.expiresAt}`;
   const enrolled = { status: "False", reason: "WaitingForDevice", message } as const;
-  return { do: "rest", standing: { enrolled, wakeAt: new Date(enrollment.expiresAt) } };
+  return { do: "rest", state: { enrolled, wakeAt: new Date(enrollment.expiresAt) } };
 }

@@ -3,7 +3,7 @@ import type { EnrollmentToken } from "@sallyport/sdk";
 import type { ManagementClient } from "../../../controller-client/connection.ts";
 import type { LeaderCheck } from "../../../kube/election/elector.ts";
 import type { EventNote } from "../../../kube/events/recorder.ts";
-import type { CredentialStep, Standing, WantedCredential } from "../plan/credential.ts";
+import type { CredentialState, CredentialStep, WantedCredential } from "../plan/credential.ts";
 import type { FoundIdentity } from "../plan/entity.ts";
 import { planIdentitySecret } from "../plan/identity-secret.ts";
 import { planToken } from "../plan/token.ts";
@@ -25,14 +25,14 @@ export interface CredentialsOptions {
   readonly signal: AbortSignal;
   readonly mayAct: LeaderCheck;
   now(): Date;
-  tell(event: EventNote): void;
+  recordEvent(event: EventNote): void;
 }
 
 /** How far it came. */
 export interface CredentialsResult {
   readonly identity: FoundIdentity;
   /** Undefined after an error. */
-  readonly standing: Standing | undefined;
+  readonly state: CredentialState | undefined;
   readonly error: CredentialError | undefined;
   /** The request to enroll again was acted on. */
   readonly hasReEnrolled: boolean;
@@ -63,7 +63,7 @@ export class Credentials {
   async settle(): Promise<CredentialsResult> {
     for (let count = 0; count < MOST_STEPS; count++) {
       const step = this.#plan();
-      if (step.do === "rest") return this.#result(step.standing, undefined);
+      if (step.do === "rest") return this.#result(step.state, undefined);
       try {
         await this.#take(step);
       } catch (error) {
@@ -74,13 +74,13 @@ export class Credentials {
     throw new Error(`the credentials of identity ${this.#identity.id} come to no rest after ${MOST_STEPS} steps`);
   }
 
-  #result(standing: Standing | undefined, error: CredentialError | undefined): CredentialsResult {
+  #result(state: CredentialState | undefined, error: CredentialError | undefined): CredentialsResult {
     const { reEnroll } = this.#o;
     const { held } = this.#o.secret;
     const isWritten = reEnroll !== undefined && held.state === "ours" && held.reEnroll === reEnroll;
     return {
       identity: this.#identity,
-      standing,
+      state,
       error,
       hasReEnrolled: this.#hasReEnrolled || isWritten,
       hasRenewed: this.#hasRenewed,
@@ -102,7 +102,7 @@ export class Credentials {
       case "invite": {
         const body = { ...step.invitation, identityId: id, expiresAt: step.expiresAt.toISOString() };
         await client.createEnrollment({ body }, { signal });
-        return await this.#look();
+        return await this.#refresh();
       }
       case "replace": {
         const enrollmentId = step.enrollmentId ?? (await this.#enrollmentId());
@@ -110,28 +110,33 @@ export class Credentials {
         const body = { ...step.invitation, identityId: id, expiresAt: step.expiresAt.toISOString() };
         await client.createEnrollment({ body }, { signal });
         const why = this.#reEnroll === undefined ? "the old one ended unused" : "as the annotation asks";
-        this.#tell("Normal", "TokenReplaced", "Invite", `the identity got a new enrollment token: ${why}`);
+        this.#record("Normal", "TokenReplaced", "Invite", `the identity got a new enrollment token: ${why}`);
         this.#tokenWasReplaced();
-        return await this.#look();
+        return await this.#refresh();
       }
       case "re-enroll": {
         const body = { expiresAt: step.expiresAt.toISOString() };
         await client.reEnrollAuthenticator({ params: { id: step.authenticatorId }, body }, { signal });
-        this.#tell(
+        this.#record(
           "Normal",
           "ReEnrolling",
           "ReEnroll",
           "the identity's credential was ended, as the annotation re-enroll asks",
         );
         this.#tokenWasReplaced();
-        return await this.#look();
+        return await this.#refresh();
       }
       case "publish":
         await secret.write({ token: step.jwt });
-        return this.#tell("Normal", "TokenPublished", "Invite", `the Secret ${secret.name} holds the enrollment token`);
+        return this.#record(
+          "Normal",
+          "TokenPublished",
+          "Invite",
+          `the Secret ${secret.name} holds the enrollment token`,
+        );
       case "retract":
         await secret.delete();
-        return this.#tell(
+        return this.#record(
           "Normal",
           "Enrolled",
           "Enroll",
@@ -174,7 +179,7 @@ export class Credentials {
   #wasRenewed(): void {
     this.#hasRenewed = true;
     const note = `the Secret ${this.#o.secret.name} holds a renewed identity`;
-    this.#tell("Normal", "CertificateRenewed", "Renew", note);
+    this.#record("Normal", "CertificateRenewed", "Renew", note);
   }
 
   /** For a Secret with a token, a new token is all that was asked for. */
@@ -194,12 +199,12 @@ export class Credentials {
       await secret.write({ identity, reEnroll });
     } catch (error) {
       // Whether the token was used up tells the next look.
-      await this.#look();
+      await this.#refresh();
       if (!(error instanceof CredentialError) || this.#identity.authenticators.cert === undefined) throw error;
       return;
     }
-    this.#tell("Normal", "Enrolled", "Enroll", `the identity has enrolled; the Secret ${secret.name} holds it`);
-    await this.#look();
+    this.#record("Normal", "Enrolled", "Enroll", `the identity has enrolled; the Secret ${secret.name} holds it`);
+    await this.#refresh();
   }
 
   async #recover(): Promise<void> {
@@ -212,7 +217,7 @@ export class Credentials {
     this.#fitsWaitingKey = identity !== undefined;
     if (identity === undefined) return;
     await secret.write({ identity, reEnroll });
-    this.#tell("Normal", "Enrolled", "Enroll", `the identity has enrolled; the Secret ${secret.name} holds it`);
+    this.#record("Normal", "Enrolled", "Enroll", `the identity has enrolled; the Secret ${secret.name} holds it`);
   }
 
   async #extend(): Promise<void> {
@@ -234,7 +239,7 @@ export class Credentials {
       : { identity, next: { file, since } };
     await secret.write({ ...content, reEnroll });
     const note = `the Secret ${secret.name} holds a new certificate beside the one in force`;
-    this.#tell("Normal", "CertificateIssued", "Renew", note);
+    this.#record("Normal", "CertificateIssued", "Renew", note);
   }
 
   async #confirm(): Promise<void> {
@@ -248,7 +253,7 @@ export class Credentials {
       await confirmCertificate(identity, cert.id, next?.file ?? identity, this.#o);
     } catch (error) {
       // It may be in force although the answer was lost; and one that the network does not want is asked for anew the next time.
-      await this.#look();
+      await this.#refresh();
       if (!(error instanceof CredentialError) || this.#identity.authenticators.cert?.fingerprint !== cert.fingerprint) {
         if (error instanceof CredentialError) return;
         throw error;
@@ -256,10 +261,10 @@ export class Credentials {
       if (!error.isPassing) await secret.write({ identity: former?.file ?? identity, reEnroll });
       throw error;
     }
-    await this.#look();
+    await this.#refresh();
   }
 
-  async #look(): Promise<void> {
+  async #refresh(): Promise<void> {
     const { client, signal } = this.#o;
     this.#identity = (await client.detailIdentity({ params: { id: this.#identity.id } }, { signal })).data;
   }
@@ -274,12 +279,12 @@ export class Credentials {
     throw new CredentialError("EnrollmentRefused", message, { isPassing: true });
   }
 
-  #tell(type: EventNote["type"], reason: string, action: string, note: string): void {
-    this.#o.tell({ type, reason, action, note });
+  #record(type: EventNote["type"], reason: string, action: string, note: string): void {
+    this.#o.recordEvent({ type, reason, action, note });
   }
 }
 
-/** Of what is gone there is nothing: somebody else was faster. */
+/** Nothing when it is gone already: another client was faster. */
 export function unlessGone(error: unknown): undefined {
   if (error instanceof ApiError && error.status === 404) return undefined;
   throw error;

@@ -1,7 +1,7 @@
 import { type Collection, type EntityChange, EntityReader } from "../../../entity/collection.ts";
 import { ownerOf } from "../../../entity/ownership.ts";
 import type { EntityResource } from "../../../entity/plan.ts";
-import { EntitySync, type Known } from "../../../entity/sync.ts";
+import { EntitySync, type KnownEntity } from "../../../entity/sync.ts";
 import { KINDS, type SecretObject } from "../../../kube/kinds.ts";
 import { wasObserved } from "../../../loop/conditions.ts";
 import type { ReconcileContext, Removal } from "../../../loop/kind-reconciler.ts";
@@ -89,7 +89,7 @@ export const networkOf = ({ metadata: { namespace }, spec }: IdentityResource) =
 
 export const entityOf = (resource: IdentityResource): EntityResource<IdentitySpec> => withDisablingMark(resource);
 
-export const knownOf = ({ status }: IdentityResource): Known => ({
+export const knownOf = ({ status }: IdentityResource): KnownEntity => ({
   id: status.id,
   wasObserved: wasObserved(status.conditions),
 });

@@ -4,7 +4,7 @@ import { type MissingReference, missingReason, missingText } from "../../../enti
 import type { ConditionDraft } from "../../../kube/conditions.ts";
 import { secondTime } from "../../../kube/formats.ts";
 import type { OwnStatus } from "../../../loop/kind-reconciler.ts";
-import type { HeldSecret, Standing, WantedCredential } from "../plan/credential.ts";
+import type { CredentialState, HeldSecret, WantedCredential } from "../plan/credential.ts";
 import { DISABLED, type DisablingPlan, type FoundIdentity } from "../plan/entity.ts";
 import { over } from "../plan/identity-secret.ts";
 import type { IdentityResource, IdentityStatus } from "../schema.ts";
@@ -91,7 +91,7 @@ async function endOf(client: ManagementClient, id: string, signal: AbortSignal):
 export interface IdentityFindings {
   /** Of the entity: `Synced` and `Ready`, and `Reconciling` or `Stalled`. */
   readonly sync: readonly ConditionDraft[];
-  readonly standing: Standing | undefined;
+  readonly state: CredentialState | undefined;
   readonly error: CredentialError | undefined;
   /** After everything was done. */
   readonly secret: HeldSecret | undefined;
@@ -109,8 +109,8 @@ export const RENEWAL_FAILING = "RenewalFailing";
 
 type Aspect = Omit<ConditionDraft, "type">;
 
-/** Why the identity is not ready. `isPassing`: nobody has to do anything. */
-interface Hindrance {
+/** Why the identity is not ready. `isPassing`: it passes by itself. */
+interface ReadinessProblem {
   readonly reason: string;
   readonly message: string;
   readonly isPassing: boolean;
@@ -131,9 +131,9 @@ export function identityConditions(findings: IdentityFindings): ConditionDraft[]
   const ready = sync.find(({ type }) => type === "Ready");
   // The entity comes first: without it the rest says nothing.
   if (ready?.status !== "True") return [...aspects, ...sync.filter(({ type }) => type !== "Synced")];
-  const hindrance = hindranceOf(findings, certificate);
-  if (hindrance === undefined) return [...aspects, { type: "Ready", ...readiness(findings, enrolled, ready) }];
-  const { reason, message, isPassing } = hindrance;
+  const problem = readinessProblemOf(findings, certificate);
+  if (problem === undefined) return [...aspects, { type: "Ready", ...readiness(findings, enrolled, ready) }];
+  const { reason, message, isPassing } = problem;
   return [
     ...aspects,
     { type: "Ready", status: "False", reason, message },
@@ -148,8 +148,8 @@ const disabledBySpec: ConditionDraft = {
   message: "spec.disabled locks the identity out",
 };
 
-function enrolledOf({ standing, error, secret }: IdentityFindings): Aspect | undefined {
-  if (standing !== undefined) return standing.enrolled;
+function enrolledOf({ state, error, secret }: IdentityFindings): Aspect | undefined {
+  if (state !== undefined) return state.enrolled;
   if (error === undefined) return undefined;
   const { reason, message } = error;
   const isEnrolled = secret?.state === "ours" && secret.identity !== undefined && secret.enrolling === undefined;
@@ -158,19 +158,19 @@ function enrolledOf({ standing, error, secret }: IdentityFindings): Aspect | und
     : { status: "False", reason, message };
 }
 
-function certificateOf({ standing, error, secret, now }: IdentityFindings): Aspect | undefined {
-  if (standing !== undefined) return standing.certificate;
+function certificateOf({ state, error, secret, now }: IdentityFindings): Aspect | undefined {
+  if (state !== undefined) return state.certificate;
   const held = secret?.state === "ours" && secret.enrolling === undefined ? secret.identity : undefined;
   if (error === undefined || held === undefined) return undefined;
   if (held.notAfter <= now) return over(held);
   return { status: "True", reason: RENEWAL_FAILING, message: error.message };
 }
 
-function hindranceOf(
-  { standing, error, disabling, missing, passwordProblem }: IdentityFindings,
+function readinessProblemOf(
+  { state, error, disabling, missing, passwordProblem }: IdentityFindings,
   certificate: Aspect | undefined,
-): Hindrance | undefined {
-  if (standing?.problem !== undefined) return { ...standing.problem, isPassing: false };
+): ReadinessProblem | undefined {
+  if (state?.problem !== undefined) return { ...state.problem, isPassing: false };
   if (certificate?.status === "False") return { ...certificate, isPassing: false };
   // A renewal that fails leaves what is in force as it is.
   if (error !== undefined && certificate === undefined) return error;
@@ -180,16 +180,12 @@ function hindranceOf(
   return undefined;
 }
 
-function readiness(
-  { isDisabledBySpec, standing }: IdentityFindings,
-  enrolled: Aspect | undefined,
-  ready: Aspect,
-): Aspect {
+function readiness({ isDisabledBySpec, state }: IdentityFindings, enrolled: Aspect | undefined, ready: Aspect): Aspect {
   if (isDisabledBySpec) {
     return { status: "True", reason: "Disabled", message: "the network has it as in the spec, which locks it out" };
   }
   // The entity itself says how it is when only it is looked at.
-  if (standing === undefined || enrolled === undefined || ready.reason !== "Synced") return ready;
+  if (state === undefined || enrolled === undefined || ready.reason !== "Synced") return ready;
   const reason =
     enrolled.reason === "WaitingForDevice" ? "TokenPublished" : enrolled.status === "True" ? "Enrolled" : "Synced";
   return { status: "True", reason, message: enrolled.message };

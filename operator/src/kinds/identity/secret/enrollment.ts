@@ -15,7 +15,7 @@ import type { Enrolling } from "./identity-secret.ts";
 export class CredentialError extends Error {
   override readonly name = "CredentialError";
   readonly reason: string;
-  /** It may pass by itself; else somebody has to do something. */
+  /** It may pass by itself; else a person has to act. */
   readonly isPassing: boolean;
 
   constructor(reason: string, message: string, o: { readonly isPassing: boolean; readonly cause?: unknown }) {
@@ -30,8 +30,8 @@ export class CredentialError extends Error {
  * certificate can be asked for afterwards (docs/operator/identities.md, "An identity in a Secret").
  */
 
-/** Leave to change something in a network. */
-export interface Leave {
+/** What every request that changes something in a network is held against. */
+export interface ChangeGuard {
   readonly signal: AbortSignal;
   /** Asked right before every request that changes something: of two processes that take themselves for the leader, one must not go on. */
   readonly mayAct: LeaderCheck;
@@ -62,7 +62,7 @@ export async function prepareEnrollment(jwt: string, signal: AbortSignal): Promi
 export async function redeemEnrollment(
   given: string | EnrollmentToken,
   enrolling: Enrolling,
-  { signal, mayAct }: Leave,
+  { signal, mayAct }: ChangeGuard,
 ): Promise<IdentityFile> {
   return await explained(async () => {
     const token = typeof given === "string" ? await genuine(given, signal) : given;

@@ -8,7 +8,7 @@ import type { HeldCertificate, HeldSecret } from "../plan/credential.ts";
 import type { IdentityResource } from "../schema.ts";
 
 /**
- * One Secret of one Identity. Every write is of the state that was read, so that a Secret which somebody else made or changed meanwhile is never
+ * One Secret of one Identity. Every write is of the state that was read, so that a Secret which another client made or changed meanwhile is never
  * overwritten: then the write throws a `KubeError` of a conflict, and the next look decides.
  */
 export class IdentitySecret {
@@ -58,7 +58,7 @@ export class IdentitySecret {
         : await this.#client.replace<SecretObject>(wanted, o);
   }
 
-  /** Deletes it, if it is ours and nobody changed it since. */
+  /** Deletes it, if it is ours and unchanged since it was read. */
   async delete(): Promise<void> {
     if (this.held.state !== "ours" || this.#found === undefined) return;
     const { uid, resourceVersion } = this.#found.metadata;

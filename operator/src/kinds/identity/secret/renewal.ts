@@ -2,7 +2,7 @@ import { type ApiClient, ApiError, ApiTransportError, createClient } from "@sall
 import { EnrollmentError, fetchCaBundle, type IdentityFile } from "@sallyport/sdk";
 import { commonName, controllerTrust, createCsr, createKeyPair, parseCertificates } from "@sallyport/wire";
 import { byProxy } from "../../../controller-client/proxies.ts";
-import { CredentialError, certified, type Leave } from "./enrollment.ts";
+import { type ChangeGuard, CredentialError, certified } from "./enrollment.ts";
 import { pemText } from "./identity-secret.ts";
 
 const LOGOUT_MS = 3_000;
@@ -14,10 +14,10 @@ const LOGOUT_MS = 3_000;
 export async function extendCertificate(
   file: IdentityFile,
   authenticatorId: string,
-  leave: Leave,
+  guard: ChangeGuard,
 ): Promise<IdentityFile> {
-  const { signal, mayAct } = leave;
-  return await asIdentity(file, leave, async (api) => {
+  const { signal, mayAct } = guard;
+  return await asIdentity(file, guard, async (api) => {
     const { keyPem: key } = await createKeyPair();
     const [leaf] = parseCertificates(pemText(file.id.cert));
     const name = leaf && commonName(leaf);
@@ -29,7 +29,7 @@ export async function extendCertificate(
       { params, body: { clientCertCsr, overlap: true } },
       { signal },
     );
-    // Whoever is trusted now tells who will be: a network may have got new authorities since.
+    // The trusted controller names the authorities: the network may have got new ones since.
     const ca = pemText(file.id.ca);
     const authorities = await fetchCaBundle(
       new URL(new URL(file.ztAPI).origin),
@@ -44,9 +44,9 @@ export async function extendCertificate(
 }
 
 /** Whether the network lets an identity in with a certificate that was not confirmed. False when that can't be found out. */
-export async function isLetIn(file: IdentityFile, leave: Leave): Promise<boolean> {
+export async function isLetIn(file: IdentityFile, guard: ChangeGuard): Promise<boolean> {
   try {
-    await asIdentity(file, leave, async () => {});
+    await asIdentity(file, guard, async () => {});
     return true;
   } catch (error) {
     if (error instanceof CredentialError) return false;
@@ -55,7 +55,7 @@ export async function isLetIn(file: IdentityFile, leave: Leave): Promise<boolean
 }
 
 /**
- * Puts the certificate in force that {@link extendCertificate} got. The old one does not let anybody in any more.
+ * Puts the certificate in force that {@link extendCertificate} got. The network refuses the old one from then on.
  * @param file an identity that the network lets in: the one in force still, or the next one where both count
  * @throws CredentialError, LeadershipLostError
  */
@@ -63,10 +63,10 @@ export async function confirmCertificate(
   file: IdentityFile,
   authenticatorId: string,
   next: IdentityFile,
-  leave: Leave,
+  guard: ChangeGuard,
 ): Promise<void> {
-  const { signal, mayAct } = leave;
-  await asIdentity(file, leave, async (api) => {
+  const { signal, mayAct } = guard;
+  await asIdentity(file, guard, async (api) => {
     const body = { clientCert: pemText(next.id.cert) };
     mayAct();
     await api.extendVerifyCurrentIdentityAuthenticator({ params: { id: authenticatorId }, body }, { signal });
@@ -75,7 +75,7 @@ export async function confirmCertificate(
 
 async function asIdentity<T>(
   file: IdentityFile,
-  { signal, mayAct }: Leave,
+  { signal, mayAct }: ChangeGuard,
   work: (api: ApiClient<"client">) => Promise<T>,
 ): Promise<T> {
   const ca = pemText(file.id.ca);

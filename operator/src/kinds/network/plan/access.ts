@@ -56,7 +56,7 @@ export function credentialsOf(name: string, method: "password" | "cert", holder:
 }
 
 /**
- * The audience of a token of the operator's own account. Whoever may write a Network says where the token is sent: one for the API server, for another
+ * The audience of a token of the operator's own account. A user who may write a Network says where the token is sent: one for the API server, for another
  * network or for any other service would make him the operator there. So a token is good for this one Network and nothing else.
  */
 export function tokenAudience(

@@ -4,7 +4,7 @@ import { type FoundPod, type FoundStatefulSet, isRolledOut } from "../../../chil
 import { serverVersion } from "../reconcile/use.ts";
 import type { ExternalNetwork } from "../schema.ts";
 import { accessSources, caBundleOf, credentialsOf, namedValue, tokenAudience, type ValueHolder } from "./access.ts";
-import { nextLookMs, passing, stalled } from "./problem.ts";
+import { nextReconcileMs, passing, stalled } from "./problem.ts";
 import { rolloutProblem } from "./rollout.ts";
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
@@ -113,7 +113,7 @@ describe("the version of a controller", () => {
 });
 
 describe("when a Network is looked at again", () => {
-  test.each<[string, Parameters<typeof nextLookMs>[0], number, number | undefined]>([
+  test.each<[string, Parameters<typeof nextReconcileMs>[0], number, number | undefined]>([
     ["ready", undefined, 0, 30_000],
     ["away, at first", passing("ControllerUnavailable", ""), 0, 1_000],
     ["away, for a while", passing("ControllerUnavailable", ""), 40_000, 10_000],
@@ -124,7 +124,7 @@ describe("when a Network is looked at again", () => {
     ["not trusted", stalled("UntrustedCertificate", ""), 5, 60_000],
     ["without its Secret", passing("SecretNotFound", ""), 5, undefined],
     ["without cert-manager", { ...stalled("CertManagerMissing", ""), retryAfterMs: 60_000 }, 0, 60_100],
-  ])("%s", (_name, problem, awayForMs, expected) => expect(nextLookMs(problem, awayForMs)).toBe(expected));
+  ])("%s", (_name, problem, awayForMs, expected) => expect(nextReconcileMs(problem, awayForMs)).toBe(expected));
 });
 
 describe("the rollout of a controller", () => {
@@ -212,11 +212,11 @@ describe("the rollout of a controller", () => {
   });
 
   test("what is in the way of a pod counts before what the pod says, and not any more when it is ready", () => {
-    const hindrance = { reason: "VolumePending", message: "the volume can't be had" } as const;
-    const expected = { reason: "ControllerFailing", message: hindrance.message, isStalled: true };
-    expect(rolloutProblem(workload({}), [pod({})], hindrance)).toEqual(expected);
+    const blockedReason = { reason: "VolumePending", message: "the volume can't be had" } as const;
+    const expected = { reason: "ControllerFailing", message: blockedReason.message, isStalled: true };
+    expect(rolloutProblem(workload({}), [pod({})], blockedReason)).toEqual(expected);
     const done = workload({ observedGeneration: 2, readyReplicas: 1, updatedReplicas: 1 });
-    expect(rolloutProblem(done, [pod({})], hindrance)).toBeUndefined();
+    expect(rolloutProblem(done, [pod({})], blockedReason)).toBeUndefined();
   });
 
   test("a ready pod is enough, whatever it went through", () => {

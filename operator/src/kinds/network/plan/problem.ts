@@ -78,7 +78,7 @@ const OF_OBJECTS = new Set<NetworkProblem["reason"]>([
  * When a Network is looked at again, milliseconds; undefined: when something changes. A network that is away is asked ever more rarely, a quarter of
  * the time that it has been away for; nothing has to be remembered for that.
  */
-export function nextLookMs(
+export function nextReconcileMs(
   problem: (NetworkProblem & { readonly retryAfterMs?: number }) | undefined,
   awayForMs: number,
 ): number | undefined {

@@ -1,29 +1,29 @@
-import type { Hindrance } from "../../../children/blocked-reason.ts";
+import type { BlockedReason } from "../../../children/blocked-reason.ts";
 import { type FoundPod, type FoundStatefulSet, isRolledOut } from "../../../children/workload.ts";
 import { type NetworkProblem, passing, stalled } from "./problem.ts";
 
 /**
  * Why the controller does not answer yet, as far as Kubernetes says it; undefined once a pod is ready.
  *
- * @param hindrance what is in the way of a pod, where that was looked for
+ * @param blockedReason what is in the way of a pod, where that was looked for
  */
 export function rolloutProblem(
   workload: FoundStatefulSet,
   pods: readonly FoundPod[],
-  hindrance?: Hindrance,
+  blockedReason?: BlockedReason,
 ): NetworkProblem | undefined {
   if (isRolledOut(workload)) return undefined;
-  if (hindrance !== undefined) return stalled("ControllerFailing", hindrance.message);
+  if (blockedReason !== undefined) return stalled("ControllerFailing", blockedReason.message);
   const [pod] = pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-  const trouble = pod && podTrouble(pod);
-  if (trouble !== undefined) return trouble;
+  const problem = pod && podProblem(pod);
+  if (problem !== undefined) return problem;
   return passing(
     "ControllerStarting",
     pod === undefined ? "its pod is being made" : `the pod ${pod.metadata.name} is starting`,
   );
 }
 
-/** Waiting for these passes only when somebody does something. */
+/** These reasons pass only when a person acts. */
 const HOPELESS = new Set([
   "ErrImagePull",
   "ImagePullBackOff",
@@ -39,7 +39,7 @@ const EXIT_ADVICE: Readonly<Record<number, string>> = {
   4: "another controller holds the database",
 };
 
-function podTrouble({ metadata: { name }, status = {} }: FoundPod): NetworkProblem | undefined {
+function podProblem({ metadata: { name }, status = {} }: FoundPod): NetworkProblem | undefined {
   const { conditions = [], initContainerStatuses = [], containerStatuses = [] } = status;
   const unscheduled = conditions.find(({ type, status: is }) => type === "PodScheduled" && is === "False");
   if (unscheduled !== undefined) {

@@ -22,7 +22,7 @@ export class NetworkProblemError extends Error {
 
 /**
  * Brings one child into the form that is wanted, and writes only where it differs. Answers it as it is then.
- * @throws NetworkProblemError when an object of this name belongs to somebody else
+ * @throws NetworkProblemError when an object of this name has another owner
  */
 export async function ensureChild<T extends KubeObject>(
   resource: NetworkResource,
@@ -42,7 +42,7 @@ export async function ensureChild<T extends KubeObject>(
  * Asks the API server what it would say to a child that is ours to write.
  * @throws KubeError with the field and what is wrong with it
  */
-export async function rehearseChild(
+export async function dryRunChild(
   resource: NetworkResource,
   kind: ResourceKind,
   wanted: KubeObject,

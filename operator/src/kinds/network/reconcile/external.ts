@@ -28,7 +28,7 @@ export interface ExternalOptions {
 
 type Read<T> = { readonly value: T } | { readonly problem: ConnectionProblem };
 
-/** Reconciles a Network that somebody else runs. */
+/** Reconciles a Network that exists outside of the operator's control. */
 export async function reconcileExternal(
   resource: NetworkResource,
   external: ExternalNetwork,

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { isIP } from "node:net";
 import { formatHostPort, type HostPort, postgresUrl } from "@sallyport/controller-config";
 import { isUntried, markKept } from "../../../children/apply.ts";
-import { type FoundClaim, findHindrance } from "../../../children/blocked-reason.ts";
+import { type FoundClaim, findBlockedReason } from "../../../children/blocked-reason.ts";
 import { hashOf } from "../../../children/json-value.ts";
 import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
 import type { ConnectionTimes } from "../../../controller-client/connection.ts";
@@ -29,12 +29,12 @@ import { childNames, isChild, ownerName } from "../render/names.ts";
 import type { ManagedNetwork, NetworkResource, NetworkStatus } from "../schema.ts";
 import {
   createSecret,
+  dryRunChild,
   ensureCertificate,
   ensureChild,
   NetworkProblemError,
   newPassword,
   newSecretKey,
-  rehearseChild,
 } from "./children.ts";
 import { type ConnectionProblem, connectionProblem } from "./connection-problem.ts";
 import {
@@ -42,9 +42,9 @@ import {
   type FirstLogins,
   isDue,
   makeOwnIdentity,
+  type NetworkAddress,
   type OwnCredentials,
   ownCredentials,
-  type Place,
   renewOwnIdentity,
 } from "./operator-identity.ts";
 import {
@@ -67,7 +67,7 @@ export interface ManagedOptions {
 }
 
 /** The options, and what outlives a look. */
-type Means = ManagedOptions & { readonly firstLogins: FirstLogins };
+type ManagedParts = ManagedOptions & { readonly firstLogins: FirstLogins };
 
 /** What a Network that is run here shows besides what the controller says. */
 type Deployed = Pick<NetworkStatus, "endpoints" | "adminSecretName" | "configHash" | "lastHandledRestart">;
@@ -79,7 +79,7 @@ export async function reconcileManaged(
   resource: NetworkResource,
   managed: ManagedNetwork,
   context: NetworkContext,
-  o: Means,
+  o: ManagedParts,
 ): Promise<Outcome<NetworkResource>> {
   const { endpoints, adminSecretName, configHash, lastHandledRestart } = resource.status;
   let deployed = definedOf({ endpoints, adminSecretName, configHash, lastHandledRestart });
@@ -93,7 +93,7 @@ export async function reconcileManaged(
     return shown({ findings: { isManaged: true, [step]: problem }, status: {}, problem });
   };
 
-  let workload: Workload;
+  let workload: DeployedController;
   try {
     workload = await deploy(resource, managed, context, o);
   } catch (error) {
@@ -124,7 +124,7 @@ async function availabilityProblem(resource: NetworkResource, found: FoundStatef
   const pod = pods.find(({ metadata }) => metadata.deletionTimestamp === undefined) ?? pods[0];
   const { namespace } = resource.metadata;
   const claim = context.known.child<FoundClaim>(KINDS.PersistentVolumeClaim, namespace, childNames(resource).data);
-  return rolloutProblem(found, pods, await findHindrance({ statefulSet: found, pod, claim }, context));
+  return rolloutProblem(found, pods, await findBlockedReason({ statefulSet: found, pod, claim }, context));
 }
 
 /** An operator that was started anew has no connection yet to a controller that runs, and a mistake in its spec is no reason not to have one. */
@@ -132,7 +132,7 @@ async function keepInUse(
   resource: NetworkResource,
   managed: ManagedNetwork,
   context: NetworkContext,
-  o: Means,
+  o: ManagedParts,
 ): Promise<void> {
   const [endpoint] = resource.status.endpoints ?? [];
   if (endpoint === undefined || context.networks.connectionOf(refOf(resource)) !== undefined) return;
@@ -147,7 +147,7 @@ async function keepInUse(
 }
 
 /** A controller that is alone names none. */
-function withItself(resource: NetworkResource, probe: Probe, { address }: Workload): Probe {
+function withItself(resource: NetworkResource, probe: Probe, { address }: DeployedController): Probe {
   if (probe.problem !== undefined || probe.status.controllers !== undefined) return probe;
   const itself = {
     name: childNames(resource).controller,
@@ -157,7 +157,7 @@ function withItself(resource: NetworkResource, probe: Probe, { address }: Worklo
   return { ...probe, status: { ...probe.status, controllers: [itself] } };
 }
 
-interface Workload {
+interface DeployedController {
   readonly found: FoundStatefulSet;
   readonly address: HostPort;
   /** The network's secret key, as its Secret has it. */
@@ -170,12 +170,12 @@ async function deploy(
   resource: NetworkResource,
   managed: ManagedNetwork,
   context: NetworkContext,
-  o: Means,
-): Promise<Workload> {
+  o: ManagedParts,
+): Promise<DeployedController> {
   const url = await databaseUrl(managed, context);
   if (isUntried(resource)) {
     const inputs = { image: o.controllerImage, configHash: "", hasCertificate: false };
-    await rehearseChild(resource, KINDS.StatefulSet, renderStatefulSet(resource, managed, inputs), context);
+    await dryRunChild(resource, KINDS.StatefulSet, renderStatefulSet(resource, managed, inputs), context);
   }
   const secretKey = await ensureKey(resource, managed, context);
   const admin = await ensureAdmin(resource, context);
@@ -196,7 +196,7 @@ async function deploy(
   const claim = renderClaim(resource, managed, volumeSize(resource, managed, context));
   if (claim !== undefined) await ensureChild(resource, KINDS.PersistentVolumeClaim, claim, context);
   await ensureChild(resource, KINDS.ConfigMap, renderConfigMap(resource, file.text), context);
-  // Without the key nobody can tell from the hash whether he has guessed the URL.
+  // Keyed, so that the hash does not confirm a guessed URL.
   const urlHash = url && createHmac("sha256", secretKey).update(url).digest("hex");
   const inputs = {
     image: o.controllerImage,
@@ -212,7 +212,7 @@ async function deploy(
   return { found, address, secretKey, admin };
 }
 
-/** A volume that somebody has made larger stays so: none shrinks. Undefined: as in the spec. */
+/** A volume that a user has made larger stays so: none shrinks. Undefined: as in the spec. */
 function volumeSize(
   resource: NetworkResource,
   { database: { embedded } }: ManagedNetwork,
@@ -250,14 +250,14 @@ async function ensureKey(resource: NetworkResource, managed: ManagedNetwork, con
   const secret = present ?? (await createSecret(resource, names.key, { [SECRET_KEY]: newSecretKey() }, context));
   if (present === undefined) {
     const note = `the Secret ${names.key} has the key that the network's data is sealed with: keep a copy, without it a backup is worth nothing`;
-    context.tell({ type: "Normal", reason: "SecretKeyMade", action: "Create", note });
+    context.recordEvent({ type: "Normal", reason: "SecretKeyMade", action: "Create", note });
   }
   const found = namedValue(secret, { kind: "Secret", name: names.key, key: SECRET_KEY, use });
   if ("problem" in found) throw new NetworkProblemError(found.problem);
   return found.value;
 }
 
-/** Whoever has put the Secret there may mark it as he likes. */
+/** A user's own Secret keeps the user's marks. */
 async function readKept(resource: NetworkResource, name: string, context: NetworkContext) {
   const secret = await context.read<SecretObject>(KINDS.Secret, name);
   if (secret !== undefined && isChild(secret, resource)) {
@@ -274,7 +274,7 @@ async function hasData(resource: NetworkResource, managed: ManagedNetwork, { cli
   return (await client.get(ref, { signal })) !== undefined;
 }
 
-/** The first administrator. Once the controller runs, whoever keeps the Secret no longer has no need of it. */
+/** The first administrator. Once the controller runs, the operator does not need the Secret. */
 async function ensureAdmin(resource: NetworkResource, context: NetworkContext): Promise<SecretObject | undefined> {
   const { admin } = childNames(resource);
   const present = await readKept(resource, admin, context);
@@ -283,7 +283,7 @@ async function ensureAdmin(resource: NetworkResource, context: NetworkContext): 
   const secret = present ?? (await createSecret(resource, admin, credentials, context));
   if (present === undefined) {
     const note = `the Secret ${admin} has the name and password of the first administrator`;
-    context.tell({ type: "Normal", reason: "AdminMade", action: "Create", note });
+    context.recordEvent({ type: "Normal", reason: "AdminMade", action: "Create", note });
   }
   for (const key of ["username", "password"]) {
     const found = namedValue(secret, { kind: "Secret", name: admin, key, use: "the first administrator" });
@@ -304,9 +304,9 @@ function startedWith({ spec }: FoundStatefulSet): Deployed {
 async function enter(
   resource: NetworkResource,
   managed: ManagedNetwork,
-  { address, secretKey, admin }: Omit<Workload, "found">,
+  { address, secretKey, admin }: Omit<DeployedController, "found">,
   context: NetworkContext,
-  o: Means,
+  o: ManagedParts,
 ): Promise<Probe> {
   const { reach = "service" } = o;
   const { signal } = context;
@@ -319,7 +319,7 @@ async function enter(
   try {
     const ca = await fetchProvenBundle(base, secretKey, { timeoutMs: requestTimeoutMs(resource), signal, servername });
     await ensureChild(resource, KINDS.ConfigMap, renderCaBundle(resource, ca), context);
-    const place: Place = { endpoints: [base], ca, servername, trust };
+    const place: NetworkAddress = { endpoints: [base], ca, servername, trust };
     return await logIn(resource, place, admin, context, o);
   } catch (error) {
     signal.throwIfAborted();
@@ -339,10 +339,10 @@ function problemOf(error: unknown, trust: string): ConnectionProblem | undefined
 /** By the operator's own certificate; where there is none yet, or it is refused, one is made with the first administrator's password. */
 async function logIn(
   resource: NetworkResource,
-  place: Place,
+  place: NetworkAddress,
   admin: SecretObject | undefined,
   context: NetworkContext,
-  { times, firstLogins }: Means,
+  { times, firstLogins }: ManagedParts,
 ): Promise<Probe> {
   const own = await ownCredentials(resource, context);
   if (own !== undefined) {

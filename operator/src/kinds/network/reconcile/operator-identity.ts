@@ -21,7 +21,7 @@ import { conflict, NetworkProblemError } from "./children.ts";
 import { type Access, connectionOptions, type NetworkContext, requestTimeoutMs } from "./use.ts";
 
 /** Where the network is, without a login. */
-export type Place = Omit<Access, "credentials">;
+export type NetworkAddress = Omit<Access, "credentials">;
 
 type CertificateCredentials = Extract<SecretCredentials, { method: "cert" }>;
 
@@ -65,7 +65,7 @@ export async function ownCredentials(
  */
 export async function makeOwnIdentity(
   resource: NetworkResource,
-  place: Place,
+  place: NetworkAddress,
   admin: SecretCredentials,
   context: NetworkContext,
   { times = {}, gate }: { readonly times?: Partial<ConnectionTimes> | undefined; readonly gate: LoginGate },
@@ -89,7 +89,7 @@ export async function makeOwnIdentity(
     if (token === undefined) throw new Error(`the controller gave no token for the new identity ${id}`);
     const credentials = await enrolled(resource, place, { id, token }, context);
     await storeOwnIdentity(resource, credentials, context);
-    context.tell({
+    context.recordEvent({
       type: "Normal",
       reason: "OperatorEnrolled",
       action: "Enroll",
@@ -117,7 +117,7 @@ async function clearName(resource: NetworkResource, client: ManagementClient, co
 
 async function enrolled(
   resource: NetworkResource,
-  { endpoints: [baseUrl], ca, servername }: Place,
+  { endpoints: [baseUrl], ca, servername }: NetworkAddress,
   { id, token }: { readonly id: string; readonly token: string },
   { signal, mayAct }: NetworkContext,
 ): Promise<SecretCredentials> {
@@ -206,7 +206,7 @@ export async function confirmOwnIdentity(
   try {
     await client.extendVerifyCurrentIdentityAuthenticator({ params: { id }, body }, { signal });
   } catch (error) {
-    // It was confirmed, and nobody came to write that down.
+    // It was confirmed, and the operator ended before it wrote that down.
     if (!(error instanceof ApiError) || error.code !== "INVALID_CLIENT_CERT") throw error;
   }
   await storeOwnIdentity(resource, credentials, context);

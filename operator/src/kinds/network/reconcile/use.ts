@@ -13,7 +13,7 @@ import { KINDS } from "../../../kube/kinds.ts";
 import type { Outcome, ReconcileContext } from "../../../loop/kind-reconciler.ts";
 import { ANNOTATIONS, LABELS } from "../../../resources/group.ts";
 import { connectionConditions, type Findings } from "../plan/conditions.ts";
-import { type NetworkProblem, nextLookMs, stalled } from "../plan/problem.ts";
+import { type NetworkProblem, nextReconcileMs, stalled } from "../plan/problem.ts";
 import type { NetworkResource, NetworkStatus } from "../schema.ts";
 import { type ConnectionProblem, connectionProblem } from "./connection-problem.ts";
 
@@ -124,7 +124,7 @@ export function outcomeOf(
   const before = JSON.parse(
     JSON.stringify({ serverVersion, apiVersion, controllers, sessionIdentity }),
   ) as ServerStatus;
-  const requeueAfterMs = nextLookMs(problem, awayForMs(resource, context));
+  const requeueAfterMs = nextReconcileMs(problem, awayForMs(resource, context));
   return {
     conditions: connectionConditions(findings),
     status: problem === undefined ? status : { ...before, ...status },

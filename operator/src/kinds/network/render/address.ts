@@ -12,20 +12,20 @@ export interface FoundService {
   };
 }
 
-export interface Waiting {
+export interface WaitingForAddress {
   readonly reason: "WaitingForLoadBalancer" | "WaitingForNodePort";
   readonly message: string;
 }
 
 /** Under which address a managed controller is advertised: known, or what has to come first. */
-export type Advertised = { readonly address: HostPort } | { readonly waiting: Waiting };
+export type AdvertisedController = { readonly address: HostPort } | { readonly waiting: WaitingForAddress };
 
 /** Host and port in certificates and enrollment tokens. */
 export function advertisedAddress(
   resource: NetworkResource,
   { exposure, port }: ManagedNetwork,
   service: FoundService | undefined,
-): Advertised {
+): AdvertisedController {
   const { name, namespace } = resource.metadata;
   const hostname = exposure.hostname?.replaceAll("{name}", name).replaceAll("{namespace}", namespace);
   if (exposure.type === "LoadBalancer") {
@@ -45,7 +45,9 @@ export function advertisedAddress(
   return { address: { host, port: exposure.port ?? port } };
 }
 
-const waiting = (reason: Waiting["reason"], message: string): Advertised => ({ waiting: { reason, message } });
+const waiting = (reason: WaitingForAddress["reason"], message: string): AdvertisedController => ({
+  waiting: { reason, message },
+});
 
 function loadBalancerHost(service: FoundService | undefined): string | undefined {
   const [first] = service?.status?.loadBalancer?.ingress ?? [];

@@ -14,7 +14,7 @@ export function renderConfigMap(resource: NetworkResource, text: string): KubeOb
   });
 }
 
-/** What clients of the network trust, for whoever needs it in the cluster. */
+/** What clients of the network trust, for workloads in the cluster. */
 export function renderCaBundle(resource: NetworkResource, bundle: string): KubeObject {
   return object(KINDS.ConfigMap, ownedMetadata(resource, childNames(resource).ca), { data: { "ca.crt": bundle } });
 }
@@ -215,7 +215,7 @@ function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: Pod
   };
 }
 
-/** The certificate isn't verified by the kubelet; the process answers, whatever is up with its database: restarting it would help nobody. */
+/** The certificate isn't verified by the kubelet; the process answers, whatever is up with its database: restarting it would not help. */
 function probes(): Json {
   const httpGet = { path: "/version", port: "api", scheme: "HTTPS" };
   return {
@@ -248,7 +248,7 @@ function volumesOf(resource: NetworkResource, { database }: ManagedNetwork, { ha
   return [
     { name: "config", configMap: { name: names.controller } },
     secret("key", names.key),
-    // Whoever has taken the first password away has no less of a network.
+    // The network works without the Secret of the first password, too.
     { name: "admin", secret: { secretName: names.admin, defaultMode: 0o440, optional: true } },
     ...(urlSecretRef === undefined
       ? [{ name: "data", persistentVolumeClaim: { claimName: names.data } }]
