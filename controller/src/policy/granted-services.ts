@@ -1,29 +1,28 @@
 import type { Permission } from "@sallyport/wire";
 import type { Bitset } from "./bitset.ts";
-import type { Attributed } from "./selector.ts";
 
-/** A service and its number in the bit sets. */
+/** A service and its place in the bit sets. */
 export interface ServiceSlot {
-  readonly number: number;
-  readonly service: Attributed;
+  readonly slot: number;
+  readonly id: string;
 }
 
 /** The services that an identity may dial or bind, as the index has them at this moment: ask at once, and do not keep it across a wait. */
 export class GrantedServices {
   readonly #ordered: readonly ServiceSlot[];
-  readonly #slots: ReadonlyMap<string, ServiceSlot>;
+  readonly #slotOf: (id: string) => number | undefined;
   readonly #granted: Readonly<Record<Permission, Bitset>>;
   readonly #either: Bitset;
 
   /** @param ordered every service by id; @param either the union of both permissions */
   constructor(
     ordered: readonly ServiceSlot[],
-    slots: ReadonlyMap<string, ServiceSlot>,
+    slotOf: (id: string) => number | undefined,
     granted: Readonly<Record<Permission, Bitset>>,
     either: Bitset,
   ) {
     this.#ordered = ordered;
-    this.#slots = slots;
+    this.#slotOf = slotOf;
     this.#granted = granted;
     this.#either = either;
   }
@@ -38,20 +37,20 @@ export class GrantedServices {
     const members = this.#of(permission);
     const ids: string[] = [];
     let skipped = 0;
-    for (const { number, service } of this.#ordered) {
+    for (const { slot, id } of this.#ordered) {
       if (ids.length >= limit) break;
-      if (!members.has(number)) continue;
+      if (!members.has(slot)) continue;
       if (skipped < offset) skipped++;
-      else ids.push(service.id);
+      else ids.push(id);
     }
     return ids;
   }
 
   /** `Bind` before `Dial`; empty when neither is granted, or the service is not known. */
   permissionsOn(serviceId: string): Permission[] {
-    const slot = this.#slots.get(serviceId);
+    const slot = this.#slotOf(serviceId);
     if (slot === undefined) return [];
-    return (["Bind", "Dial"] as const).filter((permission) => this.#granted[permission].has(slot.number));
+    return (["Bind", "Dial"] as const).filter((permission) => this.#granted[permission].has(slot));
   }
 
   #of(permission: Permission | undefined): Bitset {

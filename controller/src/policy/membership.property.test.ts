@@ -1,8 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { matches } from "../../policy/selector.ts";
-import { Breath } from "./breath.ts";
-import { Membership, type MembershipChange, type Selecting } from "./membership.ts";
+import { Membership, type MembershipChange, type Side } from "./membership.ts";
+import { matches } from "./selector.ts";
+
+/** Pauses after each step. */
+const UNSLICED = { isDue: true, isOver: true, pause: async () => undefined };
 
 const ids = Array.from({ length: 70 }, (_, n) => `e${n}`);
 const id = fc.constantFrom(...ids);
@@ -21,10 +23,10 @@ const step = fc.oneof(
 
 test("who is selected is what looking at everybody says, and every difference is told once", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-      const membership = new Membership();
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), fc.boolean(), async (steps, isSmall) => {
+      const membership = new Membership({ isSmall });
       const entities = new Map<string, { id: string; attrs: string[] }>();
-      const policies = new Map<string, Selecting>();
+      const policies = new Map<string, Side>();
       /** What somebody knows who was told of every change. */
       const told = new Set<string>();
       const note = (changes: readonly MembershipChange[]) => {
@@ -43,10 +45,10 @@ test("who is selected is what looking at everybody says, and every difference is
           note(membership.remove(each.id));
         } else if (each.kind === "policy") {
           policies.set(each.by.policyId, each.by);
-          note(await membership.putPolicy(each.by, new Breath()));
+          note(await membership.putPolicy(each.by, UNSLICED));
         } else {
           policies.delete(each.policyId);
-          note(await membership.removePolicy(each.policyId, new Breath()));
+          note(await membership.removePolicy(each.policyId, UNSLICED));
         }
       }
       const expected: string[] = [];
@@ -56,11 +58,17 @@ test("who is selected is what looking at everybody says, and every difference is
         expected.push(...members.map((entity) => `${policyId} ${entity.id}`));
       }
       expect([...told].sort()).toEqual(expected.sort());
-      const anew = new Membership();
+      const anew = new Membership({ isSmall: !isSmall });
       for (const entity of entities.values()) anew.put(entity);
-      await anew.addPolicies([...policies.values()], new Breath());
+      await anew.addPolicies([...policies.values()], UNSLICED);
       for (const policyId of policies.keys()) {
         expect([...anew.membersOf(policyId)].sort()).toEqual([...membership.membersOf(policyId)].sort());
+      }
+      for (const side of policies.values()) anew.setPolicy(side);
+      for (const policyId of policies.keys()) {
+        for (const entityId of ids) {
+          expect(anew.has(policyId, entityId)).toBe(told.has(`${policyId} ${entityId}`));
+        }
       }
     }),
     { numRuns: 200 },

@@ -1,9 +1,8 @@
-import { Bitset } from "../../policy/bitset.ts";
-import { type Attributed, matches, type RoleSelector, type Semantic } from "../../policy/selector.ts";
-import type { Breath } from "./breath.ts";
+import { Bitset } from "./bitset.ts";
+import { type Attributed, matches, type RoleSelector, type Semantic, selectedSlots } from "./selector.ts";
 
-/** One side of a policy: what it selects. */
-export interface Selecting {
+/** One side of a policy: what it selects there. */
+export interface Side {
   readonly policyId: string;
   readonly selector: RoleSelector;
   readonly semantic: Semantic;
@@ -16,19 +15,36 @@ export interface MembershipChange {
   readonly isMember: boolean;
 }
 
+/** Long work asks in every step whether a pause is due, after a long step whether the time is over, and pauses. */
+export interface Slices {
+  readonly isDue: boolean;
+  readonly isOver: boolean;
+  pause(): Promise<void>;
+}
+
 /** Policies whose attributes are looked up together: a set of entities is kept for each attribute meanwhile. */
 const POLICIES_AT_ONCE = 200;
 
 /**
- * Which entities of one kind every policy selects, spelled out: one bit for each entity and policy. Whoever puts something in gets to know what changed by
- * that. (100,000 entities and 1,000 policies: 12.5 MB.)
+ * Which entities of one kind every policy selects, spelled out: one bit for each entity and policy. A change answers which memberships it begins and ends.
+ * (100,000 entities and 1,000 policies: 12.5 MB.)
  */
 export class Membership {
   readonly #slots = new Map<string, number>();
   readonly #entities: (Attributed | undefined)[] = [];
   readonly #taken = new Bitset();
   readonly #free: number[] = [];
-  readonly #policies = new Map<string, { readonly by: Selecting; readonly members: Bitset }>();
+  readonly #policies = new Map<string, { readonly side: Side; readonly members: Bitset }>();
+  /** The entities that have an attribute, for every attribute; undefined when they are looked up for each policy. */
+  readonly #byAttribute: Map<string, Bitset> | undefined;
+
+  /**
+   * @param isSmall the entities are few: keeps a set of them for every attribute, so that {@link setPolicy} needs no look at each of them. Of identities, most
+   *   of which may have an attribute of their own, these sets would be too large
+   */
+  constructor({ isSmall }: { readonly isSmall: boolean }) {
+    this.#byAttribute = isSmall ? new Map() : undefined;
+  }
 
   /** An entity is new or has other attributes. */
   put(entity: Attributed): MembershipChange[] {
@@ -39,10 +55,12 @@ export class Membership {
       this.#slots.set(entity.id, slot);
       this.#taken.set(slot, true);
     } else if (known !== undefined && isSame(known.attrs, entity.attrs)) return [];
+    this.#setAttributes(slot, known?.attrs, false);
     this.#entities[slot] = { id: entity.id, attrs: entity.attrs };
+    this.#setAttributes(slot, entity.attrs, true);
     const changes: MembershipChange[] = [];
-    for (const [policyId, { by, members }] of this.#policies) {
-      const isMember = matches(by.selector, by.semantic, entity);
+    for (const [policyId, { side, members }] of this.#policies) {
+      const isMember = matches(side.selector, side.semantic, entity);
       if (members.has(slot) === isMember) continue;
       members.set(slot, isMember);
       changes.push({ policyId, entityId: entity.id, isMember });
@@ -53,6 +71,7 @@ export class Membership {
   remove(entityId: string): MembershipChange[] {
     const slot = this.#slots.get(entityId);
     if (slot === undefined) return [];
+    this.#setAttributes(slot, this.#entities[slot]?.attrs, false);
     this.#slots.delete(entityId);
     this.#entities[slot] = undefined;
     this.#taken.set(slot, false);
@@ -66,28 +85,33 @@ export class Membership {
     return changes;
   }
 
+  /** A policy is new or selects otherwise: at once, where {@link putPolicy} pauses and answers what that changes. */
+  setPolicy(side: Side): void {
+    this.#setPolicy(side, this.#byAttribute ?? drained(this.#lookUp([side])));
+  }
+
   /** Policies of which nothing was known. */
-  async addPolicies(policies: readonly Selecting[], breath: Breath): Promise<void> {
-    for (let at = 0; at < policies.length; at += POLICIES_AT_ONCE) {
-      const some = policies.slice(at, at + POLICIES_AT_ONCE);
-      const slots = await this.#slotsByAttribute(some, breath);
-      for (const by of some) {
-        this.#policies.set(by.policyId, { by, members: this.#selected(by, slots) });
-        if (breath.isOver) await breath.take();
+  async addPolicies(sides: readonly Side[], slices: Slices): Promise<void> {
+    for (let at = 0; at < sides.length; at += POLICIES_AT_ONCE) {
+      const some = sides.slice(at, at + POLICIES_AT_ONCE);
+      const byAttribute = this.#byAttribute ?? (await inSlices(this.#lookUp(some), slices));
+      for (const side of some) {
+        this.#setPolicy(side, byAttribute);
+        if (slices.isOver) await slices.pause();
       }
     }
   }
 
   /** A policy is new or selects otherwise. */
-  async putPolicy(by: Selecting, breath: Breath): Promise<MembershipChange[]> {
-    const { policyId } = by;
-    const before = this.#policies.get(policyId)?.members ?? new Bitset();
-    await this.addPolicies([by], breath);
-    const now = this.#policies.get(policyId)?.members ?? new Bitset();
+  async putPolicy(side: Side, slices: Slices): Promise<MembershipChange[]> {
+    const { policyId } = side;
+    const before = this.slotsOf(policyId);
+    await this.addPolicies([side], slices);
+    const now = this.slotsOf(policyId);
     const changes: MembershipChange[] = [];
     const note = async (slots: Iterable<number>, isMember: boolean): Promise<void> => {
       for (const slot of slots) {
-        if (breath.isDue) await breath.take();
+        if (slices.isDue) await slices.pause();
         const entityId = this.#entities[slot]?.id;
         if (entityId !== undefined) changes.push({ policyId, entityId, isMember });
       }
@@ -97,10 +121,15 @@ export class Membership {
     return changes;
   }
 
-  async removePolicy(policyId: string, breath: Breath): Promise<MembershipChange[]> {
+  /** Forgets a policy. */
+  dropPolicy(policyId: string): void {
+    this.#policies.delete(policyId);
+  }
+
+  async removePolicy(policyId: string, slices: Slices): Promise<MembershipChange[]> {
     const changes: MembershipChange[] = [];
     for (const entityId of this.membersOf(policyId)) {
-      if (breath.isDue) await breath.take();
+      if (slices.isDue) await slices.pause();
       changes.push({ policyId, entityId, isMember: false });
     }
     this.#policies.delete(policyId);
@@ -109,43 +138,85 @@ export class Membership {
 
   /** Ids of what the policy selects. */
   *membersOf(policyId: string): Generator<string> {
-    for (const slot of this.#policies.get(policyId)?.members ?? []) {
+    for (const slot of this.slotsOf(policyId)) {
       const entity = this.#entities[slot];
       if (entity !== undefined) yield entity.id;
     }
   }
 
-  /** Everything is looked at once, however many policies there are. */
-  async #slotsByAttribute(policies: readonly Selecting[], breath: Breath): Promise<ReadonlyMap<string, Bitset>> {
-    const slots = new Map<string, Bitset>();
-    for (const { selector } of policies) {
-      if (!selector.all) for (const attr of selector.attrs) slots.set(attr, new Bitset(this.#entities.length));
-    }
-    if (slots.size === 0) return slots;
-    for (const [slot, entity] of this.#entities.entries()) {
-      if (breath.isDue) await breath.take();
-      for (const attr of entity?.attrs ?? []) slots.get(attr)?.set(slot, true);
-    }
-    return slots;
+  /** The slots of what the policy selects: not to be changed. */
+  slotsOf(policyId: string): Bitset {
+    return this.#policies.get(policyId)?.members ?? NOTHING;
   }
 
-  /** The same answer as that of `matches` for each entity. */
-  #selected({ selector, semantic }: Selecting, slots: ReadonlyMap<string, Bitset>): Bitset {
-    const { all, attrs, ids } = selector;
-    if (all) return this.#taken.copy();
-    const [first, ...rest] = attrs.map((attr) => slots.get(attr) ?? new Bitset());
-    const members = first?.copy() ?? new Bitset();
-    for (const other of rest) {
-      if (semantic === "AllOf") members.keep(other);
-      else members.add(other);
+  has(policyId: string, entityId: string): boolean {
+    const slot = this.#slots.get(entityId);
+    return slot !== undefined && this.slotsOf(policyId).has(slot);
+  }
+
+  slotOf(entityId: string): number | undefined {
+    return this.#slots.get(entityId);
+  }
+
+  entity(entityId: string): Attributed | undefined {
+    const slot = this.#slots.get(entityId);
+    return slot === undefined ? undefined : this.#entities[slot];
+  }
+
+  /** How many slots there are; each is less. */
+  get capacity(): number {
+    return this.#entities.length;
+  }
+
+  #setPolicy(side: Side, byAttribute: ReadonlyMap<string, Bitset>): void {
+    const members = selectedSlots(side.selector, side.semantic, {
+      all: this.#taken,
+      having: (attr) => byAttribute.get(attr),
+      slotOf: (id) => this.#slots.get(id),
+    });
+    this.#policies.set(side.policyId, { side, members });
+  }
+
+  #setAttributes(slot: number, attrs: readonly string[] | undefined, value: boolean): void {
+    const byAttribute = this.#byAttribute;
+    if (byAttribute === undefined) return;
+    for (const attr of attrs ?? []) {
+      const having = byAttribute.get(attr) ?? new Bitset(this.#entities.length);
+      having.set(slot, value);
+      if (value || having.size > 0) byAttribute.set(attr, having);
+      else byAttribute.delete(attr);
     }
-    for (const id of ids) {
-      const slot = this.#slots.get(id);
-      if (slot !== undefined) members.set(slot, true);
+  }
+
+  /** The entities that have the attributes of these policies: one look at each entity, however many policies there are. */
+  *#lookUp(sides: readonly Side[]): Generator<void, ReadonlyMap<string, Bitset>> {
+    const attrs = sides.flatMap(({ selector }) => (selector.all ? [] : selector.attrs));
+    const found = new Map(attrs.map((attr) => [attr, new Bitset(this.#entities.length)]));
+    if (found.size === 0) return found;
+    for (const [slot, entity] of this.#entities.entries()) {
+      yield;
+      for (const attr of entity?.attrs ?? []) found.get(attr)?.set(slot, true);
     }
-    return members;
+    return found;
   }
 }
+
+function drained<T>(steps: Generator<void, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
+
+async function inSlices<T>(steps: Generator<void, T>, slices: Slices): Promise<T> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    if (slices.isDue) await slices.pause();
+  }
+}
+
+const NOTHING = new Bitset();
 
 function isSame(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((attr, at) => attr === b[at]);

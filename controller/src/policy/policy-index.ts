@@ -1,12 +1,11 @@
 import type { Permission } from "@sallyport/wire";
 import { Bitset } from "./bitset.ts";
-import { GrantedServices } from "./granted-services.ts";
+import { GrantedServices, type ServiceSlot } from "./granted-services.ts";
+import { Membership } from "./membership.ts";
 import type { PostureCheck } from "./posture/types.ts";
 import { RouterAccess, type RouterPolicy } from "./router-access.ts";
 import { SelectedBy, type Selecting } from "./selected-by.ts";
-import { type Attributed, matches, type RoleSelector, type Semantic } from "./selector.ts";
-
-const NOTHING = new Bitset();
+import { type Attributed, matches, type RoleSelector } from "./selector.ts";
 
 export interface ServicePolicy extends Selecting {
   readonly type: Permission;
@@ -41,12 +40,7 @@ export interface ServiceAccess {
 /** When long work is to pause, asked in every step of it, and the pause. */
 interface Pauses {
   readonly isDue: boolean;
-  take(): Promise<void>;
-}
-
-interface Slot {
-  readonly number: number;
-  service: Attributed;
+  pause(): Promise<void>;
 }
 
 /**
@@ -54,15 +48,10 @@ interface Slot {
  * and told of changed rows, and never asks for anything. One policy holds one bit per service (10,000 services and 1,000 policies: 1.3 MB).
  */
 export class PolicyIndex {
-  readonly #slots = new Map<string, Slot>();
-  readonly #bySlot: (Attributed | undefined)[] = [];
-  readonly #freeSlots: number[] = [];
+  readonly #services = new Membership({ isSmall: true });
   /** Every service by id. */
-  readonly #ordered: Slot[] = [];
-  /** The services that have an attribute. */
-  readonly #byAttribute = new Map<string, Bitset>();
+  readonly #ordered: ServiceSlot[] = [];
   readonly #policies = new Map<string, ServicePolicy>();
-  readonly #members = new Map<string, Bitset>();
   readonly #identitySide = new SelectedBy<ServicePolicy>((policy) => policy.identities);
   readonly #routers = new Map<string, Attributed>();
   readonly #checks = new Map<string, SelectedCheck>();
@@ -80,7 +69,7 @@ export class PolicyIndex {
   /** Like {@link build}, with pauses: ten thousand services with a thousand policies take longer than others should wait. */
   static async buildInTurns(rows: PolicyRows, pauses: Pauses): Promise<PolicyIndex> {
     const index = new PolicyIndex();
-    for (const _ of index.#fill(rows)) if (pauses.isDue) await pauses.take();
+    for (const _ of index.#fill(rows)) if (pauses.isDue) await pauses.pause();
     return index;
   }
 
@@ -94,28 +83,16 @@ export class PolicyIndex {
   }
 
   putService(service: Attributed): void {
-    const known = this.#slots.get(service.id);
-    const slot = known ?? { number: this.#freeSlots.pop() ?? this.#bySlot.length, service };
-    if (known !== undefined) this.#setAttributes(known, false);
-    slot.service = service;
-    this.#setAttributes(slot, true);
-    if (known === undefined) this.#ordered.splice(this.#placeOf(service.id), 0, slot);
-    this.#slots.set(service.id, slot);
-    this.#bySlot[slot.number] = service;
-    for (const policy of this.#policies.values()) {
-      this.#members.get(policy.id)?.set(slot.number, matches(policy.services, policy.semantic, service));
-    }
+    const isNew = this.#services.slotOf(service.id) === undefined;
+    this.#services.put(service);
+    const slot = this.#services.slotOf(service.id);
+    if (isNew && slot !== undefined) this.#ordered.splice(this.#placeOf(service.id), 0, { slot, id: service.id });
   }
 
   removeService(id: string): void {
-    const slot = this.#slots.get(id);
-    if (!slot) return;
-    this.#slots.delete(id);
-    this.#setAttributes(slot, false);
+    if (this.#services.slotOf(id) === undefined) return;
+    this.#services.remove(id);
     this.#ordered.splice(this.#placeOf(id), 1);
-    this.#bySlot[slot.number] = undefined;
-    for (const members of this.#members.values()) members.set(slot.number, false);
-    this.#freeSlots.push(slot.number);
   }
 
   putRouter(router: Attributed): void {
@@ -144,14 +121,14 @@ export class PolicyIndex {
     this.removeServicePolicy(policy.id);
     this.#policies.set(policy.id, policy);
     this.#identitySide.add(policy);
-    this.#members.set(policy.id, this.#select(policy.services, policy.semantic));
+    this.#services.setPolicy({ policyId: policy.id, selector: policy.services, semantic: policy.semantic });
   }
 
   removeServicePolicy(id: string): void {
     const policy = this.#policies.get(id);
     if (!policy) return;
     this.#policies.delete(id);
-    this.#members.delete(id);
+    this.#services.dropPolicy(id);
     this.#checksOf.delete(id);
     this.#identitySide.remove(policy);
   }
@@ -183,9 +160,7 @@ export class PolicyIndex {
 
   /** The service policies that select the service. */
   policiesOfService(serviceId: string): ServicePolicy[] {
-    const slot = this.#slots.get(serviceId);
-    if (!slot) return [];
-    return [...this.#policies.values()].filter((policy) => this.#members.get(policy.id)?.has(slot.number));
+    return this.#selecting(this.#policies.values(), serviceId);
   }
 
   /** Ids of the services that the identity may dial or bind, sorted. */
@@ -195,46 +170,20 @@ export class PolicyIndex {
 
   /** What the identity may dial and bind. */
   grantedTo(identity: Attributed): GrantedServices {
-    const capacity = this.#bySlot.length;
+    const { capacity } = this.#services;
     const granted = { Dial: new Bitset(capacity), Bind: new Bitset(capacity) };
-    for (const { id, type } of this.policiesOf(identity)) {
-      const members = this.#members.get(id);
-      if (members) granted[type].add(members);
-    }
+    for (const { id, type } of this.policiesOf(identity)) granted[type].add(this.#services.slotsOf(id));
     const either = new Bitset(capacity);
     either.add(granted.Dial);
     either.add(granted.Bind);
-    return new GrantedServices(this.#ordered, this.#slots, granted, either);
+    return new GrantedServices(this.#ordered, (id) => this.#services.slotOf(id), granted, either);
   }
 
-  /** The services that a role list selects, put together from the sets of its attributes: what {@link matches} says of each of them. */
-  #select(selector: RoleSelector, semantic: Semantic): Bitset {
-    const members = new Bitset(this.#bySlot.length);
-    if (selector.all) {
-      for (const { number } of this.#ordered) members.set(number, true);
-      return members;
-    }
-    const having = (attr: string): Bitset => this.#byAttribute.get(attr) ?? NOTHING;
-    const [first, ...others] = selector.attrs;
-    if (first !== undefined) members.add(having(first));
-    for (const attr of others) {
-      if (semantic === "AllOf") members.keep(having(attr));
-      else members.add(having(attr));
-    }
-    for (const id of selector.ids) {
-      const slot = this.#slots.get(id);
-      if (slot !== undefined) members.set(slot.number, true);
-    }
-    return members;
-  }
-
-  #setAttributes({ number, service }: Slot, value: boolean): void {
-    for (const attr of service.attrs) {
-      const members = this.#byAttribute.get(attr) ?? new Bitset(this.#bySlot.length);
-      members.set(number, value);
-      if (value || members.size > 0) this.#byAttribute.set(attr, members);
-      else this.#byAttribute.delete(attr);
-    }
+  /** Those of the policies that select the service. */
+  #selecting(policies: Iterable<ServicePolicy>, serviceId: string): ServicePolicy[] {
+    const slot = this.#services.slotOf(serviceId);
+    if (slot === undefined) return [];
+    return [...policies].filter(({ id }) => this.#services.slotsOf(id).has(slot));
   }
 
   /** Where the id stands, or would stand, among the ordered services. */
@@ -243,7 +192,7 @@ export class PolicyIndex {
     let high = this.#ordered.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((this.#ordered[middle]?.service.id ?? "") < id) low = middle + 1;
+      if ((this.#ordered[middle]?.id ?? "") < id) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -251,9 +200,7 @@ export class PolicyIndex {
 
   /** What the identity may do with the service; undefined when nothing. */
   accessTo(identity: Attributed, serviceId: string): ServiceAccess | undefined {
-    const slot = this.#slots.get(serviceId);
-    if (!slot) return undefined;
-    const policies = this.policiesOf(identity).filter((policy) => this.#members.get(policy.id)?.has(slot.number));
+    const policies = this.#selecting(this.policiesOf(identity), serviceId);
     if (policies.length === 0) return undefined;
     const types = new Set(policies.map((policy) => policy.type));
     const permissions = (["Bind", "Dial"] as const).filter((type) => types.has(type));
@@ -276,7 +223,7 @@ export class PolicyIndex {
 
   /** Ids of the services that a policy selects, sorted. */
   servicesOfPolicy(id: string): string[] {
-    return [...(this.#members.get(id) ?? [])].flatMap((slot) => this.#bySlot[slot]?.id ?? []).sort();
+    return [...this.#services.membersOf(id)].sort();
   }
 
   /** The service policies that ask for posture checks. */
@@ -292,11 +239,7 @@ export class PolicyIndex {
 
   /** The service policies of a type that link identity and service. */
   granting(identity: Attributed, serviceId: string, type: Permission): ServicePolicy[] {
-    const slot = this.#slots.get(serviceId);
-    if (!slot) return [];
-    return this.policiesOf(identity).filter(
-      (policy) => policy.type === type && this.#members.get(policy.id)?.has(slot.number),
-    );
+    return this.#selecting(this.policiesOf(identity), serviceId).filter((policy) => policy.type === type);
   }
 
   /** Ids of the service policies that ask for the posture check. */
@@ -315,7 +258,7 @@ export class PolicyIndex {
 
   /** Ids of the edge routers over which the identity may reach the service, sorted. */
   routersFor(identity: Attributed, serviceId: string): string[] {
-    const service = this.#slots.get(serviceId)?.service;
+    const service = this.#services.entity(serviceId);
     if (!service) return [];
     const carrying = this.#serviceRouters.routersOf(service);
     return this.routersOfIdentity(identity).filter((id) => carrying.has(id));

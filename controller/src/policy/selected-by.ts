@@ -1,4 +1,4 @@
-import { type Attributed, matches, type RoleSelector, type Semantic } from "./selector.ts";
+import { type Attributed, filingAttributes, matches, type RoleSelector, type Semantic } from "./selector.ts";
 
 /** A policy as this index needs it. */
 export interface Selecting {
@@ -45,11 +45,6 @@ export class SelectedBy<P extends Selecting> {
     }
     return [...found.values()];
   }
-}
-
-/** Attributes of which every entity selected by attributes has at least one. */
-export function filingAttributes({ attrs }: RoleSelector, semantic: Semantic): readonly string[] {
-  return semantic === "AllOf" ? attrs.slice(0, 1) : attrs;
 }
 
 function file<P extends Selecting>(index: Map<string, Map<string, P>>, key: string, policy: P): void {

@@ -1,5 +1,4 @@
-import { filingAttributes } from "./selected-by.ts";
-import type { Attributed, RoleSelector, Semantic } from "./selector.ts";
+import { type Attributed, filingAttributes, type RoleSelector, type Semantic } from "./selector.ts";
 
 /** The transaction that made a change, and when. */
 export interface Stamp {

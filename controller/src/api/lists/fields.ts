@@ -2,7 +2,9 @@
  * The public symbols of each collection: what its filters and sorts may name (`docs/api.md`, "Filters").
  * Secrets (tokens of sessions and enrollments, password hashes) are no symbols. Those of the Client API are in `client-fields.ts`.
  */
+
 import { sql } from "kysely";
+import { selectsRow } from "../../model/policy/selection-sql.ts";
 import { type EntityFields, field } from "../../store/filter/filter-sql.ts";
 
 function base(table: string): EntityFields {
@@ -86,14 +88,8 @@ function roles(table: string, side: string) {
 
 /** Ids of what a service policy selects on a side. */
 function members(side: "identity" | "service") {
-  const policy = (column: string) => sql.ref(`service_policy.${column}`);
   return field.rows(sql`SELECT member.id AS value FROM ${sql.table(side)} member
-    WHERE ${policy(`${side}_all`)}
-      OR (${policy("semantic")} = 'AnyOf' AND ${policy(`${side}_attrs`)} && member.attrs)
-      OR (${policy("semantic")} = 'AllOf' AND cardinality(${policy(`${side}_attrs`)}) > 0
-          AND ${policy(`${side}_attrs`)} <@ member.attrs)
-      OR EXISTS (SELECT FROM service_policy_ref f
-          WHERE f.policy_id = ${policy("id")} AND f.side = ${side} AND f.entity_id = member.id)`);
+    WHERE ${selectsRow("service_policy", side, "member", "service_policy")}`);
 }
 
 export const POLICY_FIELDS = {

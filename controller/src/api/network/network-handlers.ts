@@ -1,8 +1,9 @@
 import { type ListQuery, type networkOperations, notFound } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ApiHandlers } from "../../http/context.ts";
-import { grantedServices, routersOfService, type Selection, union } from "../../model/policy/access.ts";
-import { type PolicyRecord, selectorOf } from "../../model/policy/policies.ts";
+import { grantedServices, routersOfService } from "../../model/policy/access.ts";
+import { selectionOf } from "../../model/policy/policies.ts";
+import { selectedByAny } from "../../model/policy/selection-sql.ts";
 import { summarize } from "../../model/summary.ts";
 import { roleFilterSql } from "../../store/filter/filter-sql.ts";
 import { caller, splitAtCommas } from "../client/beholder.ts";
@@ -65,7 +66,14 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
       }),
     listEdgeRouterIdentities: async ({ params, list }) => {
       const policies = await model.edgeRouterPolicies.selecting(db, "router", await router(params.id));
-      return listIdentities(deps, list, union(sideOf(policies, "identity"), "identity"));
+      return listIdentities(
+        deps,
+        list,
+        selectedByAny(
+          policies.map((policy) => selectionOf(policy, "identity")),
+          "identity",
+        ),
+      );
     },
     listEdgeRouterServiceEdgeRouterPolicies: async ({ params, list }) =>
       listPolicies(deps, model.serviceEdgeRouterPolicies, list, renderServiceEdgeRouterPolicies, {
@@ -75,7 +83,16 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     listEdgeRouterServices: async ({ params, list, session }) => {
       const policies = await model.serviceEdgeRouterPolicies.selecting(db, "router", await router(params.id));
       const { beholder } = await caller(deps, session);
-      return listServices(services().where(union(sideOf(policies, "service"), "service")), list, beholder);
+      return listServices(
+        services().where(
+          selectedByAny(
+            policies.map((policy) => selectionOf(policy, "service")),
+            "service",
+          ),
+        ),
+        list,
+        beholder,
+      );
     },
     reEnrollEdgeRouter: ({ params }) => model.routers.reEnroll(params.id),
     listEdgeRouterRoleAttributes: ({ list }) => listRoleAttributes(db, "router", list),
@@ -117,7 +134,14 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
       const policies = await model.servicePolicies.selecting(db, "service", await service(params.id));
       const type = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
       const granting = policies.filter((policy) => type === undefined || policy.type === type);
-      return listIdentities(deps, list, union(sideOf(granting, "identity"), "identity"));
+      return listIdentities(
+        deps,
+        list,
+        selectedByAny(
+          granting.map((policy) => selectionOf(policy, "identity")),
+          "identity",
+        ),
+      );
     },
     listServiceServiceEdgeRouterPolicies: async ({ params, list }) =>
       listPolicies(deps, model.serviceEdgeRouterPolicies, list, renderServiceEdgeRouterPolicies, {
@@ -174,7 +198,3 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
 
 const ROUTER_COLUMNS = { id: "router.id", attributes: "router.attrs" };
 const SERVICE_COLUMNS = { id: "service.id", attributes: "service.attrs" };
-
-function sideOf(policies: readonly PolicyRecord[], side: "identity" | "service"): Selection[] {
-  return policies.map((policy) => ({ semantic: policy.semantic, selector: selectorOf(policy, side) }));
-}

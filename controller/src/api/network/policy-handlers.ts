@@ -1,14 +1,8 @@
 import type { ListQuery, policyOperations } from "@sallyport/api";
 import { sql } from "kysely";
 import type { ApiHandlers } from "../../http/context.ts";
-import {
-  type Policies,
-  type PolicyKind,
-  type PolicyRecord,
-  type PolicySide,
-  selectorOf,
-} from "../../model/policy/policies.ts";
-import { selectedBy, selects } from "../../model/policy/role-selector.ts";
+import { type Policies, type PolicyKind, type PolicyRecord, selectionOf } from "../../model/policy/policies.ts";
+import { type PolicySide, selectedBy, selects } from "../../model/policy/selection-sql.ts";
 import type { EntityFields } from "../../store/filter/filter-sql.ts";
 import { caller } from "../client/beholder.ts";
 import type { ApiDependencies } from "../dependencies.ts";
@@ -52,7 +46,7 @@ export async function listPolicies<T>(
 async function selection(deps: ApiDependencies, policies: Policies, id: string, side: PolicySide, table: string) {
   const [policy] = await policies.byIds(deps.ctx.store.db, [id]);
   if (policy === undefined) return sql<boolean>`false`;
-  return selectedBy(selectorOf(policy, side), policy.semantic, table);
+  return selectedBy(selectionOf(policy, side), table);
 }
 
 export function policyHandlers(deps: ApiDependencies): ApiHandlers<typeof policyOperations> {

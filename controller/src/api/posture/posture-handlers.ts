@@ -10,8 +10,8 @@ import {
 import { sql } from "kysely";
 import type { z } from "zod";
 import type { ApiHandlers } from "../../http/context.ts";
-import { selectorOf } from "../../model/policy/policies.ts";
-import { selectedBy } from "../../model/policy/role-selector.ts";
+import { selectionOf } from "../../model/policy/policies.ts";
+import { selectedBy } from "../../model/policy/selection-sql.ts";
 import type { PromptedService } from "../../model/posture/posture.ts";
 import { PROMPT_GRACE_MS } from "../../policy/posture/mfa.ts";
 import { type EntityFields, field, roleFilterSql } from "../../store/filter/filter-sql.ts";
@@ -56,9 +56,7 @@ export function postureHandlers(deps: ApiDependencies): ApiHandlers<typeof postu
     listServicePolicyPostureChecks: async ({ params, list }) => {
       const [policy] = await servicePolicies.byIds(db, [params.id]);
       const selected =
-        policy === undefined
-          ? sql<boolean>`false`
-          : selectedBy(selectorOf(policy, "posture_check"), policy.semantic, "posture_check");
+        policy === undefined ? sql<boolean>`false` : selectedBy(selectionOf(policy, "posture_check"), "posture_check");
       const wanted = db.selectFrom("posture_check").selectAll().where(selected);
       return listed(wanted, "posture_check", POSTURE_CHECK_FIELDS, list, (rows) => rows.map(renderPostureCheck));
     },

@@ -6,8 +6,9 @@ import {
 } from "@sallyport/api";
 import type { z } from "zod";
 import { namesOf } from "../../model/entity.ts";
-import { type PolicyRecord, type PolicySide, selectorOf } from "../../model/policy/policies.ts";
+import { type PolicyRecord, selectorOf } from "../../model/policy/policies.ts";
 import { displayRoles, formatRoles } from "../../model/policy/role-selector.ts";
+import type { PolicySide } from "../../model/policy/selection-sql.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { baseOf } from "./base.ts";
 import type { Collection } from "./links.ts";

@@ -1,5 +1,5 @@
 import type { DataModelState } from "../../fabric/data-model/data-model-source.ts";
-import { Breath } from "./breath.ts";
+import { TimeSlice } from "../time-slice.ts";
 import type { EncodedEvent } from "./events.ts";
 import { timelineOfParts } from "./timeline.ts";
 
@@ -33,7 +33,7 @@ export async function encodeState(
 ): Promise<DataModelState> {
   const first: Buffer[] = [];
   const parts: Buffer[][] = [];
-  const breath = new Breath();
+  const slice = new TimeSlice();
   let left = mostBytes;
   let room = 0;
   const write = (batch: readonly EncodedEvent[], size: number): void => {
@@ -54,12 +54,12 @@ export async function encodeState(
   for (const event of events) {
     batch.push(event);
     size += event.length;
-    const isTime = event.length > LONG_EVENT ? breath.isOver : breath.isDue;
+    const isTime = event.length > LONG_EVENT ? slice.isOver : slice.isDue;
     if (size < BATCH_BYTES && !isTime) continue;
     write(batch, size);
     batch = [];
     size = 0;
-    if (breath.isOver) await breath.take();
+    if (slice.isOver) await slice.pause();
   }
   if (batch.length > 0) write(batch, size);
   const last = parts.length - 1;
@@ -73,7 +73,7 @@ export async function encodeState(
   for (const [at, part] of parts.entries()) {
     const mark = at === last ? [] : [Buffer.of(SET_SYNTHETIC, 1)];
     rest.push(Buffer.concat([Buffer.of(SET_INDEX), varint(index), ...mark, ...part]));
-    if (breath.isOver) await breath.take();
+    if (slice.isOver) await slice.pause();
   }
   return { index, body: Buffer.concat([...first, ...end]), rest };
 }

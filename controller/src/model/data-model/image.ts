@@ -1,11 +1,12 @@
 import { createHash, type X509Certificate } from "node:crypto";
 import type { Logger } from "@sallyport/wire";
 import { sql } from "kysely";
+import { Membership, type MembershipChange, type Side } from "../../policy/membership.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
 import type { ChangeKind } from "../../store/logged-changes.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { Policies, type PolicyRecord, SERVICE_POLICY, selectorOf } from "../policy/policies.ts";
-import { Breath } from "./breath.ts";
+import { Policies, type PolicyRecord, SERVICE_POLICY, selectionOf } from "../policy/policies.ts";
+import { TimeSlice } from "../time-slice.ts";
 import {
   asDelete,
   asUpdate,
@@ -15,7 +16,6 @@ import {
   publicKeyEvent,
   type RelatedKind,
 } from "./events.ts";
-import { Membership, type MembershipChange, type Selecting } from "./membership.ts";
 import { type EntityKind, foreignAuthorities, type ImageEntity, readEntities } from "./rows.ts";
 
 /** In the order in which routers get to know them: what is named comes before what names it. */
@@ -54,9 +54,9 @@ export class DataModelImage {
   /** Read, and not yet looked at. */
   readonly #unselected: PolicyRecord[] = [];
   readonly #members: Record<RelatedKind, Membership> = {
-    service: new Membership(),
-    postureCheck: new Membership(),
-    identity: new Membership(),
+    service: new Membership({ isSmall: true }),
+    postureCheck: new Membership({ isSmall: true }),
+    identity: new Membership({ isSmall: false }),
   };
   /** Service to the identities that have configs of their own for it, and the other way round. */
   readonly #overriding = new Map<string, Set<string>>();
@@ -72,7 +72,7 @@ export class DataModelImage {
 
   /** Fills an empty image from one snapshot, but for what the policies select: that takes no database, and a transaction must not wait for it. */
   async read(db: Db): Promise<void> {
-    const breath = new Breath();
+    const slice = new TimeSlice();
     for (const kind of ENTITY_KINDS) {
       for (let after = ""; ; ) {
         const page = await readEntities(db, kind, { after, limit: PAGE }, this.#ctx.now());
@@ -80,7 +80,7 @@ export class DataModelImage {
         const last = page.at(-1);
         if (last === undefined || page.length < PAGE) break;
         after = last.id;
-        await breath.take();
+        await slice.pause();
       }
     }
     const { rows } = await sql<{ id: string }>`SELECT id FROM service_policy ORDER BY id`.execute(db);
@@ -93,19 +93,19 @@ export class DataModelImage {
 
   /** Finds what the policies select that were read. */
   async select(): Promise<void> {
-    const breath = new Breath();
+    const slice = new TimeSlice();
     const policies = this.#unselected.splice(0);
     for (const { id, name, type = "Dial" } of policies) this.#policies.set(id, policyEvent({ id, name, type }));
     for (const kind of RELATED_KINDS) {
-      const selecting = policies.map((policy) => selectingBy(policy, kind));
-      await this.#members[kind].addPolicies(selecting, breath);
+      const selecting = policies.map((policy) => sideOf(policy, kind));
+      await this.#members[kind].addPolicies(selecting, slice);
     }
   }
 
   /** Reads what the rows name again and answers what is different now, in an order that routers can follow. */
   async apply(rows: readonly Pick<ChangeRow, "kind" | "key">[]): Promise<EncodedEvent[]> {
     const { db } = this.#ctx.store;
-    const breath = new Breath();
+    const slice = new TimeSlice();
     const news: EncodedEvent[] = [];
     const ends: EncodedEvent[] = [];
     const members = new MembershipChanges();
@@ -118,10 +118,10 @@ export class DataModelImage {
       for (let at = 0; at < ids.length; at += PAGE) {
         const wanted = { ids: ids.slice(at, at + PAGE) };
         for (const entity of await readEntities(db, kind, wanted, this.#ctx.now())) {
-          if (breath.isDue) await breath.take();
+          if (slice.isDue) await slice.pause();
           gone.delete(entity.id);
           const known = this.#entities[kind].get(entity.id);
-          await members.add(kind, this.#put(kind, entity), breath);
+          await members.add(kind, this.#put(kind, entity), slice);
           if (known === undefined) news.push(entity.event);
           else if (known !== entity.event) news.push(asUpdate(entity.event));
         }
@@ -130,7 +130,7 @@ export class DataModelImage {
       for (const id of gone) {
         const known = this.#entities[kind].get(id);
         if (known === undefined) continue;
-        await members.add(kind, this.#remove(kind, id), breath);
+        await members.add(kind, this.#remove(kind, id), slice);
         ended.push(asDelete(known));
       }
       ends.unshift(...ended);
@@ -141,8 +141,8 @@ export class DataModelImage {
     for (const policy of await this.#readPolicies(db, policyIds)) {
       gone.delete(policy.id);
       const known = this.#policies.get(policy.id);
-      for (const [kind, changes] of await this.#putPolicy(policy, breath))
-        await members.add(SIDES[kind], changes, breath);
+      for (const [kind, changes] of await this.#putPolicy(policy, slice))
+        await members.add(SIDES[kind], changes, slice);
       const now = this.#policies.get(policy.id) ?? "";
       if (known === undefined) news.push(now);
       else if (known !== now) news.push(asUpdate(now));
@@ -152,11 +152,11 @@ export class DataModelImage {
       if (known === undefined) continue;
       this.#policies.delete(id);
       for (const kind of RELATED_KINDS)
-        await members.add(SIDES[kind], await this.#members[kind].removePolicy(id, breath), breath);
+        await members.add(SIDES[kind], await this.#members[kind].removePolicy(id, slice), slice);
       ends.unshift(asDelete(known));
     }
     const keyEvents = keys.ca.size > 0 ? await this.refreshKeys() : [];
-    return [...news, ...(await members.events(breath)), ...ends, ...keyEvents];
+    return [...news, ...(await members.events(slice)), ...ends, ...keyEvents];
   }
 
   /** What changed about the certificates that routers check with. */
@@ -240,12 +240,12 @@ export class DataModelImage {
     return new Policies(this.#ctx, SERVICE_POLICY).byIds(db, ids);
   }
 
-  async #putPolicy(policy: PolicyRecord, breath: Breath): Promise<[RelatedKind, MembershipChange[]][]> {
+  async #putPolicy(policy: PolicyRecord, slice: TimeSlice): Promise<[RelatedKind, MembershipChange[]][]> {
     const { id, name, type = "Dial" } = policy;
     this.#policies.set(id, policyEvent({ id, name, type }));
     const changes: [RelatedKind, MembershipChange[]][] = [];
     for (const kind of RELATED_KINDS) {
-      changes.push([kind, await this.#members[kind].putPolicy(selectingBy(policy, kind), breath)]);
+      changes.push([kind, await this.#members[kind].putPolicy(sideOf(policy, kind), slice)]);
     }
     return changes;
   }
@@ -263,19 +263,19 @@ export class DataModelImage {
   }
 }
 
-function selectingBy(policy: PolicyRecord, kind: RelatedKind): Selecting {
-  return { policyId: policy.id, selector: selectorOf(policy, SIDES[kind]), semantic: policy.semantic };
+function sideOf(policy: PolicyRecord, kind: RelatedKind): Side {
+  return { policyId: policy.id, ...selectionOf(policy, SIDES[kind]) };
 }
 
 /** Who came to be selected and who left, of several changes one after the other: only the difference between first and last counts. */
 class MembershipChanges {
   readonly #net = new Map<string, MembershipChange & { readonly kind: RelatedKind }>();
 
-  async add(kind: EntityKind, changes: readonly MembershipChange[], breath: Breath): Promise<void> {
+  async add(kind: EntityKind, changes: readonly MembershipChange[], slice: TimeSlice): Promise<void> {
     const related = RELATED_KINDS.find((each) => SIDES[each] === kind);
     if (related === undefined) return;
     for (const change of changes) {
-      if (breath.isDue) await breath.take();
+      if (slice.isDue) await slice.pause();
       const key = `${related}/${change.policyId}/${change.entityId}`;
       const known = this.#net.get(key);
       // Each change is one of a state that was kept, so a second one undoes the first.
@@ -284,10 +284,10 @@ class MembershipChanges {
     }
   }
 
-  async events(breath: Breath): Promise<EncodedEvent[]> {
+  async events(slice: TimeSlice): Promise<EncodedEvent[]> {
     const grouped = new Map<string, { policyId: string; kind: RelatedKind; isMember: boolean; ids: string[] }>();
     for (const { policyId, kind, isMember, entityId } of this.#net.values()) {
-      if (breath.isDue) await breath.take();
+      if (slice.isDue) await slice.pause();
       const key = `${kind}/${policyId}/${isMember}`;
       const group = grouped.get(key) ?? { policyId, kind, isMember, ids: [] };
       group.ids.push(entityId);
@@ -297,7 +297,7 @@ class MembershipChanges {
     for (const group of grouped.values()) {
       for (const event of policyChangeEvents(group)) {
         events.push(event);
-        if (breath.isOver) await breath.take();
+        if (slice.isOver) await slice.pause();
       }
     }
     return events;

@@ -110,7 +110,10 @@ async function* batches(db: Db, table: "service"): AsyncGenerator<string[]> {
   }
 }
 
-/** "The policy `p` selects the entity on this side", written out over its row and its references. */
+/**
+ * "The policy `p` selects the entity on this side", written out over its row and its references. On purpose this is not the condition of
+ * `model/policy/selection-sql.ts`: a check that used the rule under test would find nothing wrong with it.
+ */
 function selected(policy: string, side: string, entity = "e") {
   const column = (name: string) => sql.ref(`p.${side}_${name}`);
   const attrs = sql.ref(`${entity}.attrs`);

@@ -8,7 +8,7 @@ import { type RawBuilder, type SqlBool, sql } from "kysely";
 import { type Attributed, matches, type RoleSelector } from "../../policy/selector.ts";
 import type { Semantic } from "../../store/schema.ts";
 import type { Db } from "../context.ts";
-import { selectedBy, selects } from "./role-selector.ts";
+import { type PolicyTable, refIds, selectedByAny, selects } from "./selection-sql.ts";
 
 /** A service policy of an identity, reduced to its service side. */
 export interface Grant {
@@ -40,7 +40,7 @@ export async function grantsOf(db: Db, identity: Attributed): Promise<Grant[]> {
 
 /** The condition "the service in `alias` is granted by one of these", with as few array operators as possible. */
 export function grantedServices(grants: readonly Grant[], alias: string): RawBuilder<SqlBool> {
-  return union(
+  return selectedByAny(
     grants.map(({ services, semantic }) => ({ selector: services, semantic })),
     alias,
   );
@@ -118,51 +118,18 @@ export async function mayUseRouter(
   return rows[0]?.allowed ?? false;
 }
 
-/** A policy's selector on one side. */
-export interface Selection {
-  readonly selector: RoleSelector;
-  readonly semantic: Semantic;
-}
-
-/** The condition "selected by one of these" for the rows of `alias`. */
-export function union(selections: readonly Selection[], alias: string): RawBuilder<SqlBool> {
-  if (selections.some(({ selector }) => selector.all)) return sql<SqlBool>`true`;
-  const single = (s: Selection) => s.semantic === "AnyOf" || s.selector.attrs.length <= 1;
-  const anyOf: Selection = {
-    semantic: "AnyOf",
-    selector: {
-      all: false,
-      attrs: distinct(selections.filter(single).flatMap((s) => s.selector.attrs)),
-      ids: distinct(selections.flatMap((s) => s.selector.ids)),
-    },
-  };
-  const allOf = selections.filter((s) => !single(s)).map((s) => ({ ...s, selector: { ...s.selector, ids: [] } }));
-  const parts = [anyOf, ...allOf].map((s) => selectedBy(s.selector, s.semantic, alias));
-  return sql<SqlBool>`(${sql.join(parts, sql` OR `)})`;
-}
-
 async function routerSide(
   db: Db,
-  policyTable: "edge_router_policy" | "service_edge_router_policy",
-  side: string,
+  policyTable: Exclude<PolicyTable, "service_policy">,
+  side: "identity" | "service",
   entity: Attributed | undefined,
   alias: string,
 ): Promise<RawBuilder<SqlBool>> {
   const { rows } = await sql<Omit<SideRow, "type">>`
     SELECT p.semantic, p.router_all AS "all", p.router_attrs AS attrs, ${refIds(policyTable, "router")} AS ids
     FROM ${sql.table(policyTable)} p WHERE ${selects(policyTable, side, entity, "p")}`.execute(db);
-  return union(
+  return selectedByAny(
     rows.map((row) => ({ semantic: row.semantic, selector: row })),
     alias,
   );
-}
-
-/** The ids of a policy's `@id` selectors on one side, as an array; the policy is `p`. */
-export function refIds(policyTable: string, side: string): RawBuilder<string[]> {
-  return sql<string[]>`ARRAY(SELECT r.entity_id FROM ${sql.table(`${policyTable}_ref`)} r
-    WHERE r.policy_id = p.id AND r.side = ${side} ORDER BY r.entity_id)`;
-}
-
-function distinct(values: readonly string[]): string[] {
-  return [...new Set(values)];
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { PolicyIndex, type PolicyRows } from "../../policy/policy-index.ts";
 import type { RoleSelector } from "../../policy/selector.ts";
-import { Breath } from "../data-model/breath.ts";
+import { TimeSlice } from "../time-slice.ts";
 
 const SERVICES = 10_000;
 const POLICIES = 1_000;
@@ -44,7 +44,7 @@ test("while the index of 10,000 services and 1,000 policies is rebuilt, the even
     if (isBuilding) setImmediate(watch);
   };
   setImmediate(watch);
-  const rebuilt = await PolicyIndex.buildInTurns(ROWS, new Breath());
+  const rebuilt = await PolicyIndex.buildInTurns(ROWS, new TimeSlice());
   isBuilding = false;
   expect(turns).toBeGreaterThan(2);
   expect(longestMs).toBeLessThan(LONGEST_WAIT_MS);

@@ -1,7 +1,7 @@
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { ChangeRow } from "../../store/change-log.ts";
 import type { PolicyBefore } from "../../store/logged-changes.ts";
-import { selectedBy } from "./role-selector.ts";
+import { selectedBy } from "./selection-sql.ts";
 
 /** More conditions than this in one query cost more than looking at every session. */
 const MOST_CONDITIONS = 50;
@@ -26,9 +26,10 @@ export function lostAccess(rows: readonly ChangeRow[]): RawBuilder<SqlBool> | un
     const service = before?.sides.service;
     // Without its former selectors a policy has only lost an entity, whose sessions went with it.
     if (before === null || identity === undefined || service === undefined) continue;
-    const whom = selectedBy(identity, before.semantic, "i");
+    const { semantic } = before;
+    const whom = selectedBy({ selector: identity, semantic }, "i");
     conditions.push(
-      sql<SqlBool>`(s.type = ${before.type} AND ${whom} AND ${selectedBy(service, before.semantic, "v")})`,
+      sql<SqlBool>`(s.type = ${before.type} AND ${whom} AND ${selectedBy({ selector: service, semantic }, "v")})`,
     );
   }
   if (conditions.length === 0) return undefined;

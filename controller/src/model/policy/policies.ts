@@ -9,14 +9,12 @@ import type { Semantic, Tags } from "../../store/schema.ts";
 import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
 import { translated } from "../store-errors.ts";
-import { refIds } from "./access.ts";
-import { type NamedEntity, NOTHING, parseRoles, resolveSelector, selects } from "./role-selector.ts";
-
-export type PolicySide = "identity" | "service" | "router" | "posture_check";
+import { type NamedEntity, NOTHING, parseRoles, resolveSelector } from "./role-selector.ts";
+import { type PolicySide, type PolicyTable, refIds, type Selection, selects } from "./selection-sql.ts";
 
 /** One of the three kinds of policy: its table, and the API's field for each side. */
 export interface PolicyKind {
-  readonly table: "service_policy" | "edge_router_policy" | "service_edge_router_policy";
+  readonly table: PolicyTable;
   readonly sides: readonly { readonly side: PolicySide; readonly field: RoleField; readonly entity: string }[];
 }
 
@@ -222,6 +220,11 @@ export class Policies {
     await sql`INSERT INTO ${table} (policy_id, side, entity_id)
       SELECT ${id}, ${side}, e FROM unnest(${entityIds}::text[]) e ON CONFLICT DO NOTHING`.execute(trx);
   }
+}
+
+/** A policy's selector on one side, as SQL takes it. */
+export function selectionOf(policy: PolicyRecord, side: PolicySide): Selection {
+  return { selector: selectorOf(policy, side), semantic: policy.semantic };
 }
 
 /** A policy's selector on one side; a side that its kind does not have selects nothing. */

@@ -7,8 +7,8 @@ import type { ChangeRow } from "../../store/change-log.ts";
 import { likely } from "../../store/id-array.ts";
 import type { ChangeKind, PolicyBefore } from "../../store/logged-changes.ts";
 import type { Db, ModelContext } from "../context.ts";
-import { Breath } from "../data-model/breath.ts";
 import { selectedChecks } from "../posture/stored-check.ts";
+import { TimeSlice } from "../time-slice.ts";
 import type { Grant } from "./access.ts";
 import {
   EDGE_ROUTER_POLICY,
@@ -127,7 +127,7 @@ export class PolicyMirror {
       .transaction()
       .setIsolationLevel("repeatable read")
       .execute((trx) => loadRows(this.#ctx, trx));
-    return PolicyIndex.buildInTurns(rows, new Breath());
+    return PolicyIndex.buildInTurns(rows, new TimeSlice());
   }
 
   async #apply(rows: readonly ChangeRow[]): Promise<void> {

@@ -5,9 +5,7 @@
  * and the ids.
  */
 import { fieldError } from "@sallyport/api";
-import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { RoleSelector } from "../../policy/selector.ts";
-import type { Semantic } from "../../store/schema.ts";
 
 export const NOTHING: RoleSelector = { all: false, attrs: [], ids: [] };
 
@@ -98,39 +96,6 @@ export function displayRoles(
     const name = role.startsWith("@") ? names.get(role.slice(1)) : undefined;
     return { role, name: name === undefined ? role : `@${name}` };
   });
-}
-
-/** The condition "this row is selected", for a table with the columns `id` and `attrs`. */
-export function selectedBy(selector: RoleSelector, semantic: Semantic, alias: string): RawBuilder<SqlBool> {
-  if (selector.all) return sql<SqlBool>`true`;
-  const parts: RawBuilder<SqlBool>[] = [];
-  if (selector.ids.length > 0) parts.push(sql<SqlBool>`${sql.ref(`${alias}.id`)} = ANY (${selector.ids}::text[])`);
-  if (selector.attrs.length > 0) {
-    const operator = semantic === "AllOf" ? sql.raw("@>") : sql.raw("&&");
-    parts.push(sql<SqlBool>`${sql.ref(`${alias}.attrs`)} ${operator} ${selector.attrs}::text[]`);
-  }
-  return parts.length === 0 ? sql<SqlBool>`false` : sql<SqlBool>`(${sql.join(parts, sql` OR `)})`;
-}
-
-/**
- * The condition "this policy row selects the entity on this side", the other way round of {@link selectedBy}. No policy,
- * not even one for `#all`, selects what there is not (`undefined`).
- * `side` is the column prefix (`identity` for `identity_all`, `identity_attrs`).
- */
-export function selects(
-  policyTable: string,
-  side: string,
-  entity: { readonly id: string; readonly attrs: readonly string[] } | undefined,
-  alias: string,
-): RawBuilder<SqlBool> {
-  if (entity === undefined) return sql<SqlBool>`false`;
-  const column = (name: string) => sql.ref(`${alias}.${name}`);
-  return sql<SqlBool>`(${column(`${side}_all`)}
-    OR (${column("semantic")} = 'AnyOf' AND ${column(`${side}_attrs`)} && ${entity.attrs}::text[])
-    OR (${column("semantic")} = 'AllOf' AND cardinality(${column(`${side}_attrs`)}) > 0
-        AND ${column(`${side}_attrs`)} <@ ${entity.attrs}::text[])
-    OR ${column("id")} IN (SELECT policy_id FROM ${sql.table(`${policyTable}_ref`)}
-        WHERE ${sql.ref(`${side}_id`)} = ${entity.id}))`;
 }
 
 function sortedSet(values: readonly string[]): string[] {

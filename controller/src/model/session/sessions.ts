@@ -9,6 +9,7 @@ import type { Db, ModelContext } from "../context.ts";
 import { json } from "../entity.ts";
 import type { IdentityRow } from "../identity/identities.ts";
 import { grantsOf, hasGrant, permissionsOn, routersOfIdentity, routersOfService } from "../policy/access.ts";
+import { selectsRow } from "../policy/selection-sql.ts";
 import type { Posture } from "../posture/posture.ts";
 import { translated } from "../store-errors.ts";
 import type { ApiSessionRow } from "./api-sessions.ts";
@@ -201,7 +202,7 @@ export function oldestOfKind(identityId: string, serviceId: string, type: Permis
 
 /** "Policy allows the session `s` of the identity `i` for the service `v`"; administrators keep what they have. */
 const ALLOWED = sql<SqlBool>`(i.is_admin OR EXISTS (SELECT 1 FROM service_policy p WHERE p.type = s.type
-  AND ${joined("identity", "i")} AND ${joined("service", "v")}))`;
+  AND ${selectsRow("service_policy", "identity", "i", "p")} AND ${selectsRow("service_policy", "service", "v", "p")}))`;
 
 /** "No policy allows the session `s` of the identity `i` for the service `v`." */
 export const UNAUTHORIZED = sql<SqlBool>`NOT ${ALLOWED}`;
@@ -209,13 +210,3 @@ export const UNAUTHORIZED = sql<SqlBool>`NOT ${ALLOWED}`;
 /** The same of a session `s` alone. */
 export const IS_UNAUTHORIZED = sql<SqlBool>`EXISTS (SELECT 1 FROM identity i, service v
   WHERE i.id = s.identity_id AND v.id = s.service_id AND ${UNAUTHORIZED})`;
-
-/** "The policy `p` selects the joined row on this side." */
-function joined(side: string, alias: string) {
-  const column = (name: string) => sql.ref(`p.${side}_${name}`);
-  const attrs = sql.ref(`${alias}.attrs`);
-  return sql`(${column("all")}
-    OR (p.semantic = 'AnyOf' AND ${column("attrs")} && ${attrs})
-    OR (p.semantic = 'AllOf' AND cardinality(${column("attrs")}) > 0 AND ${column("attrs")} <@ ${attrs})
-    OR EXISTS (SELECT 1 FROM service_policy_ref f WHERE f.policy_id = p.id AND ${sql.ref(`f.${side}_id`)} = ${sql.ref(`${alias}.id`)}))`;
-}
