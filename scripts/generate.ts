@@ -17,6 +17,7 @@ import { chartReadme } from "./charts/chart-readme.ts";
 import { networkValuesSchema } from "./charts/network-schema.ts";
 import { operatorRights } from "./charts/operator-rights.ts";
 import { operatorTemplates } from "./charts/operator-templates.ts";
+import { commandReference } from "./command-reference.ts";
 
 interface Generator {
   readonly name: string;
@@ -54,6 +55,7 @@ const generators: readonly Generator[] = [
     folder: "docs/reference",
     generate(outDir) {
       writeFileSync(join(outDir, "api-operations.md"), referencePage());
+      writeFileSync(join(outDir, "cli.md"), commandReference());
     },
   },
   {
