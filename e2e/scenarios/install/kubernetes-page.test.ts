@@ -1,4 +1,4 @@
-/** The section "On Kubernetes" of the README, followed line by line on a fresh cluster. */
+/** The commands of docs/start/kubernetes.md, followed line by line on a fresh cluster. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -14,9 +14,11 @@ import { ROOT, VERSION } from "../root.ts";
 import { canOpenCluster } from "../run-cluster.ts";
 
 /** The blocks of commands, in their order. */
-const [onThisMachine, quickstart, removal, elsewhere, ...more] = blocksOf("## On Kubernetes");
+const [onThisMachine, quickstart, removal, elsewhere, ...more] = commandBlocks(
+  readFileSync(join(ROOT, "docs/start/kubernetes.md"), "utf8"),
+);
 
-describe.skipIf(!canOpenCluster)("the README on Kubernetes", { timeout: 600_000 }, () => {
+describe.skipIf(!canOpenCluster)("the page on Kubernetes", { timeout: 600_000 }, () => {
   let cluster: ClusterHandle;
 
   beforeAll(async () => {
@@ -66,7 +68,9 @@ describe.skipIf(!canOpenCluster)("the README on Kubernetes", { timeout: 600_000 
     expect(lines.join("\n")).not.toBe(quickstart!.join("\n"));
     const began = performance.now();
     const printed = await follow(lines);
-    console.log(JSON.stringify({ scenario: "README", seconds: Math.round((performance.now() - began) / 100) / 10 }));
+    console.log(
+      JSON.stringify({ scenario: "kubernetes page", seconds: Math.round((performance.now() - began) / 100) / 10 }),
+    );
     expect(printed).toMatch(/Phase:\s+Succeeded/);
     expect(printed).toMatch(/edgerouter\.sallyport\.dev\/edge +True +Online/);
     expect(printed).toMatch(/hello from the overlay\n$/);
@@ -103,12 +107,9 @@ describe.skipIf(!canOpenCluster)("the README on Kubernetes", { timeout: 600_000 
   });
 });
 
-/** Commands of a section of the README, without their comments. */
-function blocksOf(section: string): string[][] {
-  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
-  const from = readme.indexOf(`${section}\n`);
-  const to = readme.indexOf("\n## ", from + 1);
-  return [...readme.slice(from, to).matchAll(/```sh\n(.*?)```/gs)].map(([, block = ""]) =>
+/** The blocks of commands on a page, without their comments. */
+function commandBlocks(page: string): string[][] {
+  return [...page.matchAll(/```sh\n(.*?)```/gs)].map(([, block = ""]) =>
     block
       .split("\n")
       .map((line) => line.replace(/\s+#.*$/, ""))
