@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { errorText } from "@sallyport/async";
 import "./lifecycle/small-nursery.ts";
 import { readFile } from "node:fs/promises";
 import { ConfigError, formatPath, formatProblem } from "@sallyport/config-file";
@@ -142,7 +143,7 @@ async function readToken(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (cause) {
-    throw new Error(`the token file of --jwt cannot be read: ${messageOf(cause)}`, { cause });
+    throw new Error(`the token file of --jwt cannot be read: ${errorText(cause)}`, { cause });
   }
 }
 
@@ -158,10 +159,6 @@ function logger(verbose: boolean): Pino {
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
   });
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** The first signal to stop, and what is aborted by the second. */
@@ -193,7 +190,7 @@ main(parseCommand(process.argv.slice(2))).then(
   },
   (error: unknown) => {
     const code = error instanceof Error && "code" in error ? ` [${String(error.code)}]` : "";
-    process.stderr.write(`sallyport-router: ${messageOf(error)}${code}\n`);
+    process.stderr.write(`sallyport-router: ${errorText(error)}${code}\n`);
     process.exit(error instanceof ConfigError ? 2 : 1);
   },
 );

@@ -1,5 +1,6 @@
 import { arch, hostname, platform, release, version } from "node:os";
 import { type ApiClient, ApiError, ApiTransportError, createClient, listAll } from "@sallyport/api/client";
+import { errorText } from "@sallyport/async";
 import {
   controllerTrust,
   createCsr,
@@ -9,7 +10,7 @@ import {
   type Logger,
   type PrecedenceName,
 } from "@sallyport/wire";
-import { AuthenticationError, ControllerError, reasonOf, SdkError } from "./errors.ts";
+import { AuthenticationError, ControllerError, SdkError } from "./errors.ts";
 import { type LoadedIdentity, withTrust } from "./identity-file.ts";
 import { type RouterAddress, routerAddresses } from "./routers.ts";
 
@@ -167,7 +168,7 @@ export class ApiSession {
         return;
       this.#take(controllerUrl, identity);
     } catch (error) {
-      const reason = reasonOf(error);
+      const reason = errorText(error);
       if (reason !== this.#lastUnreadable) {
         this.#log.warn({ reason }, "the identity cannot be read again; the former one stays in use");
       }
@@ -238,7 +239,7 @@ export class ApiSession {
     if (this.#isLoggedIn) {
       this.#isLoggedIn = false;
       await this.#api.deleteCurrentAPISession({}, { signal: AbortSignal.timeout(logoutMs) }).catch((error: unknown) => {
-        this.#log.debug({ reason: reasonOf(error) }, "logging out failed; the session ends by itself");
+        this.#log.debug({ reason: errorText(error) }, "logging out failed; the session ends by itself");
       });
     }
     this.#api.close();
@@ -334,7 +335,7 @@ export class ApiSession {
       if (!this.#isClosed) this.#scheduleRefresh(data.expiresAt);
     } catch (error) {
       this.#log.warn(
-        { controller: this.#controllerUrl, reason: reasonOf(error) },
+        { controller: this.#controllerUrl, reason: errorText(error) },
         "the API session could not be refreshed",
       );
       if (!this.#isClosed) this.#scheduleRefresh(new Date().toISOString());
@@ -351,7 +352,7 @@ export class ApiSession {
         )
       : new AuthenticationError(
           "CONTROLLER_UNREACHABLE",
-          `cannot log in at ${this.#controllerUrl}: ${reasonOf(error)}`,
+          `cannot log in at ${this.#controllerUrl}: ${errorText(error)}`,
           {
             cause: error,
           },

@@ -1,15 +1,15 @@
 import type { AgentOptions } from "node:http";
+import { abortable, errorText, jittered } from "@sallyport/async";
 import { type Logger, silentLogger } from "@sallyport/wire";
 import { ApiSession, type Credentials, fromController, type IdentityInfo } from "./api-session.ts";
 import { EdgeConnection } from "./circuit/connection.ts";
 import type { MessageConnection } from "./circuit/message-connection.ts";
 import { ControllerOutage } from "./controller-outage.ts";
-import { AuthenticationError, ConnectionClosedError, DialError, reasonOf, SdkError } from "./errors.ts";
+import { AuthenticationError, ConnectionClosedError, DialError, SdkError } from "./errors.ts";
 import { type Hosted, type HostOptions, hostService } from "./hosting/hosted.ts";
 import { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 import { ServiceAgent } from "./http-agent.ts";
 import { type IdentityFile, type LoadedIdentity, loadIdentityFile } from "./identity-file.ts";
-import { orAborted } from "./or-aborted.ts";
 import { Routers } from "./routers.ts";
 import { ServiceDialer } from "./service-dialer.ts";
 import { type Service, Services } from "./services.ts";
@@ -104,7 +104,7 @@ export class Context {
     });
     this.#dialer = new ServiceDialer({ session, services: this.#services, routers: this.#routers, log });
     // Contexts that were started together do not ask together.
-    const interval = (o.refreshIntervalMs ?? defaultRefreshIntervalMs) * (0.9 + Math.random() / 5);
+    const interval = jittered(o.refreshIntervalMs ?? defaultRefreshIntervalMs, [0.9, 1.1]);
     this.#poll = setInterval(() => void session.renew().then(() => this.#services.poll()), interval);
     this.#poll.unref();
   }
@@ -151,7 +151,7 @@ export class Context {
 
   static async #loggedIn(context: Context, signal: AbortSignal | undefined): Promise<Context> {
     try {
-      await orAborted(context.#session.login(), signal);
+      await abortable(context.#session.login(), signal);
       return context;
     } catch (error) {
       await context.close();
@@ -169,7 +169,7 @@ export class Context {
     this.#mustBeOpen();
     options.signal?.throwIfAborted();
     try {
-      return await orAborted(this.#services.list(), options.signal);
+      return await abortable(this.#services.list(), options.signal);
     } catch (error) {
       throw fromController(error);
     }
@@ -196,7 +196,7 @@ export class Context {
     this.#mustBeOpen();
     options.signal?.throwIfAborted();
     try {
-      return await orAborted(this.#session.identity(), options.signal);
+      return await abortable(this.#session.identity(), options.signal);
     } catch (error) {
       throw fromController(error);
     }
@@ -334,7 +334,7 @@ export class Context {
       await this.#services.refreshDialSessions();
       for (const listener of this.#listeners) listener.lookAgain();
     } catch (error) {
-      this.#log.debug({ reason: reasonOf(error) }, "the controller does not say where the routers are");
+      this.#log.debug({ reason: errorText(error) }, "the controller does not say where the routers are");
     }
   }
 

@@ -1,7 +1,5 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { ApiError, ApiTransportError } from "@sallyport/api/client";
-import { reasonOf } from "./errors.ts";
-import { orAborted } from "./or-aborted.ts";
+import { abortable, Backoff, errorText, pause } from "@sallyport/async";
 
 const firstPauseMs = 50;
 const longestPauseMs = 1_000;
@@ -24,16 +22,18 @@ export class ControllerOutage {
 
   /** What `ask` gives, once the controller can be reached. @throws what the controller says, or the signal's reason */
   async outlast<T>(ask: () => Promise<T>): Promise<T> {
-    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+    const backoff = new Backoff({ firstMs: firstPauseMs, maxMs: longestPauseMs });
+    for (;;) {
       try {
-        const answer = await orAborted(ask(), this.#signal);
+        const answer = await abortable(ask(), this.#signal);
         this.reason = undefined;
         return answer;
       } catch (error) {
         if (!isAway(error)) throw error;
-        this.reason = reasonOf(error);
+        this.reason = errorText(error);
       }
-      await delay(pauseMs, undefined, { signal: this.#signal }).catch(() => this.#signal.throwIfAborted());
+      await pause(backoff.next(), this.#signal);
+      this.#signal.throwIfAborted();
     }
   }
 }

@@ -1,10 +1,11 @@
 import { randomBytes } from "node:crypto";
+import { errorText } from "@sallyport/async";
 import { ConnType, EdgeHeader, EdgeType, Headers, type Message, ROUTER_STOPPING } from "@sallyport/wire";
 import { carrierOn } from "./circuit/carrier-choice.ts";
 import { MessageConnection } from "./circuit/message-connection.ts";
 import type { KeyPair, Sodium } from "./crypto/sodium.ts";
 import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
-import { DialError, EncryptionError, reasonOf } from "./errors.ts";
+import { DialError, EncryptionError } from "./errors.ts";
 
 /** What a dial asks a router for. */
 export interface DialRequest {
@@ -125,7 +126,7 @@ class Attempt implements EdgeEndpoint {
   }
 
   onLost(reason: Error | undefined): void {
-    this.#fail("lost", reason === undefined ? "the connection to it ended" : reasonOf(reason), reason);
+    this.#fail("lost", reason === undefined ? "the connection to it ended" : errorText(reason), reason);
   }
 
   #headers(): Headers {

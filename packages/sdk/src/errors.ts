@@ -45,8 +45,3 @@ export class ConnectionClosedError extends SdkError {
 
 /** The controller refused a request (its own code is `code`), or could not be asked (`CONTROLLER_UNREACHABLE`). */
 export class ControllerError extends SdkError {}
-
-/** The reason of a failure as text, for messages. */
-export function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}

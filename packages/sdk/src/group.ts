@@ -1,5 +1,5 @@
+import { errorText } from "@sallyport/async";
 import { BaseHeader, type Channel, dialUnderlay, type Headers, type Logger } from "@sallyport/wire";
-import { reasonOf } from "./errors.ts";
 
 const underlayType = "edge.default";
 const checkMs = 2_000;
@@ -34,7 +34,7 @@ export function keepConnections(channel: Channel, wanted: number, log: Logger): 
       failures++;
       waitUntil = performance.now() + Math.min(2_000 * failures, maxWaitMs);
       if (!channel.isClosed)
-        log.info({ channel: channel.label, reason: reasonOf(error) }, "no further connection to a router");
+        log.info({ channel: channel.label, reason: errorText(error) }, "no further connection to a router");
     } finally {
       isDialling = false;
     }

@@ -1,7 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { errorText } from "@sallyport/async";
 import { type Identity, type IdentityConfig, identityFromPem, loadIdentity } from "@sallyport/wire";
-import { IdentityFileError, reasonOf } from "./errors.ts";
+import { IdentityFileError } from "./errors.ts";
 
 /** An SDK identity file, as every implementation writes it (docs/protocol/identity.md "Identity file"). */
 export interface IdentityFile {
@@ -47,7 +48,7 @@ export async function loadIdentityFile(source: string | IdentityFile): Promise<L
       identity: await loadIdentity(content.id, baseDir),
     };
   } catch (error) {
-    throw error instanceof IdentityFileError ? error : fail(reasonOf(error), error);
+    throw error instanceof IdentityFileError ? error : fail(errorText(error), error);
   }
 }
 

@@ -1,3 +1,4 @@
+import { jittered } from "@sallyport/async";
 import type { RouterAddress } from "./routers.ts";
 
 /** A router is tried again at first this often, later after a share of the time that it is away, and in the end not any more. */
@@ -91,7 +92,7 @@ export class LostRouters {
     this.#forget(router);
     const awayMs = performance.now() - since;
     if (this.#isClosed || awayMs > pace.givenUpAfterMs) return;
-    const delayMs = Math.min(Math.max(awayMs * pace.share, pace.firstMs), pace.longestMs) * (0.75 + Math.random() / 2);
+    const delayMs = jittered(Math.min(Math.max(awayMs * pace.share, pace.firstMs), pace.longestMs), [0.75, 1.25]);
     const timer = setTimeout(() => void this.#try(router, since), delayMs);
     timer.unref();
     this.#lost.set(router.address, { router, since, timer });

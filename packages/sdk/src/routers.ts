@@ -1,3 +1,4 @@
+import { abortable, backoffDelay, errorText, Listeners } from "@sallyport/async";
 import {
   addressFromUrl,
   dialChannel,
@@ -10,10 +11,9 @@ import {
 import type { Login } from "./api-session.ts";
 import { CircuitSupplies } from "./circuit/supplies.ts";
 import { EdgeChannel } from "./edge-channel.ts";
-import { RouterError, reasonOf } from "./errors.ts";
+import { RouterError } from "./errors.ts";
 import { askForGroup, keepConnections } from "./group.ts";
 import { LostRouters } from "./lost-routers.ts";
-import { orAborted } from "./or-aborted.ts";
 
 /** A router that may be used: its name and where it is dialled. */
 export interface RouterAddress {
@@ -28,7 +28,7 @@ const defaultDrainMs = 2_000;
 const watchIntervalMs = 5_000;
 /** A connection that ends this soon, and was of no use, was probably refused: the router closes without a word. */
 const refusalWindowMs = 10_000;
-const backoffMs = { first: 1_000, most: 60_000 };
+const backoff = { firstMs: 1_000, maxMs: 60_000, jitter: [0.75, 1.25] } as const;
 
 /**
  * The usable addresses of the routers that the controller lists. Others than `tls` are left out: no application
@@ -70,7 +70,7 @@ export class Routers {
   /** Routers that failed last, by address: how often, and until when they are left alone. */
   readonly #failed = new Map<string, { times: number; until: number }>();
   readonly #lost: LostRouters;
-  readonly #listeners = new Set<(router: RouterAddress) => void>();
+  readonly #listeners = new Listeners<[router: RouterAddress]>();
   readonly #connections: number;
   readonly #circuits = new CircuitSupplies();
   readonly #probes: NodeJS.Timeout;
@@ -98,8 +98,7 @@ export class Routers {
 
   /** `listener` is called whenever a router is connected. @returns ends that */
   onConnected(listener: (router: RouterAddress) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** What the controller says of the routers that are online now. */
@@ -151,7 +150,7 @@ export class Routers {
       return await Promise.any(attempts);
     } catch (error) {
       signal.throwIfAborted();
-      const reasons = error instanceof AggregateError ? error.errors.map(reasonOf) : [reasonOf(error)];
+      const reasons = error instanceof AggregateError ? error.errors.map(errorText) : [errorText(error)];
       throw new RouterError("ROUTERS_UNREACHABLE", `no edge router could be reached: ${reasons.join("; ")}`, {
         cause: error,
       });
@@ -160,7 +159,7 @@ export class Routers {
 
   /** The connection to one router. @throws RouterError `ROUTER_UNREACHABLE`, or the signal's reason */
   async connect(router: RouterAddress, signal: AbortSignal): Promise<EdgeChannel> {
-    return await orAborted(this.#attempt(router), signal);
+    return await abortable(this.#attempt(router), signal);
   }
 
   #attempt(router: RouterAddress): Promise<EdgeChannel> {
@@ -206,14 +205,13 @@ export class Routers {
 
   #leaveAlone(router: RouterAddress): void {
     const times = (this.#failed.get(router.address)?.times ?? 0) + 1;
-    const delay = Math.min(backoffMs.first * 2 ** (times - 1), backoffMs.most) * (0.75 + Math.random() / 2);
-    this.#failed.set(router.address, { times, until: performance.now() + delay });
+    this.#failed.set(router.address, { times, until: performance.now() + backoffDelay(times, backoff) });
   }
 
   async #dial(router: RouterAddress): Promise<EdgeChannel> {
     const login = await this.#login();
     const fail = (error: unknown) =>
-      new RouterError("ROUTER_UNREACHABLE", `router ${router.name} at ${router.address}: ${reasonOf(error)}`, {
+      new RouterError("ROUTER_UNREACHABLE", `router ${router.name} at ${router.address}: ${errorText(error)}`, {
         cause: error,
       });
     const channel = await dialChannel({
@@ -253,7 +251,7 @@ export class Routers {
       }
     });
     this.#lost.connected(router);
-    for (const listener of [...this.#listeners]) listener(router);
+    this.#listeners.emit(router);
     void edge.probe();
     keepConnections(channel, this.#connections, this.#log);
     return edge;

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from "node:timers/promises";
+import { Backoff, errorText, jittered, pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { ApiSession } from "./api-session.ts";
 import type { MessageConnection } from "./circuit/message-connection.ts";
@@ -6,7 +6,7 @@ import type { ControllerOutage } from "./controller-outage.ts";
 import { loadSodium } from "./crypto/load-sodium.ts";
 import { type DialRequest, dialThrough, RouterDialError } from "./dial.ts";
 import type { EdgeChannel } from "./edge-channel.ts";
-import { RouterError, reasonOf } from "./errors.ts";
+import { RouterError } from "./errors.ts";
 import type { Routers } from "./routers.ts";
 import type { Service, ServiceSession, Services } from "./services.ts";
 
@@ -29,7 +29,7 @@ export interface ServiceDial extends Pick<DialRequest, "instance" | "appData" | 
 const mostLost = 3;
 /** While routers come and go a dial that failed is tried again for so long, as its own time allows. */
 const patienceMs = 5_000;
-const pauseMs = { first: 100, most: 1_000 };
+const pauses = { firstMs: 100, maxMs: 1_000 };
 
 /** Dials services: finds session and router, and tries again what failed for a reason that passes. */
 export class ServiceDialer {
@@ -114,7 +114,7 @@ class PassingFailures {
   /** Another router may have a way where these have none. */
   readonly refusedBy = new Set<EdgeChannel>();
   #since: number | undefined;
-  #pauseMs = pauseMs.first;
+  readonly #backoff = new Backoff(pauses);
 
   constructor(
     parts: Pick<ServiceDialerParts, "routers" | "log">,
@@ -135,14 +135,12 @@ class PassingFailures {
     const leftMs = this.#since + patienceMs - now;
     if (!mayPass || !this.#parts.routers.isInMotion || leftMs <= 0) throw error;
     this.#parts.log.debug(
-      { service: this.#service, reason: reasonOf(error) },
+      { service: this.#service, reason: errorText(error) },
       "routers come and go; the dial is tried again",
     );
     if (edge !== undefined) this.refusedBy.add(edge);
     const { signal, given } = this.#signals;
-    await delay(Math.min(this.#pauseMs, leftMs) * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => {
-      throw given?.aborted === true ? given.reason : error;
-    });
-    this.#pauseMs = Math.min(2 * this.#pauseMs, pauseMs.most);
+    await pause(jittered(Math.min(this.#backoff.next(), leftMs), [0.75, 1.25]), signal);
+    if (signal.aborted) throw given?.aborted === true ? given.reason : error;
   }
 }

@@ -1,7 +1,8 @@
 import { ApiError, listAll } from "@sallyport/api/client";
+import { errorText, Listeners } from "@sallyport/async";
 import type { Logger, Permission } from "@sallyport/wire";
 import type { ApiSession } from "./api-session.ts";
-import { reasonOf, ServiceError } from "./errors.ts";
+import { ServiceError } from "./errors.ts";
 import { type RouterAddress, routerAddresses } from "./routers.ts";
 
 /** A service that this identity may use. */
@@ -30,7 +31,7 @@ export class Services {
   #isLoaded = false;
   #lastChangeAt: string | undefined;
   readonly #dialSessions = new Map<string, Promise<ServiceSession>>();
-  readonly #followers = new Set<(services: readonly Service[]) => void>();
+  readonly #followers = new Listeners<[services: readonly Service[]]>();
 
   constructor(o: { session: ApiSession; log: Logger }) {
     this.#session = o.session;
@@ -45,10 +46,10 @@ export class Services {
 
   /** Calls `follower` with all of them: now, if they are known, and whenever they were loaded. @returns ends that */
   follow(follower: (services: readonly Service[]) => void): () => void {
-    this.#followers.add(follower);
+    const remove = this.#followers.add(follower);
     if (this.#isLoaded) follower([...this.#known.values()]);
     else void this.poll();
-    return () => this.#followers.delete(follower);
+    return remove;
   }
 
   /**
@@ -164,7 +165,7 @@ export class Services {
       await this.#load();
       this.#lastChangeAt = data.lastChangeAt;
     } catch (error) {
-      this.#log.warn({ reason: reasonOf(error) }, "the services of this identity could not be refreshed");
+      this.#log.warn({ reason: errorText(error) }, "the services of this identity could not be refreshed");
     }
   }
 
@@ -176,6 +177,6 @@ export class Services {
     this.#isLoaded = true;
     const ids = new Set(services.map((service) => service.id));
     for (const id of this.#dialSessions.keys()) if (!ids.has(id)) this.#dialSessions.delete(id);
-    for (const follower of this.#followers) follower(services);
+    this.#followers.emit(services);
   }
 }

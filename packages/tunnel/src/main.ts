@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { readFile } from "node:fs/promises";
+import { errorText } from "@sallyport/async";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Logger as Pino, pino } from "pino";
 import { type Command, parseCommand, USAGE } from "./program/command-line.ts";
@@ -90,7 +91,7 @@ main(parseCommand(process.argv.slice(2))).then(
   },
   (error: unknown) => {
     const code = error instanceof Error && "code" in error ? String(error.code) : "";
-    const text = error instanceof Error ? error.message : String(error);
+    const text = errorText(error);
     process.stderr.write(`sallyport-tunnel: ${text}${code === "" ? "" : ` [${code}]`}\n`);
     const isSetup = error instanceof Error && (SETUP_ERRORS.includes(error.name) || SETUP_CODES.includes(code));
     process.exit(isSetup ? 2 : 1);

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { SerialQueue } from "@sallyport/async";
 import type { Logger, Permission } from "@sallyport/wire";
 import { type HostConfig, hostConfigs } from "./config/host-config.ts";
 import { type InterceptConfig, interceptConfig, withoutConfig } from "./config/intercept-config.ts";
@@ -40,7 +41,7 @@ export class ServiceRun {
   readonly #dial: Side = { name: "dial", wanted: undefined, running: undefined, retry: undefined };
   readonly #bind: Side = { name: "bind", wanted: undefined, running: undefined, retry: undefined };
   /** One change after the other. */
-  #work: Promise<void> = Promise.resolve();
+  readonly #work = new SerialQueue();
 
   constructor(name: string, parts: RunParts) {
     this.name = name;
@@ -57,7 +58,7 @@ export class ServiceRun {
   update(service: OverlayService, overlayIdentity: OverlayIdentity): Promise<void> {
     // What templates and instance ids know of it, and nothing else that an overlay may keep there.
     const identity = { name: overlayIdentity.name, appData: overlayIdentity.appData };
-    return this.#inTurn(async () => {
+    return this.#work.run(async () => {
       const { name, id, isEncrypted, configs } = service;
       const base = { id, name, isEncrypted };
       const intercept = service.canDial ? { ...base, config: this.#interceptConfig(service) } : undefined;
@@ -78,15 +79,10 @@ export class ServiceRun {
 
   /** Ends both sides; connections that exist go on. */
   close(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#work.run(async () => {
       await this.#become(this.#dial, undefined, undefined);
       await this.#become(this.#bind, undefined, undefined);
     });
-  }
-
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    this.#work = this.#work.then(work);
-    return this.#work;
   }
 
   async #become(side: Side, wanted: unknown, start: (() => Promise<Running>) | undefined): Promise<void> {
@@ -106,7 +102,7 @@ export class ServiceRun {
       );
       side.retry = setTimeout(() => {
         const { wanted } = side;
-        void this.#inTurn(async () => {
+        void this.#work.run(async () => {
           if (side.wanted === wanted && side.running === undefined) await this.#start(side, start);
         });
       }, retryMs);

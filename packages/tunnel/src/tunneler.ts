@@ -1,3 +1,4 @@
+import { SerialQueue } from "@sallyport/async";
 import { type Logger, silentLogger } from "@sallyport/wire";
 import { type LocalRoutes, SourceAddresses } from "./host/source-addresses.ts";
 import type { Interceptor } from "./interceptor.ts";
@@ -35,7 +36,7 @@ export class Tunneler {
   readonly #sources: SourceAddresses;
   readonly #runs = new Map<string, ServiceRun>();
   /** One set of services after the other. */
-  #work: Promise<void> = Promise.resolve();
+  readonly #work = new SerialQueue();
   #isClosed = false;
   #isSettled = false;
   #unfollow: (() => void) | undefined;
@@ -60,7 +61,7 @@ export class Tunneler {
 
   start(): void {
     this.#unfollow ??= this.#o.overlay.onServices((services) => {
-      this.#work = this.#work.then(async () => {
+      void this.#work.run(async () => {
         if (!this.#isClosed) await this.#update(services);
       });
     });
@@ -74,7 +75,7 @@ export class Tunneler {
   async close(o: { readonly drainMs?: number } = {}): Promise<void> {
     this.#isClosed = true;
     this.#unfollow?.();
-    await this.#work;
+    await this.#work.idle();
     const runs = [...this.#runs.values()];
     this.#runs.clear();
     await Promise.all(runs.map((run) => run.close()));

@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import {
   BaseHeader,
   type Channel,
@@ -140,8 +141,7 @@ function answer(channel: Channel, contentType: number, operation: Operation): vo
     try {
       channel.replyResult(message, true, await operation(message));
     } catch (error) {
-      if (!channel.isClosed)
-        channel.replyResult(message, false, error instanceof Error ? error.message : String(error));
+      if (!channel.isClosed) channel.replyResult(message, false, errorText(error));
     }
   });
 }

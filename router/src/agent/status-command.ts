@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import { AgentOp, type ApplicationInfo } from "@sallyport/wire/agent/protocol";
 import { agentSocketPath, agentSockets, askAgent, isForeign } from "@sallyport/wire/agent/socket";
 import { ROUTER_APPLICATION, RouterRequest } from "./router-request.ts";
@@ -93,6 +94,6 @@ function whyNot(socket: string, error: unknown): string {
     case "EPERM":
       return ofAnother(socket);
     default:
-      return `${socket} does not answer: ${error instanceof Error ? error.message : String(error)}`;
+      return `${socket} does not answer: ${errorText(error)}`;
   }
 }

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { errorText } from "@sallyport/async";
 import type { Channel } from "@sallyport/wire";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Edge } from "../edge/edge-listener.ts";
@@ -28,7 +29,7 @@ export async function traceFile({ config, routerId, baseDir, log, stops }: Assem
     stops.push(() => file.close());
     return file;
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorText(cause);
     const problem = { path: ["trace", "path"], text: `the file cannot be written: ${why}` };
     throw new RouterStartError([problem], undefined, { cause });
   }

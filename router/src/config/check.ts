@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import { formatProblem } from "@sallyport/config-file";
 import { loadRouterConfig, type RouterConfig } from "@sallyport/router-config";
 import { type Identity, loadIdentity } from "@sallyport/wire";
@@ -34,7 +35,7 @@ export async function checkRouter(
     identity = await loadIdentity(config.identity, baseDir);
     notes.push(`router ${identity.id}, certificate valid until ${identity.leaf.validTo}`);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorText(error);
     if (isMissing(error)) {
       const isPending = await interrupted(config, baseDir, endpointsFile);
       notes.push(

@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { errorText } from "@sallyport/async";
 import type { NewConfig, TunnelMode } from "./create-config.ts";
 import type { KeyAlgorithm } from "./enroll-key.ts";
 
@@ -66,7 +67,7 @@ export function parseCommand(args: readonly string[]): Command {
   try {
     return commandOf(parse(args));
   } catch (error) {
-    return { name: "help", problem: error instanceof Error ? error.message : String(error) };
+    return { name: "help", problem: errorText(error) };
   }
 }
 

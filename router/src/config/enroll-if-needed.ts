@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { errorText } from "@sallyport/async";
 import { loadIdentity } from "@sallyport/wire";
 import { type EnrollOptions, enrolledFiles, enrollRouter } from "./enroll.ts";
 import { RouterEnrollError } from "./enroll-error.ts";
@@ -46,7 +47,7 @@ async function enrolledAs({ config, baseDir, expectId }: IfNeededOptions): Promi
     if (Date.parse(leaf.validTo) <= Date.now()) return `the certificate ended on ${leaf.validTo}`;
     return { id };
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return errorText(error);
   }
 }
 
@@ -55,7 +56,7 @@ async function token(file: string | undefined, why: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = errorText(cause);
     throw new RouterEnrollError("NO_TOKEN", `${why}, and the token file of --jwt cannot be read: ${reason}`, { cause });
   }
 }

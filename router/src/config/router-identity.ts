@@ -2,6 +2,7 @@ import { watch } from "node:fs";
 import { stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import { Listeners } from "@sallyport/async";
 import type { RouterConfig } from "@sallyport/router-config";
 import {
   type Identity,
@@ -29,7 +30,7 @@ export interface IdentityFiles {
 export class RouterIdentity {
   readonly #config: IdentityConfig;
   readonly #baseDir: string;
-  readonly #listeners = new Set<(identity: Identity) => void>();
+  readonly #listeners = new Listeners<[identity: Identity]>();
   readonly #log: Logger;
   #current: Identity;
 
@@ -126,7 +127,7 @@ export class RouterIdentity {
     if (isDeepStrictEqual(partsOf(next), partsOf(this.#current))) return;
     this.#current = next;
     this.#log.info({ validTo: next.leaf.validTo }, "the identity was loaded again");
-    for (const listener of this.#listeners) listener(next);
+    this.#listeners.emit(next);
   }
 
   #paths(): string[] {

@@ -1,5 +1,6 @@
 import { access, constants, mkdir, open, rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { errorText } from "@sallyport/async";
 
 /** New content of a file that lies complete beside it, on disk. */
 export interface StagedFile {
@@ -67,7 +68,7 @@ export async function whyUnwritable(file: string): Promise<string | undefined> {
       await access(path, constants.W_OK);
     } catch (error) {
       if (path === file && error instanceof Error && "code" in error && error.code === "ENOENT") continue;
-      return error instanceof Error ? error.message : String(error);
+      return errorText(error);
     }
   }
   return undefined;

@@ -1,3 +1,4 @@
+import { Listeners } from "@sallyport/async";
 import {
   type ApiSessionRecord,
   ControlType,
@@ -62,8 +63,8 @@ export class Control implements ControlPlane {
   readonly #log: Logger;
   readonly #apiSessions = new ApiSessionTable();
   readonly #removed = new RemovedSessions();
-  readonly #sessionListeners = new Set<(token: string) => void>();
-  readonly #lostListeners = new Set<(id: string, outcome: TerminatorOutcome) => void>();
+  readonly #sessionListeners = new Listeners<[token: string]>();
+  readonly #lostListeners = new Listeners<[id: string, outcome: TerminatorOutcome]>();
   readonly #heartbeats: SessionHeartbeats;
   readonly #sync: EdgeSync;
   readonly #terminators: Terminators<TerminatorRequest>;
@@ -104,7 +105,7 @@ export class Control implements ControlPlane {
       queueLength: o.rateLimited.queueLength,
       window: o.window,
       onLost: (id, outcome) => {
-        for (const listener of this.#lostListeners) listener(id, outcome);
+        this.#lostListeners.emit(id, outcome);
       },
     });
     this.#validation = new TerminatorValidation({
@@ -165,8 +166,7 @@ export class Control implements ControlPlane {
   }
 
   onSessionRemoved(callback: (sessionToken: string) => void): Unsubscribe {
-    this.#sessionListeners.add(callback);
-    return () => this.#sessionListeners.delete(callback);
+    return this.#sessionListeners.add(callback);
   }
 
   wasSessionRemoved(sessionToken: string): boolean {
@@ -201,8 +201,7 @@ export class Control implements ControlPlane {
   }
 
   onTerminatorLost(callback: (terminatorId: string, outcome: TerminatorOutcome) => void): Unsubscribe {
-    this.#lostListeners.add(callback);
-    return () => this.#lostListeners.delete(callback);
+    return this.#lostListeners.add(callback);
   }
 
   removeTerminators(ids: readonly string[]): void {
@@ -283,7 +282,7 @@ export class Control implements ControlPlane {
     const now = Date.now();
     for (const token of tokens) {
       this.#removed.add(token, now);
-      for (const listener of this.#sessionListeners) listener(token);
+      this.#sessionListeners.emit(token);
     }
     this.#log.debug({ sessions: tokens.length }, "sessions were removed");
   }

@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import { ControlType, ctrlPb, decodeControl, encodeControl, type Logger } from "@sallyport/wire";
 import { stackText } from "@sallyport/wire/agent/runtime";
 import type { Controllers } from "./controllers/controllers.ts";
@@ -19,14 +20,14 @@ export class Inspection {
       try {
         requested = decodeControl(ctrlPb.InspectRequestSchema, message.body).requestedValues;
       } catch (error) {
-        errors.push(error instanceof Error ? error.message : String(error));
+        errors.push(errorText(error));
       }
       for (const name of requested) {
         try {
           const value = this.value(name);
           if (value !== undefined) values.push({ name, value });
         } catch (error) {
-          errors.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+          errors.push(`${name}: ${errorText(error)}`);
           log.warn({ name, err: error }, "an inspection failed");
         }
       }

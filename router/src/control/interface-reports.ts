@@ -1,4 +1,5 @@
 import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
+import { errorText } from "@sallyport/async";
 import { ControlType, ctrlPb, encodeControl, isAtLeast, type Logger } from "@sallyport/wire";
 import type { Controller } from "./controllers/controller.ts";
 import type { Controllers } from "./controllers/controllers.ts";
@@ -43,7 +44,7 @@ export class InterfaceReports {
     if (!isAtLeast(controller.version.version, [1, 6, 3])) return;
     const body = encodeControl(ctrlPb.RouterInterfacesUpdateSchema, { interfaces: list });
     controller.channel.request({ contentType: ControlType.RouterInterfacesUpdate, body }).catch((error: unknown) => {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorText(error);
       this.#o.log.debug({ controllerId: controller.id, reason }, "the interfaces were not taken");
     });
   }

@@ -1,4 +1,5 @@
 import type { X509Certificate } from "node:crypto";
+import { errorText } from "@sallyport/async";
 import {
   acceptChannels,
   BaseHeader,
@@ -240,7 +241,7 @@ class EdgeListener implements Edge {
           if (!this.#control.isConnected()) this.#counters.invalidTokensDuringSync++;
         }
         if (!channel.isClosed) {
-          const reason = error instanceof Error ? error.message : String(error);
+          const reason = errorText(error);
           this.#log.warn({ peer: channel.peer.address, client: channel.remoteId, reason }, "SDK not admitted");
         }
         channel.close();

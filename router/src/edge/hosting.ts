@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import {
   boundedLog,
   ConnType,
@@ -212,7 +213,7 @@ export class Hosting {
       if (fixInvalid) this.close(binding, `the client does not know the listener: ${detail}`);
       return { valid: false, reason: 1, detail };
     } catch (error) {
-      return { valid: true, detail: `not checked: ${error instanceof Error ? error.message : String(error)}` };
+      return { valid: true, detail: `not checked: ${errorText(error)}` };
     }
   }
 

@@ -1,3 +1,4 @@
+import { Listeners } from "@sallyport/async";
 import {
   AckScheduler,
   answerTraceRoute,
@@ -51,9 +52,9 @@ export class Forwarder implements XgressFabric {
   readonly #bindings = new Map<string, EgressBinding>();
   readonly #headers = new RoutingHeaders();
   readonly #faults = new FaultReports((fault) => this.#emitFault(fault));
-  readonly #faultListeners = new Set<(fault: Fault) => void>();
-  readonly #idleListeners = new Set<(idle: IdleCircuits) => void>();
-  readonly #removalListeners = new Set<(circuit: Circuit) => void>();
+  readonly #faultListeners = new Listeners<[fault: Fault]>();
+  readonly #idleListeners = new Listeners<[idle: IdleCircuits]>();
+  readonly #removalListeners = new Listeners<[circuit: Circuit]>();
   /** Circuits that were unrouted with now = false: their end is looked for every close check. */
   readonly #closing = new Map<string, number>();
   readonly #routes: RouteProcessor;
@@ -190,13 +191,11 @@ export class Forwarder implements XgressFabric {
   // Reports -----------------------------------------------------------------------------------------------------------
 
   onFault(listener: (fault: Fault) => void): () => void {
-    this.#faultListeners.add(listener);
-    return () => this.#faultListeners.delete(listener);
+    return this.#faultListeners.add(listener);
   }
 
   onIdle(listener: (idle: IdleCircuits) => void): () => void {
-    this.#idleListeners.add(listener);
-    return () => this.#idleListeners.delete(listener);
+    return this.#idleListeners.add(listener);
   }
 
   /** Calls `listener` with every circuit that leaves the table. */
@@ -215,7 +214,7 @@ export class Forwarder implements XgressFabric {
   /** One look for idle circuits; called by the timer. */
   scanIdle(now = performance.now()): void {
     for (const idle of idleCircuits(this.#circuits.values(), this.options.idleCircuitTimeoutMs, now)) {
-      for (const listener of this.#idleListeners) listener(idle);
+      this.#idleListeners.emit(idle);
     }
   }
 
@@ -341,7 +340,7 @@ export class Forwarder implements XgressFabric {
     this.#closing.delete(circuitId);
     const circuit = this.#circuits.get(circuitId);
     this.#circuits.delete(circuitId);
-    if (circuit !== undefined) for (const listener of this.#removalListeners) listener(circuit);
+    if (circuit !== undefined) this.#removalListeners.emit(circuit);
     const ends = this.#ends.get(circuitId);
     this.#ends.delete(circuitId);
     for (const end of ends ?? []) {
@@ -389,7 +388,7 @@ export class Forwarder implements XgressFabric {
   }
 
   #emitFault(fault: Fault): void {
-    for (const listener of this.#faultListeners) listener(fault);
+    this.#faultListeners.emit(fault);
   }
 
   #every(intervalMs: number, look: () => void): void {

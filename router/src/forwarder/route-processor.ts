@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { errorText } from "@sallyport/async";
 import { boundedLog, DestinationType, type Logger, RouteErrorCode } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type RouteError } from "./egress.ts";
 import type { ForwarderOptions } from "./options.ts";
@@ -106,7 +107,7 @@ export class RouteProcessor implements Dialers {
     } catch (error) {
       if (error instanceof EgressError) return failure(error.code, error.message);
       this.#log.error({ circuitId: route.circuitId, err: error }, "egress dial failed unexpectedly");
-      return failure(RouteErrorCode.Generic, error instanceof Error ? error.message : String(error));
+      return failure(RouteErrorCode.Generic, errorText(error));
     } finally {
       this.onDialed(performance.now() - started);
       this.#untrack(route.circuitId, abort);

@@ -1,3 +1,4 @@
+import { pause, untilAborted } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { Edge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
@@ -41,8 +42,7 @@ export async function drain(parts: DrainParts, o: DrainOptions): Promise<number>
   const { quiesce, edge, forwarder, log } = parts;
   if (o.limitMs === 0 || o.signal.aborted) return openCircuits(forwarder).all;
   const began = performance.now();
-  const stopped = aborted(o.signal);
-  const isAvoided = await Promise.race([quiesce.begin(), stopped]);
+  const isAvoided = await Promise.race([quiesce.begin(), untilAborted(o.signal).then(() => false)]);
   log.info({ circuits: openCircuits(forwarder).all, isAvoided, limitMs: o.limitMs }, "waiting for circuits to end");
   for (;;) {
     const waitedMs = Math.round(performance.now() - began);
@@ -55,7 +55,7 @@ export async function drain(parts: DrainParts, o: DrainOptions): Promise<number>
       log.info({ circuits, sdks, waitedMs }, circuits === 0 ? "no circuit is left" : "circuits are cut");
       return circuits;
     }
-    await Promise.race([pause(Math.min(LOOK_MS, o.limitMs)), stopped]);
+    await pause(Math.min(LOOK_MS, o.limitMs), o.signal);
   }
 }
 
@@ -67,15 +67,4 @@ function openCircuits(forwarder: DrainParts["forwarder"]): { all: number; datagr
     if (end.carriesDatagrams === true) count.datagrams++;
   }
   return count;
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-function aborted(signal: AbortSignal): Promise<false> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(false);
-    else signal.addEventListener("abort", () => resolve(false), { once: true });
-  });
 }

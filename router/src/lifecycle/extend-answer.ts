@@ -1,3 +1,5 @@
+import { errorText } from "@sallyport/async";
+
 /** What the agent of a running router answers when it has renewed its certificates; else the reason why not. */
 export const RENEWED = "renewed";
 
@@ -7,6 +9,6 @@ export async function extendAnswer(renew: () => Promise<void>): Promise<string> 
     await renew();
     return RENEWED;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return errorText(error);
   }
 }

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
+import { errorText } from "@sallyport/async";
 import { BaseHeader, ControlType, type Logger } from "@sallyport/wire";
 import type { Controllers } from "../control/controllers/controllers.ts";
 
@@ -57,7 +58,7 @@ export class Quiesce {
       if (reply.headers.getBool(BaseHeader.ResultSuccess) === true) return true;
       log.warn({ reason: reply.body.toString("utf8") }, `${what}: the controller refused`);
     } catch (error) {
-      log.warn({ reason: error instanceof Error ? error.message : String(error) }, `${what}: no controller did it`);
+      log.warn({ reason: errorText(error) }, `${what}: no controller did it`);
     }
     return false;
   }

@@ -1,3 +1,4 @@
+import { Listeners } from "@sallyport/async";
 import type { LinkDialerConfig } from "@sallyport/router-config";
 import { boundedLog, type HttpProxy, type Identity, type LineBounds, type Logger } from "@sallyport/wire";
 import { CHANNEL_QUEUE, channelLimits } from "../config/channel-limits.ts";
@@ -70,7 +71,7 @@ export class LinkManager {
   readonly #stop = new AbortController();
   readonly #timer: NodeJS.Timeout;
   readonly #refills: UnderlayRefill;
-  readonly #listeners: ((link: Link) => void)[] = [];
+  readonly #listeners = new Listeners<[Link]>();
 
   constructor(options: LinkManagerOptions) {
     this.#o = options;
@@ -108,7 +109,7 @@ export class LinkManager {
 
   /** Calls `listener` with each link that is made from now on, before anything passes it. */
   onLink(listener: (link: Link) => void): void {
-    this.#listeners.push(listener);
+    this.#listeners.add(listener);
   }
 
   /** Takes in a link that another router dialled. */
@@ -299,7 +300,7 @@ export class LinkManager {
 
   #added(link: Link): void {
     const { forwarder, reports, heartbeats } = this.#o;
-    for (const listener of this.#listeners) listener(link);
+    this.#listeners.emit(link);
     forwarder.addLink(link);
     if (link.ackChannel !== undefined) link.ackChannel.onFrame = link.channel.onFrame;
     const options = {

@@ -1,3 +1,4 @@
+import { errorText, pause } from "@sallyport/async";
 import { type Channel, dialUnderlay, LinkUnderlay, type Logger } from "@sallyport/wire";
 
 /** How many connections a grouped link is to have. */
@@ -42,13 +43,13 @@ export class UnderlayRefill {
   /** Links whose startup delay is over: a connection they lose is dialled again without it. */
   readonly #started = new WeakSet<RefillableLink>();
   readonly #dial: typeof dialUnderlay;
-  readonly #pause: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly #pause: typeof pause;
 
   constructor(o: {
     signal: AbortSignal;
     log: Logger;
     dial?: typeof dialUnderlay;
-    pause?: (ms: number, signal: AbortSignal) => Promise<void>;
+    pause?: typeof pause;
   }) {
     this.#signal = o.signal;
     this.#log = o.log;
@@ -64,7 +65,7 @@ export class UnderlayRefill {
   }
 
   async #fill(link: RefillableLink, target: RefillTarget): Promise<void> {
-    if (!this.#started.has(link)) await this.#pause(target.startupDelay, this.#signal);
+    if (!this.#started.has(link)) await this.#pause(target.startupDelay, this.#signal, { ref: false });
     this.#started.add(link);
     let failures = 0;
     for (;;) {
@@ -77,9 +78,9 @@ export class UnderlayRefill {
       } catch (error) {
         failures++;
         if (this.#isOver(link)) return;
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = errorText(error);
         this.#log.info({ linkId: link.id, underlay: type, failures, reason }, "a further connection of a link failed");
-        await this.#pause(refillPause(failures), this.#signal);
+        await this.#pause(refillPause(failures), this.#signal, { ref: false });
       }
     }
   }
@@ -87,18 +88,4 @@ export class UnderlayRefill {
   #isOver(link: RefillableLink): boolean {
     return link.isClosed || this.#signal.aborted;
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const finish = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", finish);
-      resolve();
-    };
-    const timer = setTimeout(finish, ms);
-    timer.unref();
-    signal.addEventListener("abort", finish, { once: true });
-    if (signal.aborted) finish();
-  });
 }

@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import {
   type Channel,
   ControlType,
@@ -76,7 +77,7 @@ export class PipeTraces {
       log.info({ enable: request.enable, pipes: matching }, "an operator switched tracing");
       channel.replyResult(message, true, answerText(request.enable, request.verbosity, names, matching));
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorText(error);
       if (!channel.isClosed) channel.replyResult(message, false, `the expression cannot be used: ${reason}`);
     }
   }

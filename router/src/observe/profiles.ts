@@ -1,5 +1,6 @@
 import { rename, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { errorText } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { Profiler } from "@sallyport/wire/agent/profiler";
 
@@ -82,7 +83,7 @@ export class Profiles {
       await rename(`${file}.new`, file);
       this.#o.log.debug({ path: file, kind }, "a profile was written");
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorText(error);
       this.#o.log.error({ path: file, kind, reason }, "a profile cannot be written");
     }
   }

@@ -1,4 +1,5 @@
 import { type FileHandle, open } from "node:fs/promises";
+import { errorText, pause } from "@sallyport/async";
 import { type Channel, encodeControl, type Logger, mgmtPb } from "@sallyport/wire";
 import { observe } from "./channel-observers.ts";
 import { decodedFields } from "./decoded-message.ts";
@@ -93,7 +94,7 @@ export class TraceFile {
     // What one turn of the event loop brings leaves in one write.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#waiting.length > 0 && !this.#isClosed) {
-      if (!(await this.#write())) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS).unref());
+      if (!(await this.#write())) await pause(PAUSE_MS, undefined, { ref: false });
     }
     this.#writing = undefined;
   }
@@ -116,7 +117,7 @@ export class TraceFile {
       return true;
     } catch (error) {
       this.#lost += records;
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorText(error);
       this.#o.log.warn({ path: this.#o.path, records: this.#lost, reason }, "trace records cannot be written");
       await this.#file.truncate(this.#length).catch(() => {});
       return false;

@@ -1,3 +1,4 @@
+import { Listeners } from "@sallyport/async";
 import {
   acceptChannels,
   type Channel,
@@ -22,7 +23,7 @@ export class ScriptedController {
   version: string | undefined = versionInfo();
   capabilities = 0x0e;
   readonly #handlers = new Map<number, (message: Message, channel: Channel) => void>();
-  readonly #waiters = new Set<() => void>();
+  readonly #waiters = new Listeners();
   #taken = 0;
 
   private constructor(port: TlsPort, id: string) {
@@ -42,9 +43,9 @@ export class ScriptedController {
         channel.handleOther((message) => {
           this.received.push(message);
           this.#handlers.get(message.contentType)?.(message, channel);
-          for (const wake of this.#waiters) wake();
+          this.#waiters.emit();
         });
-        for (const wake of this.#waiters) wake();
+        this.#waiters.emit();
       },
     });
   }
@@ -91,17 +92,17 @@ export class ScriptedController {
     if (condition()) return Promise.resolve();
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        this.#waiters.delete(look);
+        remove();
         const types = this.received.map((message) => message.contentType).join(" ");
         reject(new Error(`the controller waited in vain; it received: ${types}`));
       }, 10_000);
       const look = (): void => {
         if (!condition()) return;
         clearTimeout(timer);
-        this.#waiters.delete(look);
+        remove();
         resolve();
       };
-      this.#waiters.add(look);
+      const remove = this.#waiters.add(look);
     });
   }
 }

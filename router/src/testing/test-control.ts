@@ -1,3 +1,4 @@
+import { Listeners, pause } from "@sallyport/async";
 import { type ApiSessionRecord, TerminatorResult } from "@sallyport/wire";
 import type {
   CircuitCreated,
@@ -30,9 +31,9 @@ export class TestControl implements ControlPlane {
   tokens: { apiSessionTokens(): Iterable<string>; sessionTokens(): Iterable<string> } | undefined;
   /** Answers to the next terminator creations; success when empty. */
   terminatorOutcomes: { result: TerminatorResult; message: string }[] = [];
-  #apiSessionRemoved = new Set<(session: ApiSessionRecord) => void>();
-  #sessionRemoved = new Set<(token: string) => void>();
-  #terminatorLost = new Set<(id: string, outcome: TerminatorOutcome) => void>();
+  readonly #apiSessionRemoved = new Listeners<[session: ApiSessionRecord]>();
+  readonly #sessionRemoved = new Listeners<[token: string]>();
+  readonly #terminatorLost = new Listeners<[id: string, outcome: TerminatorOutcome]>();
 
   constructor(network: TestNetwork, routerId: string) {
     this.#network = network;
@@ -52,13 +53,12 @@ export class TestControl implements ControlPlane {
       const known = this.#network.apiSessions.get(token);
       if (known !== undefined || Date.now() >= until) return known;
       o.signal?.throwIfAborted();
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await pause(5);
     }
   }
 
   onApiSessionRemoved(callback: (session: ApiSessionRecord) => void): () => void {
-    this.#apiSessionRemoved.add(callback);
-    return () => this.#apiSessionRemoved.delete(callback);
+    return this.#apiSessionRemoved.add(callback);
   }
 
   onApiSessionUpdated(): () => void {
@@ -66,13 +66,11 @@ export class TestControl implements ControlPlane {
   }
 
   onSessionRemoved(callback: (token: string) => void): () => void {
-    this.#sessionRemoved.add(callback);
-    return () => this.#sessionRemoved.delete(callback);
+    return this.#sessionRemoved.add(callback);
   }
 
   onTerminatorLost(callback: (id: string, outcome: TerminatorOutcome) => void): () => void {
-    this.#terminatorLost.add(callback);
-    return () => this.#terminatorLost.delete(callback);
+    return this.#terminatorLost.add(callback);
   }
 
   wasSessionRemoved(token: string): boolean {
@@ -149,16 +147,16 @@ export class TestControl implements ControlPlane {
 
   removeApiSession(session: ApiSessionRecord): void {
     this.#network.apiSessions.delete(session.token);
-    for (const callback of this.#apiSessionRemoved) callback(session);
+    this.#apiSessionRemoved.emit(session);
   }
 
   removeSession(token: string): void {
     this.#network.sessions.delete(token);
     this.removedSessions.add(token);
-    for (const callback of this.#sessionRemoved) callback(token);
+    this.#sessionRemoved.emit(token);
   }
 
   loseTerminator(id: string, outcome: TerminatorOutcome): void {
-    for (const callback of this.#terminatorLost) callback(id, outcome);
+    this.#terminatorLost.emit(id, outcome);
   }
 }

@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import type { EndToEnd, Sodium } from "@sallyport/sdk";
 import type { ConnectionKind, IncomingDial, OverlayConnection } from "@sallyport/tunnel";
 import { type Logger, PeerData, RouteErrorCode } from "@sallyport/wire";
@@ -87,7 +88,7 @@ export class TunnelEgress implements EgressBinding {
 
 function dialError(error: unknown): EgressError {
   if (error instanceof EgressError) return error;
-  const text = error instanceof Error ? error.message : String(error);
+  const text = errorText(error);
   return new EgressError(codeOf(error), text, { cause: error });
 }
 

@@ -1,8 +1,10 @@
 /** The typed client: one method per operation, over HTTPS with kept-alive connections. */
+
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { Agent, type AgentOptions, type RequestOptions, request } from "node:https";
 import type { ConnectionOptions, TLSSocket } from "node:tls";
+import { errorText } from "@sallyport/async";
 import { ApiError, type ApiErrorCause } from "../errors.ts";
 import type { ApiName, operations } from "../operations/apis.ts";
 import { ROUTES } from "./generated/routes.ts";
@@ -276,7 +278,7 @@ function parse(bytes: Buffer): Record<string, unknown> | undefined {
 }
 
 function transportError(url: URL, error: unknown): ApiTransportError {
-  const text = error instanceof Error ? error.message : String(error);
+  const text = errorText(error);
   return new ApiTransportError(`${where(url)} could not be called: ${text}`, { cause: error });
 }
 

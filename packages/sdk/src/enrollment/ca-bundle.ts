@@ -1,7 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import type { Connect } from "@sallyport/api/client";
+import { errorText } from "@sallyport/async";
 import { x509 } from "@sallyport/wire";
-import { EnrollmentError, reasonOf } from "../errors.ts";
+import { EnrollmentError } from "../errors.ts";
 import { issuerUrl } from "./enrollment-token.ts";
 import { type EnrollmentTrust, enrollmentRequest } from "./pinned-request.ts";
 
@@ -56,7 +57,7 @@ export function readCaBundle(body: Uint8Array): CaBundle {
   try {
     found = new x509.X509Certificates(isText ? Buffer.from(base64, "base64") : Buffer.from(body));
   } catch (cause) {
-    throw new EnrollmentError("NO_CA", `the CA bundle is not a PKCS#7 of certificates: ${reasonOf(cause)}`, { cause });
+    throw new EnrollmentError("NO_CA", `the CA bundle is not a PKCS#7 of certificates: ${errorText(cause)}`, { cause });
   }
   const certificates = found
     .map((certificate) => new X509Certificate(Buffer.from(certificate.rawData)))

@@ -4,8 +4,9 @@ import { request as httpsRequest } from "node:https";
 import { isIP } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
 import type { Connect } from "@sallyport/api/client";
+import { errorText } from "@sallyport/async";
 import { controllerTrust } from "@sallyport/wire";
-import { EnrollmentError, reasonOf } from "../errors.ts";
+import { EnrollmentError } from "../errors.ts";
 
 /** Whom a request during enrollment trusts: exactly this leaf, or whoever these anchors vouch for (PEM). */
 export type EnrollmentTrust = { readonly leaf: X509Certificate } | { readonly caPem: string };
@@ -133,7 +134,7 @@ function leafOf(socket: TLSSocket, url: URL): X509Certificate {
 }
 
 function unreachable(url: URL, cause: unknown): EnrollmentError {
-  return new EnrollmentError("UNREACHABLE", `the controller at ${url.host} cannot be reached: ${reasonOf(cause)}`, {
+  return new EnrollmentError("UNREACHABLE", `the controller at ${url.host} cannot be reached: ${errorText(cause)}`, {
     cause,
   });
 }

@@ -1,8 +1,9 @@
+import { errorText } from "@sallyport/async";
 import { ConnType, EdgeHeader, EdgeType, Headers, type Message, type Precedence } from "@sallyport/wire";
 import type { ConnectionKeys } from "../crypto/end-to-end.ts";
 import type { KeyPair, Sodium } from "../crypto/sodium.ts";
 import type { EdgeChannel, EdgeEndpoint } from "../edge-channel.ts";
-import { ConnectionClosedError, reasonOf } from "../errors.ts";
+import { ConnectionClosedError } from "../errors.ts";
 import { IncomingDial } from "./incoming-dial.ts";
 
 /** What every binding of one hosted service has in common. */
@@ -89,7 +90,7 @@ export class Binding implements EdgeEndpoint {
   }
 
   onLost(reason: Error | undefined): void {
-    this.#end(reason === undefined ? "the connection to the router ended" : reasonOf(reason));
+    this.#end(reason === undefined ? "the connection to the router ended" : errorText(reason));
   }
 
   /** Changes how likely the terminator is chosen. */
@@ -151,7 +152,7 @@ export class Binding implements EdgeEndpoint {
     try {
       crypto = this.#keysFor(message.headers.get(EdgeHeader.PublicKey));
     } catch (error) {
-      this.#refuse(message, reasonOf(error));
+      this.#refuse(message, errorText(error));
       return;
     }
     const { service, identityName } = this.#hosting;

@@ -1,5 +1,6 @@
+import { errorText } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
-import { ListenError, reasonOf } from "../errors.ts";
+import { ListenError } from "../errors.ts";
 import type { IncomingDial } from "./incoming-dial.ts";
 import type { ListenOptions, ServiceListener } from "./service-listener.ts";
 
@@ -79,7 +80,10 @@ class HostedService implements Hosted {
       (listener) => this.#listening(listener),
       (error: unknown) => {
         if (this.#stopped.signal.aborted) return;
-        this.#log.warn({ service: this.#service, reason: reasonOf(error) }, "a service cannot be hosted; trying again");
+        this.#log.warn(
+          { service: this.#service, reason: errorText(error) },
+          "a service cannot be hosted; trying again",
+        );
         this.#retry = setTimeout(() => this.#start(), retryMs);
         this.#retry.unref();
       },

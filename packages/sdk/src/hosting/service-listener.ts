@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { EventEmitter } from "node:events";
+import { abortable, Backoff, errorText } from "@sallyport/async";
 import { type Logger, type PrecedenceName, precedenceOf } from "@sallyport/wire";
 import type { ApiSession } from "../api-session.ts";
 import { EdgeConnection } from "../circuit/connection.ts";
 import { loadSodium } from "../crypto/load-sodium.ts";
 import type { KeyPair } from "../crypto/sodium.ts";
-import { ListenError, reasonOf, ServiceError } from "../errors.ts";
-import { orAborted } from "../or-aborted.ts";
+import { ListenError, ServiceError } from "../errors.ts";
 import type { RouterAddress, Routers } from "../routers.ts";
 import type { Service, ServiceSession, Services } from "../services.ts";
 import { Binding, type Hosting } from "./binding.ts";
@@ -50,7 +50,7 @@ interface ListenerEvents {
   error: [error: Error];
 }
 
-const retryMs = { first: 1_000, most: 30_000 };
+const retries = { firstMs: 1_000, maxMs: 30_000, jitter: [0.75, 1.25] } as const;
 /** When enough terminators exist nothing is asked; with fewer, the controller is asked for new routers this often. */
 const lookAgainMs = 30_000;
 /** Looking for routers goes on after this time, whether those that were found are connected or not. */
@@ -80,7 +80,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
   /** Addresses that are being connected. */
   readonly #connecting = new Set<string>();
   readonly #unfollow: () => void;
-  #failures = 0;
+  readonly #backoff = new Backoff(retries);
   #cost: number | undefined;
   #precedence: ListenOptions["precedence"];
   /** For what the options leave out. */
@@ -122,7 +122,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     mustBeWithin("maxTerminators", this.#options.maxTerminators, 1, 1_000);
     mustBeWithin("cost", this.#options.cost, 0, 65_535);
     signal?.throwIfAborted();
-    await orAborted(this.#parts.services.find(this.service, "Bind"), signal);
+    await abortable(this.#parts.services.find(this.service, "Bind"), signal);
     if (this.#stopped.signal.aborted) throw this.#closedError();
     return new Promise((resolve, reject) => {
       const settle = (act: () => void) => {
@@ -230,11 +230,11 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     this.#isLooking = true;
     this.#bindWhereMissing()
       .then(
-        (missing) => this.#schedule(missing ? this.#backoff() : lookAgainMs),
+        (missing) => this.#schedule(missing ? this.#backoff.next() : lookAgainMs),
         (error: unknown) => {
-          this.#parts.log.warn({ service: this.service, reason: reasonOf(error) }, "hosting failed; trying again");
+          this.#parts.log.warn({ service: this.service, reason: errorText(error) }, "hosting failed; trying again");
           if (error instanceof ServiceError && this.listenerCount("error") > 0) this.emit("error", error);
-          this.#schedule(this.#backoff());
+          this.#schedule(this.#backoff.next());
         },
       )
       .finally(() => {
@@ -244,10 +244,6 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
           this.#look();
         }
       });
-  }
-
-  #backoff(): number {
-    return Math.min(retryMs.first * 2 ** this.#failures++, retryMs.most) * (0.75 + Math.random() / 2);
   }
 
   #schedule(delayMs: number): void {
@@ -272,7 +268,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     const free = (returned.length > 0 ? returned : session.routers).filter((router) => !this.#isBound(router));
     const bound = Promise.all(free.slice(0, wanted - this.#bindings.size).map((router) => this.#bind(router, hosting)));
     // One that cannot be reached does not keep the others waiting that come back meanwhile.
-    await orAborted(bound, AbortSignal.timeout(connectingMs)).catch(() => {});
+    await abortable(bound, AbortSignal.timeout(connectingMs)).catch(() => {});
     return this.#bindings.size < Math.min(wanted, Math.max(session.routers.length, 1));
   }
 
@@ -286,7 +282,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
       if (this.#bindings.has(router.name)) return;
       const binding: Binding = new Binding(edge, hosting, {
         established: () => {
-          this.#failures = 0;
+          this.#backoff.reset();
           this.#lost.delete(router.address);
           log.info(fields, "service is hosted on a router");
           this.emit("listening");
@@ -297,13 +293,13 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
           if (/invalid session|session ended/i.test(text)) this.#session = undefined;
           if (this.#bindings.get(router.name) === binding) this.#bindings.delete(router.name);
           if (binding.isEstablished) this.#lost.add(router.address);
-          this.#schedule(this.#backoff());
+          this.#schedule(this.#backoff.next());
         },
         dialled: (dial) => this.#dialled(dial),
       });
       this.#bindings.set(router.name, binding);
     } catch (error) {
-      log.info({ ...fields, reason: reasonOf(error) }, "the service cannot be hosted on a router");
+      log.info({ ...fields, reason: errorText(error) }, "the service cannot be hosted on a router");
     } finally {
       this.#connecting.delete(router.address);
     }
@@ -318,7 +314,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     dial.accept().then(
       (messages) => this.#accepted(new EdgeConnection(messages, { allowHalfOpen: allowHalfOpen ?? false })),
       // Gone before it began: its router's end of the binding says why.
-      (error: unknown) => this.#parts.log.debug({ service: this.service, reason: reasonOf(error) }, "a dial was lost"),
+      (error: unknown) => this.#parts.log.debug({ service: this.service, reason: errorText(error) }, "a dial was lost"),
     );
   }
 

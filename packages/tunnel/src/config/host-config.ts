@@ -1,3 +1,4 @@
+import { errorText, MAX_TIMER_MS } from "@sallyport/async";
 import type { PrecedenceName } from "@sallyport/wire";
 import { z } from "zod";
 import { AllowedAddresses } from "../host/allowed-addresses.ts";
@@ -7,16 +8,7 @@ import type { PortRange, Protocol } from "../interceptor.ts";
 import type { OverlayService } from "../overlay.ts";
 import { type HealthCheckConfig, healthChecks, httpCheck, portCheck } from "./health-config.ts";
 import { defaultConnectTimeoutMs } from "./intercept-config.ts";
-import {
-  decodeConfig,
-  duration,
-  longestMs,
-  looseObject,
-  port,
-  portRange,
-  protocol,
-  ServiceConfigError,
-} from "./loose.ts";
+import { decodeConfig, duration, looseObject, port, portRange, protocol, ServiceConfigError } from "./loose.ts";
 
 /** One value, or those that dialers may ask for. */
 export type FixedOr<T, A> = { readonly fixed: T } | { readonly allowed: A };
@@ -108,7 +100,7 @@ function checked(configType: string, base: string, c: HostV1): HostConfig {
     try {
       return work();
     } catch (error) {
-      throw fail(key, error instanceof Error ? error.message : String(error));
+      throw fail(key, errorText(error));
     }
   };
   const either = <T, A>(o: {
@@ -163,7 +155,7 @@ function checked(configType: string, base: string, c: HostV1): HostConfig {
     sourcePrefixes: sources.map((source, i) => attempt(`allowedSourceAddresses[${i}]`, () => parsePrefix(source))),
     allowedSourceAddresses: sources,
     proxy: c.proxy === undefined ? undefined : attempt("proxy.address", () => proxyAddress(c.proxy?.address ?? "")),
-    connectTimeoutMs: options?.connectTimeout || Math.min(seconds * 1_000, longestMs) || defaultConnectTimeoutMs,
+    connectTimeoutMs: options?.connectTimeout || Math.min(seconds * 1_000, MAX_TIMER_MS) || defaultConnectTimeoutMs,
     cost: options?.cost,
     precedence: options?.precedence,
     bindUsingEdgeIdentity: options?.bindUsingEdgeIdentity ?? false,

@@ -1,7 +1,8 @@
+import { MAX_TIMER_MS } from "@sallyport/async";
 import { z } from "zod";
 import type { PortRange, Protocol } from "../interceptor.ts";
 import type { OverlayService } from "../overlay.ts";
-import { decodeConfig, longestMs, looseObject, port, portRange, protocol } from "./loose.ts";
+import { decodeConfig, looseObject, port, portRange, protocol } from "./loose.ts";
 
 /** How a service is dialled, and for which clients (docs/protocol/configs.md, "What a tunneler does with them"). */
 export interface InterceptConfig {
@@ -54,7 +55,7 @@ export function interceptConfig(service: OverlayService): InterceptConfig | unde
       allowedSourceAddresses: rest.allowedSourceAddresses ?? [],
       sourceIp: rest.sourceIp || undefined,
       instance: dialOptions?.identity || undefined,
-      connectTimeoutMs: seconds > 0 ? Math.min(seconds * 1_000, longestMs) : defaultConnectTimeoutMs,
+      connectTimeoutMs: seconds > 0 ? Math.min(seconds * 1_000, MAX_TIMER_MS) : defaultConnectTimeoutMs,
     };
   }
   const client = service.configs.get("ziti-tunneler-client.v1");

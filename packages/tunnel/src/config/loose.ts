@@ -1,3 +1,4 @@
+import { MAX_TIMER_MS } from "@sallyport/async";
 import { z } from "zod";
 import { durationMs } from "./duration.ts";
 
@@ -24,13 +25,10 @@ function equalFold(a: string, b: string): boolean {
   return a.toLowerCase() === b.toLowerCase();
 }
 
-/** What timers can hold; beyond it they end at once, or throw. */
-export const longestMs = 2 ** 31 - 1;
-
 /** A duration as text, in whole milliseconds that a timer can hold. */
 export const duration = z.string().transform((text, context) => {
   const ms = durationMs(text);
-  if (ms !== undefined) return Math.min(Math.ceil(ms), longestMs);
+  if (ms !== undefined) return Math.min(Math.ceil(ms), MAX_TIMER_MS);
   context.addIssue({ code: "custom", message: `expected a duration such as 5s or 100ms, got ${JSON.stringify(text)}` });
   return z.NEVER;
 });

@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import { boundedLog, type Logger } from "@sallyport/wire";
 import { appDataOf } from "../config/app-data.ts";
 import type { InterceptConfig } from "../config/intercept-config.ts";
@@ -83,10 +84,7 @@ export class DialedService implements InterceptedClients {
       relays.add(relay);
       relay.start();
     } catch (error) {
-      log.warn(
-        { ...fields, reason: error instanceof Error ? error.message : String(error) },
-        "a client got no circuit",
-      );
+      log.warn({ ...fields, reason: errorText(error) }, "a client got no circuit");
       end.refused();
     }
   }
@@ -111,7 +109,7 @@ export class DialedService implements InterceptedClients {
     try {
       return fillClient(fillIdentity(template, this.#parts.overlay.identity), client) || undefined;
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorText(error);
       this.#log.warn({ service: this.#service.name, key, reason }, "a template cannot be used");
       return undefined;
     }

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { connect } from "node:net";
+import { errorText } from "@sallyport/async";
 import type { HealthCheckConfig } from "../config/health-config.ts";
 
 /** Of an answer so much is searched for what is expected in it. */
@@ -14,7 +15,7 @@ export async function runCheck(check: HealthCheckConfig, stopped: AbortSignal): 
   } catch (error) {
     if (timeout.aborted) return `no answer within ${check.timeoutMs} ms`;
     const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : "";
-    return `${error instanceof Error ? error.message : String(error)}${cause}`;
+    return `${errorText(error)}${cause}`;
   }
 }
 

@@ -2,6 +2,7 @@ import { createSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { once } from "node:events";
 import { isIP, isIPv6, Socket, type TcpSocketConnectOpts } from "node:net";
+import { errorText } from "@sallyport/async";
 import { hostPort } from "../config/template.ts";
 import { connectThroughProxy } from "./proxy-connect.ts";
 import type { Target } from "./target.ts";
@@ -106,5 +107,5 @@ async function connectUdp(target: Target, proxy: ConnectOptions["proxy"], signal
 function textOf(error: unknown): string {
   // A host with several addresses fails with all of their errors.
   if (error instanceof AggregateError) return error.errors.map((each) => textOf(each)).join("; ");
-  return error instanceof Error ? error.message : String(error);
+  return errorText(error);
 }

@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import { boundedLog, type Logger } from "@sallyport/wire";
 import { type AppData, parseAppData } from "../config/app-data.ts";
 import type { HostConfig } from "../config/host-config.ts";
@@ -93,7 +94,7 @@ export class HostedService {
       if (appData.connType === "resolver") await this.#serveNames(dial, config);
       else await this.#connect(dial, config, appData);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorText(error);
       this.#refusals.warn({ ...fields, reason }, "a dial was refused");
       dial.reject(reason, error);
     }

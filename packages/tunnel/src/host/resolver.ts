@@ -1,4 +1,5 @@
 import { Resolver } from "node:dns/promises";
+import { errorText } from "@sallyport/async";
 import type { AllowedAddresses } from "./allowed-addresses.ts";
 
 /** Response codes of DNS, as far as they are used here. */
@@ -40,7 +41,7 @@ export async function answerQuestion(
   try {
     return respond(Status.ok, { answer: await look });
   } catch (error) {
-    return respond(Status.serverFailure, { comment: error instanceof Error ? error.message : String(error) });
+    return respond(Status.serverFailure, { comment: errorText(error) });
   }
 }
 

@@ -1,3 +1,4 @@
+import { SerialQueue } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 
 /** Makes addresses local to this machine, so that sockets can be bound to them. */
@@ -13,7 +14,7 @@ export class SourceAddresses {
   readonly #log: Logger;
   readonly #uses = new Map<string, number>();
   /** One change of routes after the other. */
-  #work: Promise<void> = Promise.resolve();
+  readonly #work = new SerialQueue();
 
   /** @param routes without them only addresses that are local anyway can be used */
   constructor(routes: LocalRoutes | undefined, log: Logger) {
@@ -46,7 +47,7 @@ export class SourceAddresses {
   }
 
   #inTurn(prefixes: readonly string[], change: (prefix: string) => Promise<void>): Promise<void> {
-    this.#work = this.#work.then(async () => {
+    return this.#work.run(async () => {
       for (const prefix of prefixes) {
         try {
           await change(prefix);
@@ -55,6 +56,5 @@ export class SourceAddresses {
         }
       }
     });
-    return this.#work;
   }
 }

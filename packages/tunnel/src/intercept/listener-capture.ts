@@ -1,6 +1,7 @@
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
+import { SerialQueue } from "@sallyport/async";
 import { boundedLog, type Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import type { Capture, CaptureEvents } from "./capture.ts";
@@ -30,7 +31,7 @@ export class ListenerCapture implements Capture {
   readonly #events: CaptureEvents;
   readonly #log: Logger;
   readonly #listeners = new Map<string, Listener>();
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #changes = new SerialQueue();
 
   constructor(events: CaptureEvents, log: Logger) {
     this.#events = events;
@@ -38,13 +39,11 @@ export class ListenerCapture implements Capture {
   }
 
   async apply(intercepts: readonly Intercept[]): Promise<void> {
-    const turn = this.#last.then(async () => await this.#apply(placesOf(intercepts)));
-    this.#last = turn.catch(() => {});
-    await turn;
+    await this.#changes.run(() => this.#apply(placesOf(intercepts)));
   }
 
   async close(): Promise<void> {
-    await this.#last;
+    await this.#changes.idle();
     for (const listener of this.#listeners.values()) listener.close();
     this.#listeners.clear();
   }

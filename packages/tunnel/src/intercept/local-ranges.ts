@@ -1,4 +1,5 @@
 import { networkInterfaces } from "node:os";
+import { SerialQueue } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import { runOnHost } from "./host-command.ts";
@@ -20,7 +21,7 @@ export class LocalRanges {
   readonly #log: Logger;
   readonly #uses = new Map<string, { readonly range: IpRange; count: number }>();
   readonly #repair: NodeJS.Timeout;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #changes = new SerialQueue();
   #closed: Promise<void> | undefined;
 
   private constructor(slot: HostSlot, log: Logger) {
@@ -41,7 +42,7 @@ export class LocalRanges {
   /** Makes the ranges local until each caller has released them. @throws InterceptError */
   async acquire(ranges: readonly IpRange[]): Promise<Release> {
     const unique = new Map(ranges.map((range) => [formatRange(range), range]));
-    await this.#inTurn(async () => {
+    await this.#changes.run(async () => {
       if (this.#closed !== undefined) throw new InterceptError("CLOSED", "interception has been closed");
       const fresh = [...unique].filter(([text]) => !this.#uses.has(text)).map(([, range]) => range);
       await this.#change("replace", fresh);
@@ -55,7 +56,7 @@ export class LocalRanges {
     return async () => {
       if (isReleased) return;
       isReleased = true;
-      await this.#inTurn(async () => await this.#release([...unique.keys()]));
+      await this.#changes.run(async () => await this.#release([...unique.keys()]));
     };
   }
 
@@ -76,7 +77,7 @@ export class LocalRanges {
 
   async #close(): Promise<void> {
     clearInterval(this.#repair);
-    await this.#inTurn(async () => {
+    await this.#changes.run(async () => {
       this.#uses.clear();
       await flushRoutes(this.slot.number);
     });
@@ -112,27 +113,23 @@ export class LocalRanges {
   }
 
   async #repairRoutes(): Promise<void> {
-    await this.#inTurn(async () => {
-      if (this.#closed !== undefined || this.#uses.size === 0) return;
-      const present = new Set<string>();
-      for (const route of await routesOfSlots()) {
-        const range = parseRange(route.destination);
-        if (route.slot === this.slot.number && range !== undefined) present.add(formatRange(range));
-      }
-      const missing = [...this.#uses].filter(([text]) => !present.has(text));
-      if (missing.length === 0) return;
-      this.#log.warn({ ranges: missing.map(([text]) => text) }, "local routes had vanished and are made again");
-      await this.#change(
-        "replace",
-        missing.map(([, use]) => use.range),
-      );
-    }).catch((err: unknown) => this.#log.warn({ err }, "local routes could not be made again"));
-  }
-
-  async #inTurn<T>(action: () => Promise<T>): Promise<T> {
-    const turn = this.#last.then(action, action);
-    this.#last = turn.catch(() => {});
-    return await turn;
+    await this.#changes
+      .run(async () => {
+        if (this.#closed !== undefined || this.#uses.size === 0) return;
+        const present = new Set<string>();
+        for (const route of await routesOfSlots()) {
+          const range = parseRange(route.destination);
+          if (route.slot === this.slot.number && range !== undefined) present.add(formatRange(range));
+        }
+        const missing = [...this.#uses].filter(([text]) => !present.has(text));
+        if (missing.length === 0) return;
+        this.#log.warn({ ranges: missing.map(([text]) => text) }, "local routes had vanished and are made again");
+        await this.#change(
+          "replace",
+          missing.map(([, use]) => use.range),
+        );
+      })
+      .catch((err: unknown) => this.#log.warn({ err }, "local routes could not be made again"));
   }
 }
 

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
+import { SerialQueue } from "@sallyport/async";
 import { boundedLog, type Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import type { Capture, CaptureEvents } from "./capture.ts";
@@ -29,7 +30,7 @@ export class PacketFilterCapture implements Capture {
   readonly #udp: NativeUdp[] = [];
   readonly #diverter: Diverter | undefined;
   readonly #listeners = { tcp: {} as Partial<Record<Family, number>>, udp: {} as Partial<Record<Family, number>> };
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #runs = new SerialQueue();
   /** What the next run of nft loads, and its promise; undefined while none waits. */
   #next: { intercepts: readonly Intercept[]; done: Promise<void> } | undefined;
 
@@ -71,14 +72,13 @@ export class PacketFilterCapture implements Capture {
       if (this.#diverter !== undefined) await this.#diverter.apply(latest, this.#listeners);
       else await runOnHost("nft", ["-f", "-"], renderRules(latest, { ...this.#options, listeners: this.#listeners }));
     };
-    const done = this.#last.then(run, run);
+    const done = this.#runs.run(run);
     this.#next = { intercepts, done };
-    this.#last = done.catch(() => {});
     await done;
   }
 
   async close(): Promise<void> {
-    await this.#last;
+    await this.#runs.idle();
     const errors: unknown[] = [];
     const removal: Promise<unknown> =
       this.#diverter?.close() ?? runOnHost("nft", ["-f", "-"], deleteRules(this.#options.table));

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { parseArgs } from "node:util";
+import { errorText } from "@sallyport/async";
 import { durationMs } from "../config/duration.ts";
 
 /** How clients reach services. */
@@ -69,7 +70,7 @@ export function parseCommand(args: readonly string[]): Command {
   try {
     return commandOf(parse(args));
   } catch (error) {
-    return { name: "help", problem: error instanceof Error ? error.message : String(error) };
+    return { name: "help", problem: errorText(error) };
   }
 }
 

@@ -1,4 +1,5 @@
 import { type FileHandle, open, readFile, rm } from "node:fs/promises";
+import { errorText } from "@sallyport/async";
 import { enroll } from "@sallyport/sdk";
 import { SetupError } from "./identity-files.ts";
 
@@ -15,10 +16,10 @@ export async function enrollCommand(
   redeem: (jwt: string) => Promise<unknown> = enroll,
 ): Promise<void> {
   const jwt = await readFile(jwtFile, "utf8").catch((cause: unknown) => {
-    throw new SetupError(`the token file of --jwt cannot be read: ${textOf(cause)}`, { cause });
+    throw new SetupError(`the token file of --jwt cannot be read: ${errorText(cause)}`, { cause });
   });
   const file = await open(output, "wx", 0o600).catch((cause: unknown) => {
-    throw new SetupError(`the identity file cannot be made: ${textOf(cause)}; name another one with -o`, { cause });
+    throw new SetupError(`the identity file cannot be made: ${errorText(cause)}; name another one with -o`, { cause });
   });
   try {
     await file.writeFile(Buffer.alloc(RESERVED_BYTES)).catch(unwritable);
@@ -44,7 +45,7 @@ export async function enrollCommand(
 export async function isEnrolled(output: string): Promise<boolean> {
   const content = await readFile(output).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;
-    throw new SetupError(`the identity file cannot be read: ${textOf(error)}`, { cause: error });
+    throw new SetupError(`the identity file cannot be read: ${errorText(error)}`, { cause: error });
   });
   if (content === undefined) return false;
   if (content.some((byte) => byte !== 0)) return true;
@@ -58,9 +59,7 @@ async function writeAtStart(file: FileHandle, bytes: Buffer): Promise<void> {
 }
 
 function unwritable(cause: unknown): never {
-  throw new SetupError(`the identity file cannot be written, and the token was not used: ${textOf(cause)}`, { cause });
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  throw new SetupError(`the identity file cannot be written, and the token was not used: ${errorText(cause)}`, {
+    cause,
+  });
 }

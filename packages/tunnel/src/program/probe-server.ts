@@ -1,4 +1,5 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
+import { errorText } from "@sallyport/async";
 import { hostPort } from "../config/template.ts";
 import { SetupError } from "./identity-files.ts";
 
@@ -34,7 +35,7 @@ export class ProbeServer {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     server.#http.once("error", reject).listen(o.port, o.host, resolve);
     await promise.catch((cause: unknown) => {
-      const reason = cause instanceof Error ? cause.message : String(cause);
+      const reason = errorText(cause);
       throw new SetupError(`the address ${hostPort(o.host, o.port)} of --health-address cannot be had: ${reason}`, {
         cause,
       });

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from "node:timers/promises";
+import { Backoff, pause, untilAborted } from "@sallyport/async";
 import { AuthenticationError, ControllerError } from "@sallyport/sdk";
 import type { Logger as Pino } from "pino";
 import { SourceRoutes } from "../intercept/source-routes.ts";
@@ -14,7 +14,7 @@ import { ProbeServer } from "./probe-server.ts";
 export type TunnelCommand = Extract<Command, { name: "tunnel" }>;
 
 /** A controller that cannot be reached is waited for, with growing pauses. */
-const loginRetryMs = { first: 1_000, most: 30_000 };
+const loginRetries = { firstMs: 1_000, maxMs: 30_000 };
 
 /**
  * Tunnels for every identity until `stop` is aborted.
@@ -50,7 +50,7 @@ export async function tunnelCommand(command: TunnelCommand, log: Pino, stop: Abo
       if (failures.length === files.length) throw reason;
       log.error({ err: reason }, "an identity cannot be used; the others are");
     }
-    if (!stop.aborted) await new Promise<void>((resolve) => stop.addEventListener("abort", () => resolve()));
+    await untilAborted(stop);
   } finally {
     log.info({ drainMs: command.drainMs }, "stopping");
     await Promise.all([...running].map((runner) => runner.close(command.drainMs)));
@@ -96,16 +96,18 @@ async function logIn(
   stop: AbortSignal,
 ): Promise<SdkOverlay | undefined> {
   const { refreshIntervalMs } = command;
-  for (let pause = loginRetryMs.first; ; pause = Math.min(pause * 2, loginRetryMs.most)) {
+  const backoff = new Backoff(loginRetries);
+  for (;;) {
     try {
       return await SdkOverlay.load(file, { log, refreshIntervalMs, signal: stop });
     } catch (error) {
       if (stop.aborted) return undefined;
       const isKnown = error instanceof AuthenticationError || error instanceof ControllerError;
       if (!isKnown || error.code !== "CONTROLLER_UNREACHABLE") throw error;
-      log.warn({ file, reason: error.message, retryMs: pause }, "the controller cannot be reached");
+      const retryMs = backoff.next();
+      log.warn({ file, reason: error.message, retryMs }, "the controller cannot be reached");
+      await pause(retryMs, stop);
     }
-    await delay(pause, undefined, { signal: stop }).catch(() => {});
   }
 }
 

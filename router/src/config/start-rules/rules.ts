@@ -1,6 +1,7 @@
 import { constants } from "node:fs";
 import { access } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { errorText } from "@sallyport/async";
 import type { Path } from "@sallyport/config-file";
 import type { RouterConfig } from "@sallyport/router-config";
 import { type Identity, loadIdentity, silentLogger } from "@sallyport/wire";
@@ -96,7 +97,7 @@ async function furtherIdentities({ config, baseDir }: Start): Promise<Remark[]> 
     try {
       if (identity !== undefined) await loadIdentity(identity, baseDir);
     } catch (error) {
-      problems.push({ path, text: messageOf(error) });
+      problems.push({ path, text: errorText(error) });
     }
   }
   return problems;
@@ -113,7 +114,7 @@ async function traceFile({ config, baseDir }: Start): Promise<Remark[]> {
     await access(exists ? path : dirname(path), constants.W_OK);
     return [];
   } catch (error) {
-    return [{ path: ["trace", "path"], text: `the file cannot be written: ${messageOf(error)}` }];
+    return [{ path: ["trace", "path"], text: `the file cannot be written: ${errorText(error)}` }];
   }
 }
 
@@ -132,12 +133,8 @@ async function interception({ config }: Start): Promise<Remark[]> {
   const [, diverter] = /^tproxy:(.+)$/.exec(mode) ?? [];
   if (diverter !== undefined) {
     await probeDiverter(diverter).catch((error: unknown) => {
-      problems.push(at("mode", messageOf(error)));
+      problems.push(at("mode", errorText(error)));
     });
   }
   return problems;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,3 +1,4 @@
+import { Listeners } from "@sallyport/async";
 import {
   type Address,
   type Channel,
@@ -63,8 +64,8 @@ export class Controllers {
   readonly #live = new Map<string, Controller>();
   readonly #seen = new Set<string>();
   readonly #handlers = new Map<number, ControlHandler>();
-  readonly #connected = new Set<(controller: Controller, isReconnect: boolean) => void>();
-  readonly #disconnected = new Set<(controller: Controller, reason: Error | undefined) => void>();
+  readonly #connected = new Listeners<[controller: Controller, isReconnect: boolean]>();
+  readonly #disconnected = new Listeners<[controller: Controller, reason: Error | undefined]>();
   #stopped = false;
 
   constructor(options: ControllersOptions) {
@@ -143,7 +144,7 @@ export class Controllers {
     return await new Promise((resolve, reject) => {
       const forget = (): void => {
         clearTimeout(timer);
-        this.#connected.delete(came);
+        remove();
       };
       const came = (controller: Controller): void => {
         forget();
@@ -154,7 +155,7 @@ export class Controllers {
         reject(new NoControllerError(what, timeoutMs));
       }, timeoutMs);
       timer.unref();
-      this.#connected.add(came);
+      const remove = this.#connected.add(came);
     });
   }
 
@@ -293,7 +294,7 @@ export class Controllers {
       { controllerId: controller.id, address, version: version.version, isReconnect },
       "connected to the controller",
     );
-    for (const listener of this.#connected) listener(controller, isReconnect);
+    this.#connected.emit(controller, isReconnect);
   }
 
   #closed(controller: Controller, reason: Error | undefined): void {
@@ -301,6 +302,6 @@ export class Controllers {
     const fields = { controllerId: controller.id, address: controller.address, reason: reason?.message };
     if (this.#stopped) this.#log.debug(fields, "control channel closed");
     else this.#log.warn(fields, "lost the controller; dialling again");
-    for (const listener of this.#disconnected) listener(controller, reason);
+    this.#disconnected.emit(controller, reason);
   }
 }

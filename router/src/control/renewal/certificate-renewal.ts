@@ -1,3 +1,4 @@
+import { errorText, MAX_TIMER_MS } from "@sallyport/async";
 import type { CsrConfig } from "@sallyport/router-config";
 import {
   createCsr,
@@ -37,7 +38,6 @@ export interface RenewalOptions {
 const DAY = 24 * 3_600_000;
 const GIVE_UP_MS = 35_000;
 const RETRY_MS = 60_000;
-const MAX_TIMER = 2 ** 31 - 1;
 /** Characters of a refusal in the log. */
 const MOST_OF_REASON = 500;
 
@@ -108,14 +108,14 @@ export class CertificateRenewal {
   #schedule(inMs: number): void {
     clearTimeout(this.#timer);
     if (this.#closed) return;
-    const wait = Math.min(Math.max(inMs, 0), MAX_TIMER);
+    const wait = Math.min(Math.max(inMs, 0), MAX_TIMER_MS);
     this.#timer = setTimeout(() => {
       if (wait < inMs) return this.#schedule(inMs - wait);
       this.#run().then(
         () => this.#schedule(this.#due() - Date.now()),
         (error: unknown) => {
           if (this.#closed) return;
-          const reason = error instanceof Error ? error.message : String(error);
+          const reason = errorText(error);
           const validTo = this.#o.identity().leaf.validTo;
           if (error instanceof ControlError && error.code === "CERTIFICATE_EXPIRED") {
             this.#o.log.error({ reason, validTo }, "the certificates can no longer be renewed");

@@ -1,3 +1,4 @@
+import { Listeners } from "@sallyport/async";
 import type { ApiSessionRecord } from "@sallyport/wire";
 
 type Listener = (session: ApiSessionRecord) => void;
@@ -6,8 +7,8 @@ type Listener = (session: ApiSessionRecord) => void;
 export class ApiSessionTable {
   readonly #byToken = new Map<string, ApiSessionRecord>();
   readonly #waiters = new Map<string, Set<Listener>>();
-  readonly #removed = new Set<Listener>();
-  readonly #updated = new Set<Listener>();
+  readonly #removed = new Listeners<[ApiSessionRecord]>();
+  readonly #updated = new Listeners<[ApiSessionRecord]>();
 
   get size(): number {
     return this.#byToken.size;
@@ -27,7 +28,7 @@ export class ApiSessionTable {
       const known = this.#byToken.get(session.token);
       this.#byToken.set(session.token, session);
       if (known !== undefined && !sameFingerprints(known, session)) {
-        for (const listener of this.#updated) listener(session);
+        this.#updated.emit(session);
       }
       const waiting = this.#waiters.get(session.token);
       this.#waiters.delete(session.token);
@@ -40,7 +41,7 @@ export class ApiSessionTable {
       const session = this.#byToken.get(token);
       if (session === undefined) continue;
       this.#byToken.delete(token);
-      for (const listener of this.#removed) listener(session);
+      this.#removed.emit(session);
     }
   }
 
@@ -84,14 +85,12 @@ export class ApiSessionTable {
   }
 
   onRemoved(listener: Listener): () => void {
-    this.#removed.add(listener);
-    return () => this.#removed.delete(listener);
+    return this.#removed.add(listener);
   }
 
   /** Called when a known session has other fingerprints. */
   onUpdated(listener: Listener): () => void {
-    this.#updated.add(listener);
-    return () => this.#updated.delete(listener);
+    return this.#updated.add(listener);
   }
 }
 

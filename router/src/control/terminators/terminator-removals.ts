@@ -1,3 +1,4 @@
+import { Backoff, errorText } from "@sallyport/async";
 import { BaseHeader, BaseType, ControlHeader, ControlType, ctrlPb, encodeControl, type Logger } from "@sallyport/wire";
 import type { Controllers } from "../controllers/controllers.ts";
 import type { AdaptiveWindow, WindowOutcome } from "./adaptive-window.ts";
@@ -26,7 +27,7 @@ export class TerminatorRemovals {
   readonly #pending = new Set<string>();
   #running = false;
   #retry: NodeJS.Timeout | undefined;
-  #retryMs = RETRY_MS;
+  readonly #backoff = new Backoff({ firstMs: RETRY_MS, maxMs: MAX_RETRY_MS });
   #closed = false;
 
   constructor(options: RemovalOptions) {
@@ -64,12 +65,11 @@ export class TerminatorRemovals {
     setImmediate(() => {
       this.#drain()
         .catch((error: unknown) => {
-          const reason = error instanceof Error ? error.message : String(error);
+          const reason = errorText(error);
           this.#o.log.info({ pending: this.#pending.size, reason }, "terminators are not yet removed; trying again");
           if (this.#closed) return;
-          this.#retry = setTimeout(() => this.#kick(), this.#retryMs);
+          this.#retry = setTimeout(() => this.#kick(), this.#backoff.next());
           this.#retry.unref();
-          this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS);
         })
         .finally(() => {
           this.#running = false;
@@ -96,7 +96,7 @@ export class TerminatorRemovals {
         leave?.(outcome);
       }
       for (const id of terminatorIds) this.#pending.delete(id);
-      this.#retryMs = RETRY_MS;
+      this.#backoff.reset();
     }
   }
 }

@@ -1,3 +1,4 @@
+import { Backoff, errorText } from "@sallyport/async";
 import { boundedLog, type Logger, type Message, type Precedence, TerminatorResult } from "@sallyport/wire";
 import type { WorkPool } from "../../metrics/work-pool.ts";
 import type { TerminatorOutcome } from "../control-plane.ts";
@@ -61,7 +62,7 @@ interface Entry<R> {
   readonly first: PromiseWithResolvers<TerminatorOutcome>;
   state: "waiting" | "sending" | "established";
   sentAt: number;
-  busyMs: number;
+  readonly busy: Backoff;
   /** Set by a validation since the last connect. */
   confirmed: boolean;
   retry: NodeJS.Timeout | undefined;
@@ -139,7 +140,7 @@ export class Terminators<R extends KeptTerminator> {
       first: Promise.withResolvers<TerminatorOutcome>(),
       state: "waiting",
       sentAt: 0,
-      busyMs: 0,
+      busy: new Backoff({ firstMs: this.#times.busyMs, maxMs: this.#times.busyMaxMs }),
       confirmed: false,
       retry: undefined,
     };
@@ -239,7 +240,7 @@ export class Terminators<R extends KeptTerminator> {
       } catch (error) {
         // No controller, no answer, or an answer that is none: the next connect or scan sends it again.
         if (entry.state === "sending") entry.state = "waiting";
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = errorText(error);
         this.#log.warn({ terminatorId: entry.request.address, reason }, "a terminator is not yet created");
       }
     });
@@ -273,7 +274,7 @@ export class Terminators<R extends KeptTerminator> {
     }
     clearTimeout(entry.retry);
     entry.retry = undefined;
-    entry.busyMs = 0;
+    entry.busy.reset();
     if (outcome.result !== TerminatorResult.Success && !this.#o.messages.isFinal(outcome)) {
       entry.state = "waiting";
       this.#log.warn(
@@ -300,12 +301,11 @@ export class Terminators<R extends KeptTerminator> {
 
   #retryLater(entry: Entry<R>): void {
     entry.state = "waiting";
-    entry.busyMs = Math.min(Math.max(entry.busyMs * 2, this.#times.busyMs), this.#times.busyMaxMs);
     clearTimeout(entry.retry);
     entry.retry = setTimeout(() => {
       entry.retry = undefined;
       this.#send(entry);
-    }, entry.busyMs);
+    }, entry.busy.next());
     entry.retry.unref();
   }
 }

@@ -1,4 +1,5 @@
 import { arch, hostname, release, type } from "node:os";
+import { errorText } from "@sallyport/async";
 import {
   BaseType,
   decodeControl,
@@ -125,7 +126,7 @@ export class LegacyServices {
     } catch (error) {
       waitMs = this.#o.retryMs ?? RETRY_MS;
       const notEnabled = error instanceof EdgeCtrlError && error.edgeCode === EdgeErrorCode.TunnelingNotEnabled;
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorText(error);
       const text = "no API session for the tunneler; enable tunneling for this router at the controller";
       this.#o.log.warn({ controllerId: controller.id, reason }, notEnabled ? text : "no API session for the tunneler");
       if (notEnabled && this.#controller === controller) this.#o.onChange(undefined);

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { Listeners } from "@sallyport/async";
 import {
   ControllerCapability,
   EdgeCtrlHeader,
@@ -52,8 +53,8 @@ export class TunnelControl {
   readonly #model: DataModelSubscription;
   readonly #legacy: LegacyServices;
   readonly #terminators: Terminators<TunnelTerminatorRequest>;
-  readonly #listeners = new Set<(identity: TunnelIdentity | undefined) => void>();
-  readonly #lost = new Set<(id: string, outcome: TerminatorOutcome) => void>();
+  readonly #listeners = new Listeners<[identity: TunnelIdentity | undefined]>();
+  readonly #lost = new Listeners<[id: string, outcome: TerminatorOutcome]>();
   #known = false;
   #identity: TunnelIdentity | undefined;
 
@@ -80,7 +81,7 @@ export class TunnelControl {
       workers: options.workers,
       queueLength: options.queueLength,
       onLost: (id, outcome) => {
-        for (const listener of this.#lost) listener(id, outcome);
+        this.#lost.emit(id, outcome);
       },
       log,
       times: { ...RETRY, ...options.times },
@@ -95,9 +96,9 @@ export class TunnelControl {
    * has no identity to tunnel as at the moment, or a disabled one.
    */
   onIdentity(listener: (identity: TunnelIdentity | undefined) => void): Unsubscribe {
-    this.#listeners.add(listener);
+    const remove = this.#listeners.add(listener);
     if (this.#known) listener(this.#identity);
-    return () => this.#listeners.delete(listener);
+    return remove;
   }
 
   /**
@@ -118,8 +119,7 @@ export class TunnelControl {
 
   /** A controller says that the id belongs to somebody else; it is not kept any more. */
   onTerminatorLost(listener: (id: string, outcome: TerminatorOutcome) => void): Unsubscribe {
-    this.#lost.add(listener);
-    return () => this.#lost.delete(listener);
+    return this.#lost.add(listener);
   }
 
   /** Changes cost and precedence, now and whenever the terminator has to be created again. @throws EdgeCtrlError */
@@ -197,6 +197,6 @@ export class TunnelControl {
     if (this.#known && isDeepStrictEqual(identity, this.#identity)) return;
     this.#known = true;
     this.#identity = identity;
-    for (const listener of this.#listeners) listener(identity);
+    this.#listeners.emit(identity);
   }
 }

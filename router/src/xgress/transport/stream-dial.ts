@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
+import { errorText } from "@sallyport/async";
 import { type Address, formatAddress, type Identity, RouteErrorCode } from "@sallyport/wire";
 import { EgressError } from "../../forwarder/egress.ts";
 
@@ -60,7 +61,7 @@ export function dialError(error: unknown, timedOut: boolean, o: { target: Addres
     const text = `no connection to ${destination} within ${o.timeoutMs} ms`;
     return new EgressError(RouteErrorCode.DialTimedOut, text, { cause: error });
   }
-  const text = `connecting to ${destination} failed: ${error instanceof Error ? error.message : String(error)}`;
+  const text = `connecting to ${destination} failed: ${errorText(error)}`;
   const refused = error instanceof Error && "code" in error && error.code === "ECONNREFUSED";
   const code = refused ? RouteErrorCode.ConnectionRefused : RouteErrorCode.DialTimedOut;
   return new EgressError(code, text, { cause: error });

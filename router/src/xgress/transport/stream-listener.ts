@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { errorText } from "@sallyport/async";
 import { boundedLog, type Logger, SharedPlaces } from "@sallyport/wire";
 import { initiate, type PlainCircuit, type PlainListening } from "../plain-circuit.ts";
 import { answerLine, parseRequest, readLine } from "./request-line.ts";
@@ -53,7 +54,7 @@ export class StreamListener {
     // A client may leave at any time; whoever waits for something of it sees that by `destroyed`.
     socket.on("error", () => {});
     this.#serve(socket).catch((error: unknown) => {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorText(error);
       const from = `${socket.remoteAddress}:${socket.remotePort}`;
       this.#log.info({ binding: this.#o.binding, service: this.#o.service, from, reason }, "a client got no circuit");
       if (this.#o.binding === "transport" && socket.writable) socket.end(answerLine({ error: reason }));

@@ -1,5 +1,6 @@
 import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from "node:dgram";
 import { once } from "node:events";
+import { errorText } from "@sallyport/async";
 import { boundedLog, type Logger, type Place, SharedPlaces, type Xgress } from "@sallyport/wire";
 import { initiate, type PlainCircuit, type PlainListening } from "../plain-circuit.ts";
 import { answerLine, parseRequest } from "../transport/request-line.ts";
@@ -148,7 +149,7 @@ export class DatagramListener {
     const session: Session = { from, place, waiting, lastUse: this.#now(), xgress: undefined, port: undefined };
     this.#sessions.set(key, session);
     this.#connect(key, session, wanted).catch((error: unknown) => {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorText(error);
       log.info({ binding, service, from: `${from.address}:${from.port}`, reason }, "a client got no circuit");
       if (service === undefined) this.#send(session, Buffer.from(answerLine({ error: reason })));
       this.#end(key, session, reason);
