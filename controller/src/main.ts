@@ -2,9 +2,8 @@
 import { readFile } from "node:fs/promises";
 import { ConfigError } from "@sallyport/config-file";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
+import { type CommandContext, ExitStatus } from "./commands/command.ts";
 import { type Command, parseCommandLine, USAGE, UsageError } from "./commands/command-line.ts";
-import { ExitStatus } from "./commands/exit-status.ts";
-import type { Surroundings } from "./commands/surroundings.ts";
 import { createLogger, withoutSecrets } from "./config/logging.ts";
 import { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
 
@@ -61,7 +60,7 @@ async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number
   }
 }
 
-function surroundings(env: NodeJS.ProcessEnv): Surroundings {
+function surroundings(env: NodeJS.ProcessEnv): CommandContext {
   return { env, say: (line) => process.stdout.write(`${line}\n`), log: createLogger("warn") };
 }
 

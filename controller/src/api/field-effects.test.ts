@@ -8,7 +8,7 @@ import { z } from "zod";
 import { ThirdParty } from "../auth/testing/third-party.ts";
 import { authPolicy } from "./testing/auth-policy.ts";
 import { FIELD_EFFECTS } from "./testing/field-effects.ts";
-import { type EntityKind, entityKinds, type Sample, type Surroundings } from "./testing/field-samples.ts";
+import { type CommandContext, type EntityKind, entityKinds, type Sample } from "./testing/field-samples.ts";
 import { registerCa } from "./testing/registered-ca.ts";
 import { startTestController, type TestController } from "./testing/test-controller.ts";
 
@@ -129,7 +129,7 @@ function having(body: Body, place: string, value: unknown): Body {
 }
 
 let c: TestController;
-let surroundings: Surroundings;
+let surroundings: CommandContext;
 let count = 0;
 const fresh = () => `sample ${count++}`;
 
@@ -206,7 +206,7 @@ test.each(Object.entries(ELSEWHERE))(
 );
 
 /** For the names of the tests only. */
-const NOWHERE = new Proxy({} as Surroundings, { get: () => Object.assign(() => "", { toString: () => "" }) });
+const NOWHERE = new Proxy({} as CommandContext, { get: () => Object.assign(() => "", { toString: () => "" }) });
 
 const ofKind = ({ api, collection, variant = "" }: EntityKind) => `${api} ${collection} ${variant}`.trim();
 

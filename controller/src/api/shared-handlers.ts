@@ -12,7 +12,7 @@ import {
 import { withCsrErrors } from "../auth/csr-errors.ts";
 import type { ApiHandlers } from "../http/context.ts";
 import { announce } from "./announcement.ts";
-import { ownSession } from "./client/beholder.ts";
+import { ownSession } from "./client/viewer.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import { OWN_AUTHENTICATOR_FIELDS } from "./lists/client-fields.ts";
 import { listed, only } from "./lists/listing.ts";

@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
-import { askPassword, NoPasswordError } from "./ask-password.ts";
 import { parseCommandLine, UsageError } from "./command-line.ts";
+import { askPassword, NoPasswordError } from "./password.ts";
 
 describe("admin reset", () => {
   test("is read from the command line", () => {

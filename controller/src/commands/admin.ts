@@ -1,12 +1,11 @@
 import { readControllerConfigFile } from "@sallyport/controller-config";
 import { AdminResetError, resetAdministrator } from "../auth/admin-reset.ts";
 import type { AdminCommand } from "./admin-command-line.ts";
-import { askPassword } from "./ask-password.ts";
-import { generatedPassword } from "./generated-password.ts";
+import type { CommandContext } from "./command.ts";
 import { openBeside } from "./open-beside.ts";
-import type { Surroundings } from "./surroundings.ts";
+import { askPassword, generatedPassword } from "./password.ts";
 
-export interface AdminSurroundings extends Surroundings {
+export interface AdminContext extends CommandContext {
   /** Where the password comes from. */
   readonly input: NodeJS.ReadableStream;
   /** Shows whoever types what to type. */
@@ -21,7 +20,7 @@ export interface AdminSurroundings extends Surroundings {
  */
 export async function adminCommand(
   command: AdminCommand,
-  { env, input, prompt, say, log }: AdminSurroundings,
+  { env, input, prompt, say, log }: AdminContext,
 ): Promise<void> {
   const read = await readControllerConfigFile(command.file, env);
   const password = command.isGenerated ? withAllKinds(generatedPassword()) : await askPassword(input, prompt);

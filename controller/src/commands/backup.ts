@@ -12,13 +12,13 @@ import { KeyVault } from "../store/key-vault.ts";
 import { EmbeddedPostgres } from "../store/postgres/embedded.ts";
 import { HolderLock, requireUnheld } from "../store/postgres/holder-lock.ts";
 import { loadSecrets } from "../store/secrets.ts";
+import type { CommandContext } from "./command.ts";
 import { connectionToRunning } from "./open-beside.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 /** `sallyport-controller backup`: while the controller runs or not. @throws BackupError, EmbeddedPostgresError, ConfigError */
 export async function backupNetwork(
   command: { readonly file: string; readonly target: string },
-  { env, say, log }: Surroundings,
+  { env, say, log }: CommandContext,
 ): Promise<void> {
   const { config, placeOf } = await readControllerConfigFile(command.file, env);
   const { url, embedded } = storeLocation(config, command.file, placeOf);
@@ -48,7 +48,7 @@ export async function backupNetwork(
 /** `sallyport-controller restore`: into a database that holds nothing. @throws BackupError, DatabaseHeldError, ConfigError */
 export async function restoreNetwork(
   command: { readonly file: string; readonly source: string },
-  { env, say, log }: Surroundings,
+  { env, say, log }: CommandContext,
 ): Promise<void> {
   const { config, placeOf } = await readControllerConfigFile(command.file, env);
   const { url, embedded } = storeLocation(config, command.file, placeOf);
@@ -77,7 +77,7 @@ export async function restoreNetwork(
 async function checkKey(
   connection: pg.ClientConfig,
   keyFile: string | undefined,
-  { env, say, log }: Surroundings,
+  { env, say, log }: CommandContext,
 ): Promise<void> {
   const store = await openStore({ connection, hold: false, log });
   try {

@@ -1,9 +1,9 @@
 import { parseArgs } from "node:util";
 import type { KeyType } from "../pki/material.ts";
 import { ADMIN_USAGE, type AdminCommand, parseAdminCommand } from "./admin-command-line.ts";
+import { UsageError } from "./command.ts";
 import { type CaFiles, caFiles } from "./imported-ca.ts";
 import { PKI_USAGE, type PkiCommand, parsePkiCommand } from "./pki-command-line.ts";
-import { UsageError } from "./usage-error.ts";
 
 export { UsageError };
 

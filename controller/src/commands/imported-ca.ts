@@ -1,7 +1,7 @@
 /** `--ca-cert` and `--ca-key`: an authority of the operator's own. */
 import { readFile } from "node:fs/promises";
 import type { KeyedCertificate } from "../pki/issue.ts";
-import { UsageError } from "./usage-error.ts";
+import { UsageError } from "./command.ts";
 
 export interface CaFiles {
   readonly certFile: string;

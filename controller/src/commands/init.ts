@@ -1,5 +1,6 @@
-import { access, readFile, writeFile } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { createHash } from "node:crypto";
+import { access, mkdir, readFile, writeFile } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 import {
   type ControllerConfig,
   type NewControllerConfig,
@@ -15,12 +16,13 @@ import { createPkiMaterial } from "../pki/material.ts";
 import { openStore, type Store } from "../store/database.ts";
 import { KeyVault } from "../store/key-vault.ts";
 import { makeFolder } from "../store/make-folder.ts";
+import { isReachable } from "../store/postgres/postgres-binaries.ts";
+import { postgresUser } from "../store/postgres/postgres-user.ts";
 import { createSecretKeyFile, loadSecrets, SECRET_KEY_VARIABLE } from "../store/secrets.ts";
+import type { CommandContext } from "./command.ts";
 import type { GivenFile, InitCommand, NewFolder } from "./command-line.ts";
-import { chooseDataFolder } from "./data-folder.ts";
-import { generatedPassword } from "./generated-password.ts";
 import { readCa } from "./imported-ca.ts";
-import type { Surroundings } from "./surroundings.ts";
+import { generatedPassword } from "./password.ts";
 
 const CONFIG_FILE = "controller.yml";
 const KEY_FILE = "secret.key";
@@ -43,7 +45,7 @@ export class AdminError extends Error {
  * Makes a network: folder, secret key, database with schema and seeds, keys and certificates, administrator, `controller.yml`. Each step looks first, and what
  * exists stays: a second call changes nothing and says so, and a call after a failure goes on where that ended.
  */
-export async function initNetwork(command: InitCommand, { env, say, log }: Surroundings): Promise<void> {
+export async function initNetwork(command: InitCommand, { env, say, log }: CommandContext): Promise<void> {
   const admin = await adminFrom(env).catch((error: AdminError) => error);
   if (admin instanceof AdminError && !admin.isOfFile) throw admin;
   const { file, text } = await configurationOf(command.place);
@@ -190,4 +192,22 @@ function describeDatabase(location: ReturnType<typeof storeLocation>): string {
   return location.embedded
     ? `database in ${location.embedded.dir} (embedded PostgreSQL)`
     : "database at the given URL: schema";
+}
+
+const OPEN_PARENT = "/var/lib/sallyport";
+
+/**
+ * The folder for a new embedded database of the network in `dir`: `database` below it. Where another user must run PostgreSQL (because we are root)
+ * and cannot enter `dir`, a folder below /var/lib/sallyport that is named after it.
+ *
+ * @returns as it is written in the configuration: relative when below `dir`.
+ */
+export async function chooseDataFolder(dir: string): Promise<string> {
+  const user = await postgresUser();
+  const folder = resolve(dir);
+  if (!user || (await isReachable(folder, user))) return "database";
+  const name = `${basename(folder)}-${createHash("sha256").update(folder).digest("hex").slice(0, 8)}`;
+  const elsewhere = join(OPEN_PARENT, name);
+  await mkdir(dirname(elsewhere), { recursive: true, mode: 0o755 });
+  return elsewhere;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { UsageError } from "./command.ts";
 import { parseCommandLine } from "./command-line.ts";
-import { UsageError } from "./usage-error.ts";
 
 describe("pki", () => {
   it.each([

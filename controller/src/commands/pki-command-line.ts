@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
+import { UsageError } from "./command.ts";
 import { type CaFiles, caFiles } from "./imported-ca.ts";
-import { UsageError } from "./usage-error.ts";
 
 /** `sallyport-controller pki …` */
 export type PkiCommand = { readonly command: "pki"; readonly file: string } & (

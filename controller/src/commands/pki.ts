@@ -12,10 +12,10 @@ import type { Store } from "../store/database.ts";
 import { KeyVault } from "../store/key-vault.ts";
 import { loggedWrite } from "../store/logged-write.ts";
 import { loadSecrets, type Secrets } from "../store/secrets.ts";
+import type { CommandContext } from "./command.ts";
 import { readCa } from "./imported-ca.ts";
 import { openBeside } from "./open-beside.ts";
 import type { PkiCommand } from "./pki-command-line.ts";
-import type { Surroundings } from "./surroundings.ts";
 
 /**
  * `sallyport-controller pki …`: shows, rotates or retires the network's authority. While the controller runs it takes the change over within
@@ -23,7 +23,7 @@ import type { Surroundings } from "./surroundings.ts";
  *
  * @throws PkiError, StoreError, DatabaseHeldError, ConfigError
  */
-export async function pkiCommand(command: PkiCommand, { env, say, log }: Surroundings): Promise<void> {
+export async function pkiCommand(command: PkiCommand, { env, say, log }: CommandContext): Promise<void> {
   const read = await readControllerConfigFile(command.file, env);
   const { config } = read;
   const secrets = await loadSecrets(secretKeyFile(config, command.file), env);

@@ -4,7 +4,7 @@ import type { Logger } from "@sallyport/wire";
 import { Agent } from "@sallyport/wire/agent";
 import { createLogger, type LevelledLogger, logDestination } from "../config/logging.ts";
 import { type Controller, startController } from "../controller.ts";
-import { ExitStatus } from "./exit-status.ts";
+import { ExitStatus } from "./command.ts";
 
 const STOP_LIMIT_MS = 20_000;
 

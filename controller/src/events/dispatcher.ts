@@ -1,8 +1,7 @@
 import type { Logger } from "@sallyport/wire";
-import type { EventSink } from "./event-source.ts";
 import type { Subscription } from "./subscription.ts";
-import type { ControllerEvent, EventBody } from "./types/event.ts";
-import type { EventNamespace } from "./types/namespaces.ts";
+import type { ControllerEvent, EventBody, EventSink } from "./types/event.ts";
+import type { EventNamespace } from "./types/event-header.ts";
 
 /** Where events go. `write` neither waits nor throws: an output that cannot keep up drops what it has no room for, and counts it. */
 export interface EventOutput {

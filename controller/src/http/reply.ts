@@ -1,4 +1,3 @@
-/** Sending answers and failures: every byte that leaves goes through here, and every failure is logged here, once. */
 import type { IncomingMessage } from "node:http";
 import { ApiError, type ApiName, apiError, BASE_PATHS, unhandledCause } from "@sallyport/api";
 import type { Logger } from "@sallyport/wire";
@@ -10,7 +9,8 @@ import type { ConnectionLimits, OpenConnections } from "./connection-limit.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
 import { unsupportedType } from "./media-type.ts";
 import { remoteAddressOf } from "./request.ts";
-import { closeInStages } from "./staged-close.ts";
+
+/** Sending answers and failures: every byte that leaves goes through here, and every failure is logged here, once. */
 
 export interface HttpLimits extends ConnectionLimits, BodyLimits {
   /** Bytes of a request body. */
@@ -155,4 +155,23 @@ function logFailure(
 export function pathOf(message: IncomingMessage): string {
   const path = message.url?.split("?", 1)[0] ?? "";
   return path.length > 256 ? `${path.slice(0, 256)}...` : path;
+}
+
+/** For a caller to read its answer, and to stop sending. */
+const LINGER_MS = 1_000;
+
+/**
+ * Lets a connection end so that its caller gets the answer to a request that has not arrived whole: a socket that is closed resets the
+ * connection for what still comes, and a caller that is sending would see that instead (RFC 9112, section 9.6). Our side ends at once, the
+ * other one when the caller has ended it, or after a while; what comes until then is thrown away.
+ */
+export function closeInStages(message: IncomingMessage): void {
+  const { socket } = message;
+  // What node:http calls behind the last answer.
+  socket.destroySoon = () => {
+    socket.end();
+    message.resume();
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+    socket.once("close", () => clearTimeout(timer));
+  };
 }

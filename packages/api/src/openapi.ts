@@ -15,7 +15,6 @@ import * as posture from "./schema/posture/types.ts";
 import * as router from "./schema/router.ts";
 import * as service from "./schema/service.ts";
 import * as session from "./schema/session.ts";
-import * as tracing from "./schema/tracing.ts";
 
 export interface OpenApiDocument {
   readonly openapi: "3.1.0";
@@ -53,7 +52,6 @@ for (const file of [
   router,
   service,
   session,
-  tracing,
 ]) {
   for (const [name, shape] of Object.entries(file)) {
     if (shape instanceof z.ZodObject || shape instanceof z.ZodDiscriminatedUnion) NAMES.set(shape, name);

@@ -29,9 +29,9 @@ import { baseOf } from "../render/base.ts";
 import { renderClientSigner } from "../render/credentials.ts";
 import { links, ref } from "../render/links.ts";
 import { propertiesOf, stateForClients } from "../render/router.ts";
-import { type Beholder, renderServices } from "../render/service.ts";
+import { renderServices, type Viewer } from "../render/service.ts";
 import { renderSessionCertificate, renderSessions, renderUsableSession } from "../render/session.ts";
-import { caller, ownSession } from "./beholder.ts";
+import { caller, ownSession } from "./viewer.ts";
 
 /** Routers that a client can use at once stand in front. */
 const CONNECTED_FIRST = [{ name: "connected", descending: true }];
@@ -114,21 +114,21 @@ export function clientHandlers(deps: ApiDependencies): ApiHandlers<OwnOperations
     ...postureResponseHandlers(deps),
 
     listServices: async ({ list, query, session }) => {
-      const { identity, beholder } = await caller(deps, session, query.configTypes);
+      const { identity, viewer } = await caller(deps, session, query.configTypes);
       const condition = roleFilterSql(
         { id: "service.id", attributes: "service.attrs" },
         query.roleFilter,
         query.roleSemantic,
       );
       if (!identity.is_admin)
-        return listGrantedServices(deps, identity, beholder, list, { condition, fields: CLIENT_SERVICE_FIELDS });
+        return listGrantedServices(deps, identity, viewer, list, { condition, fields: CLIENT_SERVICE_FIELDS });
       const all = db.selectFrom("service").selectAll();
       const services = condition === undefined ? all : all.where(condition);
-      return listed(services, "service", CLIENT_SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, beholder));
+      return listed(services, "service", CLIENT_SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, viewer));
     },
     detailService: async ({ params, session }) => {
-      const { service, beholder } = await visibleService(deps, session, params.id);
-      return { data: only(await renderServices(deps, [service], beholder)) };
+      const { service, viewer } = await visibleService(deps, session, params.id);
+      return { data: only(await renderServices(deps, [service], viewer)) };
     },
     listServiceEdgeRouters: async ({ params, list, session, request }) => {
       await checkSessionToken(deps, session, request.headers["session-token"]);
@@ -223,11 +223,11 @@ async function visibleService(
   deps: ApiDependencies,
   session: ApiSessionContext,
   id: string,
-): Promise<{ identity: IdentityRow; service: ServiceRow; beholder: Beholder }> {
-  const { identity, beholder } = await caller(deps, session);
+): Promise<{ identity: IdentityRow; service: ServiceRow; viewer: Viewer }> {
+  const { identity, viewer } = await caller(deps, session);
   const service = await deps.model.services.get(deps.ctx.store.db, id);
-  if (!identity.is_admin && permissionsOn(beholder.grants, service).length === 0) throw notFound("service", id);
-  return { identity, service, beholder };
+  if (!identity.is_admin && permissionsOn(viewer.grants, service).length === 0) throw notFound("service", id);
+  return { identity, service, viewer };
 }
 
 function forClient<T extends { servicePolicies: unknown }>({

@@ -1,9 +1,9 @@
-import type { authenticationOperations } from "@sallyport/api";
+import type { authenticationOperations, certificateAuthorityOperations } from "@sallyport/api";
 import type { ApiHandlers } from "../../http/context.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { AUTH_POLICY_FIELDS, EXT_JWT_SIGNER_FIELDS } from "../lists/fields.ts";
+import { AUTH_POLICY_FIELDS, CA_FIELDS, EXT_JWT_SIGNER_FIELDS } from "../lists/fields.ts";
 import { listed } from "../lists/listing.ts";
-import { renderAuthPolicy, renderSigner } from "../render/credentials.ts";
+import { renderAuthPolicy, renderCa, renderSigner } from "../render/credentials.ts";
 
 /** Authentication policies and external JWT signers. */
 export function authenticationHandlers(deps: ApiDependencies): ApiHandlers<typeof authenticationOperations> {
@@ -30,5 +30,21 @@ export function authenticationHandlers(deps: ApiDependencies): ApiHandlers<typeo
     updateExternalJwtSigner: ({ params, body }) => extJwtSigners.replace(params.id, body),
     patchExternalJwtSigner: ({ params, body }) => extJwtSigners.update(params.id, body),
     deleteExternalJwtSigner: ({ params }) => extJwtSigners.delete(params.id),
+  };
+}
+
+/** Third-party certificate authorities, and requests to extend certificates. */
+export function caHandlers({ ctx, model }: ApiDependencies): ApiHandlers<typeof certificateAuthorityOperations> {
+  const { db } = ctx.store;
+  return {
+    listCas: ({ list }) => listed(db.selectFrom("ca").selectAll(), "ca", CA_FIELDS, list, (rows) => rows.map(renderCa)),
+    createCa: async ({ body }) => ({ id: await model.cas.create(body) }),
+    detailCa: async ({ params }) => ({ data: renderCa(await model.cas.get(db, params.id)) }),
+    updateCa: ({ params, body }) => model.cas.replace(params.id, body),
+    patchCa: ({ params, body }) => model.cas.patch(params.id, body),
+    deleteCa: ({ params }) => model.cas.delete(params.id),
+    getCaJwt: async ({ params }) => ({ body: await model.cas.enrollmentJwt(params.id) }),
+    verifyCa: ({ params, body }) => model.cas.verify(params.id, body),
+    requestExtendAuthenticator: ({ params, body }) => model.certificateExtensions.request(params.id, body.rollKeys),
   };
 }

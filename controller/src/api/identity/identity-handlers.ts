@@ -1,4 +1,11 @@
-import { type identityOperations, type ListQuery, notFound } from "@sallyport/api";
+import {
+  apiTime,
+  type identityOperations,
+  type ListQuery,
+  notFound,
+  type tracingOperations,
+  ZERO_TIME,
+} from "@sallyport/api";
 import type { ApiHandlers, ApiSessionContext } from "../../http/context.ts";
 import { namesOf } from "../../model/entity.ts";
 import { countRouters, permissionsOn, routersOfIdentity } from "../../model/policy/access.ts";
@@ -12,23 +19,30 @@ import {
   SERVICE_FIELDS,
   SESSION_FIELDS,
 } from "../lists/fields.ts";
+import { fixedTypes } from "../lists/fixed-types.ts";
 import { listGrantedServices } from "../lists/granted-services.ts";
 import { listIdentities } from "../lists/identities.ts";
 import { listed, only } from "../lists/listing.ts";
 import { listRoleAttributes } from "../lists/role-attributes.ts";
 import { listPolicies } from "../network/policy-handlers.ts";
+import { baseOf } from "../render/base.ts";
 import { renderAuthenticators, renderEnrollments } from "../render/credentials.ts";
 import { showIdentity } from "../render/identity.ts";
 import { identityRef, ref } from "../render/links.ts";
 import { renderEdgeRouterPolicies, renderServicePolicies } from "../render/policy.ts";
 import { renderEdgeRouters } from "../render/router.ts";
 import { renderApiSessions, renderSessions } from "../render/session.ts";
-import { identityTypeHandlers } from "./identity-types.ts";
 
+/** Their ids and names are the same. */
+const IDENTITY_TYPES = ["Default", "Device", "Router", "Service", "User"].map((name) => ({ id: name, name }));
 const IDENTITY_COLUMNS = { id: "identity.id", attributes: "identity.attrs" };
 
 export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof identityOperations> {
   const { model, fabric } = deps;
+  const types = fixedTypes(deps, "identityType", IDENTITY_TYPES, (row) => ({
+    ...baseOf("identity-types", row),
+    name: row.name,
+  }));
   const { db } = deps.ctx.store;
 
   const authenticators = () => db.selectFrom("authenticator").selectAll();
@@ -42,7 +56,8 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
   const identity = (id: string) => model.identities.find(db, id);
 
   return {
-    ...identityTypeHandlers(deps),
+    listIdentityTypes: ({ list }) => types.list(list),
+    detailIdentityType: ({ params }) => types.detail(params.id),
 
     listIdentities: ({ list, query }) => {
       const condition = roleFilterSql(IDENTITY_COLUMNS, query.roleFilter, query.roleSemantic);
@@ -77,11 +92,11 @@ export function identityHandlers(deps: ApiDependencies): ApiHandlers<typeof iden
         entity: await identity(params.id),
       }),
     listIdentityServices: async ({ params, list, query }) => {
-      const beheld = await identity(params.id);
-      if (beheld === undefined) return { data: [], totalCount: 0, filterableFields: fieldNames(SERVICE_FIELDS) };
+      const viewed = await identity(params.id);
+      if (viewed === undefined) return { data: [], totalCount: 0, filterableFields: fieldNames(SERVICE_FIELDS) };
       const permission = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
-      const beholder = { identityId: beheld.id, grants: await model.policy.grantsOf(beheld), configTypes: [] };
-      return listGrantedServices(deps, beheld, beholder, list, { permission });
+      const viewer = { identityId: viewed.id, grants: await model.policy.grantsOf(viewed), configTypes: [] };
+      return listGrantedServices(deps, viewed, viewer, list, { permission });
     },
     getIdentityPolicyAdvice: async ({ params }) => ({ data: await advise(deps, params.id, params.serviceId) }),
     disableIdentity: ({ params, body }) => model.identities.disable(params.id, body.durationMinutes),
@@ -188,5 +203,24 @@ async function advise(deps: ApiDependencies, identityId: string, serviceId: stri
     service: ref("services", service.id, service.name),
     serviceId: service.id,
     serviceRouterCount: counts.ofService,
+  };
+}
+
+export function tracingHandlers({ ctx, model, fabric }: ApiDependencies): ApiHandlers<typeof tracingOperations> {
+  return {
+    updateIdentityTracing: async ({ params, body }) => {
+      const identity = await model.identities.get(ctx.store.db, params.id);
+      if (!body.enabled) {
+        model.traces.disable(identity.id);
+        return { data: { until: ZERO_TIME } };
+      }
+      const { traceId, until } = model.traces.enable(identity.id, body);
+      return { data: { enabled: true, traceId, until: apiTime(until) } };
+    },
+    // Of a session that is unknown, or has no circuit, there is no way to show.
+    detailSessionRoutePath: async ({ params }) => {
+      const circuit = fabric.circuits().find(({ grant }) => grant.kind === "session" && grant.sessionId === params.id);
+      return { data: { routePath: [...(circuit?.route.routers ?? [])] } };
+    },
   };
 }

@@ -3,7 +3,7 @@ import { NO_LIMIT } from "@sallyport/api";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import { type EntityFields, fieldNames } from "../../store/filter/filter-sql.ts";
 import type { ApiDependencies } from "../dependencies.ts";
-import { type Beholder, renderServices, type ServiceDetail } from "../render/service.ts";
+import { renderServices, type ServiceDetail, type Viewer } from "../render/service.ts";
 import { SERVICE_FIELDS } from "./fields.ts";
 import { listed } from "./listing.ts";
 
@@ -14,7 +14,7 @@ import { listed } from "./listing.ts";
 export async function listGrantedServices(
   deps: ApiDependencies,
   identity: { readonly id: string; readonly attrs: readonly string[] },
-  beholder: Beholder,
+  viewer: Viewer,
   list: ListQuery,
   o: {
     readonly permission?: "Dial" | "Bind" | undefined;
@@ -30,11 +30,11 @@ export async function listGrantedServices(
     const totalCount = granted.count(o.permission);
     const permissions = new Map(ids.map((id) => [id, granted.permissionsOn(id)]));
     const rows = await deps.model.services.byIds(db, ids);
-    const data = await renderServices(deps, rows, { ...beholder, permissionsOn: (id) => permissions.get(id) ?? [] });
+    const data = await renderServices(deps, rows, { ...viewer, permissionsOn: (id) => permissions.get(id) ?? [] });
     return { data, totalCount, filterableFields: fieldNames(fields) };
   }
   const among = granted.ids(o.permission);
   let query = db.selectFrom("service").selectAll().where(sql<SqlBool>`service.id = ANY (${among}::text[])`);
   if (o.condition !== undefined) query = query.where(o.condition);
-  return listed(query, "service", fields, list, (rows) => renderServices(deps, rows, beholder));
+  return listed(query, "service", fields, list, (rows) => renderServices(deps, rows, viewer));
 }

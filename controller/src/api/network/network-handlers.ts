@@ -6,7 +6,7 @@ import { selectionOf } from "../../model/policy/policies.ts";
 import { selectedByAny } from "../../model/policy/selection-sql.ts";
 import { summarize } from "../../model/summary.ts";
 import { roleFilterSql } from "../../store/filter/filter-sql.ts";
-import { caller, splitAtCommas } from "../client/beholder.ts";
+import { caller, splitAtCommas } from "../client/viewer.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { CONFIG_FIELDS, CONFIG_TYPE_FIELDS, routerFields, SERVICE_FIELDS, TERMINATOR_FIELDS } from "../lists/fields.ts";
 import { listIdentities } from "../lists/identities.ts";
@@ -15,13 +15,7 @@ import { listRoleAttributes } from "../lists/role-attributes.ts";
 import { renderEdgeRouterPolicies, renderServiceEdgeRouterPolicies, renderServicePolicies } from "../render/policy.ts";
 import { postureLens } from "../render/posture.ts";
 import { renderEdgeRouters } from "../render/router.ts";
-import {
-  type Beholder,
-  renderConfigs,
-  renderConfigType,
-  renderServices,
-  renderTerminators,
-} from "../render/service.ts";
+import { renderConfigs, renderConfigType, renderServices, renderTerminators, type Viewer } from "../render/service.ts";
 import { listPolicies } from "./policy-handlers.ts";
 
 export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof networkOperations> {
@@ -32,8 +26,8 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
   const listRouters = (query: ReturnType<typeof routers>, list: ListQuery) =>
     listed(query, "router", routerFields(fabric.onlineRouterIds()), list, (rows) => renderEdgeRouters(deps, rows));
   const services = () => db.selectFrom("service").selectAll();
-  const listServices = (query: ReturnType<typeof services>, list: ListQuery, beholder: Beholder) =>
-    listed(query, "service", SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, beholder));
+  const listServices = (query: ReturnType<typeof services>, list: ListQuery, viewer: Viewer) =>
+    listed(query, "service", SERVICE_FIELDS, list, (rows) => renderServices(deps, rows, viewer));
   const configs = () => db.selectFrom("config").selectAll();
   const listConfigs = (query: ReturnType<typeof configs>, list: ListQuery) =>
     listed(query, "config", CONFIG_FIELDS, list, (rows) => renderConfigs(deps, rows));
@@ -82,7 +76,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
       }),
     listEdgeRouterServices: async ({ params, list, session }) => {
       const policies = await model.serviceEdgeRouterPolicies.selecting(db, "router", await router(params.id));
-      const { beholder } = await caller(deps, session);
+      const { viewer } = await caller(deps, session);
       return listServices(
         services().where(
           selectedByAny(
@@ -91,7 +85,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
           ),
         ),
         list,
-        beholder,
+        viewer,
       );
     },
     reEnrollEdgeRouter: ({ params }) => model.routers.reEnroll(params.id),
@@ -100,8 +94,8 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     listServices: async ({ list, query, session }) => {
       const condition = roleFilterSql(SERVICE_COLUMNS, query.roleFilter, query.roleSemantic);
       const all = condition === undefined ? services() : services().where(condition);
-      const { beholder } = await caller(deps, session, query.configTypes);
-      if (query.asIdentity === undefined || query.asIdentity === "") return listServices(all, list, beholder);
+      const { viewer } = await caller(deps, session, query.configTypes);
+      if (query.asIdentity === undefined || query.asIdentity === "") return listServices(all, list, viewer);
       const identity = await model.identities.findByIdOrName(db, query.asIdentity);
       if (identity === undefined) throw notFound("identity", query.asIdentity);
       const grants = await model.policy.grantsOf(identity);
@@ -115,8 +109,8 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     },
     createService: async ({ body }) => ({ id: await model.services.create(body) }),
     detailService: async ({ params, session }) => {
-      const { beholder } = await caller(deps, session);
-      return { data: only(await renderServices(deps, [await model.services.get(db, params.id)], beholder)) };
+      const { viewer } = await caller(deps, session);
+      return { data: only(await renderServices(deps, [await model.services.get(db, params.id)], viewer)) };
     },
     updateService: ({ params, body }) => model.services.update(params.id, body),
     patchService: ({ params, body }) => model.services.update(params.id, body),
@@ -166,11 +160,11 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     patchConfig: ({ params, body }) => model.configs.update(params.id, body),
     deleteConfig: ({ params }) => model.configs.delete(params.id),
     listConfigServices: async ({ params, list, session }) => {
-      const { beholder } = await caller(deps, session);
+      const { viewer } = await caller(deps, session);
       const using = services().where(
         sql<boolean>`service.id IN (SELECT service_id FROM service_config WHERE config_id = ${params.id})`,
       );
-      return listServices(using, list, beholder);
+      return listServices(using, list, viewer);
     },
 
     listConfigTypes: ({ list }) =>

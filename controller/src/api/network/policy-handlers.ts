@@ -4,7 +4,7 @@ import type { ApiHandlers } from "../../http/context.ts";
 import { type Policies, type PolicyKind, type PolicyRecord, selectionOf } from "../../model/policy/policies.ts";
 import { type PolicySide, selectedBy, selects } from "../../model/policy/selection-sql.ts";
 import type { EntityFields } from "../../store/filter/filter-sql.ts";
-import { caller } from "../client/beholder.ts";
+import { caller } from "../client/viewer.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { POLICY_FIELDS, routerFields, SERVICE_FIELDS } from "../lists/fields.ts";
 import { listIdentities } from "../lists/identities.ts";
@@ -68,7 +68,7 @@ export function policyHandlers(deps: ApiDependencies): ApiHandlers<typeof policy
       (rows) => renderEdgeRouters(deps, rows),
     );
   const services = async (policies: Policies, id: string, list: ListQuery, session: Parameters<typeof caller>[1]) => {
-    const { beholder } = await caller(deps, session);
+    const { viewer } = await caller(deps, session);
     return listed(
       db
         .selectFrom("service")
@@ -77,7 +77,7 @@ export function policyHandlers(deps: ApiDependencies): ApiHandlers<typeof policy
       "service",
       SERVICE_FIELDS,
       list,
-      (rows) => renderServices(deps, rows, beholder),
+      (rows) => renderServices(deps, rows, viewer),
     );
   };
 

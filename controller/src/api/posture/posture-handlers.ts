@@ -1,8 +1,6 @@
 import {
   type clientOperations,
-  notFound,
   POSTURE_TYPES,
-  type PostureCheckType,
   type PostureReport,
   type postureCheckTypeDetail,
   type postureOperations,
@@ -14,10 +12,10 @@ import { selectionOf } from "../../model/policy/policies.ts";
 import { selectedBy } from "../../model/policy/selection-sql.ts";
 import type { PromptedService } from "../../model/posture/posture.ts";
 import { PROMPT_GRACE_MS } from "../../policy/posture/mfa.ts";
-import { type EntityFields, field, roleFilterSql } from "../../store/filter/filter-sql.ts";
-import type { Tags } from "../../store/schema.ts";
+import { roleFilterSql } from "../../store/filter/filter-sql.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { POSTURE_CHECK_FIELDS } from "../lists/fields.ts";
+import { fixedTypes } from "../lists/fixed-types.ts";
 import { listed } from "../lists/listing.ts";
 import { listRoleAttributes } from "../lists/role-attributes.ts";
 import { baseOf } from "../render/base.ts";
@@ -45,13 +43,8 @@ export function postureHandlers(deps: ApiDependencies): ApiHandlers<typeof postu
     updatePostureCheck: ({ params, body }) => postureChecks.replace(params.id, body),
     patchPostureCheck: ({ params, body }) => postureChecks.patch(params.id, body),
     deletePostureCheck: ({ params }) => postureChecks.delete(params.id),
-    listPostureCheckTypes: ({ list }) =>
-      listed(types(), "posture_check_type", TYPE_FIELDS, list, (rows) => rows.map(renderType)),
-    detailPostureCheckType: async ({ params }) => {
-      const row = await types().where("posture_check_type.id", "=", params.id).executeTakeFirst();
-      if (row === undefined) throw notFound("postureCheckType", params.id);
-      return { data: renderType(row) };
-    },
+    listPostureCheckTypes: ({ list }) => types.list(list),
+    detailPostureCheckType: ({ params }) => types.detail(params.id),
     listPostureCheckRoleAttributes: ({ list }) => listRoleAttributes(db, "posture_check", list),
     listServicePolicyPostureChecks: async ({ params, list }) => {
       const [policy] = await servicePolicies.byIds(db, [params.id]);
@@ -94,45 +87,23 @@ function renderPrompted({ id, name, timeoutSeconds }: PromptedService) {
   return { id, name, postureQueryType: "MFA", timeout: timeoutSeconds, timeoutRemaining: PROMPT_GRACE_MS / 1000 };
 }
 
-interface TypeRow {
-  id: string;
-  name: string;
-  tags: Tags;
-  created_at: Date;
-  updated_at: Date;
-}
-
-const TYPE_FIELDS: EntityFields = {
-  id: field.string("posture_check_type.id"),
-  name: field.string("posture_check_type.name"),
-  createdAt: field.datetime("posture_check_type.created_at"),
-  updatedAt: field.datetime("posture_check_type.updated_at"),
-};
-
-/** The types of checks, as old as the network. */
+/** The types of checks. `MFA` is not among them, as in OpenZiti. */
 function checkTypes(deps: ApiDependencies) {
   const listed = Object.entries(POSTURE_TYPES).flatMap(([id, { parts }]) =>
-    parts.listed ? [{ id, name: parts.listed.name }] : [],
+    parts.listed === undefined ? [] : [{ id, ...parts.listed }],
   );
-  const ids = listed.map(({ id }) => id);
-  const names = listed.map(({ name }) => name);
-  return () =>
-    deps.ctx.store.db
-      .selectFrom(
-        sql<TypeRow>`(SELECT t.id COLLATE "C" AS id, t.name COLLATE "C" AS name, '{}'::jsonb AS tags,
-          p.created_at, p.created_at AS updated_at
-          FROM unnest(${ids}::text[], ${names}::text[]) AS t (id, name)
-          CROSS JOIN auth_policy p WHERE p.id = 'default')`.as("posture_check_type"),
-      )
-      .selectAll();
-}
-
-function renderType(row: TypeRow): z.input<typeof postureCheckTypeDetail> {
-  const systems = POSTURE_TYPES[row.id as PostureCheckType].parts.listed?.systems ?? [];
-  return {
-    ...baseOf("posture-check-types", row),
-    name: row.name,
-    operatingSystems: systems.map((type) => ({ type, versions: null })),
-    version: "1",
-  };
+  return fixedTypes(
+    deps,
+    "postureCheckType",
+    listed,
+    (row): z.input<typeof postureCheckTypeDetail> => ({
+      ...baseOf("posture-check-types", row),
+      name: row.name,
+      operatingSystems: (listed.find(({ id }) => id === row.id)?.systems ?? []).map((type) => ({
+        type,
+        versions: null,
+      })),
+      version: "1",
+    }),
+  );
 }

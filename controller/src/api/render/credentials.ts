@@ -2,6 +2,7 @@ import {
   apiTime,
   type authenticatorDetail,
   type authPolicyDetail,
+  type caDetail,
   type clientExternalJwtSignerDetail,
   type enrollmentDetail,
   type externalJwtSignerDetail,
@@ -13,6 +14,7 @@ import type { z } from "zod";
 import { namesOf } from "../../model/entity.ts";
 import type { AuthPolicyRow } from "../../model/identity/auth-policies.ts";
 import type { AuthenticatorRow } from "../../model/identity/authenticators.ts";
+import { type CaRow, storedClaim } from "../../model/identity/cas.ts";
 import type { EnrollmentRow } from "../../model/identity/enrollments.ts";
 import type { ExtJwtSignerTable } from "../../store/schema.ts";
 import type { ApiDependencies } from "../dependencies.ts";
@@ -153,5 +155,31 @@ export function renderClientSigner(row: Selectable<ExtJwtSignerTable>): z.input<
     name: row.name,
     scopes: orNull(row.scopes),
     targetToken: row.target_token === "ID" ? "ID" : "ACCESS",
+  };
+}
+
+/** A certificate authority, with the links to what can be done with it now. */
+export function renderCa(row: CaRow): z.input<typeof caDetail> {
+  const base = baseOf("cas", row);
+  const claim = storedClaim(row);
+  const self = `./cas/${row.id}`;
+  return {
+    ...base,
+    _links: {
+      ...base._links,
+      ...(row.is_verified ? {} : { verify: { href: `${self}/verify` } }),
+      ...(row.is_auto_ca_enrollment_enabled ? { jwt: { href: `${self}/jwt` } } : {}),
+    },
+    certPem: row.cert_pem,
+    ...(claim === null ? {} : { externalIdClaim: claim }),
+    fingerprint: row.fingerprint,
+    identityNameFormat: row.identity_name_format,
+    identityRoles: orNull(row.identity_roles),
+    isAuthEnabled: row.is_auth_enabled,
+    isAutoCaEnrollmentEnabled: row.is_auto_ca_enrollment_enabled,
+    isOttCaEnrollmentEnabled: row.is_ott_ca_enrollment_enabled,
+    isVerified: row.is_verified,
+    name: row.name,
+    verificationToken: row.verification_token,
   };
 }

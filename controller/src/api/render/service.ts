@@ -23,37 +23,37 @@ import type { PostureLens } from "./posture.ts";
 export type ServiceDetail = z.input<typeof serviceDetail>;
 
 /** For whom services are shown. */
-export interface Beholder {
+export interface Viewer {
   readonly identityId: string;
   readonly grants: readonly Grant[];
   /** What the grants come to for a service, where it is known already. */
   readonly permissionsOn?: (serviceId: string) => readonly Permission[];
   /** Ids or names of config types whose configs are shown, or `all`. */
   readonly configTypes: readonly string[];
-  /** What policies ask of the devices of the beholder before the service may be used; without it nothing is known to be asked. */
+  /** What policies ask of the devices of the viewer before the service may be used; without it nothing is known to be asked. */
   readonly postureQueries?: PostureLens | undefined;
 }
 
 /** A page of so many rows is written out without waiting for a turn of its own. */
 const SHORT_PAGE = 20;
 
-/** Services with their configs and what the beholder may do with them. */
+/** Services with their configs and what the viewer may do with them. */
 export async function renderServices(
   deps: ApiDependencies,
   rows: readonly ServiceRow[],
-  beholder: Beholder,
+  viewer: Viewer,
 ): Promise<ServiceDetail[]> {
   if (rows.length === 0) return [];
   const ids = rows.map((row) => row.id);
   const configs = await configsOfServices(deps.ctx.store.db, ids, {
-    identityId: beholder.identityId,
-    types: beholder.configTypes,
+    identityId: viewer.identityId,
+    types: viewer.configTypes,
   });
   if (rows.length > SHORT_PAGE) await turn();
   const byService = Map.groupBy(configs, (config) => config.service_id);
   return rows.map((row) => {
     const own = byService.get(row.id) ?? [];
-    const permissions = [...(beholder.permissionsOn?.(row.id) ?? permissionsOn(beholder.grants, row))];
+    const permissions = [...(viewer.permissionsOn?.(row.id) ?? permissionsOn(viewer.grants, row))];
     return {
       ...baseOf("services", row),
       config: configData(own),
@@ -63,7 +63,7 @@ export async function renderServices(
       name: row.name,
       permissions: permissions.length > 0 ? permissions : ["Invalid"],
       postureQueries:
-        beholder.postureQueries?.(row.id) ??
+        viewer.postureQueries?.(row.id) ??
         permissions.map((type) => ({
           isPassing: true,
           policyId: `dummy ${type.toLowerCase()} policy: no posture checks defined`,

@@ -1,9 +1,8 @@
 import type { Circuit } from "../../fabric/circuits/circuit.ts";
 import type { FabricEvent } from "../../fabric/fabric-events.ts";
 import { type Link, linkCost } from "../../fabric/links/link-table.ts";
-import type { EventSink } from "../event-source.ts";
-import type { CircuitEvent, CircuitEventPath } from "../types/circuit-event.ts";
-import type { LinkEvent } from "../types/link-event.ts";
+import type { EventSink } from "../types/event.ts";
+import type { CircuitEvent, CircuitEventPath, LinkEvent } from "../types/network-events.ts";
 import { emitMetrics, type LinkEnds } from "./metrics-source.ts";
 import type { ServiceCounters } from "./service-counters.ts";
 import type { TerminatorSource } from "./terminator-source.ts";

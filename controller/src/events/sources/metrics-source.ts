@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { metricsPb } from "@sallyport/wire";
-import type { EventSink } from "../event-source.ts";
-import type { MetricsEvent } from "../types/metrics-event.ts";
+import type { EventSink } from "../types/event.ts";
+import type { MetricsEvent } from "../types/network-events.ts";
 
 /** The ends of a link: metrics of links are tagged with them. */
 export interface LinkEnds {

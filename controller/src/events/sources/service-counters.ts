@@ -1,6 +1,6 @@
 import { CircuitFailureCause } from "../../fabric/fabric-events.ts";
-import type { EventSink } from "../event-source.ts";
-import type { ServiceEventType } from "../types/service-event.ts";
+import type { EventSink } from "../types/event.ts";
+import type { ServiceEventType } from "../types/network-events.ts";
 
 const INTERVAL_SECONDS = 60;
 /** Different counters in one interval; what comes beyond is not counted. */

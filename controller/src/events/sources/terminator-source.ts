@@ -1,8 +1,8 @@
 import type { Logger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import type { Database } from "../../store/schema.ts";
-import type { EventSink } from "../event-source.ts";
-import type { TerminatorEvent } from "../types/terminator-event.ts";
+import type { EventSink } from "../types/event.ts";
+import type { TerminatorEvent } from "../types/network-events.ts";
 
 type EventType = TerminatorEvent["event_type"];
 

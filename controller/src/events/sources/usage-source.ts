@@ -1,5 +1,5 @@
 import type { metricsPb } from "@sallyport/wire";
-import type { EventSink } from "../event-source.ts";
+import type { EventSink } from "../types/event.ts";
 
 /** Circuits of one report that become events: what a router can make the controller do has a bound. */
 const MOST_CIRCUITS = 50_000;

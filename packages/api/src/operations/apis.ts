@@ -4,14 +4,12 @@ import { certificateAuthorityOperations } from "./certificate-authorities.ts";
 import { clientOperations } from "./client.ts";
 import { databaseOperations, fabricDatabaseOperations } from "./database.ts";
 import { fabricOperations } from "./fabric.ts";
-import { identityOperations } from "./identities.ts";
+import { identityOperations, tracingOperations } from "./identities.ts";
 import { mfaAdministration } from "./mfa.ts";
-import { networkOperations } from "./network.ts";
+import { networkOperations, routerOperations } from "./network.ts";
 import { policyOperations } from "./policies.ts";
 import { postureOperations } from "./posture.ts";
-import { routerOperations } from "./routers.ts";
 import { sharedOperations } from "./shared.ts";
-import { tracingOperations } from "./tracing.ts";
 
 /** The Management API: what administrators call. Base path `/edge/management/v1`. */
 export const managementOperations = {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import {
   action,
+  call,
   create,
   detail,
   json,
@@ -32,6 +33,9 @@ import {
   policyAdvice,
   serviceConfigAssignments,
   serviceConfigDetail,
+  sessionRoutePathDetail,
+  traceDetail,
+  traceSpec,
 } from "../schema/identity.ts";
 import { edgeRouterPolicyDetail, servicePolicyDetail } from "../schema/policy.ts";
 import { serviceDetail } from "../schema/service.ts";
@@ -174,4 +178,23 @@ export const identityOperations = {
   ),
   detailSession: detail("/sessions/{id}", "full", sessionManagementDetail, "One session"),
   deleteSession: remove("/sessions/{id}", "full", "End a session"),
+};
+
+/** What shows an administrator where an identity's data flows. */
+export const tracingOperations = {
+  updateIdentityTracing: call(
+    "PUT",
+    "/identities/{id}/trace",
+    "admin",
+    json(traceSpec),
+    traceDetail,
+    "Trace the circuits of an identity for some time, or stop that",
+    { errors: [400, 401, 404, 429] },
+  ),
+  detailSessionRoutePath: detail(
+    "/sessions/{id}/route-path",
+    "admin",
+    sessionRoutePathDetail,
+    "Routers that a session's circuit passes",
+  ),
 };

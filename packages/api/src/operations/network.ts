@@ -4,6 +4,7 @@ import { edgeRouterCreate, edgeRouterDetail, edgeRouterPatch, edgeRouterUpdate }
 import { identityDetail } from "../schema/identity.ts";
 import { summary } from "../schema/informational.ts";
 import { edgeRouterPolicyDetail, serviceEdgeRouterPolicyDetail, servicePolicyDetail } from "../schema/policy.ts";
+import { routerCreate, routerDetail, routerPatch, routerUpdate } from "../schema/router.ts";
 import { names } from "../schema/scalars.ts";
 import {
   configCreate,
@@ -162,4 +163,26 @@ export const networkOperations = {
   updateTerminator: replace("/terminators/{id}", "admin", terminatorUpdate, "Replace all fields of a terminator"),
   patchTerminator: patch("/terminators/{id}", "admin", terminatorPatch, "Change some fields of a terminator"),
   deleteTerminator: remove("/terminators/{id}", "admin", "Delete a terminator"),
+};
+
+/** All routers, edge routers among them, under both of their names. What is created here is a transit router: no SDK uses it. */
+export const routerOperations = {
+  listRouters: list("/routers", "admin", routerDetail, "Routers, edge routers among them"),
+  createRouter: create("/routers", "admin", json(routerCreate), "Create a transit router"),
+  detailRouter: detail("/routers/{id}", "admin", routerDetail, "One router"),
+  updateRouter: replace("/routers/{id}", "admin", routerUpdate, "Replace all fields of a transit router"),
+  patchRouter: patch("/routers/{id}", "admin", routerPatch, "Change some fields of a transit router"),
+  deleteRouter: remove("/routers/{id}", "admin", "Delete a router"),
+
+  listTransitRouters: list("/transit-routers", "admin", routerDetail, "Routers, edge routers among them"),
+  createTransitRouter: create("/transit-routers", "admin", json(routerCreate), "Create a transit router"),
+  detailTransitRouter: detail("/transit-routers/{id}", "admin", routerDetail, "One router"),
+  updateTransitRouter: replace(
+    "/transit-routers/{id}",
+    "admin",
+    routerUpdate,
+    "Replace all fields of a transit router",
+  ),
+  patchTransitRouter: patch("/transit-routers/{id}", "admin", routerPatch, "Change some fields of a transit router"),
+  deleteTransitRouter: remove("/transit-routers/{id}", "admin", "Delete a router"),
 };

@@ -1,4 +1,3 @@
-/** Operations that both APIs have, with the same shapes. */
 import { z } from "zod";
 import {
   action,
@@ -19,14 +18,25 @@ import {
   authenticatorUpdateWithCurrent,
 } from "../schema/authenticator.ts";
 import { extendCerts, extendRequest, extendVerify, identityDetail } from "../schema/identity.ts";
-import { capability, controllerDetail, networkJwt, version } from "../schema/informational.ts";
+import { capability, controllerDetail, networkJwt, specDetail, version } from "../schema/informational.ts";
 import { authenticate, currentApiSessionDetail } from "../schema/session.ts";
 import { mfaOperations } from "./mfa.ts";
-import { specOperations } from "./specs.ts";
 
+/** Operations that both APIs have, with the same shapes. */
 export const sharedOperations = {
   ...mfaOperations,
-  ...specOperations,
+  listSpecs: wholeList("/specs", "public", specDetail, "Descriptions of the APIs that this controller serves", {
+    errors: [],
+  }),
+  detailSpec: detail("/specs/{id}", "public", specDetail, "One description: `edge-client`, `edge-management`, …", {
+    errors: [404],
+  }),
+  detailSpecBody: raw(
+    "/specs/{id}/spec",
+    "public",
+    ["text/yaml", "application/json"],
+    "The OpenAPI document itself, YAML or JSON by Accept",
+  ),
   listRoot: detail("/", "public", version, "Version and capabilities of the controller", { errors: [] }),
   listVersion: detail("/version", "public", version, "Version and capabilities of the controller", { errors: [] }),
   listEnumeratedCapabilities: wholeList(

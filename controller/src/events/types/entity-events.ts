@@ -13,3 +13,18 @@ export interface EntityChangeEvent extends EventHeader<"entityChange"> {
   /** The state after, null when the entity is gone; never holds a secret. */
   readonly finalState?: Readonly<Record<string, unknown>> | null;
 }
+
+/** How many entities of each kind there are; at the interval of the subscription. */
+export interface EntityCountEvent extends EventHeader<"entityCount"> {
+  readonly counts: Readonly<Record<string, number>>;
+  /** Why there are no counts; empty otherwise. */
+  readonly error: string;
+}
+
+/** The set of controllers changed. A controller on its own has none to tell; the namespace can be subscribed to all the same. */
+export interface ClusterEvent extends EventHeader<"cluster"> {
+  readonly eventType: string;
+  readonly index?: number;
+  readonly peers?: readonly object[];
+  readonly leaderId?: string;
+}

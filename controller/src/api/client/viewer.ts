@@ -4,20 +4,20 @@ import type { IdentityRow } from "../../model/identity/identities.ts";
 import type { ApiSessionRow } from "../../model/session/api-sessions.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { postureLens } from "../render/posture.ts";
-import type { Beholder } from "../render/service.ts";
+import type { Viewer } from "../render/service.ts";
 
 /** The caller as one who is shown services; config types given with the request win over those of the login. */
 export async function caller(
   deps: ApiDependencies,
   session: ApiSessionContext,
   configTypes?: readonly string[],
-): Promise<{ identity: IdentityRow; beholder: Beholder }> {
+): Promise<{ identity: IdentityRow; viewer: Viewer }> {
   const { db } = deps.ctx.store;
   const identity = await deps.model.identities.get(db, session.identityId);
   const asked = splitAtCommas(configTypes);
   return {
     identity,
-    beholder: {
+    viewer: {
       identityId: identity.id,
       grants: await deps.model.policy.grantsOf(identity),
       configTypes: asked.length > 0 ? asked : session.configTypes,

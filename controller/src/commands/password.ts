@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import type { ReadStream } from "node:tty";
@@ -53,4 +54,13 @@ async function firstLine(input: NodeJS.ReadableStream): Promise<string> {
   const line = (text.split("\n", 1)[0] ?? "").replace(/\r$/, "");
   if (line === "") throw new NoPasswordError("standard input holds no password: expected one line, or use --generate");
   return line;
+}
+
+const LENGTH = 20;
+// Without letters and digits that look alike.
+const ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz23456789";
+
+/** A password of 20 characters, 116 bits of chance, which is easy to copy by hand. */
+export function generatedPassword(): string {
+  return Array.from({ length: LENGTH }, () => ALPHABET.charAt(randomInt(ALPHABET.length))).join("");
 }
