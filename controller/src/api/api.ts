@@ -32,7 +32,7 @@ export function createApi(parts: {
   readonly model: Model;
   readonly fabric: FabricView;
   readonly info: ControllerInfo;
-  readonly auth?: AuthSettings;
+  readonly auth?: AuthSettings | undefined;
 }): Api {
   const { ctx, model } = parts;
   const authentication = new Authentication(ctx, model, parts.auth ?? AUTH_DEFAULTS);

@@ -15,7 +15,7 @@ export interface Attempt {
 const FROM_ONE: Rate = { burst: 100, perMinute: 100 };
 const FROM_ALL: Rate = { burst: 1_000, perMinute: 1_000 };
 /** A reason may name an issuer, a key and an identity that somebody claims. */
-const MOST_OF_REASON = 400;
+const MAX_REASON_LENGTH = 400;
 
 /** Tells listeners of logins: of each that succeeded, and of as many that failed as an operator can use. */
 export class AuthenticationEvents {
@@ -68,7 +68,7 @@ export class AuthenticationEvents {
       auth_policy_id: "",
       remote_address: remoteIp,
       success: false,
-      reason: shownText(reasonOf(error), MOST_OF_REASON),
+      reason: shownText(reasonOf(error), MAX_REASON_LENGTH),
       improper_client_cert_chain: false,
     });
   }

@@ -3,7 +3,7 @@ import type { authQuery } from "@sallyport/api";
 import { type SqlBool, sql } from "kysely";
 import type { z } from "zod";
 import type { ExtJwtSignerRow } from "../model/identity/ext-jwt-signers.ts";
-import { hintOf, MOST_TOKENS, type TokenCheck, TokenRefusedError } from "./jwt/token-check.ts";
+import { hintOf, MAX_TOKENS, type TokenCheck, TokenRefusedError } from "./jwt/token-check.ts";
 
 export type AuthQuery = z.input<typeof authQuery>;
 
@@ -60,7 +60,7 @@ async function holdsTokenOf(
 ): Promise<boolean> {
   const named = signer.use_external_id ? state.externalId : state.identityId;
   if (named === null) return false;
-  for (const token of bearerTokens.slice(0, MOST_TOKENS)) {
+  for (const token of bearerTokens.slice(0, MAX_TOKENS)) {
     if (hintOf(token)?.issuer !== signer.issuer) continue;
     try {
       if ((await check.check(token, signer)) === named) return true;

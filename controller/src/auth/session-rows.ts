@@ -12,7 +12,7 @@ interface Kept<T> {
   readonly until: number;
 }
 
-const MOST_ROWS = 5_000;
+const MAX_ROWS = 5_000;
 /** The change log tells of every change; this bounds what a writer could do that forgets to. */
 const LIFE_MS = 10_000;
 
@@ -60,7 +60,7 @@ export class SessionRows<T extends SessionRow> {
   }
 
   #keep(token: string, row: T): void {
-    if (this.#rows.size >= MOST_ROWS) {
+    if (this.#rows.size >= MAX_ROWS) {
       const [oldest] = this.#rows.keys();
       if (oldest !== undefined) this.forget(oldest);
     }

@@ -6,8 +6,8 @@ export interface AdminCommand {
   readonly command: "admin";
   readonly action: "reset";
   readonly file: string;
-  readonly identity?: string;
-  readonly username?: string;
+  readonly identity?: string | undefined;
+  readonly username?: string | undefined;
   readonly isGenerated: boolean;
   readonly hasOwnPolicy: boolean;
 }
@@ -42,8 +42,8 @@ export function parseAdminCommand(args: readonly string[]): AdminCommand {
     file,
     isGenerated: generate,
     hasOwnPolicy,
-    ...(identity === undefined ? {} : { identity }),
-    ...(username === undefined ? {} : { username }),
+    identity,
+    username,
   };
 }
 

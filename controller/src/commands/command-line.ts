@@ -11,9 +11,9 @@ export interface InitCommand {
   readonly command: "init";
   readonly place: NewFolder | GivenFile;
   /** Files of an authority of the operator's own. */
-  readonly imported?: CaFiles;
+  readonly imported?: CaFiles | undefined;
   /** Of the served key; EC when absent. */
-  readonly keyType?: KeyType;
+  readonly keyType?: KeyType | undefined;
 }
 
 /** A configuration that is still to be written, in a folder. */
@@ -148,8 +148,8 @@ function init(args: readonly string[]): InitCommand {
   return {
     command: "init",
     place: placeOf(given),
-    ...(imported === undefined ? {} : { imported }),
-    ...(keyType === undefined ? {} : { keyType }),
+    imported,
+    keyType,
   };
 }
 

@@ -128,7 +128,7 @@ async function makeKeys(
     hosts: hostsOf(config),
     lifetimes: lifetimes(config),
     ...(imported === undefined ? {} : { imported: await readCa(imported) }),
-    ...(keyType === undefined ? {} : { serverKeyType: keyType }),
+    serverKeyType: keyType,
   });
   await saveNetworkKeys(vault, material);
 }

@@ -5,7 +5,7 @@ import { type CaFiles, caFiles } from "./imported-ca.ts";
 /** `sallyport-controller pki …` */
 export type PkiCommand = { readonly command: "pki"; readonly file: string } & (
   | { readonly action: "status" }
-  | { readonly action: "rotate"; readonly newKeys: boolean; readonly imported?: CaFiles }
+  | { readonly action: "rotate"; readonly newKeys: boolean; readonly imported?: CaFiles | undefined }
   | { readonly action: "retire"; readonly isForced: boolean }
 );
 
@@ -42,7 +42,7 @@ export function parsePkiCommand(args: readonly string[]): PkiCommand {
   }
   if (!retire) {
     if (force) throw new UsageError("--force belongs to --retire");
-    return { command: "pki", action: "rotate", file, newKeys, ...(imported === undefined ? {} : { imported }) };
+    return { command: "pki", action: "rotate", file, newKeys, imported };
   }
   if (forRotation) throw new UsageError("--retire ends a rotation: it takes no other option but --force");
   return { command: "pki", action: "retire", file, isForced: force };

@@ -53,7 +53,7 @@ async function rotateAuthority(
     lifetimes: lifetimes(config),
     now: new Date(),
     newKeys: command.newKeys,
-    ...(imported === undefined ? {} : { imported }),
+    imported,
   };
   await changeNetworkKeys(store, secrets, async (material, trx) => {
     await askForExtensions(trx);

@@ -83,7 +83,7 @@ function envelope({ response }: Operation, result: unknown, list: ListQuery | un
       const { data, totalCount, filterableFields, headers } = result as ListResult<unknown>;
       const { limit, offset } = list ?? { limit: data.length, offset: 0 };
       const metadata = {
-        ...(filterableFields === undefined ? {} : { filterableFields }),
+        filterableFields,
         pagination: { limit, offset, totalCount: totalCount ?? data.length },
       };
       return { data, metadata, headers };
@@ -146,7 +146,7 @@ export function failure(error: ApiError, requestId: string, api: ApiName, valida
   const version = API_VERSIONS[api].meta;
   const cause: ApiErrorCause | undefined = error.cause;
   const body = {
-    error: { code: error.code, message: error.message, requestId, ...(cause === undefined ? {} : { cause }) },
+    error: { code: error.code, message: error.message, requestId, cause },
     meta: { apiEnrollmentVersion: version, apiVersion: version },
   };
   if (validate) errorEnvelope.parse(body);

@@ -143,7 +143,7 @@ function logFailure(
     status,
     code,
     ...(cause?.field === undefined ? {} : { field: cause.field, reason: cause.reason }),
-    ...(detail === undefined ? {} : { detail }),
+    detail,
     ...(status >= 500 && error !== shown ? { err: error } : {}),
   };
   if (isReported) log.debug(fields, "request failed");

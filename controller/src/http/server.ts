@@ -46,7 +46,7 @@ export interface HttpOptions {
   readonly port: HttpPort;
   readonly handlers: AllHandlers;
   /** What takes over connections that leave HTTP. */
-  readonly upgrades?: readonly Upgrade[];
+  readonly upgrades?: readonly Upgrade[] | undefined;
   readonly authenticate: Authenticate;
   readonly log: Logger;
   /** Constant for the life of the process: clients take a new one as a restart and send their posture again. */
@@ -55,13 +55,13 @@ export interface HttpOptions {
   readonly productVersion?: string;
   /** Hold every answer against the contract; for tests. A violation becomes 500 with the difference as its cause. */
   readonly validateResponses?: boolean;
-  readonly limits?: Partial<HttpLimits>;
+  readonly limits?: Partial<HttpLimits> | undefined;
   /** Errors of what handlers stand on, as callers shall see them; without it they are 500. */
   readonly translate?: Translate;
   /** Surrounds the work of every request. */
   readonly within?: Within;
   /** Origins whose pages may read the answers of the APIs. */
-  readonly allowedOrigins?: readonly string[];
+  readonly allowedOrigins?: readonly string[] | undefined;
   /** Beside the APIs. */
   readonly pages?: readonly Page[];
   /** Told of every answer. */

@@ -82,9 +82,9 @@ export async function startTestApi(o: {
     log,
     instanceId: "instance-1",
     validateResponses: true,
-    ...(o.limits === undefined ? {} : { limits: o.limits }),
-    ...(o.allowedOrigins === undefined ? {} : { allowedOrigins: o.allowedOrigins }),
-    ...(o.upgrades === undefined ? {} : { upgrades: o.upgrades }),
+    limits: o.limits,
+    allowedOrigins: o.allowedOrigins,
+    upgrades: o.upgrades,
   });
 
   const open = async (options: ConnectionOptions = {}): Promise<TLSSocket> => {

@@ -115,7 +115,7 @@ export async function crossSign(by: KeyedCertificate, intermediate: KeyedCertifi
       notBefore: beginning(making.now),
       lifetimeMs: making.lifetimes.intermediate,
       extensions: authorityExtensions(making.trustDomain, 0),
-      ...(keyId === undefined ? {} : { subjectKeyId: keyId }),
+      ...(keyId && { subjectKeyId: keyId }),
     },
     by,
   );

@@ -44,9 +44,9 @@ export interface PkiRequest {
   readonly lifetimes?: Lifetimes;
   readonly now?: Date;
   /** An authority of the operator's own, in place of a new one: see `importAuthority`. */
-  readonly imported?: KeyedCertificate;
+  readonly imported?: KeyedCertificate | undefined;
   /** Of the key that the API and the control channel are served with, and that signs tokens; `ec` when absent. */
-  readonly serverKeyType?: KeyType;
+  readonly serverKeyType?: KeyType | undefined;
 }
 
 /** EC P-256, or RSA of 2048 bits for clients that verify no other tokens (docs/compatibility.md, "Old C SDKs"). */
@@ -71,7 +71,7 @@ export interface Rotation {
   readonly lifetimes: Lifetimes;
   readonly now: Date;
   /** The new authority; a new one is made when absent. */
-  readonly imported?: KeyedCertificate;
+  readonly imported?: KeyedCertificate | undefined;
   /** The controller's own two keys are replaced, too, each by one of its type. */
   readonly newKeys: boolean;
 }

@@ -3,7 +3,7 @@ import { hasUsableKey, IssuerSearch, pemBlocks } from "@sallyport/wire";
 
 /** Longest chain taken, in characters and in certificates. */
 const LONGEST = 64 * 1024;
-const MOST_CERTIFICATES = 10;
+const MAX_CERTIFICATES = 10;
 
 /** Why a PEM text is no chain of a certificate authority; `code` is the one that the API shows. */
 export class ChainError extends Error {
@@ -42,10 +42,10 @@ export function readThirdPartyCa(pem: string): ThirdPartyCa {
 function parse(pem: string): ThirdPartyCa {
   const blocks = pem.length > LONGEST ? [] : pemBlocks(pem, () => true);
   const isForeign = (block: string) => !block.startsWith("-----BEGIN CERTIFICATE-----");
-  if (blocks.length === 0 || blocks.length > MOST_CERTIFICATES || blocks.some(isForeign)) {
+  if (blocks.length === 0 || blocks.length > MAX_CERTIFICATES || blocks.some(isForeign)) {
     throw new ChainError(
       "NOT_A_CHAIN",
-      `expected 1 to ${MOST_CERTIFICATES} PEM blocks CERTIFICATE and no others, the authority's own first`,
+      `expected 1 to ${MAX_CERTIFICATES} PEM blocks CERTIFICATE and no others, the authority's own first`,
     );
   }
   const [certificate, ...others] = blocks.map((block, place) => {
@@ -63,14 +63,14 @@ function parse(pem: string): ThirdPartyCa {
 }
 
 const read = new Map<string, ThirdPartyCa>();
-const MOST_READ = 2_000;
+const MAX_READ = 2_000;
 
 /** What {@link readThirdPartyCa} reads, of a text that is stored: an authority with a key that is no longer taken is one that issues nothing. */
 export function storedThirdPartyCa(pem: string): ThirdPartyCa {
   const known = read.get(pem);
   if (known !== undefined) return known;
   const ca = parse(pem);
-  if (read.size >= MOST_READ) read.clear();
+  if (read.size >= MAX_READ) read.clear();
   read.set(pem, ca);
   return ca;
 }

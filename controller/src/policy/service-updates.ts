@@ -17,13 +17,13 @@ type Scope = "all" | `attr:${string}` | `identity:${string}` | `policy:${string}
  * process that reads the same log gives the same answer, and no late commit is missed.
  */
 export class ServiceUpdates {
-  readonly #mostStamps: number;
+  readonly #maxStamps: number;
   readonly #stamps = new Map<Scope, Stamp>();
   #waiting: { scope: Scope; stamp: Stamp }[] = [];
 
-  /** @param mostStamps how many are kept; with more, all are forgotten and everybody has to look once. */
-  constructor(mostStamps = 200_000) {
-    this.#mostStamps = mostStamps;
+  /** @param maxStamps how many are kept; with more, all are forgotten and everybody has to look once. */
+  constructor(maxStamps = 200_000) {
+    this.#maxStamps = maxStamps;
   }
 
   /** Are there stamps that do not count yet, because older transactions were open? */
@@ -83,7 +83,7 @@ export class ServiceUpdates {
   #count(scope: Scope, stamp: Stamp): void {
     if ((this.#stamps.get(scope)?.xid ?? -1n) >= stamp.xid) return;
     this.#stamps.set(scope, stamp);
-    if (this.#stamps.size <= this.#mostStamps) return;
+    if (this.#stamps.size <= this.#maxStamps) return;
     const newest = [...this.#stamps.values()].reduce((a, b) => (a.xid > b.xid ? a : b));
     this.#stamps.clear();
     this.#stamps.set("all", newest);

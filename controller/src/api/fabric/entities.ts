@@ -37,7 +37,7 @@ export function renderRouter(deps: ApiDependencies, row: RouterRow): z.input<typ
     ...(state?.linkListeners === undefined ? {} : { listenerAddresses: [...state.linkListeners] }),
     name: row.name,
     noTraversal: row.no_traversal,
-    ...(version === undefined ? {} : { versionInfo: version }),
+    versionInfo: version,
   };
 }
 

@@ -39,7 +39,7 @@ export function mfaHandlers(deps: ApiDependencies): ApiHandlers<typeof mfaOperat
         data: {
           ...base(found),
           isVerified: found.isVerified,
-          ...(found.pending === undefined ? {} : { provisioningUrl: found.pending.provisioningUrl }),
+          provisioningUrl: found.pending?.provisioningUrl,
           recoveryCodes: found.pending === undefined ? null : [...found.pending.recoveryCodes],
         },
       };

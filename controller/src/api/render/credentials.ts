@@ -80,7 +80,7 @@ export async function renderEnrollments(
   );
   return rows.map((row) => ({
     ...baseOf("enrollments", row),
-    ...(row.ca_id === null ? {} : { caId: row.ca_id }),
+    caId: row.ca_id ?? undefined,
     expiresAt: apiTime(row.expires_at),
     ...(row.identity_id === null
       ? {}
@@ -97,7 +97,7 @@ export async function renderEnrollments(
     jwt: row.jwt,
     method: row.method,
     token: row.token,
-    ...(row.username === null ? {} : { username: row.username }),
+    username: row.username ?? undefined,
   }));
 }
 
@@ -171,7 +171,7 @@ export function renderCa(row: CaRow): z.input<typeof caDetail> {
       ...(row.is_auto_ca_enrollment_enabled ? { jwt: { href: `${self}/jwt` } } : {}),
     },
     certPem: row.cert_pem,
-    ...(claim === null ? {} : { externalIdClaim: claim }),
+    externalIdClaim: claim ?? undefined,
     fingerprint: row.fingerprint,
     identityNameFormat: row.identity_name_format,
     identityRoles: orNull(row.identity_roles),

@@ -137,7 +137,7 @@ export async function renderPostureData(
               passedOnUnlock,
               passedOnWake,
             },
-            ...(info === undefined ? {} : { sdkInfo: info.sdk_info }),
+            sdkInfo: info?.sdk_info,
           },
         ];
       }),

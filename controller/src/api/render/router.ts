@@ -70,7 +70,7 @@ export async function renderEdgeRouters(
       certPem: row.cert_pem,
       ctrlChanListeners: row.ctrl_chan_listeners,
       ...enrollmentOf(row.id),
-      ...(row.fingerprint === null ? {} : { fingerprint: row.fingerprint }),
+      fingerprint: row.fingerprint ?? undefined,
       ...(row.interfaces.length === 0 ? {} : { interfaces: row.interfaces.map(interfaceOf) }),
       isTunnelerEnabled: row.is_tunneler_enabled,
       isVerified: row.is_verified,

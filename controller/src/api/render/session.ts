@@ -19,7 +19,7 @@ import { identityRef, ref } from "./links.ts";
 import { propertiesOf, stateForClients } from "./router.ts";
 
 /** A session names at most so many routers. */
-const MOST_ROUTERS = 25;
+const MAX_ROUTERS = 25;
 
 type ApiSessionDetail = z.input<typeof apiSessionDetail>;
 
@@ -148,7 +148,7 @@ export async function renderUsableSession(deps: ApiDependencies, row: SessionRow
 
 function connectedFirst(deps: ApiDependencies, routerIds: readonly string[]): string[] {
   const isConnected = (id: string) => deps.fabric.routerState(id) !== undefined;
-  return [...routerIds.filter(isConnected), ...routerIds.filter((id) => !isConnected(id))].slice(0, MOST_ROUTERS);
+  return [...routerIds.filter(isConnected), ...routerIds.filter((id) => !isConnected(id))].slice(0, MAX_ROUTERS);
 }
 
 async function routersById(

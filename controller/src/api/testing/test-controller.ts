@@ -116,7 +116,7 @@ export async function startTestController(
     runtimeVersion: "node",
     apiAddress: ctx.settings.apiAddress,
   };
-  const api = createApi({ ctx, model, fabric, info, ...(options.auth === undefined ? {} : { auth: options.auth }) });
+  const api = createApi({ ctx, model, fabric, info, auth: options.auth });
   const http: HttpApi = await startHttp({
     port,
     handlers: api.handlers,

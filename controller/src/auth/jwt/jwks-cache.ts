@@ -6,7 +6,7 @@ const FRESH_MS = 300_000;
 const USABLE_MS = 3_600_000;
 const RETRY_MS = 1_000;
 const RETRY_FAILED_MS = 10_000;
-const MOST_SETS = 1_000;
+const MAX_SETS = 1_000;
 
 interface KeySet {
   keys: ReadonlyMap<string, VerificationKey>;
@@ -56,7 +56,7 @@ export class JwksCache {
     const never = Number.NEGATIVE_INFINITY;
     const made: KeySet = { keys: new Map(), fetchedAt: never, triedAt: never, hasFailed: false };
     this.#sets.set(endpoint, made);
-    const oldest = this.#sets.size > MOST_SETS ? this.#sets.keys().next().value : undefined;
+    const oldest = this.#sets.size > MAX_SETS ? this.#sets.keys().next().value : undefined;
     if (oldest !== undefined) this.#sets.delete(oldest);
     return made;
   }

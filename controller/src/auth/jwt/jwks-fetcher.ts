@@ -28,8 +28,8 @@ export interface JwksFetcherOptions {
 }
 
 const TIMEOUT_MS = 5_000;
-const MOST_REDIRECTS = 5;
-const MOST_BYTES = 512 * 1024;
+const MAX_REDIRECTS = 5;
+const MAX_BYTES = 512 * 1024;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const MEDIA_TYPES: ReadonlySet<string> = new Set([
   "application/json",
@@ -68,7 +68,7 @@ export class JwksFetcher {
         const { statusCode = 0, headers } = response;
         if (!REDIRECTS.has(statusCode)) return await documentOf(response, url);
         response.destroy();
-        if (redirects === MOST_REDIRECTS)
+        if (redirects === MAX_REDIRECTS)
           throw new JwksFetchError(`${endpoint} led over more than ${redirects} redirects`);
         url = redirected(url, headers.location);
       }
@@ -162,7 +162,7 @@ async function documentOf(response: IncomingMessage, url: URL): Promise<unknown>
     let size = 0;
     for await (const chunk of response as AsyncIterable<Buffer>) {
       size += chunk.length;
-      if (size > MOST_BYTES) throw new JwksFetchError(`${url.origin} sent more than ${MOST_BYTES} bytes`);
+      if (size > MAX_BYTES) throw new JwksFetchError(`${url.origin} sent more than ${MAX_BYTES} bytes`);
       chunks.push(chunk);
     }
     return JSON.parse(Buffer.concat(chunks).toString("utf8"));

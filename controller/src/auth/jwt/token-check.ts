@@ -6,7 +6,7 @@ import type { JwksCache } from "./jwks-cache.ts";
 import { type VerificationKey, verificationKey } from "./verification-key.ts";
 
 /** A caller may send a token of each of several issuers; who sends more is not looking for a login. */
-export const MOST_TOKENS = 4;
+export const MAX_TOKENS = 4;
 
 /** A token that does not prove anything; the message says why, for the log. */
 export class TokenRefusedError extends Error {

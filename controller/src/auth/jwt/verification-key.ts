@@ -38,14 +38,14 @@ function algorithmsOf(key: KeyObject): string[] {
   }
 }
 
-const MOST_KEYS = 200;
+const MAX_KEYS = 200;
 
 /** The usable keys of a key set by their id; entries without one, of kinds that are not taken, or for another use, are left out. */
 export function keysOf(document: unknown): ReadonlyMap<string, VerificationKey> | undefined {
   const listed = isRecord(document) ? document.keys : undefined;
   if (!Array.isArray(listed)) return undefined;
   const keys = new Map<string, VerificationKey>();
-  for (const entry of listed.slice(0, MOST_KEYS)) {
+  for (const entry of listed.slice(0, MAX_KEYS)) {
     if (!isRecord(entry) || typeof entry.kid !== "string" || (entry.use !== undefined && entry.use !== "sig")) continue;
     const key = publicKeyOf(entry);
     if (key === undefined) continue;

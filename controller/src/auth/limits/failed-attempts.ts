@@ -1,4 +1,4 @@
-const MOST_COUNTED = 100_000;
+const MAX_COUNTED = 100_000;
 
 /**
  * Consecutive failed logins by authenticator, in memory. Bounded: the longest untouched counters are forgotten first,
@@ -12,7 +12,7 @@ export class FailedAttempts {
     const count = (this.#counts.get(authenticatorId) ?? 0) + 1;
     this.#counts.delete(authenticatorId);
     this.#counts.set(authenticatorId, count);
-    const oldest = this.#counts.size > MOST_COUNTED ? this.#counts.keys().next().value : undefined;
+    const oldest = this.#counts.size > MAX_COUNTED ? this.#counts.keys().next().value : undefined;
     if (oldest !== undefined) this.#counts.delete(oldest);
     return count;
   }

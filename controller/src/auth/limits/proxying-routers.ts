@@ -1,4 +1,4 @@
-const MOST_CERTIFICATES = 10_000;
+const MAX_CERTIFICATES = 10_000;
 const LIFE_MS = 5_000;
 
 interface Answer {
@@ -28,7 +28,7 @@ export class ProxyingRouters {
     this.#answers.delete(fingerprint);
     this.#answers.set(fingerprint, answer);
     const [oldest] = this.#answers.keys();
-    if (this.#answers.size > MOST_CERTIFICATES && oldest !== undefined) this.#answers.delete(oldest);
+    if (this.#answers.size > MAX_CERTIFICATES && oldest !== undefined) this.#answers.delete(oldest);
     try {
       return await answer.isRouter;
     } catch (error) {

@@ -1,7 +1,7 @@
 import { apiError } from "@sallyport/api";
 import type { Rate } from "../settings.ts";
 
-const MOST_KEYS = 100_000;
+const MAX_KEYS = 100_000;
 
 interface Bucket {
   tokens: number;
@@ -44,7 +44,7 @@ export class RateLimit {
     const tokens = (bucket === undefined ? this.#rate.burst : this.#refilled(bucket)) - 1;
     this.#buckets.delete(key);
     this.#buckets.set(key, { tokens, at: this.#now() });
-    if (this.#buckets.size > MOST_KEYS) this.#forget();
+    if (this.#buckets.size > MAX_KEYS) this.#forget();
     return 0;
   }
 

@@ -20,7 +20,7 @@ export interface ProxiedCertificates {
 }
 
 /** As many as are followed of a chain. */
-const MOST_CERTIFICATES = 10;
+const MAX_CERTIFICATES = 10;
 /**
  * The time as it is written by routers that remove the client's headers of these names. Those of v1.6 leave them there when no
  * certificate is presented to them, and write the time in another form, besides whatever the client has written.
@@ -129,7 +129,7 @@ export class ProxiedCertificateLogin {
 
 /** What is in base64 of DER, leaf first; undefined unless each names the next as its issuer. */
 export function chainOf(texts: readonly string[]): X509Certificate[] | undefined {
-  if (texts.length === 0 || texts.length > MOST_CERTIFICATES) return undefined;
+  if (texts.length === 0 || texts.length > MAX_CERTIFICATES) return undefined;
   const chain: X509Certificate[] = [];
   for (const text of texts) {
     const certificate = certificateOf(text);

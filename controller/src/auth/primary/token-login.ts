@@ -1,7 +1,7 @@
 import { shownText } from "@sallyport/wire";
 import type { ModelContext } from "../../model/context.ts";
 import { tokenAuthenticatorId } from "../../model/identity/ext-jwt-signers.ts";
-import { hintOf, MOST_TOKENS, type TokenCheck, TokenRefusedError } from "../jwt/token-check.ts";
+import { hintOf, MAX_TOKENS, type TokenCheck, TokenRefusedError } from "../jwt/token-check.ts";
 import { findPrincipal, type Proof, refused, requireEnabled } from "./proof.ts";
 
 /** Authentication by a token of an external signer (docs/protocol/authentication.md, "External tokens"). */
@@ -17,7 +17,7 @@ export class TokenLogin {
   /** By the first token that is right; what follows from its identity and policy is final. @throws ApiError 401 */
   async prove(tokens: readonly string[]): Promise<Proof> {
     const reasons: string[] = [];
-    for (const token of tokens.slice(0, MOST_TOKENS)) {
+    for (const token of tokens.slice(0, MAX_TOKENS)) {
       try {
         return await this.#proveBy(token);
       } catch (error) {

@@ -1,7 +1,7 @@
 import type { Logger } from "@sallyport/wire";
 
 /** Lines are counted; this bounds the memory of large ones. */
-const MOST_BYTES = 64 * 1024 * 1024;
+const MAX_BYTES = 64 * 1024 * 1024;
 const LOG_EVERY_MS = 10_000;
 
 /** Lines on their way to something slow. Full: the newest are dropped, counted, and from time to time the log says how many. */
@@ -31,7 +31,7 @@ export class LineBuffer {
   }
 
   push(line: string): void {
-    if (this.#lines.length >= this.#limit || this.#bytes + line.length > MOST_BYTES) {
+    if (this.#lines.length >= this.#limit || this.#bytes + line.length > MAX_BYTES) {
       this.drop(1, "the buffer is full");
       return;
     }

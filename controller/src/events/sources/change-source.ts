@@ -9,7 +9,7 @@ import { entityStates, entityTypeOf, withoutSecrets } from "./entity-state.ts";
 import type { TerminatorSource } from "./terminator-source.ts";
 
 /** Changes that wait to be looked up and told of. Above, events are lost: nothing of the controller waits for them. */
-const MOST_WAITING = 100_000;
+const MAX_WAITING = 100_000;
 const BATCH = 500;
 
 const EVENT_TYPES = { create: "created", update: "updated", delete: "deleted" } as const;
@@ -68,7 +68,7 @@ export class ChangeSource {
   }
 
   #take(rows: readonly ChangeRow[]): void {
-    const room = MOST_WAITING - this.#waiting.length;
+    const room = MAX_WAITING - this.#waiting.length;
     for (const row of rows.slice(0, room)) this.#waiting.push(row);
     if (rows.length > room) {
       this.#dropped += rows.length - room;

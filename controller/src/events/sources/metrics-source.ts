@@ -11,7 +11,7 @@ export interface LinkEnds {
 }
 
 /** Metrics of one report that become events: what a router can make the controller do has a bound. */
-const MOST_METRICS = 20_000;
+const MAX_METRICS = 20_000;
 
 type Values = MetricsEvent["metrics"];
 type Sample = readonly [type: MetricsEvent["metric_type"], name: string, values: Values];
@@ -21,7 +21,7 @@ export function emitMetrics(sink: EventSink, report: metricsPb.MetricsMessage, l
   const ends = new Map(links.map((link) => [link.id, link]));
   const sourceEventId = randomUUID();
   const timestamp = timeOf(report);
-  let left = MOST_METRICS;
+  let left = MAX_METRICS;
   for (const [type, name, metrics] of samples(report)) {
     if (left-- <= 0) return;
     const { metric, entityId } = nameParts(name);
@@ -30,11 +30,11 @@ export function emitMetrics(sink: EventSink, report: metricsPb.MetricsMessage, l
     const tags = { ...report.tags, ...linkTags };
     sink.emit({
       namespace: "metrics",
-      ...(timestamp === undefined ? {} : { timestamp }),
+      ...(timestamp && { timestamp }),
       version: 3,
       metric_type: type,
       source_id: report.sourceId,
-      ...(entityId === undefined ? {} : { source_entity_id: entityId }),
+      ...(entityId !== undefined && { source_entity_id: entityId }),
       metric,
       metrics,
       ...(Object.keys(tags).length === 0 ? {} : { tags }),

@@ -4,7 +4,7 @@ import type { ServiceEventType } from "../types/network-events.ts";
 
 const INTERVAL_SECONDS = 60;
 /** Different counters in one interval; what comes beyond is not counted. */
-const MOST_COUNTERS = 100_000;
+const MAX_COUNTERS = 100_000;
 
 const TYPE_OF_CAUSE: Readonly<Partial<Record<CircuitFailureCause, ServiceEventType>>> = {
   [CircuitFailureCause.RouterDialTimedOut]: "service.dial.terminator.timeout",
@@ -39,7 +39,7 @@ export class ServiceCounters {
     const key = `${type} ${serviceId} ${terminatorId}`;
     const counter = this.#counters.get(key);
     if (counter !== undefined) counter.count += 1;
-    else if (this.#counters.size < MOST_COUNTERS) {
+    else if (this.#counters.size < MAX_COUNTERS) {
       this.#counters.set(key, { type, serviceId, terminatorId, count: 1 });
     }
   }

@@ -39,7 +39,7 @@ export interface TerminatorSourceParts {
 
 const PAGE = 1_000;
 /** Routers whose coming or going waits to be told of. */
-const MOST_ROUTERS_WAITING = 10_000;
+const MAX_ROUTERS_WAITING = 10_000;
 
 /** Tells of terminators that changed, and of those whose router came or went. */
 export class TerminatorSource {
@@ -54,7 +54,7 @@ export class TerminatorSource {
   /** A router came or went; its terminators are told of one router after the other. */
   routerChanged(routerId: string, type: "router-online" | "router-offline"): void {
     const { log } = this.#parts;
-    if (this.#routersWaiting >= MOST_ROUTERS_WAITING) {
+    if (this.#routersWaiting >= MAX_ROUTERS_WAITING) {
       log.warn({ routerId, type }, "too many routers come and go: events of this one's terminators are left out");
       return;
     }

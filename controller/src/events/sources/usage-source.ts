@@ -2,11 +2,11 @@ import type { metricsPb } from "@sallyport/wire";
 import type { EventSink } from "../types/event.ts";
 
 /** Circuits of one report that become events: what a router can make the controller do has a bound. */
-const MOST_CIRCUITS = 50_000;
+const MAX_CIRCUITS = 50_000;
 
 /** The usage counters of a router's report as events of both versions; each subscriber keeps the one it asked for. */
 export function emitUsage(sink: EventSink, metrics: metricsPb.MetricsMessage): void {
-  let left = MOST_CIRCUITS;
+  let left = MAX_CIRCUITS;
   for (const interval of metrics.usageCounters) {
     for (const [circuitId, bucket] of Object.entries(interval.buckets)) {
       if (left-- <= 0) return;

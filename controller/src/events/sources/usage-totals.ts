@@ -9,7 +9,7 @@ const COUNTERS: ReadonlySet<string> = new Set([
   "fabric.rx",
   "fabric.tx",
 ]);
-const MOST_ROUTERS = 10_000;
+const MAX_ROUTERS = 10_000;
 
 /** Bytes that routers have reported since the controller started; for the metrics of the controller. */
 export class UsageTotals {
@@ -43,7 +43,7 @@ export class UsageTotals {
     if (!COUNTERS.has(counter)) return;
     const counters = this.#byRouter.get(routerId) ?? new Map<string, number>();
     if (counters.size === 0) {
-      if (this.#byRouter.size >= MOST_ROUTERS) return;
+      if (this.#byRouter.size >= MAX_ROUTERS) return;
       this.#byRouter.set(routerId, counters);
     }
     counters.set(counter, (counters.get(counter) ?? 0) + bytes);

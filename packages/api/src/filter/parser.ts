@@ -167,7 +167,7 @@ class Parser {
     if (this.word("false")) return { kind: "constant", value: false };
     if (this.call("isempty")) {
       const { set, where } = this.setArgument(true);
-      return { kind: "isEmpty", set, ...(where === undefined ? {} : { where }) };
+      return { kind: "isEmpty", set, ...(where && { where }) };
     }
     return this.operation(this.operand());
   }
@@ -177,7 +177,7 @@ class Parser {
     if (this.call("allof")) return { kind: "allOf", set: this.setArgument(false).set };
     if (this.call("count")) {
       const { set, where } = this.setArgument(true);
-      return { kind: "count", set, ...(where === undefined ? {} : { where }) };
+      return { kind: "count", set, ...(where && { where }) };
     }
     return { kind: "symbol", name: this.identifier() };
   }

@@ -47,14 +47,14 @@ export const tags = z.record(z.string(), z.union([z.null(), z.string(), z.boolea
 export const tagsUnlessEmpty = tags
   .transform((given) => (Object.keys(given).length === 0 ? undefined : given))
   .optional();
-const MOST_OWN_TAG_CHARACTERS = 4_096;
+const MAX_OWN_TAG_CHARACTERS = 4_096;
 /** Tags that others than administrators may store: as JSON they have at most 4,096 characters. */
 export const ownTags = tags.superRefine((given, context) => {
-  if (JSON.stringify(given).length <= MOST_OWN_TAG_CHARACTERS) return;
+  if (JSON.stringify(given).length <= MAX_OWN_TAG_CHARACTERS) return;
   context.addIssue({
     code: "too_big",
     origin: "string",
-    maximum: MOST_OWN_TAG_CHARACTERS,
+    maximum: MAX_OWN_TAG_CHARACTERS,
     inclusive: true,
     input: given,
   });

@@ -21,10 +21,10 @@ export const sdkInfo = z.object({
   version: text255.optional(),
 });
 
-const MOST_CONFIG_TYPES = 1_000;
+const MAX_CONFIG_TYPES = 1_000;
 
 export const authenticate = z.object({
-  configTypes: z.array(text255).max(MOST_CONFIG_TYPES).optional(),
+  configTypes: z.array(text255).max(MAX_CONFIG_TYPES).optional(),
   envInfo: envInfo.optional(),
   sdkInfo: sdkInfo.optional(),
   username: username.optional(),
