@@ -1,7 +1,7 @@
 import type { RouterConfig } from "@sallyport/router-config";
 import { InspectionKey } from "@sallyport/wire";
 import { redacted } from "./config/redacted.ts";
-import type { Inspection } from "./control/inspection.ts";
+import type { InspectionRegistry } from "./control/inspection-registry.ts";
 import type { Edge } from "./edge/edge-listener.ts";
 import type { Circuit, Destination } from "./forwarder/circuit.ts";
 import type { Forwarder } from "./forwarder/forwarder.ts";
@@ -21,7 +21,7 @@ export interface InspectedParts {
 const KINDS: Readonly<Record<Destination["kind"], string>> = { link: "link", xgress: "xgress", sdk: "xg-edge-fwd" };
 
 /** What operators may ask the running router about (docs/protocol/control.md, "Inspect"). */
-export function inspectors(inspection: Inspection, o: InspectedParts): void {
+export function inspectors(inspection: InspectionRegistry, o: InspectedParts): void {
   const { config, links, forwarder, reporter } = o;
   inspection.register(InspectionKey.Links, () => inspectLinks(links));
   inspection.register("config", () => redacted(config));

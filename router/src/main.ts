@@ -8,7 +8,7 @@ import { IdentityError, PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Logger as Pino, pino } from "pino";
 import { status } from "./agent/status-command.ts";
 import { checkRouter } from "./config/check.ts";
-import { type Command, parseCommand, USAGE } from "./config/command-line.ts";
+import { parseCommand, type RouterCommand, USAGE } from "./config/command-line.ts";
 import { createConfig } from "./config/create-config.ts";
 import { enrollRouter } from "./config/enroll.ts";
 import { enrollIfNeeded } from "./config/enroll-if-needed.ts";
@@ -21,7 +21,7 @@ const baseDir = process.cwd();
 const STOP_LIMIT_MS = 10_000;
 const HOW_TO_ENROLL = "enroll it with: sallyport-router enroll <router.yml> --jwt <file>";
 
-async function main(command: Command): Promise<number> {
+async function main(command: RouterCommand): Promise<number> {
   switch (command.name) {
     case "help":
       if (command.problem !== undefined) process.stderr.write(`sallyport-router: ${command.problem}\n\n`);
@@ -47,7 +47,7 @@ async function main(command: Command): Promise<number> {
   }
 }
 
-async function run(command: Extract<Command, { name: "run" }>): Promise<number> {
+async function run(command: Extract<RouterCommand, { name: "run" }>): Promise<number> {
   const log = logger(command.verbose);
   const { config, placeOf, idle } = await load(command.file, log);
   for (const remark of idleRemarks(idle)) {
@@ -101,7 +101,7 @@ async function check(file: string): Promise<number> {
   return problems.length === 0 ? 0 : 2;
 }
 
-async function enroll(command: Extract<Command, { name: "enroll" }>): Promise<number> {
+async function enroll(command: Extract<RouterCommand, { name: "enroll" }>): Promise<number> {
   const { file, jwtFile, ifNeeded, expectId, configuredEndpoints, algorithm } = command;
   const log = logger(command.verbose);
   const { config } = await load(file, log);
@@ -124,7 +124,7 @@ async function enroll(command: Extract<Command, { name: "enroll" }>): Promise<nu
   return 0;
 }
 
-async function extend(command: Extract<Command, { name: "extend" }>): Promise<number> {
+async function extend(command: Extract<RouterCommand, { name: "extend" }>): Promise<number> {
   const log = logger(command.verbose);
   const { config } = await load(command.file, log);
   const { validTo, by } = await extendRouter({ config, configFile: command.file, baseDir, log });

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { type Logger, type Place, SharedPlaces } from "@sallyport/wire";
+import { type Logger, type SharedPlace, SharedPlaces } from "@sallyport/wire";
 import type { Caller } from "./caller.ts";
 
 const LOG_EVERY_MS = 10_000;
@@ -19,7 +19,7 @@ export interface ConnectionLimits {
 export class OpenConnections {
   readonly #places: SharedPlaces;
   readonly #log: Logger;
-  readonly #sockets = new Map<object, Place>();
+  readonly #sockets = new Map<object, SharedPlace>();
   #loggedAt = Number.NEGATIVE_INFINITY;
 
   constructor(limits: ConnectionLimits, log: Logger) {

@@ -12,10 +12,10 @@ import {
 } from "@sallyport/wire";
 import { AuthenticationError, ControllerError, SdkError } from "./errors.ts";
 import { type LoadedIdentity, withTrust } from "./identity-file.ts";
-import { type RouterAddress, routerAddresses } from "./routers.ts";
+import { type RouterAddress, routerAddresses } from "./router-pool.ts";
 
 /** How to prove who we are. */
-export type Credentials =
+export type LoginCredentials =
   | { readonly kind: "certificate"; readonly identity: Identity }
   | { readonly kind: "password"; readonly username: string; readonly password: string; readonly caPem: string };
 
@@ -23,7 +23,7 @@ export type Credentials =
 export type ClientApi = ApiClient<"client">;
 
 /** What a login gives. */
-export interface Login {
+export interface LoginResult {
   /** Token of the API session. */
   readonly token: string;
   readonly identityId: string;
@@ -64,7 +64,7 @@ const logoutMs = 3_000;
 /** Longer than any call: then nothing is under way any more at a client that was replaced. */
 const replacedClientMs = 30_000;
 
-function clientOf(baseUrl: string, credentials: Credentials): ClientApi {
+function clientOf(baseUrl: string, credentials: LoginCredentials): ClientApi {
   const trust = credentials.kind === "certificate" ? credentials.identity.caPem : credentials.caPem;
   return createClient("client", {
     baseUrl,
@@ -81,7 +81,7 @@ function clientOf(baseUrl: string, credentials: Credentials): ClientApi {
  */
 export class ApiSession {
   #api: ClientApi;
-  #credentials: Credentials;
+  #credentials: LoginCredentials;
   readonly #configTypes: readonly string[];
   #controllerUrl: string;
   readonly #log: Logger;
@@ -89,9 +89,9 @@ export class ApiSession {
   readonly #newest: (() => Promise<LoadedIdentity>) | undefined;
   #lastUnreadable = "";
   #token: string | undefined;
-  #login: Promise<Login> | undefined;
+  #login: Promise<LoginResult> | undefined;
   /** What `login` has given. */
-  #held: { -readonly [K in keyof Login]: Login[K] } | undefined;
+  #held: { -readonly [K in keyof LoginResult]: LoginResult[K] } | undefined;
   readonly #replaced = new Map<ClientApi, NodeJS.Timeout>();
   #refresh: NodeJS.Timeout | undefined;
   #isLoggedIn = false;
@@ -103,7 +103,7 @@ export class ApiSession {
    */
   constructor(o: {
     controllerUrl: string;
-    credentials: Credentials;
+    credentials: LoginCredentials;
     configTypes: readonly string[];
     log: Logger;
     onReplaced: () => void;
@@ -119,7 +119,7 @@ export class ApiSession {
   }
 
   /** The current login; logs in when there is none. @throws AuthenticationError */
-  login(): Promise<Login> {
+  login(): Promise<LoginResult> {
     if (this.#isClosed)
       return Promise.reject(new SdkError("CONTEXT_CLOSED", "this context was closed; load a new one"));
     this.#login ??= this.#authenticate().catch((error: unknown) => {
@@ -264,7 +264,7 @@ export class ApiSession {
     this.#onReplaced();
   }
 
-  async #authenticate(): Promise<Login> {
+  async #authenticate(): Promise<LoginResult> {
     await this.renew();
     const credentials = this.#credentials;
     this.#useToken(undefined);

@@ -1,7 +1,7 @@
 import type { AgentOptions } from "node:http";
 import { abortable, errorText, jittered } from "@sallyport/async";
 import { type Logger, silentLogger } from "@sallyport/wire";
-import { ApiSession, type Credentials, fromController, type IdentityInfo } from "./api-session.ts";
+import { ApiSession, fromController, type IdentityInfo, type LoginCredentials } from "./api-session.ts";
 import { EdgeConnection } from "./circuit/connection.ts";
 import type { MessageConnection } from "./circuit/message-connection.ts";
 import { ControllerOutage } from "./controller-outage.ts";
@@ -10,9 +10,9 @@ import { type Hosted, type HostOptions, hostService } from "./hosting/hosted.ts"
 import { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 import { ServiceAgent } from "./http-agent.ts";
 import { type IdentityFile, type LoadedIdentity, loadIdentityFile } from "./identity-file.ts";
-import { Routers } from "./routers.ts";
+import { RouterPool } from "./router-pool.ts";
 import { ServiceDialer } from "./service-dialer.ts";
-import { type Service, Services } from "./services.ts";
+import { type Service, ServiceDirectory } from "./service-directory.ts";
 
 /** Settings of a context; everything is optional. */
 export interface ContextOptions {
@@ -66,8 +66,8 @@ const defaultRefreshIntervalMs = 60_000;
  */
 export class Context {
   readonly #session: ApiSession;
-  readonly #services: Services;
-  readonly #routers: Routers;
+  readonly #services: ServiceDirectory;
+  readonly #routers: RouterPool;
   readonly #dialer: ServiceDialer;
   readonly #log: Logger;
   readonly #listeners = new Set<ServiceListener>();
@@ -78,7 +78,7 @@ export class Context {
 
   private constructor(
     controllerUrl: string,
-    credentials: Credentials,
+    credentials: LoginCredentials,
     configTypes: readonly string[],
     o: ContextOptions,
     newest?: () => Promise<LoadedIdentity>,
@@ -94,8 +94,8 @@ export class Context {
       newest,
     });
     const session = this.#session;
-    this.#services = new Services({ session, log });
-    this.#routers = new Routers({
+    this.#services = new ServiceDirectory({ session, log });
+    this.#routers = new RouterPool({
       login: () => session.login(),
       log,
       onRefused: () => this.#verify(),
@@ -118,7 +118,7 @@ export class Context {
    */
   static async load(source: string | IdentityFile, options: ContextOptions = {}): Promise<Context> {
     const { controllerUrl, configTypes, identity } = await loadIdentityFile(source);
-    const credentials: Credentials = { kind: "certificate", identity };
+    const credentials: LoginCredentials = { kind: "certificate", identity };
     const newest = typeof source === "string" ? () => loadIdentityFile(source) : undefined;
     return await Context.#loggedIn(
       new Context(controllerUrl, credentials, configTypes, options, newest),
@@ -138,7 +138,7 @@ export class Context {
     options: ContextOptions = {},
   ): Promise<Context> {
     const { controller, ca, username, password } = login;
-    const credentials: Credentials = { kind: "password", username, password, caPem: ca };
+    const credentials: LoginCredentials = { kind: "password", username, password, caPem: ca };
     const url = URL.canParse(controller) ? new URL(controller) : undefined;
     if (url?.protocol !== "https:") {
       throw new AuthenticationError(

@@ -8,7 +8,7 @@ import type { EdgeChannel, EdgeEndpoint } from "./edge-channel.ts";
 import { DialError, EncryptionError } from "./errors.ts";
 
 /** What a dial asks a router for. */
-export interface DialRequest {
+export interface ConnectRequest {
   readonly service: string;
   /** Token of the dial session. */
   readonly sessionToken: string;
@@ -59,7 +59,7 @@ export class RouterDialError extends DialError {
  */
 export async function dialThrough(
   edge: EdgeChannel,
-  request: DialRequest,
+  request: ConnectRequest,
   signal: AbortSignal,
 ): Promise<MessageConnection> {
   signal.throwIfAborted();
@@ -71,7 +71,7 @@ export async function dialThrough(
 class Attempt implements EdgeEndpoint {
   readonly connType = ConnType.Dial;
   readonly #edge: EdgeChannel;
-  readonly #request: DialRequest;
+  readonly #request: ConnectRequest;
   readonly #signal: AbortSignal;
   readonly #resolve: (connection: MessageConnection) => void;
   readonly #reject: (error: unknown) => void;
@@ -82,7 +82,7 @@ class Attempt implements EdgeEndpoint {
 
   constructor(
     edge: EdgeChannel,
-    request: DialRequest,
+    request: ConnectRequest,
     signal: AbortSignal,
     resolve: (connection: MessageConnection) => void,
     reject: (error: unknown) => void,

@@ -56,4 +56,4 @@ export { IncomingDial } from "./hosting/incoming-dial.ts";
 export { type ListenOptions, ServiceListener } from "./hosting/service-listener.ts";
 export { ServiceAgent } from "./http-agent.ts";
 export type { IdentityFile } from "./identity-file.ts";
-export type { Service } from "./services.ts";
+export type { Service } from "./service-directory.ts";

@@ -3,9 +3,9 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { ControllerOutage } from "./controller-outage.ts";
 import type { EdgeChannel } from "./edge-channel.ts";
 import { Binding } from "./hosting/binding.ts";
-import { type RouterAddress, Routers } from "./routers.ts";
+import { type RouterAddress, RouterPool } from "./router-pool.ts";
 import { ServiceDialer } from "./service-dialer.ts";
-import type { ServiceSession } from "./services.ts";
+import type { ServiceSession } from "./service-directory.ts";
 import { TinyRouter } from "./testing/tiny-router.ts";
 
 const never = new AbortController().signal;
@@ -14,7 +14,7 @@ const stopping = "this router is stopping; dial through another";
 
 let one: TinyRouter;
 let other: TinyRouter;
-let routers: Routers;
+let routers: RouterPool;
 /** What the controller has for the next session. */
 let listed: RouterAddress[];
 let isInMotion: boolean;
@@ -24,7 +24,7 @@ beforeEach(async () => {
   [one, other] = await Promise.all([TinyRouter.start(), TinyRouter.start()]);
   const identity = await one.identity("app", [other]);
   const login = async () => ({ token: "api-session", identityId: "app", identityName: "app", identity });
-  routers = new Routers({ login, log: silentLogger, onRefused: () => {} });
+  routers = new RouterPool({ login, log: silentLogger, onRefused: () => {} });
   listed = [at(one), at(other)];
   isInMotion = false;
   pauses = 0;
@@ -65,7 +65,7 @@ async function dial(o: { signal?: AbortSignal } = {}): Promise<string> {
     },
   };
   const standing = {
-    best: (...given: Parameters<Routers["best"]>) => routers.best(...given),
+    best: (...given: Parameters<RouterPool["best"]>) => routers.best(...given),
     leaves: (edge: EdgeChannel) => routers.leaves(edge),
     get isInMotion() {
       return isInMotion || routers.isInMotion;

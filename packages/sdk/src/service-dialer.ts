@@ -4,20 +4,20 @@ import type { ApiSession } from "./api-session.ts";
 import type { MessageConnection } from "./circuit/message-connection.ts";
 import type { ControllerOutage } from "./controller-outage.ts";
 import { loadSodium } from "./crypto/load-sodium.ts";
-import { type DialRequest, dialThrough, RouterDialError } from "./dial.ts";
+import { type ConnectRequest, dialThrough, RouterDialError } from "./dial.ts";
 import type { EdgeChannel } from "./edge-channel.ts";
 import { RouterError } from "./errors.ts";
-import type { Routers } from "./routers.ts";
-import type { Service, ServiceSession, Services } from "./services.ts";
+import type { RouterPool } from "./router-pool.ts";
+import type { Service, ServiceDirectory, ServiceSession } from "./service-directory.ts";
 
 export interface ServiceDialerParts {
   readonly session: Pick<ApiSession, "login">;
-  readonly services: Pick<Services, "find" | "dialSession" | "renewDialSession">;
-  readonly routers: Pick<Routers, "best" | "isInMotion" | "leaves">;
+  readonly services: Pick<ServiceDirectory, "find" | "dialSession" | "renewDialSession">;
+  readonly routers: Pick<RouterPool, "best" | "isInMotion" | "leaves">;
   readonly log: Logger;
 }
 
-export interface ServiceDial extends Pick<DialRequest, "instance" | "appData" | "datagrams"> {
+export interface ServiceDial extends Pick<ConnectRequest, "instance" | "appData" | "datagrams"> {
   /** For everything until the connection exists. */
   readonly signal: AbortSignal;
   /** The caller's own part of it. */

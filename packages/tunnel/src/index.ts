@@ -21,13 +21,13 @@ export {
 export type {
   ConnectionKind,
   HostedTerminator,
-  IncomingDial,
   Overlay,
   OverlayConnection,
   OverlayDial,
   OverlayHandler,
   OverlayHosting,
   OverlayIdentity,
+  OverlayIncomingDial,
   OverlayService,
 } from "./overlay.ts";
 export { ProxyInterceptor, type ProxyOptions } from "./proxy/proxy-interceptor.ts";

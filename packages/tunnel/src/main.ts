@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { errorText } from "@sallyport/async";
 import { PROTOCOL_VERSION } from "@sallyport/wire";
 import { type Logger as Pino, pino } from "pino";
-import { type Command, parseCommand, USAGE } from "./program/command-line.ts";
+import { type ProgramCommand, parseCommand, USAGE } from "./program/command-line.ts";
 import { enrollCommand, isEnrolled } from "./program/enroll-command.ts";
 import { tunnelCommand } from "./program/tunnel-command.ts";
 
@@ -13,7 +13,7 @@ const STOP_LIMIT_MS = 10_000;
 const SETUP_ERRORS = ["SetupError", "IdentityFileError"];
 const SETUP_CODES = ["PROXY_SERVICE_INVALID"];
 
-async function main(command: Command): Promise<number> {
+async function main(command: ProgramCommand): Promise<number> {
   switch (command.name) {
     case "help":
       if (command.problem !== undefined) process.stderr.write(`sallyport-tunnel: ${command.problem}\n\n`);

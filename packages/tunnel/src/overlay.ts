@@ -48,7 +48,7 @@ export interface OverlayHosting {
   readonly precedence: PrecedenceName;
   readonly instanceId?: string | undefined;
   /** Answers every dial, by `accept` or `reject`; what it throws rejects the dial. */
-  readonly onDial: (dial: IncomingDial) => Promise<void>;
+  readonly onDial: (dial: OverlayIncomingDial) => Promise<void>;
 }
 
 /** The network under the tunneler: an SDK context, or a router's own fabric. */
@@ -82,7 +82,7 @@ export interface HostedTerminator {
 }
 
 /** A circuit that wants to end here. */
-export interface IncomingDial {
+export interface OverlayIncomingDial {
   readonly appData: Buffer | undefined;
   /** Name of the identity that dialled, when it is known. */
   readonly callerId: string | undefined;

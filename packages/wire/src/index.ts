@@ -18,7 +18,7 @@ export type {
   RequestOptions,
   Underlay,
 } from "./channel/channel.ts";
-export { type DialOptions, type DialUnderlayOptions, dialChannel, dialUnderlay } from "./channel/dialer.ts";
+export { type ChannelDialOptions, type DialUnderlayOptions, dialChannel, dialUnderlay } from "./channel/dialer.ts";
 export { type AcceptOnOptions, acceptOn } from "./channel/existing-connection.ts";
 export type { Hello } from "./channel/hello.ts";
 export { type AcceptOptions, acceptChannels } from "./channel/listener.ts";
@@ -50,7 +50,7 @@ export {
   createKeyPair,
   type KeyCurve,
   type KeyKind,
-  type KeyPair,
+  type PrivateKeyPem,
   type SigningKeys,
   signingKeys,
 } from "./identity/certificate-request.ts";
@@ -88,7 +88,7 @@ export { x509 } from "./identity/x509.ts";
 export { randomBase62Id } from "./ids.ts";
 export { countedAddress, plainAddress } from "./ip-address.ts";
 export { type Logger, silentLogger } from "./log.ts";
-export { type Place, type PlacesLimits, SharedPlaces } from "./shared-places.ts";
+export { type PlacesLimits, type SharedPlace, SharedPlaces } from "./shared-places.ts";
 export { shownText } from "./shown-text.ts";
 export { type AlpnChoice, type AlpnEntry, selectAlpn } from "./socket/alpn.ts";
 export { FairOutput, type Waiter } from "./socket/fair-output.ts";

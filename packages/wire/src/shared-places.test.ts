@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { type Place, SharedPlaces } from "./shared-places.ts";
+import { type SharedPlace, SharedPlaces } from "./shared-places.ts";
 
 /** Places whose holders are named, and who had to give way so far. */
 function named(limits: { places: number; perAddress: number }) {
   const places = new SharedPlaces(limits);
   const gone: string[] = [];
-  const held = new Map<string, Place>();
+  const held = new Map<string, SharedPlace>();
   const take = (name: string, ip: string, weight?: number): boolean => {
     const place = places.take(ip, () => gone.push(name), weight);
     if (place !== undefined) held.set(name, place);
@@ -65,7 +65,7 @@ test("places have a weight, and none is given up in vain", () => {
 
 test("who gives way may let go of its place at once", () => {
   const places = new SharedPlaces({ places: 1, perAddress: 1 });
-  let first: Place | undefined;
+  let first: SharedPlace | undefined;
   first = places.take("a", () => first?.release());
   places.take("b", () => {});
   expect([places.taken, places.takenBy("a"), places.takenBy("b")]).toEqual([1, 0, 1]);

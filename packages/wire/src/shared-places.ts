@@ -7,7 +7,7 @@ export interface PlacesLimits {
 }
 
 /** A holder of places. */
-export interface Place {
+export interface SharedPlace {
   /** From now on those of a lower rank give way first. The longest unraised of a rank gives way first. */
   raise(rank: number): void;
   /** Never gives way any more. */
@@ -94,7 +94,7 @@ export class SharedPlaces {
    * @param giveWay called when a newcomer takes the places. Must not throw.
    * @param weight number of places, 1 when not given
    */
-  take(ip: string, giveWay: () => void, weight = 1): Place | undefined {
+  take(ip: string, giveWay: () => void, weight = 1): SharedPlace | undefined {
     const counted = countedAddress(ip);
     const share = this.#shares.get(counted) ?? new Share();
     const { places, perAddress } = this.#limits;

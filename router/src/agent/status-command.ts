@@ -2,7 +2,7 @@ import { errorText } from "@sallyport/async";
 import { AgentOp, type ApplicationInfo } from "@sallyport/wire/agent/protocol";
 import { agentSocketPath, agentSockets, askAgent, isForeign } from "@sallyport/wire/agent/socket";
 import { ROUTER_APPLICATION, RouterRequest } from "./router-request.ts";
-import { printable, type RouterStatus, statusText } from "./status.ts";
+import { printable, type StatusReport, statusText } from "./status.ts";
 
 /** Of an answer that makes no sense. */
 const MOST_SAID = 500;
@@ -39,7 +39,7 @@ async function socketOf(pid: number, folder: string | undefined): Promise<string
   return socket;
 }
 
-async function statusOf(socket: string): Promise<RouterStatus> {
+async function statusOf(socket: string): Promise<StatusReport> {
   let answer: string;
   try {
     answer = (await askAgent(socket, [AgentOp.Application, ROUTER_APPLICATION, RouterRequest.Status])).toString("utf8");
@@ -50,7 +50,7 @@ async function statusOf(socket: string): Promise<RouterStatus> {
     const said = answer === "" ? "" : `: ${printable(answer.trim().slice(0, MOST_SAID))}`;
     throw new StatusError(`the process behind ${socket} is no router of this kind${said}`);
   }
-  return JSON.parse(answer) as RouterStatus;
+  return JSON.parse(answer) as StatusReport;
 }
 
 async function onlyRouter(folder: string | undefined): Promise<string> {

@@ -1,5 +1,5 @@
 /** What a running router says of itself to `sallyport-router status` (docs/router-observability.md, "Status"). */
-export interface RouterStatus {
+export interface StatusReport {
   readonly id: string;
   readonly pid: number;
   readonly version: string;
@@ -55,7 +55,7 @@ export interface ListenerStatus {
 }
 
 /** The status for people: one screen, aligned. */
-export function statusText(s: RouterStatus): string {
+export function statusText(s: StatusReport): string {
   const failing = s.checks.filter((check) => !check.healthy);
   const state = s.healthy
     ? "healthy"

@@ -1,13 +1,13 @@
 import { formatAddress, PROTOCOL_VERSION } from "@sallyport/wire";
 import { Agent } from "@sallyport/wire/agent";
-import { RouterOperations } from "../agent/router-operations.ts";
+import { LocalOperations } from "../agent/local-operations.ts";
 import { ROUTER_APPLICATION, RouterRequest } from "../agent/router-request.ts";
-import type { ListenerStatus, RouterStatus } from "../agent/status.ts";
+import type { ListenerStatus, StatusReport } from "../agent/status.ts";
 import type { Control } from "../control/control.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Edge } from "../edge/edge-listener.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import type { Health } from "../health/health.ts";
+import type { RouterHealth } from "../health/health.ts";
 import type { LinkManager } from "../link/link-manager.ts";
 import type { Assembly } from "./context.ts";
 
@@ -16,7 +16,7 @@ export interface AgentParts {
   readonly control: Control;
   readonly forwarder: Forwarder;
   readonly links: LinkManager;
-  readonly health: Health;
+  readonly health: RouterHealth;
   readonly edge: () => Edge | undefined;
   /** Renews the certificates; resolves with `renewed`, or with why not. */
   readonly extend?: (() => Promise<string>) | undefined;
@@ -30,7 +30,7 @@ export interface AgentParts {
 export async function agent(context: Assembly, o: AgentParts): Promise<void> {
   const { config, routerId, log, stops } = context;
   const { controllers, forwarder, links, control } = o;
-  const operations = new RouterOperations({
+  const operations = new LocalOperations({
     controllers,
     forwarder,
     links,
@@ -71,7 +71,7 @@ function apiSessions(control: Control): string {
   return `${[`api sessions: ${sessions.length}`, ...sessions].join("\n")}\n`;
 }
 
-function status({ config, routerId }: Assembly, o: AgentParts): RouterStatus {
+function status({ config, routerId }: Assembly, o: AgentParts): StatusReport {
   const { controllers, forwarder, links, health } = o;
   const { rss, heapUsed, external } = process.memoryUsage();
   const { userCPUTime, systemCPUTime } = process.resourceUsage();

@@ -10,7 +10,7 @@ import { LinkManager, type ResolvedDialer } from "../link/link-manager.ts";
 import type { Assembly } from "./context.ts";
 import { linkListeners } from "./listeners.ts";
 
-export interface Links {
+export interface LinkParts {
   readonly manager: LinkManager;
   /** Opens the link listeners. */
   listen(): Promise<void>;
@@ -20,7 +20,7 @@ export interface Links {
 export function links(
   context: Assembly,
   o: { controllers: Controllers; forwarder: Forwarder; measured: () => void },
-): Links {
+): LinkParts {
   const { config, identity, routerId, log, ports, stops } = context;
   const listeners = linkListeners(config);
   const reports = new LinkControl(o.controllers, log, o.measured);

@@ -15,7 +15,7 @@ import { Usage } from "../metrics/usage.ts";
 import type { WorkPool } from "../metrics/work-pool.ts";
 import type { Assembly } from "./context.ts";
 
-export interface Observed {
+export interface ReportedParts {
   readonly controllers: Controllers;
   readonly control: Control;
   readonly forwarder: Forwarder;
@@ -30,7 +30,7 @@ export interface Reports {
 }
 
 /** What the router tells of itself: metrics, answers to inspections, its network interfaces. */
-export function reports(context: Assembly, o: Observed): Reports {
+export function reports(context: Assembly, o: ReportedParts): Reports {
   const { config, routerId, log, stops } = context;
   const { controllers, control, links, forwarder } = o;
   const metrics = measured(context, o);
@@ -69,7 +69,7 @@ export function reports(context: Assembly, o: Observed): Reports {
 }
 
 /** The counters of all parts, put together. */
-function measured({ counts }: Assembly, { control, forwarder, links, edge }: Observed): RouterMetrics {
+function measured({ counts }: Assembly, { control, forwarder, links, edge }: ReportedParts): RouterMetrics {
   const traffic = new Traffic(() => forwarder.circuits());
   forwarder.onRemoved((circuit) => traffic.ended(circuit));
   counts.pools.set("link.dialer", links.dialers);

@@ -2,10 +2,10 @@ import { type Identity, type TlsPort, versionInfo } from "@sallyport/wire";
 import { RouterIdentity } from "../config/router-identity.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import { controllerPing, linkHealth } from "../health/checks.ts";
-import { Health } from "../health/health.ts";
+import { RouterHealth } from "../health/health.ts";
 import { HealthCheck } from "../health/health-check.ts";
 import type { Readiness } from "../health/readiness.ts";
-import { type Answer, type WebApi, WebServer } from "../health/web-server.ts";
+import { type WebAnswer, type WebApi, WebServer } from "../health/web-server.ts";
 import type { LinkManager } from "../link/link-manager.ts";
 import { prometheusText } from "../metrics/prometheus.ts";
 import type { MetricsSource } from "../metrics/snapshot.ts";
@@ -14,9 +14,9 @@ import type { Assembly } from "./context.ts";
 const LINK_CHECK_MS = 5_000;
 
 /** The health checks, which run whether or not anybody asks for them. */
-export function health({ config, stops }: Assembly, o: { controllers: Controllers; links: LinkManager }): Health {
+export function health({ config, stops }: Assembly, o: { controllers: Controllers; links: LinkManager }): RouterHealth {
   const { ctrlPingCheck, linkCheck } = config.healthChecks;
-  const checks = new Health([
+  const checks = new RouterHealth([
     new HealthCheck({
       id: "controllerPing",
       look: controllerPing(o.controllers),
@@ -41,7 +41,7 @@ export function health({ config, stops }: Assembly, o: { controllers: Controller
 /** The HTTP servers of `web`. @throws IdentityError, or what listening throws */
 export async function web(
   context: Assembly,
-  o: { health: Health; readiness: Readiness; metrics: MetricsSource },
+  o: { health: RouterHealth; readiness: Readiness; metrics: MetricsSource },
 ): Promise<void> {
   const { config, routerId, ports, log, stops } = context;
   const apis: Readonly<Record<string, WebApi>> = {
@@ -96,7 +96,7 @@ export async function web(
   }
 }
 
-const probe = (name: string, passes: boolean): Answer => ({
+const probe = (name: string, passes: boolean): WebAnswer => ({
   status: passes ? 200 : 503,
   contentType: "application/json",
   body: `${JSON.stringify({ [name]: passes })}\n`,

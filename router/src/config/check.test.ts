@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { endpointsFileOf } from "../assembly/membership.ts";
-import { checkRouter, type Findings } from "./check.ts";
+import { type ConfigFindings, checkRouter } from "./check.ts";
 
 let dir: string;
 let authority: TestAuthority;
@@ -23,7 +23,7 @@ async function certify(name: string, what: Parameters<TestAuthority["issue"]>[0]
   await writeFile(join(dir, "ca.pem"), authority.certPem);
 }
 
-async function check(text: string): Promise<Findings> {
+async function check(text: string): Promise<ConfigFindings> {
   const file = join(dir, "router.yml");
   await writeFile(file, `v: 3\nctrl: { endpoint: "tls:localhost:1" }\n${text}`);
   return await checkRouter(file, dir, (config) => endpointsFileOf(config, file, dir));

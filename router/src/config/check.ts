@@ -8,7 +8,7 @@ import { formatRemark, idleRemarks, type Remark } from "./remark.ts";
 import { startProblems } from "./start-rules/rules.ts";
 
 /** What is odd about a configuration, and what keeps a router from starting with it. */
-export interface Findings {
+export interface ConfigFindings {
   readonly notes: readonly string[];
   readonly problems: readonly string[];
 }
@@ -21,7 +21,7 @@ export async function checkRouter(
   file: string,
   baseDir: string,
   endpointsFileOf: (c: RouterConfig) => string,
-): Promise<Findings> {
+): Promise<ConfigFindings> {
   const { config, warnings, idle, placeOf } = await loadRouterConfig(file);
   const endpointsFile = endpointsFileOf(config);
   const notes = warnings.map((warning) => formatProblem(warning, file));

@@ -4,7 +4,7 @@ import type { NewConfig, TunnelMode } from "./create-config.ts";
 import type { KeyAlgorithm } from "./enroll-key.ts";
 
 /** What the program was asked to do. */
-export type Command =
+export type RouterCommand =
   | { readonly name: "run"; readonly file: string; readonly extend: boolean; readonly verbose: boolean }
   | { readonly name: "check"; readonly file: string }
   | {
@@ -63,7 +63,7 @@ const ARGUMENTS: Readonly<Record<string, string>> = {
 };
 
 /** Reads the command line; whatever is wrong with it becomes `help` with the problem named. */
-export function parseCommand(args: readonly string[]): Command {
+export function parseCommand(args: readonly string[]): RouterCommand {
   try {
     return commandOf(parse(args));
   } catch (error) {
@@ -77,7 +77,7 @@ class UsageError extends Error {
 
 type Arguments = ReturnType<typeof parse>;
 
-function commandOf({ values, positionals }: Arguments): Command {
+function commandOf({ values, positionals }: Arguments): RouterCommand {
   const [name, target, ...more] = positionals;
   if (values.version === true) return { name: "version" };
   if (values.help === true || name === undefined || name === "help") return { name: "help" };
@@ -112,7 +112,7 @@ function commandOf({ values, positionals }: Arguments): Command {
   }
 }
 
-function createCommand(routerName: string, values: Arguments["values"]): Command {
+function createCommand(routerName: string, values: Arguments["values"]): RouterCommand {
   const { controller, host } = values;
   if (controller === undefined || host === undefined) {
     throw new UsageError("create-config needs --controller and --host");
@@ -148,7 +148,7 @@ function tunnelMode(text: string): TunnelMode {
   throw new UsageError(`--tunneler-mode expects none, host, proxy or tproxy, found ${text}`);
 }
 
-function statusCommand(target: string | undefined, { pid, socket, json }: Arguments["values"]): Command {
+function statusCommand(target: string | undefined, { pid, socket, json }: Arguments["values"]): RouterCommand {
   if (target !== undefined)
     throw new UsageError(`status takes no argument, found ${target}; name a process with --pid`);
   if (pid !== undefined && socket !== undefined)

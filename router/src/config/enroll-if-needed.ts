@@ -1,11 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { errorText } from "@sallyport/async";
 import { loadIdentity } from "@sallyport/wire";
-import { type EnrollOptions, enrolledFiles, enrollRouter } from "./enroll.ts";
+import { enrolledFiles, enrollRouter, type RouterEnrollOptions } from "./enroll.ts";
 import { RouterEnrollError } from "./enroll-error.ts";
 import { type EnrolledFiles, finishEnrollment, readJournal, tokenMark, usedToken } from "./enrollment-journal.ts";
 
-export interface IfNeededOptions extends Omit<EnrollOptions, "jwt"> {
+export interface IfNeededOptions extends Omit<RouterEnrollOptions, "jwt"> {
   /** The file with the token; need not exist when the router is enrolled. */
   readonly jwtFile: string | undefined;
 }

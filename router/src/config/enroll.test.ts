@@ -12,7 +12,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { readEndpointsFile } from "../control/controllers/endpoints-file.ts";
 import { ScriptedEnrollment } from "../testing/scripted-enrollment.ts";
 import { uncoveredHosts } from "./advertise.ts";
-import { type EnrollOptions, enrolledFiles, enrollRouter } from "./enroll.ts";
+import { enrolledFiles, enrollRouter, type RouterEnrollOptions } from "./enroll.ts";
 import { enrollIfNeeded } from "./enroll-if-needed.ts";
 import { journalOf, readJournal, writeJournal } from "./enrollment-journal.ts";
 import { RouterIdentity } from "./router-identity.ts";
@@ -50,7 +50,7 @@ const options = (c = config()) => ({
   endpointsFile: join(dir, "state", "endpoints.yml"),
   log: silentLogger,
 });
-const enroll = (jwt: string, c = config(), more: Partial<EnrollOptions> = {}) =>
+const enroll = (jwt: string, c = config(), more: Partial<RouterEnrollOptions> = {}) =>
   enrollRouter({ ...options(c), jwt, ...more });
 
 describe("enrolling a router", () => {

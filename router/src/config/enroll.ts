@@ -6,7 +6,7 @@ import { RouterEnrollError } from "./enroll-error.ts";
 import { type KeyAlgorithm, routerKey } from "./enroll-key.ts";
 import { type EnrolledFiles, finishEnrollment, reserveJournal, tokenMark, writeJournal } from "./enrollment-journal.ts";
 
-export interface EnrollOptions {
+export interface RouterEnrollOptions {
   readonly config: RouterConfig;
   /** Content of the token file. */
   readonly jwt: string;
@@ -36,7 +36,7 @@ interface IssuedCertificates {
  *
  * @throws RouterEnrollError, or EnrollmentError of the SDK for everything between here and the controller
  */
-export async function enrollRouter(o: EnrollOptions): Promise<{ routerId: string }> {
+export async function enrollRouter(o: RouterEnrollOptions): Promise<{ routerId: string }> {
   const { config, log, signal } = o;
   if (config.csr === undefined) {
     throw new RouterEnrollError(

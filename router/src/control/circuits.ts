@@ -10,8 +10,8 @@ import {
   ProtocolError,
   type RequestOptions,
 } from "@sallyport/wire";
-import type { CircuitCreated, CircuitRequest } from "./control-plane.ts";
-import type { Controller } from "./controllers/controller.ts";
+import type { CircuitCreated, SdkCircuitRequest } from "./control-plane.ts";
+import type { ControllerConnection } from "./controllers/controller-connection.ts";
 import type { Controllers } from "./controllers/controllers.ts";
 import { expectReply } from "./edge-error.ts";
 
@@ -21,15 +21,15 @@ const DEFAULT_TIMEOUT_MS = 30_000;
  * Has a circuit built for an SDK's dial (docs/protocol/control.md, "Circuits"); controllers that lack the header form get
  * the older message. While no controller is connected one is waited for, within the same time.
  */
-export async function createCircuit(controllers: Controllers, request: CircuitRequest): Promise<CircuitCreated> {
+export async function createCircuit(controllers: Controllers, request: SdkCircuitRequest): Promise<CircuitCreated> {
   return await controllers.ask("creating a circuit", request.timeoutMs ?? DEFAULT_TIMEOUT_MS, (controller, timeoutMs) =>
     createBy(controller, request, { timeoutMs }),
   );
 }
 
 async function createBy(
-  controller: Controller,
-  request: CircuitRequest,
+  controller: ControllerConnection,
+  request: SdkCircuitRequest,
   options: RequestOptions,
 ): Promise<CircuitCreated> {
   if (!controller.has(ControllerCapability.CreateCircuitV2)) {

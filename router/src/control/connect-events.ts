@@ -1,5 +1,5 @@
 import { EdgeCtrlType, edgeCtrlPb, encodeControl } from "@sallyport/wire";
-import type { SdkConnection } from "./control-plane.ts";
+import type { IdentityChannel } from "./control-plane.ts";
 import type { Controllers } from "./controllers/controllers.ts";
 
 export interface ConnectEventsOptions {
@@ -9,7 +9,7 @@ export interface ConnectEventsOptions {
   readonly fullSyncIntervalMs: number;
 }
 
-type Connections = Map<string, SdkConnection & { readonly since: number }>;
+type Connections = Map<string, IdentityChannel & { readonly since: number }>;
 
 /**
  * Tells the controllers which identities have an SDK channel here: changes in batches, everything after each connect and
@@ -35,14 +35,14 @@ export class ConnectEvents {
     });
   }
 
-  connected(connection: SdkConnection): void {
+  connected(connection: IdentityChannel): void {
     const known = this.#identities.get(connection.identityId) ?? new Map();
     known.set(connection.connectionId, { ...connection, since: Date.now() });
     this.#identities.set(connection.identityId, known);
     this.#mark(connection.identityId);
   }
 
-  disconnected(connection: SdkConnection): void {
+  disconnected(connection: IdentityChannel): void {
     const known = this.#identities.get(connection.identityId);
     known?.delete(connection.connectionId);
     if (known?.size === 0) this.#identities.delete(connection.identityId);

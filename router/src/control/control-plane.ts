@@ -1,7 +1,7 @@
 import type { ApiSessionRecord, FaultSubject, Precedence, TerminatorResult } from "@sallyport/wire";
 
 /** A dial that an SDK client asked for (docs/protocol/control.md, "Circuits"). */
-export interface CircuitRequest {
+export interface SdkCircuitRequest {
   readonly sessionToken: string;
   readonly apiSessionToken: string;
   /** SHA-1 fingerprints (40 hex characters) of the SDK's certificates, leaf first. */
@@ -41,7 +41,7 @@ export interface TerminatorRequest {
 }
 
 /** `message` says why when `result` is not success. */
-export interface TerminatorOutcome {
+export interface TerminatorAnswer {
   readonly terminatorId: string;
   readonly result: TerminatorResult;
   readonly message: string;
@@ -97,7 +97,7 @@ export interface FaultReport {
 }
 
 /** One SDK channel of an identity, for the connect reports. */
-export interface SdkConnection {
+export interface IdentityChannel {
   readonly identityId: string;
   /** Unique per channel, made by the caller. */
   readonly connectionId: string;
@@ -136,14 +136,14 @@ export interface ControlPlane {
    */
   setTokenSource(source: { apiSessionTokens(): Iterable<string>; sessionTokens(): Iterable<string> }): void;
   /** Throws {@link EdgeCtrlError}, {@link NoControllerError}, or wire's timeout and closed errors. */
-  createCircuit(request: CircuitRequest): Promise<CircuitCreated>;
+  createCircuit(request: SdkCircuitRequest): Promise<CircuitCreated>;
   /**
    * Creates the terminator and keeps it: it is sent again when busy, when no answer came, and after a reconnect unless
    * the controller confirmed it, until `removeTerminators`. Resolves with the first final outcome, rejects with the
    * signal's reason only. A final failure later on (e.g. the session is gone) is told to `onTerminatorLost`.
    */
-  createTerminator(request: TerminatorRequest, o?: { signal?: AbortSignal }): Promise<TerminatorOutcome>;
-  onTerminatorLost(callback: (terminatorId: string, outcome: TerminatorOutcome) => void): Unsubscribe;
+  createTerminator(request: TerminatorRequest, o?: { signal?: AbortSignal }): Promise<TerminatorAnswer>;
+  onTerminatorLost(callback: (terminatorId: string, outcome: TerminatorAnswer) => void): Unsubscribe;
   /** Forgets these terminators and has them removed, in batches of at most 50, until a controller took it. */
   removeTerminators(ids: readonly string[]): void;
   /** Throws {@link EdgeCtrlError}. */
@@ -151,7 +151,7 @@ export interface ControlPlane {
   healthEvent(event: HealthEvent): void;
   /** One validator per binding (`edge`, `transport`, ...); a binding without one counts as unknown. */
   onValidateTerminators(binding: string, validator: TerminatorValidator): Unsubscribe;
-  identityConnected(connection: SdkConnection): void;
-  identityDisconnected(connection: SdkConnection): void;
+  identityConnected(connection: IdentityChannel): void;
+  identityDisconnected(connection: IdentityChannel): void;
   sendFault(fault: FaultReport): void;
 }

@@ -15,12 +15,12 @@ import { createCircuit } from "./circuits.ts";
 import { ConnectEvents } from "./connect-events.ts";
 import type {
   CircuitCreated,
-  CircuitRequest,
   ControlPlane,
   FaultReport,
   HealthEvent,
-  SdkConnection,
-  TerminatorOutcome,
+  IdentityChannel,
+  SdkCircuitRequest,
+  TerminatorAnswer,
   TerminatorRequest,
   TerminatorUpdate,
   TerminatorValidator,
@@ -28,17 +28,17 @@ import type {
 } from "./control-plane.ts";
 import type { Controllers } from "./controllers/controllers.ts";
 import { expectReply } from "./edge-error.ts";
-import { Inspection } from "./inspection.ts";
+import { InspectionRegistry } from "./inspection-registry.ts";
 import { createPlainCircuit, type PlainCircuitRequest } from "./plain-circuits.ts";
-import { ApiSessionTable } from "./sessions/api-sessions.ts";
+import { KnownApiSessions } from "./sessions/api-sessions.ts";
 import { type EdgeAddress, EdgeSync } from "./sessions/edge-sync.ts";
 import { RemovedSessions } from "./sessions/removed-sessions.ts";
 import { SessionHeartbeats, type TokenSource } from "./sessions/session-heartbeats.ts";
 import type { AdaptiveWindow } from "./terminators/adaptive-window.ts";
 import { sdkTerminatorMessages } from "./terminators/sdk-terminators.ts";
+import { TerminatorRegistry } from "./terminators/terminator-registry.ts";
 import { TerminatorRemovals } from "./terminators/terminator-removals.ts";
-import { TerminatorValidation } from "./terminators/terminator-validation.ts";
-import { Terminators } from "./terminators/terminators.ts";
+import { TerminatorValidators } from "./terminators/terminator-validation.ts";
 import { TunnelControl } from "./tunnel/tunnel-control.ts";
 
 export interface ControlOptions {
@@ -58,18 +58,18 @@ export interface ControlOptions {
 /** The router's side of the control channels: everything edge listener and forwarder ask of the controllers. */
 export class Control implements ControlPlane {
   readonly routerId: string;
-  readonly inspection: Inspection;
+  readonly inspection: InspectionRegistry;
   readonly #controllers: Controllers;
   readonly #log: Logger;
-  readonly #apiSessions = new ApiSessionTable();
+  readonly #apiSessions = new KnownApiSessions();
   readonly #removed = new RemovedSessions();
   readonly #sessionListeners = new Listeners<[token: string]>();
-  readonly #lostListeners = new Listeners<[id: string, outcome: TerminatorOutcome]>();
+  readonly #lostListeners = new Listeners<[id: string, outcome: TerminatorAnswer]>();
   readonly #heartbeats: SessionHeartbeats;
   readonly #sync: EdgeSync;
-  readonly #terminators: Terminators<TerminatorRequest>;
+  readonly #terminators: TerminatorRegistry<TerminatorRequest>;
   readonly #removals: TerminatorRemovals;
-  readonly #validation: TerminatorValidation;
+  readonly #validation: TerminatorValidators;
   readonly #connectEvents: ConnectEvents;
   readonly #rateLimited: ControlOptions["rateLimited"];
   #tunnel: TunnelControl | undefined;
@@ -97,7 +97,7 @@ export class Control implements ControlPlane {
       onSessionsRemoved: (tokens) => this.#sessionsRemoved(tokens),
     });
     this.#removals = new TerminatorRemovals({ controllers, window: o.window, log });
-    this.#terminators = new Terminators({
+    this.#terminators = new TerminatorRegistry({
       controllers,
       log,
       messages: sdkTerminatorMessages,
@@ -108,7 +108,7 @@ export class Control implements ControlPlane {
         this.#lostListeners.emit(id, outcome);
       },
     });
-    this.#validation = new TerminatorValidation({
+    this.#validation = new TerminatorValidators({
       controllers,
       log,
       onConfirmed: (id) => {
@@ -118,7 +118,7 @@ export class Control implements ControlPlane {
       onUnknown: (ids) => this.#removals.add(ids),
     });
     this.#connectEvents = new ConnectEvents({ controllers, ...o.connectEvents });
-    this.inspection = new Inspection(controllers, log);
+    this.inspection = new InspectionRegistry(controllers, log);
     this.inspection.register("router-controllers", () => ({
       controllers: controllers.all().map((c) => ({
         controllerId: c.id,
@@ -177,7 +177,7 @@ export class Control implements ControlPlane {
     this.#heartbeats.setSource(source);
   }
 
-  createCircuit(request: CircuitRequest): Promise<CircuitCreated> {
+  createCircuit(request: SdkCircuitRequest): Promise<CircuitCreated> {
     return createCircuit(this.#controllers, request);
   }
 
@@ -195,12 +195,12 @@ export class Control implements ControlPlane {
     return this.#tunnel;
   }
 
-  createTerminator(request: TerminatorRequest, o: { signal?: AbortSignal } = {}): Promise<TerminatorOutcome> {
+  createTerminator(request: TerminatorRequest, o: { signal?: AbortSignal } = {}): Promise<TerminatorAnswer> {
     this.#removals.cancel(request.address);
     return this.#terminators.create(request, o.signal);
   }
 
-  onTerminatorLost(callback: (terminatorId: string, outcome: TerminatorOutcome) => void): Unsubscribe {
+  onTerminatorLost(callback: (terminatorId: string, outcome: TerminatorAnswer) => void): Unsubscribe {
     return this.#lostListeners.add(callback);
   }
 
@@ -241,11 +241,11 @@ export class Control implements ControlPlane {
     return this.#validation.register(binding, validator);
   }
 
-  identityConnected(connection: SdkConnection): void {
+  identityConnected(connection: IdentityChannel): void {
     this.#connectEvents.connected(connection);
   }
 
-  identityDisconnected(connection: SdkConnection): void {
+  identityDisconnected(connection: IdentityChannel): void {
     this.#connectEvents.disconnected(connection);
   }
 

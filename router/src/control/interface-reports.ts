@@ -1,7 +1,7 @@
 import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
 import { errorText } from "@sallyport/async";
 import { ControlType, ctrlPb, encodeControl, isAtLeast, type Logger } from "@sallyport/wire";
-import type { Controller } from "./controllers/controller.ts";
+import type { ControllerConnection } from "./controllers/controller-connection.ts";
 import type { Controllers } from "./controllers/controllers.ts";
 
 export interface InterfaceReportsOptions {
@@ -40,7 +40,7 @@ export class InterfaceReports {
     for (const controller of this.#o.controllers.all()) this.#send(controller, now);
   }
 
-  #send(controller: Controller, list: ReturnType<typeof interfaces>): void {
+  #send(controller: ControllerConnection, list: ReturnType<typeof interfaces>): void {
     if (!isAtLeast(controller.version.version, [1, 6, 3])) return;
     const body = encodeControl(ctrlPb.RouterInterfacesUpdateSchema, { interfaces: list });
     controller.channel.request({ contentType: ControlType.RouterInterfacesUpdate, body }).catch((error: unknown) => {

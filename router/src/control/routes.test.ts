@@ -1,6 +1,6 @@
 import { ControlHeader, ControlType, ctrlPb, encodeControl, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Forwarder, RouteOutcome } from "../forwarder/forwarder.ts";
+import type { Forwarder, RouteResult } from "../forwarder/forwarder.ts";
 import {
   type ControlIdentities,
   controlIdentities,
@@ -32,7 +32,7 @@ describe("routes", () => {
     contentType: ControlType.Route,
     body: encodeControl(ctrlPb.RouteSchema, { circuitId, attempt: 3, timeout: 1_000_000_000n }),
   });
-  const forwarder = (outcome: RouteOutcome) =>
+  const forwarder = (outcome: RouteResult) =>
     ({ route: () => Promise.resolve(outcome), unroute: () => {} }) as unknown as Forwarder;
 
   it("are answered with the success header and the terminating side's data", async () => {

@@ -9,8 +9,8 @@ import {
   type Message,
   RouteErrorCode,
 } from "@sallyport/wire";
-import type { Forwarder, RouteOutcome } from "../forwarder/forwarder.ts";
-import type { Controller } from "./controllers/controller.ts";
+import type { Forwarder, RouteResult } from "../forwarder/forwarder.ts";
+import type { ControllerConnection } from "./controllers/controller-connection.ts";
 import type { Controllers } from "./controllers/controllers.ts";
 
 const MAX_REASON = 1_024;
@@ -40,7 +40,7 @@ export function handleRoutes(controllers: Controllers, forwarder: Forwarder, log
 }
 
 /** The reason may be the words of a hosting application, as many as it likes: they go into a header, and into the log. */
-function clipped(outcome: RouteOutcome): RouteOutcome {
+function clipped(outcome: RouteResult): RouteResult {
   const { error } = outcome;
   return error === undefined ? outcome : { ...outcome, error: error.slice(0, MAX_REASON) };
 }
@@ -49,7 +49,7 @@ function clipped(outcome: RouteOutcome): RouteOutcome {
  * RouteResult: the circuit id as body; the success header is present or absent, never false; peer data of the terminating
  * side rides as further headers.
  */
-function routeResult(circuitId: string, attempt: number, outcome: RouteOutcome) {
+function routeResult(circuitId: string, attempt: number, outcome: RouteResult) {
   const headers = new Headers();
   if (outcome.ok) {
     for (const [key, value] of outcome.peerData) if (key > 0) headers.set(key, value);
@@ -63,6 +63,6 @@ function routeResult(circuitId: string, attempt: number, outcome: RouteOutcome) 
   return { contentType: ControlType.RouteResult, headers, body: Buffer.from(circuitId) };
 }
 
-function answer(message: Message, controller: Controller, out: ReturnType<typeof routeResult>): void {
+function answer(message: Message, controller: ControllerConnection, out: ReturnType<typeof routeResult>): void {
   if (!controller.channel.isClosed) controller.channel.reply(message, out);
 }

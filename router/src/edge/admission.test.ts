@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { fingerprint } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { beforeAll, expect, test } from "vitest";
-import { AdmissionError, checkCertificate } from "./admission.ts";
+import { ClientRefusedError, checkCertificate } from "./admission.ts";
 
 let ours: TestAuthority;
 let theirs: TestAuthority;
@@ -29,7 +29,7 @@ test("GHSA-mrpr-756c-xm47: only the leaf counts: a known certificate behind a st
   const known = await leaf(ours);
   const stranger = await leaf(ours);
   const record = { ...session, certFingerprints: [fingerprint(known)] };
-  expect(() => checkCertificate(record, [stranger, known], anchors())).toThrow(AdmissionError);
+  expect(() => checkCertificate(record, [stranger, known], anchors())).toThrow(ClientRefusedError);
 });
 
 test.each([
@@ -43,7 +43,7 @@ test.each([
   const certificate = await leaf(ours, uri);
   const check = (): void => checkCertificate(session, [certificate], anchors());
   if (accepted) check();
-  else expect(check).toThrow(AdmissionError);
+  else expect(check).toThrow(ClientRefusedError);
 });
 
 test("a stranger's CA cannot name a session", async () => {

@@ -3,8 +3,8 @@ import { type ApiSessionRecord, type Channel, EdgeHeader, fingerprint, spiffeId,
 import type { ControlPlane } from "../control/control-plane.ts";
 
 /** Why an SDK channel was not admitted. It goes to the log; the SDK only sees its connection closed. */
-export class AdmissionError extends Error {
-  override readonly name = "AdmissionError";
+export class ClientRefusedError extends Error {
+  override readonly name = "ClientRefusedError";
   /** Nobody announced the API session. */
   readonly isUnknownSession: boolean;
 
@@ -20,7 +20,7 @@ const SESSION_PATH = /^\/identity\/([^/]+)\/apiSession\/([^/]+)(?:\/apiSessionCe
  * Decides whether a certificate may use an API session: by its fingerprint being one of the session's, or by naming the
  * session in its SPIFFE id, in which case it must also chain to the network's CA (docs/protocol/data-path.md,
  * "Admission"). Only the leaf counts: it alone was proved by the handshake.
- * @throws AdmissionError with the reason
+ * @throws ClientRefusedError with the reason
  */
 export function checkCertificate(
   session: ApiSessionRecord,
@@ -28,26 +28,26 @@ export function checkCertificate(
   anchors: readonly X509Certificate[],
 ): void {
   const [leaf, ...intermediates] = certificates;
-  if (leaf === undefined) throw new AdmissionError("the client presented no certificate");
+  if (leaf === undefined) throw new ClientRefusedError("the client presented no certificate");
   const print = fingerprint(leaf);
   if (session.certFingerprints.includes(print)) return;
   let named: string | undefined;
   try {
     named = spiffeId(leaf);
   } catch (error) {
-    throw new AdmissionError("the client certificate names more than one SPIFFE id", { cause: error });
+    throw new ClientRefusedError("the client certificate names more than one SPIFFE id", { cause: error });
   }
   const path = named === undefined || !URL.canParse(named) ? undefined : SESSION_PATH.exec(new URL(named).pathname);
   if (path === undefined || path === null) {
-    throw new AdmissionError(`certificate ${print} does not belong to API session ${session.id}`);
+    throw new ClientRefusedError(`certificate ${print} does not belong to API session ${session.id}`);
   }
   if (path[2] !== session.id || path[1] !== session.identityId) {
-    throw new AdmissionError(`certificate ${print} was issued for another API session than ${session.id}`);
+    throw new ClientRefusedError(`certificate ${print} was issued for another API session than ${session.id}`);
   }
   try {
     verifyLeaf({ leaf, intermediates, anchors: [...anchors] });
   } catch (error) {
-    throw new AdmissionError(
+    throw new ClientRefusedError(
       `certificate ${print} names API session ${session.id} but no CA of the network issued it`,
       {
         cause: error,
@@ -59,7 +59,7 @@ export function checkCertificate(
 /**
  * Finds the API session an SDK channel was opened with and checks that its certificate may use it. Waits up to
  * `timeoutMs` for the session, which may reach this router later than the SDK does.
- * @throws AdmissionError, or the signal's reason
+ * @throws ClientRefusedError, or the signal's reason
  */
 export async function admit(
   channel: Channel,
@@ -68,11 +68,11 @@ export async function admit(
 ): Promise<ApiSessionRecord> {
   const token = channel.hello.headers.getString(EdgeHeader.SessionToken);
   if (token === undefined || token === "")
-    throw new AdmissionError("the hello carries no API session token (header 1002)");
-  if (channel.peer.certificates.length === 0) throw new AdmissionError("the client presented no certificate");
+    throw new ClientRefusedError("the hello carries no API session token (header 1002)");
+  if (channel.peer.certificates.length === 0) throw new ClientRefusedError("the client presented no certificate");
   const session = await control.findApiSession(token, { signal: o.signal, timeoutMs: o.timeoutMs });
   if (session === undefined) {
-    throw new AdmissionError(`the API session is not known here and was not announced within ${o.timeoutMs} ms`, {
+    throw new ClientRefusedError(`the API session is not known here and was not announced within ${o.timeoutMs} ms`, {
       isUnknownSession: true,
     });
   }

@@ -1,7 +1,7 @@
 import type { SdkChannel } from "./sdk-channel.ts";
 
 /** A listener of an SDK on this router, and the terminator that stands for it at the controller. */
-export interface Binding {
+export interface SdkBinding {
   /** Chosen by this router; also the terminator's address. */
   readonly terminatorId: string;
   readonly sdk: SdkChannel;

@@ -15,8 +15,8 @@ import {
 import type { CircuitCreated, ControlPlane } from "../control/control-plane.ts";
 import { EdgeCtrlError, NoControllerError } from "../control/errors.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
+import { DataCircuit } from "./data-circuit.ts";
 import { saysDatagrams } from "./dialed-datagrams.ts";
-import { EdgeConnection } from "./edge-connection.ts";
 import { INVALID_SESSION, MAX_SESSION_TOKEN, NO_CONTROLLER_FOR_CIRCUIT, stateClosedFor } from "./edge-messages.ts";
 import { SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
 import type { SdkChannel } from "./sdk-channel.ts";
@@ -132,11 +132,11 @@ export class Connector {
     headers.setI32(BaseHeader.ReplyFor, message.sequence);
     // On the connection that carries the circuit's data, which must not overtake it.
     sdk.send({ contentType: EdgeType.StateConnected, headers }, sdk.outputFor(connId)?.underlay);
-    if (connection instanceof EdgeConnection) connection.xgress.start();
+    if (connection instanceof DataCircuit) connection.xgress.start();
   }
 
-  #flowControlHere(sdk: SdkChannel, dialed: Dialed, circuit: CircuitCreated): EdgeConnection {
-    const connection = new EdgeConnection(sdk, dialed.connId, dialed.sessionToken, dialed.carriesDatagrams);
+  #flowControlHere(sdk: SdkChannel, dialed: Dialed, circuit: CircuitCreated): DataCircuit {
+    const connection = new DataCircuit(sdk, dialed.connId, dialed.sessionToken, dialed.carriesDatagrams);
     connection.xgress = this.#orRelease(
       circuit,
       () =>

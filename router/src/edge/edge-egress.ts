@@ -11,9 +11,9 @@ import {
 } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import type { Binding } from "./binding.ts";
+import type { SdkBinding } from "./binding.ts";
+import { DataCircuit } from "./data-circuit.ts";
 import { saysDatagrams } from "./dialed-datagrams.ts";
-import { EdgeConnection } from "./edge-connection.ts";
 import { SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
 import { type Hosting, isTerminatorId } from "./hosting.ts";
 
@@ -48,7 +48,7 @@ export class EdgeEgress implements EgressBinding {
     }
   }
 
-  #found(request: EgressRequest): Binding {
+  #found(request: EgressRequest): SdkBinding {
     const binding = this.#hosting.find(request.destination);
     if (binding === undefined) {
       // An address of the old form holds a session token, and this text reaches the dialling side and logs.
@@ -58,7 +58,7 @@ export class EdgeEgress implements EgressBinding {
     return binding;
   }
 
-  async #dial(binding: Binding, request: EgressRequest): Promise<Map<number, Buffer>> {
+  async #dial(binding: SdkBinding, request: EgressRequest): Promise<Map<number, Buffer>> {
     const connId = binding.routerProvidedConnIds ? binding.sdk.newConnId() : undefined;
     const early = connId === undefined ? undefined : this.#open(binding, connId, request);
     try {
@@ -74,7 +74,7 @@ export class EdgeEgress implements EgressBinding {
     }
   }
 
-  #open(binding: Binding, connId: number, request: EgressRequest): EdgeConnection | SdkCircuit {
+  #open(binding: SdkBinding, connId: number, request: EgressRequest): DataCircuit | SdkCircuit {
     const connection = binding.flowControlBySdk
       ? this.#flowControlBySdk(binding, connId, request)
       : this.#flowControlHere(binding, connId, request);
@@ -82,7 +82,7 @@ export class EdgeEgress implements EgressBinding {
     return connection;
   }
 
-  #flowControlBySdk(binding: Binding, connId: number, request: EgressRequest): SdkCircuit {
+  #flowControlBySdk(binding: SdkBinding, connId: number, request: EgressRequest): SdkCircuit {
     const { sdk, sessionToken } = binding;
     const { circuitId, address } = request;
     const forwarder = this.#forwarder;
@@ -91,9 +91,9 @@ export class EdgeEgress implements EgressBinding {
     return new SdkCircuit({ ...parts, side: "terminator" });
   }
 
-  #flowControlHere(binding: Binding, connId: number, request: EgressRequest): EdgeConnection {
+  #flowControlHere(binding: SdkBinding, connId: number, request: EgressRequest): DataCircuit {
     const carriesDatagrams = saysDatagrams(request.peerData.get(PeerData.AppData));
-    const connection = new EdgeConnection(binding.sdk, connId, binding.sessionToken, carriesDatagrams);
+    const connection = new DataCircuit(binding.sdk, connId, binding.sessionToken, carriesDatagrams);
     connection.xgress = new Xgress({
       fabric: this.#forwarder,
       circuitId: request.circuitId,
@@ -105,7 +105,7 @@ export class EdgeEgress implements EgressBinding {
     return connection;
   }
 
-  async #ask(binding: Binding, connId: number | undefined, request: EgressRequest): Promise<Message> {
+  async #ask(binding: SdkBinding, connId: number | undefined, request: EgressRequest): Promise<Message> {
     const headers = new Headers().setU32(EdgeHeader.ConnId, binding.connId);
     headers.set(EdgeHeader.CallerId, request.peerData.get(PeerData.CallerId) ?? Buffer.alloc(0));
     headers.setString(EdgeHeader.CircuitId, request.circuitId);
@@ -137,7 +137,7 @@ export class EdgeEgress implements EgressBinding {
   }
 
   /** A client that chooses the ids itself: only now the connection's id is known, and the client waits for a go-ahead. */
-  #finishLegacy(binding: Binding, answer: Message, request: EgressRequest): void {
+  #finishLegacy(binding: SdkBinding, answer: Message, request: EgressRequest): void {
     if (answer.body.length !== 4) {
       throw new EgressError(
         RouteErrorCode.Generic,
@@ -157,7 +157,7 @@ export class EdgeEgress implements EgressBinding {
   }
 }
 
-function dialError(error: unknown, binding: Binding, request: EgressRequest): Error {
+function dialError(error: unknown, binding: SdkBinding, request: EgressRequest): Error {
   if (request.signal.aborted) return request.signal.reason as Error;
   if (binding.ended.signal.aborted || error instanceof ChannelClosedError) {
     return new EgressError(RouteErrorCode.InvalidTerminator, "the hosting application went away during the dial", {

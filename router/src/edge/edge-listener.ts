@@ -16,9 +16,9 @@ import {
   SharedPlaces,
   versionInfo,
 } from "@sallyport/wire";
-import type { ControlPlane, SdkConnection } from "../control/control-plane.ts";
+import type { ControlPlane, IdentityChannel } from "../control/control-plane.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import { AdmissionError, admit } from "./admission.ts";
+import { admit, ClientRefusedError } from "./admission.ts";
 import { Connector } from "./connector.ts";
 import { EarlyFrames } from "./early-frames.ts";
 import { type EdgeCounters, edgeCounters } from "./edge-counters.ts";
@@ -209,7 +209,7 @@ class EdgeListener implements Edge {
     this.#onChannel?.(channel);
     const abort = new AbortController();
     const place = places.take(ipOf(channel.peer.address), () =>
-      abort.abort(new AdmissionError("too many channels wait for their API session; this one has waited longest")),
+      abort.abort(new ClientRefusedError("too many channels wait for their API session; this one has waited longest")),
     );
     const early = new EarlyFrames(channel);
     this.#waiting.set(channel, abort);
@@ -236,7 +236,7 @@ class EdgeListener implements Edge {
       })
       .catch((error: unknown) => {
         this.#counters.connectsFailed++;
-        if (error instanceof AdmissionError && error.isUnknownSession) {
+        if (error instanceof ClientRefusedError && error.isUnknownSession) {
           this.#counters.invalidTokens++;
           if (!this.#control.isConnected()) this.#counters.invalidTokensDuringSync++;
         }
@@ -252,14 +252,14 @@ class EdgeListener implements Edge {
       });
   }
 
-  /** @throws AdmissionError when the identity has as many channels as it may have */
+  /** @throws ClientRefusedError when the identity has as many channels as it may have */
   #requireRoom(identityId: string, most: number): void {
     if ((this.#channelsOf.get(identityId) ?? 0) < most) return;
-    throw new AdmissionError(`identity ${identityId} has ${most} channels here, which is the most one may have`);
+    throw new ClientRefusedError(`identity ${identityId} has ${most} channels here, which is the most one may have`);
   }
 
   #serve(sdk: SdkChannel, early: readonly FrameView[]): void {
-    const connection: SdkConnection = {
+    const connection: IdentityChannel = {
       identityId: sdk.session.identityId,
       connectionId: sdk.channel.connectionId,
       remoteAddress: sdk.channel.peer.address,

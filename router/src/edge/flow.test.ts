@@ -3,7 +3,7 @@ import { BaseHeader, type Channel, dialUnderlay, Headers, silentLogger, type Und
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
-import { EdgeConnection } from "./edge-connection.ts";
+import { DataCircuit } from "./data-circuit.ts";
 import { edgeCounters } from "./edge-counters.ts";
 import { edgeDefaults } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
@@ -205,7 +205,7 @@ test("a stuck circuit stops the reading of connections, too, that join the chann
     counts: edgeCounters(),
     log: silentLogger,
   });
-  const stuck = new EdgeConnection(sdk, 1, "token");
+  const stuck = new DataCircuit(sdk, 1, "token");
   sdk.stopReadingFor(stuck);
   underlays.push(underlay("second"));
   sdk.stopReadingFor(stuck);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import type { Binding } from "./binding.ts";
+import type { SdkBinding } from "./binding.ts";
 import { HealthReports } from "./health-reports.ts";
 
 beforeEach(() => {
@@ -10,7 +10,7 @@ afterEach(() => {
 });
 
 const listener = (identityId: string, connId: number) =>
-  ({ connId, sdk: { session: { identityId } }, ended: new AbortController() }) as unknown as Binding;
+  ({ connId, sdk: { session: { identityId } }, ended: new AbortController() }) as unknown as SdkBinding;
 
 it("passes a result on at once, and of a flood the last one of each second", () => {
   const sent: boolean[] = [];

@@ -1,4 +1,4 @@
-import type { Binding } from "./binding.ts";
+import type { SdkBinding } from "./binding.ts";
 
 const INTERVAL_MS = 1_000;
 /** Of one client in an interval, whatever the number of its listeners. */
@@ -9,23 +9,23 @@ const MOST_OF_ONE = 20;
  * last result of each listener follows.
  */
 export class HealthReports {
-  readonly #send: (binding: Binding, passed: boolean) => void;
+  readonly #send: (binding: SdkBinding, passed: boolean) => void;
   /** What follows, in the order in which it came. */
-  readonly #waiting = new Map<Binding, boolean>();
+  readonly #waiting = new Map<SdkBinding, boolean>();
   /** Of this interval. */
-  readonly #sent = new Set<Binding>();
+  readonly #sent = new Set<SdkBinding>();
   readonly #sentBy = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(send: (binding: Binding, passed: boolean) => void) {
+  constructor(send: (binding: SdkBinding, passed: boolean) => void) {
     this.#send = send;
   }
 
-  report(binding: Binding, passed: boolean): void {
+  report(binding: SdkBinding, passed: boolean): void {
     if (this.#waiting.has(binding) || !this.#pass(binding, passed)) this.#waiting.set(binding, passed);
   }
 
-  #pass(binding: Binding, passed: boolean): boolean {
+  #pass(binding: SdkBinding, passed: boolean): boolean {
     const { identityId } = binding.sdk.session;
     const sent = this.#sentBy.get(identityId) ?? 0;
     if (sent >= MOST_OF_ONE || this.#sent.has(binding)) return false;

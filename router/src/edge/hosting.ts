@@ -13,8 +13,8 @@ import {
   randomBase62Id,
   TerminatorResult,
 } from "@sallyport/wire";
-import type { ControlPlane, TerminatorOutcome, TerminatorQuery, TerminatorVerdict } from "../control/control-plane.ts";
-import type { Binding } from "./binding.ts";
+import type { ControlPlane, TerminatorAnswer, TerminatorQuery, TerminatorVerdict } from "../control/control-plane.ts";
+import type { SdkBinding } from "./binding.ts";
 import {
   INVALID_SESSION,
   MAX_SESSION_TOKEN,
@@ -60,11 +60,11 @@ export function isTerminatorId(address: string): boolean {
 export class Hosting {
   readonly #control: ControlPlane;
   readonly #log: Logger;
-  readonly #byIdentity = new Map<string, Set<Binding>>();
-  readonly #byTerminator = new Map<string, Binding>();
-  readonly #byListener = new Map<string, Binding>();
+  readonly #byIdentity = new Map<string, Set<SdkBinding>>();
+  readonly #byTerminator = new Map<string, SdkBinding>();
+  readonly #byListener = new Map<string, SdkBinding>();
   /** Of bindings for which the controller is being asked: what has changed since. */
-  readonly #changes = new Map<Binding, Change>();
+  readonly #changes = new Map<SdkBinding, Change>();
   readonly #health: HealthReports;
 
   constructor(control: ControlPlane, log: Logger) {
@@ -80,7 +80,7 @@ export class Hosting {
   }
 
   /** The listener a terminator address means: the terminator's id, or `hosted:` and a session token. */
-  find(address: string): Binding | undefined {
+  find(address: string): SdkBinding | undefined {
     const known = this.#byTerminator.get(address);
     if (known !== undefined) return known;
     const token = address.startsWith(LEGACY_PREFIX) ? address.slice(LEGACY_PREFIX.length) : address;
@@ -132,7 +132,7 @@ export class Hosting {
   }
 
   /** Ends a listener at the wish of its SDK, or because its channel is gone. */
-  remove(binding: Binding): void {
+  remove(binding: SdkBinding): void {
     binding.sdk.removeBinding(binding);
     this.#forget(binding);
     binding.ended.abort();
@@ -145,7 +145,7 @@ export class Hosting {
   }
 
   /** Ends a listener and tells its SDK why. */
-  close(binding: Binding, reason: string): void {
+  close(binding: SdkBinding, reason: string): void {
     binding.sdk.send(stateClosed(binding.connId, reason));
     this.remove(binding);
   }
@@ -158,12 +158,12 @@ export class Hosting {
   }
 
   /** The controller no longer has a terminator that it had confirmed. */
-  terminatorLost(terminatorId: string, outcome: TerminatorOutcome): void {
+  terminatorLost(terminatorId: string, outcome: TerminatorAnswer): void {
     const binding = this.#byTerminator.get(terminatorId);
     if (binding !== undefined) this.close(binding, textOf(outcome));
   }
 
-  update(binding: Binding, message: Message): void {
+  update(binding: SdkBinding, message: Message): void {
     const cost = message.headers.getU16(EdgeHeader.Cost);
     const precedence = message.headers.getByte(EdgeHeader.Precedence);
     if (cost === undefined && precedence === undefined) return;
@@ -177,7 +177,7 @@ export class Hosting {
     if (waiting === undefined) void this.#update(binding, change);
   }
 
-  async #update(binding: Binding, first: Change): Promise<void> {
+  async #update(binding: SdkBinding, first: Change): Promise<void> {
     let change: Change | undefined = first;
     while (change !== undefined && Object.keys(change).length > 0) {
       this.#changes.set(binding, {});
@@ -194,7 +194,7 @@ export class Hosting {
     this.#changes.delete(binding);
   }
 
-  healthEvent(binding: Binding, message: Message): void {
+  healthEvent(binding: SdkBinding, message: Message): void {
     this.#health.report(binding, message.headers.getBool(EdgeHeader.HealthStatus) ?? false);
   }
 
@@ -223,7 +223,7 @@ export class Hosting {
     message: Message,
     terminatorId: string | undefined,
     listenerKey: string | undefined,
-  ): Binding {
+  ): SdkBinding {
     const h = message.headers;
     const routerProvidedConnIds = h.getBool(EdgeHeader.RouterProvidedConnId) ?? false;
     return {
@@ -244,27 +244,27 @@ export class Hosting {
   }
 
   /** The listener goes on in a newer binding: the old one only stops being it, its terminator stays. */
-  #replace(previous: Binding, isDuplicate: boolean): void {
+  #replace(previous: SdkBinding, isDuplicate: boolean): void {
     previous.sdk.removeBinding(previous);
     this.#forget(previous);
     previous.ended.abort();
     if (!isDuplicate) previous.sdk.send(stateClosed(previous.connId, TAKEN_OVER));
   }
 
-  #forget(binding: Binding): void {
+  #forget(binding: SdkBinding): void {
     const { identityId } = binding.sdk.session;
     const own = this.#byIdentity.get(identityId);
     own?.delete(binding);
     if (own?.size === 0) this.#byIdentity.delete(identityId);
   }
 
-  #confirm(binding: Binding, message: Message): void {
+  #confirm(binding: SdkBinding, message: Message): void {
     const headers = new Headers().setU32(EdgeHeader.ConnId, binding.connId);
     if (binding.routerProvidedConnIds) headers.setBool(EdgeHeader.RouterProvidedConnId, true);
     binding.sdk.reply(message, { contentType: EdgeType.StateConnected, headers });
   }
 
-  async #create(binding: Binding, message: Message): Promise<void> {
+  async #create(binding: SdkBinding, message: Message): Promise<void> {
     const h = message.headers;
     const secret = h.get(EdgeHeader.TerminatorIdentitySecret);
     const peerData = new Map<number, Buffer>();
@@ -294,14 +294,14 @@ export class Hosting {
   }
 
   /** Clients too old for listener ids leave their old listener behind when they bind again. */
-  #closeOlder(binding: Binding): void {
+  #closeOlder(binding: SdkBinding): void {
     for (const other of [...this.#byTerminator.values()]) {
       const same = other.sessionToken === binding.sessionToken && other.instanceId === binding.instanceId;
       if (other !== binding && same && other.listenerKey === undefined) this.close(other, TAKEN_OVER);
     }
   }
 
-  #credentials(binding: Binding): {
+  #credentials(binding: SdkBinding): {
     terminatorId: string;
     sessionToken: string;
     apiSessionToken: string;
@@ -316,7 +316,7 @@ export class Hosting {
   }
 }
 
-function textOf(outcome: TerminatorOutcome): string {
+function textOf(outcome: TerminatorAnswer): string {
   if (outcome.result === TerminatorResult.FailedInvalidSession) return INVALID_SESSION;
   return outcome.message || "the controller refused the terminator";
 }

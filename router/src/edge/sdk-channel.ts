@@ -20,8 +20,8 @@ import {
 import { CountedOutput } from "../forwarder/counted-output.ts";
 import { linkCounters } from "../forwarder/link-counters.ts";
 import type { TransitRoom } from "../forwarder/transit-queue.ts";
-import type { Binding } from "./binding.ts";
-import type { EdgeConnection } from "./edge-connection.ts";
+import type { SdkBinding } from "./binding.ts";
+import type { DataCircuit } from "./data-circuit.ts";
 import type { EdgeCounters } from "./edge-counters.ts";
 import { connIdOf, stateClosed, stateClosedFor, XGRESS_CLOSED } from "./edge-messages.ts";
 import { SdkCircuit } from "./flow-control/sdk-circuit.ts";
@@ -37,9 +37,9 @@ const LONG_DATA_MS = 5;
 export interface SdkRequests {
   connect(sdk: SdkChannel, connId: number, message: Message): void;
   bind(sdk: SdkChannel, connId: number, message: Message): void;
-  unbind(binding: Binding): void;
-  updateBind(binding: Binding, message: Message): void;
-  healthEvent(binding: Binding, message: Message): void;
+  unbind(binding: SdkBinding): void;
+  updateBind(binding: SdkBinding, message: Message): void;
+  healthEvent(binding: SdkBinding, message: Message): void;
 }
 
 /** A dial that waits for the controller. */
@@ -49,7 +49,7 @@ export interface PendingConnect {
 }
 
 /** A circuit of an SDK under a connection id: with flow control by the router, or by the SDK. */
-export interface SdkConnection {
+export interface ClientCircuit {
   readonly connId: number;
   readonly circuitId: string;
   /** Token of the dial or bind session it was made with. */
@@ -84,11 +84,11 @@ export class SdkChannel {
   #signOfLife: NodeJS.Timeout | undefined;
   /** Payloads of circuits whose flow control the SDK does. */
   readonly counters = linkCounters();
-  readonly #connections = new Map<number, SdkConnection>();
+  readonly #connections = new Map<number, ClientCircuit>();
   readonly #circuits = new SdkCircuits();
-  readonly #bindings = new Map<number, Binding>();
+  readonly #bindings = new Map<number, SdkBinding>();
   readonly #connecting = new Map<number, PendingConnect>();
-  readonly #stoppedBy = new Set<EdgeConnection>();
+  readonly #stoppedBy = new Set<DataCircuit>();
   #outputs: CountedOutput[] = [];
   #nextConnId: number = firstRouterConnId;
 
@@ -216,26 +216,26 @@ export class SdkChannel {
     this.#connecting.delete(connId);
   }
 
-  addConnection(connection: SdkConnection): void {
+  addConnection(connection: ClientCircuit): void {
     this.#connections.set(connection.connId, connection);
     if (connection instanceof SdkCircuit) this.#circuits.add(connection);
   }
 
-  forget(connection: SdkConnection): void {
+  forget(connection: ClientCircuit): void {
     if (this.#connections.get(connection.connId) === connection) this.#connections.delete(connection.connId);
     if (connection instanceof SdkCircuit) this.#circuits.delete(connection);
   }
 
-  addBinding(binding: Binding): void {
+  addBinding(binding: SdkBinding): void {
     this.#bindings.set(binding.connId, binding);
   }
 
-  removeBinding(binding: Binding): void {
+  removeBinding(binding: SdkBinding): void {
     if (this.#bindings.get(binding.connId) === binding) this.#bindings.delete(binding.connId);
   }
 
   /** Its circuits, for inspection. */
-  connections(): Iterable<SdkConnection> {
+  connections(): Iterable<ClientCircuit> {
     return this.#connections.values();
   }
 
@@ -259,7 +259,7 @@ export class SdkChannel {
   }
 
   /** The channel is gone: everything on it ends. Returns the listeners, whose terminators are the hosting's business. */
-  channelClosed(): Binding[] {
+  channelClosed(): SdkBinding[] {
     clearInterval(this.#signOfLife);
     const bindings = [...this.#bindings.values()];
     this.#bindings.clear();
@@ -272,7 +272,7 @@ export class SdkChannel {
   // Push-back ---------------------------------------------------------------------------------------------------------
 
   /** A connection holds as much as it may: nothing more is read from this SDK until it, and all others, have room again. */
-  stopReadingFor(connection: EdgeConnection): void {
+  stopReadingFor(connection: DataCircuit): void {
     // Again each time: a connection that joined the channel since is read until then.
     for (const underlay of this.channel.underlays) underlay.pause();
     const isStopped = this.#stoppedBy.size > 0;
@@ -284,7 +284,7 @@ export class SdkChannel {
     this.#signOfLife.unref();
   }
 
-  resumeReadingFor(connection: EdgeConnection): void {
+  resumeReadingFor(connection: DataCircuit): void {
     if (!this.#stoppedBy.delete(connection) || this.#stoppedBy.size > 0) return;
     clearInterval(this.#signOfLife);
     for (const underlay of this.channel.underlays) underlay.resume();
@@ -356,7 +356,7 @@ export class SdkChannel {
     act(connId);
   }
 
-  #toBinding(message: Message, act: (binding: Binding) => void): void {
+  #toBinding(message: Message, act: (binding: SdkBinding) => void): void {
     const connId = connIdOf(message);
     const binding = connId === undefined ? undefined : this.#bindings.get(connId);
     if (binding !== undefined) act(binding);

@@ -20,14 +20,14 @@ import type { EgressBinding } from "./egress.ts";
 import { type Fault, FaultReports } from "./fault-reports.ts";
 import { areQuiet, type IdleCircuits, idleCircuits } from "./idle-circuits.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
-import { type LocalEnd, Path, type PathTables } from "./local-end.ts";
+import { EndPath, type LocalEnd, type PathTables } from "./local-end.ts";
 import { type ForwarderOptions, forwarderDefaults } from "./options.ts";
-import { type Dialers, type RouteOutcome, RouteProcessor, type RouteRequest } from "./route-processor.ts";
+import { type Dialers, RouteProcessor, type RouteRequest, type RouteResult } from "./route-processor.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
 import { TransitBudget } from "./transit-queue.ts";
 
 export type { LinkPort } from "./link-destination.ts";
-export type { RouteOutcome, RouteRequest } from "./route-processor.ts";
+export type { RouteRequest, RouteResult } from "./route-processor.ts";
 
 /**
  * The switchboard of the router: which circuit's frames go where. Links and local xgress are its destinations; it owns
@@ -135,7 +135,7 @@ export class Forwarder implements XgressFabric {
   }
 
   /** Executes a Route of a controller; never rejects. Dials run side by side within the configured bounds. */
-  route(route: RouteRequest, controllerId: string): Promise<RouteOutcome> {
+  route(route: RouteRequest, controllerId: string): Promise<RouteResult> {
     return this.#routes.route(route, controllerId);
   }
 
@@ -152,7 +152,7 @@ export class Forwarder implements XgressFabric {
   // Local ends --------------------------------------------------------------------------------------------------------
 
   /** Registers an xgress at its address and returns its way into the fabric. */
-  register(end: LocalEnd): Path {
+  register(end: LocalEnd): EndPath {
     if (this.#destinations.has(end.address)) {
       throw new Error(`an xgress with the address ${end.address} exists already; addresses are used once`);
     }
@@ -160,7 +160,7 @@ export class Forwarder implements XgressFabric {
     const ends = this.#ends.get(end.circuitId) ?? new Set();
     ends.add(end);
     this.#ends.set(end.circuitId, ends);
-    return new Path(this.#tables, end);
+    return new EndPath(this.#tables, end);
   }
 
   /** Ids of all circuits in the table. */

@@ -25,7 +25,7 @@ export interface PathTables {
 }
 
 /** The way from a local xgress into the fabric: wherever the circuit's forward leads at the moment. */
-export class Path implements XgressPath {
+export class EndPath implements XgressPath {
   readonly #tables: PathTables;
   readonly #end: LocalEnd;
   #circuit: Circuit | undefined;

@@ -23,7 +23,7 @@ export interface RouteRequest {
 }
 
 /** Outcome of a Route, as its RouteResult (1022) says it. */
-export interface RouteOutcome {
+export interface RouteResult {
   readonly ok: boolean;
   readonly errorCode?: RouteError;
   readonly error?: string;
@@ -81,7 +81,7 @@ export class RouteProcessor implements Dialers {
     return this.#busy;
   }
 
-  async route(route: RouteRequest, controllerId: string): Promise<RouteOutcome> {
+  async route(route: RouteRequest, controllerId: string): Promise<RouteResult> {
     const egress = route.egress;
     if (egress === undefined || this.#tables.isRegistered(egress.address)) {
       return this.#enter(route, controllerId, NO_PEER_DATA);
@@ -156,7 +156,7 @@ export class RouteProcessor implements Dialers {
     });
   }
 
-  #enter(route: RouteRequest, controllerId: string, peerData: Map<number, Buffer>): RouteOutcome {
+  #enter(route: RouteRequest, controllerId: string, peerData: Map<number, Buffer>): RouteResult {
     for (const forward of route.forwards) {
       if (forward.dstType === DestinationType.Link && !this.#tables.hasLink(forward.dstAddress)) {
         this.#tables.linkUnknown(forward.dstAddress);
@@ -197,6 +197,6 @@ export class RouteProcessor implements Dialers {
   }
 }
 
-function failure(errorCode: RouteError, error: string): RouteOutcome {
+function failure(errorCode: RouteError, error: string): RouteResult {
   return { ok: false, errorCode, error, peerData: new Map() };
 }

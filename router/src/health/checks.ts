@@ -1,13 +1,13 @@
 import { BaseType } from "@sallyport/wire";
-import type { Controller } from "../control/controllers/controller.ts";
+import type { ControllerConnection } from "../control/controllers/controller-connection.ts";
 import type { Link } from "../link/link.ts";
 import { CheckFailed, type Look } from "./health-check.ts";
 
 /** What the check of the controllers needs of them. */
 export interface CheckedControllers {
-  all(): readonly Controller[];
+  all(): readonly ControllerConnection[];
   /** Whether it answered its last heartbeats in time. */
-  isResponsive(controller: Controller): boolean;
+  isResponsive(controller: ControllerConnection): boolean;
 }
 
 /**
@@ -30,7 +30,7 @@ export function controllerPing(controllers: CheckedControllers): Look {
   };
 }
 
-async function ping({ channel }: Controller, signal: AbortSignal): Promise<void> {
+async function ping({ channel }: ControllerConnection, signal: AbortSignal): Promise<void> {
   if (channel.isGrouped) return;
   await channel.request({ contentType: BaseType.Ping }, { signal });
 }

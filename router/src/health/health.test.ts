@@ -1,6 +1,6 @@
 import { expect, it, test } from "vitest";
 import { durationText } from "./duration-text.ts";
-import { Health } from "./health.ts";
+import { RouterHealth } from "./health.ts";
 import { CheckFailed, HealthCheck, type HealthCheckOptions } from "./health-check.ts";
 
 test.each([
@@ -76,7 +76,7 @@ it("fails when a look takes too long, and looks again afterwards", async () => {
 it("writes the document with sorted keys, four spaces, and a newline; the short one has ids and states", async () => {
   const good = check({ id: "good", initiallyPassing: true });
   await good.look();
-  const health = new Health([check({ id: "bad" }), good]);
+  const health = new RouterHealth([check({ id: "bad" }), good]);
   expect(health.isHealthy).toBe(false);
   const text = health.document(false);
   expect(text.endsWith("}\n")).toBe(true);

@@ -1,7 +1,7 @@
 import type { CheckResult, HealthCheck } from "./health-check.ts";
 
 /** All checks together: healthy when every one of them is. */
-export class Health {
+export class RouterHealth {
   readonly #checks: readonly HealthCheck[];
 
   constructor(checks: readonly HealthCheck[]) {

@@ -4,7 +4,7 @@ import type { TLSSocket } from "node:tls";
 import { boundedLog, HandshakeError, type Logger, SharedConnections, type TlsPort } from "@sallyport/wire";
 
 /** What an API answers; it takes every method and every path below its own. */
-export interface Answer {
+export interface WebAnswer {
   readonly status: number;
   readonly contentType: string;
   readonly body: string;
@@ -13,7 +13,7 @@ export interface Answer {
 export interface WebApi {
   /** The first part of its paths, and the binding's name in the file. */
   readonly binding: string;
-  answer(url: URL): Answer;
+  answer(url: URL): WebAnswer;
 }
 
 export interface WebServerOptions {

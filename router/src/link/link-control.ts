@@ -9,7 +9,7 @@ import {
   HandshakeError,
   type Logger,
 } from "@sallyport/wire";
-import type { Controller } from "../control/controllers/controller.ts";
+import type { ControllerConnection } from "../control/controllers/controller-connection.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import type { Link } from "./link.ts";
 import type { LinkManager, LinkReports } from "./link-manager.ts";
@@ -117,7 +117,7 @@ export class LinkControl implements LinkReports {
     this.#measured();
   }
 
-  #connected(controller: Controller): void {
+  #connected(controller: ControllerConnection): void {
     const now = performance.now();
     for (const broken of this.#broken) {
       if (now - broken.at < REMEMBER_FAULTS_MS) {

@@ -8,7 +8,7 @@ import {
   type Message,
   ProtocolError,
 } from "@sallyport/wire";
-import type { Controller } from "../control/controllers/controller.ts";
+import type { ControllerConnection } from "../control/controllers/controller-connection.ts";
 import type { Controllers } from "../control/controllers/controllers.ts";
 import { observe } from "./channel-observers.ts";
 import { tracedMessage } from "./message-trace.ts";
@@ -60,7 +60,7 @@ export class PipeTraces {
     for (const id of [...this.#wanted.keys()]) this.#want(id, undefined);
   }
 
-  async #toggle(message: Message, controller: Controller): Promise<void> {
+  async #toggle(message: Message, controller: ControllerConnection): Promise<void> {
     const { routerId, log } = this.#o;
     const { channel } = controller;
     try {

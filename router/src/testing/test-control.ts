@@ -2,12 +2,12 @@ import { Listeners, pause } from "@sallyport/async";
 import { type ApiSessionRecord, TerminatorResult } from "@sallyport/wire";
 import type {
   CircuitCreated,
-  CircuitRequest,
   ControlPlane,
   FaultReport,
   HealthEvent,
-  SdkConnection,
-  TerminatorOutcome,
+  IdentityChannel,
+  SdkCircuitRequest,
+  TerminatorAnswer,
   TerminatorRequest,
   TerminatorUpdate,
   TerminatorValidator,
@@ -26,14 +26,14 @@ export class TestControl implements ControlPlane {
   updateAnswered: Promise<void> = Promise.resolve();
   readonly healthEvents: HealthEvent[] = [];
   readonly removedTerminators: string[] = [];
-  readonly online = new Map<string, SdkConnection>();
+  readonly online = new Map<string, IdentityChannel>();
   readonly validators = new Map<string, TerminatorValidator>();
   tokens: { apiSessionTokens(): Iterable<string>; sessionTokens(): Iterable<string> } | undefined;
   /** Answers to the next terminator creations; success when empty. */
   terminatorOutcomes: { result: TerminatorResult; message: string }[] = [];
   readonly #apiSessionRemoved = new Listeners<[session: ApiSessionRecord]>();
   readonly #sessionRemoved = new Listeners<[token: string]>();
-  readonly #terminatorLost = new Listeners<[id: string, outcome: TerminatorOutcome]>();
+  readonly #terminatorLost = new Listeners<[id: string, outcome: TerminatorAnswer]>();
 
   constructor(network: TestNetwork, routerId: string) {
     this.#network = network;
@@ -69,7 +69,7 @@ export class TestControl implements ControlPlane {
     return this.#sessionRemoved.add(callback);
   }
 
-  onTerminatorLost(callback: (id: string, outcome: TerminatorOutcome) => void): () => void {
+  onTerminatorLost(callback: (id: string, outcome: TerminatorAnswer) => void): () => void {
     return this.#terminatorLost.add(callback);
   }
 
@@ -81,13 +81,13 @@ export class TestControl implements ControlPlane {
     this.tokens = source;
   }
 
-  async createCircuit(request: CircuitRequest): Promise<CircuitCreated> {
+  async createCircuit(request: SdkCircuitRequest): Promise<CircuitCreated> {
     // The real one waits for a controller first.
     if (!this.connected) throw new NoControllerError("creating a circuit", request.timeoutMs ?? 0);
     return this.#network.createCircuit(this.routerId, request);
   }
 
-  async createTerminator(request: TerminatorRequest): Promise<TerminatorOutcome> {
+  async createTerminator(request: TerminatorRequest): Promise<TerminatorAnswer> {
     const scripted = this.terminatorOutcomes.shift();
     if (scripted !== undefined) return { terminatorId: request.address, ...scripted };
     const session = this.#network.sessions.get(request.sessionToken);
@@ -128,11 +128,11 @@ export class TestControl implements ControlPlane {
     return () => this.validators.delete(binding);
   }
 
-  identityConnected(connection: SdkConnection): void {
+  identityConnected(connection: IdentityChannel): void {
     this.online.set(connection.connectionId, connection);
   }
 
-  identityDisconnected(connection: SdkConnection): void {
+  identityDisconnected(connection: IdentityChannel): void {
     this.online.delete(connection.connectionId);
   }
 
@@ -156,7 +156,7 @@ export class TestControl implements ControlPlane {
     this.#sessionRemoved.emit(token);
   }
 
-  loseTerminator(id: string, outcome: TerminatorOutcome): void {
+  loseTerminator(id: string, outcome: TerminatorAnswer): void {
     this.#terminatorLost.emit(id, outcome);
   }
 }

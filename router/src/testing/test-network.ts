@@ -11,7 +11,7 @@ import {
   TlsPort,
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
-import type { CircuitCreated, CircuitRequest, FaultReport } from "../control/control-plane.ts";
+import type { CircuitCreated, FaultReport, SdkCircuitRequest } from "../control/control-plane.ts";
 import { EdgeCtrlError } from "../control/errors.ts";
 import { type EdgeCounters, edgeCounters } from "../edge/edge-counters.ts";
 import { type Edge, startEdge } from "../edge/edge-listener.ts";
@@ -123,7 +123,7 @@ export class TestNetwork {
     return token;
   }
 
-  async createCircuit(routerId: string, request: CircuitRequest): Promise<CircuitCreated> {
+  async createCircuit(routerId: string, request: SdkCircuitRequest): Promise<CircuitCreated> {
     const session = this.sessions.get(request.sessionToken);
     if (session === undefined) throw new EdgeCtrlError(3, "invalid session");
     if (session.type !== "Dial") throw new EdgeCtrlError(4, "incorrect session type");

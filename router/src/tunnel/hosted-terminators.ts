@@ -9,7 +9,7 @@ export type TerminatorControl = Pick<
   "createTerminator" | "updateTerminator" | "removeTerminators" | "healthEvent" | "onTerminatorLost"
 >;
 
-export interface Hosted {
+export interface ServiceDialHandler {
   readonly service: OverlayService;
   readonly onDial: OverlayHosting["onDial"];
 }
@@ -45,7 +45,7 @@ export class HostedTerminators {
     this.#unsubscribe = options.control.onTerminatorLost((id) => this.#terminators.get(id)?.renamed());
   }
 
-  find(id: string): Hosted | undefined {
+  find(id: string): ServiceDialHandler | undefined {
     return this.#terminators.get(id);
   }
 
@@ -107,7 +107,7 @@ interface TerminatorPlace extends HostedTerminatorsOptions {
   leave(id: string): void;
 }
 
-class Terminator implements HostedTerminator, Hosted {
+class Terminator implements HostedTerminator, ServiceDialHandler {
   readonly service: OverlayService;
   readonly onDial: OverlayHosting["onDial"];
   readonly #place: TerminatorPlace;

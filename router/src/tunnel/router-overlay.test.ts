@@ -1,9 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
 import { loadSodium } from "@sallyport/sdk";
-import type { IncomingDial, OverlayConnection, OverlayHandler, OverlayService } from "@sallyport/tunnel";
+import type { OverlayConnection, OverlayHandler, OverlayIncomingDial, OverlayService } from "@sallyport/tunnel";
 import { PeerData, RouteErrorCode, silentLogger, xgressDefaults } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { CircuitCreated, TerminatorOutcome } from "../control/control-plane.ts";
+import type { CircuitCreated, TerminatorAnswer } from "../control/control-plane.ts";
 import type { TunnelCircuitRequest } from "../control/tunnel/tunnel-circuits.ts";
 import type { TunnelIdentity } from "../control/tunnel/tunnel-identity.ts";
 import type { TunnelTerminatorRequest } from "../control/tunnel/tunnel-terminators.ts";
@@ -21,7 +21,7 @@ class TunnelNetwork {
   readonly #network: TestNetwork;
   readonly #router: TestRouter;
   #onIdentity: (identity: TunnelIdentity | undefined) => void = () => {};
-  #onLost: (id: string, outcome: TerminatorOutcome) => void = () => {};
+  #onLost: (id: string, outcome: TerminatorAnswer) => void = () => {};
 
   constructor(network: TestNetwork, router: TestRouter) {
     this.#network = network;
@@ -49,7 +49,7 @@ class TunnelNetwork {
     });
   }
 
-  async createTerminator(request: TunnelTerminatorRequest): Promise<TerminatorOutcome> {
+  async createTerminator(request: TunnelTerminatorRequest): Promise<TerminatorAnswer> {
     this.created.push(request);
     this.#network.addTerminator({
       ...{ service: request.serviceName, routerId: this.#router.id, binding: "tunnel", address: request.address },
@@ -69,7 +69,7 @@ class TunnelNetwork {
     this.updates.push({ id, passed });
   }
 
-  onTerminatorLost(listener: (id: string, outcome: TerminatorOutcome) => void): () => void {
+  onTerminatorLost(listener: (id: string, outcome: TerminatorAnswer) => void): () => void {
     this.#onLost = listener;
     return () => {};
   }
@@ -133,7 +133,7 @@ describe.each([true, false])("the overlay of routers (end-to-end encryption: %s)
   };
 
   /** Hosts the service at b. */
-  const host = (onDial: (dial: IncomingDial) => Promise<void>) =>
+  const host = (onDial: (dial: OverlayIncomingDial) => Promise<void>) =>
     b.overlay.host(service, { index: 0, cost: 3, precedence: "default", onDial });
 
   /** A circuit, and both of its ends. */
@@ -215,7 +215,7 @@ describe.each([true, false])("the overlay of routers (end-to-end encryption: %s)
   });
 
   it("tells the host what the dialer gave along, and the network the addresses", async () => {
-    const seen = Promise.withResolvers<IncomingDial>();
+    const seen = Promise.withResolvers<OverlayIncomingDial>();
     await host(async (dial) => {
       seen.resolve(dial);
       await dial.accept({ kind: "stream", localAddress: "10.0.0.1:1", remoteAddress: "10.0.0.2:2" });

@@ -12,7 +12,7 @@ import type {
 import { FaultSubject, type Logger, PeerData, precedenceName, Xgress, type XgressOptions } from "@sallyport/wire";
 import type { CircuitCreated, FaultReport } from "../control/control-plane.ts";
 import type { TunnelControl } from "../control/tunnel/tunnel-control.ts";
-import type { TunnelIdentity, TunnelService } from "../control/tunnel/tunnel-identity.ts";
+import type { TunnelerService, TunnelIdentity } from "../control/tunnel/tunnel-identity.ts";
 import type { EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { CircuitConnection } from "./circuit-connection.ts";
@@ -174,7 +174,7 @@ export class RouterOverlay implements Overlay {
 function servicesOf(identity: TunnelIdentity): Map<string, OverlayService> {
   const { defaultCost } = identity;
   const defaultPrecedence = precedenceName(identity.defaultPrecedence);
-  const of = (service: TunnelService): OverlayService => ({
+  const of = (service: TunnelerService): OverlayService => ({
     ...service,
     ...{ defaultCost, defaultPrecedence },
     precedence: service.precedence === undefined ? undefined : precedenceName(service.precedence),

@@ -4,7 +4,7 @@ import { RouterOverlay, type RouterOverlayOptions } from "./router-overlay.ts";
 import type { TunnelEgress } from "./tunnel-egress.ts";
 
 /** The keys of a `tunnel` listener that say how clients are served. */
-export interface TunnelMode {
+export interface TunnelSettings {
   /** `host`, `proxy`, `tproxy`, or `tproxy:<diverter program>`. */
   readonly mode: string;
   /** `proxy`: ports that lead to services. */
@@ -18,7 +18,7 @@ export interface TunnelMode {
 }
 
 export interface TunnelerStart extends Omit<RouterOverlayOptions, "sodium"> {
-  readonly mode: TunnelMode;
+  readonly mode: TunnelSettings;
   /** Hosts and addresses that this router itself needs: they must not be intercepted. */
   readonly protectedAddresses: () => readonly string[];
   /** Is given each stop as soon as there is something to stop; they are called in reverse order. */
@@ -70,6 +70,6 @@ async function interceptorOf({ mode, protectedAddresses, log }: TunnelerStart): 
 }
 
 /** Times too short to be meant count as not given. */
-function udpIdle({ udpIdleTimeout }: TunnelMode): number {
+function udpIdle({ udpIdleTimeout }: TunnelSettings): number {
   return udpIdleTimeout < 5_000 ? 300_000 : udpIdleTimeout;
 }

@@ -1,10 +1,10 @@
 import { errorText } from "@sallyport/async";
 import type { EndToEnd, Sodium } from "@sallyport/sdk";
-import type { ConnectionKind, IncomingDial, OverlayConnection } from "@sallyport/tunnel";
+import type { ConnectionKind, OverlayConnection, OverlayIncomingDial } from "@sallyport/tunnel";
 import { type Logger, PeerData, RouteErrorCode } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type EgressRequest, type RouteError } from "../forwarder/egress.ts";
 import { dialerKeyOf, encryptionWith } from "./dialer-encryption.ts";
-import type { Hosted } from "./hosted-terminators.ts";
+import type { ServiceDialHandler } from "./hosted-terminators.ts";
 
 /** Makes the connection of a circuit that ends here. */
 export type TerminateCircuit = (
@@ -15,7 +15,7 @@ export type TerminateCircuit = (
 
 export interface TunnelEgressOptions {
   /** The terminator of an id; undefined: it is not here. */
-  readonly find: (terminatorId: string) => Hosted | undefined;
+  readonly find: (terminatorId: string) => ServiceDialHandler | undefined;
   readonly sodium: Sodium;
   readonly terminate: TerminateCircuit;
   readonly log: Logger;
@@ -55,7 +55,7 @@ export class TunnelEgress implements EgressBinding {
     };
     signal.addEventListener("abort", late, { once: true });
     let connection: OverlayConnection | undefined;
-    const dial: IncomingDial = {
+    const dial: OverlayIncomingDial = {
       appData: request.peerData.get(PeerData.AppData),
       callerId: request.peerData.get(PeerData.CallerId)?.toString("utf8"),
       signal,

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadSodium } from "../crypto/load-sodium.ts";
 import { dialThrough } from "../dial.ts";
 import type { EdgeChannel } from "../edge-channel.ts";
-import { Binding, type Hosting } from "../hosting/binding.ts";
+import { Binding, type BindTerms } from "../hosting/binding.ts";
 import { everyOrder, TinyRouter } from "../testing/tiny-router.ts";
 import { EdgeConnection } from "./connection.ts";
 
@@ -28,7 +28,7 @@ interface HostOptions {
 
 async function serve(onConnection: (connection: EdgeConnection) => void, o: HostOptions = {}): Promise<Binding> {
   const sodium = o.encrypted === false ? undefined : await loadSodium();
-  const hosting: Hosting = {
+  const hosting: BindTerms = {
     service: "svc",
     sessionToken: "svc",
     listenerId: "listener",

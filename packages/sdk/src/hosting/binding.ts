@@ -7,7 +7,7 @@ import { ConnectionClosedError } from "../errors.ts";
 import { IncomingDial } from "./incoming-dial.ts";
 
 /** What every binding of one hosted service has in common. */
-export interface Hosting {
+export interface BindTerms {
   readonly service: string;
   /** Token of the bind session. */
   readonly sessionToken: string;
@@ -37,7 +37,7 @@ const establishTimeoutMs = 60_000;
 export class Binding implements EdgeEndpoint {
   readonly connType = ConnType.Bind;
   readonly edge: EdgeChannel;
-  readonly #hosting: Hosting;
+  readonly #hosting: BindTerms;
   readonly #events: BindingEvents;
   readonly #id: number;
   readonly #timer: NodeJS.Timeout;
@@ -47,7 +47,7 @@ export class Binding implements EdgeEndpoint {
   isEstablished = false;
 
   /** @throws ChannelClosedError */
-  constructor(edge: EdgeChannel, hosting: Hosting, events: BindingEvents) {
+  constructor(edge: EdgeChannel, hosting: BindTerms, events: BindingEvents) {
     this.edge = edge;
     this.#hosting = hosting;
     this.#events = events;

@@ -3,13 +3,13 @@ import { EdgeHeader, EdgeType, firstRouterConnId, Headers, Precedence, silentLog
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { ApiSession, IdentityInfo } from "../api-session.ts";
 import type { EdgeConnection } from "../circuit/connection.ts";
-import { type RouterAddress, Routers } from "../routers.ts";
-import type { Services } from "../services.ts";
+import { type RouterAddress, RouterPool } from "../router-pool.ts";
+import type { ServiceDirectory } from "../service-directory.ts";
 import { TinyRouter } from "../testing/tiny-router.ts";
 import { type ListenOptions, ServiceListener } from "./service-listener.ts";
 
 let router: TinyRouter;
-let routers: Routers;
+let routers: RouterPool;
 /** What the controller knows of the host. */
 let identityInfo: IdentityInfo;
 
@@ -22,7 +22,7 @@ beforeEach(async () => {
   };
   const identity = await router.identity("host");
   const login = async () => ({ token: "api-session", identityId: "host", identityName: "host", identity });
-  routers = new Routers({ login, log: silentLogger, onRefused: () => {} });
+  routers = new RouterPool({ login, log: silentLogger, onRefused: () => {} });
 });
 
 afterEach(async () => {
@@ -42,7 +42,7 @@ function listenerOf(
     find: async () => service,
     createSession: async () => session,
     refreshSession: async () => ({ ...session, routers: online?.() === false ? [] : [...listed] }),
-  } as unknown as Services;
+  } as unknown as ServiceDirectory;
   const api = {
     login: async () => ({ identityName: "host" }),
     identity: async () => identityInfo,
@@ -106,7 +106,7 @@ it("stays as it is on a router that gets another address, and goes to routers th
   await routers.close();
   const identity = await router.identity("host", [other]);
   const login = async () => ({ token: "api-session", identityId: "host", identityName: "host", identity });
-  routers = new Routers({ login, log: silentLogger, onRefused: () => {} });
+  routers = new RouterPool({ login, log: silentLogger, onRefused: () => {} });
   try {
     const listed = [{ name: "tiny", address: router.address }];
     const listener = listenerOf({}, () => true, listed);

@@ -7,9 +7,9 @@ import { EdgeConnection } from "../circuit/connection.ts";
 import { loadSodium } from "../crypto/load-sodium.ts";
 import type { KeyPair } from "../crypto/sodium.ts";
 import { ListenError, ServiceError } from "../errors.ts";
-import type { RouterAddress, Routers } from "../routers.ts";
-import type { Service, ServiceSession, Services } from "../services.ts";
-import { Binding, type Hosting } from "./binding.ts";
+import type { RouterAddress, RouterPool } from "../router-pool.ts";
+import type { Service, ServiceDirectory, ServiceSession } from "../service-directory.ts";
+import { Binding, type BindTerms } from "./binding.ts";
 import { type HostingDefaults, hostingDefaults } from "./hosting-defaults.ts";
 import type { IncomingDial } from "./incoming-dial.ts";
 
@@ -36,8 +36,8 @@ export interface ListenOptions {
 /** What a listener works with. */
 export interface ListenerParts {
   readonly session: ApiSession;
-  readonly services: Services;
-  readonly routers: Routers;
+  readonly services: ServiceDirectory;
+  readonly routers: RouterPool;
   readonly log: Logger;
 }
 
@@ -272,7 +272,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     return this.#bindings.size < Math.min(wanted, Math.max(session.routers.length, 1));
   }
 
-  async #bind(router: RouterAddress, hosting: Hosting): Promise<void> {
+  async #bind(router: RouterAddress, hosting: BindTerms): Promise<void> {
     const { log, routers } = this.#parts;
     const fields = { service: this.service, router: router.name };
     this.#connecting.add(router.address);
@@ -341,7 +341,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     this.#defaults = hostingDefaults(await this.#parts.session.identity(), service.id);
   }
 
-  async #hosting(service: Service, session: ServiceSession): Promise<Hosting> {
+  async #hosting(service: Service, session: ServiceSession): Promise<BindTerms> {
     const login = await this.#parts.session.login();
     const { instance, instanceSecret } = this.#options;
     const sodium = service.encryptionRequired ? await loadSodium() : undefined;

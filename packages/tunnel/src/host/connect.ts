@@ -19,7 +19,7 @@ interface ConnectedAddresses {
   readonly remoteAddress: string;
 }
 
-export interface ConnectOptions {
+export interface TargetConnectOptions {
   readonly timeoutMs: number;
   readonly proxy?: { readonly host: string; readonly port: number } | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -31,7 +31,7 @@ export interface ConnectOptions {
  * @returns a paused TCP socket with `allowHalfOpen`, or a UDP socket that knows only its target
  * @throws Error with a message for the dialer
  */
-export async function connectTarget(target: Target, o: ConnectOptions): Promise<Connected> {
+export async function connectTarget(target: Target, o: TargetConnectOptions): Promise<Connected> {
   const timeout = AbortSignal.timeout(o.timeoutMs);
   const signal = o.signal === undefined ? timeout : AbortSignal.any([timeout, o.signal]);
   const where = `${target.protocol}:${hostPort(target.host, target.port)}`;
@@ -46,7 +46,11 @@ export async function connectTarget(target: Target, o: ConnectOptions): Promise<
   }
 }
 
-async function connectTcp(target: Target, proxy: ConnectOptions["proxy"], signal: AbortSignal): Promise<Connected> {
+async function connectTcp(
+  target: Target,
+  proxy: TargetConnectOptions["proxy"],
+  signal: AbortSignal,
+): Promise<Connected> {
   const { source } = target;
   const to = proxy ?? target;
   const socket = new Socket({ allowHalfOpen: true });
@@ -75,7 +79,11 @@ async function connectTcp(target: Target, proxy: ConnectOptions["proxy"], signal
   };
 }
 
-async function connectUdp(target: Target, proxy: ConnectOptions["proxy"], signal: AbortSignal): Promise<Connected> {
+async function connectUdp(
+  target: Target,
+  proxy: TargetConnectOptions["proxy"],
+  signal: AbortSignal,
+): Promise<Connected> {
   if (proxy !== undefined) throw new Error("an http proxy carries no udp");
   const { source } = target;
   const family = source === undefined ? 0 : isIPv6(source.ip) ? 6 : 4;

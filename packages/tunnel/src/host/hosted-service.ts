@@ -5,7 +5,7 @@ import type { HostConfig } from "../config/host-config.ts";
 import { fillIdentity } from "../config/template.ts";
 import { HealthMonitor } from "../health/health-monitor.ts";
 import type { Offer } from "../health/health-state.ts";
-import type { HostedTerminator, IncomingDial, Overlay, OverlayService } from "../overlay.ts";
+import type { HostedTerminator, Overlay, OverlayIncomingDial, OverlayService } from "../overlay.ts";
 import { DatagramRelay } from "../relay/datagram-relay.ts";
 import type { Relays } from "../relay/relays.ts";
 import { TcpRelay } from "../relay/tcp-relay.ts";
@@ -87,7 +87,7 @@ export class HostedService {
     monitor.start(config.checks);
   }
 
-  async #answer(dial: IncomingDial, config: HostConfig): Promise<void> {
+  async #answer(dial: OverlayIncomingDial, config: HostConfig): Promise<void> {
     const fields = { service: this.#service.name, caller: dial.callerId };
     try {
       const appData = parseAppData(dial.appData);
@@ -100,7 +100,7 @@ export class HostedService {
     }
   }
 
-  async #connect(dial: IncomingDial, config: HostConfig, appData: AppData): Promise<void> {
+  async #connect(dial: OverlayIncomingDial, config: HostConfig, appData: AppData): Promise<void> {
     const { relays, log } = this.#parts;
     const target = targetOf(config, appData);
     const signals = [this.#stopped.signal, ...(dial.signal === undefined ? [] : [dial.signal])];
@@ -129,7 +129,7 @@ export class HostedService {
     relay.start();
   }
 
-  async #serveNames(dial: IncomingDial, config: HostConfig): Promise<void> {
+  async #serveNames(dial: OverlayIncomingDial, config: HostConfig): Promise<void> {
     const { relays } = this.#parts;
     const connection = await dial.accept({ kind: "datagrams" });
     const allowed = "allowed" in config.address ? config.address.allowed : undefined;

@@ -1,7 +1,7 @@
 import type { OverlayConnection, OverlayHandler } from "../overlay.ts";
 import type { Relay } from "../relay/relays.ts";
 import type { AllowedAddresses } from "./allowed-addresses.ts";
-import { answerQuestion, type NameServer } from "./resolver.ts";
+import { answerQuestion, type HostResolver } from "./resolver.ts";
 
 /** Questions that are being answered at the same time; further ones wait in the circuit. */
 const maxOpen = 32;
@@ -10,7 +10,7 @@ const maxOpen = 32;
 export class ResolverRelay implements OverlayHandler, Relay {
   readonly #connection: OverlayConnection;
   readonly #allowed: AllowedAddresses | undefined;
-  readonly #server: NameServer | undefined;
+  readonly #server: HostResolver | undefined;
   readonly #onEnd: (reason: string) => void;
   #open = 0;
   #isBlocked = false;
@@ -23,7 +23,7 @@ export class ResolverRelay implements OverlayHandler, Relay {
     connection: OverlayConnection,
     allowed: AllowedAddresses | undefined,
     onEnd: (reason: string) => void,
-    server?: NameServer,
+    server?: HostResolver,
   ) {
     this.#connection = connection;
     this.#allowed = allowed;

@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { AllowedAddresses } from "./allowed-addresses.ts";
-import { answerQuestion, type NameServer } from "./resolver.ts";
+import { answerQuestion, type HostResolver } from "./resolver.ts";
 
 const allowed = new AllowedAddresses(["*.example.com"]);
-const server: NameServer = {
+const server: HostResolver = {
   resolveMx: async () => [{ exchange: "mx.example.com", priority: 10 }],
   resolveTxt: async () => [["v=spf1 ", "-all"], ["other"]],
   resolveSrv: async () => [{ name: "sip.example.com", port: 5060, priority: 1, weight: 2 }],
 };
-const ask = async (question: unknown, from: NameServer = server) =>
+const ask = async (question: unknown, from: HostResolver = server) =>
   JSON.parse(await answerQuestion(JSON.stringify({ id: 7, question }), allowed, from));
 
 describe("names by the host's resolver", () => {

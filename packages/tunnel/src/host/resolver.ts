@@ -18,7 +18,7 @@ interface Answer {
 }
 
 /** The part of `node:dns` that is asked. */
-export type NameServer = Pick<Resolver, "resolveMx" | "resolveTxt" | "resolveSrv">;
+export type HostResolver = Pick<Resolver, "resolveMx" | "resolveTxt" | "resolveSrv">;
 
 /**
  * Answers one question of a resolver connection, a JSON text, with another (docs/protocol/tunneler.md, "Names by the
@@ -27,7 +27,7 @@ export type NameServer = Pick<Resolver, "resolveMx" | "resolveTxt" | "resolveSrv
 export async function answerQuestion(
   text: string,
   allowed: AllowedAddresses | undefined,
-  server: NameServer = new Resolver({ timeout: 2_000, tries: 2 }),
+  server: HostResolver = new Resolver({ timeout: 2_000, tries: 2 }),
 ): Promise<string> {
   const request = parse(text);
   const respond = (status: number, more: object = {}) =>
@@ -45,7 +45,7 @@ export async function answerQuestion(
   }
 }
 
-function lookUp(server: NameServer, type: number, owner: string, name: string): Promise<Answer[]> | undefined {
+function lookUp(server: HostResolver, type: number, owner: string, name: string): Promise<Answer[]> | undefined {
   const base = { name: owner, type, ttl };
   switch (type) {
     case RecordType.mx:

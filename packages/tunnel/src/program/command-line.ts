@@ -15,7 +15,7 @@ export type Mode =
     };
 
 /** What the program was asked to do. */
-export type Command =
+export type ProgramCommand =
   | {
       readonly name: "tunnel";
       readonly mode: Mode;
@@ -66,7 +66,7 @@ export const USAGE = `usage: sallyport-tunnel <command>
 class UsageError extends Error {}
 
 /** Reads the command line; whatever is wrong with it becomes `help` with the problem named. */
-export function parseCommand(args: readonly string[]): Command {
+export function parseCommand(args: readonly string[]): ProgramCommand {
   try {
     return commandOf(parse(args));
   } catch (error) {
@@ -107,7 +107,7 @@ function parse(args: readonly string[]) {
   return parseArgs({ args: [...args], allowPositionals: true, options });
 }
 
-function commandOf({ values, positionals }: ReturnType<typeof parse>): Command {
+function commandOf({ values, positionals }: ReturnType<typeof parse>): ProgramCommand {
   const [name, ...rest] = positionals;
   if (values.version === true || name === "version") return { name: "version" };
   if (values.help === true || name === undefined || name === "help") return { name: "help" };

@@ -7,11 +7,11 @@ import { ProxyInterceptor } from "../proxy/proxy-interceptor.ts";
 import { type ProxyService, parseProxyService } from "../proxy/proxy-services.ts";
 import { SdkOverlay } from "../sdk-overlay/sdk-overlay.ts";
 import { Tunneler } from "../tunneler.ts";
-import type { Command, Mode } from "./command-line.ts";
+import type { Mode, ProgramCommand } from "./command-line.ts";
 import { identityFiles, SetupError } from "./identity-files.ts";
 import { ProbeServer } from "./probe-server.ts";
 
-export type TunnelCommand = Extract<Command, { name: "tunnel" }>;
+export type TunnelCommand = Extract<ProgramCommand, { name: "tunnel" }>;
 
 /** A controller that cannot be reached is waited for, with growing pauses. */
 const loginRetries = { firstMs: 1_000, maxMs: 30_000 };

@@ -2,7 +2,7 @@ import type { Context, Hosted } from "@sallyport/sdk";
 import type { HostedTerminator, OverlayHosting, OverlayService } from "../overlay.ts";
 
 /** A terminator as the SDK keeps it: one on each of several routers, all offered alike. */
-export class HostedTerminators implements HostedTerminator {
+export class SdkTerminator implements HostedTerminator {
   readonly #hosted: Hosted;
   #isEstablished = false;
 

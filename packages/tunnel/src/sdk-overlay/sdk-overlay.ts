@@ -10,7 +10,7 @@ import type {
   OverlayIdentity,
   OverlayService,
 } from "../overlay.ts";
-import { HostedTerminators } from "./hosted-terminators.ts";
+import { SdkTerminator } from "./hosted-terminators.ts";
 
 /** The config types that a tunneler understands. */
 const tunnelerConfigTypes: readonly string[] = [
@@ -115,7 +115,7 @@ export class SdkOverlay implements Overlay {
   }
 
   async host(service: OverlayService, o: OverlayHosting): Promise<HostedTerminator> {
-    return new HostedTerminators(this.#context, service, o);
+    return new SdkTerminator(this.#context, service, o);
   }
 
   async close(): Promise<void> {

@@ -8,7 +8,7 @@ import { Headers } from "../frame/headers.ts";
 import { encodeMessage, type Outgoing } from "../frame/message.ts";
 import type { Identity } from "../identity/identity.ts";
 import { TestAuthority } from "../testing/authority.ts";
-import { type DialOptions, dialChannel } from "./dialer.ts";
+import { type ChannelDialOptions, dialChannel } from "./dialer.ts";
 
 let authority: TestAuthority;
 let identity: Identity;
@@ -50,7 +50,7 @@ async function server(onHello: (socket: TLSSocket) => void, served: Identity = i
   return portOf(tls);
 }
 
-const dial = (port: number, options: Partial<DialOptions> = {}) =>
+const dial = (port: number, options: Partial<ChannelDialOptions> = {}) =>
   dialChannel({ address: `tls:127.0.0.1:${port}`, identity, hello: { idToken: "me" }, ...options });
 
 const result = (headers: Headers, out: Partial<Outgoing> = {}): Buffer =>
@@ -106,7 +106,7 @@ describe("a dial", () => {
   });
 
   const grouped = { hello: { idToken: "l", headers: new Headers().setBool(9, true).setBool(11, true) } };
-  test.each<[string, Buffer, Partial<DialOptions>, object]>([
+  test.each<[string, Buffer, Partial<ChannelDialOptions>, object]>([
     [
       "is refused",
       result(yes().setBool(2, false), { body: Buffer.from("not you") }),

@@ -22,7 +22,7 @@ import { peerOf } from "./peer.ts";
 const DIAL_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 15_000;
 
-export interface DialOptions extends ChannelLimits {
+export interface ChannelDialOptions extends ChannelLimits {
   /** `tls:host:port` */
   readonly address: string;
   readonly identity: Identity;
@@ -43,7 +43,7 @@ export interface DialOptions extends ChannelLimits {
 
 /** What joining a group needs to know of the dial that made it. */
 interface GroupMembership {
-  readonly options: DialOptions;
+  readonly options: ChannelDialOptions;
   readonly channel: MessageChannel;
   readonly secret: Buffer;
 }
@@ -59,7 +59,7 @@ const memberships = new WeakMap<Channel, GroupMembership>();
  * @throws HandshakeError `DIAL_FAILED` or `DIAL_TIMEOUT`, ProtocolError when the answer is none or a refusal, AddressError,
  * or the signal's reason
  */
-export async function dialChannel(options: DialOptions): Promise<Channel> {
+export async function dialChannel(options: ChannelDialOptions): Promise<Channel> {
   const hello: Hello = {
     idToken: options.hello.idToken,
     headers: options.hello.headers?.clone() ?? new Headers(),
@@ -147,7 +147,7 @@ interface Exchanged {
 }
 
 /** @param expected a certificate of the listener that has to answer; the name counts, since certificates are renewed */
-async function exchange(options: DialOptions, hello: Hello, expected?: X509Certificate): Promise<Exchanged> {
+async function exchange(options: ChannelDialOptions, hello: Hello, expected?: X509Certificate): Promise<Exchanged> {
   const timeoutMs = options.timeoutMs ?? DIAL_TIMEOUT_MS;
   const deadline = new AbortController();
   const timer = setTimeout(
@@ -190,7 +190,7 @@ function assertNamedAs(expected: X509Certificate, socket: TLSSocket, address: st
 /** Results carry more than hellos do: a controller lists its API addresses in one. */
 const HELLO_REPLY_LIMITS = { maxHeaders: DEFAULT_LIMITS.maxHeaders, maxBody: HELLO_LIMITS.maxBody };
 
-async function openSocket(options: DialOptions, reader: SocketReader, signal: AbortSignal): Promise<TLSSocket> {
+async function openSocket(options: ChannelDialOptions, reader: SocketReader, signal: AbortSignal): Promise<TLSSocket> {
   const { protocol, host, port } = parseAddress(options.address);
   if (protocol !== "tls") {
     throw new HandshakeError(

@@ -6,7 +6,7 @@ import { readFirstFrame } from "../frame/first-frame.ts";
 import { HELLO_LIMITS, UNKNOWN_VERSION_RESPONSE } from "../frame/frame.ts";
 import type { Headers } from "../frame/headers.ts";
 import type { Logger } from "../log.ts";
-import { type Place, SharedPlaces } from "../shared-places.ts";
+import { type SharedPlace, SharedPlaces } from "../shared-places.ts";
 import { SocketReader } from "../socket/socket-reader.ts";
 import type { SecureSocket } from "../socket/stream-socket.ts";
 import type { ChannelPort } from "../socket/tls-port.ts";
@@ -132,7 +132,7 @@ class Acceptor {
   }
 
   /** @throws HandshakeError `TOO_MANY_HELLOS` when nobody can give way; who does fails with the same code */
-  #takePlace(socket: SecureSocket, exchange: AbortController): Place {
+  #takePlace(socket: SecureSocket, exchange: AbortController): SharedPlace {
     const tooMany = `${this.#maxHellos} connections, or ${Math.ceil(this.#maxHellos / 2)} of one address, are in their hello`;
     const place = this.#places.take(socket.remoteAddress ?? "", () =>
       exchange.abort(new HandshakeError("TOO_MANY_HELLOS", `${tooMany}; this one had not sent it for longest`)),

@@ -3,13 +3,13 @@ import { BaseHeader } from "../catalogue/base.ts";
 import { Headers } from "../frame/headers.ts";
 import { silentLogger } from "../log.ts";
 import type { Channel } from "./channel.ts";
-import { type DialOptions, dialChannel } from "./dialer.ts";
+import { type ChannelDialOptions, dialChannel } from "./dialer.ts";
 
 const INITIAL_DELAY_MS = 50;
 const MAX_DELAY_MS = 5 * 60_000;
 const RETRY_MS = 5_000;
 
-export interface ReconnectOptions extends DialOptions {
+export interface ReconnectOptions extends ChannelDialOptions {
   /** Gets every channel that was made; set handlers before returning. */
   onChannel(channel: Channel): void;
   /** A channel was lost; the next attempt follows. */
@@ -119,7 +119,7 @@ export class ReconnectingDialer {
   }
 
   /** Every hello but the first names the connection before it; listeners that know nothing of it ignore that. */
-  #hello(lastConnectionId: string | undefined): DialOptions["hello"] {
+  #hello(lastConnectionId: string | undefined): ChannelDialOptions["hello"] {
     const { hello } = this.#options;
     if (lastConnectionId === undefined || lastConnectionId === "") {
       return hello;

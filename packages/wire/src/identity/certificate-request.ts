@@ -11,7 +11,7 @@ export type KeyCurve = "P-256" | "P-384";
 export type KeyKind = KeyCurve | "RSA-2048" | "RSA-4096";
 
 /** A private key as PEM text, `EC PRIVATE KEY` or `RSA PRIVATE KEY`: the forms that every implementation in the field reads. */
-export interface KeyPair {
+export interface PrivateKeyPem {
   readonly keyPem: string;
 }
 
@@ -34,7 +34,7 @@ export interface CertificateRequest {
 const generate = promisify(generateKeyPair);
 
 /** Makes a new key pair. */
-export async function createKeyPair(kind: KeyKind = "P-256"): Promise<KeyPair> {
+export async function createKeyPair(kind: KeyKind = "P-256"): Promise<PrivateKeyPem> {
   if (kind === "RSA-2048" || kind === "RSA-4096") {
     const { privateKey } = await generate("rsa", { modulusLength: kind === "RSA-2048" ? 2048 : 4096 });
     return { keyPem: String(privateKey.export({ type: "pkcs1", format: "pem" })) };

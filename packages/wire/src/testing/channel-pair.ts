@@ -1,5 +1,5 @@
 import type { Channel } from "../channel/channel.ts";
-import { type DialOptions, dialChannel } from "../channel/dialer.ts";
+import { type ChannelDialOptions, dialChannel } from "../channel/dialer.ts";
 import { type AcceptOptions, acceptChannels } from "../channel/listener.ts";
 import type { Identity } from "../identity/identity.ts";
 import { silentLogger } from "../log.ts";
@@ -51,7 +51,7 @@ export class TestListener {
     }
   }
 
-  dial(options: Partial<DialOptions> = {}): Promise<Channel> {
+  dial(options: Partial<ChannelDialOptions> = {}): Promise<Channel> {
     return dialChannel({ address: this.address, identity: this.identity, hello: { idToken: "me" }, ...options });
   }
 

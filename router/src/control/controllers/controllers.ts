@@ -18,9 +18,9 @@ import {
   type RequestOptions,
 } from "@sallyport/wire";
 import { NoControllerError } from "../errors.ts";
-import { Controller } from "./controller.ts";
+import { ControllerConnection } from "./controller-connection.ts";
 
-export type ControlHandler = (message: Message, controller: Controller) => void | Promise<void>;
+export type ControlHandler = (message: Message, controller: ControllerConnection) => void | Promise<void>;
 
 export interface ControllersOptions {
   /** The current identity, read at every attempt. */
@@ -61,11 +61,11 @@ export class Controllers {
   readonly #dialers = new Map<string, ReconnectingDialer>();
   /** Addresses that are announced and not dialled, because an operator said so. */
   readonly #suspended = new Set<string>();
-  readonly #live = new Map<string, Controller>();
+  readonly #live = new Map<string, ControllerConnection>();
   readonly #seen = new Set<string>();
   readonly #handlers = new Map<number, ControlHandler>();
-  readonly #connected = new Listeners<[controller: Controller, isReconnect: boolean]>();
-  readonly #disconnected = new Listeners<[controller: Controller, reason: Error | undefined]>();
+  readonly #connected = new Listeners<[controller: ControllerConnection, isReconnect: boolean]>();
+  readonly #disconnected = new Listeners<[controller: ControllerConnection, reason: Error | undefined]>();
   #stopped = false;
 
   constructor(options: ControllersOptions) {
@@ -81,11 +81,11 @@ export class Controllers {
     }
   }
 
-  onConnected(listener: (controller: Controller, isReconnect: boolean) => void): void {
+  onConnected(listener: (controller: ControllerConnection, isReconnect: boolean) => void): void {
     this.#connected.add(listener);
   }
 
-  onDisconnected(listener: (controller: Controller, reason: Error | undefined) => void): void {
+  onDisconnected(listener: (controller: ControllerConnection, reason: Error | undefined) => void): void {
     this.#disconnected.add(listener);
   }
 
@@ -120,17 +120,17 @@ export class Controllers {
     return [...this.#dialers.keys()];
   }
 
-  all(): Controller[] {
+  all(): ControllerConnection[] {
     return [...this.#live.values()];
   }
 
-  byId(id: string): Controller | undefined {
+  byId(id: string): ControllerConnection | undefined {
     return this.#live.get(id);
   }
 
   /** The controller to ask: one that answers, the fastest of several. */
-  best(): Controller | undefined {
-    const rank = (controller: Controller) => (this.isResponsive(controller) ? 0 : 1);
+  best(): ControllerConnection | undefined {
+    const rank = (controller: ControllerConnection) => (this.isResponsive(controller) ? 0 : 1);
     return this.all().sort((a, b) => rank(a) - rank(b) || a.latencyMs - b.latencyMs)[0];
   }
 
@@ -138,7 +138,7 @@ export class Controllers {
    * The best controller, or the first to connect within the time. Rejects with NoControllerError afterwards: `what` says
    * for what one was needed.
    */
-  async connected(what: string, timeoutMs: number): Promise<Controller> {
+  async connected(what: string, timeoutMs: number): Promise<ControllerConnection> {
     const found = this.best();
     if (found !== undefined) return found;
     return await new Promise((resolve, reject) => {
@@ -146,7 +146,7 @@ export class Controllers {
         clearTimeout(timer);
         remove();
       };
-      const came = (controller: Controller): void => {
+      const came = (controller: ControllerConnection): void => {
         forget();
         resolve(controller);
       };
@@ -168,7 +168,7 @@ export class Controllers {
   async ask<T>(
     what: string,
     timeoutMs: number,
-    ask: (controller: Controller, leftMs: number) => Promise<T>,
+    ask: (controller: ControllerConnection, leftMs: number) => Promise<T>,
   ): Promise<T> {
     const until = performance.now() + timeoutMs;
     for (;;) {
@@ -182,7 +182,7 @@ export class Controllers {
   }
 
   /** Whether it answered its last heartbeats in time. */
-  isResponsive(controller: Controller): boolean {
+  isResponsive(controller: ControllerConnection): boolean {
     const { sendIntervalMs, unresponsiveAfterMs } = this.#options.heartbeats;
     return !controller.isUnresponsive(performance.now(), { sendIntervalMs, unresponsiveAfterMs });
   }
@@ -192,7 +192,7 @@ export class Controllers {
     what: string,
     out: Outgoing,
     o: RequestOptions = {},
-  ): Promise<{ reply: Message; controller: Controller }> {
+  ): Promise<{ reply: Message; controller: ControllerConnection }> {
     const controller = this.best();
     if (controller === undefined) throw new NoControllerError(what);
     const reply = await controller.channel.request(out, { timeoutMs: this.#options.requestTimeoutMs, ...o });
@@ -216,7 +216,7 @@ export class Controllers {
     this.#dialers.clear();
   }
 
-  #send(controller: Controller, out: Outgoing): boolean {
+  #send(controller: ControllerConnection, out: Outgoing): boolean {
     if (controller.channel.isClosed) return false;
     try {
       controller.channel.send(out);
@@ -269,7 +269,7 @@ export class Controllers {
       channel.close(error instanceof Error ? error : undefined);
       return;
     }
-    const controller = new Controller({ channel, version, address, now: performance.now() });
+    const controller = new ControllerConnection({ channel, version, address, now: performance.now() });
     const other = this.#live.get(controller.id);
     if (other !== undefined && !other.channel.isClosed && other.address !== address) {
       this.#log.info({ address, controllerId: controller.id, via: other.address }, "controller is already connected");
@@ -297,7 +297,7 @@ export class Controllers {
     this.#connected.emit(controller, isReconnect);
   }
 
-  #closed(controller: Controller, reason: Error | undefined): void {
+  #closed(controller: ControllerConnection, reason: Error | undefined): void {
     if (this.#live.get(controller.id) === controller) this.#live.delete(controller.id);
     const fields = { controllerId: controller.id, address: controller.address, reason: reason?.message };
     if (this.#stopped) this.#log.debug(fields, "control channel closed");

@@ -8,7 +8,7 @@ import {
   type Logger,
   type Message,
 } from "@sallyport/wire";
-import type { Controller } from "../controllers/controller.ts";
+import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { compareModels } from "./model-validation.ts";
 import { NetworkModel } from "./network-model.ts";
@@ -39,7 +39,7 @@ export class DataModelSubscription {
   readonly #o: DataModelOptions;
   readonly #times: typeof times;
   #model: NetworkModel;
-  #controller: Controller | undefined;
+  #controller: ControllerConnection | undefined;
   #renewal: NodeJS.Timeout | undefined;
   #catchUp: NodeJS.Timeout | undefined;
   #told = false;
@@ -64,7 +64,7 @@ export class DataModelSubscription {
   }
 
   /** Who is subscribed to; undefined: nobody has a model to give. */
-  get controller(): Controller | undefined {
+  get controller(): ControllerConnection | undefined {
     return this.#controller;
   }
 
@@ -109,7 +109,7 @@ export class DataModelSubscription {
     this.#o.controllers.sendTo(controller.id, { contentType: EdgeCtrlType.SubscribeToDataModel, body });
   }
 
-  #state(message: Message, controller: Controller): void {
+  #state(message: Message, controller: ControllerConnection): void {
     if (controller !== this.#controller) return;
     const state = decodeControl(edgeCtrlPb.DataStateSchema, message.body);
     this.#model.replace(state);
@@ -120,13 +120,13 @@ export class DataModelSubscription {
     this.#changed();
   }
 
-  #change(message: Message, controller: Controller): void {
+  #change(message: Message, controller: ControllerConnection): void {
     if (controller !== this.#controller) return;
     if (this.#model.change(decodeControl(edgeCtrlPb.DataState_ChangeSetSchema, message.body))) this.#changed();
   }
 
   /** The controller's index. One beyond ours with nothing on its way means that something was lost: ask from ours on. */
-  #named(message: Message, controller: Controller): void {
+  #named(message: Message, controller: ControllerConnection): void {
     const index = message.headers.getU64(EdgeCtrlHeader.DataModelIndex) ?? 0n;
     if (controller !== this.#controller || index <= this.#model.index) return;
     this.#catchUp ??= setTimeout(() => {
@@ -140,7 +140,7 @@ export class DataModelSubscription {
     }, this.#times.catchUpMs).unref();
   }
 
-  #validate(message: Message, controller: Controller): void {
+  #validate(message: Message, controller: ControllerConnection): void {
     const { state, fix } = decodeControl(edgeCtrlPb.RouterDataModelValidateRequestSchema, message.body);
     const expected = new NetworkModel(this.#o.routerId);
     if (state !== undefined) expected.replace(state);

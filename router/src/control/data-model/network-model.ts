@@ -1,5 +1,5 @@
 import { edgeCtrlPb, knownPrecedence } from "@sallyport/wire";
-import { jsonObject, type TunnelIdentity, type TunnelService } from "../tunnel/tunnel-identity.ts";
+import { jsonObject, type TunnelerService, type TunnelIdentity } from "../tunnel/tunnel-identity.ts";
 
 type Event = edgeCtrlPb.DataState_Event;
 type Identity = edgeCtrlPb.DataState_Identity;
@@ -80,7 +80,7 @@ export class NetworkModel {
     if (own === undefined || own.disabled) return undefined;
     const dialed = this.#selected(PolicyType.DialPolicy);
     const bound = this.#selected(PolicyType.BindPolicy);
-    const services = new Map<string, TunnelService>();
+    const services = new Map<string, TunnelerService>();
     for (const id of new Set([...dialed, ...bound])) {
       const service = this.#services.get(id);
       if (service === undefined) continue;

@@ -16,7 +16,7 @@ import {
 } from "@sallyport/wire";
 import type { IdentityFiles } from "../../config/router-identity.ts";
 import { replaceFiles, whyUnwritable } from "../../config/staged-file.ts";
-import type { Controller } from "../controllers/controller.ts";
+import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { ControlError } from "../errors.ts";
 import { certificateRequest } from "./router-csr.ts";
@@ -181,7 +181,7 @@ export class CertificateRenewal {
     await reload();
   }
 
-  async #verify(controller: Controller, clientCertPem: string): Promise<void> {
+  async #verify(controller: ControllerConnection, clientCertPem: string): Promise<void> {
     const reply = await controller.channel.request({
       contentType: EdgeCtrlType.EnrollmentExtendRouterVerifyRequest,
       body: encodeControl(edgeCtrlPb.EnrollmentExtendRouterVerifyRequestSchema, { clientCertPem }),
@@ -195,7 +195,7 @@ export class CertificateRenewal {
   }
 
   /** The certificates come in a message of their own, or as the answer; a refusal comes as an answer, or not at all. */
-  async #issued(controller: Controller, body: Buffer): Promise<edgeCtrlPb.EnrollmentCertsResponse> {
+  async #issued(controller: ControllerConnection, body: Buffer): Promise<edgeCtrlPb.EnrollmentCertsResponse> {
     const arrived = Promise.withResolvers<edgeCtrlPb.EnrollmentCertsResponse>();
     this.#arrived = arrived.resolve;
     const contentType = EdgeCtrlType.EnrollmentExtendRouterRequest;

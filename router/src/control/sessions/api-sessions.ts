@@ -4,7 +4,7 @@ import type { ApiSessionRecord } from "@sallyport/wire";
 type Listener = (session: ApiSessionRecord) => void;
 
 /** The API sessions this router knows, by token, and those who wait for one to be announced. */
-export class ApiSessionTable {
+export class KnownApiSessions {
   readonly #byToken = new Map<string, ApiSessionRecord>();
   readonly #waiters = new Map<string, Set<Listener>>();
   readonly #removed = new Listeners<[ApiSessionRecord]>();

@@ -11,10 +11,10 @@ import {
   PROTOCOL_VERSION,
   SYNC_STRATEGY,
 } from "@sallyport/wire";
-import type { Controller } from "../controllers/controller.ts";
+import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
-import type { ApiSessionTable } from "./api-sessions.ts";
-import { SessionSync, type SyncChunk } from "./session-sync.ts";
+import type { KnownApiSessions } from "./api-sessions.ts";
+import { SessionSync, type SyncState } from "./session-sync.ts";
 
 /** Where SDKs reach this router, for the controller's answers to them. */
 export interface EdgeAddress {
@@ -27,7 +27,7 @@ export interface EdgeAddress {
 
 export interface EdgeSyncOptions {
   readonly controllers: Controllers;
-  readonly apiSessions: ApiSessionTable;
+  readonly apiSessions: KnownApiSessions;
   /** Read at every hello: ports may have been chosen by the system. */
   readonly addresses: () => readonly EdgeAddress[];
   /** Whether this router subscribes to the data model. */
@@ -70,7 +70,7 @@ export class EdgeSync {
     clearInterval(this.#timer);
   }
 
-  #hello(message: Message, controller: Controller): void {
+  #hello(message: Message, controller: ControllerConnection): void {
     const addresses = this.#o.addresses();
     const body = encodeControl(edgeCtrlPb.ClientHelloSchema, {
       version: PROTOCOL_VERSION,
@@ -88,7 +88,7 @@ export class EdgeSync {
     controller.channel.reply(message, { contentType: EdgeCtrlType.ClientHello, headers, body });
   }
 
-  #added(message: Message, controller: Controller): void {
+  #added(message: Message, controller: ControllerConnection): void {
     const body = decodeControl(edgeCtrlPb.ApiSessionAddedSchema, message.body);
     const sessions = body.apiSessions.map(recordOf);
     const sync = this.#syncOf(controller);
@@ -116,7 +116,7 @@ export class EdgeSync {
     this.#o.apiSessions.add(apiSessions.map(recordOf));
   }
 
-  #syncOf(controller: Controller): SessionSync {
+  #syncOf(controller: ControllerConnection): SessionSync {
     const known = this.#syncs.get(controller.id) ?? new SessionSync(this.#o.apiSessions);
     this.#syncs.set(controller.id, known);
     return known;
@@ -147,7 +147,7 @@ function recordOf(session: edgeCtrlPb.ApiSession): ApiSessionRecord {
   };
 }
 
-function readState(text: string | undefined): SyncChunk | undefined {
+function readState(text: string | undefined): SyncState | undefined {
   try {
     const value: unknown = JSON.parse(text ?? "");
     if (typeof value !== "object" || value === null) return undefined;

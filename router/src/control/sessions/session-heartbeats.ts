@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { EdgeCtrlType, edgeCtrlPb, encodeControl, type Logger } from "@sallyport/wire";
-import type { Controller } from "../controllers/controller.ts";
+import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 
 /** Who knows which tokens are in use on this router. */
@@ -59,7 +59,7 @@ export class SessionHeartbeats {
     this.#stop.abort();
   }
 
-  async #validate(controller: Controller): Promise<void> {
+  async #validate(controller: ControllerConnection): Promise<void> {
     const isOpaque = (token: string) => !token.startsWith("ey");
     const tokens = [...new Set(this.#source?.sessionTokens() ?? [])].filter(isOpaque);
     const { validateChunkSize: size, validateMinPauseMs: min, validateMaxPauseMs: max } = this.#o;

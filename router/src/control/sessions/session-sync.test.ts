@@ -1,6 +1,6 @@
 import type { ApiSessionRecord } from "@sallyport/wire";
 import { describe, expect, it } from "vitest";
-import { ApiSessionTable } from "./api-sessions.ts";
+import { KnownApiSessions } from "./api-sessions.ts";
 import { SessionSync, SYNC_DEADLINE_MS } from "./session-sync.ts";
 
 const session = (id: string, certFingerprints: string[] = []): ApiSessionRecord => ({
@@ -12,7 +12,7 @@ const session = (id: string, certFingerprints: string[] = []): ApiSessionRecord 
 const sessions = (...ids: string[]) => ids.map((id) => session(id));
 
 function setUp(...known: string[]) {
-  const table = new ApiSessionTable();
+  const table = new KnownApiSessions();
   table.add(sessions(...known));
   const removed: string[] = [];
   table.onRemoved((gone) => removed.push(gone.id));

@@ -1,8 +1,8 @@
 import type { ApiSessionRecord } from "@sallyport/wire";
-import type { ApiSessionTable } from "./api-sessions.ts";
+import type { KnownApiSessions } from "./api-sessions.ts";
 
 /** State that rides on each chunk of a full synchronisation. */
-export interface SyncChunk {
+export interface SyncState {
   readonly id: string;
   readonly sequence: number;
   readonly isLast: boolean;
@@ -28,10 +28,10 @@ interface RunningSync {
  * compare as text: a greater one replaces the running one, chunks of a smaller one count as additions only.
  */
 export class SessionSync {
-  readonly #table: ApiSessionTable;
+  readonly #table: KnownApiSessions;
   #running: RunningSync | undefined;
 
-  constructor(table: ApiSessionTable) {
+  constructor(table: KnownApiSessions) {
     this.#table = table;
   }
 
@@ -40,7 +40,7 @@ export class SessionSync {
   }
 
   /** A chunk of the full state. Returns true when it completed its synchronisation. */
-  chunk(state: SyncChunk, sessions: readonly ApiSessionRecord[], now: number): boolean {
+  chunk(state: SyncState, sessions: readonly ApiSessionRecord[], now: number): boolean {
     this.#table.add(sessions);
     if (this.#running === undefined || state.id > this.#running.id) {
       this.#running = {

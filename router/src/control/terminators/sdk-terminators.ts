@@ -7,16 +7,20 @@ import {
   type Message,
   TerminatorResult,
 } from "@sallyport/wire";
-import type { TerminatorOutcome, TerminatorRequest } from "../control-plane.ts";
-import type { Controller } from "../controllers/controller.ts";
+import type { TerminatorAnswer, TerminatorRequest } from "../control-plane.ts";
+import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import { ControlError } from "../errors.ts";
-import type { TerminatorMessages } from "./terminators.ts";
+import type { TerminatorProtocol } from "./terminator-registry.ts";
 
 /** How terminators of applications are created: 20216, by the tokens of their sessions (docs/protocol/control.md, "Terminators"). */
-export const sdkTerminatorMessages: TerminatorMessages<TerminatorRequest> = {
+export const sdkTerminatorMessages: TerminatorProtocol<TerminatorRequest> = {
   responseType: EdgeCtrlType.CreateTerminatorV2Response,
 
-  async request(request: TerminatorRequest, controller: Controller, timeoutMs: number): Promise<TerminatorOutcome> {
+  async request(
+    request: TerminatorRequest,
+    controller: ControllerConnection,
+    timeoutMs: number,
+  ): Promise<TerminatorAnswer> {
     if (!controller.has(ControllerCapability.CreateTerminatorV2)) {
       return {
         terminatorId: request.address,
@@ -45,7 +49,7 @@ export const sdkTerminatorMessages: TerminatorMessages<TerminatorRequest> = {
     return this.read(reply);
   },
 
-  read(message: Message): TerminatorOutcome {
+  read(message: Message): TerminatorAnswer {
     const response = decodeControl(edgeCtrlPb.CreateTerminatorV2ResponseSchema, message.body);
     return { terminatorId: response.terminatorId, result: response.result, message: response.msg };
   },

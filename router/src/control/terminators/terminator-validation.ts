@@ -1,7 +1,7 @@
 import { ControlType, ctrlPb, decodeControl, encodeControl, type Logger, type Message } from "@sallyport/wire";
 import { CountedPool, type WorkPool } from "../../metrics/work-pool.ts";
 import type { TerminatorValidator, TerminatorVerdict } from "../control-plane.ts";
-import type { Controller } from "../controllers/controller.ts";
+import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 
 export interface ValidationOptions {
@@ -19,7 +19,7 @@ const UNKNOWN_BINDING: TerminatorVerdict = { valid: false, reason: ctrlPb.Termin
  * Answers a controller's question which of its terminators this router really has (docs/protocol/control.md,
  * "Terminators"). Each binding judges its own; what is not judged in time is left out of the answer.
  */
-export class TerminatorValidation {
+export class TerminatorValidators {
   readonly #o: ValidationOptions;
   readonly #validators = new Map<string, TerminatorValidator>();
   readonly #pool = new CountedPool();
@@ -44,7 +44,7 @@ export class TerminatorValidation {
     };
   }
 
-  async #validate(message: Message, controller: Controller): Promise<void> {
+  async #validate(message: Message, controller: ControllerConnection): Promise<void> {
     const request = decodeControl(ctrlPb.ValidateTerminatorsV2RequestSchema, message.body);
     const states: Record<
       string,

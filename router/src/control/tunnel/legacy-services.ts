@@ -13,11 +13,11 @@ import {
   type Message,
   PROTOCOL_VERSION,
 } from "@sallyport/wire";
-import type { Controller } from "../controllers/controller.ts";
+import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { expectReply } from "../edge-error.ts";
 import { EdgeCtrlError } from "../errors.ts";
-import { jsonObject, type TunnelIdentity, type TunnelService } from "./tunnel-identity.ts";
+import { jsonObject, type TunnelerService, type TunnelIdentity } from "./tunnel-identity.ts";
 
 export interface LegacyServicesOptions {
   readonly controllers: Controllers;
@@ -39,7 +39,7 @@ const RETRY_MS = 30_000;
 export class LegacyServices {
   readonly #o: LegacyServicesOptions;
   readonly #sessions = new Map<string, Promise<edgeCtrlPb.CreateApiSessionResponse>>();
-  #controller: Controller | undefined;
+  #controller: ControllerConnection | undefined;
   #session: edgeCtrlPb.CreateApiSessionResponse | undefined;
   #list: readonly edgeCtrlPb.TunnelService[] = [];
   #mark: Buffer = Buffer.alloc(0);
@@ -53,7 +53,7 @@ export class LegacyServices {
   }
 
   /** Follows the services at this controller; what another said is kept until this one says something else. */
-  follow(controller: Controller): void {
+  follow(controller: ControllerConnection): void {
     if (this.#controller === controller) return;
     this.stop();
     this.#controller = controller;
@@ -70,7 +70,7 @@ export class LegacyServices {
    * Id of the API session at a controller, opened when there is none.
    * @throws EdgeCtrlError when the router may not tunnel; and as `Channel.request`
    */
-  async apiSession(controller: Controller): Promise<edgeCtrlPb.CreateApiSessionResponse> {
+  async apiSession(controller: ControllerConnection): Promise<edgeCtrlPb.CreateApiSessionResponse> {
     const known = this.#sessions.get(controller.id);
     if (known !== undefined) return known;
     const opening = this.#open(controller);
@@ -82,14 +82,14 @@ export class LegacyServices {
   }
 
   /** The controller answered with an API session that it made anew. */
-  renewed(controller: Controller, session: edgeCtrlPb.CreateApiSessionResponse | undefined): void {
+  renewed(controller: ControllerConnection, session: edgeCtrlPb.CreateApiSessionResponse | undefined): void {
     if (session === undefined) return;
     this.#sessions.set(controller.id, Promise.resolve(session));
     if (controller === this.#controller) this.#session = session;
   }
 
   /** Runs a request with an API session, and once more with a new one when the controller knows it no longer. */
-  async withSession<T>(controller: Controller, run: (sessionId: string) => Promise<T>): Promise<T> {
+  async withSession<T>(controller: ControllerConnection, run: (sessionId: string) => Promise<T>): Promise<T> {
     try {
       return await run((await this.apiSession(controller)).sessionId);
     } catch (error) {
@@ -99,7 +99,7 @@ export class LegacyServices {
     }
   }
 
-  async #open(controller: Controller): Promise<edgeCtrlPb.CreateApiSessionResponse> {
+  async #open(controller: ControllerConnection): Promise<edgeCtrlPb.CreateApiSessionResponse> {
     const body = encodeControl(edgeCtrlPb.CreateApiSessionRequestSchema, {
       envInfo: { arch: arch(), os: type(), osRelease: release(), hostname: hostname() },
       sdkInfo: { appId: "sallyport-router", appVersion: PROTOCOL_VERSION, type: "ziti-router:tunnel" },
@@ -118,7 +118,7 @@ export class LegacyServices {
     );
   }
 
-  async #poll(controller: Controller): Promise<void> {
+  async #poll(controller: ControllerConnection): Promise<void> {
     let waitMs = this.#o.pollMs;
     try {
       this.#session = await this.apiSession(controller);
@@ -136,7 +136,7 @@ export class LegacyServices {
     this.#timer.unref();
   }
 
-  #listed(message: Message, controller: Controller): void {
+  #listed(message: Message, controller: ControllerConnection): void {
     if (controller !== this.#controller) return;
     const { lastUpdate, services } = decodeControl(edgeCtrlPb.ServicesListSchema, message.body);
     if (lastUpdate.length <= MAX_SERVICE_LIST_MARK) this.#mark = Buffer.from(lastUpdate);
@@ -149,7 +149,7 @@ function identityOf(
   session: edgeCtrlPb.CreateApiSessionResponse,
   list: readonly edgeCtrlPb.TunnelService[],
 ): TunnelIdentity {
-  const services = list.map((service): [string, TunnelService] => {
+  const services = list.map((service): [string, TunnelerService] => {
     const precedence = session.servicePrecedences[service.id];
     return [
       service.id,

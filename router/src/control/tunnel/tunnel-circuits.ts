@@ -8,7 +8,7 @@ import {
   ProtocolError,
 } from "@sallyport/wire";
 import type { CircuitCreated } from "../control-plane.ts";
-import type { Controller } from "../controllers/controller.ts";
+import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import { expectReply } from "../edge-error.ts";
 import type { LegacyServices } from "./legacy-services.ts";
 
@@ -34,7 +34,7 @@ interface Created {
  * @throws EdgeCtrlError with the controller's reason; and as `Channel.request`
  */
 export async function createTunnelCircuit(
-  controller: Controller,
+  controller: ControllerConnection,
   legacy: LegacyServices,
   request: TunnelCircuitRequest,
 ): Promise<CircuitCreated> {
@@ -54,7 +54,7 @@ export async function createTunnelCircuit(
   };
 }
 
-async function byModel(controller: Controller, request: TunnelCircuitRequest): Promise<Created> {
+async function byModel(controller: ControllerConnection, request: TunnelCircuitRequest): Promise<Created> {
   const body = encodeControl(edgeCtrlPb.CreateTunnelCircuitV2RequestSchema, {
     serviceName: request.serviceName,
     terminatorInstanceId: request.instanceId ?? "",
@@ -69,7 +69,7 @@ async function byModel(controller: Controller, request: TunnelCircuitRequest): P
 }
 
 async function bySession(
-  controller: Controller,
+  controller: ControllerConnection,
   legacy: LegacyServices,
   sessionId: string,
   request: TunnelCircuitRequest,

@@ -10,12 +10,12 @@ import {
   type Logger,
   Precedence,
 } from "@sallyport/wire";
-import type { CircuitCreated, TerminatorOutcome, Unsubscribe } from "../control-plane.ts";
+import type { CircuitCreated, TerminatorAnswer, Unsubscribe } from "../control-plane.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { DataModelSubscription } from "../data-model/data-model-subscription.ts";
 import { expectReply } from "../edge-error.ts";
+import { TerminatorRegistry, type TerminatorRegistryOptions } from "../terminators/terminator-registry.ts";
 import type { TerminatorRemovals } from "../terminators/terminator-removals.ts";
-import { Terminators, type TerminatorsOptions } from "../terminators/terminators.ts";
 import { LegacyServices } from "./legacy-services.ts";
 import { createTunnelCircuit, type TunnelCircuitRequest } from "./tunnel-circuits.ts";
 import type { TunnelIdentity } from "./tunnel-identity.ts";
@@ -31,7 +31,7 @@ export interface TunnelControlOptions {
   readonly queueLength: number;
   readonly log: Logger;
   /** For tests. */
-  readonly times?: TerminatorsOptions<TunnelTerminatorRequest>["times"];
+  readonly times?: TerminatorRegistryOptions<TunnelTerminatorRequest>["times"];
 }
 
 /** What did not work is looked for this often, and tried again when it is older than that. */
@@ -52,9 +52,9 @@ export class TunnelControl {
   readonly #o: TunnelControlOptions;
   readonly #model: DataModelSubscription;
   readonly #legacy: LegacyServices;
-  readonly #terminators: Terminators<TunnelTerminatorRequest>;
+  readonly #terminators: TerminatorRegistry<TunnelTerminatorRequest>;
   readonly #listeners = new Listeners<[identity: TunnelIdentity | undefined]>();
-  readonly #lost = new Listeners<[id: string, outcome: TerminatorOutcome]>();
+  readonly #lost = new Listeners<[id: string, outcome: TerminatorAnswer]>();
   #known = false;
   #identity: TunnelIdentity | undefined;
 
@@ -75,7 +75,7 @@ export class TunnelControl {
       onChange: (model) => this.#changed(model.own()),
       log,
     });
-    this.#terminators = new Terminators({
+    this.#terminators = new TerminatorRegistry({
       controllers,
       messages: new TunnelTerminatorMessages(this.#legacy),
       workers: options.workers,
@@ -112,13 +112,13 @@ export class TunnelControl {
   }
 
   /** Creates the terminator and keeps it until it is removed, see `ControlPlane.createTerminator`. */
-  createTerminator(request: TunnelTerminatorRequest): Promise<TerminatorOutcome> {
+  createTerminator(request: TunnelTerminatorRequest): Promise<TerminatorAnswer> {
     this.#o.removals.cancel(request.address);
     return this.#terminators.create(request);
   }
 
   /** A controller says that the id belongs to somebody else; it is not kept any more. */
-  onTerminatorLost(listener: (id: string, outcome: TerminatorOutcome) => void): Unsubscribe {
+  onTerminatorLost(listener: (id: string, outcome: TerminatorAnswer) => void): Unsubscribe {
     return this.#lost.add(listener);
   }
 

@@ -1,7 +1,7 @@
 import type { Precedence } from "@sallyport/wire";
 
 /** A service that the router's own identity may dial or host. */
-export interface TunnelService {
+export interface TunnelerService {
   readonly id: string;
   readonly name: string;
   readonly canDial: boolean;
@@ -22,7 +22,7 @@ export interface TunnelIdentity {
   /** What it hosts every service with. */
   readonly defaultCost: number;
   readonly defaultPrecedence: Precedence;
-  readonly services: ReadonlyMap<string, TunnelService>;
+  readonly services: ReadonlyMap<string, TunnelerService>;
 }
 
 /** The JSON object in `text`; empty when it is none. */

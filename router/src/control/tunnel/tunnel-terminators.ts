@@ -8,10 +8,10 @@ import {
   type Precedence,
   TerminatorResult,
 } from "@sallyport/wire";
-import type { TerminatorOutcome } from "../control-plane.ts";
-import type { Controller } from "../controllers/controller.ts";
+import type { TerminatorAnswer } from "../control-plane.ts";
+import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import { expectReply } from "../edge-error.ts";
-import type { TerminatorMessages } from "../terminators/terminators.ts";
+import type { TerminatorProtocol } from "../terminators/terminator-registry.ts";
 import type { LegacyServices } from "./legacy-services.ts";
 
 /** A terminator that the router's own tunneler hosts. `address` is also its id. */
@@ -28,7 +28,7 @@ export interface TunnelTerminatorRequest {
  * How terminators of a tunneling router are created: 20413 by service id where the controller has the data model, else
  * 20406 by service name and API session (docs/protocol/control.md, "Tunneling").
  */
-export class TunnelTerminatorMessages implements TerminatorMessages<TunnelTerminatorRequest> {
+export class TunnelTerminatorMessages implements TerminatorProtocol<TunnelTerminatorRequest> {
   readonly responseType = EdgeCtrlType.CreateTunnelTerminatorV2Response;
   readonly #legacy: LegacyServices;
 
@@ -38,9 +38,9 @@ export class TunnelTerminatorMessages implements TerminatorMessages<TunnelTermin
 
   async request(
     request: TunnelTerminatorRequest,
-    controller: Controller,
+    controller: ControllerConnection,
     timeoutMs: number,
-  ): Promise<TerminatorOutcome> {
+  ): Promise<TerminatorAnswer> {
     const { address, cost } = request;
     const fields = {
       ...{ address, cost, precedence: request.precedence, instanceId: request.instanceId ?? "" },
@@ -69,13 +69,13 @@ export class TunnelTerminatorMessages implements TerminatorMessages<TunnelTermin
     });
   }
 
-  read(message: Message): TerminatorOutcome {
+  read(message: Message): TerminatorAnswer {
     const response = decodeControl(edgeCtrlPb.CreateTunnelTerminatorV2ResponseSchema, message.body);
     return { terminatorId: response.terminatorId, result: response.result, message: response.msg };
   }
 
   /** The id belongs to somebody else: another one has to be chosen. Everything else may be allowed later. */
-  isFinal(outcome: TerminatorOutcome): boolean {
+  isFinal(outcome: TerminatorAnswer): boolean {
     return outcome.result === TerminatorResult.FailedIdConflict;
   }
 

@@ -18,7 +18,7 @@ import {
 import type { CountedOutput } from "../../forwarder/counted-output.ts";
 import type { Forwarder } from "../../forwarder/forwarder.ts";
 import type { LinkCounters } from "../../forwarder/link-counters.ts";
-import type { LocalEnd, Path } from "../../forwarder/local-end.ts";
+import type { EndPath, LocalEnd } from "../../forwarder/local-end.ts";
 import { OutputDestination } from "../../forwarder/output-destination.ts";
 import { stateClosed, UNROUTED } from "../edge-messages.ts";
 import type { SdkChannel } from "../sdk-channel.ts";
@@ -55,7 +55,7 @@ export class SdkCircuit extends OutputDestination implements LocalEnd {
   readonly side: Side;
   readonly carriesDatagrams: boolean;
   lastReceived = performance.now();
-  readonly #path: Path;
+  readonly #path: EndPath;
   #ended = false;
 
   constructor(parts: SdkCircuitParts) {

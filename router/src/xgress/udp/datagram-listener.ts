@@ -1,7 +1,7 @@
 import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from "node:dgram";
 import { once } from "node:events";
 import { errorText } from "@sallyport/async";
-import { boundedLog, type Logger, type Place, SharedPlaces, type Xgress } from "@sallyport/wire";
+import { boundedLog, type Logger, type SharedPlace, SharedPlaces, type Xgress } from "@sallyport/wire";
 import { initiate, type PlainCircuit, type PlainListening } from "../plain-circuit.ts";
 import { answerLine, parseRequest } from "../transport/request-line.ts";
 import { DatagramPort } from "./datagram-port.ts";
@@ -39,7 +39,7 @@ const MAX_UNSENT = 4 * 1024 * 1024;
 
 interface Session {
   readonly from: RemoteInfo;
-  readonly place: Place;
+  readonly place: SharedPlace;
   /** Datagrams from before the circuit. */
   waiting: Buffer[] | undefined;
   lastUse: number;

@@ -14,7 +14,7 @@ import {
   type Xgress,
 } from "@sallyport/wire";
 import { stateClosed } from "./edge-messages.ts";
-import type { SdkChannel, SdkConnection } from "./sdk-channel.ts";
+import type { ClientCircuit, SdkChannel } from "./sdk-channel.ts";
 import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "./trace-route.ts";
 
 const CONN_ID_LENGTH = HEADER_ENTRY_PREFIX_LENGTH + 4;
@@ -28,7 +28,7 @@ const MAX_TRACE_BACKLOG = 8 * 1024 * 1024;
  * One circuit as an SDK sees it: Data messages on a connection id of its channel. One Data message is one payload and
  * the other way round; bodies are never split or merged (docs/protocol/data-path.md, "Edge connections").
  */
-export class EdgeConnection implements SdkConnection, LocalPort, Waiter {
+export class DataCircuit implements ClientCircuit, LocalPort, Waiter {
   readonly sdk: SdkChannel;
   readonly connId: number;
   /** Token of the dial or bind session it was made with. */

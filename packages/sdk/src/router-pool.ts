@@ -8,7 +8,7 @@ import {
   Headers,
   type Logger,
 } from "@sallyport/wire";
-import type { Login } from "./api-session.ts";
+import type { LoginResult } from "./api-session.ts";
 import { CircuitSupplies } from "./circuit/supplies.ts";
 import { EdgeChannel } from "./edge-channel.ts";
 import { RouterError } from "./errors.ts";
@@ -45,7 +45,7 @@ export function routerAddresses(
 }
 
 export interface RoutersOptions {
-  readonly login: () => Promise<Login>;
+  readonly login: () => Promise<LoginResult>;
   readonly log: Logger;
   /** Called when a router closed a connection right away: the session may be unknown to it. */
   readonly onRefused: () => void;
@@ -59,8 +59,8 @@ export interface RoutersOptions {
  * The connections to routers: one per address, made when needed, shared by everything in a context, and made again when
  * they are lost. Another one is made when the first stands still because an application does not read what came through it.
  */
-export class Routers {
-  readonly #login: () => Promise<Login>;
+export class RouterPool {
+  readonly #login: () => Promise<LoginResult>;
   readonly #log: Logger;
   readonly #onRefused: () => void;
   readonly #channels = new Map<string, Promise<EdgeChannel>>();
@@ -257,7 +257,7 @@ export class Routers {
     return edge;
   }
 
-  #helloHeaders(login: Login): Headers {
+  #helloHeaders(login: LoginResult): Headers {
     const headers = new Headers().setString(EdgeHeader.SessionToken, login.token);
     return this.#connections > 1 ? askForGroup(headers) : headers;
   }

@@ -14,7 +14,7 @@ import type { Forwarder } from "../forwarder/forwarder.ts";
 import type { LinkManager } from "../link/link-manager.ts";
 import { forwardingTables } from "../observe/forwarding-tables.ts";
 
-export interface RouterOperationsParts {
+export interface LocalOperationsParts {
   readonly controllers: Controllers;
   readonly forwarder: Forwarder;
   readonly links: LinkManager;
@@ -30,12 +30,12 @@ type Operation = (message: Message) => string | Promise<string>;
 const DECOMMISSION_MS = 1_000;
 
 /** What operators may ask a router on its own machine (docs/router-observability.md, "The agent"). */
-export class RouterOperations {
-  readonly #parts: RouterOperationsParts;
+export class LocalOperations {
+  readonly #parts: LocalOperationsParts;
   /** Addresses of controllers that were disconnected on purpose, by id. */
   readonly #disconnected = new Map<string, string>();
 
-  constructor(parts: RouterOperationsParts) {
+  constructor(parts: LocalOperationsParts) {
     this.#parts = parts;
   }
 

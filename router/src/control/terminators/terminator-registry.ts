@@ -1,8 +1,8 @@
 import { Backoff, errorText } from "@sallyport/async";
 import { boundedLog, type Logger, type Message, type Precedence, TerminatorResult } from "@sallyport/wire";
 import type { WorkPool } from "../../metrics/work-pool.ts";
-import type { TerminatorOutcome } from "../control-plane.ts";
-import type { Controller } from "../controllers/controller.ts";
+import type { TerminatorAnswer } from "../control-plane.ts";
+import type { ControllerConnection } from "../controllers/controller-connection.ts";
 import type { Controllers } from "../controllers/controllers.ts";
 import { ControlError, NoControllerError } from "../errors.ts";
 import { WorkQueue } from "../work-queue.ts";
@@ -17,27 +17,27 @@ export interface KeptTerminator {
 }
 
 /** How terminators of one kind of host are created at a controller. */
-export interface TerminatorMessages<R> {
+export interface TerminatorProtocol<R> {
   /** Content type of the answer: one that comes after its request was given up still counts. */
   readonly responseType: number;
   /** Asks the controller. What it throws is no answer: the request is repeated. */
-  request(request: R, controller: Controller, timeoutMs: number): Promise<TerminatorOutcome>;
-  read(message: Message): TerminatorOutcome;
+  request(request: R, controller: ControllerConnection, timeoutMs: number): Promise<TerminatorAnswer>;
+  read(message: Message): TerminatorAnswer;
   /** Whether a failure ends the matter; others are tried again. */
-  isFinal(outcome: TerminatorOutcome): boolean;
+  isFinal(outcome: TerminatorAnswer): boolean;
   /** Do both rest on the same right to host? */
   isSameClaim(a: R, b: R): boolean;
 }
 
-export interface TerminatorsOptions<R> {
+export interface TerminatorRegistryOptions<R> {
   readonly controllers: Controllers;
-  readonly messages: TerminatorMessages<R>;
+  readonly messages: TerminatorProtocol<R>;
   /** `forwarder.rateLimitedWorkerCount` and `.rateLimitedQueueLength`. */
   readonly workers: number;
   readonly queueLength: number;
   /** Bounds what is on its way to the controllers, all terminators together. */
   readonly window?: AdaptiveWindow | undefined;
-  readonly onLost: (id: string, outcome: TerminatorOutcome) => void;
+  readonly onLost: (id: string, outcome: TerminatorAnswer) => void;
   readonly log: Logger;
   /** For tests; the standard times are those of docs/protocol/control.md, "Terminators". */
   readonly times?: Partial<typeof times>;
@@ -59,7 +59,7 @@ const times = {
 
 interface Entry<R> {
   request: R;
-  readonly first: PromiseWithResolvers<TerminatorOutcome>;
+  readonly first: PromiseWithResolvers<TerminatorAnswer>;
   state: "waiting" | "sending" | "established";
   sentAt: number;
   readonly busy: Backoff;
@@ -73,15 +73,15 @@ interface Entry<R> {
  * lost, and after a reconnect unless the controller's validation named it. The id is chosen here and never changes, so
  * that repeating does no harm.
  */
-export class Terminators<R extends KeptTerminator> {
-  readonly #o: TerminatorsOptions<R>;
+export class TerminatorRegistry<R extends KeptTerminator> {
+  readonly #o: TerminatorRegistryOptions<R>;
   readonly #log: Logger;
   readonly #times: typeof times;
   readonly #entries = new Map<string, Entry<R>>();
   readonly #queue: WorkQueue;
   readonly #timers = new Set<NodeJS.Timeout>();
 
-  constructor(options: TerminatorsOptions<R>) {
+  constructor(options: TerminatorRegistryOptions<R>) {
     this.#o = options;
     this.#log = boundedLog(options.log);
     this.#times = { ...times, ...options.times };
@@ -130,14 +130,14 @@ export class Terminators<R extends KeptTerminator> {
   }
 
   /** See ControlPlane.createTerminator. */
-  create(request: R, signal?: AbortSignal): Promise<TerminatorOutcome> {
+  create(request: R, signal?: AbortSignal): Promise<TerminatorAnswer> {
     signal?.throwIfAborted();
     const present = this.#entries.get(request.address);
     const known = present !== undefined && this.#o.messages.isSameClaim(present.request, request) ? present : undefined;
     if (known === undefined) this.#supersede(present);
     const entry: Entry<R> = known ?? {
       request,
-      first: Promise.withResolvers<TerminatorOutcome>(),
+      first: Promise.withResolvers<TerminatorAnswer>(),
       state: "waiting",
       sentAt: 0,
       busy: new Backoff({ firstMs: this.#times.busyMs, maxMs: this.#times.busyMaxMs }),
@@ -247,7 +247,7 @@ export class Terminators<R extends KeptTerminator> {
     if (!accepted) this.#retryLater(entry);
   }
 
-  async #request(request: R, controller: Controller): Promise<TerminatorOutcome> {
+  async #request(request: R, controller: ControllerConnection): Promise<TerminatorAnswer> {
     const leave = await this.#o.window?.enter();
     try {
       const outcome = await this.#o.messages.request(request, controller, this.#times.answerMs);
@@ -265,7 +265,7 @@ export class Terminators<R extends KeptTerminator> {
     if (entry !== undefined) this.#finish(entry, outcome);
   }
 
-  #finish(entry: Entry<R>, outcome: TerminatorOutcome): void {
+  #finish(entry: Entry<R>, outcome: TerminatorAnswer): void {
     if (this.#entries.get(entry.request.address) !== entry) return;
     if (outcome.result === TerminatorResult.FailedBusy) {
       entry.state = "waiting";

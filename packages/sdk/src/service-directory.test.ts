@@ -2,7 +2,7 @@ import { ApiError } from "@sallyport/api/client";
 import { silentLogger } from "@sallyport/wire";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ApiSession } from "./api-session.ts";
-import { Services } from "./services.ts";
+import { ServiceDirectory } from "./service-directory.ts";
 
 const service = { id: "svc", name: "svc", encryptionRequired: false, permissions: ["Dial"], config: {} };
 
@@ -11,7 +11,7 @@ let online: Readonly<Record<string, number>>;
 let isGone: boolean;
 /** The token in the controller's answers. */
 let shown: string;
-let services: Services;
+let services: ServiceDirectory;
 
 beforeEach(() => {
   online = { eu: 1, us: 2 };
@@ -28,7 +28,7 @@ beforeEach(() => {
   };
   const api = { createSession: detail, detailSession: detail };
   const session = { call: (ask: (with_: unknown) => unknown) => ask(api) } as unknown as ApiSession;
-  services = new Services({ session, log: silentLogger });
+  services = new ServiceDirectory({ session, log: silentLogger });
 });
 
 const addresses = async (): Promise<string[]> =>

@@ -1,7 +1,7 @@
 import { type Channel, ControlHello, type ControllerCapability, type VersionInfo } from "@sallyport/wire";
 
 /** One connected controller. Lives as long as its channel: a reconnect makes a new one with the same id. */
-export class Controller {
+export class ControllerConnection {
   /** Stable across reconnects: the id the controller announced in its result. */
   readonly id: string;
   readonly channel: Channel;

@@ -4,12 +4,12 @@ import { stackText } from "@sallyport/wire/agent/runtime";
 import type { Controllers } from "./controllers/controllers.ts";
 
 /** Text as it is, anything else as JSON; `undefined`: no such thing. `name` is the key as requested, in lower case. */
-export type InspectSource = (name: string) => unknown;
+export type InspectionSource = (name: string) => unknown;
 
 /** Answers an operator's questions about the router, relayed by a controller (docs/protocol/control.md, "Inspect"). */
-export class Inspection {
-  readonly #exact = new Map<string, InspectSource>();
-  readonly #prefixes = new Map<string, InspectSource>();
+export class InspectionRegistry {
+  readonly #exact = new Map<string, InspectionSource>();
+  readonly #prefixes = new Map<string, InspectionSource>();
 
   constructor(controllers: Controllers, log: Logger) {
     this.register("stackdump", stackText);
@@ -37,7 +37,7 @@ export class Inspection {
   }
 
   /** `name` in lower case; ending in `*` it stands for everything that begins with it. */
-  register(name: string, source: InspectSource): void {
+  register(name: string, source: InspectionSource): void {
     if (name.endsWith("*")) this.#prefixes.set(name.slice(0, -1), source);
     else this.#exact.set(name, source);
   }

@@ -7,13 +7,13 @@ import { EdgeConnection } from "./circuit/connection.ts";
 import { dialThrough } from "./dial.ts";
 import type { EdgeChannel } from "./edge-channel.ts";
 import { Binding } from "./hosting/binding.ts";
-import { type RouterAddress, Routers, routerAddresses } from "./routers.ts";
+import { type RouterAddress, RouterPool, routerAddresses } from "./router-pool.ts";
 import { TinyRouter } from "./testing/tiny-router.ts";
 
 const never = new AbortController().signal;
 let near: TinyRouter;
 let far: TinyRouter;
-let routers: Routers;
+let routers: RouterPool;
 /** Takes connections and closes them, as something that is no router. */
 let broken: Server;
 let attempts = 0;
@@ -25,7 +25,7 @@ beforeEach(async () => {
   const identity = await near.identity("app", [far]);
   const login = async () => ({ token: "api-session", identityId: "app", identityName: "app", identity });
   refusals = 0;
-  routers = new Routers({ login, log: silentLogger, onRefused: () => refusals++ });
+  routers = new RouterPool({ login, log: silentLogger, onRefused: () => refusals++ });
   attempts = 0;
   broken = createServer((socket) => {
     attempts++;
@@ -35,10 +35,10 @@ beforeEach(async () => {
 });
 
 /** With so many connections to each router. */
-async function grouped(connections: number): Promise<Routers> {
+async function grouped(connections: number): Promise<RouterPool> {
   const identity = await near.identity("app", [far]);
   const login = async () => ({ token: "api-session", identityId: "app", identityName: "app", identity });
-  return new Routers({ login, log: silentLogger, onRefused: () => {}, connections });
+  return new RouterPool({ login, log: silentLogger, onRefused: () => {}, connections });
 }
 
 afterEach(async () => {

@@ -3,7 +3,7 @@ import { errorText, Listeners } from "@sallyport/async";
 import type { Logger, Permission } from "@sallyport/wire";
 import type { ApiSession } from "./api-session.ts";
 import { ServiceError } from "./errors.ts";
-import { type RouterAddress, routerAddresses } from "./routers.ts";
+import { type RouterAddress, routerAddresses } from "./router-pool.ts";
 
 /** A service that this identity may use. */
 export interface Service {
@@ -24,7 +24,7 @@ export interface ServiceSession {
 }
 
 /** What this identity may dial and host, and its sessions for that. */
-export class Services {
+export class ServiceDirectory {
   readonly #session: ApiSession;
   readonly #log: Logger;
   #known = new Map<string, Service>();
