@@ -3,13 +3,13 @@ import {
   notFound,
   POSTURE_TYPES,
   type PostureCheckType,
+  type PostureFields,
   type postureCheckCreate,
   type postureCheckPatch,
   postureCheckType,
   type postureCheckUpdate,
 } from "@sallyport/api";
 import type { z } from "zod";
-import type { Fields } from "../../policy/posture/posture-type.ts";
 import { postureType } from "../../policy/posture/types.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
@@ -135,7 +135,7 @@ function typeOf(typeId: string): PostureCheckType {
 function dataOf(type: PostureCheckType, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { defaults, problem, normalized } = postureType(type);
   const names = Object.keys(defaults).filter((name) => given[name] !== undefined);
-  const data: Partial<Fields<PostureCheckType>> = Object.fromEntries(names.map((name) => [name, given[name]]));
+  const data: Partial<PostureFields<PostureCheckType>> = Object.fromEntries(names.map((name) => [name, given[name]]));
   const found = problem?.(data);
   if (found !== undefined) throw fieldError(found.field, found.reason, found.value);
   return normalized?.(data) ?? data;

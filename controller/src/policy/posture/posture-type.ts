@@ -14,14 +14,9 @@ import type {
 } from "@sallyport/api";
 import type { edgeCtrlPb } from "@sallyport/wire";
 
-/** A type's own fields, all of them given. */
-export type Fields<T extends PostureCheckType> = T extends T
-  ? { readonly [Name in keyof PostureFields<T>]-?: Exclude<PostureFields<T>[Name], undefined> }
-  : never;
-
 /** A stored check as it is evaluated. */
 export type Check<T extends PostureCheckType> = T extends T
-  ? Fields<T> & {
+  ? PostureFields<T> & {
       readonly typeId: T;
       readonly id: string;
       readonly name: string;
@@ -66,26 +61,26 @@ type Subtype = NonNullable<MessageInitShape<typeof edgeCtrlPb.DataState_PostureC
 /** All of it is pure, and moments are milliseconds since 1970. `Device` is the part of what devices report that the type looks at. */
 export interface PostureType<T extends PostureCheckType, Device = unknown> {
   /** The type's own fields where the store has none; their names are the names that the store keeps. */
-  readonly defaults: Fields<T>;
+  readonly defaults: PostureFields<T>;
   /** Does the device report what the check asks for? Otherwise it belongs to the API session. */
   readonly isReported: boolean;
   /** Why the controller must not store the fields, when the schema alone cannot tell. */
   problem?(
-    given: Partial<Fields<T>>,
+    given: Partial<PostureFields<T>>,
   ): { readonly field: string; readonly reason: string; readonly value: unknown } | undefined;
   /** The fields as the store keeps them, when this differs from what requests give. */
-  normalized?(given: Partial<Fields<T>>): Partial<Fields<T>>;
+  normalized?(given: Partial<PostureFields<T>>): Partial<PostureFields<T>>;
   /** Does the check pass? What was never reported fails, and never throws. */
   passes(check: Check<T>, known: Known<Device>, now: number): boolean;
   /** Can the check come to fail by time alone? */
   isTimed(check: Check<T>): boolean;
   /** The fields as answers show them. */
-  detail(fields: Fields<T>): PostureDetail<T>;
+  detail(fields: PostureFields<T>): PostureDetail<T>;
   /** What the check wanted, and what was known then. */
   failure(check: Check<T>, known: Known<Device>, now: number): PostureFailure<T>;
   query(check: Check<T>, session: SessionPosture, now: number): Query;
   /** What routers get of the check. Source: docs/protocol/data-model.md, "Posture checks". */
-  subtype(fields: Fields<T>): Subtype;
+  subtype(fields: PostureFields<T>): Subtype;
 }
 
 /** One type of report: what it changes of what is known, and what administrators see of it. */

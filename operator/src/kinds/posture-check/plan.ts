@@ -1,47 +1,10 @@
+import type { PostureCheckType, PostureFields } from "@sallyport/api";
 import { bareHex, type EntityKind, type FoundEntity, lowerCase, sameSet } from "../../entity/plan.ts";
 import { scopedAttributes } from "../../entity/roles.ts";
 import type { PostureCheckSpec } from "./schema.ts";
 
-type OsType = "Windows" | "WindowsServer" | "Android" | "iOS" | "Linux" | "macOS";
-
-interface OperatingSystem {
-  readonly type: OsType;
-  readonly versions: readonly string[];
-}
-
-interface Process {
-  readonly osType: OsType;
-  readonly path: string;
-  readonly hashes: readonly string[];
-  readonly signerFingerprint?: string;
-}
-
-interface ProcessOfMany {
-  readonly osType: OsType;
-  readonly path: string;
-  readonly hashes: readonly string[];
-  readonly signerFingerprints: readonly string[];
-}
-
 /** The fields that each type has besides the attributes. */
-type Variant =
-  | { readonly typeId: "DOMAIN"; readonly domains: readonly string[] }
-  | { readonly typeId: "OS"; readonly operatingSystems: readonly OperatingSystem[] }
-  | { readonly typeId: "PROCESS"; readonly process: Process }
-  | {
-      readonly typeId: "PROCESS_MULTI";
-      readonly semantic: "AllOf" | "AnyOf";
-      readonly processes: readonly ProcessOfMany[];
-    }
-  | { readonly typeId: "MAC"; readonly macAddresses: readonly string[] }
-  | {
-      readonly typeId: "MFA";
-      /** -1: without limit. */
-      readonly timeoutSeconds: number;
-      readonly promptOnWake: boolean;
-      readonly promptOnUnlock: boolean;
-      readonly ignoreLegacyEndpoints: boolean;
-    };
+type Variant = { readonly [T in PostureCheckType]: PostureFields<T> & { readonly typeId: T } }[PostureCheckType];
 
 export interface PostureCheckFields {
   readonly roleAttributes: readonly string[];
@@ -93,68 +56,86 @@ export const postureCheck: EntityKind<PostureCheckSpec, PostureCheckFields, Foun
       : `is a check of the type ${typeId} and can't become ${variant.typeId}: give the resource another name in the network`,
 };
 
-function variantOf(spec: PostureCheckSpec): Variant {
-  if (spec.domain !== undefined) return { typeId: "DOMAIN", domains: spec.domain.domains };
-  if (spec.operatingSystem !== undefined) {
-    const operatingSystems = spec.operatingSystem.operatingSystems.map(({ type, versions }) => ({
-      type,
-      versions: versions ?? [],
-    }));
-    return { typeId: "OS", operatingSystems };
-  }
-  if (spec.process !== undefined) {
-    const { osType, path, hashes, signerFingerprint } = spec.process;
-    const signer = signerFingerprint === undefined ? {} : { signerFingerprint };
-    return { typeId: "PROCESS", process: { osType, path, hashes: hashes ?? [], ...signer } };
-  }
-  if (spec.processMulti !== undefined) {
-    const processes = spec.processMulti.processes.map(({ osType, path, hashes, signerFingerprints }) => ({
-      osType,
-      path,
-      hashes: hashes ?? [],
-      signerFingerprints: signerFingerprints ?? [],
-    }));
-    return { typeId: "PROCESS_MULTI", semantic: spec.processMulti.semantic, processes };
-  }
-  if (spec.mac !== undefined) return { typeId: "MAC", macAddresses: spec.mac.macAddresses };
-  const { timeoutSeconds = 0, promptOnWake, promptOnUnlock, ignoreLegacyEndpoints } = spec.mfa ?? {};
-  return {
-    typeId: "MFA",
-    timeoutSeconds: timeoutSeconds > 0 ? timeoutSeconds : NO_TIMEOUT,
-    promptOnWake: promptOnWake ?? false,
-    promptOnUnlock: promptOnUnlock ?? false,
-    ignoreLegacyEndpoints: ignoreLegacyEndpoints ?? false,
-  };
+/** One type of check: a new one is an entry here and in `schema.ts`. */
+interface PostureVariant<T extends PostureCheckType> {
+  /** The fields that the resource asks for; undefined when it is of another type. */
+  wanted(spec: PostureCheckSpec): PostureFields<T> | undefined;
+  /** Servers write domains, hashes and addresses in a form of their own: case and separators don't count. */
+  same(wanted: PostureFields<T>, found: FoundPostureCheck): boolean;
 }
 
-/** Servers write domains, hashes and addresses in a form of their own: case and separators don't count. */
-function sameVariant(wanted: Variant, found: FoundPostureCheck): boolean {
-  switch (wanted.typeId) {
-    case "DOMAIN":
-      return sameSet(wanted.domains, found.domains, lowerCase);
-    case "MAC":
-      return sameSet(wanted.macAddresses, found.macAddresses, bareHex);
-    case "OS": {
-      const text = ({ type, versions }: { type: string; versions?: Texts }) =>
-        JSON.stringify([type, [...new Set(versions ?? [])].sort()]);
-      return sameSet(wanted.operatingSystems.map(text), found.operatingSystems?.map(text));
-    }
-    case "PROCESS":
-      return found.process !== undefined && processText(wanted.process) === processText(found.process);
-    case "PROCESS_MULTI":
-      return (
-        wanted.semantic === found.semantic &&
-        sameSet(wanted.processes.map(processText), found.processes?.map(processText))
-      );
-    case "MFA":
-      return (
-        wanted.timeoutSeconds === ((found.timeoutSeconds ?? 0) > 0 ? found.timeoutSeconds : NO_TIMEOUT) &&
-        wanted.promptOnWake === (found.promptOnWake ?? false) &&
-        wanted.promptOnUnlock === (found.promptOnUnlock ?? false) &&
-        // Some servers keep it and never tell: then it is written along with every other change.
-        wanted.ignoreLegacyEndpoints === (found.ignoreLegacyEndpoints ?? wanted.ignoreLegacyEndpoints)
-      );
+const VARIANTS: { readonly [T in PostureCheckType]: PostureVariant<T> } = {
+  OS: {
+    wanted: ({ operatingSystem }) =>
+      operatingSystem && {
+        operatingSystems: operatingSystem.operatingSystems.map(({ type, versions = [] }) => ({ type, versions })),
+      },
+    same: (wanted, found) => sameSet(wanted.operatingSystems.map(systemText), found.operatingSystems?.map(systemText)),
+  },
+  PROCESS: {
+    wanted: ({ process }) => process && { process: { ...process, hashes: process.hashes ?? [] } },
+    same: (wanted, found) => found.process !== undefined && processText(wanted.process) === processText(found.process),
+  },
+  DOMAIN: {
+    wanted: ({ domain }) => domain,
+    same: (wanted, found) => sameSet(wanted.domains, found.domains, lowerCase),
+  },
+  MAC: {
+    wanted: ({ mac }) => mac,
+    same: (wanted, found) => sameSet(wanted.macAddresses, found.macAddresses, bareHex),
+  },
+  PROCESS_MULTI: {
+    wanted: ({ processMulti }) =>
+      processMulti && {
+        semantic: processMulti.semantic,
+        processes: processMulti.processes.map(({ hashes = [], signerFingerprints = [], ...process }) => ({
+          ...process,
+          hashes,
+          signerFingerprints,
+        })),
+      },
+    same: (wanted, found) =>
+      wanted.semantic === found.semantic &&
+      sameSet(wanted.processes.map(processText), found.processes?.map(processText)),
+  },
+  MFA: {
+    wanted: ({ mfa }) =>
+      mfa && {
+        timeoutSeconds: timeoutOf(mfa.timeoutSeconds),
+        promptOnWake: mfa.promptOnWake ?? false,
+        promptOnUnlock: mfa.promptOnUnlock ?? false,
+        ignoreLegacyEndpoints: mfa.ignoreLegacyEndpoints ?? false,
+      },
+    same: (wanted, found) =>
+      wanted.timeoutSeconds === timeoutOf(found.timeoutSeconds) &&
+      wanted.promptOnWake === (found.promptOnWake ?? false) &&
+      wanted.promptOnUnlock === (found.promptOnUnlock ?? false) &&
+      // Some servers store it and never show it: then the operator writes it along with every other change.
+      wanted.ignoreLegacyEndpoints === (found.ignoreLegacyEndpoints ?? wanted.ignoreLegacyEndpoints),
+  },
+};
+const TYPES = Object.keys(VARIANTS) as PostureCheckType[];
+
+function variantOf(spec: PostureCheckSpec): Variant {
+  for (const typeId of TYPES) {
+    const wanted = VARIANTS[typeId].wanted(spec);
+    if (wanted !== undefined) return { typeId, ...wanted } as Variant;
   }
+  throw new Error("the posture check names no kind of check: expected exactly one");
+}
+
+function sameVariant(wanted: Variant, found: FoundPostureCheck): boolean {
+  return (VARIANTS[wanted.typeId] as PostureVariant<PostureCheckType>).same(wanted, found);
+}
+
+/** -1: without limit. */
+function timeoutOf(seconds = 0): number {
+  return seconds > 0 ? seconds : NO_TIMEOUT;
+}
+
+/** Two systems are the same when their texts are. */
+function systemText({ type, versions }: { readonly type: string; readonly versions?: Texts }): string {
+  return JSON.stringify([type, [...new Set(versions ?? [])].sort()]);
 }
 
 /** Two processes are the same when their texts are. */

@@ -37,8 +37,11 @@ export const POSTURE_REPORTS = {
 export type PostureReportType = keyof typeof POSTURE_REPORTS;
 
 type Parts<T extends PostureCheckType> = (typeof POSTURE_TYPES)[T]["parts"];
-/** A type's own fields as a request gives them, with the defaults of the schema. */
-export type PostureFields<T extends PostureCheckType> = z.output<z.ZodObject<Parts<T>["fields"]>>;
+type Given<T extends PostureCheckType> = z.output<z.ZodObject<Parts<T>["fields"]>>;
+/** A type's own fields, all of them given, as they are stored. */
+export type PostureFields<T extends PostureCheckType> = T extends T
+  ? { readonly [Name in keyof Given<T>]-?: Exclude<Given<T>[Name], undefined> }
+  : never;
 /** A type's own fields as an answer shows them. */
 export type PostureDetail<T extends PostureCheckType> = T extends T ? z.input<z.ZodObject<Parts<T>["detail"]>> : never;
 /** What a failed check of a type wanted, and what was known of the device. */
