@@ -133,7 +133,14 @@ export const RULES: readonly DependencyRule[] = [
   { from: "packages/sdk/", may: [ASYNC, "packages/api/", "packages/wire/"], why: "packages import no program" },
   {
     from: "packages/tunnel/",
-    may: [ASYNC, "packages/api/", "packages/wire/", "packages/sdk/"],
+    may: [
+      ASYNC,
+      "packages/api/",
+      "packages/config-file/",
+      "packages/router-config/",
+      "packages/wire/",
+      "packages/sdk/",
+    ],
     why: "the tunneler reaches the network by the SDK or by an overlay that it is given",
   },
   {

@@ -34,7 +34,7 @@ export const LIBRARIES: readonly Library[] = [
   {
     name: "tunnel",
     title: "A way onto a Sallyport or OpenZiti network for applications that know nothing of it.",
-    holds: ["async"],
+    holds: ["async", "config-file", "router-config"],
     offers: {},
     elsewhere: { sdk: "@sallyport/sdk", wire: "@sallyport/sdk/wire" },
     threads: [],
@@ -56,7 +56,9 @@ interface Manifest {
 }
 
 /** Folders of the packages that libraries are made of. */
-export const PARTS: readonly string[] = ["async", "wire", "api", "sdk", "tunnel"].map((name) => join("packages", name));
+export const PARTS: readonly string[] = [
+  ...["async", "config-file", "wire", "router-config", "api", "sdk", "tunnel"],
+].map((name) => join("packages", name));
 
 /** Sources that a library's modules are reached from. */
 function sourcesOf(root: string, { name, offers, threads }: Library): string[] {

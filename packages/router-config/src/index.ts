@@ -10,6 +10,7 @@
 export { ConfigError as RouterConfigError, parseDuration } from "@sallyport/config-file";
 export {
   type CsrConfig,
+  EDGE_DEFAULTS,
   type EdgeListenerConfig,
   type FlowConfig,
   type ForwarderConfig,
@@ -20,6 +21,8 @@ export {
   type RouterConfigFile,
   routerConfigSchema,
 } from "./schema.ts";
+export { OUT_QUEUE_SIZE } from "./sections/channel.ts";
+export { LINK_DEFAULTS } from "./sections/link.ts";
 export { type ConfigNode, sectionShape, type ValueShape } from "./shape.ts";
 export {
   type LoadedRouterConfig,

@@ -1,3 +1,4 @@
+import { HANDSHAKE_TIMEOUT_MS } from "@sallyport/wire";
 import { z } from "zod";
 import { PlainScalar } from "./plain-scalar.ts";
 import { boolean, duration, durationOrMs, hostPort, integer, name, oneOf, scalar, text } from "./scalars.ts";
@@ -29,6 +30,9 @@ const edge = section({
   heartbeatIntervalSeconds:
     value.heartbeatIntervalSeconds < 10 || value.heartbeatIntervalSeconds > 60 ? 60 : value.heartbeatIntervalSeconds,
 }));
+
+/** Of a router without the section. */
+export const EDGE_DEFAULTS = edge.parse({});
 
 const ms = (standard: number) => integer({ unit: "ms" }).default(standard);
 const MIB = 1024 * 1024;
@@ -102,7 +106,7 @@ export const routerConfigSchema = section({
   trace: trace.optional(),
   profile: profile.optional(),
   transport: transport.prefault({}),
-  tls: section({ handshakeTimeout: duration({ min: 1 }).default(5000) }).prefault({}),
+  tls: section({ handshakeTimeout: duration({ min: 1 }).default(HANDSHAKE_TIMEOUT_MS) }).prefault({}),
   connectEvents: connectEvents.prefault({}),
   interfaceDiscovery: section({
     disabled: boolean().default(false),

@@ -21,7 +21,7 @@ export type {
 export { type ChannelDialOptions, type DialUnderlayOptions, dialChannel, dialUnderlay } from "./channel/dialer.ts";
 export { type AcceptOnOptions, acceptOn } from "./channel/existing-connection.ts";
 export type { Hello } from "./channel/hello.ts";
-export { type AcceptOptions, acceptChannels } from "./channel/listener.ts";
+export { type AcceptOptions, acceptChannels, HELLO_TIMEOUT_MS } from "./channel/listener.ts";
 export { ipOf, type Peer, peerOf, remoteAddress } from "./channel/peer.ts";
 export { ReconnectingDialer, type ReconnectOptions } from "./channel/reconnect.ts";
 export { controlJson } from "./control-json.ts";
@@ -106,6 +106,7 @@ export { ThreadPort, type ThreadPortOptions } from "./socket/threads/thread-port
 export {
   type ChannelPort,
   type ChannelPortUser,
+  HANDSHAKE_TIMEOUT_MS,
   serverTlsOptions,
   TlsPort,
   type TlsPortOptions,

@@ -1,4 +1,5 @@
-import { CONTROL_QUEUE, channelLimits } from "../config/channel-limits.ts";
+import { EDGE_DEFAULTS, OUT_QUEUE_SIZE } from "@sallyport/router-config";
+import { channelLimits } from "../config/channel-limits.ts";
 import { resolveBind } from "../config/network-interfaces.ts";
 import { proxyOf } from "../config/proxy.ts";
 import { Control } from "../control/control.ts";
@@ -27,7 +28,7 @@ export function controlChannels({ config, identity, routerId, log }: Assembly): 
       unresponsiveAfterMs: ctrl.heartbeats.unresponsiveAfter,
       closeUnresponsiveMs: ctrl.heartbeats.closeUnresponsiveTimeout,
     },
-    limits: channelLimits(ctrl.options, CONTROL_QUEUE),
+    limits: channelLimits(ctrl.options, OUT_QUEUE_SIZE.control),
     proxy: proxyOf(config),
     ...(ctrl.bind === undefined ? {} : { localAddress: resolveBind(ctrl.bind) }),
     log,
@@ -37,7 +38,8 @@ export function controlChannels({ config, identity, routerId, log }: Assembly): 
 /** The control channels and what is asked over them. */
 export function control(context: Assembly, forwarder: Forwarder): { controllers: Controllers; control: Control } {
   const { config, routerId, log, stops, counts } = context;
-  const heartbeatSeconds: number = config.edge?.heartbeatIntervalSeconds ?? 60;
+  const edge = config.edge ?? EDGE_DEFAULTS;
+  const heartbeatSeconds: number = edge.heartbeatIntervalSeconds;
   const edges = edgeListeners(config);
   const controllers = controlChannels(context);
   const window = new AdaptiveWindow(config.ctrl.rateLimiter);
@@ -58,9 +60,9 @@ export function control(context: Assembly, forwarder: Forwarder): { controllers:
       })),
     heartbeatIntervalMs: heartbeatSeconds * 1000,
     validate: {
-      chunkSize: config.edge?.sessionValidateChunkSize ?? 1000,
-      minPauseMs: config.edge?.sessionValidateMinInterval ?? 250,
-      maxPauseMs: config.edge?.sessionValidateMaxInterval ?? 1500,
+      chunkSize: edge.sessionValidateChunkSize,
+      minPauseMs: edge.sessionValidateMinInterval,
+      maxPauseMs: edge.sessionValidateMaxInterval,
     },
     connectEvents: {
       enabled: config.connectEvents.enabled,

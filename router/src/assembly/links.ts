@@ -1,4 +1,4 @@
-import type { RouterConfig } from "@sallyport/router-config";
+import { LINK_DEFAULTS, type RouterConfig } from "@sallyport/router-config";
 import { listenerLimits } from "../config/channel-limits.ts";
 import { resolveBind } from "../config/network-interfaces.ts";
 import { proxyOf } from "../config/proxy.ts";
@@ -31,11 +31,7 @@ export function links(
       config,
       listeners.map((l) => l.localBinding),
     ),
-    heartbeats: config.link?.heartbeats ?? {
-      sendInterval: 10_000,
-      checkInterval: 1000,
-      closeUnresponsiveTimeout: 60_000,
-    },
+    heartbeats: (config.link ?? LINK_DEFAULTS).heartbeats,
     dialWorkers: config.forwarder.linkDialWorkerCount,
     dialQueueLength: config.forwarder.linkDialQueueLength,
     proxy: proxyOf(config),

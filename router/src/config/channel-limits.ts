@@ -1,3 +1,4 @@
+import { OUT_QUEUE_SIZE } from "@sallyport/router-config";
 import type { ChannelLimits } from "@sallyport/wire";
 
 /** `options` of `ctrl`, of a link or of an edge listener; the part that every channel has. */
@@ -7,10 +8,6 @@ export interface ChannelOptions {
   readonly maxQueuedConnects?: number | undefined;
   readonly maxOutstandingConnects?: number | undefined;
 }
-
-/** The standards of `outQueueSize`. */
-export const CONTROL_QUEUE = 4;
-export const CHANNEL_QUEUE = 64;
 
 const MIB = 1024 * 1024;
 const STANDARD_PENDING = 64 * MIB;
@@ -32,7 +29,7 @@ export function channelLimits(options: ChannelOptions, standardQueue: number): C
 /** Limits of a listener's channels, and of the connections that may be in their hello at a time. */
 export function listenerLimits(options: ChannelOptions): ChannelLimits & { readonly maxHellos?: number } {
   const { maxOutstandingConnects, maxQueuedConnects } = options;
-  const limits = channelLimits(options, CHANNEL_QUEUE);
+  const limits = channelLimits(options, OUT_QUEUE_SIZE.channel);
   return maxOutstandingConnects === undefined
     ? limits
     : { ...limits, maxHellos: maxOutstandingConnects + (maxQueuedConnects ?? 0) };

@@ -1,10 +1,10 @@
-import { parseRouterConfig } from "@sallyport/router-config";
+import { OUT_QUEUE_SIZE, parseRouterConfig } from "@sallyport/router-config";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { describe, expect, it } from "vitest";
 import { renewalTime } from "../control/renewal/certificate-renewal.ts";
 import { Histogram } from "../metrics/histogram.ts";
 import { uncoveredHosts } from "./advertise.ts";
-import { CONTROL_QUEUE, channelLimits, listenerLimits } from "./channel-limits.ts";
+import { channelLimits, listenerLimits } from "./channel-limits.ts";
 import { parseCommand } from "./command-line.ts";
 import { createConfig, type NewConfig } from "./create-config.ts";
 import { edgeOptions, forwarderOptions, xgressOptions } from "./forwarding.ts";
@@ -133,11 +133,13 @@ listeners: [{ binding: edge, address: "tls:0.0.0.0:1", options: { advertise: "[:
     expect(listenerLimits({ ...options, maxOutstandingConnects: 5, maxQueuedConnects: 2 })).toMatchObject({
       maxHellos: 7,
     });
-    expect(channelLimits({ outQueueSize: 8, writeTimeout: 3000 }, CONTROL_QUEUE)).toEqual({
+    expect(channelLimits({ outQueueSize: 8, writeTimeout: 3000 }, OUT_QUEUE_SIZE.control)).toEqual({
       maxPending: 128 * mib,
       writeTimeoutMs: 3000,
     });
-    expect(channelLimits({ outQueueSize: 1, writeTimeout: 0 }, CONTROL_QUEUE)).toEqual({ maxPending: 17 * mib });
+    expect(channelLimits({ outQueueSize: 1, writeTimeout: 0 }, OUT_QUEUE_SIZE.control)).toEqual({
+      maxPending: 17 * mib,
+    });
   });
 
   it("that let a circuit wait for a second or less to start let it wait for ever", () => {

@@ -1,13 +1,13 @@
 import type { EdgeListenerConfig, FlowConfig, ForwarderConfig } from "@sallyport/router-config";
 import { type XgressOptions, xgressDefaults } from "@sallyport/wire";
-import type { EdgeOptions } from "../edge/options.ts";
-import { type ForwarderOptions, forwarderDefaults } from "../forwarder/options.ts";
+import type { EdgeSettings } from "../edge/options.ts";
+import { type ForwarderOptions, TRANSIT_BUFFER_BYTES } from "../forwarder/options.ts";
 import { listenerLimits } from "./channel-limits.ts";
 
 /** The `forwarder` section in the words of the forwarder. */
 export function forwarderOptions(config: ForwarderConfig): ForwarderOptions {
   return {
-    ...forwarderDefaults,
+    transitBufferBytes: TRANSIT_BUFFER_BYTES,
     faultTxIntervalMs: config.faultTxInterval,
     idleCircuitTimeoutMs: config.idleCircuitTimeout,
     idleTxIntervalMs: config.idleTxInterval,
@@ -44,7 +44,7 @@ export function xgressOptions(options: FlowConfig): XgressOptions {
   };
 }
 
-export function edgeOptions(listener: EdgeListenerConfig): Partial<EdgeOptions> {
+export function edgeOptions(listener: EdgeListenerConfig): EdgeSettings {
   const { options, advertise } = listener;
   return {
     advertise: `${advertise.host.includes(":") ? `[${advertise.host}]` : advertise.host}:${advertise.port}`,

@@ -15,14 +15,12 @@ import type { ControllerConnection } from "./controllers/controller-connection.t
 import type { Controllers } from "./controllers/controllers.ts";
 import { expectReply } from "./edge-error.ts";
 
-const DEFAULT_TIMEOUT_MS = 30_000;
-
 /**
  * Has a circuit built for an SDK's dial (docs/protocol/control.md, "Circuits"); controllers that lack the header form get
  * the older message. While no controller is connected one is waited for, within the same time.
  */
 export async function createCircuit(controllers: Controllers, request: SdkCircuitRequest): Promise<CircuitCreated> {
-  return await controllers.ask("creating a circuit", request.timeoutMs ?? DEFAULT_TIMEOUT_MS, (controller, timeoutMs) =>
+  return await controllers.ask("creating a circuit", request.timeoutMs, (controller, timeoutMs) =>
     createBy(controller, request, { timeoutMs }),
   );
 }

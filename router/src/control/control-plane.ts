@@ -10,8 +10,7 @@ export interface SdkCircuitRequest {
   readonly instanceId?: string;
   /** Peer data by key (1003 public key, 1008 caller id, 1011 app data, ...), passed to the terminating side. */
   readonly peerData: ReadonlyMap<number, Buffer>;
-  /** 30 s when absent. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs: number;
 }
 
 /** A circuit the controller has built: the caller registers its xgress at `address`. */

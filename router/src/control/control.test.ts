@@ -160,6 +160,7 @@ describe("circuits", () => {
     sessionToken: "tok",
     apiSessionToken: "api",
     fingerprints: ["0011223344556677889900aabbccddeeff001122"],
+    timeoutMs: 30_000,
     peerData: new Map([[1008, Buffer.from("bob")]]),
   };
 

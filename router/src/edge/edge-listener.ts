@@ -25,14 +25,14 @@ import { type EdgeCounters, edgeCounters } from "./edge-counters.ts";
 import { EdgeEgress } from "./edge-egress.ts";
 import { SESSION_ENDED } from "./edge-messages.ts";
 import { Hosting } from "./hosting.ts";
-import { type EdgeOptions, edgeDefaults } from "./options.ts";
+import { EDGE_LIMITS, type EdgeOptions, type EdgeSettings } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
 
 /** One address that SDKs are served at. */
 export interface EdgePort {
   /** The shared TLS port, or one for web sockets; the edge takes ALPN `ziti-edge` and connections that offer none. */
   readonly port: ChannelPort;
-  readonly options?: Partial<EdgeOptions>;
+  readonly options: EdgeSettings & Partial<EdgeOptions>;
 }
 
 /** What SDKs are served with. */
@@ -123,7 +123,7 @@ class EdgeListener implements Edge {
       parts.forwarder.registerEgress(RouterBinding.Edge, new EdgeEgress(this.#hosting, parts.forwarder)),
     );
     try {
-      for (const { port, options } of parts.ports) this.#listen(port, { ...edgeDefaults, ...options });
+      for (const { port, options } of parts.ports) this.#listen(port, { ...EDGE_LIMITS, ...options });
     } catch (error) {
       this.close();
       throw error;

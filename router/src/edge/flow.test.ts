@@ -1,11 +1,11 @@
 import { createHash, randomBytes } from "node:crypto";
 import { BaseHeader, type Channel, dialUnderlay, Headers, silentLogger, type Underlay } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { DEFAULT_EDGE_OPTIONS } from "../testing/default-options.ts";
 import { TestNetwork, type TestRouter } from "../testing/test-network.ts";
 import { type TestConnection, TestSdk } from "../testing/test-sdk.ts";
 import { DataCircuit } from "./data-circuit.ts";
 import { edgeCounters } from "./edge-counters.ts";
-import { edgeDefaults } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
 
 const PAYLOAD = 1100;
@@ -201,7 +201,7 @@ test("a stuck circuit stops the reading of connections, too, that join the chann
   const session = { id: "s", token: "t", identityId: "i", certFingerprints: [] };
   const sdk = new SdkChannel(channel, session, {
     requests: {} as SdkRequests,
-    options: edgeDefaults,
+    options: DEFAULT_EDGE_OPTIONS,
     counts: edgeCounters(),
     log: silentLogger,
   });

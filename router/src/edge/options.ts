@@ -1,7 +1,7 @@
-import { type AcceptOptions, type XgressOptions, xgressDefaults } from "@sallyport/wire";
+import type { AcceptOptions, XgressOptions } from "@sallyport/wire";
 
-/** Settings of an edge listener; times in milliseconds. */
-export interface EdgeOptions {
+/** What the file sets for an edge listener; times in milliseconds. */
+export interface EdgeSettings {
   /** Address SDKs reach this listener at, `host:port`, for the connect reports. */
   advertise: string;
   /** How long an SDK channel waits for its API session to be announced. */
@@ -12,6 +12,11 @@ export interface EdgeOptions {
   connectTimeoutMs: number;
   /** What may wait for an SDK that does not read, and how many connections may be in their hello. */
   limits?: Pick<AcceptOptions, "maxPending" | "writeTimeoutMs" | "maxHellos">;
+  xgress: XgressOptions;
+}
+
+/** The settings of an edge listener, and limits that no file sets. */
+export interface EdgeOptions extends EdgeSettings {
   /** How often an SDK whose channel is not read, because a circuit of it is stuck, gets a sign of life. */
   stoppedHeartbeatMs: number;
   /** Listeners one identity may have here: each costs memory and a request to the controller, whatever its token is. */
@@ -20,17 +25,11 @@ export interface EdgeOptions {
   maxChannels: number;
   /** Channels that may wait for their API session to be known, half of them from one address. */
   maxWaiting: number;
-  xgress: XgressOptions;
 }
 
-export const edgeDefaults: EdgeOptions = {
-  advertise: "",
-  lookupApiSessionTimeoutMs: 5_000,
-  getCircuitTimeoutMs: 30_000,
-  connectTimeoutMs: 5_000,
+export const EDGE_LIMITS: Omit<EdgeOptions, keyof EdgeSettings> = {
   stoppedHeartbeatMs: 5_000,
   maxListeners: 10_000,
   maxChannels: 1_000,
   maxWaiting: 1_000,
-  xgress: xgressDefaults,
 };

@@ -21,7 +21,7 @@ import { type Fault, FaultReports } from "./fault-reports.ts";
 import { areQuiet, type IdleCircuits, idleCircuits } from "./idle-circuits.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
 import { EndPath, type LocalEnd, type PathTables } from "./local-end.ts";
-import { type ForwarderOptions, forwarderDefaults } from "./options.ts";
+import type { ForwarderOptions } from "./options.ts";
 import { type Dialers, RouteProcessor, type RouteRequest, type RouteResult } from "./route-processor.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
 import { TransitBudget } from "./transit-queue.ts";
@@ -62,8 +62,8 @@ export class Forwarder implements XgressFabric {
   readonly #timers: NodeJS.Timeout[] = [];
   #malformed = 0;
 
-  constructor(o: { routerId: string; log: Logger; options?: Partial<ForwarderOptions> }) {
-    this.options = { ...forwarderDefaults, ...o.options };
+  constructor(o: { routerId: string; log: Logger; options: ForwarderOptions }) {
+    this.options = o.options;
     const bytes = this.options.circuitMemoryBytes;
     this.pool = new FramePool({ budget: bytes, maxFree: bytes });
     this.budget = new TransitBudget(this.options.transitBufferBytes);

@@ -20,14 +20,5 @@ export interface ForwarderOptions {
   circuitMemoryBytes: number;
 }
 
-export const forwarderDefaults: ForwarderOptions = {
-  faultTxIntervalMs: 15_000,
-  idleCircuitTimeoutMs: 60_000,
-  idleTxIntervalMs: 60_000,
-  xgressCloseCheckIntervalMs: 5_000,
-  xgressDialDwellTimeMs: 0,
-  xgressDialQueueLength: 1_000,
-  xgressDialWorkerCount: 128,
-  transitBufferBytes: 64 * 1024 * 1024,
-  circuitMemoryBytes: 24 * 1024 * 1024,
-};
+/** The bound of {@link ForwarderOptions.transitBufferBytes} that no file sets. */
+export const TRANSIT_BUFFER_BYTES = 64 * 1024 * 1024;

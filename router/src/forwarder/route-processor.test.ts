@@ -1,5 +1,6 @@
 import { silentLogger } from "@sallyport/wire";
 import { expect, test, vi } from "vitest";
+import { DEFAULT_FORWARDER_OPTIONS } from "../testing/default-options.ts";
 import type { EgressRequest } from "./egress.ts";
 import { Forwarder, type RouteRequest } from "./forwarder.ts";
 
@@ -16,7 +17,7 @@ test("dials wait for a worker, one that is unrouted meanwhile never starts, and 
   const forwarder = new Forwarder({
     routerId: "r1",
     log: silentLogger,
-    options: { xgressDialWorkerCount: 1, xgressDialQueueLength: 2 },
+    options: { ...DEFAULT_FORWARDER_OPTIONS, xgressDialWorkerCount: 1, xgressDialQueueLength: 2 },
   });
   const dials: { request: EgressRequest; done: () => void }[] = [];
   forwarder.registerEgress("test", {

@@ -1,7 +1,7 @@
 import { Listeners } from "@sallyport/async";
-import type { LinkDialerConfig } from "@sallyport/router-config";
+import { type LinkDialerConfig, OUT_QUEUE_SIZE } from "@sallyport/router-config";
 import { boundedLog, type HttpProxy, type Identity, type LineBounds, type Logger } from "@sallyport/wire";
-import { CHANNEL_QUEUE, channelLimits } from "../config/channel-limits.ts";
+import { channelLimits } from "../config/channel-limits.ts";
 import { WorkQueue } from "../control/work-queue.ts";
 import type { LinkPort } from "../forwarder/forwarder.ts";
 import type { WorkPool } from "../metrics/work-pool.ts";
@@ -250,7 +250,7 @@ export class LinkManager {
           dialerBinding: dialer.bindingName,
           timeoutMs: dialer.options.connectTimeoutMs,
           ...(dialer.localAddress === undefined ? {} : { localAddress: dialer.localAddress }),
-          limits: channelLimits(dialer.options, CHANNEL_QUEUE),
+          limits: channelLimits(dialer.options, OUT_QUEUE_SIZE.channel),
           proxy: this.#o.proxy,
         },
         { routerId, identity: identity(), log: this.#log, signal: this.#stop.signal },

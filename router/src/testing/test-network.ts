@@ -18,6 +18,7 @@ import { type Edge, startEdge } from "../edge/edge-listener.ts";
 import type { EdgeOptions } from "../edge/options.ts";
 import { Forwarder, type RouteRequest } from "../forwarder/forwarder.ts";
 import type { ForwarderOptions } from "../forwarder/options.ts";
+import { DEFAULT_EDGE_OPTIONS, DEFAULT_FORWARDER_OPTIONS } from "./default-options.ts";
 import { TestControl } from "./test-control.ts";
 
 const LINK_ALPN = "ziti-link";
@@ -265,7 +266,7 @@ export class TestRouter {
     const forwarder = new Forwarder({
       routerId: id,
       log: network.log,
-      ...(o.forwarder ? { options: o.forwarder } : {}),
+      options: { ...DEFAULT_FORWARDER_OPTIONS, ...o.forwarder },
     });
     const control = new TestControl(network, id);
     forwarder.onFault((fault) => control.sendFault(fault));
@@ -273,7 +274,7 @@ export class TestRouter {
     const counters = edgeCounters();
     const edge = startEdge({
       counters,
-      ports: [{ port, ...(o.edge ? { options: o.edge } : {}) }],
+      ports: [{ port, options: { ...DEFAULT_EDGE_OPTIONS, ...o.edge } }],
       control,
       forwarder,
       anchors: () => identity.anchors,

@@ -46,7 +46,13 @@ afterEach(async () => {
 async function dial(publicKey?: Buffer) {
   const peerData = new Map(publicKey === undefined ? [] : [[PeerData.PublicKey, publicKey] as const]);
   const sessionToken = network.session("svc", "Dial");
-  return await network.createCircuit("rA", { sessionToken, apiSessionToken: "", fingerprints: [], peerData });
+  return await network.createCircuit("rA", {
+    sessionToken,
+    apiSessionToken: "",
+    fingerprints: [],
+    timeoutMs: 30_000,
+    peerData,
+  });
 }
 
 it.each([true, false])(

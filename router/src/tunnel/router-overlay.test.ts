@@ -45,6 +45,7 @@ class TunnelNetwork {
       sessionToken,
       apiSessionToken: "",
       fingerprints: [],
+      timeoutMs: 30_000,
       peerData,
     });
   }

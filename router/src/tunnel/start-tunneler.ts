@@ -61,15 +61,10 @@ async function interceptorOf({ mode, protectedAddresses, log }: TunnelerStart): 
   if (mode.mode === "host") return undefined;
   if (mode.mode === "proxy") {
     const services = mode.services.map(({ service: name, port, protocol }) => ({ name, port, protocol }));
-    return new ProxyInterceptor({ services, udpIdleTimeoutMs: udpIdle(mode), log });
+    return new ProxyInterceptor({ services, udpIdleTimeoutMs: mode.udpIdleTimeout, log });
   }
   const { resolver, dnsSvcIpRange, lanIf } = mode;
   const times = { udpIdleTimeoutMs: mode.udpIdleTimeout, udpCheckIntervalMs: mode.udpCheckInterval };
   const diverter = mode.mode.startsWith("tproxy:") ? mode.mode.slice("tproxy:".length) : undefined;
   return TproxyInterceptor.open({ resolver, dnsSvcIpRange, lanIf, diverter, ...times, protectedAddresses, log });
-}
-
-/** Times too short to be meant count as not given. */
-function udpIdle({ udpIdleTimeout }: TunnelSettings): number {
-  return udpIdleTimeout < 5_000 ? 300_000 : udpIdleTimeout;
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { boolean, decimal, dialled, duration, integer, name } from "../scalars.ts";
 import { section } from "../section.ts";
-import { channelOptions, heartbeatKeys } from "./channel.ts";
+import { channelOptions, heartbeatKeys, OUT_QUEUE_SIZE } from "./channel.ts";
 
 const rateLimiter = section({
   enabled: boolean().default(true),
@@ -31,7 +31,7 @@ export const ctrl = section({
   bind: name("a network interface or local IP").optional(),
   defaultRequestTimeout: duration({ min: 1 }).default(5000),
   heartbeats: section({ ...heartbeatKeys(30_000), unresponsiveAfter: duration({ min: 1 }).default(5000) }).prefault({}),
-  options: channelOptions({ outQueueSize: 4, bounded: true }),
+  options: channelOptions({ outQueueSize: OUT_QUEUE_SIZE.control, bounded: true }),
   startupTimeout: duration({ min: 0 }).default(30_000),
   endpointsFile: name("a file path").optional(),
   rateLimiter: rateLimiter.prefault({}),

@@ -2,10 +2,10 @@ import { type Address, formatAddress } from "@sallyport/wire";
 import { z } from "zod";
 import { address, advertised, boolean, decimal, duration, integer, name, oneOf, textList } from "../scalars.ts";
 import { section } from "../section.ts";
-import { channelKeys, channelOptions, heartbeatKeys } from "./channel.ts";
+import { channelKeys, channelOptions, heartbeatKeys, OUT_QUEUE_SIZE } from "./channel.ts";
 
 const DAY = 24 * 3_600_000;
-const links = { outQueueSize: 64, bounded: false };
+const links = { outQueueSize: OUT_QUEUE_SIZE.channel, bounded: false };
 /** Hosts that mean every address of this machine, and none to anybody else. */
 const ANY_HOST: ReadonlySet<string> = new Set(["", "0.0.0.0", "::"]);
 const groups = textList().default(["default"]);
@@ -84,3 +84,6 @@ export const link = section({
   dialers: z.array(dialer, "a list").default([]),
   heartbeats: section(heartbeatKeys(60_000)).prefault({}),
 });
+
+/** Of a router without the section. */
+export const LINK_DEFAULTS = link.parse({});

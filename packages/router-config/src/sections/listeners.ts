@@ -2,7 +2,8 @@ import type { Address } from "@sallyport/wire";
 import { z } from "zod";
 import { address, advertised, cidr, duration, integer, name, scalar, text } from "../scalars.ts";
 import { ignored, section } from "../section.ts";
-import { channelKeys } from "./channel.ts";
+import { TUNNEL_DEFAULTS } from "../tunnel-defaults.ts";
+import { channelKeys, OUT_QUEUE_SIZE } from "./channel.ts";
 import { xgressKeys } from "./xgress.ts";
 
 const binding = <const T extends string>(value: T) => z.literal(value);
@@ -18,7 +19,7 @@ function listening(entry: { address?: Address | undefined; bind?: Address | unde
 }
 
 const edgeOptions = section({
-  ...channelKeys({ outQueueSize: 64, bounded: true }),
+  ...channelKeys({ outQueueSize: OUT_QUEUE_SIZE.channel, bounded: true }),
   ...xgressKeys,
   advertise: advertised().optional(),
   lookupApiSessionTimeout: duration({ min: 0 }).default(5000),
@@ -114,13 +115,13 @@ const tunnel = section({
   options: section({
     ...xgressKeys,
     mode: tunnelMode.default("host"),
-    resolver: text().default("udp://127.0.0.1:53"),
-    dnsSvcIpRange: cidr().default("100.64.0.1/10"),
+    resolver: text().default(TUNNEL_DEFAULTS.resolver),
+    dnsSvcIpRange: cidr().default(TUNNEL_DEFAULTS.dnsSvcIpRange),
     services: proxyServices.default([]),
     lanIf: text().optional(),
-    svcPollRate: duration({ min: 1 }).default(15_000),
-    udpIdleTimeout: atLeast(5000, 300_000),
-    udpCheckInterval: atLeast(1000, 30_000),
+    svcPollRate: duration({ min: 1 }).default(TUNNEL_DEFAULTS.servicePollMs),
+    udpIdleTimeout: atLeast(TUNNEL_DEFAULTS.minUdpIdleTimeoutMs, TUNNEL_DEFAULTS.udpIdleTimeoutMs),
+    udpCheckInterval: atLeast(TUNNEL_DEFAULTS.minUdpCheckIntervalMs, TUNNEL_DEFAULTS.udpCheckIntervalMs),
     advertise: ignored(),
   }).prefault({}),
 }).transform(({ binding, options }) => ({ binding, options }));

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { OverlayService } from "../overlay.ts";
-import { durationMs } from "./duration.ts";
 import { hostConfigs } from "./host-config.ts";
 import { interceptConfig } from "./intercept-config.ts";
+import { duration } from "./loose.ts";
 
 function serviceWith(configs: Record<string, unknown>): OverlayService {
   const permissions = { canDial: true, canBind: true, isEncrypted: true };
@@ -25,7 +25,7 @@ describe("durations", () => {
     ["5 s", undefined],
     ["-5s", undefined],
   ])("%s", (text, ms) => {
-    expect(durationMs(text)).toBe(ms);
+    expect(duration.safeParse(text).data).toBe(ms);
   });
 });
 

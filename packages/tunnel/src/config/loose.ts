@@ -1,6 +1,6 @@
 import { MAX_TIMER_MS } from "@sallyport/async";
+import { parseDuration } from "@sallyport/config-file/duration";
 import { z } from "zod";
-import { durationMs } from "./duration.ts";
 
 /**
  * An object whose keys are found whatever their capitals, the exact one first; `null` counts as absent, further keys
@@ -27,8 +27,8 @@ function equalFold(a: string, b: string): boolean {
 
 /** A duration as text, in whole milliseconds that a timer can hold. */
 export const duration = z.string().transform((text, context) => {
-  const ms = durationMs(text);
-  if (ms !== undefined) return Math.min(Math.ceil(ms), MAX_TIMER_MS);
+  const ms = parseDuration(text);
+  if (ms !== undefined && ms >= 0) return Math.min(Math.ceil(ms), MAX_TIMER_MS);
   context.addIssue({ code: "custom", message: `expected a duration such as 5s or 100ms, got ${JSON.stringify(text)}` });
   return z.NEVER;
 });

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
+import { TUNNEL_DEFAULTS } from "@sallyport/router-config/tunnel-defaults";
 import { type Logger, plainAddress } from "@sallyport/wire";
 import { AddressPool } from "../dns/address-pool.ts";
 import { normalName } from "../dns/names.ts";
@@ -21,9 +22,8 @@ import { PacketFilterCapture } from "./packet-filter-capture.ts";
 import { UdpFlows } from "./udp-flows.ts";
 
 export interface TproxyOptions {
-  /** `udp://127.0.0.1:53` when absent; see `parseResolver`. */
+  /** See `parseResolver`; this and the next one have the default of {@link TUNNEL_DEFAULTS} when absent. */
   readonly resolver?: string | undefined;
-  /** `100.64.0.1/10` when absent. */
   readonly dnsSvcIpRange?: string | undefined;
   /** How long an address of a name rests before another name gets it, see `NamesOptions`. */
   readonly nameRestMs?: number | undefined;
@@ -31,9 +31,8 @@ export interface TproxyOptions {
   readonly lanIf?: string | undefined;
   /** Program that diverts packets in the place of nft, see `Diverter`. */
   readonly diverter?: string | undefined;
-  /** 5 minutes when absent or below 5 s. */
+  /** {@link TUNNEL_DEFAULTS} when absent or too short, as the next one. */
   readonly udpIdleTimeoutMs?: number | undefined;
-  /** 30 s when absent or below 1 s. */
   readonly udpCheckIntervalMs?: number | undefined;
   /** 8192 when absent. */
   readonly mostUdpFlows?: number | undefined;
@@ -77,8 +76,16 @@ export class TproxyInterceptor implements Interceptor {
     this.#routes = routes;
     this.#flows = new UdpFlows({
       accept: (addresses) => this.#acceptFlow(addresses),
-      idleTimeoutMs: atLeast(options.udpIdleTimeoutMs, 5_000, 300_000),
-      checkIntervalMs: atLeast(options.udpCheckIntervalMs, 1_000, 30_000),
+      idleTimeoutMs: atLeast(
+        options.udpIdleTimeoutMs,
+        TUNNEL_DEFAULTS.minUdpIdleTimeoutMs,
+        TUNNEL_DEFAULTS.udpIdleTimeoutMs,
+      ),
+      checkIntervalMs: atLeast(
+        options.udpCheckIntervalMs,
+        TUNNEL_DEFAULTS.minUdpCheckIntervalMs,
+        TUNNEL_DEFAULTS.udpCheckIntervalMs,
+      ),
       mostFlows: options.mostUdpFlows ?? 8192,
       log: options.log,
     });
@@ -89,7 +96,7 @@ export class TproxyInterceptor implements Interceptor {
    * @throws InterceptError which says what is missing, and what to do
    */
   static async open(options: TproxyOptions): Promise<TproxyInterceptor> {
-    const pool = new AddressPool(options.dnsSvcIpRange ?? "100.64.0.1/10");
+    const pool = new AddressPool(options.dnsSvcIpRange ?? TUNNEL_DEFAULTS.dnsSvcIpRange);
     const interceptor = new TproxyInterceptor(options, await LocalRanges.open(options.log));
     try {
       await interceptor.#start(pool);
@@ -171,7 +178,8 @@ export class TproxyInterceptor implements Interceptor {
   }
 
   async #start(pool: AddressPool): Promise<void> {
-    const { log, resolver = "udp://127.0.0.1:53", dnsSvcIpRange = "100.64.0.1/10", lanIf, diverter } = this.#options;
+    const { log, lanIf, diverter } = this.#options;
+    const { resolver = TUNNEL_DEFAULTS.resolver, dnsSvcIpRange = TUNNEL_DEFAULTS.dnsSvcIpRange } = this.#options;
     const range = parseRange(dnsSvcIpRange);
     if (range !== undefined) {
       const other = await this.#routes.takenByAnother(range);

@@ -1,7 +1,8 @@
 import { isIP } from "node:net";
 import { parseArgs } from "node:util";
 import { errorText } from "@sallyport/async";
-import { durationMs } from "../config/duration.ts";
+import { formatDuration, parseDuration } from "@sallyport/config-file/duration";
+import { TUNNEL_DEFAULTS } from "@sallyport/router-config/tunnel-defaults";
 
 /** How clients reach services. */
 export type Mode =
@@ -39,23 +40,32 @@ export type ProgramCommand =
   | { readonly name: "version" }
   | { readonly name: "help"; readonly problem?: string };
 
+const DEFAULTS = {
+  resolver: TUNNEL_DEFAULTS.resolver,
+  dnsRange: TUNNEL_DEFAULTS.dnsSvcIpRange,
+  udpIdle: formatDuration(TUNNEL_DEFAULTS.udpIdleTimeoutMs),
+  refresh: formatDuration(TUNNEL_DEFAULTS.servicePollMs),
+  drain: "5s",
+  bind: "127.0.0.1",
+} as const;
+
 export const USAGE = `usage: sallyport-tunnel <command>
 
   run -i <identity>…                     intercept and host services (Linux, needs root or CAP_NET_ADMIN)
-      --resolver <url>                   name server for intercepted names; udp://127.0.0.1:53
-      --dns-range <cidr>                 addresses for those names; 100.64.0.1/10
+      --resolver <url>                   name server for intercepted names; ${DEFAULTS.resolver}
+      --dns-range <cidr>                 addresses for those names; ${DEFAULTS.dnsRange}
       --lan-if <interface>               accept intercepted packets of this interface in the firewall, too
   proxy -i <identity>… <service>:<port>[:tcp|udp]…
                                          open ports that lead to services, and host services
-      --bind <address>                   address of the ports; 127.0.0.1
+      --bind <address>                   address of the ports; ${DEFAULTS.bind}
   host -i <identity>…                    host services only
   enroll --jwt <file> [-o <file>]        redeem a one-time token and write the identity file
       --if-needed                        nothing to do when that file is there
 
   -i, --identity <file or folder>        may be repeated; a folder means every .json file in it
-      --refresh <duration>               how often the controller is asked for changes; 15s
-      --udp-idle <duration>              when a silent UDP client is forgotten; 5m
-      --drain <duration>                 longest wait for open connections when stopping; 5s
+      --refresh <duration>               how often the controller is asked for changes; ${DEFAULTS.refresh}
+      --udp-idle <duration>              when a silent UDP client is forgotten; ${DEFAULTS.udpIdle}
+      --drain <duration>                 longest wait for open connections when stopping; ${DEFAULTS.drain}
       --health-address <address:port>    answer probes there: /health-checks/live, /health-checks/ready
   -v, --verbose                          log more (as SALLYPORT_LOG_LEVEL=debug)
       --version                          print the version
@@ -129,9 +139,9 @@ function commandOf({ values, positionals }: ReturnType<typeof parse>): ProgramCo
     name: "tunnel",
     mode: modeOf(name, values, rest),
     identities,
-    udpIdleTimeoutMs: time("udp-idle", values["udp-idle"] ?? "5m", 5_000),
-    refreshIntervalMs: time("refresh", values.refresh ?? "15s", 1_000),
-    drainMs: time("drain", values.drain ?? "5s", 0),
+    udpIdleTimeoutMs: time("udp-idle", values["udp-idle"] ?? DEFAULTS.udpIdle, TUNNEL_DEFAULTS.minUdpIdleTimeoutMs),
+    refreshIntervalMs: time("refresh", values.refresh ?? DEFAULTS.refresh, 1_000),
+    drainMs: time("drain", values.drain ?? DEFAULTS.drain, 0),
     health: address("health-address", values["health-address"]),
     verbose,
   };
@@ -142,17 +152,17 @@ function modeOf(name: string, values: ReturnType<typeof parse>["values"], rest: 
   if (name === "run") {
     return {
       name,
-      resolver: values.resolver ?? "udp://127.0.0.1:53",
-      dnsRange: values["dns-range"] ?? "100.64.0.1/10",
+      resolver: values.resolver ?? DEFAULTS.resolver,
+      dnsRange: values["dns-range"] ?? DEFAULTS.dnsRange,
       lanInterface: values["lan-if"],
     };
   }
   if (rest.length === 0) throw new UsageError("proxy needs at least one <service>:<port>[:tcp|udp]");
-  return { name: "proxy", services: rest, bindAddress: values.bind ?? "127.0.0.1" };
+  return { name: "proxy", services: rest, bindAddress: values.bind ?? DEFAULTS.bind };
 }
 
 function time(option: string, text: string, leastMs: number): number {
-  const ms = durationMs(text);
+  const ms = parseDuration(text);
   if (ms !== undefined && ms >= leastMs && ms < 2 ** 31) return ms;
   const least = leastMs > 0 ? ` of at least ${leastMs / 1_000}s` : "";
   throw new UsageError(`--${option} expects a duration${least} such as 30s or 5m, found ${text}`);

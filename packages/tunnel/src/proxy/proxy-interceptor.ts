@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
+import { TUNNEL_DEFAULTS } from "@sallyport/router-config/tunnel-defaults";
 import { type Logger, plainAddress, silentLogger } from "@sallyport/wire";
 import { hostPort } from "../config/template.ts";
 import {
@@ -18,7 +19,7 @@ export interface ProxyOptions {
   readonly services: readonly ProxyService[];
   /** Address that the ports are opened on; `0.0.0.0` when left out. */
   readonly bindAddress?: string | undefined;
-  /** A UDP client that sends and receives nothing for so long is forgotten; 5 minutes when left out. */
+  /** A UDP client that sends and receives nothing for so long is forgotten; the time of {@link TUNNEL_DEFAULTS} when left out. */
   readonly udpIdleTimeoutMs?: number | undefined;
   readonly log?: Logger | undefined;
 }
@@ -99,7 +100,7 @@ export class ProxyInterceptor implements Interceptor {
       const opened = await UdpPort.open({
         address,
         port,
-        idleMs: this.#o.udpIdleTimeoutMs ?? 300_000,
+        idleMs: this.#o.udpIdleTimeoutMs ?? TUNNEL_DEFAULTS.udpIdleTimeoutMs,
         onFlow,
         log: this.#log,
       });

@@ -1,4 +1,5 @@
 import { lookup } from "node:dns/promises";
+import { TUNNEL_DEFAULTS } from "@sallyport/router-config/tunnel-defaults";
 import { Context, type IdentityFile, type IdentityInfo, type Service } from "@sallyport/sdk";
 import { type Logger, silentLogger } from "@sallyport/wire";
 import type {
@@ -23,13 +24,12 @@ const tunnelerConfigTypes: readonly string[] = [
 
 export interface SdkOverlayOptions {
   readonly log?: Logger | undefined;
-  /** How often the controller is asked for changes, in milliseconds; 15,000 when left out. */
+  /** How often the controller is asked for changes, in milliseconds; the time of {@link TUNNEL_DEFAULTS} when left out. */
   readonly refreshIntervalMs?: number | undefined;
   /** Ends waiting for the login. */
   readonly signal?: AbortSignal | undefined;
 }
 
-const defaultRefreshMs = 15_000;
 const identityRetryMs = 5_000;
 /** What an identity hosts with, its name and app data change without a change of its services. */
 const identityRefreshMs = 60_000;
@@ -61,7 +61,7 @@ export class SdkOverlay implements Overlay {
     const context = await Context.load(source, {
       log,
       configTypes: tunnelerConfigTypes,
-      refreshIntervalMs: o.refreshIntervalMs ?? defaultRefreshMs,
+      refreshIntervalMs: o.refreshIntervalMs ?? TUNNEL_DEFAULTS.servicePollMs,
       ...(o.signal === undefined ? {} : { signal: o.signal }),
     });
     try {

@@ -16,7 +16,8 @@ import { encodeResult, type Hello, helloOf, resultHeadersFor } from "./hello.ts"
 import { limitsOf, MessageChannel } from "./message-channel.ts";
 import { type Peer, peerOf, remoteAddress } from "./peer.ts";
 
-const HELLO_TIMEOUT_MS = 5_000;
+/** Default of the time that a connection may take for its hello. */
+export const HELLO_TIMEOUT_MS = 5_000;
 const MAX_HELLOS = 1_000;
 /** How long the unknown-version response may take to leave. */
 const LINGER_MS = 1_000;

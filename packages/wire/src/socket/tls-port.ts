@@ -12,7 +12,8 @@ import type { HandshakeTurns, TurnTaker } from "./handshake/handshake-turns.ts";
 import { Handshakes } from "./handshake/handshakes.ts";
 import type { SecureSocket } from "./stream-socket.ts";
 
-const HANDSHAKE_TIMEOUT_MS = 5_000;
+/** Default of the time that a TLS handshake may take. */
+export const HANDSHAKE_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 15_000;
 /** Of what is no ClientHello, so much is given to TLS, for the sake of its answer. There are no two certificates in it. */
 const MOST_OTHER_BYTES = 512;

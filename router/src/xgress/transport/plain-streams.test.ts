@@ -56,7 +56,7 @@ async function circuit(service: string): Promise<PlainCircuit> {
   if (service !== "svc") throw new Error(`service ${service} is not known`);
   const sessionToken = network.session(service, "Dial");
   return await network.createCircuit("rA", {
-    ...{ sessionToken, apiSessionToken: "", fingerprints: [], peerData: new Map() },
+    ...{ sessionToken, apiSessionToken: "", fingerprints: [], timeoutMs: 30_000, peerData: new Map() },
   });
 }
 

@@ -60,7 +60,13 @@ async function listen(more: Partial<DatagramListenerOptions> = {}): Promise<Data
 
 function circuit(service: string): Promise<PlainCircuit> {
   const sessionToken = network.session(service, "Dial");
-  return network.createCircuit("rA", { sessionToken, apiSessionToken: "", fingerprints: [], peerData: new Map() });
+  return network.createCircuit("rA", {
+    sessionToken,
+    apiSessionToken: "",
+    fingerprints: [],
+    timeoutMs: 30_000,
+    peerData: new Map(),
+  });
 }
 
 async function ask(socket: Socket, port: number, bytes: Buffer): Promise<Buffer> {
