@@ -9,10 +9,9 @@ import { hashOf, isMap } from "./json-value.ts";
  */
 export function withIntent<T extends KubeObject>(object: T): T {
   const { metadata } = object;
-  return {
-    ...object,
-    metadata: { ...metadata, annotations: { ...metadata.annotations, [ANNOTATIONS.intent]: hashOf(object) } },
-  };
+  const annotations = { ...metadata.annotations, [ANNOTATIONS.intent]: hashOf(object) };
+  // As JSON: fields without a value are not part of the intent.
+  return JSON.parse(JSON.stringify({ ...object, metadata: { ...metadata, annotations } })) as T;
 }
 
 /** Whether an object is what a write of an intent would leave. */

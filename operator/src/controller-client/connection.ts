@@ -29,9 +29,9 @@ export interface ConnectionOptions {
   /** `https://host:port`, further path segments don't count; tried in order. */
   readonly endpoints: readonly [string, ...string[]];
   /** PEM bundle of the authorities to trust; the system's when absent. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
   /** Name that the server is asked for and has to have, where that is not the host of the endpoint. */
-  readonly servername?: string;
+  readonly servername?: string | undefined;
   readonly credentials: Credentials;
   /** One request, milliseconds. */
   readonly requestTimeoutMs: number;

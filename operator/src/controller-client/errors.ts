@@ -68,15 +68,14 @@ export interface Failure {
   /** Nothing will come of it before a person changes something. */
   readonly isStalled: boolean;
   readonly retry: Retry;
-  readonly afterMs?: number;
+  readonly afterMs?: number | undefined;
 }
 
 /** Undefined for what no network said: a fault of the program, which is not to be shown as one of the network. */
 export function failureOf(error: unknown): Failure | undefined {
   if (error instanceof NetworkNotReadyError) {
     const { reason, message, retryAfterMs } = error;
-    const after = retryAfterMs === undefined ? {} : { afterMs: retryAfterMs };
-    return { reason, message, isStalled: false, retry: "connection", ...after };
+    return { reason, message, isStalled: false, retry: "connection", afterMs: retryAfterMs };
   }
   if (error instanceof OperationForbiddenError) {
     return { reason: "Forbidden", message: error.message, isStalled: true, retry: "resync" };

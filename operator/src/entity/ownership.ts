@@ -29,7 +29,7 @@ export interface Owner {
   readonly name: string;
   readonly uid: string;
   /** Of a resource that stands for several entities: which of them. */
-  readonly ordinal?: number;
+  readonly ordinal?: number | undefined;
 }
 
 interface Owning {
@@ -39,7 +39,7 @@ interface Owning {
 
 export function ownerOf({ kind, metadata }: Owning, cluster: string, ordinal?: number): Owner {
   const { namespace, name, uid } = metadata;
-  return { cluster, kind, namespace, name, uid, ...(ordinal === undefined ? {} : { ordinal }) };
+  return { cluster, kind, namespace, name, uid, ordinal };
 }
 
 /** The tags by which an entity is known as the owner's. */

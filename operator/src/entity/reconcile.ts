@@ -162,7 +162,7 @@ export function entityReconciler<
       : await wiring.statusOf?.(client, result.id, { spec: resource.spec, more, wasMade }, signal);
     const status = { ...shown, id: result.id } as OwnStatus<R>;
     const requeueAfterMs = wiring.requeueAfterMs?.(status, own);
-    return { conditions, events, status, ...(requeueAfterMs === undefined ? {} : { requeueAfterMs }) };
+    return { conditions, events, status, requeueAfterMs };
   }
 
   async function remove(resource: R, context: ReconcileContext<R>): Promise<Removal> {

@@ -15,7 +15,7 @@ export interface ResourceKind {
 /** Names one object. `namespace` is needed exactly for namespaced kinds. */
 export interface ObjectRef {
   readonly kind: ResourceKind;
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   readonly name: string;
 }
 
@@ -31,15 +31,15 @@ export interface OwnerReference {
 /** What an object that was read carries; times are texts of RFC 3339. */
 export interface ObjectMeta {
   readonly name: string;
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   readonly generateName?: string;
-  readonly uid?: string;
-  readonly resourceVersion?: string;
+  readonly uid?: string | undefined;
+  readonly resourceVersion?: string | undefined;
   readonly generation?: number;
   readonly creationTimestamp?: string;
   readonly deletionTimestamp?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
   readonly finalizers?: readonly string[];
   readonly ownerReferences?: readonly OwnerReference[];
 }

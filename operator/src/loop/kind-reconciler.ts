@@ -31,7 +31,7 @@ export interface Outcome<R extends AnyResource = AnyResource> {
   /** What happened. That `Ready` changed is told by the loop. */
   readonly events?: readonly EventNote[];
   /** Look again after this time, when it is long up to five seconds later; the loop looks again every ten minutes anyway. */
-  readonly requeueAfterMs?: number;
+  readonly requeueAfterMs?: number | undefined;
   /**
    * It waits for others that were perhaps declared together with it: a resource that shows nothing for its spec yet shows this only when it is still so
    * after a moment.
@@ -53,7 +53,7 @@ export type Removal =
       readonly reason?: string;
       /** What it waits for. */
       readonly message: string;
-      readonly requeueAfterMs?: number;
+      readonly requeueAfterMs?: number | undefined;
     };
 
 /** Resources and children as the watches know them: at most a moment old. Nobody changes what they hand out. */

@@ -136,7 +136,7 @@ export class NamedWatches {
       on: ({ type, object }) => changed({ version: object.metadata.resourceVersion, isGone: type === "delete" }),
       trim: ({ apiVersion, kind: called, metadata }) => ({ apiVersion, kind: called, metadata: bare(metadata) }),
       log,
-      ...(metrics === undefined ? {} : { metrics }),
+      metrics,
     });
     // What vanished between the read and the list makes no change.
     void reflector.synced.then(
@@ -166,9 +166,9 @@ function isBehind(seen: string | undefined, { version, isGone }: ObjectState): b
 function bare({ name, namespace, uid, resourceVersion }: KubeObject["metadata"]): KubeObject["metadata"] {
   return {
     name,
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(uid === undefined ? {} : { uid }),
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    namespace,
+    uid,
+    resourceVersion,
   };
 }
 

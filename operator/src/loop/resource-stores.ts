@@ -38,7 +38,7 @@ export class ResourceStores implements Known {
   constructor(o: ResourceStoresOptions) {
     this.#o = o;
     const { client, namespaces, log, metrics } = o;
-    const common = { namespaces, log, ...(metrics === undefined ? {} : { metrics }) };
+    const common = { namespaces, log, metrics };
     this.#resources = new Map(
       o.kinds.map((kind) => {
         const on = (change: Change<AnyResource & KubeObject>): void => this.#took(change);

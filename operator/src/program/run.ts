@@ -81,9 +81,9 @@ async function withClient(
 
 const clusterOf = ({ kubeconfig, context, server }: ClusterSettings) =>
   findCluster({
-    ...(kubeconfig === undefined ? {} : { kubeconfig }),
-    ...(context === undefined ? {} : { context }),
-    ...(server === undefined ? {} : { server }),
+    kubeconfig,
+    context,
+    server,
   });
 
 function stopSignal(onStop: () => void): AbortSignal {

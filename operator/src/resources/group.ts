@@ -21,7 +21,7 @@ export const FINALIZER = `${GROUP}/finalizer`;
 export const MANAGED_BY = { key: "app.kubernetes.io/managed-by", value: "sallyport" } as const;
 
 /** Whether the operator has made the object: what it keeps in Secrets of its own is no value for a spec. */
-export const isOfOperator = ({ labels }: { readonly labels?: Readonly<Record<string, string>> }): boolean =>
+export const isOfOperator = ({ labels }: { readonly labels?: Readonly<Record<string, string>> | undefined }): boolean =>
   labels?.[MANAGED_BY.key] === MANAGED_BY.value;
 
 export const ANNOTATIONS = {

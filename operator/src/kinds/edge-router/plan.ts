@@ -145,13 +145,13 @@ function statusOf({ router, advertised, configHash, enrollment }: RouterStep, is
     verified,
     online,
     everOnline: online || (before?.everOnline ?? verified),
-    ...(found.syncStatus === undefined ? {} : { syncStatus: found.syncStatus }),
-    ...(version === undefined ? {} : { version }),
-    ...(address === undefined ? {} : { advertiseAddress: address }),
-    ...(notAfter === undefined ? {} : { certificateNotAfter: notAfter.toISOString() }),
-    ...(hash === undefined ? {} : { configHash: hash }),
-    ...(volume === undefined ? {} : { volume }),
-    ...(expires === undefined ? {} : { tokenExpiresAt: expires }),
+    syncStatus: found.syncStatus,
+    version,
+    advertiseAddress: address,
+    certificateNotAfter: notAfter?.toISOString(),
+    configHash: hash,
+    volume,
+    tokenExpiresAt: expires,
   };
 }
 

@@ -264,8 +264,8 @@ function outcomeOf(
       onlineReplicas,
       selector: selectorText(name),
       routers: [...plan.routers],
-      ...(lastHandledReEnroll === undefined ? {} : { lastHandledReEnroll }),
-      ...(lastHandledRestart === undefined ? {} : { lastHandledRestart }),
+      lastHandledReEnroll,
+      lastHandledRestart,
     },
   };
 }

@@ -158,8 +158,8 @@ class IdentityReconcile {
         lastHandledReEnroll: settled?.hasReEnrolled === true ? asked : status.lastHandledReEnroll,
       }),
       events: this.#events,
-      ...(state?.wakeAt && { requeueAfterMs: Math.max(state.wakeAt.getTime() - now.getTime(), 0) + 1 }),
-      ...(settled?.error !== undefined && { isFailure: true }),
+      requeueAfterMs: state?.wakeAt && Math.max(state.wakeAt.getTime() - now.getTime(), 0) + 1,
+      isFailure: settled?.error !== undefined,
     };
   }
 

@@ -6,13 +6,13 @@ import { fromKubeconfig } from "./kubeconfig.ts";
 
 export interface FindClusterOptions {
   /** URL of an API server that needs no credentials: a test's, or that of `kubectl proxy`. */
-  readonly server?: string;
+  readonly server?: string | undefined;
   /** File; also used in a pod when given. */
-  readonly kubeconfig?: string;
-  readonly context?: string;
+  readonly kubeconfig?: string | undefined;
+  readonly context?: string | undefined;
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Where the pod's token and authorities are. */
-  readonly serviceAccountFolder?: string;
+  readonly serviceAccountFolder?: string | undefined;
 }
 
 /**
@@ -23,11 +23,11 @@ export async function findCluster(o: FindClusterOptions = {}): Promise<Cluster> 
   const { server, kubeconfig, context, env = process.env, serviceAccountFolder } = o;
   if (server !== undefined) return clusterAt(server);
   if (kubeconfig === undefined && context === undefined && isInCluster(env)) {
-    return await inCluster({ env, ...(serviceAccountFolder === undefined ? {} : { folder: serviceAccountFolder }) });
+    return await inCluster({ env, folder: serviceAccountFolder });
   }
   return await fromKubeconfig({
-    ...(kubeconfig === undefined ? {} : { path: kubeconfig }),
-    ...(context === undefined ? {} : { context }),
+    path: kubeconfig,
+    context,
   });
 }
 
@@ -37,7 +37,7 @@ export const SERVICE_ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceacc
 export interface InClusterOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Holds `token`, `ca.crt` and `namespace`. */
-  readonly folder?: string;
+  readonly folder?: string | undefined;
 }
 
 /** True where Kubernetes says that this process is in a pod. */

@@ -3,9 +3,9 @@ import { type Cluster, ClusterConfigError, type Credentials } from "./cluster.ts
 
 export interface KubeconfigOptions {
   /** Default: what `KUBECONFIG` names, else `~/.kube/config`. */
-  readonly path?: string;
+  readonly path?: string | undefined;
   /** Default: the current context of the file. */
-  readonly context?: string;
+  readonly context?: string | undefined;
 }
 
 /**

@@ -22,7 +22,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly streamingList?: boolean;
   readonly log: Logger;
   readonly backoff?: BackoffOptions;
-  readonly metrics?: ReflectorMetrics;
+  readonly metrics?: ReflectorMetrics | undefined;
 }
 
 /** Where a reflector counts. */

@@ -44,7 +44,7 @@ export function resourceReference(kinds: readonly KindDefinition[]): string {
   ]);
   return `# Resources of the operator
 
-Generated from \`operator/src/resources\` by \`npm run generate\`; do not edit. The CRDs in \`crds/\` are made from the same schemas, and
+Generated from \`operator/src/kinds\` by \`npm run generate\`; do not edit. The CRDs in \`crds/\` are made from the same schemas, and
 \`kubectl explain\` prints the same texts.
 
 All kinds are namespaced, of \`${API_VERSION}\`, and in the category \`${CATEGORY}\`: \`kubectl get ${CATEGORY}\` lists them all. A resource refers to

@@ -111,10 +111,10 @@ export function reEnrollRequest({ metadata, status, spec }: EdgeRouterResource):
 export function afterReEnroll({ ordinal, name, id, advertiseAddress, configHash }: RouterStatus): RouterStatus {
   return {
     ordinal,
-    ...(name === undefined ? {} : { name }),
-    ...(id === undefined ? {} : { id }),
-    ...(advertiseAddress === undefined ? {} : { advertiseAddress }),
-    ...(configHash === undefined ? {} : { configHash }),
+    name,
+    id,
+    advertiseAddress,
+    configHash,
     verified: false,
     online: false,
     everOnline: false,

@@ -46,7 +46,7 @@ export type RouterAction =
       readonly ordinal: number;
       readonly id: string;
       /** Value of the annotation that asks for it. */
-      readonly handled?: string;
+      readonly handled?: string | undefined;
       /** For want of a token that it could use: not when it has used the last one meanwhile. */
       readonly unlessVerified?: boolean;
     }

@@ -19,7 +19,7 @@ export interface RouterStep {
   readonly enrollment?: EnrollmentStep;
   readonly address?: AddressResult;
   /** `<host>:<port>` of the file that was rendered. */
-  readonly advertised?: string;
+  readonly advertised?: string | undefined;
   /** The address is on its way: the certificate gets the new name first. */
   readonly isChanging: boolean;
   readonly problems: readonly SpecProblem[];
@@ -90,7 +90,7 @@ export function routerStep(
     ...step,
     ...(hasArrived === true ? { actions: actionsOf(true) } : {}),
     configHash: config.hash,
-    ...(next === undefined ? {} : { advertised: addressText(next.address) }),
+    advertised: next && addressText(next.address),
     rollout: rolloutActions(input, router, config, entity.found.id),
   };
 }
@@ -113,7 +113,7 @@ function enrollmentActions(
       return [
         {
           ...{ type: "reEnroll", ordinal, id: entity.found.id },
-          ...(handled === undefined ? {} : { handled }),
+          handled,
           ...(enrollment.reason === "TokenExpired" ? { unlessVerified: true } : {}),
         },
       ];
@@ -199,8 +199,8 @@ export function workloadOf(resource: RenderedResource, parts: WorkloadParts): Ku
 /** Servers say a time of creation that is none. */
 const claimMetadataOf = ({ name, labels, annotations }: ObjectMeta) => ({
   name,
-  ...(labels === undefined ? {} : { labels }),
-  ...(annotations === undefined ? {} : { annotations }),
+  labels,
+  annotations,
 });
 
 export function applyUnlessThere(object: KubeObject, found: KubeObject | undefined, isThere: IsThere): RouterAction[] {
@@ -210,7 +210,7 @@ export function applyUnlessThere(object: KubeObject, found: KubeObject | undefin
 
 export function deletion(kind: ResourceKind, { metadata }: KubeObject): RouterAction {
   const { namespace, name, uid } = metadata;
-  return { type: "delete", ref: { kind, name, ...(namespace === undefined ? {} : { namespace }) }, uid };
+  return { type: "delete", ref: { kind, name, namespace }, uid };
 }
 
 /** Objects of other owners, under names that ours need. */

@@ -45,9 +45,9 @@ export function edgeService(resource: RenderedResource, ordinal: number): KubeOb
       type,
       selector: selectorLabels(metadata.name, ordinal),
       ports: [{ name: "edge", port: exposure.port ?? edge.port, targetPort: "edge", protocol: "TCP", ...nodePort }],
-      ...(externalTrafficPolicy === undefined ? {} : { externalTrafficPolicy }),
-      ...(loadBalancerClass === undefined ? {} : { loadBalancerClass }),
-      ...(loadBalancerSourceRanges === undefined ? {} : { loadBalancerSourceRanges }),
+      externalTrafficPolicy,
+      loadBalancerClass,
+      loadBalancerSourceRanges,
     },
   } as KubeObject;
 }
@@ -166,7 +166,7 @@ export function serviceMonitor(resource: RenderedResource): KubeObject | undefin
           port: "health",
           path: "/metrics",
           scheme: "https",
-          ...(interval === undefined ? {} : { interval }),
+          interval,
           // The certificate is one of the overlay's own authority, under names of the overlay.
           tlsConfig: { insecureSkipVerify: true },
         },

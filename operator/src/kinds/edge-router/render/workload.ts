@@ -109,7 +109,7 @@ function claim({ metadata, spec }: RenderedResource, { ordinal, made = {} }: Wor
     },
     spec: {
       accessModes: accessModes.toSorted(),
-      ...(storageClassName === undefined ? {} : { storageClassName }),
+      storageClassName,
       resources: { requests: { storage: made.claimSize ?? size } },
     },
   };
@@ -137,7 +137,7 @@ function podTemplate(resource: RenderedResource, input: WorkloadInput) {
       // Variables of all Services of the namespace would only fill the environment.
       enableServiceLinks: false,
       terminationGracePeriodSeconds: spec.drainSeconds + STOP_SECONDS,
-      ...(spec.imagePullSecrets === undefined ? {} : { imagePullSecrets: spec.imagePullSecrets }),
+      imagePullSecrets: spec.imagePullSecrets,
       securityContext: mergePatch(podSecurity(spec), securityContext ?? {}),
       initContainers: [...(initContainers ?? []), enrollContainer(resource, input)],
       containers: [routerContainer(resource, input), ...(containers ?? [])],

@@ -38,15 +38,13 @@ export function identityStatus(findings: StatusFindings): Status {
     id: identity.id,
     typeId: identity.typeId,
     enrolled: findings.isEnrolled,
-    ...(enrollment && {
-      enrollment: { ...(enrollment.id && { id: enrollment.id }), method, expiresAt: enrollment.expiresAt },
-    }),
-    ...(authenticators.length > 0 && { authenticators: [...authenticators] }),
-    ...(held && secretName !== undefined && { secretName }),
+    enrollment: enrollment && method && { id: enrollment.id, method, expiresAt: enrollment.expiresAt },
+    authenticators: authenticators.length > 0 ? [...authenticators] : undefined,
+    secretName: held && secretName,
     online: identity.hasEdgeRouterConnection,
-    ...(lastRenewalTime !== undefined && { lastRenewalTime }),
-    ...(held?.identity && { certificateNotAfter: secondTime(held.identity.notAfter) }),
-    ...(lastHandledReEnroll !== undefined && { lastHandledReEnroll }),
+    lastRenewalTime,
+    certificateNotAfter: held?.identity && secondTime(held.identity.notAfter),
+    lastHandledReEnroll,
   };
 }
 

@@ -11,7 +11,7 @@ export type SecretCredentials =
 /** Names of what has to be read for an external Network. */
 export interface AccessSources {
   readonly caBundle?: { readonly kind: "Secret" | "ConfigMap"; readonly name: string };
-  readonly credentials?: string;
+  readonly credentials?: string | undefined;
 }
 
 export function accessSources({ caBundle, auth }: ExternalNetwork): AccessSources {
@@ -20,7 +20,7 @@ export function accessSources({ caBundle, auth }: ExternalNetwork): AccessSource
   return {
     ...(configMapRef && { caBundle: { kind: "ConfigMap" as const, name: configMapRef.name } }),
     ...(secretRef && { caBundle: { kind: "Secret" as const, name: secretRef.name } }),
-    ...(credentials === undefined ? {} : { credentials }),
+    credentials,
   };
 }
 

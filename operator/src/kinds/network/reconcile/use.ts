@@ -81,8 +81,8 @@ export function connectionOptions(
   return {
     name,
     endpoints,
-    ...(ca === undefined ? {} : { ca }),
-    ...(servername === undefined ? {} : { servername }),
+    ca,
+    servername,
     credentials,
     requestTimeoutMs: requestTimeoutMs(resource),
     maxRequestsPerSecond: resource.spec.maxRequestsPerSecond,
@@ -128,7 +128,7 @@ export function outcomeOf(
   return {
     conditions: connectionConditions(findings),
     status: problem === undefined ? status : { ...before, ...status },
-    ...(requeueAfterMs === undefined ? {} : { requeueAfterMs }),
+    requeueAfterMs,
   };
 }
 
@@ -208,7 +208,7 @@ function controllersIn(found: readonly FoundController[]): Pick<ServerStatus, "c
     .map(({ name, ctrlAddress, isOnline }) => ({
       name,
       ...(ctrlAddress ? { ctrlAddress } : {}),
-      ...(isOnline === undefined ? {} : { online: isOnline }),
+      online: isOnline,
     }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   return { controllers };

@@ -28,16 +28,16 @@ export function renderService(resource: NetworkResource, managed: ManagedNetwork
     port: servicePort(managed),
     targetPort: "api",
     protocol: "TCP",
-    ...(nodePort === undefined ? {} : { nodePort }),
+    nodePort,
   };
   return object(KINDS.Service, annotations === undefined ? metadata : { ...metadata, annotations }, {
     spec: {
       type: exposure.type,
       selector: selectorLabels(resource),
       ports: [port],
-      ...(externalTrafficPolicy === undefined ? {} : { externalTrafficPolicy }),
-      ...(loadBalancerClass === undefined ? {} : { loadBalancerClass }),
-      ...(loadBalancerSourceRanges === undefined ? {} : { loadBalancerSourceRanges }),
+      externalTrafficPolicy,
+      loadBalancerClass,
+      loadBalancerSourceRanges,
     },
   });
 }
@@ -58,7 +58,7 @@ export function renderClaim(
     spec: {
       accessModes: ["ReadWriteOnce"],
       resources: { requests: { storage: size } },
-      ...(storageClassName === undefined ? {} : { storageClassName }),
+      storageClassName,
     },
   });
 }
@@ -165,7 +165,7 @@ function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: Pod
   };
   const common = {
     image: managed.image ?? inputs.image,
-    ...(managed.imagePullPolicy === undefined ? {} : { imagePullPolicy: managed.imagePullPolicy }),
+    imagePullPolicy: managed.imagePullPolicy,
     securityContext: {
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
@@ -181,7 +181,7 @@ function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: Pod
     ...common,
     args: ["run", PATHS.config.file],
     ports: [{ name: "api", containerPort: managed.port, protocol: "TCP" }],
-    ...(env === undefined ? {} : { env }),
+    env,
     volumeMounts: [...mounts, ...(volumeMounts ?? [])],
     ...probes(),
   };
@@ -207,7 +207,7 @@ function podSpec(resource: NetworkResource, managed: ManagedNetwork, inputs: Pod
     ...fields,
     automountServiceAccountToken: false,
     enableServiceLinks: false,
-    ...(managed.imagePullSecrets === undefined ? {} : { imagePullSecrets: managed.imagePullSecrets }),
+    imagePullSecrets: managed.imagePullSecrets,
     securityContext: mergePatch(POD_SECURITY, securityContext ?? {}),
     initContainers: [...initContainers, init],
     containers: [main, ...containers],
@@ -242,7 +242,7 @@ function volumesOf(resource: NetworkResource, { database }: ManagedNetwork, { ha
   // For the owner and the group, which is that of the pod.
   const secret = (name: string, secretName: string, items?: readonly Json[]): Json => ({
     name,
-    secret: { secretName, defaultMode: 0o440, ...(items === undefined ? {} : { items }) },
+    secret: { secretName, defaultMode: 0o440, items },
   });
   const { urlSecretRef } = database;
   return [
