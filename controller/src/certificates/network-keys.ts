@@ -31,7 +31,7 @@ export async function saveNetworkKeys(vault: KeyVault, material: PkiMaterial): P
 }
 
 /**
- * Changes what is stored, one change at a time whoever makes it: a controller that renews, or a command beside it.
+ * Changes what is stored, one change at a time: a controller that renews and a command beside it wait for each other.
  * @param change answers undefined to leave everything as it is
  * @returns what it made of the keys
  * @throws PkiError when there is no network yet

@@ -6,7 +6,7 @@ const PURPOSE = "sallyport trust bundle 1";
 const NONCE = /^[0-9a-f]{32,128}$/;
 
 /**
- * Tells what clients of this network have to trust to whoever keeps its secret key, such as the operator of a Kubernetes cluster: the bundle, and a proof over
+ * Gives the CA bundle of this network to a caller that keeps its secret key, such as the operator of a Kubernetes cluster: the bundle, and a proof over
  * the asker's nonce and the bundle that only a holder of the key can make (docs/controller-pki.md, "Trust by the secret key"). It needs no trust in the connection.
  */
 export function trustPage(secrets: Pick<Secrets, "prove">, bundlePem: () => string): Page {

@@ -50,7 +50,7 @@ export interface FabricParts {
   readonly trustAnchors: () => readonly X509Certificate[];
   readonly model: FabricModel;
   readonly options?: Partial<FabricOptions>;
-  /** Whose circuits are traced: routers are told the id of the trace. Default: nobody's. */
+  /** Identities whose circuits are traced: routers get the id of the trace. Default: none. */
   readonly traceOf?: TraceOf;
   readonly log: Logger;
 }

@@ -232,7 +232,7 @@ export type ModelChange =
       readonly token: string;
       readonly session?: AccessQuestion;
     }
-  /** Somebody may have lost the right to dial or host something. */
+  /** An identity may have lost the right to dial or host a service. */
   | { readonly kind: "access-changed" }
   /** Anything of {@link RouterRecord} changed: disabled, new fingerprint (re-enrollment clears it), cost, traversal. */
   | { readonly kind: "router-changed"; readonly routerId: string }

@@ -32,7 +32,7 @@ export class FabricRefusal extends Error {
   }
 }
 
-/** Answers unless the channel has closed meanwhile: then there is nobody to answer to. */
+/** Answers unless the channel has closed meanwhile. */
 export function reply(router: RouterConnection, to: Message, out: Outgoing): void {
   if (!router.channel.isClosed) router.channel.reply(to, out);
 }

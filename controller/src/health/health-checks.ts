@@ -1,5 +1,5 @@
-/** `/health-checks`: is the controller able to do its work? See docs/controller.md, "Health". */
 import { sql } from "kysely";
+import type { Page } from "../http/pages.ts";
 import type { Db } from "../model/context.ts";
 
 /** What a check found, as it is sent. */
@@ -13,7 +13,7 @@ interface CheckState {
   readonly failingSince?: string;
 }
 
-/** A check may be asked for by anybody: what it costs does not grow with how often. */
+/** Any caller may ask for a check: its cost does not grow with the number of requests. */
 const FRESH_MS = 5_000;
 const LIMIT_MS = 3_000;
 
@@ -111,4 +111,15 @@ export class HealthChecks {
       clearTimeout(timer);
     }
   }
+}
+
+/** The pages that show health, without authentication. */
+export function healthPages(checks: HealthChecks): Page[] {
+  return ["/health-checks", "/health-checks/controller/raft"].map((path) => ({
+    path,
+    async handle({ query }) {
+      const document = await checks.document({ isShort: query.type === "short", isRaft: path.endsWith("/raft") });
+      return { status: 200, contentType: "application/json", body: JSON.stringify(document) };
+    },
+  }));
 }

@@ -1,13 +1,16 @@
-import { type Logger, ManagementType } from "@sallyport/wire";
+import { decodeControl, encodeControl, type Logger, ManagementType, mgmtPb } from "@sallyport/wire";
 import { WebSocketServer } from "ws";
 import type { Upgrade, UpgradedBy } from "../http/upgrade.ts";
-import { clusterRequests } from "./cluster-requests.ts";
 import type { ManagementParts } from "./dependencies.ts";
 import { EventStreams } from "./event-streams.ts";
-import { inspectRequests } from "./inspect-requests.ts";
 import { routerRequests } from "./router-requests.ts";
 import { Traces } from "./traces.ts";
-import { validationRequests } from "./validations/validation-requests.ts";
+import { circuits } from "./validations/circuits.ts";
+import { routerDataModel } from "./validations/data-model.ts";
+import { identityConnections } from "./validations/identity-connections.ts";
+import { routerLinks } from "./validations/router-links.ts";
+import { ertTerminators, sdkTerminators } from "./validations/router-terminators.ts";
+import { terminators } from "./validations/terminators.ts";
 import { type ManagementHandler, WebSocketChannel } from "./websocket-channel.ts";
 
 const MANAGEMENT_PATH = "/fabric/v1/ws-api";
@@ -82,4 +85,52 @@ export class Management implements Upgrade {
       this.#channels.delete(channel);
     });
   }
+}
+
+const NOT_CLUSTERED = "SERVER_NOT_RUNNING_IN_HA_MODE: this controller runs on its own, it is not part of a cluster";
+
+/** There is one controller: everything about others is refused with that. */
+function clusterRequests(): [number, ManagementHandler][] {
+  const types = [
+    ManagementType.ClusterListMembers,
+    ManagementType.ClusterAddMember,
+    ManagementType.ClusterRemoveMember,
+    ManagementType.ClusterTransferLeadership,
+    ManagementType.ClusterInitFromDatabase,
+    ManagementType.ClusterInit,
+    ManagementType.ClusterRestoreFromDatabase,
+  ];
+  return types.map((type) => [type, (message, channel) => channel.replyResult(message, false, NOT_CLUSTERED)]);
+}
+
+/** Questions to the controller and routers about their inner state. */
+function inspectRequests({ fabric }: Pick<ManagementParts, "fabric">): [number, ManagementHandler][] {
+  return [
+    [
+      ManagementType.InspectRequest,
+      async (message, channel) => {
+        const { appRegex, requestedValues } = decodeControl(mgmtPb.InspectRequestSchema, message.body);
+        const { success, errors, values } = await fabric.inspect({ appRegex, requestedValues });
+        const body = encodeControl(mgmtPb.InspectResponseSchema, {
+          success,
+          errors: [...errors],
+          values: values.map(({ appId, name, value }) => ({ appId, name, value })),
+        });
+        channel.reply(message, { contentType: ManagementType.InspectResponse, body });
+      },
+    ],
+  ];
+}
+
+/** Everything that can be compared between the controller and its routers. */
+function validationRequests(parts: ManagementParts): (readonly [number, ManagementHandler])[] {
+  return [
+    terminators(parts),
+    routerLinks(parts),
+    sdkTerminators(parts),
+    routerDataModel(parts),
+    identityConnections(parts),
+    ertTerminators(parts),
+    circuits(parts),
+  ];
 }

@@ -30,7 +30,7 @@ const AT_ONCE = 16;
 /** Bytes that may wait for the peer before a sender that can wait does so. */
 const HIGH_WATER = 1024 * 1024;
 const PING_MS = 20_000;
-/** Somebody who answers no ping and takes nothing for this long reads nothing any more. */
+/** A client that answers no ping and takes no bytes for this long is gone. */
 const SILENCE_MS = 60_000;
 const PROTOCOL_ERROR = 1002;
 const GOING_AWAY = 1001;
@@ -125,7 +125,7 @@ export class WebSocketChannel {
     if (this.#isClosed) return;
     this.#log.info({ channel: this.label, reason }, "management channel closed");
     this.#socket.close(code, reason.slice(0, 100));
-    // Whoever does not take part in the closing is not waited for.
+    // A client that does not take part in the closing is not waited for.
     const timer = setTimeout(() => this.#socket.terminate(), 1_000);
     this.onClose(() => clearTimeout(timer));
   }

@@ -4,8 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HealthChecks } from "../health/health-checks.ts";
 import { type TestStore, testStore } from "../store/testing.ts";
 import { Metrics } from "./metrics.ts";
-import { startMetricsListener } from "./metrics-listener.ts";
-import { metricsPage } from "./metrics-page.ts";
+import { metricsPage, startMetricsListener } from "./serve-metrics.ts";
 import { connectMetrics, type FabricHappening } from "./sources.ts";
 
 function fetchText(port: number, path: string): Promise<{ status: number; text: string }> {

@@ -13,7 +13,7 @@ export interface AnsweredRequest {
 
 const FAST = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** All counters and histograms, in one registry. Gauges that are read when somebody looks are added by {@link Metrics.gauge}. */
+/** All counters and histograms, in one registry. Gauges that are read at each scrape are added by {@link Metrics.gauge}. */
 export class Metrics {
   readonly registry = new Registry();
   readonly #requests: Counter<"api" | "operation" | "status">;
@@ -131,7 +131,7 @@ export class Metrics {
     this.#swept.inc({ what }, count);
   }
 
-  /** A figure that is read when somebody looks. `read` answers a number, or numbers by the value of the label; a failure leaves the figure out. */
+  /** A figure that is read at each scrape. `read` answers a number, or numbers by the value of the label; a failure leaves the figure out. */
   gauge(
     name: string,
     help: string,

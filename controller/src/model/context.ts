@@ -50,7 +50,7 @@ export interface ModelContext {
   readonly secrets: Secrets;
   readonly settings: ModelSettings;
   readonly now: () => Date;
-  /** Who listens to what happens beside the change log, such as logins. Absent: nobody. */
+  /** Listens to events that the change log does not hold, such as logins. */
   readonly events?: EventSink;
   readonly log: Logger;
 }

@@ -1,4 +1,4 @@
-/** What goes when its time is over, beside sessions: in batches, each in a short statement, so that nobody waits for it. */
+/** Removes rows whose time is over, but for sessions: in batches, each in a short statement, so that no request waits for it. */
 
 import { type RawBuilder, sql } from "kysely";
 import { type LoggedRows, loggedWrite } from "../store/logged-write.ts";
@@ -6,7 +6,7 @@ import type { ModelContext } from "./context.ts";
 
 const BATCH = 500;
 const SECOND = 1_000;
-/** Session certificates stay a day longer than they are good: for whoever looks why a connection was refused. */
+/** Session certificates stay a day longer than they are valid, so that an administrator can find out why a connection was refused. */
 const CERTIFICATE_GRACE_S = 86_400;
 
 export interface Expiry {

@@ -1,4 +1,4 @@
-/** What a network has before anybody made anything: see docs/protocol/store.md, "From the start". */
+/** The entities that every network has from the start: see docs/protocol/store.md, "From the start". */
 import { appendChange } from "../store/change-log.ts";
 import { randomEntityId } from "../store/ids.ts";
 import type { Db, ModelStore } from "./context.ts";

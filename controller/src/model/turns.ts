@@ -2,8 +2,8 @@
 const waiting: (() => void)[] = [];
 
 /**
- * Resolves in a turn of the event loop that nobody else gets. Whoever is about to write out a long page awaits one: answers of the database that arrive
- * together would otherwise be written out all in the same turn, and everybody else would wait for the sum of them.
+ * Resolves in a turn of the event loop that no other caller gets. Code that is about to write out a long page awaits one: answers of the database that arrive
+ * together would otherwise be written out all in the same turn, and other requests would wait for the sum of them.
  */
 export function turn(): Promise<void> {
   return new Promise((resolve) => {

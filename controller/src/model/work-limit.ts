@@ -84,7 +84,7 @@ class Line {
     });
   }
 
-  /** @throws ApiError 429 when nobody has more in line than the newcomer would have */
+  /** @throws ApiError 429 when no caller has more in line than the newcomer would have */
   #makeRoom(key: string): void {
     let most: Waiting[] = [];
     let whose = "";

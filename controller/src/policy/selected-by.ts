@@ -7,7 +7,7 @@ export interface Selecting {
 }
 
 /**
- * Answers which policies select an entity without looking at all of them: by its id, by each of its attributes, and those for everybody. An AllOf list is filed under
+ * Answers which policies select an entity without looking at all of them: by its id, by each of its attributes, and those for `#all`. An AllOf list is filed under
  * one attribute only, as every entity that it selects has that one.
  */
 export class SelectedBy<P extends Selecting> {

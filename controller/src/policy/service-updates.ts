@@ -6,7 +6,7 @@ export interface Stamp {
   readonly at: Date;
 }
 
-/** Whom a change concerns: everybody, those that have an attribute, one identity, those that a policy selects. */
+/** The identities that a change concerns: all, those that have an attribute, one, those that a policy selects. */
 type Scope = "all" | `attr:${string}` | `identity:${string}` | `policy:${string}`;
 
 /**
@@ -21,7 +21,7 @@ export class ServiceUpdates {
   readonly #stamps = new Map<Scope, Stamp>();
   #waiting: { scope: Scope; stamp: Stamp }[] = [];
 
-  /** @param maxStamps how many are kept; with more, all are forgotten and everybody has to look once. */
+  /** @param maxStamps how many are kept; with more, all are forgotten and every client lists its services once. */
   constructor(maxStamps = 200_000) {
     this.#maxStamps = maxStamps;
   }
@@ -36,7 +36,7 @@ export class ServiceUpdates {
     for (const id of policyIds) this.#waiting.push({ scope: `policy:${id}`, stamp });
   }
 
-  /** A service policy was made, changed or removed: whoever its old or new identity selector names has to look. */
+  /** A service policy was made, changed or removed: the identities that its old or new selector names have to list their services. */
   policyChanged(selectors: Iterable<{ selector: RoleSelector; semantic: Semantic }>, stamp: Stamp): void {
     for (const { selector, semantic } of selectors) {
       if (selector.all) this.#waiting.push({ scope: "all", stamp });

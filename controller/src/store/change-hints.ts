@@ -83,7 +83,7 @@ export class ChangeHints {
   #lost(client: pg.Client, error: unknown): void {
     if (this.#closed || this.#client !== client) return;
     this.#client = undefined;
-    // Only a hint: without it, readers look every second. An outage is reported by whoever needs the database.
+    // Only a hint: without it, readers look every second. The code that needs the database reports an outage.
     this.#options.log.debug(
       { error: String(error ?? "connection ended") },
       "the connection for change hints was lost; connecting again",

@@ -33,7 +33,7 @@ export interface ChangesRead {
   /** Where the next read goes on. */
   snapshot: string;
   rows: readonly ChangeRow[];
-  /** True when rows are missing, because they were pruned or are too many: whoever mirrors the database must load it again. */
+  /** True when rows are missing, because they were pruned or are too many: a subscriber that mirrors the database must load it again. */
   reset: boolean;
 }
 
@@ -67,7 +67,7 @@ export async function appendChange(db: Queryable, ...changes: readonly Change[])
 const PRUNED = "change-log-pruned";
 const MOST_ROWS = 20_000;
 const PRUNE_BATCH = 5_000;
-/** How long a local write waits for others before the log is read, when nobody asks for it sooner. */
+/** How long a local write waits for others before the log is read, unless a caller asks for it sooner. */
 const SOON_MS = 5;
 /** Reads that wait for a slow reader. */
 const MOST_WAITING = 16;
@@ -247,7 +247,7 @@ export class ChangeLog {
     return this.#position;
   }
 
-  /** Says that this process has written: the log is read within milliseconds, at once if somebody waits for it; other processes get a hint. */
+  /** Says that this process has written: the log is read within milliseconds, at once if a caller waits for it; other processes get a hint. */
   poke(): void {
     this.#isBehind = true;
     if (!this.#options.isSoleWriter) this.#options.onLocalWrite?.();
@@ -263,7 +263,7 @@ export class ChangeLog {
     try {
       await this.caughtUp();
     } catch (error) {
-      // An outage is reported once, by whoever watches it.
+      // `Outage` reports an outage once.
       if (!this.#closed && !(error instanceof DatabaseUnavailableError))
         this.#options.log.warn({ error: String(error) }, "the change log could not be read; trying again");
     }
@@ -340,7 +340,7 @@ export class ChangeLog {
       try {
         return await reader.onChanges(read.rows, read.snapshot);
       } catch (error) {
-        // An outage is reported once, by whoever watches it.
+        // `Outage` reports an outage once.
         if (!(error instanceof DatabaseUnavailableError))
           this.#options.log.error(
             { subscriber: reader.name, error: String(error) },

@@ -103,7 +103,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       ...{ pipeline: true },
       onConnect: (client) => setForRequests(client, answerMs),
     });
-    // The pool listens to idle connections only. Whoever uses a connection that is lost learns it from the query that fails; without
+    // The pool listens to idle connections only. Code that uses a lost connection learns of it from the query that fails; without
     // a listener of its own the loss would end the process.
     pool.on("connect", (client) => client.on("error", () => undefined));
     pool.on("error", (error) => log.debug({ error: error.message }, "an idle connection to the database was lost"));

@@ -30,7 +30,7 @@ export function currentRequest(): { readonly signal: AbortSignal; readonly calle
 
 /**
  * Runs one read that serves one request only and may take long, such as a page of a list, with options for Kysely: the server stops working on it when
- * nobody waits for the answer any more. Never for a write, nor for a read that other requests share.
+ * no caller waits for the answer any more. Never for a write, nor for a read that other requests share.
  */
 export function cancellable<T>(read: (options: AbortableQueryOptions) => Promise<T>): Promise<T> {
   const scope = scopes.getStore();
@@ -39,7 +39,7 @@ export function cancellable<T>(read: (options: AbortableQueryOptions) => Promise
   return scopes.run({ ...scope, isRead: true }, () => read({ signal, inflightQueryAbortStrategy: "cancel query" }));
 }
 
-/** Is this the end of a read whose caller has been told already, and of which nobody hears any more? */
+/** Is this the end of a read whose caller has already got an answer? */
 export function isForgotten(): boolean {
   const scope = scopes.getStore();
   return scope?.isRead === true && scope.signal.aborted;

@@ -1,8 +1,7 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { appendChange, type ChangeSubscriber } from "./change-log.ts";
-import { RowCounts } from "./row-counts.ts";
-import { isVisibleIn, parseSnapshot } from "./snapshot.ts";
+import { isVisibleIn, parseSnapshot, RowCounts } from "./row-counts.ts";
 import { interposed, type TestStore, testStore } from "./testing.ts";
 
 describe("a snapshot", () => {

@@ -90,7 +90,7 @@ export interface IdentityTable extends NamedTable {
   disabled_until: TimeOrNull;
 }
 
-/** Kept by triggers on `identity`: which attributes are in use, and by whom. Never written by the program. */
+/** Kept by triggers on `identity`: which attributes are in use, and by which identities. Never written by the program. */
 export interface IdentityAttrTable {
   attr: GeneratedAlways<string>;
   identity_id: GeneratedAlways<string>;

@@ -88,7 +88,7 @@ export class CircuitAccess {
     if (session?.type === "Bind") this.changed();
   }
 
-  /** Somebody may have lost access: circuits without sessions, and their hosts, are looked at. */
+  /** An identity may have lost access: checks circuits without sessions, and their hosts. */
   changed(): void {
     this.#epoch += 1;
     this.#due();

@@ -108,7 +108,7 @@ export class CircuitAdoption {
   #forget(routerId: string): void {
     for (const [id, { byRouter, since }] of this.#awaited) {
       byRouter.delete(routerId);
-      // Nor is kept what nobody else has told of, however often a router comes back with other ids.
+      // Reports that no other router has confirmed are not kept either, however often a router comes back with other ids.
       if (byRouter.size === 0 || performance.now() - since >= PATIENCE_MS) this.#awaited.delete(id);
     }
   }
@@ -125,7 +125,7 @@ export class CircuitAdoption {
     }
     if (adopted === 0) return;
     log.info({ routerId, circuits: adopted }, "circuits from before the start of this controller are known again");
-    // Whoever may not have them any more loses them now.
+    // An identity that may not use them any more loses them now.
     access.changed();
   }
 

@@ -45,7 +45,7 @@ export interface CircuitMessagesParts {
   readonly log: Logger;
 }
 
-/** A circuit wanted by somebody who may have it. */
+/** A requested circuit that policy allows. */
 export interface DialRequest {
   readonly service: CircuitService;
   readonly identityId: string;

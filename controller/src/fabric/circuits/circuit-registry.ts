@@ -63,7 +63,7 @@ export class CircuitRegistry {
     this.#emit({ kind: "circuit-created", circuit, timespanMs });
   }
 
-  /** A circuit of the process before this one; whoever wants to know of it was told then. */
+  /** A circuit that an earlier process announced: its listeners were told then. */
   adopted(circuit: Circuit): void {
     this.#add(circuit);
   }

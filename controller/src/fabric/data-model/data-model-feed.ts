@@ -16,7 +16,7 @@ const STATES_WAITING = 10_000;
 const WRITE_TIMEOUT_MS = 10_000;
 /** One that takes longer for a whole state, too: others wait for their turn. */
 const STATE_TIMEOUT_MS = 5 * 60_000;
-/** A router gets no second whole state sooner: it cannot keep everybody busy by asking again and again. */
+/** A router gets no second whole state sooner: repeated requests of one router must not slow down the others. */
 const STATE_PAUSE_MS = 5_000;
 const INDEX_PERIOD_MS = 30_000;
 const VALIDATION_TIMEOUT_MS = 60_000;

@@ -29,7 +29,7 @@ export class DataModelTooLargeError extends Error {
 
 /** Everything routers are told about the network: identities, services, configs, policies and what they select, posture checks, certificates. */
 export interface DataModelSource {
-  /** Somebody needs the model. What it takes in memory is given back some time after the last {@link release}. */
+  /** A router feed begins to use the model. Its memory is freed some time after the last {@link release}. */
   acquire(): void;
   release(): void;
   /** Resolves when the model is loaded and follows the network. Only while it is acquired. */
@@ -41,7 +41,7 @@ export interface DataModelSource {
   continues(timeline: string, index: bigint): boolean;
   /** The changes after an index, oldest first; undefined when they are not all kept: then the whole state is needed. */
   changesAfter(index: bigint): readonly DataModelChange[] | undefined;
-  /** The whole model; the same buffers for everybody who asks before it changes. `timeline`: another one than the model's. */
+  /** The whole model; every caller gets the same buffers until it changes. `timeline`: another one than the model's. */
   state(timeline?: string): Promise<PlacedState>;
   /**
    * Body of a request to compare a router's model with this one. `fix`: the router takes over what differs.

@@ -22,7 +22,7 @@ export interface InspectionResult {
 }
 
 export interface InspectionRequest {
-  /** Whoever's id it is found in is asked. Syntax of RE2; matched in linear time, whatever it is. */
+  /** The routers and controllers whose id it matches are asked. Syntax of RE2; matched in linear time. */
   readonly appRegex: string;
   readonly requestedValues: readonly string[];
   /** 8 s when absent. Routers that did not answer by then are errors of the result. */

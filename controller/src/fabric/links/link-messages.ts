@@ -132,7 +132,7 @@ export class LinkMessages {
     if (router === undefined) throw new FabricRefusal(`router ${body.routerId} is unknown`);
     if (router.fingerprint === undefined) throw new FabricRefusal(`router ${body.routerId} is not enrolled`);
     if (router.isDisabled) throw new FabricRefusal(`router ${body.routerId} is disabled`);
-    // The first is that of the leaf, whose key was proved; whoever dialed could send any others along.
+    // The first is that of the leaf, whose key was proved; the dialing router could send any others along.
     if (body.fingerprints[0] !== router.fingerprint) {
       throw new FabricRefusal(`the fingerprint given for router ${body.routerId} is not its own`);
     }

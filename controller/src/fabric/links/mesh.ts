@@ -9,7 +9,7 @@ export class Mesh {
   readonly #routers = new Map<string, RouterConnection>();
   readonly #minRouterCost: number;
   #finder: PathFinder | undefined;
-  /** Resolved at the next change; made when somebody waits for it. */
+  /** Resolved at the next change; made when a caller waits for it. */
   #next: PromiseWithResolvers<void> | undefined;
 
   constructor(options: Pick<FabricOptions, "initialLinkLatencyMs" | "minRouterCost">) {

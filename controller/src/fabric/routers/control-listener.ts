@@ -147,7 +147,7 @@ export class ControlListener {
     } catch (err) {
       this.#parts.log.warn(
         { routerId: channel.remoteId, err },
-        "the router's link listeners cannot be decoded; nobody will dial it",
+        "the router's link listeners cannot be decoded; no router will dial it",
       );
       return [];
     }

@@ -4,7 +4,7 @@ import type { StartGrace } from "./start-grace.ts";
 
 /** A router says a moment after it has connected where clients reach it, which is no change of the mesh. */
 const LOOK_EVERY_MS = 100;
-/** So many wait at a time; for the others it is as if nobody were expected. */
+/** So many wait at a time; beyond that, callers do not wait. */
 const MOST_WAITING = 1_000;
 
 /**

@@ -24,7 +24,7 @@ export class IdentityConnections {
   /** Connected routers whose tunneler is enabled. */
   readonly #tunnelers = new Set<string>();
 
-  /** `isFullState`: nobody but those named is connected. Returns who is connected to a first router now, and who to none any more. */
+  /** `isFullState`: no other identity is connected. Returns the identities that got their first connection, and those that lost their last. */
   report(routerId: string, isFullState: boolean, reports: readonly IdentityReport[]): StatusChanges {
     const known = this.#byRouter.get(routerId);
     const identities = isFullState || known === undefined ? new Set<string>() : known;

@@ -21,7 +21,7 @@ export class PeerStates {
     for (const other of others) this.#send(other, { changes: [healthy(router)] });
   }
 
-  /** Links to it may stay; nobody dials it until it is back. */
+  /** Links to it may stay; routers do not dial it until it is back. */
   disconnected(routerId: string): void {
     this.#toAllBut(routerId, { changes: [{ id: routerId, state: PeerState.Unhealthy }] });
   }

@@ -106,7 +106,7 @@ export class RouterMessages {
       const answer = encodeControl(ctrlPb.InspectResponseSchema, { success: true, values });
       reply(router, message, { contentType: ControlType.InspectResponse, body: answer });
     });
-    // Frames an operator has a router trace: of use only to whoever turned that on.
+    // Frames that an operator has a router trace: of use only to that operator.
     onRawMessage(router, ControlType.TraceEvent, ({ body }) =>
       this.#parts.emit({ kind: "router-trace", routerId: router.id, body }),
     );

@@ -17,8 +17,7 @@ import type { FabricModel } from "../ports.ts";
 import { serveNotice } from "../requests.ts";
 import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import { type SyncChunk, SyncOverlay, syncChunks, syncStateJson } from "./session-sync.ts";
-import { SyncIds } from "./sync-id.ts";
+import { type SyncChunk, SyncIds, SyncOverlay, syncChunks, syncStateJson } from "./session-sync.ts";
 
 /** The router's ClientHello is asked for again when it does not come. */
 const HELLO_TIMEOUT_MS = 10_000;

@@ -1,7 +1,6 @@
 import type { ApiSessionRecord } from "@sallyport/wire";
 import { describe, expect, test } from "vitest";
-import { type SyncChunk, SyncOverlay, syncChunks, syncStateJson } from "./session-sync.ts";
-import { SyncIds } from "./sync-id.ts";
+import { type SyncChunk, SyncIds, SyncOverlay, syncChunks, syncStateJson } from "./session-sync.ts";
 
 function sessions(count: number): ApiSessionRecord[] {
   return Array.from({ length: count }, (_, i) => {

@@ -57,7 +57,7 @@ export class TerminatorSearch {
         const leftMs = Math.min(start.leftMs, until - Date.now());
         if (leftMs > 0) await mesh.nextChange(Math.min(leftMs, readAgainAt - Date.now()));
         choice = this.#choose(request, terminators);
-        // Everybody wakes at every change of the mesh: the store is asked before an answer, and now and then for hosts that went to other routers.
+        // Every search wakes at every change of the mesh: it asks the store before it answers, and now and then for hosts that went to other routers.
         if (choice.ok || leftMs <= 0 || Date.now() >= readAgainAt) {
           terminators = await read();
           readAgainAt = Date.now() + READ_AGAIN_MS;
@@ -88,7 +88,7 @@ export class TerminatorSearch {
     terminators: readonly TerminatorRecord[],
   ): boolean {
     const { mesh, start } = this.#parts;
-    // Nobody is left to hear of it.
+    // No caller is left to answer.
     if (mesh.router(from) === undefined) return false;
     if (cause === CircuitFailureCause.NoPath) return start.isRunning;
     if (cause !== CircuitFailureCause.NoOnlineTerminators) return false;

@@ -27,7 +27,7 @@ export class MemoryDataModel implements DataModelSource {
     await this.loading;
   }
 
-  /** Adds a change and tells everybody. */
+  /** Adds a change and notifies the listeners. */
   change(text: string): void {
     this.index += 1n;
     this.changes.push({ index: this.index, body: Buffer.from(text) });

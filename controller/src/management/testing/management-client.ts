@@ -9,7 +9,7 @@ export interface ManagementClientOptions {
   readonly ca: string;
   readonly token?: string;
   readonly path?: string;
-  /** Of what arrives before anybody asks for it: what stays until somebody does. All when absent. */
+  /** Of the messages that arrive before the test asks for them: those that are kept. All when absent. */
   readonly keeps?: (message: Message) => boolean;
 }
 
@@ -78,7 +78,7 @@ export class ManagementClient {
     });
   }
 
-  /** Messages nobody has asked for. */
+  /** Messages that the test has not asked for. */
   get count(): number {
     return this.#arrived.length;
   }

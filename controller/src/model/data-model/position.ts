@@ -23,7 +23,7 @@ export function withUnlogged(position: Position, unlogged: string): Position {
   return { ...position, index: position.index + 1n, unlogged };
 }
 
-/** Somebody else has moved the stored position: what this process knows of it holds no more. */
+/** Another process has moved the stored position: what this process knows of it is out of date. */
 export class PositionTakenError extends Error {
   override name = "PositionTakenError";
 }

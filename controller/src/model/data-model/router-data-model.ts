@@ -30,7 +30,7 @@ const CHECKPOINT_MS = 5 * 60_000;
 /**
  * The model of the network for routers. It follows the change log while any router asks for it, and costs nothing otherwise.
  *
- * The index counts transactions and is stored, with the snapshot that it stands for, before any router hears of it: whoever has an index has everything up to
+ * The index counts transactions and is stored, with the snapshot that it stands for, before it is sent to any router: a router that has an index has everything up to
  * it, also after this process was killed. Source: docs/protocol/data-model.md, "Index".
  */
 export class RouterDataModel implements DataModelSource {
@@ -117,7 +117,7 @@ export class RouterDataModel implements DataModelSource {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Forgets the image and stops following. It is loaded again when somebody needs it. */
+  /** Forgets the image and stops following. It is loaded again at the next use. */
   async close(): Promise<void> {
     clearTimeout(this.#linger);
     for (const stop of this.#stops.splice(0)) stop();
@@ -180,7 +180,7 @@ export class RouterDataModel implements DataModelSource {
     this.#changesFrom = position.index;
     this.#state = undefined;
     this.#checkpointAt = Date.now();
-    this.#tell();
+    this.#notify();
   }
 
   #forget(): void {
@@ -234,7 +234,7 @@ export class RouterDataModel implements DataModelSource {
     });
   }
 
-  /** Stores the new position first, then lets everybody see the change. */
+  /** Stores the new position first, then notifies the listeners. */
   async #advance(events: readonly EncodedEvent[], snapshot: string, transactions: bigint): Promise<void> {
     if (events.length === 0) return;
     const position = {
@@ -255,7 +255,7 @@ export class RouterDataModel implements DataModelSource {
       this.#changesFrom = oldest.index;
       this.#changeBytes -= oldest.body.length;
     }
-    this.#tell();
+    this.#notify();
   }
 
   /** What changes without a row of the log: certificates of the controller, and the end of a time. */
@@ -289,7 +289,7 @@ export class RouterDataModel implements DataModelSource {
     this.#position = position;
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#listeners) listener();
   }
 

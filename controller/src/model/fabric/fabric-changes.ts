@@ -12,7 +12,7 @@ import type {
 import type { ModelContext } from "../context.ts";
 import { sessionRecords, sessionsWithoutCode } from "./fabric-sessions.ts";
 
-/** Changes of these can take away what somebody may do, except when they come about. */
+/** Changes of these can take access away, except when they are created. */
 const ACCESS_KINDS: ReadonlySet<string> = new Set<ChangeKind>([
   "service_policy",
   "identity",

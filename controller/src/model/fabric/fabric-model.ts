@@ -9,7 +9,7 @@ import { fabricSessions } from "./fabric-sessions.ts";
 import { fabricTerminators } from "./fabric-terminators.ts";
 import { fabricTunnel } from "./fabric-tunnel.ts";
 
-/** The model as the fabric sees it. `close` ends the subscription to the change log, whoever still listens. */
+/** The model as the fabric sees it. `close` ends the subscription to the change log, also while listeners remain. */
 export function createFabricModel(ctx: ModelContext, model: Model): FabricModel & { close(): Promise<void> } {
   const changes = new FabricChanges(ctx);
   const dataModel = new RouterDataModel(ctx, () => ({

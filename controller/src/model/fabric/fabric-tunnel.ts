@@ -140,7 +140,7 @@ export function fabricTunnel(ctx: ModelContext, model: Model): TunnelPart {
           : await model.services.findByIdOrName(db, claim.service.name);
       if (service === undefined) return { denied: DenialCode.InvalidService };
       const index = await model.policy.current();
-      // Nobody reports the posture of a router, so a policy that asks for one does not grant it anything.
+      // A router reports no posture, so a policy with posture checks grants it nothing.
       const grants = index.granting(identity, service.id, claim.type);
       if (!grants.some((policy) => index.checksOf(policy).length === 0)) return { denied: DenialCode.AccessDenied };
       if (!index.routersFor(identity, service.id).includes(router.id)) {

@@ -112,7 +112,7 @@ export class Cas {
           .execute();
         const isWithdrawn = before.is_auth_enabled && change.isAuthEnabled === false;
         if (isWithdrawn) await endSessionsOf(trx, id);
-        // Whom the old claim named is not who the new one names.
+        // The identities that the old claim named are not those that the new one names.
         else if (JSON.stringify(claim) !== JSON.stringify(oldClaim)) await endClaimedSessions(trx, id);
         await appendChange(trx, { kind: "ca", key: id, op: "update" });
       }),
@@ -135,7 +135,7 @@ export class Cas {
   }
 
   /**
-   * Takes a certificate as proof that whoever registered the authority can sign with its key.
+   * Takes a certificate as proof that the administrator who registered the authority can sign with its key.
    * @throws ApiError 400 when the certificate proves something else, 409 `CA_ALREADY_VERIFIED`, 404
    */
   async verify(id: string, pem: string): Promise<void> {
@@ -172,7 +172,7 @@ export class Cas {
       const row = await this.#locked(trx, id);
       if (!row.is_verified || !row.is_auto_ca_enrollment_enabled) {
         const lacking = row.is_verified ? "isAutoCaEnrollmentEnabled is false" : "it is not verified";
-        throw apiError("ENROLLMENT_CA_NOT_VALID", unhandledCause(`nobody can enroll by CA ${id}: ${lacking}`));
+        throw apiError("ENROLLMENT_CA_NOT_VALID", unhandledCause(`no identity can enroll by CA ${id}: ${lacking}`));
       }
       const signed = this.#ctx.pki.signJwt({
         iss: `https://${this.#ctx.settings.apiAddress}/`,

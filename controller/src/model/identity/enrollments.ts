@@ -27,7 +27,7 @@ export const ENROLLMENT_COLUMNS = [
   "expires_at",
 ] as const;
 
-/** Whom an enrollment is for, and how. */
+/** The identity or router that an enrollment is for, and its method. */
 export interface NewEnrollment {
   readonly method: EnrollmentMethod;
   readonly identityId?: string;
@@ -210,8 +210,8 @@ export class Enrollments {
   }
 
   /**
-   * Signs the tokens anew that another certificate than the one being served has signed: whoever holds such a token could not verify it. The
-   * one-time tokens in them, and their ends, stay. In batches, so that neither the database nor anybody's request waits for it.
+   * Signs the tokens anew that another certificate than the one being served has signed: the holder of such a token could not verify it. The
+   * one-time tokens in them, and their ends, stay. In batches, so that neither the database nor a request waits for it.
    * @returns how many were signed
    */
   async reissue(signal?: AbortSignal): Promise<number> {

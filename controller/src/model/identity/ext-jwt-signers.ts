@@ -26,7 +26,7 @@ type NewSigner = z.output<typeof externalJwtSignerCreate>;
 type SignerPatch = z.output<typeof externalJwtSignerPatch>;
 type SignerChange = Omit<SignerPatch, "audience"> & { readonly audience?: string | null | undefined };
 
-/** What decides whom a token names. */
+/** The fields that decide which identity a token names. */
 const NAMING = ["issuer", "claims_property", "use_external_id"] as const;
 
 /** External JWT signers. Each has exactly one source of keys: a certificate, or an address of a key set. */
@@ -89,7 +89,7 @@ export class ExtJwtSigners {
           .where("id", "=", id)
           .execute();
         const isWithdrawn = row.enabled && change.enabled === false;
-        // Whom the old tokens named is not who the new ones name.
+        // The identities that the old tokens named are not those that the new ones name.
         const isRenamed = NAMING.some((column) => columns[column] !== undefined && columns[column] !== row[column]);
         if (isWithdrawn || isRenamed) await this.#endSessions(trx, id);
         await appendChange(trx, { kind: "ext_jwt_signer", key: id, op: "update" });

@@ -73,7 +73,7 @@ const REMOVE = new LoggedStatement<never>(
   },
 );
 
-/** Whoever may authenticate: people, devices, applications, and routers that tunnel. */
+/** What can authenticate: people, devices, applications, and routers that tunnel. */
 export class Identities {
   readonly #ctx: ModelContext;
   readonly #enrollments: Enrollments;

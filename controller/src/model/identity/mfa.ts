@@ -185,7 +185,7 @@ export class Mfa {
     this.#attempts.succeeded(identityId);
   }
 
-  /** Whoever pauses is told so before a connection waits for the row. */
+  /** A caller that has to pause learns it before a connection waits for the row. */
   async #changed<T>(identityId: string, work: (trx: Db) => Promise<T>): Promise<T> {
     this.#attempts.require(identityId, this.#ctx.now());
     return this.#ctx.store.transaction(work);

@@ -25,7 +25,7 @@ const MOST_RESULTS = 1_000;
 const FIX_BATCH = 500;
 
 /**
- * Holds the stored network against its rules, and repairs what can be repaired. One run at a time, in the background, in short transactions: nobody waits for it.
+ * Holds the stored network against its rules, and repairs what can be repaired. One run at a time, in the background, in short transactions, so that no request waits for it.
  * The rules are listed in docs/controller.md, "Integrity".
  */
 export class DataIntegrity {

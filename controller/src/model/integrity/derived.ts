@@ -4,7 +4,7 @@ import { loggedWrite } from "../../store/logged-write.ts";
 import type { Db } from "../context.ts";
 import type { Finding, IntegrityCheck } from "./integrity-check.ts";
 
-/** What the database computes or guarantees by itself, unless somebody has switched it off or written around it. */
+/** What the database computes or guarantees by itself, unless an administrator has switched it off or written around it. */
 export async function derivedChecks(db: Db): Promise<IntegrityCheck[]> {
   return [
     enabledTriggers,

@@ -13,6 +13,6 @@ export interface IntegrityCheck {
   readonly name: string;
   /** Violations, at most `limit`, in one statement or few. */
   find(db: Db, limit: number): Promise<Finding[]>;
-  /** Repairs what was found just before in the same transaction. Without it, somebody has to decide. */
+  /** Repairs what was found just before in the same transaction. Without it, an administrator has to decide. */
   readonly fix?: (db: Db, findings: readonly Finding[]) => Promise<void>;
 }

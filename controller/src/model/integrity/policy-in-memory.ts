@@ -8,7 +8,7 @@ import type { Finding, IntegrityCheck } from "./integrity-check.ts";
 const BATCH = 500;
 /** Identities are compared up to this number, spread over all of them: each costs an evaluation of every policy. */
 const MOST_IDENTITIES = 2_000;
-/** Whoever changes something while it is compared makes a difference that is gone at the next look. */
+/** A change during the comparison makes a difference that is gone at the next look. */
 const LOOKS = 4;
 
 /**

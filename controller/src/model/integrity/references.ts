@@ -94,7 +94,7 @@ function repair(reference: Reference, dangling: RawBuilder<boolean>): Fix | unde
   };
 }
 
-/** Removes rows in the way that tells everybody who follows the change log. */
+/** Removes rows and records it in the change log. */
 async function remove(db: Db, { child, has_id }: Reference, among: RawBuilder<boolean>): Promise<void> {
   const ids = async () =>
     (await sql<{ id: string }>`SELECT c.id FROM ${sql.table(child)} c WHERE ${among}`.execute(db)).rows.map(

@@ -141,7 +141,7 @@ export class Configs {
   async delete(id: string): Promise<void> {
     await translated(() =>
       this.#ctx.store.transaction(async (trx) => {
-        // Who lists it in a service at this moment is waited for, and then seen: the reference would go with the config, and nobody be told of the service.
+        // Waits for a request that lists it in a service at this moment, and then sees it. Otherwise the reference would go with the config, and the change of the service would not be logged.
         await trx.selectFrom("config").select("id").where("id", "=", id).forUpdate().execute();
         const users = await trx
           .selectFrom("identity_service_config")

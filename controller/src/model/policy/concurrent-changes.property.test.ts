@@ -349,14 +349,14 @@ it("index, stamps and router model follow what several writers do at once", asyn
     };
     // Writers of the same entity or policy come one after the other; all others at once.
     const bySlot = Map.groupBy(changes, ({ kind, slot }) => `${kind.split(" ")[0] === "no" ? "policy" : kind}${slot}`);
-    const isTrouble = (error: unknown) => !/ApiError|no (identities|services|posture)/.test(String(error));
+    const isUnexpected = (error: unknown) => !/ApiError|no (identities|services|posture)/.test(String(error));
     const outcomes = await Promise.allSettled(
       [...bySlot.values()].map(async (mine) => {
         for (const each of mine) await make(each);
       }),
     );
     for (const outcome of outcomes)
-      if (outcome.status === "rejected" && isTrouble(outcome.reason)) throw outcome.reason;
+      if (outcome.status === "rejected" && isUnexpected(outcome.reason)) throw outcome.reason;
     touched.selectors.push(...(await identitySelectors(policyIds())));
     // Also what was written and changed again within the round.
     for (const each of changes) {

@@ -27,9 +27,9 @@ export function lostAccess(rows: readonly ChangeRow[]): RawBuilder<SqlBool> | un
     // Without its former selectors a policy has only lost an entity, whose sessions went with it.
     if (before === null || identity === undefined || service === undefined) continue;
     const { semantic } = before;
-    const whom = selectedBy({ selector: identity, semantic }, "i");
+    const byIdentity = selectedBy({ selector: identity, semantic }, "i");
     conditions.push(
-      sql<SqlBool>`(s.type = ${before.type} AND ${whom} AND ${selectedBy({ selector: service, semantic }, "v")})`,
+      sql<SqlBool>`(s.type = ${before.type} AND ${byIdentity} AND ${selectedBy({ selector: service, semantic }, "v")})`,
     );
   }
   if (conditions.length === 0) return undefined;

@@ -72,7 +72,7 @@ export class PolicyMirror {
   /** Loads everything anew: for when memory was found not to be what the store holds. */
   async renew(): Promise<void> {
     this.close();
-    // What was missed meanwhile may concern anybody: everybody looks once.
+    // Missed changes may concern any identity: every client lists its services once.
     this.#startedAt = this.#ctx.now();
     this.#updates = new ServiceUpdates();
     await this.current();
@@ -97,10 +97,10 @@ export class PolicyMirror {
       },
       onReset: async () => {
         await this.#loaded?.catch(() => undefined);
-        // What was missed may concern anybody: everybody looks once.
+        // Missed changes may concern any identity: every client lists its services once.
         this.#startedAt = this.#ctx.now();
         this.#updates = new ServiceUpdates();
-        // Whoever asks meanwhile waits for it, and loads anew when it fails: nobody is answered from what is old.
+        // A question asked meanwhile waits for it, and loads anew if it fails: no answer comes from the old index.
         await this.#load();
       },
     });
@@ -242,7 +242,7 @@ async function loadRows(ctx: ModelContext, db: Db): Promise<PolicyRows> {
   };
 }
 
-/** Rows of one kind, all or those with the ids. Only enabled edge routers are offered to anybody. */
+/** Rows of one kind, all or those with the ids. Only enabled edge routers are offered to clients. */
 async function attributed(db: Db, table: "service" | "router", ids?: readonly string[]): Promise<Attributed[]> {
   if (ids?.length === 0) return [];
   const usable = table === "router" ? sql`kind = 'edge' AND NOT disabled` : sql`true`;

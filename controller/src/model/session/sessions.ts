@@ -42,7 +42,7 @@ export class Sessions {
 
   /**
    * The session of this API session, service and type: the existing one while policy allows it, or a new one if it does. Decided and made in one
-   * transaction, which holds the identity, the service and a policy that grants it: whoever takes the access away waits for it, and then finds the session.
+   * transaction, which holds the identity, the service and a policy that grants it: a request that takes the access away waits for it, and then finds the session.
    *
    * @throws ApiError 404 when the identity cannot see the service or the API session ended meanwhile, 400 when it may not dial or bind it, 409 `INVALID_POSTURE` when posture
    * checks of every policy that allows it fail, 400 `NO_EDGE_ROUTERS_AVAILABLE`
@@ -115,7 +115,7 @@ export class Sessions {
     if (this.#count.take(identityId)) return;
     const { rows } = await oldestOfKind(identityId, serviceId, type).execute(trx);
     const [oldest] = rows;
-    // Nobody loses a session while there is room. A refusal costs a count now and then.
+    // No identity loses a session while there is room. A refusal costs a count now and then.
     if (await this.#count.takeCounted(trx, identityId, oldest === undefined ? REFUSE_FOR_MS : 0)) return;
     this.#ctx.log.warn({ identityId, serviceId, ended: rows.length }, "an identity has too many sessions");
     if (oldest !== undefined) return void (await endSessions(trx, sql`s.id = ${oldest.id}`));
@@ -194,7 +194,7 @@ export class Sessions {
   }
 }
 
-/** The identity's oldest session of this kind that nobody else is ending, locked. */
+/** The identity's oldest session of this kind that no other request is ending, locked. */
 export function oldestOfKind(identityId: string, serviceId: string, type: Permission): RawBuilder<{ id: string }> {
   return sql`SELECT id FROM session WHERE identity_id = ${identityId} AND service_id = ${serviceId} AND type = ${type}
     ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED`;

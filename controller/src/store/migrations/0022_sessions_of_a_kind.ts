@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Migration } from "../migrate.ts";
 
-/** The oldest session of an identity for a service is found in the index alone; whoever asks by identity uses it, too. */
+/** The oldest session of an identity for a service is found in the index alone; queries by identity use it, too. */
 export const sessionsOfAKind: Migration = {
   id: "0022_sessions_of_a_kind",
   async up(db) {

@@ -337,7 +337,7 @@ async function makeDataFolder(dir: string, user: PostgresUser | undefined): Prom
   }
 }
 
-// Whoever mounts a volume may have given it to a group, files and all; PostgreSQL refuses a data folder that a group may write to.
+// A platform that mounts a volume may have given it to a group, files and all; PostgreSQL refuses a data folder that a group may write to.
 async function closeToOthers(dir: string): Promise<void> {
   const { uid, mode } = await stat(dir);
   if (uid === process.getuid?.() && (mode & 0o027) !== 0) await chmod(dir, 0o700);
@@ -354,7 +354,7 @@ async function makeSocketFolder(dir: string, user: PostgresUser | undefined): Pr
   const found = await lstat(folder);
   if (!found.isDirectory() || (found.uid !== owner.uid && found.uid !== process.getuid?.())) {
     throw new EmbeddedPostgresError(
-      `${folder}, which is to hold the socket of PostgreSQL, belongs to somebody else: remove it`,
+      `${folder}, which is to hold the socket of PostgreSQL, belongs to another user: remove it`,
     );
   }
   await chown(folder, owner.uid, owner.gid);

@@ -292,7 +292,7 @@ function processOf(client: pg.Client): number {
   return (client as unknown as { processID?: number }).processID ?? 0;
 }
 
-/** Nobody listens, or the server starts, stops or has ended (SQLSTATE class 57P). */
+/** No server listens, or it starts, stops or has ended (SQLSTATE class 57P). */
 function isAway(error: unknown): boolean {
   const { code = "", message = "" } = error as { code?: string; message?: string };
   return /^(ECONNREFUSED|ENOENT|ECONNRESET|EPIPE|57P0\d)$/.test(code) || /terminated unexpectedly/.test(message);

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 
-/** Nobody on this system can run the embedded PostgreSQL. */
+/** No user of this system can run the embedded PostgreSQL. */
 export class PostgresUserError extends Error {
   override name = "PostgresUserError";
 }

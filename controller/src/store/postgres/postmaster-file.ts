@@ -34,7 +34,7 @@ export async function isAlive(postmaster: Postmaster, dataDir: string): Promise<
 }
 
 // Larger than any process number of Linux or macOS.
-const NOBODY = 0x7fff_fff0;
+const NO_PROCESS = 0x7fff_fff0;
 
 /**
  * PostgreSQL takes any living process whose number stands in `postmaster.pid` for a running server and refuses to start. Where the number has gone
@@ -46,7 +46,7 @@ export async function forgetStranger(postmaster: Postmaster, dataDir: string): P
   if ((await readPostmaster(dataDir))?.pid !== postmaster.pid) return;
   const path = join(dataDir, "postmaster.pid");
   const lines = (await readFile(path, "utf8")).split("\n");
-  lines[0] = String(NOBODY);
+  lines[0] = String(NO_PROCESS);
   await writeFile(path, lines.join("\n"));
 }
 

@@ -31,7 +31,7 @@ export class TestServer {
   }
 
   static async start(): Promise<TestServer> {
-    await removeLeftovers();
+    await removeOrphans();
     const dir = await mkdtemp(join(tmpdir(), PREFIX));
     await chmod(dir, 0o755);
     const server = await EmbeddedPostgres.start({
@@ -89,7 +89,7 @@ export async function setup(): Promise<() => Promise<void>> {
 }
 
 // A test run that was killed leaves its folder: its server ends by itself, and the next run removes what it left.
-async function removeLeftovers(): Promise<void> {
+async function removeOrphans(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     if (!name.startsWith(PREFIX)) continue;
     const dir = join(tmpdir(), name);

@@ -1,6 +1,8 @@
+import type { X509Certificate } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { type Logger, SharedConnections } from "@sallyport/wire";
+import type { Page } from "../http/pages.ts";
 import type { Metrics } from "./metrics.ts";
 
 const MAX_CONNECTIONS = 16;
@@ -11,7 +13,7 @@ export interface MetricsListener {
 }
 
 /**
- * Serves `/metrics` over plain HTTP on an address of its own, to whoever can reach it: meant for a loopback or otherwise closed address.
+ * Serves `/metrics` over plain HTTP on an address of its own, without authentication: meant for a loopback or otherwise closed address.
  * @throws Error when the address cannot be listened on
  */
 export async function startMetricsListener(o: {
@@ -47,5 +49,19 @@ export async function startMetricsListener(o: {
         server.close(() => resolve());
         server.closeAllConnections();
       }),
+  };
+}
+
+/** May the client that presented these certificates see the figures? */
+export type Scraper = (certificates: readonly X509Certificate[]) => boolean;
+
+/** `/metrics` beside the APIs: for the one certificate that is allowed; other clients get 404. */
+export function metricsPage(metrics: Metrics, isAllowed: Scraper): Page {
+  return {
+    path: "/metrics",
+    async handle({ peerCertificates }) {
+      if (!isAllowed(peerCertificates)) return undefined;
+      return { status: 200, contentType: metrics.registry.contentType, body: await metrics.registry.metrics() };
+    },
   };
 }
