@@ -1,6 +1,6 @@
 /**
- * The dependency rules of the house, as data, and the check that holds the sources against them.
- * Run by `make check`; prints every broken rule with file and line, and every npm package that is declared for nobody, and exits with 1.
+ * The dependency rules of this repository, as data, and the check that holds the sources against them.
+ * Run by `make check`; prints every broken rule with file and line, and every declared npm package that no source imports, and exits with 1.
  */
 import { type Dirent, globSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, relative } from "node:path";

@@ -7,7 +7,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { ALL, CLEAN, WORDS, type Word } from "./words.ts";
+import { ALL, CLEAN, NOT_CLEAN, WORDS, type Word } from "./words.ts";
 
 export interface WrongWord {
   readonly line: number;
@@ -44,7 +44,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const files = globSync([...(all ? ALL : CLEAN)], {
     cwd: root,
     exclude: ["**/node_modules/**", "**/generated/**", "**/*.test.ts"],
-  }).filter((file) => !EXEMPT.includes(file));
+  }).filter((file) => !EXEMPT.includes(file) && (all || !NOT_CLEAN.includes(file)));
   const wrong = files.flatMap((file) =>
     wrongWords(file, readFileSync(join(root, file), "utf8")).map((each) => ({ file, ...each })),
   );

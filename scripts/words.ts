@@ -45,10 +45,13 @@ export const WORDS: readonly Word[] = [
 ];
 
 /** Where the check holds: globs of files. A folder comes in as soon as it is clean; `--all` shows how far the others are. */
-export const CLEAN: readonly string[] = [
-  "{README,CONTRIBUTING,SECURITY}.md",
-  "docs/{index,concepts,architecture,troubleshooting,upgrading}.md",
-  "docs/{contribute,start}/**/*.md",
+export const CLEAN: readonly string[] = ["*.md", "docs/**/*.md", "{helm,examples}/**/*.md", "scripts/**/*.ts"];
+
+/** Pages of `CLEAN` that are not clean yet: the schemas that they are generated from are not. */
+export const NOT_CLEAN: readonly string[] = [
+  "docs/operator/resources.md",
+  "docs/reference/api-operations.md",
+  "docs/router-config.md",
 ];
 
 /** Everything that the check is for. */

@@ -8,7 +8,7 @@ export interface Library {
   /** Its folder in `packages/`, and the last part of its name. */
   readonly name: string;
   readonly title: string;
-  /** Packages of the repository that are part of it, which nobody installs on their own. */
+  /** Packages of the repository that are part of it; users do not install them on their own. */
   readonly holds: readonly string[];
   /** What it offers besides its own exports: name, and the package of the repository that it holds. */
   readonly offers: Readonly<Record<string, string>>;

@@ -88,7 +88,7 @@ function source(): string {
   if (commit === undefined) return "unknown";
   if (git("status", "--porcelain") === "") return commit;
   process.stderr.write(
-    `*** The tree has changes that are not in commit ${commit}: nobody can make this release again.\n`,
+    `*** The tree has changes that are not in commit ${commit}: this release cannot be built again.\n`,
   );
   return `${commit} with changes`;
 }

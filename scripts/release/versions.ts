@@ -20,7 +20,7 @@ export function checkedVersion(text: string): string {
  * A manifest whose images are those of the release.
  *
  * @param own version that the manifest has in the repository
- * @throws VersionError for an image of ours with another tag than that
+ * @throws VersionError for one of Sallyport's images with another tag
  */
 export function withImagesOf(manifest: string, own: string, version: string): string {
   return manifest.replace(IMAGE, (_, repository: string, tag: string) => {

@@ -11,7 +11,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { stripVTControlCharacters } from "node:util";
-import { failures, isMended, MAX_SECOND_TRIES } from "./second-try.ts";
+import { failures, MAX_SECOND_TRIES, passesAgain } from "./second-try.ts";
 
 /** Of a failure that is shown at the end. */
 const EXCERPT_LINES = 12;
@@ -58,12 +58,12 @@ export function total(steps: readonly Step[]): Total {
     const before = sum.failed;
     for (const file of step.report?.testResults ?? []) {
       const again = step.secondReport?.testResults.find(({ name }) => name === file.name);
-      const mended = isMended(file, again) ? again : undefined;
-      if (mended !== undefined) {
+      const passing = passesAgain(file, again) ? again : undefined;
+      if (passing !== undefined) {
         secondTries += failures(file);
         sum.lines.push(...failuresOf(file, `SECOND TRY ${step.name}`));
       } else sum.lines.push(...failuresOf(file, `FAILED ${step.name}`));
-      addTests(sum, mended ?? file, step);
+      addTests(sum, passing ?? file, step);
     }
     if (step.report === undefined && step.exitCode === 0) sum.passed += 1;
     else if (step.exitCode !== 0 && sum.failed === before) {

@@ -23,7 +23,7 @@ export function failures(file: TestFile): number {
 }
 
 /** Whether every test that failed at first, and at least one, has passed on the second try. A skipped test has not. */
-export function isMended(file: TestFile, again: TestFile | undefined): boolean {
+export function passesAgain(file: TestFile, again: TestFile | undefined): boolean {
   if (again?.status !== "passed") return false;
   const passed = new Set(
     again.assertionResults.filter(({ status }) => status === "passed").map((test) => test.fullName),
