@@ -3,20 +3,20 @@ import { choice, integer, list, struct, text, time } from "./fields/bounded.ts";
 
 /** One condition, as Kubernetes defines it. */
 export const condition = struct("One aspect of the state of the resource.", {
-  type: text("Which aspect, such as Ready.", {
+  type: text("Type of the condition, such as Ready.", {
     min: 1,
     max: 316,
     pattern: /^([a-z0-9.-]+\/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$/,
   }),
-  status: choice("Whether it holds: True, False or Unknown.", ["True", "False", "Unknown"]),
-  observedGeneration: integer("metadata.generation of the spec that this was found for.").optional(),
-  lastTransitionTime: time("When status changed last."),
-  reason: text("Why, as one word for programs.", {
+  status: choice("True, False or Unknown.", ["True", "False", "Unknown"]),
+  observedGeneration: integer("metadata.generation of the spec that the condition is for.").optional(),
+  lastTransitionTime: time("Time of the last change of status."),
+  reason: text("Reason, as one word for programs.", {
     min: 1,
     max: 1024,
     pattern: /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/,
   }),
-  message: text("Why, and what to do, for people.", { max: 32768 }),
+  message: text("Reason and remedy, for people.", { max: 32768 }),
 });
 
 export type Condition = z.output<typeof condition>;
@@ -24,11 +24,14 @@ export type ConditionStatus = Condition["status"];
 
 /** What every kind's status has. */
 export const statusFields = {
-  observedGeneration: integer("metadata.generation of the spec that this status is for; -1 before the first look.", {
-    min: -1,
-  }).optional(),
+  observedGeneration: integer(
+    "metadata.generation of the spec that this status is for; -1 before the first reconcile.",
+    {
+      min: -1,
+    },
+  ).optional(),
   conditions: list(
-    "What is going on. Ready sums it up; Reconciling and Stalled are there only while they hold.",
+    "Conditions. Ready sums them up; Reconciling and Stalled are present only while they are true.",
     condition,
     { type: "map", keys: ["type"], max: 32 },
   ).optional(),

@@ -35,7 +35,7 @@ export const ANNOTATIONS = {
   reEnroll: `${GROUP}/re-enroll`,
   /** `"true"`: a resource that is being deleted leaves the network's objects behind instead of waiting. */
   forceOrphan: `${GROUP}/force-orphan`,
-  /** Pod templates: hash of the rendered file. Only a change of it restarts a pod. */
+  /** Pod templates: hash of the rendered file. A pod restarts only if it changes. */
   configHash: `${GROUP}/config-hash`,
   /** Children: hash of what was applied last. */
   intent: `${GROUP}/intent-hash`,

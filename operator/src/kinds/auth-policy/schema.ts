@@ -12,35 +12,35 @@ const spec = struct(
   {
     ...entityFields,
     primary: struct(
-      "The first step of a login; one way that is allowed is enough. When one is named, those that are left out are closed.",
+      "The first step of a login; one allowed method is enough. If you set one method, the others are closed.",
       {
         cert: struct("Login by client certificate.", {
           allowed: allowed("a client certificate"),
-          allowExpiredCerts: flag("Whether a certificate is good after its end, too.").optional(),
+          allowExpiredCerts: flag("Whether an expired certificate is accepted.").optional(),
         }).optional(),
-        extJwt: struct("Login by a token of an outside issuer.", {
-          allowed: allowed("a token of an outside issuer"),
-          allowedSigners: list("Ids of the issuers; none means all that are enabled.", entityId("One id."), {
+        extJwt: struct("Login by a token of an external JWT signer.", {
+          allowed: allowed("a token of an external JWT signer"),
+          allowedSigners: list("Ids of the external JWT signers; none means all enabled ones.", entityId("One id."), {
             type: "set",
             max: 64,
           }).optional(),
         }).optional(),
         updb: struct("Login by name and password.", {
           allowed: allowed("a password"),
-          minPasswordLength: integer("Shortest password.", { min: 5, max: 100 }).optional(),
+          minPasswordLength: integer("Minimum length of a password.", { min: 5, max: 100 }).optional(),
           requireSpecialChar: flag("Whether a password needs a character that is neither letter nor digit.").optional(),
           requireNumberChar: flag("Whether it needs a digit.").optional(),
           requireMixedCase: flag("Whether it needs capital and small letters.").optional(),
-          maxAttempts: integer("Failures in a row that lock the identity; 0: without limit.", { max: 1000 }).optional(),
-          lockoutDurationMinutes: integer("For how long; 0: until an administrator enables it.", {
+          maxAttempts: integer("Failures in a row that lock the identity; 0: no limit.", { max: 1000 }).optional(),
+          lockoutDurationMinutes: integer("Duration of the lock; 0: until an administrator enables the identity.", {
             max: 1_000_000,
           }).optional(),
         }).optional(),
       },
     ).optional(),
-    secondary: struct("What is asked for in addition.", {
-      requireTotp: flag("Whether a one-time code is needed.").optional(),
-      requireExtJwtSigner: entityId("Id of the outside issuer of whom a token is needed, too.").optional(),
+    secondary: struct("Second factors.", {
+      requireTotp: flag("Whether a one-time code is required.").optional(),
+      requireExtJwtSigner: entityId("Id of the external JWT signer whose token is required, too.").optional(),
     }).optional(),
   },
   entityRules,
@@ -51,7 +51,7 @@ const status = struct("What the operator found and did.", { ...entityStatusField
 export const authPolicyDefinition = defineKind({
   ...authPolicyKind,
   shortNames: ["oap"],
-  description: "An authentication policy of a network: how the identities that have it may log in.",
+  description: "An authentication policy of a network: how its identities may log in.",
   spec,
   status,
   rules: [nameRule],

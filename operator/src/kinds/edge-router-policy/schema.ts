@@ -21,7 +21,7 @@ const status = struct("What the operator found and did.", { ...entityStatusField
 export const edgeRouterPolicyDefinition = defineKind({
   ...edgeRouterPolicyKind,
   shortNames: ["oerp"],
-  description: "An edge router policy of a network: it says which edge routers identities may connect to.",
+  description: "An edge router policy of a network: which edge routers identities may connect to.",
   spec,
   status,
   rules: [nameRule],

@@ -96,18 +96,18 @@ const TUNNELER_RULES: readonly CelRule[] = [
 ];
 
 const tunneler = struct(
-  "The tunneler in the router: with it the router hosts and dials services for programs that know nothing of the network.",
+  "The tunneler in the router, which hosts and dials services for unmodified programs.",
   {
-    enabled: flag("Whether it runs; the router then has an identity of the same name.").default(false),
+    enabled: flag("Whether the tunneler runs. The router then has an identity of the same name.").default(false),
     mode: choice(
       "host: hosts services. proxy: listens on ports and dials services. tproxy: intercepts; needs the capability NET_ADMIN, which the Pod Security Standards baseline and restricted refuse.",
       ["host", "tproxy", "proxy"],
     ).default("host"),
-    resolver: text("Where the DNS server of tproxy listens, such as udp://127.0.0.1:53.", {
+    resolver: text("Address of the DNS server of tproxy, such as udp://127.0.0.1:53.", {
       min: 1,
       max: 256,
     }).optional(),
-    dnsSvcIpRange: text("Network of which intercepted names get their addresses, such as 100.64.0.1/10.", {
+    dnsSvcIpRange: text("Network for the addresses of intercepted names, such as 100.64.0.1/10.", {
       min: 1,
       max: 64,
     }).optional(),
@@ -124,36 +124,34 @@ const spec = struct(
   "Edge routers of a network and the pods that run them.",
   {
     ...entityFields,
-    replicas: integer("How many routers; each is an entity of its own, named <name>-<ordinal>.", { max: 50 }).default(
-      1,
-    ),
+    replicas: integer("Number of routers. Each is a separate entity, named <name>-<ordinal>.", { max: 50 }).default(1),
     roleAttributes: roleAttributes("the routers").optional(),
     cost: integer("Added to the cost of every path through the routers.", { max: 65_535 }).default(0),
-    noTraversal: flag("Whether circuits of others are kept from passing through.").default(false),
-    disabled: flag("Whether the controller turns the routers away.").default(false),
-    appData: freeForm("What applications keep with the routers: text, numbers and booleans.", { max: 64 }).optional(),
+    noTraversal: flag("Whether only circuits that begin or end here may use the routers.").default(false),
+    disabled: flag("Whether the controller refuses the routers.").default(false),
+    appData: freeForm("Application data of the routers: text, numbers and booleans.", { max: 64 }).optional(),
     tunneler: tunneler.prefault({}),
-    edge: struct("Where clients connect.", {
+    edge: struct("The listener for clients.", {
       port: integer("Port of the pods, for clients and other routers.", { min: 1024, max: 65_535 }).default(3022),
     }).prefault({}),
     link: struct("Links to other routers.", {
-      listen: flag("Whether other routers may dial these.").default(true),
-      dial: flag("Whether these dial other routers.").default(true),
+      listen: flag("Whether other routers may dial these routers.").default(true),
+      dial: flag("Whether these routers dial other routers.").default(true),
       groups: list(
-        "Groups of the listener and the dialer: routers link when they share one; default when left out.",
+        "Groups of the listener and the dialer. Routers link if they share a group. Default: default.",
         text("One group.", { min: 1, max: 128 }),
         { type: "set", max: 32 },
       ).optional(),
     }).prefault({}),
-    exposure: exposure("Under which address each router is reached.", {
+    exposure: exposure("Address of each router.", {
       types: ["ClusterIP", "LoadBalancer", "NodePort", "HostPort", "None"],
       typeDescription:
-        "ClusterIP: inside the cluster. LoadBalancer, NodePort: by a Service of that type per router. HostPort: by the address of the node. None: not at all, the router only dials.",
+        "ClusterIP: inside the cluster. LoadBalancer, NodePort: with a Service of that type per router. HostPort: at the address of the node. None: no address, the router only dials.",
       hostname:
-        "Name that is advertised instead of what Kubernetes gives; {name}, {namespace} and {ordinal} are filled in.",
+        "Advertised name instead of the one from Kubernetes. The operator fills in {name}, {namespace} and {ordinal}.",
       hostnamePattern: hostnamePattern("name", "namespace", "ordinal"),
-      port: "Port that is advertised; edge.port when left out.",
-      nodePort: "Node port of router 0, each next router has the next port; given by the cluster when left out.",
+      port: "Advertised port. Default: edge.port.",
+      nodePort: "Node port of router 0; each further router has the next port. Default: assigned by the cluster.",
     }).prefault({ type: "ClusterIP" }),
     forwarder: routerSection("forwarder", "Section forwarder of the router's file.").optional(),
     metrics: routerSection("metrics", "Section metrics of the router's file.").optional(),
@@ -162,41 +160,36 @@ const spec = struct(
       "csr",
       "Section csr of the router's file: subject and further names of the certificates.",
     ).optional(),
-    config: struct("The router's file.", {
+    config: struct("The router's configuration file.", {
       overrides: freeForm(
-        "Laid over the rendered file at the end: objects merge, lists are replaced, null deletes. v, identity, ctrl.endpoint, ctrl.endpoints and the health checks of web are refused, and so is $ in texts.",
+        "Applied to the rendered file last: objects merge, lists are replaced, null deletes. The fields v, identity, ctrl.endpoint, ctrl.endpoints and the health checks of web are refused, and so is $ in texts.",
         { max: 32 },
       ).optional(),
     }).optional(),
     ...imageFields,
     storage: storage.prefault({}),
     template: podTemplate.optional(),
-    podDisruptionBudget: struct("Keeps drains of nodes from stopping several routers at once.", {
-      enabled: enabled("Whether there is one, from two replicas on.", true),
+    podDisruptionBudget: struct("Prevents node drains from stopping several routers at once.", {
+      enabled: enabled("Whether to create it, with two or more replicas.", true),
     }).prefault({}),
-    networkPolicy: struct(
-      "Keeps everything but the ports of the router out, and the pods from reaching what they need not.",
-      {
-        enabled: enabled("Whether there is one.", false),
-      },
-    ).prefault({}),
-    serviceMonitor: struct("Tells the Prometheus operator to scrape the routers.", {
-      enabled: enabled("Whether there is one.", false),
-      interval: duration("How often they are scraped.", { min: "1s" }).optional(),
-      labels: mapOf("Labels by which Prometheus finds it.", text("Value of the label.", { max: 63 }), {
+    networkPolicy: struct("Admits only traffic to the ports of the router, and limits outgoing traffic of the pods.", {
+      enabled: enabled("Whether to create it.", false),
+    }).prefault({}),
+    serviceMonitor: struct("A ServiceMonitor with which the Prometheus operator scrapes the routers.", {
+      enabled: enabled("Whether to create it.", false),
+      interval: duration("Scrape interval.", { min: "1s" }).optional(),
+      labels: mapOf("Labels by which Prometheus finds the ServiceMonitor.", text("Value of the label.", { max: 63 }), {
         max: 32,
       }).optional(),
     }).prefault({}),
     updateStrategy: struct("How a change is rolled out.", {
-      maxUnavailable: integer("How many routers may be away at a time.", { min: 1, max: 50 }).default(1),
+      maxUnavailable: integer("Number of routers that may be unavailable at a time.", { min: 1, max: 50 }).default(1),
       minReadySeconds: integer(
-        "How long a router has to be ready again before the next one is touched: clients and hosts come back to it meanwhile.",
+        "How long a router has to be ready before the next one is updated. Clients and hosts reconnect in this time.",
         { max: 3600 },
       ).default(10),
     }).prefault({}),
-    drainSeconds: integer("How long a router that is to stop waits for its circuits to end.", { max: 3600 }).default(
-      30,
-    ),
+    drainSeconds: integer("How long a stopping router waits for its circuits to end.", { max: 3600 }).default(30),
   },
   [
     ...entityRules,
@@ -207,7 +200,7 @@ const spec = struct(
     },
     {
       rule: "self.replicas <= 1 || !has(self.exposure.hostname) || self.exposure.type in ['NodePort', 'None'] || self.exposure.hostname.contains('{ordinal}')",
-      message: "with several replicas exposure.hostname needs {ordinal}: each router has an address of its own",
+      message: "with several replicas exposure.hostname needs {ordinal}: each router needs a different address",
       fieldPath: ".exposure.hostname",
     },
     {
@@ -219,35 +212,32 @@ const spec = struct(
 );
 
 const router = struct("One router.", {
-  ordinal: integer("Which one, counted from 0.", { max: 49 }),
+  ordinal: integer("Ordinal, from 0.", { max: 49 }),
   name: text("Name in the network.", { max: 300 }).optional(),
   id: text("Id in the network.", { max: 64 }).optional(),
   verified: flag("Whether it has enrolled.").optional(),
   online: flag("Whether it is connected to a controller.").optional(),
   everOnline: flag(
-    "Whether it has been since it enrolled; if so it is never enrolled again without being asked.",
+    "Whether it was online since it enrolled. If so, the operator enrolls it again only on request.",
   ).optional(),
-  syncStatus: text("How far its data model is, such as SYNC_DONE.", { max: 64 }).optional(),
+  syncStatus: text("State of its data model, such as SYNC_DONE.", { max: 64 }).optional(),
   version: text("Version that it reports.", { max: 256 }).optional(),
-  advertiseAddress: text("What clients dial, as <host>:<port>.", { max: 512 }).optional(),
-  certificateNotAfter: time("When its certificate ends.").optional(),
+  advertiseAddress: text("Address for clients, as <host>:<port>.", { max: 512 }).optional(),
+  certificateNotAfter: time("Expiry of its certificate.").optional(),
   configHash: text("Hash of the file that it was last started with.", { max: 64 }).optional(),
-  volume: text(
-    "UID of the claim for the volume that its identity is on; another one means that the identity is lost.",
-    {
-      max: 64,
-    },
-  ).optional(),
-  tokenExpiresAt: time("When the token ends that waits to be used.").optional(),
+  volume: text("UID of the claim for the volume with its identity. Another UID means that the identity is lost.", {
+    max: 64,
+  }).optional(),
+  tokenExpiresAt: time("Expiry of the unused token.").optional(),
 });
 
 const status = struct("What the operator found and did.", {
   ...statusFields,
-  replicas: integer("How many routers there are.").optional(),
-  readyReplicas: integer("How many have a pod that is ready.").optional(),
-  onlineReplicas: integer("How many are connected to a controller.").optional(),
+  replicas: integer("Number of routers.").optional(),
+  readyReplicas: integer("Number of routers with a ready pod.").optional(),
+  onlineReplicas: integer("Number of routers connected to a controller.").optional(),
   selector: text("Labels of the pods, for the scale subresource.", { max: 1024 }).optional(),
-  routers: list("The routers, one by one.", router, { type: "map", keys: ["ordinal"], max: 100 }).optional(),
+  routers: list("The single routers.", router, { type: "map", keys: ["ordinal"], max: 100 }).optional(),
   lastHandledReEnroll: text("The last value of the annotation sallyport.dev/re-enroll acted on.", {
     max: 256,
   }).optional(),
@@ -265,7 +255,7 @@ export const edgeRouterDefinition = defineKind({
   status,
   rules: [nameRule, shortName(40), serviceName],
   columns: [
-    { name: "Desired", type: "integer", description: "Routers wanted.", jsonPath: ".spec.replicas" },
+    { name: "Desired", type: "integer", description: "Desired number of routers.", jsonPath: ".spec.replicas" },
     {
       name: "Online",
       type: "integer",
@@ -275,7 +265,7 @@ export const edgeRouterDefinition = defineKind({
     {
       name: "Address",
       type: "string",
-      description: "What clients dial for the first router.",
+      description: "Address of the first router for clients.",
       jsonPath: ".status.routers[0].advertiseAddress",
     },
     {

@@ -22,27 +22,27 @@ const once = (field: string): CelRule => ({
 });
 
 const enrollment = struct(
-  "How the identity gets its credentials. Left out: a one-time token in a Secret, unless externalId is given.",
+  "How the identity gets its credentials. Default: a one-time token in a Secret, unless externalId is set.",
   {
     method: choice(
-      "ott: a one-time token. ottca: a one-time token together with a certificate of a third authority. updb: a token to choose a password. none: nothing.",
+      "ott: a one-time token. ottca: a one-time token together with a certificate of a third-party authority. updb: a token to choose a password. none: nothing.",
       ["ott", "ottca", "updb", "none"],
     ).default("ott"),
     output: choice(
-      "JwtSecret: the token is put into a Secret, for a device outside. IdentitySecret: the operator enrolls, keeps the identity in a Secret and renews it.",
+      "JwtSecret: the operator puts the token into a Secret, for an external device. IdentitySecret: the operator enrolls, keeps the identity in a Secret and renews it.",
       ["JwtSecret", "IdentitySecret"],
     ).default("JwtSecret"),
     secretName: objectName(
-      "Name of that Secret: metadata.name with -enrollment or -identity when left out. Immutable.",
+      "Name of that Secret. Default: metadata.name with -enrollment or -identity. Immutable.",
     ).optional(),
     renewBefore: duration(
-      "How long before its end a certificate is renewed; the smaller of 30 days and a third of its life when left out.",
+      "How long before expiry a certificate is renewed. Default: the smaller of 30 days and a third of its life.",
       { min: "5m" },
     ).optional(),
-    tokenLifetime: duration("How long a token that the operator asks for is good.", { min: "5m" }).optional(),
-    caId: entityId("Id of the third authority of ottca.").optional(),
-    username: text("Name of the login by password.", { min: 4, max: 100 }).optional(),
-    passwordSecretRef: secretKeyRef("Password of that login; the operator sets it.").optional(),
+    tokenLifetime: duration("Lifetime of tokens that the operator requests.", { min: "5m" }).optional(),
+    caId: entityId("Id of the third-party authority of ottca.").optional(),
+    username: text("User name of the password login.", { min: 4, max: 100 }).optional(),
+    passwordSecretRef: secretKeyRef("Secret with the password, which the operator sets.").optional(),
   },
   [
     {
@@ -78,27 +78,32 @@ const spec = struct(
   {
     ...entityFields,
     type: choice(
-      "What the identity stands for. A Sallyport controller keeps it; those of OpenZiti show Default for all of these.",
+      "Kind of the identity. A Sallyport controller stores it; OpenZiti's controllers show Default for all of these.",
       ["User", "Device", "Service", "Default"],
     ).default("Default"),
-    isAdmin: flag("Whether it may administer the network; refused unless the Network allows it.").default(false),
+    isAdmin: flag("Whether it is an administrator of the network; refused unless the Network allows it.").default(
+      false,
+    ),
     roleAttributes: roleAttributes("the identity").optional(),
-    authPolicyRef: nameRef("How it may log in; the network's standard when left out.", "the AuthPolicy").optional(),
-    authPolicyId: entityId("The same by its id in the network.").optional(),
-    externalId: text("Name in tokens of an outside issuer, by which it logs in without enrollment.", {
+    authPolicyRef: nameRef(
+      "How the identity may log in. Default: the network's default policy.",
+      "the AuthPolicy",
+    ).optional(),
+    authPolicyId: entityId("Id of the policy in the network.").optional(),
+    externalId: text("Name in tokens of an external JWT signer, with which the identity logs in without enrollment.", {
       min: 1,
       max: 512,
     }).optional(),
-    defaultHostingCost: cost("Cost of what it hosts: less is preferred.").optional(),
+    defaultHostingCost: cost("Cost of its hosted services; lower is preferred.").optional(),
     defaultHostingPrecedence: precedence(
-      "Precedence of what it hosts: required before default before failed.",
+      "Precedence of its hosted services: required before default before failed.",
     ).optional(),
     serviceHosting: list(
       "Cost and precedence for single services.",
       struct("One service.", {
         serviceRef: nameRef("The service.", "the OverlayService"),
-        cost: cost("Cost as a host of it.").optional(),
-        precedence: precedence("Precedence as a host of it.").optional(),
+        cost: cost("Cost as a host of the service.").optional(),
+        precedence: precedence("Precedence as a host of the service.").optional(),
       }),
       { type: "atomic", max: 64, rules: [once("serviceHosting")] },
     ).optional(),
@@ -119,8 +124,8 @@ const spec = struct(
         ],
       },
     ).optional(),
-    appData: freeForm("What applications keep with the identity: text, numbers and booleans.", { max: 64 }).optional(),
-    disabled: flag("Whether it is locked out; its sessions end.").default(false),
+    appData: freeForm("Application data of the identity: text, numbers and booleans.", { max: 64 }).optional(),
+    disabled: flag("Whether the identity is disabled; its sessions end.").default(false),
     enrollment: enrollment.optional(),
   },
   [
@@ -128,13 +133,13 @@ const spec = struct(
     atMostOne("authPolicyRef", "authPolicyId"),
     {
       rule: "!has(self.externalId) || !has(self.enrollment)",
-      message: "externalId logs in without enrollment: leave one of the two out",
+      message: "externalId logs in without enrollment: remove one of the two",
       fieldPath: ".externalId",
     },
     {
       // Also when the whole of enrollment comes or goes.
       rule: `has(self.externalId) || has(oldSelf.externalId) || (${ofSecretName("self")}) == (${ofSecretName("oldSelf")})`,
-      message: "enrollment.secretName is immutable: delete the resource and create it anew",
+      message: "enrollment.secretName is immutable: delete the resource and create it again",
       fieldPath: ".enrollment",
     },
   ],
@@ -142,26 +147,26 @@ const spec = struct(
 
 const status = struct("What the operator found and did.", {
   ...entityStatusFields,
-  typeId: text("Type as the network has it.", { max: 64 }).optional(),
+  typeId: text("Type in the network.", { max: 64 }).optional(),
   enrolled: flag("Whether it has credentials.").optional(),
-  enrollment: struct("The token that waits to be used.", {
+  enrollment: struct("The unused token.", {
     id: text("Id of the enrollment.", { max: 64 }).optional(),
     method: text("Its method.", { max: 64 }).optional(),
-    expiresAt: time("When the token ends.").optional(),
+    expiresAt: time("Expiry of the token.").optional(),
   }).optional(),
   authenticators: list(
-    "Credentials that it has.",
+    "Its credentials.",
     struct("One credential.", {
       id: text("Id of the authenticator.", { max: 64 }),
       method: text("cert or updb.", { max: 64 }).optional(),
-      notAfter: time("When its certificate ends.").optional(),
+      notAfter: time("Expiry of its certificate.").optional(),
     }),
     { type: "map", keys: ["id"], max: 64 },
   ).optional(),
   secretName: text("The Secret with the token or the identity.", { max: 253 }).optional(),
-  online: flag("Whether it is connected to an edge router; looked at every few minutes.").optional(),
-  lastRenewalTime: time("When the operator renewed the certificate last.").optional(),
-  certificateNotAfter: time("When the certificate in the Secret ends.").optional(),
+  online: flag("Whether it is connected to an edge router; checked every few minutes.").optional(),
+  lastRenewalTime: time("Time of the last renewal by the operator.").optional(),
+  certificateNotAfter: time("Expiry of the certificate in the Secret.").optional(),
   lastHandledReEnroll: text("The last value of the annotation sallyport.dev/re-enroll acted on.", {
     max: 256,
   }).optional(),
@@ -175,12 +180,12 @@ export const identityDefinition = defineKind({
   status,
   rules: [nameRule, shortName(240)],
   columns: [
-    { name: "Type", type: "string", description: "What it stands for.", jsonPath: ".spec.type" },
+    { name: "Type", type: "string", description: "Kind of the identity.", jsonPath: ".spec.type" },
     { name: "Enrolled", type: "boolean", description: "Whether it has credentials.", jsonPath: ".status.enrolled" },
     {
       name: "Expires",
       type: "string",
-      description: "When the certificate in its Secret ends.",
+      description: "Expiry of the certificate in its Secret.",
       jsonPath: ".status.certificateNotAfter",
     },
     {

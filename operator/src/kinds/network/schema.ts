@@ -9,23 +9,23 @@ import { defineKind, type Resource, serviceName, shortName } from "../../resourc
 import { networkKind } from "../../resources/own-kinds.ts";
 
 const external = struct(
-  "A network that exists: where its controller is and how to log in there.",
+  "An existing network: the address of its controller, and how to log in.",
   {
     endpoints: list(
-      "Bases of its Management API, tried in order, such as https://ctrl.example:1280/edge/management/v1.",
+      "Base URLs of its Management API, tried in order, such as https://ctrl.example:1280/edge/management/v1.",
       text("One base.", { min: 9, max: 512, pattern: /^https:\/\/[^\s?#]+$/ }),
       { type: "atomic", min: 1, max: 16 },
     ),
     caBundle: struct(
-      "Certificates of the authorities that the controller is trusted by.",
+      "Certificates of the authorities that verify the controller.",
       {
-        configMapRef: configMapKeyRef("Value of a ConfigMap with them, PEM.").optional(),
-        secretRef: secretKeyRef("Value of a Secret with them, PEM.").optional(),
+        configMapRef: configMapKeyRef("The certificates from a ConfigMap, PEM.").optional(),
+        secretRef: secretKeyRef("The certificates from a Secret, PEM.").optional(),
         inline: text("The certificates, PEM.", { min: 1, max: 65_536 }).optional(),
       },
       [exactlyOne("configMapRef", "secretRef", "inline")],
     ).optional(),
-    bootstrapTrust: struct("Fetches the certificates from the controller, and takes only the one that is named here.", {
+    bootstrapTrust: struct("Fetches the certificates from the controller, and accepts only the one named here.", {
       fingerprint: text("SHA-256 fingerprint of the authority's certificate, hex.", {
         max: 95,
         pattern: /^([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}$/,
@@ -36,18 +36,18 @@ const external = struct(
       {
         passwordSecretRef: nameRef("A Secret with the keys username and password.", "the Secret").optional(),
         certificateSecretRef: nameRef("A Secret with the keys tls.crt and tls.key.", "the Secret").optional(),
-        extJwt: struct("A token of the operator's service account; the network needs an outside issuer for it.", {
-          audience: text("Audience of the token: sallyport://<namespace>/<name> of the Network, and no other.", {
+        extJwt: struct("A token of the operator's service account; the network needs an external JWT signer for it.", {
+          audience: text("Audience of the token: sallyport://<namespace>/<name> of this Network.", {
             min: 1,
             max: 512,
           }),
-          serviceAccountTokenLifetime: duration("How long a token is good.", { min: "10m", max: "24h" }).default("1h"),
+          serviceAccountTokenLifetime: duration("Lifetime of a token.", { min: "10m", max: "24h" }).default("1h"),
         }).optional(),
       },
       [exactlyOne("passwordSecretRef", "certificateSecretRef", "extJwt")],
     ),
     ctrlEndpoints: list(
-      "Where routers dial the controllers; learned from the controller when left out.",
+      "Addresses at which routers dial the controllers. Default: learned from the controller.",
       text("One address, such as tls:ctrl.example:1280.", {
         min: 7,
         max: 512,
@@ -59,7 +59,7 @@ const external = struct(
   [
     {
       rule: "has(self.caBundle) || has(self.bootstrapTrust)",
-      message: "caBundle or bootstrapTrust is needed: a controller is never trusted at first sight",
+      message: "caBundle or bootstrapTrust is needed: the operator does not trust a controller on first use",
       reason: "FieldValueRequired",
     },
   ],
@@ -76,16 +76,16 @@ const DATABASE_RULES: readonly CelRule[] = [
 const managed = struct(
   "A network whose controller the operator runs.",
   {
-    replicas: integer("How many controllers.", {
+    replicas: integer("Number of controllers.", {
       min: 1,
       max: 9,
-      rules: [{ rule: "self == 1", message: "only 1 is possible: controllers can't share a network yet" }],
+      rules: [{ rule: "self == 1", message: "only 1 is possible: controllers cannot share a network yet" }],
     }).default(1),
     database: struct(
-      "Where the network is kept.",
+      "The database of the network.",
       {
         embedded: struct(
-          "A PostgreSQL of its own in the controller's pod.",
+          "An embedded PostgreSQL in the controller's pod.",
           {
             size: volumeSize("Size of its volume; it may only grow.").default("1Gi"),
             storageClassName,
@@ -97,17 +97,17 @@ const managed = struct(
       DATABASE_RULES,
     ).default({ embedded: { size: "1Gi" } }),
     port: integer("Port of the pod, for the API and for routers.", { min: 1024, max: 65_535 }).default(1280),
-    exposure: exposure("Under which address the controller is reached, by pods and from outside.", {
+    exposure: exposure("Address of the controller, for pods and for external clients.", {
       types: ["ClusterIP", "LoadBalancer", "NodePort"],
-      typeDescription: "ClusterIP: inside the cluster only. LoadBalancer, NodePort: by a Service of that type.",
+      typeDescription: "ClusterIP: only inside the cluster. LoadBalancer, NodePort: with a Service of that type.",
       hostname:
-        "Name in certificates and enrollment tokens; it must be known inside the cluster and outside; {name} and {namespace} are filled in. The Service's own name when left out.",
+        "Name in certificates and enrollment tokens. It must resolve inside and outside the cluster. The operator fills in {name} and {namespace}. Default: the Service's name.",
       hostnamePattern: hostnamePattern("name", "namespace"),
-      port: "Port that is advertised; port when left out.",
-      nodePort: "Node port; given by the cluster when left out.",
+      port: "Advertised port. Default: port.",
+      nodePort: "Node port. Default: assigned by the cluster.",
     }).prefault({ type: "ClusterIP" }),
     certificates: struct("The certificate of the API. The network's own authority always stays with the controller.", {
-      issuerRef: struct("An issuer of cert-manager; the network's own authority when left out.", {
+      issuerRef: struct("An issuer of cert-manager. Default: the network's own authority.", {
         name: objectName("Name of the issuer."),
         kind: choice("Issuer: of the same namespace. ClusterIssuer: of the cluster.", [
           "Issuer",
@@ -117,13 +117,13 @@ const managed = struct(
       }).optional(),
     }).optional(),
     adminSecretName: objectName(
-      "Secret with username and password of the first administrator; made with a random password where there is none. metadata.name with -admin when left out.",
+      "Secret with username and password of the first administrator. If it does not exist, the operator creates it with a random password. Default: metadata.name with -admin.",
     ).optional(),
     retention: retention(
-      "Retain: the volume and the Secret with the key of the store stay when the Network is deleted. Delete: they go, and with them the network.",
+      "Retain: the volume and the Secret with the key of the store stay when the Network is deleted. Delete: they are deleted, and with them the network.",
     ).default("Retain"),
     allowedOrigins: list(
-      "Origins whose pages may call the APIs, as browsers write them, such as https://browzer.example.org. None when left out.",
+      "Web origins whose pages may call the APIs, as browsers write them, such as https://browzer.example.org. Default: none.",
       text("One origin.", {
         min: 8,
         max: 512,
@@ -132,11 +132,11 @@ const managed = struct(
       { type: "atomic", max: 32 },
     ).optional(),
     keyType: choice(
-      "Type of the key that serves the API and signs enrollment tokens. ec: P-256. rsa: 2048 bits, for C SDKs from before 2023, which verify no other tokens; slower.",
+      "Type of the key that serves the API and signs enrollment tokens. ec: P-256. rsa: 2048 bits, slower, for C SDKs from before 2023, which verify no other tokens.",
       ["ec", "rsa"],
     ).default("ec"),
-    config: struct("The controller's file.", {
-      overrides: freeForm("Laid over the rendered file at the end: objects merge, lists are replaced, null deletes.", {
+    config: struct("The controller's configuration file.", {
+      overrides: freeForm("Applied to the rendered file last: objects merge, lists are replaced, null deletes.", {
         max: 32,
       }).optional(),
     }).optional(),
@@ -147,7 +147,7 @@ const managed = struct(
     keeps("adminSecretName"),
     {
       rule: "(has(self.keyType) ? self.keyType : 'ec') == (has(oldSelf.keyType) ? oldSelf.keyType : 'ec')",
-      message: "keyType is immutable: a network's keys are made once; create another Network",
+      message: "keyType is immutable: create another Network",
       fieldPath: ".keyType",
     },
   ],
@@ -159,22 +159,24 @@ const spec = struct(
     external: external.optional(),
     managed: managed.optional(),
     roleScope: choice(
-      "Global: attributes and selectors reach the network as they are written. Namespaced: with the namespace before them, so that namespaces don't meet.",
+      "Global: attributes and selectors are used as written. Namespaced: they get the namespace as prefix, which isolates namespaces.",
       ["Global", "Namespaced"],
     ).default("Global"),
     allowAdminIdentities: flag("Whether an Identity may be an administrator of the network.").default(false),
-    requestTimeout: duration("How long an answer of the controller is waited for.", { min: "1s", max: "5m" }).default(
-      "15s",
-    ),
-    maxRequestsPerSecond: integer("How much the operator asks of the controller.", { min: 1, max: 10_000 }).default(
-      200,
-    ),
+    requestTimeout: duration("How long the operator waits for a response of the controller.", {
+      min: "1s",
+      max: "5m",
+    }).default("15s"),
+    maxRequestsPerSecond: integer("Maximum rate of the operator's requests to the controller.", {
+      min: 1,
+      max: 10_000,
+    }).default(200),
   },
   [
     exactlyOne("external", "managed"),
     {
       rule: "has(self.managed) == has(oldSelf.managed)",
-      message: "external and managed can't be exchanged: create another Network",
+      message: "external and managed cannot be exchanged: create another Network",
     },
     keeps("roleScope"),
   ],
@@ -189,12 +191,12 @@ const status = struct("What the operator found and did.", {
     struct("One controller.", {
       name: text("Its name.", { max: 256 }),
       ctrlAddress: text("Where routers dial it.", { max: 512 }).optional(),
-      online: flag("Whether it is there.").optional(),
+      online: flag("Whether it is online.").optional(),
     }),
     { type: "map", keys: ["name"], max: 64 },
   ).optional(),
-  sessionIdentity: text("Name of the identity that the operator has logged in as.", { max: 256 }).optional(),
-  endpoints: list("Bases of the Management API of a managed network.", text("One base.", { max: 512 }), {
+  sessionIdentity: text("Name of the operator's identity in the network.", { max: 256 }).optional(),
+  endpoints: list("Base URLs of the Management API of a managed network.", text("One base.", { max: 512 }), {
     type: "atomic",
     max: 16,
   }).optional(),
@@ -208,7 +210,7 @@ const status = struct("What the operator found and did.", {
 export const networkDefinition = defineKind({
   ...networkKind,
   shortNames: ["onet"],
-  description: "A network that the other kinds refer to: a controller that exists, or one that the operator runs.",
+  description: "A network for the other kinds: an existing controller, or one that the operator runs.",
   spec,
   status,
   rules: [shortName(40), { ...serviceName, rule: `has(self.spec.external) || ${serviceName.rule}` }],
@@ -222,14 +224,14 @@ export const networkDefinition = defineKind({
     {
       name: "Identity",
       type: "string",
-      description: "Who the operator has logged in as.",
+      description: "Identity of the operator in the network.",
       jsonPath: ".status.sessionIdentity",
       priority: 1,
     },
     {
       name: "Endpoint",
       type: "string",
-      description: "Where the controller is dialled by routers.",
+      description: "Address at which routers dial the controller.",
       jsonPath: ".status.controllers[0].ctrlAddress",
       priority: 1,
     },

@@ -22,37 +22,35 @@ const spec = struct(
     }).default(true),
     roleAttributes: roleAttributes("the service").optional(),
     configRefs: list(
-      "Configs of the service by their resources: how it is intercepted and hosted. One of each type.",
+      "Configs of the service, by resource: how it is intercepted and hosted. One of each type.",
       nameRef("One config.", "the ServiceConfig"),
       { type: "map", keys: ["name"], max: 32 },
     ).optional(),
-    configIds: list("Configs of the service by their ids in the network.", entityId("One id."), {
+    configIds: list("Configs of the service, by id in the network.", entityId("One id."), {
       type: "set",
       max: 32,
     }).optional(),
-    terminatorStrategy: choice("How one of several hosts is chosen for a circuit.", [
+    terminatorStrategy: choice("How the controller chooses among several hosts for a circuit.", [
       "smartrouting",
       "random",
       "weighted",
       "sticky",
     ]).default("smartrouting"),
-    maxIdleTimeMillis: integer(
-      "A circuit without traffic for so many milliseconds is taken down; 0: never.",
-    ).optional(),
+    maxIdleTimeMillis: integer("Milliseconds without traffic after which a circuit is removed; 0: never.").optional(),
   },
   entityRules,
 );
 
 const status = struct("What the operator found and did.", {
   ...entityStatusFields,
-  terminators: integer("At how many places the service is hosted.").optional(),
-  hosted: flag("Whether it is hosted anywhere: without a host no client can dial it.").optional(),
+  terminators: integer("Number of terminators of the service.").optional(),
+  hosted: flag("Whether the service has a host. Without one no client can dial it.").optional(),
 });
 
 export const overlayServiceDefinition = defineKind({
   ...overlayServiceKind,
   shortNames: ["osvc"],
-  description: "A service of a network: what identities dial and host, as policies allow.",
+  description: "A service of a network, which identities dial and host as policies allow.",
   spec,
   status,
   rules: [nameRule],
@@ -61,7 +59,7 @@ export const overlayServiceDefinition = defineKind({
     {
       name: "Terminators",
       type: "integer",
-      description: "At how many places it is hosted.",
+      description: "Number of terminators.",
       jsonPath: ".status.terminators",
       priority: 1,
     },

@@ -33,7 +33,7 @@ const variants = {
       "The operating systems.",
       struct("One operating system.", {
         type: osType("Which one."),
-        versions: list("Ranges of versions, such as >=10.0.0; none: any.", text("One range.", { min: 1, max: 256 }), {
+        versions: list("Version ranges, such as >=10.0.0; none: any.", text("One range.", { min: 1, max: 256 }), {
           type: "set",
           max: 32,
         }).optional(),
@@ -56,7 +56,7 @@ const variants = {
         path,
         hashes,
         signerFingerprints: list(
-          "SHA-1 fingerprints of certificates that may have signed it, hex.",
+          "SHA-1 fingerprints of certificates of which one must have signed it, hex.",
           fingerprint("One fingerprint."),
           { type: "set", max: 64 },
         ).optional(),
@@ -75,17 +75,17 @@ const variants = {
     ),
   }).optional(),
   mfa: struct("The user has given a one-time code.", {
-    timeoutSeconds: integer("For how long a code is good; 0: for the whole login.", { max: 31_536_000 }).optional(),
-    promptOnWake: flag("Whether one is asked for when the device wakes up.").optional(),
-    promptOnUnlock: flag("Whether one is asked for when the device is unlocked.").optional(),
-    ignoreLegacyEndpoints: flag("Whether clients that can't report this pass.").optional(),
+    timeoutSeconds: integer("How long a code is valid; 0: for the whole login.", { max: 31_536_000 }).optional(),
+    promptOnWake: flag("Whether a code is required after the device wakes up.").optional(),
+    promptOnUnlock: flag("Whether a code is required after the device is unlocked.").optional(),
+    ignoreLegacyEndpoints: flag("Whether clients that cannot report this pass.").optional(),
   }).optional(),
 };
 const VARIANTS = Object.keys(variants) as (keyof typeof variants)[];
 
 const sameVariant: CelRule = {
   rule: VARIANTS.map((name) => `has(self.${name}) == has(oldSelf.${name})`).join(" && "),
-  message: "the kind of check is immutable: delete the resource and create it anew",
+  message: "the kind of check is immutable: delete the resource and create it again",
 };
 
 const spec = struct(
@@ -103,7 +103,7 @@ const status = struct("What the operator found and did.", { ...entityStatusField
 export const postureCheckDefinition = defineKind({
   ...postureCheckKind,
   shortNames: ["opc"],
-  description: "A posture check of a network: what a device must fulfil before policies with the check grant anything.",
+  description: "A posture check of a network: a condition on the device for policies that name the check.",
   spec,
   status,
   rules: [nameRule],

@@ -15,8 +15,8 @@ const spec = struct(
       max: 256,
       rules: [immutable("type")],
     }),
-    data: freeForm("The config itself; the network checks it by the schema of its type.", { max: 256 }).optional(),
-    dataFrom: struct("Where the config is read from, when it holds what must not be in Git.", {
+    data: freeForm("The config; the network validates it with the schema of its type.", { max: 256 }).optional(),
+    dataFrom: struct("Source of the config if it contains secrets that must not be in Git.", {
       secretRef: secretKeyRef("Value of a Secret with the config as JSON or YAML."),
     }).optional(),
   },
@@ -31,7 +31,8 @@ const status = struct("What the operator found and did.", {
 export const serviceConfigDefinition = defineKind({
   ...serviceConfigKind,
   shortNames: ["ocfg"],
-  description: "A config of a network, which services refer to: what address is intercepted, where traffic goes on to.",
+  description:
+    "A config for services of a network: which addresses clients intercept, or to which target hosts connect.",
   spec,
   status,
   rules: [nameRule],

@@ -21,7 +21,7 @@ const status = struct("What the operator found and did.", { ...entityStatusField
 export const serviceEdgeRouterPolicyDefinition = defineKind({
   ...serviceEdgeRouterPolicyKind,
   shortNames: ["oserp"],
-  description: "A service edge router policy of a network: it says through which edge routers services may be reached.",
+  description: "A service edge router policy of a network: which edge routers may carry services.",
   spec,
   status,
   rules: [nameRule],

@@ -24,11 +24,11 @@ const spec = struct(
   ],
 );
 
-const count = (what: string) => integer(`How many ${what} the policy selects.`).optional();
+const count = (what: string) => integer(`Number of selected ${what}.`).optional();
 
 const status = struct("What the operator found and did.", {
   ...entityStatusFields,
-  matched: struct("What the policy selects at present.", {
+  matched: struct("Entities that the policy currently selects.", {
     identities: count("identities"),
     services: count("services"),
     postureChecks: count("posture checks"),
@@ -48,14 +48,14 @@ export const servicePolicyDefinition = defineKind({
     {
       name: "Identities",
       type: "integer",
-      description: "How many identities it selects.",
+      description: "Number of selected identities.",
       jsonPath: ".status.matched.identities",
       priority: 1,
     },
     {
       name: "Services",
       type: "integer",
-      description: "How many services it selects.",
+      description: "Number of selected services.",
       jsonPath: ".status.matched.services",
       priority: 1,
     },

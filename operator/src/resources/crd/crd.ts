@@ -6,12 +6,18 @@ import { type StructuralNode, structuralSchema } from "./structural.ts";
 const ready = (field: "status" | "reason" | "message") => `.status.conditions[?(@.type=="Ready")].${field}`;
 
 const FIRST: readonly PrinterColumn[] = [
-  { name: "Ready", type: "string", description: "Whether all is as it is asked for.", jsonPath: ready("status") },
-  { name: "Reason", type: "string", description: "Why, or why not.", jsonPath: ready("reason") },
+  { name: "Ready", type: "string", description: "Whether the resource is as declared.", jsonPath: ready("status") },
+  { name: "Reason", type: "string", description: "Reason of the condition Ready.", jsonPath: ready("reason") },
 ];
 const LAST: readonly PrinterColumn[] = [
-  { name: "Message", type: "string", description: "The same in words.", jsonPath: ready("message"), priority: 1 },
-  { name: "Age", type: "date", description: "How old it is.", jsonPath: ".metadata.creationTimestamp" },
+  {
+    name: "Message",
+    type: "string",
+    description: "Message of the condition Ready.",
+    jsonPath: ready("message"),
+    priority: 1,
+  },
+  { name: "Age", type: "date", description: "Age of the resource.", jsonPath: ".metadata.creationTimestamp" },
 ];
 
 /** The columns of `kubectl get`, in their order. */

@@ -6,28 +6,25 @@ import type { StructuralNode } from "./structural.ts";
 const ANNOTATION_TEXTS: Readonly<Record<keyof typeof ANNOTATIONS, readonly [on: string, meaning: string]>> = {
   pause: [
     "every kind",
-    '`"true"`: nothing is changed any more; the condition `ReconciliationPaused` says so. Deletion still works.',
+    '`"true"`: the operator changes nothing and sets the condition `ReconciliationPaused`. Deletion still works.',
   ],
   reconcile: [
     "every kind",
-    "Any new value: it is looked at now. `status.lastHandledReconcileAt` has the value afterwards.",
+    "Any new value: the operator reconciles the resource now. `status.lastHandledReconcileAt` has the value afterwards.",
   ],
   restart: [
     "EdgeRouter, managed Network",
-    "Any new value: its pods are restarted, one at a time. `status.lastHandledRestart` has the value afterwards.",
+    "Any new value: the operator restarts its pods, one at a time. `status.lastHandledRestart` has the value afterwards.",
   ],
   reEnroll: [
     "EdgeRouter, Identity",
-    "`<ordinal>:<anything>` on an EdgeRouter, any new value on an Identity: its credentials are thrown away and it enrolls anew. `status.lastHandledReEnroll` has the value afterwards.",
+    "`<ordinal>:<anything>` on an EdgeRouter, any new value on an Identity: its credentials are revoked and it enrolls again. `status.lastHandledReEnroll` has the value afterwards.",
   ],
-  forceOrphan: [
-    "every kind, while it is deleted",
-    '`"true"`: what is in the network is left there, and the deletion ends.',
-  ],
-  configHash: ["pods", "Set by the operator: hash of the rendered file. Only a change of it restarts a pod."],
-  intent: ["what the operator makes", "Set by the operator: hash of what it applied last."],
-  certificateNotAfter: ["Secrets", "Set by the operator: when the certificate in the Secret ends."],
-  schemaVersion: ["CRDs", "The operator says at its start when the CRDs are older than what it needs."],
+  forceOrphan: ["every kind, during deletion", '`"true"`: the entities stay in the network, and the deletion ends.'],
+  configHash: ["pods", "Set by the operator: hash of the rendered file. A pod restarts only if it changes."],
+  intent: ["objects of the operator", "Set by the operator: hash of the last applied object."],
+  certificateNotAfter: ["Secrets", "Set by the operator: expiry of the certificate in the Secret."],
+  schemaVersion: ["CRDs", "At start the operator reports CRDs that are too old."],
 };
 
 /** Every kind with its fields, bounds, defaults, rules and columns, as a Markdown page made from the schemas. */

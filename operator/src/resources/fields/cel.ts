@@ -29,13 +29,13 @@ export function nodeMeta(description: string, rules: readonly CelRule[] | undefi
 /** The value may not change once it is set. For optional fields add `keeps` on the parent. */
 export const immutable = (what: string): CelRule => ({
   rule: "self == oldSelf",
-  message: `${what} is immutable: delete the resource and create it anew`,
+  message: `${what} is immutable: delete the resource and create it again`,
 });
 
 /** On the parent of optional fields: they can neither appear nor vanish nor change. */
 export const keeps = (field: string, what: string = field): CelRule => ({
   rule: `has(self.${field}) == has(oldSelf.${field}) && (!has(self.${field}) || self.${field} == oldSelf.${field})`,
-  message: `${what} is immutable: delete the resource and create it anew`,
+  message: `${what} is immutable: delete the resource and create it again`,
   fieldPath: `.${field}`,
 });
 

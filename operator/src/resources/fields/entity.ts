@@ -7,13 +7,11 @@ import { entityId, nameRef } from "./object-reference.ts";
 /** Fields of every kind that stands for an entity of a network. */
 export const entityFields = {
   networkRef: nameRef("The network that the entity is in.", "the Network", [immutable("networkRef")]),
-  name: text("Name of the entity in the network, where it is unique; metadata.name when left out. Immutable.", {
+  name: text("Unique name of the entity in the network. Default: metadata.name. Immutable.", {
     min: 1,
     max: 256,
   }).optional(),
-  importId: entityId(
-    "Id of an entity of the network to take over instead of creating one. May be set once.",
-  ).optional(),
+  importId: entityId("Id of an existing entity to take over instead of creating one. It may be set once.").optional(),
   managementPolicy: choice(
     "Manage: create the entity, and refuse an entity of that name with another owner. Adopt: take over an entity of that name without an owner. Observe: never write, only report.",
     ["Manage", "Adopt", "Observe"],
@@ -29,7 +27,7 @@ export const entityFields = {
       rules: [
         {
           rule: "self.all(k, !k.startsWith('sallyport-'))",
-          message: "tags that begin with sallyport- are kept for the operator: choose another key",
+          message: "tags that begin with sallyport- are reserved for the operator: choose another key",
         },
       ],
     },
@@ -40,7 +38,7 @@ export const entityFields = {
 export const entityRules: readonly CelRule[] = [
   {
     rule: "!has(oldSelf.importId) || (has(self.importId) && self.importId == oldSelf.importId)",
-    message: "importId may be set once: delete the resource with deletionPolicy Orphan and create it anew",
+    message: "importId may be set once: delete the resource with deletionPolicy Orphan and create it again",
     fieldPath: ".importId",
   },
 ];
@@ -48,7 +46,7 @@ export const entityRules: readonly CelRule[] = [
 /** On the whole object: the name in the network stays what it is, whether given or taken from `metadata.name`. */
 export const nameRule: CelRule = {
   rule: "(has(self.spec.name) ? self.spec.name : self.metadata.name) == (has(oldSelf.spec.name) ? oldSelf.spec.name : oldSelf.metadata.name)",
-  message: "the name in the network is immutable: delete the resource and create it anew",
+  message: "the name in the network is immutable: delete the resource and create it again",
   fieldPath: ".spec.name",
 };
 

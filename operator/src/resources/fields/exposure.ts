@@ -6,7 +6,7 @@ export const TCP_PORT = { min: 1, max: 65_535 } as const;
 const RULES: readonly CelRule[] = [
   {
     rule: "self.type != 'NodePort' || has(self.hostname)",
-    message: "type NodePort needs hostname: the operator can't know under which name nodes are reached",
+    message: "type NodePort needs hostname: the operator does not know the name of the nodes",
     reason: "FieldValueRequired",
     fieldPath: ".hostname",
   },
@@ -56,21 +56,21 @@ export const exposure = <const Types extends readonly ["ClusterIP", ...string[]]
       port: integer(o.port, TCP_PORT).optional(),
       nodePort: integer(o.nodePort, TCP_PORT).optional(),
       clusterDomain: text(
-        "Domain of the cluster, such as cluster.local, to be part of the address of type ClusterIP; <service>.<namespace>.svc when left out.",
+        "Domain of the cluster, such as cluster.local, added to the address of type ClusterIP. Default: <service>.<namespace>.svc.",
         { min: 1, max: 253, pattern: /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/ },
       ).optional(),
       annotations: mapOf(
-        "Annotations of the Services: for external-dns, for the settings of a cloud.",
+        "Annotations of the Services, such as for external-dns or cloud settings.",
         text("Value of the annotation.", { max: 4096 }),
         { max: 64 },
       ).optional(),
-      externalTrafficPolicy: choice("Local keeps the client's address and goes to pods of the same node only.", [
+      externalTrafficPolicy: choice("Local preserves the client's address and only uses pods of the same node.", [
         "Cluster",
         "Local",
       ]).optional(),
-      loadBalancerClass: text("Which implementation makes the load balancer.", { min: 1, max: 316 }).optional(),
+      loadBalancerClass: text("Implementation of the load balancer.", { min: 1, max: 316 }).optional(),
       loadBalancerSourceRanges: list(
-        "From which networks the load balancer takes connections.",
+        "Networks from which the load balancer accepts connections.",
         text("One network, such as 192.0.2.0/24.", { min: 1, max: 64 }),
         { type: "set", max: 64 },
       ).optional(),

@@ -11,8 +11,7 @@ export const objectName = (description: string, rules?: readonly CelRule[]) =>
 export const nameRef = (description: string, what: string, rules?: readonly CelRule[]) =>
   struct(description, { name: objectName(`Name of ${what} in the same namespace.`) }, rules);
 
-const key = (what: string) =>
-  text(`Key of ${what} whose value counts.`, { min: 1, max: 253, pattern: /^[-._a-zA-Z0-9]+$/ });
+const key = (what: string) => text(`Key in ${what}.`, { min: 1, max: 253, pattern: /^[-._a-zA-Z0-9]+$/ });
 
 /** One value of a Secret of the same namespace. */
 export const secretKeyRef = (description: string) =>

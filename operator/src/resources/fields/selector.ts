@@ -14,7 +14,7 @@ function roles(what: string) {
       rules: [
         {
           rule: "self.all(r, r.startsWith('#'))",
-          message: "a selector begins with #: name single entities by the fields that end in Refs or Ids",
+          message: "a selector begins with #: name single entities in the fields that end in Refs or Ids",
         },
         {
           rule: "!self.exists(r, r == '#all') || self.size() == 1",
@@ -58,6 +58,6 @@ export const allStandsAlone = (field: string, ...more: readonly string[]): CelRu
 };
 
 export const semantic = choice(
-  "AnyOf: an entity with one of the attributes is selected. AllOf: only one with all of them. Refs and Ids always select.",
+  "AnyOf: selects entities with one of the attributes. AllOf: selects only entities with all of them. Refs and Ids always select.",
   ["AnyOf", "AllOf"],
 );
