@@ -18,7 +18,7 @@ import { postureHandlers } from "./posture/posture-handlers.ts";
 import { sharedHandlers } from "./shared-handlers.ts";
 import { databaseHandlers } from "./system/database-handlers.ts";
 
-/** The paths of those who enroll; not those of the enrollments that administrators make. */
+/** The paths of enrolling clients; not those of the enrollments that administrators manage. */
 const ENROLLING = /^\/enroll(\/|$)/;
 
 export interface Api {
@@ -58,7 +58,7 @@ export function createApi(parts: {
       fabric: { ...fabricHandlers(deps), ...database.fabric },
     },
     authenticate: async (request) => {
-      // Whoever enrolls has no session yet: what is bounded is the address, before a byte of the body is read.
+      // A client that enrolls has no session yet: the limit counts its address, before a byte of the body is read.
       if (request.method === "POST" && ENROLLING.test(request.path)) await authentication.admit(request);
       if (request.sessionToken === undefined) return undefined;
       const session = await authentication.sessionOf(request.sessionToken, request.bearerTokens);

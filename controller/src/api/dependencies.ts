@@ -10,29 +10,27 @@ import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
 
 /** What the API shows of a router's control channel. */
-export interface RouterState {
+export interface RouterView {
   readonly isOnline: boolean;
   readonly hostname: string;
   /** Protocol to URL, as SDKs connect; empty while offline. */
   readonly supportedProtocols: Readonly<Record<string, string>>;
-  readonly syncStatus: SyncStatus;
+  readonly syncStatus: z.infer<typeof syncStatus>;
   readonly versionInfo?: VersionInfo;
   /** Where other routers dial it. */
   readonly linkListeners?: readonly { readonly address: string; readonly protocol: string }[];
 }
 
-export type SyncStatus = z.infer<typeof syncStatus>;
-
 /** What the API needs of the fabric. */
 export interface FabricView {
   /** Undefined for a router that is not connected. */
-  routerState(routerId: string): RouterState | undefined;
+  routerState(routerId: string): RouterView | undefined;
   /** Just after the start: resolves when clients can use one of these routers, or none is on its way back; else at once. */
   someRouterBack(routerIds: readonly string[]): Promise<void>;
   onlineRouterIds(): readonly string[];
   /** Extra cost of a terminator after failed dials, 0…65535. */
   dynamicCost(terminatorId: string): number;
-  /** Tells the connected routers of a session; a login is answered afterwards. */
+  /** Announces a session to the connected routers; a login is answered afterwards. */
   announceApiSession(session: {
     readonly id: string;
     readonly token: string;
@@ -43,7 +41,7 @@ export interface FabricView {
   link(id: string): LinkState | undefined;
   /** Undefined when there is no such link. */
   updateLink(id: string, change: { readonly staticCost?: number; readonly isDown?: boolean }): LinkState | undefined;
-  /** Has both ends close it. False for a link that is unknown here; all routers are told then. */
+  /** Has both ends close it. False for a link that is unknown here: then all routers get the message. */
   removeLink(id: string): boolean;
   circuits(): readonly Circuit[];
   circuit(id: string): Circuit | undefined;
@@ -51,7 +49,7 @@ export interface FabricView {
   /** Closes a router's control channel, if it has one. */
   disconnectRouter(id: string, reason: string): boolean;
   inspect(request: InspectionRequest): Promise<InspectionResult>;
-  /** Is the identity connected to an edge router? `unknown` while no router has said. */
+  /** Is the identity connected to an edge router? `unknown` while no router has reported it. */
   identityConnection(identityId: string): "online" | "offline" | "unknown";
 }
 

@@ -5,19 +5,19 @@ import { RateLimit } from "./limits/rate-limit.ts";
 import type { Proof } from "./primary/proof.ts";
 import type { Rate } from "./settings.ts";
 
-/** Who tried to authenticate, how, and from where. */
+/** One attempt to authenticate: the identity, the method and the address. */
 export interface Attempt {
   readonly method: string;
   readonly remoteIp: string;
 }
 
-/** Failures that are told of: from one address, and from all. Anybody can cause them, as often as they like. */
+/** How many failures become events, from one address and from all. Any client can cause as many as it likes. */
 const FROM_ONE: Rate = { burst: 100, perMinute: 100 };
 const FROM_ALL: Rate = { burst: 1_000, perMinute: 1_000 };
-/** A reason may name an issuer, a key and an identity that somebody claims. */
+/** A reason may name an issuer, a key and an identity that the client claims. */
 const MAX_REASON_LENGTH = 400;
 
-/** Tells listeners of logins: of each that succeeded, and of as many that failed as an operator can use. */
+/** Emits an event for each login that succeeds, and for as many failures as an operator can use. */
 export class AuthenticationEvents {
   readonly #events: EventSink | undefined;
   readonly #log: Logger;
@@ -55,7 +55,7 @@ export class AuthenticationEvents {
     if (this.#events === undefined) return;
     const from = countedAddress(remoteIp);
     if (this.#fromOne.take(from) > 0 || this.#fromAll.take("") > 0) {
-      this.#log.warn({ from }, "more logins fail than events tell of");
+      this.#log.warn({ from }, "more logins fail than are emitted as events");
       return;
     }
     this.#events.emit({

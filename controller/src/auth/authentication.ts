@@ -33,7 +33,7 @@ export interface LoginRequest {
   readonly username?: string | undefined;
   readonly password?: string | undefined;
   readonly peerCertificates: readonly X509Certificate[];
-  /** Who passes it on, and for whom. */
+  /** The router that passes the request on, and the client that it names. */
   readonly proxied?: ProxiedCertificates | undefined;
   /** Of the request's `Authorization` headers. */
   readonly bearerTokens: readonly string[];
@@ -44,7 +44,7 @@ export interface LoginRequest {
   readonly sdkInfo?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
-/** Whence a request comes: by its connection, and by the word of whoever passes it on. */
+/** Where a request comes from: its connection, and the client that a proxying router names. */
 export type Source = Pick<LoginRequest, "remoteIp" | "proxied">;
 
 /** A login that succeeded. */
@@ -135,7 +135,7 @@ export class Authentication {
   }
 
   /**
-   * Counts an attempt of somebody who has no session: for the address, or, when a router of the network passes it on, for the client that it names and for the router.
+   * Counts an attempt without a session: for the address, or, when a router of the network passes it on, for the client that it names and for the router.
    * @returns where it comes from
    * @throws ApiError 429 when there were too many
    */
@@ -145,7 +145,7 @@ export class Authentication {
     return origin;
   }
 
-  /** Whoever has no certificate of the network costs no statement; one that has, one in a few seconds. */
+  /** A caller without a certificate of the network costs no statement; one with a certificate costs one in a few seconds. */
   async #originOf({ remoteIp, proxied }: Source): Promise<Origin> {
     if (proxied?.clientIp === undefined) return originAt(remoteIp);
     const leaf = networkLeaf(proxied.proxyCertificates, this.#ctx.pki.trustAnchors);
@@ -253,7 +253,7 @@ export class Authentication {
   /**
    * A new user name or password for one's own authenticator. A wrong current password counts like a failed login. A new password ends the API sessions
    * made with the old one, except the caller's.
-   * @throws ApiError 401 for that, 404 for the authenticator of somebody else, 409 for a certificate, 429 after too many wrong ones
+   * @throws ApiError 401 for that, 404 for another identity's authenticator, 409 for a certificate, 429 after too many wrong ones
    */
   async changeOwn(
     id: string,
@@ -286,7 +286,7 @@ export class Authentication {
   async #proveWithinLimits(request: LoginRequest): Promise<Proof> {
     const own =
       request.method === "cert" ? networkLeaf(request.peerCertificates, this.#ctx.pki.trustAnchors) : undefined;
-    // Whoever floods from the same address has no such certificate.
+    // A flood from the same address has no such certificate.
     if (own !== undefined) {
       this.#limits.admitCertificate(fingerprint(own));
       return this.#prove(request);
@@ -343,7 +343,7 @@ function notCurrent(): Error {
 }
 
 /**
- * Whom an attempt names, where trying again and again could succeed. Signatures cannot be guessed, and a limit on what they name would let anybody lock
+ * The subject of an attempt, where repeated guesses could succeed. Signatures cannot be guessed, and a limit on their subjects would let any client lock
  * out those who sign in over the same issuer.
  */
 function guessable(request: LoginRequest): string | undefined {

@@ -41,7 +41,7 @@ export class CertificateEnrolling {
     };
   }
 
-  /** For nobody yet: makes the identity. @throws ApiError 400, 409 `CERT_IN_USE` */
+  /** Not bound to an identity yet: makes it. @throws ApiError 400, 409 `CERT_IN_USE` */
   async enroll(presented: readonly X509Certificate[], requestedName: string | undefined): Promise<void> {
     const cas = await this.#ctx.store.db
       .selectFrom("ca")
@@ -94,7 +94,7 @@ export class CertificateEnrolling {
   /** Makes the certificate the identity's: by its external id when the authority has a claim, else as an authenticator. */
   async #attach(trx: Db, identityId: string, ca: CaRow, leaf: X509Certificate): Promise<void> {
     const print = fingerprint(leaf);
-    // Of several who come with one certificate at the same moment, one is first and the others find it in use.
+    // Of several requests with one certificate at the same moment, one is first and the others find it in use.
     await sql`SELECT pg_advisory_xact_lock(hashtextextended(${`enroll/${print}`}, 0))`.execute(trx);
     const inUse = () => apiError("CERT_IN_USE", { message: "certificate in use", data: { fingerprint: print } });
     const holder = await trx

@@ -19,7 +19,7 @@ export interface CertificateTrust {
  * here, the identity's policy decides about them.
  *
  * @param caId the CA through which the leaf was enrolled: then no other one can vouch for it
- * @returns undefined when nothing was presented or nobody vouches for it
+ * @returns undefined when no certificate was presented or no authority vouches for it
  */
 export async function trustOf(
   db: Db,

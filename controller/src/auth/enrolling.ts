@@ -126,7 +126,7 @@ export class Enrolling {
 
   async #withPassword(row: EnrollmentRow, request: EnrollRequest): Promise<Redemption> {
     if (request.password === undefined) throw fieldError("password", "password is required");
-    // The administrator has chosen it; who holds the token does not choose another.
+    // The administrator has chosen it; the holder of the token cannot choose another.
     const username = row.username ?? request.username ?? "";
     if (username === "") throw fieldError("username", "username is required");
     const identityId = identityOf(row);

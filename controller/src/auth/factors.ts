@@ -27,7 +27,7 @@ export interface OpenFactors {
 
 /**
  * "The one-time code of the session `a` of the identity `i` is still to be given": routers and circuits do not know such a session. Routers that tunnel have
- * proved themselves on their control channel, and have nobody who could type one.
+ * proved themselves on their control channel, and no user could type a code for them.
  */
 export const TOTP_OPEN = sql<SqlBool>`(NOT a.is_mfa_complete AND i.type_id <> 'Router' AND (
   EXISTS (SELECT 1 FROM mfa m WHERE m.identity_id = i.id AND m.is_verified)

@@ -28,7 +28,7 @@ let decoy: Promise<string> | undefined;
 
 /**
  * Does the password belong to the hash? Without a hash (no such user) the same work is done and the answer is no,
- * so that the time taken does not tell whether a user name exists.
+ * so that the time taken does not reveal whether a user name exists.
  * @throws ApiError 429 when too many are under way
  */
 export async function checkPassword(passwordHash: string | undefined, password: string): Promise<boolean> {
@@ -38,7 +38,7 @@ export async function checkPassword(passwordHash: string | undefined, password: 
   return matches && passwordHash !== undefined;
 }
 
-/** A password that somebody gave, and the stored hash that it was found to belong to. */
+/** A password as given, and the stored hash that it matched. */
 export interface ProvedPassword {
   readonly hash: string;
   /** Does it belong to this hash? */

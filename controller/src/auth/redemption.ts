@@ -13,7 +13,7 @@ export interface Enrolled {
 /** A credential that is ready, and is to be stored in the transaction that uses the token up. */
 export type Redemption = (trx: Db, row: EnrollmentRow) => Promise<Enrolled>;
 
-/** Whom an invitation is for. @throws ApiError 400 when it is for a router */
+/** The identity that an invitation is for. @throws ApiError 400 when it is for a router */
 export function identityOf(row: EnrollmentRow): string {
   if (row.identity_id === null) throw apiError("INVALID_ENROLLMENT_TOKEN");
   return row.identity_id;

@@ -1,8 +1,8 @@
 import type { ModelStore } from "../model/context.ts";
 import type { ChangeRow } from "../store/change-log.ts";
 
-/** What a row must tell to be kept: the session and the identity whose changes it depends on. */
-export interface SessionRow {
+/** What a row must hold to be kept: the session and the identity whose changes it depends on. */
+export interface OwnedSession {
   readonly id: string;
   readonly identity_id: string;
 }
@@ -13,14 +13,14 @@ interface Kept<T> {
 }
 
 const MAX_ROWS = 5_000;
-/** The change log tells of every change; this bounds what a writer could do that forgets to. */
+/** The change log has every change; this limits the effect of a writer that forgets to append to it. */
 const LIFE_MS = 10_000;
 
 /**
  * The rows that requests read before anything else, by token, kept in memory until the change log says that they may differ. Every look-up first
  * waits until all that was committed before it is known, so a session that was ended, or an identity that was disabled, counts from the next request on.
  */
-export class SessionRows<T extends SessionRow> {
+export class SessionRows<T extends OwnedSession> {
   readonly #changes: ModelStore["changes"];
   readonly #load: (token: string) => Promise<T | undefined>;
   readonly #rows = new Map<string, Kept<T>>();

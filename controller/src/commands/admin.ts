@@ -8,7 +8,7 @@ import { askPassword, generatedPassword } from "./password.ts";
 export interface AdminContext extends CommandContext {
   /** Where the password comes from. */
   readonly input: NodeJS.ReadableStream;
-  /** Shows whoever types what to type. */
+  /** Shows the user what to type. */
   readonly prompt: (text: string) => void;
 }
 

@@ -25,7 +25,7 @@ export interface NewFolder {
   readonly databaseUrl?: string;
 }
 
-/** A configuration that somebody else keeps. */
+/** A configuration that another program keeps. */
 export interface GivenFile {
   readonly file: string;
 }

@@ -12,7 +12,7 @@ const LONGEST_LINE = 4_096;
 
 /**
  * A new password: typed twice and not shown where `input` is a terminal, otherwise the first line of it.
- * @param prompt takes what is to be shown to whoever types
+ * @param prompt takes the text to show to the user
  * @throws NoPasswordError
  */
 export async function askPassword(

@@ -41,7 +41,7 @@ export async function runController(file: string, { env, productVersion }: RunEn
       .catch((error: unknown) => log.error({ error }, "certificates and keys could not be read again"));
   };
   process.on("SIGHUP", onReload);
-  // What nobody handled leaves the process in an unknown state: stop in order, and let whoever watches us start us again.
+  // An unhandled error leaves the process in an unknown state: stop in order, and let the supervisor start it again.
   const onFault = (error: unknown) => {
     log.error({ error }, "an error that nothing handled: stopping");
     status = ExitStatus.Failed;

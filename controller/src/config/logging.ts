@@ -51,7 +51,7 @@ export interface LevelledLogger extends Logger {
 /** How the log is written: lines of JSON, lines for people, or the latter on a terminal only. */
 export type LogFormat = "auto" | "json" | "text";
 
-/** Where a program's log goes: standard output. Who stops reading it stops nothing else. */
+/** Where a program's log goes: standard output. A reader that stops does not stop the program. */
 export function logDestination(format: LogFormat): DestinationStream {
   const stream = pino.destination({ fd: 1, sync: true });
   stream.on("error", () => undefined);

@@ -14,7 +14,7 @@ import type { StoreOptions } from "../store/database.ts";
 /** Where a key stands in the file, for errors that turn up when what it names is used. */
 type PlaceOf = ConfigRead["placeOf"];
 
-/** Names that the server certificate covers besides the advertised ones: whoever works on the machine itself needs them. */
+/** Names that the server certificate covers besides the advertised ones: clients on the machine itself need them. */
 const LOCAL_HOSTS = ["localhost", "127.0.0.1", "::1"];
 
 /** Every host that the server certificate must cover. */

@@ -16,7 +16,7 @@ interface Registration {
 }
 
 /**
- * The one place that all events pass: sources emit, outputs get what they subscribed to, as JSON. An event nobody subscribed to is neither made nor
+ * The one place that all events pass: sources emit, outputs get what they subscribed to, as JSON. An event without a subscriber is neither made nor
  * formatted. Source: docs/events.md.
  */
 export class Dispatcher implements EventSink {
@@ -72,7 +72,7 @@ export class Dispatcher implements EventSink {
     this.#deliver(body, undefined);
   }
 
-  /** To those who asked for exactly this interval. */
+  /** To the subscriptions with exactly this interval. */
   emitPeriodic(body: EventBody, intervalMs: number): void {
     this.#deliver(body, intervalMs);
   }

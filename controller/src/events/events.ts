@@ -60,7 +60,7 @@ export class Events {
     });
   }
 
-  /** Begins to tell. Until {@link close}. */
+  /** Starts to emit events, until {@link close}. */
   connect(sources: EventSources): void {
     const { dispatcher } = this;
     const { db, changes, fabric } = sources;

@@ -102,7 +102,7 @@ function envelope({ response }: Operation, result: unknown, list: ListQuery | un
   }
 }
 
-/** A new session's token under both names of the header: clients of the peer read the first, the specification the second. */
+/** A new session's token under both names of the header: clients of OpenZiti read the first, the specification the second. */
 function sessionHeaders(operation: Operation, data: unknown): Record<string, string> {
   if (operation.issuesSession === undefined) return {};
   const { token, expirationSeconds, expiresAt } = data as z.output<typeof currentApiSessionDetail>;

@@ -1,7 +1,7 @@
 import { countedAddress } from "@sallyport/wire";
 import type { ApiSessionContext } from "./context.ts";
 
-/** Who is behind a request, for everything that is shared out. */
+/** The key of a caller, for everything that callers share. */
 export interface Caller {
   /** The identity once there is a session, before that the address as it is counted. */
   readonly key: string;

@@ -39,11 +39,11 @@ export class OpenConnections {
   admit(socket: Socket): boolean {
     const address = socket.remoteAddress ?? "";
     const place = this.#places.take(address, () => {
-      this.#tell(address);
+      this.#logRefusal(address);
       socket.destroy();
     });
     if (place === undefined) {
-      this.#tell(address);
+      this.#logRefusal(address);
       socket.destroy();
       return false;
     }
@@ -62,7 +62,7 @@ export class OpenConnections {
     else if (hasSession) place?.raise(WITH_SESSION);
   }
 
-  #tell(address: string): void {
+  #logRefusal(address: string): void {
     const now = performance.now();
     if (now - this.#loggedAt < LOG_EVERY_MS) return;
     this.#loggedAt = now;

@@ -3,7 +3,7 @@ import type { X509Certificate } from "node:crypto";
 import type { ApiName, authQuery, Handlers, OperationTable, operations } from "@sallyport/api";
 import type { z } from "zod";
 
-/** The session of a request: what the HTTP layer needs for its auth rules and headers, and who is calling. */
+/** The session of a request: what the HTTP layer needs for its auth rules and headers, and the caller. */
 export interface ApiSessionContext {
   readonly apiSessionId: string;
   readonly token: string;
@@ -21,9 +21,9 @@ export interface ApiSessionContext {
   readonly expiresAt: Date;
 }
 
-/** A request that somebody passes on. Only routers may: what counts of it is for the handler to find out. */
+/** A request that a proxy passes on. Only routers may do that; the handler decides what to believe. */
 export interface ProxiedBy {
-  /** What the one who passes it on presented, leaf first; as unverified as `peerCertificates`. */
+  /** The certificates that the proxy presented, leaf first; as unverified as `peerCertificates`. */
   readonly proxyCertificates: readonly X509Certificate[];
   /** When it says that it does, and what it says it was presented: the headers as they came. */
   readonly passedOnAt: readonly string[];
@@ -45,7 +45,7 @@ export interface RequestInfo {
   readonly remoteIp: string;
   /** What the TLS client presented, leaf first; proven to hold the leaf's key, otherwise unverified. Empty when it says that it only passes the request on. */
   readonly peerCertificates: readonly X509Certificate[];
-  /** What the TLS client says of whoever it passes the request on for; undefined when it asks for itself. */
+  /** What the TLS client says of the client that it passes the request on for; undefined when it asks for itself. */
   readonly proxied: ProxiedBy | undefined;
   /** From `zt-session` or `svc-session`; undefined on `/authenticate`, where sessions are not looked at. */
   readonly sessionToken: string | undefined;

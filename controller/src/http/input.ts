@@ -62,7 +62,7 @@ export function single(value: unknown): string | undefined {
 function inputError(where: "body" | "query", error: z.ZodError, input: unknown): ApiError {
   const rank = (issue: z.core.$ZodIssue) => (isMalformed(issue, valueAt(input, issue.path)) ? 0 : 1);
   const name = (issue: z.core.$ZodIssue) => issue.path.join(".");
-  // Which of several is told is the peer's choice, too: wrong types first, then by name.
+  // The first of several is chosen as OpenZiti does it: wrong types first, then by name.
   const [issue] = error.issues.toSorted((a, b) => rank(a) - rank(b) || (name(a) < name(b) ? -1 : 1));
   if (issue === undefined) return apiError("COULD_NOT_VALIDATE");
   const value = valueAt(input, issue.path);
@@ -76,7 +76,7 @@ function inputError(where: "body" | "query", error: z.ZodError, input: unknown):
   return apiError("COULD_NOT_VALIDATE", fieldCause(field, reason(place, issue, value), secretless(field, value)));
 }
 
-/** A value of the wrong type, which the peer's decoder refuses before any rule is looked at. */
+/** A value of the wrong type, which OpenZiti's decoder refuses before it checks any rule. */
 function isMalformed(issue: z.core.$ZodIssue, value: unknown): boolean {
   return (issue.code === "invalid_type" && value !== undefined) || issue.code === "invalid_union";
 }
@@ -130,7 +130,7 @@ function withoutNulls(schema: z.ZodType, value: unknown): unknown {
   return kept;
 }
 
-/** Of longer lists and maps only the first wrong item is looked at: one error is told, and finding thousands would hold up everybody. */
+/** Of longer lists and maps only the first wrong item is looked at: the answer has one error, and a search for thousands would delay all callers. */
 const SHORT_LIST = 64;
 
 function withoutNullItems(item: z.ZodType, list: readonly unknown[]): unknown[] {
@@ -150,7 +150,7 @@ function withFirstWrongValue(item: z.ZodType, map: Readonly<Record<string, unkno
   return wrong === undefined ? map : Object.fromEntries([wrong]);
 }
 
-/** Keys that are no field's name, by their lower-case spelling. The peer does not mind the case of keys, and its CLI relies on that in places. */
+/** Keys that are no field's name, by their lower-case spelling. OpenZiti ignores the case of keys, and its CLI relies on that in places. */
 function otherSpellings(shape: z.ZodRawShape, value: Readonly<Record<string, unknown>>): ReadonlyMap<string, string> {
   const unknown = Object.keys(value).filter((key) => !Object.hasOwn(shape, key));
   return new Map(unknown.map((key) => [key.toLowerCase(), key]));

@@ -22,7 +22,7 @@ export interface HttpLimits extends ConnectionLimits, BodyLimits {
   readonly handlerTimeoutMs: number;
   /** A connection without a request is closed after this time. */
   readonly keepAliveTimeoutMs: number;
-  /** A connection on which nothing moves for this long is closed: who does not read an answer holds no memory for ever. */
+  /** A connection on which nothing moves for this long is closed: a client that does not read an answer must not hold memory for ever. */
   readonly socketTimeoutMs: number;
   readonly maxHeaderBytes: number;
   /** How long `close()` waits for requests that are being handled. */
@@ -59,10 +59,10 @@ export interface ServerContext {
   readonly connections: OpenConnections;
 }
 
-/** An error that is none of the API's, as the caller shall see it. `isReported`: whoever threw it has logged it. Undefined: it is a 500. */
+/** An error that is none of the API's, as the caller shall see it. `isReported`: the code that threw it has logged it. Undefined: it is a 500. */
 export type Translate = (error: unknown) => { readonly shown: ApiError; readonly isReported: boolean } | undefined;
 
-/** Runs the work of a caller's request; what it starts may end when `signal` says that nobody waits for the answer any more. */
+/** Runs the work of a caller's request; what it starts may end when `signal` says that the caller no longer waits for the answer. */
 export type Within = <T>(request: { signal: AbortSignal; caller: Caller }, work: () => Promise<T>) => Promise<T>;
 
 /** Sends an answer with the headers that every one has. Bytes go out as they are: fastify would add a charset to text. */

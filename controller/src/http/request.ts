@@ -59,7 +59,7 @@ export function requestInfo(
   };
 }
 
-/** None of a client that passes the request on: its certificates are not those of who asks. */
+/** None of a client that passes the request on: its certificates are not those of the caller. */
 export function peerCertificatesOf(message: IncomingMessage): readonly X509Certificate[] {
   return isProxied(message) ? [] : peer(message).certificates;
 }

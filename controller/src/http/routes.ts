@@ -209,7 +209,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** Ends the wait, and tells the handler by its signal, when the time is up. */
+/** Ends the wait and aborts the signal of the handler when the time is up. */
 async function withTimeout<T>(limitMs: number, abort: AbortController, run: () => Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {

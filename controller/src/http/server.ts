@@ -150,7 +150,7 @@ function application(context: ServerContext, options: HttpOptions): { app: Fasti
           keepAliveTimeout: limits.keepAliveTimeoutMs,
           maxHeaderSize: limits.maxHeaderBytes,
           connectionsCheckingInterval: 1_000,
-          // Whoever asks for another protocol anywhere else is answered as if it had not.
+          // A request for another protocol on any other path is answered as if it had not asked.
           shouldUpgradeCallback: (message) => upgradeFor(upgrades, message) !== undefined,
         },
         (message, response) => {
@@ -191,7 +191,7 @@ function application(context: ServerContext, options: HttpOptions): { app: Fasti
   app.addHook("onRequest", async ({ headers }) => {
     if (announcedBytes(headers, limits.maxBodyBytes) > limits.maxBodyBytes) throw apiError("REQUEST_ENTITY_TOO_LARGE");
   });
-  // Once it is known who calls, and before a byte of the body is read.
+  // Once the caller is known, and before a byte of the body is read.
   app.addHook("preParsing", async ({ headers, raw, call }, reply) => {
     const length = announcedBytes(headers, limits.maxBodyBytes);
     if (length === 0) return;

@@ -11,7 +11,7 @@ export interface RootCertificate {
   readonly keyPem?: string;
 }
 
-/** Who signs for a network: the root that peers trust, and the intermediate whose key is in use. */
+/** The signers of a network: the root that peers trust, and the intermediate whose key is in use. */
 export interface Authority {
   readonly root: RootCertificate;
   /** Its own certificate first, then what stands between it and the root. */

@@ -108,7 +108,7 @@ function requestedNames(request: x509.Pkcs10CertificateRequest, what: string): x
   }
 }
 
-/** SPIFFE ids say whose a certificate is: nobody else's word for them is taken. */
+/** SPIFFE ids name the owner of a certificate: the controller takes them from no request. */
 export function isSpiffe(name: x509.GeneralName): boolean {
   return name.type === "url" && name.value.trimStart().toLowerCase().startsWith("spiffe:");
 }

@@ -22,7 +22,7 @@ export interface ExternalIdClaim {
   readonly index: number;
 }
 
-/** A claim as somebody asks for it. */
+/** A claim as a request gives it. */
 export type RequestedClaim = { readonly [K in keyof ExternalIdClaim]?: ExternalIdClaim[K] | null | undefined };
 
 /** What is wrong with a requested claim. */
@@ -39,7 +39,7 @@ const MATCHERS: Readonly<Record<ClaimLocation, readonly ClaimMatcher[]>> = {
 };
 
 /**
- * Checks a claim before it is stored, so that none is that could never, or by accident, name somebody.
+ * Checks a claim before it is stored, so that none is stored that could never name an identity, or name one by accident.
  * @returns undefined when there is no location: nothing was asked for
  */
 export function completeClaim(

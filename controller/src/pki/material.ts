@@ -29,7 +29,7 @@ export interface PkiMaterial {
   readonly trustDomain?: string;
   /**
    * After a rotation: the intermediate's certificate as the former root signed it. It stands in the chains that are presented, so that
-   * who knows only the former root can follow them.
+   * a client that knows only the former root can follow them.
    */
   readonly bridgePem?: string;
   /** After a rotation, until it is retired: the authority that issued before, still trusted. */
@@ -173,7 +173,7 @@ function isOutlived(certificate: KeyedCertificate, issuer: { readonly certPem: s
   return end(certificate.certPem) >= end(issuer.certPem);
 }
 
-/** Who signs, and the chain that is presented with what it signs. */
+/** The signer, and the chain that is presented with what it signs. */
 export function issuerOf(
   { intermediate, bridgePem }: Pick<PkiMaterial, "intermediate" | "bridgePem">,
   now: Date,

@@ -48,7 +48,7 @@ export class Pki {
     this.#material = material;
   }
 
-  /** Tokens and what clients are told to trust go by these certificates from now on. Nobody gets in by their authorities. */
+  /** Tokens and what clients are told to trust go by these certificates from now on. Their authorities admit no client. */
   serveApiWith(certificates: ApiCertificates): void {
     this.#parts = prepare(this.#material, certificates, this.#sharedHosts);
     this.#api = certificates;
@@ -169,7 +169,7 @@ export class Pki {
     return this.#parts.jwt.kid;
   }
 
-  /** A compact JWT signed with the key of the certificate that the API is served with, so that who has that certificate can check it. */
+  /** A compact JWT signed with the key of the certificate that the API is served with, so that a client with that certificate can check it. */
   signJwt(claims: Readonly<Record<string, unknown>>): string {
     return this.#parts.jwt.sign(claims);
   }

@@ -16,7 +16,7 @@ export class ChainError extends Error {
   }
 }
 
-/** A third-party authority: who signed what its holders present. */
+/** A third-party authority: the signer of the certificates that its clients present. */
 export interface ThirdPartyCa {
   /** The one certificate that is trusted: possession of its key was proved. */
   readonly certificate: X509Certificate;
@@ -86,9 +86,9 @@ export function isForClients(certificate: X509Certificate): boolean {
 }
 
 /**
- * The search for who issued the leaf, directly or over intermediates, which may be presented in any order. Its dates are not looked at,
+ * The search for the issuer of the leaf, directly or over intermediates, which may be presented in any order. Its dates are not looked at,
  * those of authorities are. A certificate of an authority among the others proves nothing.
- * @returns undefined when nothing was presented, or the leaf is an authority's own: that one is public, and presenting it makes nobody its holder
+ * @returns undefined when nothing was presented, or the leaf is an authority's own: that one is public, and presenting it does not prove possession
  */
 export function searchIssuer(presented: readonly X509Certificate[], at: Date): IssuerSearch | undefined {
   const [leaf, ...intermediates] = presented;

@@ -7,7 +7,7 @@ export const DEFAULT_LIMIT = 10;
 export const MAX_LIMIT = 500;
 export const MAX_OFFSET = 100_000;
 /**
- * Stands for "everything", in requests as `-1` and in filters as `limit none`. Sent back as it is: the peer writes the
+ * Stands for "everything", in requests as `-1` and in filters as `limit none`. Sent back as it is: OpenZiti writes the
  * greatest 64-bit number there, which JavaScript cannot print and which rounded up overflows its Go clients.
  */
 export const NO_LIMIT = Number.MAX_SAFE_INTEGER;
@@ -31,7 +31,7 @@ export interface RawListQuery {
 }
 
 /**
- * Reads the four parameters; `defaultLimit` is for those who give none. `skip`, `limit` and `sort by` inside the filter win over the parameters.
+ * Reads the four parameters; `defaultLimit` counts when the request gives none. `skip`, `limit` and `sort by` inside the filter win over the parameters.
  * @throws ApiError 400 `INVALID_PAGINATION`, `INVALID_FILTER` or `INVALID_SORT_IDENTIFIER`
  */
 export function parseListQuery(query: RawListQuery, defaultLimit: number = DEFAULT_LIMIT): ListQuery {

@@ -91,7 +91,7 @@ export function openApiDocument(api: ApiName): OpenApiDocument {
 class Components {
   readonly schemas: Record<string, unknown> = {};
 
-  /** A reference to the component of a named shape, or the schema itself. `io` tells requests from answers. */
+  /** A reference to the component of a named shape, or the schema itself. `io` distinguishes requests from answers. */
   use(shape: z.ZodType, io: "input" | "output"): unknown {
     if (shape instanceof z.ZodArray) return { type: "array", items: this.use(shape.element as z.ZodType, io) };
     const name = NAMES.get(shape);

@@ -7,8 +7,8 @@ import { z } from "zod";
 import { DEFAULT_LIMIT, type ListQuery } from "./list-query.ts";
 
 /**
- * Who may call an operation:
- * `public` anybody; `partial` a session whose secondary factors may still be open; `full` a fully authenticated session;
+ * The callers of an operation:
+ * `public` any client; `partial` a session whose secondary factors may still be open; `full` a fully authenticated session;
  * `admin` a fully authenticated session of an administrator.
  */
 export type AuthRule = "public" | "partial" | "full" | "admin";
@@ -278,7 +278,7 @@ export function pagedDetail<P extends string, A extends AuthRule, D extends z.Zo
   return { method: "GET", path, auth, summary, query: query<NoQuery>(undefined), body: NONE, response, errors };
 }
 
-/** How a paged response is cut when nobody says it; undefined for others, which read no list parameters. */
+/** How a paged response is cut by default; undefined for other responses, which read no list parameters. */
 export function pagingOf(response: ResponseSpec): { readonly defaultLimit: number } | undefined {
   if (response.kind === "list") return response.paged ? { defaultLimit: DEFAULT_LIMIT } : undefined;
   return "paged" in response ? response.paged : undefined;

@@ -2,7 +2,7 @@
 import { type Operation, pagingOf } from "./operation.ts";
 import { type ApiName, BASE_PATHS, operations } from "./operations/apis.ts";
 
-const RIGHTS = { public: "anybody", partial: "any session", full: "full session", admin: "administrator" } as const;
+const RIGHTS = { public: "any client", partial: "any session", full: "full session", admin: "administrator" } as const;
 
 const NAMES: Readonly<Record<ApiName, string>> = { client: "Client", management: "Management", fabric: "Fabric" };
 

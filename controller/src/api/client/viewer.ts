@@ -6,7 +6,7 @@ import type { ApiDependencies } from "../dependencies.ts";
 import { postureLens } from "../render/posture.ts";
 import type { Viewer } from "../render/service.ts";
 
-/** The caller as one who is shown services; config types given with the request win over those of the login. */
+/** The caller as a viewer of services. Config types given with the request win over those of the login. */
 export async function caller(
   deps: ApiDependencies,
   session: ApiSessionContext,

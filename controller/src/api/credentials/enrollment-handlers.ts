@@ -86,7 +86,7 @@ function requiredToken(token: string | undefined): string {
   return token;
 }
 
-/** The certificate alone, for those who did not ask for JSON. @throws ApiError 415 when there is none */
+/** The certificate alone, for clients that did not ask for JSON. @throws ApiError 415 when there is none */
 function pemOf(data: Enrolled, contentType: string): { body: string; contentType: string } {
   if (data.cert === undefined || data.serverCert !== undefined) throw apiError("UNSUPPORTED_MEDIA");
   return { body: data.cert, contentType };

@@ -1,5 +1,5 @@
 /** `_links` and references of the Fabric API: addresses relative to its base path. */
-import type { EntityRef, Links } from "../render/links.ts";
+import type { Links, Reference } from "../render/links.ts";
 
 const FURTHER = {
   services: ["terminators"],
@@ -18,7 +18,7 @@ export function fabricLinks(collection: FabricCollection, id: string): Links {
 }
 
 /** A name that is unknown, as of something deleted a moment ago, is left out. */
-export function fabricRef(collection: FabricCollection, id: string, name?: string): EntityRef {
+export function fabricRef(collection: FabricCollection, id: string, name?: string): Reference {
   return {
     _links: fabricLinks(collection, id),
     entity: collection,

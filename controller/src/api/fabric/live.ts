@@ -45,7 +45,7 @@ const CIRCUIT_FIELDS: MemoryFields<Circuit> = {
   tags: { type: "tags", read: (circuit) => circuit.tags },
 };
 
-/** The session that a circuit belongs to; of one without sessions, who dialed. The identity is in the tags of either. */
+/** The session that a circuit belongs to, or the dialing client's id where there is no session. The tags name the identity in both cases. */
 function clientOf({ grant, clientId }: Circuit): string {
   return grant.kind === "session" ? grant.sessionId : clientId;
 }

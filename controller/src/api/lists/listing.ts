@@ -8,7 +8,7 @@ import { type EntityFields, fetchPage, fieldNames } from "../../store/filter/fil
 const WHOLE_COLLECTIONS = new WorkLimit({ atATime: 2, inLine: 30, retryAfterSeconds: 2 });
 
 /**
- * One page of a collection: filtered, sorted and cut by the database, then rendered. `table` is the query's main table; `count` tells how many rows the
+ * One page of a collection: filtered, sorted and cut by the database, then rendered. `table` is the query's main table; `count` gives how many rows the
  * query has without a filter, where that is known without counting them.
  */
 export async function listed<DB, TB extends keyof DB, O, T>(

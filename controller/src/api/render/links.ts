@@ -51,7 +51,7 @@ export function links(collection: Collection, id: string): Links {
   return made;
 }
 
-export interface EntityRef {
+export interface Reference {
   _links: Links;
   entity: string;
   id: string;
@@ -59,14 +59,14 @@ export interface EntityRef {
 }
 
 /** A reference to an entity; an unknown or empty name is left out. */
-export function ref(collection: Collection, id: string, name?: string): EntityRef {
-  const made: EntityRef = { _links: links(collection, id), entity: collection, id };
+export function ref(collection: Collection, id: string, name?: string): Reference {
+  const made: Reference = { _links: links(collection, id), entity: collection, id };
   if (name !== undefined && name !== "") made.name = name;
   return made;
 }
 
 /** A reference to an identity: its links include its auth policy. */
-export function identityRef(id: string, name: string | undefined, authPolicyId = "default"): EntityRef {
+export function identityRef(id: string, name: string | undefined, authPolicyId = "default"): Reference {
   const made = ref("identities", id, name);
   return { ...made, _links: identityLinks(id, authPolicyId) };
 }

@@ -5,8 +5,8 @@ import { sessionState } from "../../policy/posture/mfa.ts";
 import { timeOrNull } from "../../policy/posture/posture-type.ts";
 import {
   deviceData,
-  type Posture,
   type PostureCheck,
+  type PostureState,
   passes,
   postureType,
   storedFields,
@@ -59,7 +59,7 @@ export async function postureLens(
   };
 }
 
-function query(check: PostureCheck, known: Posture, now: number, isExempt: boolean): PostureQuery {
+function query(check: PostureCheck, known: PostureState, now: number, isExempt: boolean): PostureQuery {
   const { process, processes, promptedAt, ...timing } = postureType(check.typeId).query(check, known.session, now);
   const { timeout, timeoutRemaining } = isExempt ? {} : timing;
   return {

@@ -2,7 +2,7 @@ import { apiTime, type edgeRouterDetail, orNull, type routerDetail } from "@sall
 import type { z } from "zod";
 import type { RouterRow } from "../../model/network/routers.ts";
 import type { RouterInterface } from "../../store/schema.ts";
-import type { ApiDependencies, RouterState } from "../dependencies.ts";
+import type { ApiDependencies, RouterView } from "../dependencies.ts";
 import { baseOf } from "./base.ts";
 
 export type EdgeRouterDetail = z.input<typeof edgeRouterDetail>;
@@ -98,10 +98,10 @@ export function interfaceOf({ flags, ...shown }: RouterInterface) {
   };
 }
 
-const OFFLINE: RouterState = { isOnline: false, hostname: "", supportedProtocols: {}, syncStatus: "SYNC_UNKNOWN" };
+const OFFLINE: RouterView = { isOnline: false, hostname: "", supportedProtocols: {}, syncStatus: "SYNC_UNKNOWN" };
 
 /** A router that is not connected has no addresses; its name and version are those it had last. */
-function offline({ report }: RouterRow): RouterState {
+function offline({ report }: RouterRow): RouterView {
   return {
     ...OFFLINE,
     hostname: report.hostname ?? "",
@@ -109,8 +109,8 @@ function offline({ report }: RouterRow): RouterState {
   };
 }
 
-/** What clients, too, learn about an edge router. The name is the same everywhere: C clients tell connections apart by it. */
-export function propertiesOf(row: RouterRow, state: RouterState) {
+/** What clients, too, learn about an edge router. The name is the same everywhere: C clients distinguish connections by it. */
+export function propertiesOf(row: RouterRow, state: RouterView) {
   return {
     appData: row.app_data,
     cost: row.cost,
@@ -125,6 +125,6 @@ export function propertiesOf(row: RouterRow, state: RouterState) {
 }
 
 /** A router as clients see it. Includes offline routers: a C client closes its connection to a router that is missing, with everything on it. */
-export function stateForClients(deps: ApiDependencies, routerId: string): RouterState {
+export function stateForClients(deps: ApiDependencies, routerId: string): RouterView {
   return deps.fabric.routerState(routerId) ?? OFFLINE;
 }

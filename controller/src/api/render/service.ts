@@ -22,7 +22,7 @@ import type { PostureLens } from "./posture.ts";
 
 export type ServiceDetail = z.input<typeof serviceDetail>;
 
-/** For whom services are shown. */
+/** The identity that services are shown to. */
 export interface Viewer {
   readonly identityId: string;
   readonly grants: readonly Grant[];

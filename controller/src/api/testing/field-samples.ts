@@ -16,7 +16,7 @@ export interface Sample {
 export interface EntityKind {
   readonly api: "management" | "fabric";
   readonly collection: string;
-  /** Tells kinds apart that share a collection. */
+  /** Distinguishes kinds that share a collection. */
   readonly variant?: string;
   /** A body with a name of its own that makes an entity. */
   base(name: string): Body;

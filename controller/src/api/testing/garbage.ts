@@ -1,4 +1,4 @@
-/** Requests that nobody should send: bodies close to valid ones and far from them, ids, list parameters and headers of every kind. */
+/** Requests that no client should send: bodies close to valid ones and far from them, ids, list parameters and headers of every kind. */
 import fc from "fast-check";
 import { z } from "zod";
 

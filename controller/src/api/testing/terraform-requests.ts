@@ -166,7 +166,7 @@ function access({ certPem, signer }: Referred): Resource[] {
       absent: { ...WITHOUT_TAGS, jwksEndpoint: null },
       reads: ({ kid }) => ({ clientId: null, externalAuthUrl: null, kid: kid === "" ? null : kid }),
     },
-    // Always with roles: who gives none is refused, by v1.6.0 too.
+    // Always with roles: a request without roles is refused, by v1.6.0 too.
     {
       ...{ kind: "certificate_authority", collection: "cas", update: "PUT", onlyAtCreation: ["certPem"] },
       full: {

@@ -21,7 +21,7 @@ import { withinRequest } from "../../store/request-signal.ts";
 import { Secrets } from "../../store/secrets.ts";
 import { type TestStoreOptions, testStore } from "../../store/testing.ts";
 import { createApi } from "../api.ts";
-import type { FabricView, RouterState } from "../dependencies.ts";
+import type { FabricView, RouterView } from "../dependencies.ts";
 import { TestNetwork } from "./test-network.ts";
 
 export interface Answer {
@@ -54,7 +54,7 @@ export interface TestController {
   /** The clock of the model: tests set it. */
   readonly clock: { offsetMs: number };
   /** Routers that are online, by id. */
-  readonly online: Map<string, RouterState>;
+  readonly online: Map<string, RouterView>;
   /** Links and circuits, as the test puts them there. */
   readonly network: TestNetwork;
   /** Tokens of the sessions that were announced, in order. */
@@ -97,7 +97,7 @@ export async function startTestController(
   const model = createModel(ctx);
   const fabricModel = createFabricModel(ctx, model);
   const upkeep = startUpkeep(ctx, model);
-  const online = new Map<string, RouterState>();
+  const online = new Map<string, RouterView>();
   const announced: string[] = [];
   const network = new TestNetwork();
   const fabric: FabricView = {

@@ -18,7 +18,7 @@ export type Resolve = (
 
 export interface JwksFetcherOptions {
   readonly allowedNetworks: readonly string[];
-  /** False when not given: whoever is on the way could put in keys of their own. */
+  /** False when not given: an attacker on the path could insert keys. */
   readonly allowPlainHttp?: boolean | undefined;
   /** Trusted besides the system's certificates. */
   readonly caPem?: string | undefined;

@@ -5,7 +5,7 @@ import type { ExtJwtSignerRow } from "../../model/identity/ext-jwt-signers.ts";
 import type { JwksCache } from "./jwks-cache.ts";
 import { type VerificationKey, verificationKey } from "./verification-key.ts";
 
-/** A caller may send a token of each of several issuers; who sends more is not looking for a login. */
+/** A caller may send tokens of several issuers; one that sends more than this is not trying to log in. */
 export const MAX_TOKENS = 4;
 
 /** A token that does not prove anything; the message says why, for the log. */

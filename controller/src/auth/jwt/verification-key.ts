@@ -22,7 +22,7 @@ export function verificationKey(key: KeyObject, only?: string): VerificationKey 
 
 function algorithmsOf(key: KeyObject): string[] {
   const { modulusLength = 0, namedCurve = "" } = key.asymmetricKeyDetails ?? {};
-  // Anybody can ask to have a token checked: with some keys one check takes as long as a hundred.
+  // Any client can have a token checked: with some keys one check takes as long as a hundred.
   if (!isUsableKey(key)) return [];
   switch (key.asymmetricKeyType) {
     case "rsa":

@@ -2,7 +2,7 @@ import { countedAddress } from "@sallyport/wire";
 import type { AuthSettings, Rate } from "../settings.ts";
 import { RateLimit, tooManyRequests } from "./rate-limit.ts";
 
-/** From all addresses together somebody may fail so many times as often as from one; a router may pass on so many times as much as comes from one. */
+/** A subject may fail this many times as often from all addresses together as from one; a router may pass on this many times as much as one address. */
 const ALL_ADDRESSES = 10;
 
 /** Where an attempt comes from. */
@@ -18,7 +18,7 @@ export function originAt(ip: string): Origin {
   return { key: countedAddress(ip) };
 }
 
-/** A client for which a router passes the attempt on. The router may tell any address. */
+/** A client for which a router passes the attempt on. The router can claim any address. */
 export function originBehind(routerFingerprint: string, ip: string): Origin {
   const router = `router ${routerFingerprint}`;
   return { key: `${countedAddress(ip)} behind ${router}`, router };
@@ -26,7 +26,7 @@ export function originBehind(routerFingerprint: string, ip: string): Origin {
 
 /**
  * How often authentication and enrollment may be tried (docs/protocol/authentication.md, "Limits"): every try counts for where it comes from; only
- * failed ones count for whom they name, so that an identity that logs in often is not held up, and guessing is.
+ * failed ones count for their subject, so that guessing is slowed down and an identity that logs in often is not.
  */
 export class AttemptLimits {
   readonly #enabled: boolean;
@@ -60,7 +60,7 @@ export class AttemptLimits {
     this.admit({ key: `certificate ${fingerprint}` });
   }
 
-  /** @param subject whom the attempt names: user name, fingerprint, … @throws ApiError 429 after too many failures */
+  /** @param subject the subject of the attempt: user name, fingerprint, … @throws ApiError 429 after too many failures */
   requireFewFailures(subject: string, { key }: Origin): void {
     if (!this.#enabled) return;
     const wait = Math.max(this.#failures.wait(`${key} ${subject}`), this.#failuresOfAll.wait(subject));

@@ -74,7 +74,7 @@ export class CertificateLogin {
     const externalId = externalIdOf(leaf, claim);
     if (externalId === undefined)
       throw refused(`certificate ${print} lacks what CA ${caId} takes the external id from`);
-    // Nobody has ever shown this certificate to us before, so what it is meant for has to be looked at here.
+    // The controller sees this certificate for the first time, so its purpose has to be checked here.
     if (!isForClients(leaf)) throw refused(`certificate ${print} is not meant for clients`);
     const principal = await findPrincipal(this.#ctx.store.db, "external_id", externalId);
     if (principal === undefined) throw refused(`no identity has the external id of certificate ${print}`);

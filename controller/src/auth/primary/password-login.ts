@@ -52,7 +52,7 @@ export class PasswordLogin {
   }
 
   /**
-   * The password of an authenticator, as its holder says who wants to change it; undefined for a wrong one, which counts towards the lockout like a
+   * The password of an authenticator, as its holder gives it to change it; undefined for a wrong one, which counts towards the lockout like a
    * failed login.
    * @throws ApiError 429
    */
@@ -79,7 +79,7 @@ export class PasswordLogin {
   }
 
   /**
-   * A password that was hashed with parameters of an earlier time gets today's, if there is time for it; what somebody else has set
+   * A password that was hashed with parameters of an earlier time gets today's, if there is time for it; a password that another request has set
    * meanwhile stays. Answers the hash that the password has now.
    */
   async #renewHash(authenticatorId: string, hash: string, password: string): Promise<string> {

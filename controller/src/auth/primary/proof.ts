@@ -15,14 +15,14 @@ export interface Principal {
   readonly isMfaVerified: boolean;
 }
 
-/** Who was proved to be calling, by which credential. */
+/** The identity that was proved to be calling, and the credential. */
 export interface Proof {
   readonly principal: Principal;
   readonly authenticatorId: string;
   readonly password?: ProvedPassword;
   /** The external signer whose token it was. */
   readonly signer?: ExtJwtSignerRow;
-  /** The registered authority that vouches for the certificate; `claim`: and for who holds it, so that there is no authenticator. */
+  /** The registered authority that vouches for the certificate; `claim`: it vouches for the identity as well, so that there is no authenticator. */
   readonly caId?: string;
   readonly claim?: ExternalIdClaim;
   /** A router vouches for it, which counts for no administrator. */

@@ -7,9 +7,9 @@ import { usableCas } from "../client-certificate.ts";
 import type { CertificateLogin } from "./certificate-login.ts";
 import { type Proof, refused } from "./proof.ts";
 
-/** A request that somebody passes on. */
+/** A request that a proxy passes on. */
 export interface ProxiedCertificates {
-  /** What the one who passes it on presented, leaf first. */
+  /** The certificates that the proxy presented, leaf first. */
   readonly proxyCertificates: readonly X509Certificate[];
   /** When it says that it passes the request on: each header of that name. */
   readonly passedOnAt: readonly string[];
@@ -49,7 +49,7 @@ export class ProxiedCertificateLogin {
     const [at, another] = passedOnAt;
     if (at === undefined || another !== undefined || !PASSED_ON_AT.test(at)) {
       throw refused(
-        `router ${routerId} passes on headers as its client wrote them (a router of v1.6?): who the client is cannot be told`,
+        `router ${routerId} passes on headers as its client wrote them (a router of v1.6?): the client cannot be identified`,
       );
     }
     const chain = chainOf(clientCertificates);
@@ -57,7 +57,7 @@ export class ProxiedCertificateLogin {
       throw refused(`what router ${routerId} says it was presented is no chain of certificates`);
     }
     const proof = await this.#byCertificate.prove(chain);
-    // Who breaks into a router must not become an administrator by knowing a certificate, which is no secret.
+    // An attacker in a router must not become an administrator by knowing a certificate, which is no secret.
     if (proof.principal.identity.is_admin) {
       throw refused(
         `identity ${proof.principal.identity.id} is an administrator: router ${routerId} cannot vouch for it`,
@@ -74,7 +74,7 @@ export class ProxiedCertificateLogin {
 
   /** @throws ApiError 401 unless it is an enrolled, enabled edge router with the certificate that it has now */
   async #requireRouter([leaf, ...intermediates]: readonly X509Certificate[]): Promise<string> {
-    if (leaf === undefined) throw refused("who passes the request on presented no certificate");
+    if (leaf === undefined) throw refused("the proxy that passes the request on presented no certificate");
     const print = fingerprint(leaf);
     const router = await this.#routers.findByFingerprint(this.#ctx.store.db, print);
     // One that still has to be confirmed over the control channel is not the router's certificate yet.
@@ -121,7 +121,7 @@ export class ProxiedCertificateLogin {
     );
   }
 
-  /** Dates are the business of who judges the leaf. */
+  /** The code that judges the leaf checks its dates. */
   #searchFor(leaf: X509Certificate): IssuerSearch {
     return new IssuerSearch({ leaf, intermediates: [], at: this.#ctx.now(), checkDates: false });
   }

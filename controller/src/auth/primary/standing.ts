@@ -17,13 +17,13 @@ interface Standing {
 
 /**
  * Looks once more, in the transaction that makes the session, whether identity and credential are what they were when they were proved: a password takes its time
- * to check. The rows stay locked, so that whoever withdraws or replaces one of them from now on finds the session, and ends it.
+ * to check. The rows stay locked, so that a later withdrawal or replacement finds the session, and ends it.
  *
  * @throws ApiError 401
  */
 export async function requireStanding(trx: Db, proof: Proof, at: Date): Promise<void> {
   const { principal, caId } = proof;
-  // Before the authenticator, as whoever deletes an authority does.
+  // Before the authenticator, in the same order as the deletion of an authority.
   if (caId !== undefined) await requireAuthority(trx, caId, proof);
   const row = await requireRow<Standing>(trx, standing(proof, at));
   if (isDisabled(row, at)) throw refused(`identity ${principal.identity.id} was disabled while it logged in`);
@@ -39,7 +39,7 @@ export async function requireStanding(trx: Db, proof: Proof, at: Date): Promise<
   if (!isSame) throw withdrawn();
 }
 
-/** It may authenticate, and whom it names is found as before. */
+/** It may authenticate, and names the same identity as before. */
 async function requireAuthority(trx: Db, id: string, { claim }: Proof): Promise<void> {
   const row = await requireRow<Parameters<typeof storedClaim>[0]>(
     trx,

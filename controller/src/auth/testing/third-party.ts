@@ -1,4 +1,4 @@
-/** A certificate authority of somebody else, for tests: real keys and certificates, of the kinds that companies have. */
+/** A third-party certificate authority, for tests: real keys and certificates, of the kinds that companies have. */
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { signingKeys, x509 } from "@sallyport/wire";
 

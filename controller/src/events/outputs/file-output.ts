@@ -18,7 +18,7 @@ export interface FileOutputOptions {
 
 /** Wait after a failed write: a full disk is not asked a thousand times a second. */
 const RETRY_MS = 1_000;
-/** How often the file is compared with what its path names: somebody else may have moved it away. */
+/** How often the file is compared with what its path names: another program may have moved it away. */
 const LOOK_MS = 1_000;
 const LINE_FEED = 0x0a;
 

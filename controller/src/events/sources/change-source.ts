@@ -22,7 +22,7 @@ export interface ChangeSourceParts {
   readonly log: Logger;
 }
 
-/** Tells of what was committed to the store: entities, API sessions, sessions, terminators. Reads the change log only while somebody wants that. */
+/** Emits what was committed to the store: entities, API sessions, sessions, terminators. Reads the change log only while there is a subscriber. */
 export class ChangeSource {
   readonly #parts: ChangeSourceParts;
   readonly #stopDemand: () => void;
@@ -83,7 +83,7 @@ export class ChangeSource {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, BATCH);
       try {
-        await this.#tell(batch);
+        await this.#emitBatch(batch);
       } catch (err) {
         this.#dropped += batch.length;
         this.#parts.log.warn(
@@ -94,7 +94,7 @@ export class ChangeSource {
     }
   }
 
-  async #tell(batch: readonly ChangeRow[]): Promise<void> {
+  async #emitBatch(batch: readonly ChangeRow[]): Promise<void> {
     const { dispatcher, terminators } = this.#parts;
     if (dispatcher.wants("apiSession")) await this.#apiSessions(batch);
     if (dispatcher.wants("session")) await this.#sessions(batch);

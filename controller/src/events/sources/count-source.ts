@@ -1,6 +1,6 @@
 import type { Dispatcher } from "../dispatcher.ts";
 
-/** Counts entities for everybody who asked for that, each at the interval asked for. */
+/** Counts entities for its subscribers, each at the interval of the subscription. */
 export class CountSource {
   readonly #dispatcher: Dispatcher;
   readonly #counts: () => Promise<Readonly<Record<string, number>>>;
@@ -29,12 +29,12 @@ export class CountSource {
     }
     for (const interval of wanted) {
       if (this.#timers.has(interval)) continue;
-      this.#timers.set(interval, setInterval(() => void this.#tell(interval), interval).unref());
+      this.#timers.set(interval, setInterval(() => void this.#emitCounts(interval), interval).unref());
     }
   }
 
   /** A count that takes longer than the interval is not started again meanwhile. */
-  async #tell(interval: number): Promise<void> {
+  async #emitCounts(interval: number): Promise<void> {
     if (this.#running.has(interval)) return;
     this.#running.add(interval);
     let counts: Readonly<Record<string, number>> = {};

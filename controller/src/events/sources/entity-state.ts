@@ -27,7 +27,7 @@ const KINDS: Readonly<Record<string, { readonly entityType: string; readonly tab
   terminator: { entityType: "terminators", table: "terminator" },
 };
 
-/** Columns that let whoever reads them act as somebody else. */
+/** Columns whose values let a reader act as another identity. */
 const SECRET = /(^|_)(secret|token|hash|codes|private)($|_)|^jwt$|^password$/;
 
 /** The collection of a kind of the change log. */

@@ -28,10 +28,10 @@ export interface FabricSourceParts {
 
 /** Makes events of what happens in the fabric. Returns the way to stop. */
 export function startFabricSource(parts: FabricSourceParts): () => void {
-  return parts.fabric.onEvent((event) => tell(parts, event));
+  return parts.fabric.onEvent((event) => emitFabricEvent(parts, event));
 }
 
-function tell(parts: FabricSourceParts, event: FabricEvent): void {
+function emitFabricEvent(parts: FabricSourceParts, event: FabricEvent): void {
   const { sink, services, fabric } = parts;
   switch (event.kind) {
     case "router-online":

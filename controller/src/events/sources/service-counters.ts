@@ -20,7 +20,7 @@ interface Counter {
   count: number;
 }
 
-/** Counts dials by service, terminator and outcome, and tells the numbers of each minute when it is over. Counts nothing while nobody subscribes. */
+/** Counts dials by service, terminator and outcome, and emits the numbers of each minute when it is over. Counts nothing without a subscriber. */
 export class ServiceCounters {
   readonly #sink: EventSink;
   readonly #now: () => number;
@@ -61,7 +61,7 @@ export class ServiceCounters {
     if (event.terminatorId === "") this.count("service.dial.error_other", event.serviceId);
   }
 
-  /** Tells what was counted in minutes that are over; `all`: also in the present one. */
+  /** Emits the counts of the minutes that are over; `all`: also of the present one. */
   flush(all = false): void {
     const minute = Math.floor(this.#now() / 1_000 / INTERVAL_SECONDS);
     if (this.#counters.size === 0 || (minute === this.#minute && !all)) return;

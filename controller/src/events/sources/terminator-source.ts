@@ -6,7 +6,7 @@ import type { TerminatorEvent } from "../types/network-events.ts";
 
 type EventType = TerminatorEvent["event_type"];
 
-interface Row {
+interface TerminatorState {
   readonly id: string;
   readonly service_id: string;
   readonly router_id: string;
@@ -22,7 +22,7 @@ interface ServiceTotals {
   usableRequired: number;
 }
 
-export interface TerminatorChange {
+export interface ChangedTerminator {
   readonly id: string;
   readonly type: "created" | "updated" | "deleted";
   /** What is known of a terminator that is gone. */
@@ -41,7 +41,7 @@ const PAGE = 1_000;
 /** Routers whose coming or going waits to be told of. */
 const MAX_ROUTERS_WAITING = 10_000;
 
-/** Tells of terminators that changed, and of those whose router came or went. */
+/** Emits terminators that changed, and those whose router came or went. */
 export class TerminatorSource {
   readonly #parts: TerminatorSourceParts;
   #routers: Promise<void> = Promise.resolve();
@@ -72,7 +72,7 @@ export class TerminatorSource {
     await this.#routers;
   }
 
-  async changed(changes: readonly TerminatorChange[]): Promise<void> {
+  async changed(changes: readonly ChangedTerminator[]): Promise<void> {
     const { db } = this.#parts;
     const rows = await terminators(db, sql`t.id = ANY (${changes.map((change) => change.id)}::text[])`);
     const present = new Map(rows.map((row) => [row.id, row]));
@@ -118,7 +118,7 @@ export class TerminatorSource {
     return totals;
   }
 
-  #emit(type: EventType, row: Row, totals: ReadonlyMap<string, ServiceTotals>): void {
+  #emit(type: EventType, row: TerminatorState, totals: ReadonlyMap<string, ServiceTotals>): void {
     const { sink, isRouterOnline, dynamicCost } = this.#parts;
     const sums = totals.get(row.service_id);
     sink.emit({
@@ -140,14 +140,17 @@ export class TerminatorSource {
   }
 }
 
-async function terminators(db: Kysely<Database>, condition: ReturnType<typeof sql<boolean>>): Promise<Row[]> {
-  const { rows } = await sql<Row>`
+async function terminators(
+  db: Kysely<Database>,
+  condition: ReturnType<typeof sql<boolean>>,
+): Promise<TerminatorState[]> {
+  const { rows } = await sql<TerminatorState>`
     SELECT t.id, t.service_id, t.router_id, t.host_id, t.instance_id, t.precedence, t.cost
     FROM terminator t WHERE ${condition} ORDER BY t.id LIMIT ${PAGE}`.execute(db);
   return rows;
 }
 
-function goneRow({ id, before }: TerminatorChange): Row {
+function goneRow({ id, before }: ChangedTerminator): TerminatorState {
   return {
     id,
     service_id: before?.serviceId ?? "",

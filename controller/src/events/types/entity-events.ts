@@ -21,7 +21,7 @@ export interface EntityCountEvent extends EventHeader<"entityCount"> {
   readonly error: string;
 }
 
-/** The set of controllers changed. A controller on its own has none to tell; the namespace can be subscribed to all the same. */
+/** The set of controllers changed. A single controller never emits it, but subscriptions may name it. */
 export interface ClusterEvent extends EventHeader<"cluster"> {
   readonly eventType: string;
   readonly index?: number;

@@ -12,7 +12,7 @@ import type {
 } from "./network-events.ts";
 import type { ApiSessionEvent, AuthenticationEvent, SdkEvent, SessionEvent } from "./session-events.ts";
 
-/** Everything the controller can tell of. */
+/** Every event of the controller. */
 export type ControllerEvent =
   | ApiSessionEvent
   | AuthenticationEvent
@@ -32,12 +32,12 @@ export type ControllerEvent =
 
 type Body<E> = E extends unknown ? Omit<E, "event_src_id" | "timestamp"> : never;
 
-/** An event as its source tells it: whoever delivers it adds who and when. `at` when that is not now. */
+/** An event as its source emits it: the dispatcher adds controller and time. `timestamp` when that is not now. */
 export type EventBody = Body<ControllerEvent> & { readonly timestamp?: string };
 
-/** Where parts of the controller say what has happened. Never throws, never waits. */
+/** Where parts of the controller emit events. Never throws, never waits. */
 export interface EventSink {
-  /** Does anybody listen? What costs something to find out is not to be found out otherwise. */
+  /** Is there a subscriber? Ask before work that only an event needs. */
   wants(namespace: EventNamespace): boolean;
   emit(event: EventBody): void;
 }

@@ -5,7 +5,7 @@ export interface ApiSessionEvent extends EventHeader<"apiSession"> {
   readonly event_type: "created" | "deleted" | "refreshed" | "exchanged";
   readonly id: string;
   readonly type: "legacy" | "jwt";
-  /** The session's id: its token would let whoever reads the event act as the identity. */
+  /** The session's id: its token would let a reader of the event act as the identity. */
   readonly token: string;
   readonly identity_id: string;
   /** Of the login; empty when the session is gone already. */
@@ -26,7 +26,7 @@ export interface SessionEvent extends EventHeader<"session"> {
   readonly service_id: string;
 }
 
-/** Somebody tried to log in. Names no credential, only ids; what is not known of a failed attempt is empty. */
+/** A client tried to log in. Holds ids, no credential; what is unknown of a failed attempt is empty. */
 export interface AuthenticationEvent extends EventHeader<"authentication"> {
   readonly event_type: "success" | "fail";
   /** Method: `password`, `cert`, `ext-jwt`. */

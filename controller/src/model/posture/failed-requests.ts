@@ -1,12 +1,12 @@
 import type { failedServiceRequest, postureCheckFailure } from "@sallyport/api";
 import type { z } from "zod";
-import { type Posture, type PostureCheck, postureType } from "../../policy/posture/types.ts";
+import { type PostureCheck, type PostureState, postureType } from "../../policy/posture/types.ts";
 
 export type CheckFailure = z.input<typeof postureCheckFailure>;
 export type FailedRequest = z.input<typeof failedServiceRequest>;
 
 /** What a check wanted and what was known then. @param now milliseconds since 1970 */
-export function describeFailure(check: PostureCheck, known: Posture, now: number): CheckFailure {
+export function describeFailure(check: PostureCheck, known: PostureState, now: number): CheckFailure {
   return {
     postureCheckId: check.id,
     postureCheckName: check.name,

@@ -1,8 +1,8 @@
 import { type PostureReport, postureReportType } from "@sallyport/api";
 import type { SessionPosture } from "../../policy/posture/posture-type.ts";
-import { type DevicePosture, NOTHING_REPORTED, type Posture, takeReport } from "../../policy/posture/types.ts";
+import { type DevicePosture, NOTHING_REPORTED, type PostureState, takeReport } from "../../policy/posture/types.ts";
 
-/** Limits of what is kept; whoever was silent longest is forgotten first. */
+/** Limits of what is kept; the device that was silent longest is forgotten first. */
 export interface ReportLimits {
   readonly maxIdentities: number;
   readonly maxSessions: number;
@@ -45,7 +45,7 @@ export class PostureReports {
   /** In the order of their last report. */
   readonly #devices = new Map<string, Device>();
   readonly #sessions = new Map<string, Session>();
-  /** Identities whose reports are in the store only, with the length of these; who was silent longest first. */
+  /** Identities whose reports are in the store only, with the length of these; the one that was silent longest first. */
   readonly #unread = new Map<string, number>();
   /** Identities of which the store does not hold what is here. */
   readonly #unwritten = new Set<string>();
@@ -56,7 +56,7 @@ export class PostureReports {
   }
 
   /** What is known of an identity's device and of one of its API sessions. */
-  of(identityId: string, apiSessionId: string): Posture {
+  of(identityId: string, apiSessionId: string): PostureState {
     const session = this.#sessions.get(apiSessionId);
     return {
       device: this.#devices.get(identityId)?.posture ?? NOTHING_REPORTED.device,
@@ -74,7 +74,7 @@ export class PostureReports {
     return this.#unread.has(identityId);
   }
 
-  /** Notes a report that the store holds. Of whom something is here, nothing has to be read. */
+  /** Notes a report that the store holds. Identities whose reports are in memory need no read. */
   noteStored(identityId: string, characters: number): void {
     if (this.hasReported(identityId)) return;
     this.#unread.set(identityId, characters);
@@ -177,7 +177,7 @@ export class PostureReports {
     return this.#unread.delete(identityId) || wasHere;
   }
 
-  /** Whoever has neither reported nor been asked for since the start was silent longest. */
+  /** A device that has neither reported nor been asked for since the start was silent longest. */
   #keepBounds(): void {
     const { maxIdentities, maxCharacters } = this.#limits;
     while (this.#devices.size + this.#unread.size > maxIdentities || this.#characters > maxCharacters) {

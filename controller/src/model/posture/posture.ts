@@ -3,7 +3,7 @@ import type { Permission } from "@sallyport/wire";
 import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { PolicyIndex, ServicePolicy } from "../../policy/policy-index.ts";
 import { isEndpointEvent, promptedAt } from "../../policy/posture/mfa.ts";
-import { type Posture as Known, type PostureCheck, passes, postureType } from "../../policy/posture/types.ts";
+import { type PostureCheck, type PostureState, passes, postureType } from "../../policy/posture/types.ts";
 import type { Attributed } from "../../policy/selector.ts";
 import { appendChange, type ChangeRow } from "../../store/change-log.ts";
 import type { Db, ModelContext } from "../context.ts";
@@ -20,7 +20,7 @@ export interface PolicyFailure {
   readonly checks: readonly PostureCheck[];
 }
 
-/** Who wanted to use which service, in which session. */
+/** A request to use a service in an API session. */
 interface ServiceRequest {
   readonly identityId: string;
   readonly apiSessionId: string;
@@ -36,13 +36,13 @@ export interface PromptedService {
 }
 
 const BATCH = 500;
-/** Whoever's reports were not stored loses no session for want of them so soon after a start: clients need this long to see it and to report again. */
+/** An identity without stored reports keeps its sessions for this long after a start: clients need the time to notice it and to report again. */
 const RESTART_GRACE_MS = 120_000;
 /** Every so many sweeps look at all sessions, the others at those whose checks time out. */
 const SWEEPS_PER_FULL = 12;
 const MAX_PROMPTED = 1000;
 
-/** Changes after which sessions of anybody may fail, or pass, otherwise than before. */
+/** Changes after which any session may fail, or pass, that did not before. */
 const RECHECK_KINDS: ReadonlySet<string> = new Set(["posture_check", "service_policy", "service", "identity"]);
 
 /**
@@ -283,7 +283,7 @@ export class Posture {
     return failures.every(({ checks }) => checks.some((check) => !postureType(check.typeId).isReported));
   }
 
-  #failing(index: PolicyIndex, policy: ServicePolicy, known: Known): PostureCheck[] {
+  #failing(index: PolicyIndex, policy: ServicePolicy, known: PostureState): PostureCheck[] {
     const now = this.#ctx.now().getTime();
     return index.checksOf(policy).filter((check) => !passes(check, known, now));
   }

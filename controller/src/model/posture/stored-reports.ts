@@ -59,7 +59,7 @@ export class StoredReports {
         const ids = kept.map(({ identityId }) => identityId);
         const texts = kept.map(({ device }) => JSON.stringify(device));
         try {
-          // Who was deleted meanwhile is left out.
+          // The join leaves out identities that were deleted meanwhile.
           await sql`
             WITH gone AS (DELETE FROM posture_report WHERE identity_id = ANY (${gone}::text[]))
             INSERT INTO posture_report (identity_id, report, seen_at)
@@ -76,7 +76,7 @@ export class StoredReports {
     });
   }
 
-  /** Reports of identities that had no API session for seven days (give or take one): whoever comes back is taken for a device that never reported. */
+  /** Reports of identities that had no API session for seven days (give or take one): a device that comes back later counts as one that never reported. */
   get expiry(): Expiry {
     return { what: "posture reports", sweep: (signal) => this.#sweep(signal) };
   }

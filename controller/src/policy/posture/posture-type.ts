@@ -46,7 +46,7 @@ export interface Known<Device> {
 }
 
 /** What clients see of a check besides whether it passes. */
-export interface Query {
+export interface QueryFields {
   readonly process?: { readonly osType: string; readonly path: string };
   readonly processes?: { readonly osType: string; readonly path: string }[];
   /** The event that makes the check want something anew, in milliseconds since 1970. Clients then report or prompt again. */
@@ -78,7 +78,7 @@ export interface PostureType<T extends PostureCheckType, Device = unknown> {
   detail(fields: PostureFields<T>): PostureDetail<T>;
   /** What the check wanted, and what was known then. */
   failure(check: Check<T>, known: Known<Device>, now: number): PostureFailure<T>;
-  query(check: Check<T>, session: SessionPosture, now: number): Query;
+  query(check: Check<T>, session: SessionPosture, now: number): QueryFields;
   /** What routers get of the check. Source: docs/protocol/data-model.md, "Posture checks". */
   subtype(fields: PostureFields<T>): Subtype;
 }

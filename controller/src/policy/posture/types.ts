@@ -13,10 +13,10 @@ import { processMulti } from "./process-multi.ts";
 
 /** What the devices of an identity reported last. The store keeps it as JSON. */
 export type DevicePosture = OsDevice & DomainDevice & MacDevice & ProcessDevice;
-export type Posture = Known<DevicePosture>;
+export type PostureState = Known<DevicePosture>;
 export type PostureCheck = Check<PostureCheckType>;
 
-export const NOTHING_REPORTED: Posture = { device: { processes: [] }, session: {} };
+export const NOTHING_REPORTED: PostureState = { device: { processes: [] }, session: {} };
 
 const TYPES: { readonly [T in PostureCheckType]: PostureType<T, DevicePosture> } = {
   OS: os,
@@ -51,7 +51,7 @@ export function storedFields(typeId: string, data: Readonly<Record<string, unkno
 }
 
 /** Does the check pass at this moment (milliseconds since 1970)? */
-export function passes(check: PostureCheck, known: Posture, now: number): boolean {
+export function passes(check: PostureCheck, known: PostureState, now: number): boolean {
   return postureType(check.typeId).passes(check, known, now);
 }
 

@@ -235,7 +235,7 @@ function result(route: Route, answer: Exchanged, url: URL): unknown {
   if (route.answer === "raw") {
     return { data: answer.body, contentType: headers["content-type"] ?? "", headers };
   }
-  // One action of the peer answers without a body.
+  // One action of OpenZiti answers without a body.
   if (answer.body.byteLength === 0) return { data: {}, meta: {}, headers };
   const envelope = parse(answer.body);
   if (envelope !== undefined && route.answer === "bare") return { data: envelope, headers };

@@ -10,7 +10,7 @@ export interface Route {
   readonly body?: "json" | "json-or-text" | "text";
   /** Content type of a text, where it is not `text/plain`. */
   readonly textType?: string;
-  /** Anybody may call it, without a session. */
+  /** Any client may call it, without a session. */
   readonly isPublic?: true;
   /** What comes back; absent: JSON in an envelope. */
   readonly answer?: "bare" | "raw";

@@ -76,7 +76,7 @@ export const DIFFERENCES: readonly Difference[] = [
     (operation): Difference => ({
       operation: `management ${operation}`,
       aspect: "auth",
-      why: "who is no administrator sees and ends his own sessions, as with existing controllers",
+      why: "callers without administrator rights see and end their own sessions, as with OpenZiti",
     }),
   ),
 ];
@@ -86,7 +86,7 @@ export interface Addition {
   readonly operation: string;
   /** Version of the description that brought it. */
   readonly since: string;
-  /** Who calls it. */
+  /** The callers. */
   readonly client: string;
 }
 

@@ -7,7 +7,7 @@ import {
   externalJwtSignerUpdate,
 } from "../schema/external-jwt-signer.ts";
 
-/** Who may authenticate how: policies, and the issuers of tokens from elsewhere. */
+/** How identities may authenticate: policies, and the issuers of external tokens. */
 export const authenticationOperations = {
   listAuthPolicies: list("/auth-policies", "admin", authPolicyDetail, "Authentication policies"),
   createAuthPolicy: create("/auth-policies", "admin", json(authPolicyCreate), "Create an authentication policy", {

@@ -1,4 +1,4 @@
-/** The Fabric API: what those who run the network call, and the CLI's `fabric` commands. Base path `/fabric/v1`. */
+/** The Fabric API: what operators of the network call, and the CLI's `fabric` commands. Base path `/fabric/v1`. */
 import {
   action,
   bare,

@@ -44,7 +44,7 @@ import { policyType, roleParameters } from "./parameters.ts";
 
 const related = { errors: [400, 401, 404, 429] };
 
-/** Identities, and how they prove who they are. */
+/** Identities and their credentials. */
 export const identityOperations = {
   listIdentities: list("/identities", "admin", identityDetail, "Identities", { query: roleParameters }),
   createIdentity: create("/identities", "admin", json(identityCreate), "Create an identity"),

@@ -86,7 +86,7 @@ export const mfaAdministration = {
     "/identities/{id}/mfa",
     "admin",
     noBody,
-    "Remove an identity's TOTP enrollment, for those who lost their codes",
+    "Remove an identity's TOTP enrollment, for a user who lost the codes",
     { errors: [401, 404, 429] },
   ),
 };

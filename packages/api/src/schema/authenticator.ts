@@ -16,7 +16,7 @@ export const authenticatorPatch = z.object({
   password: password.optional(),
   tags: tags.optional(),
 });
-/** What holders send who change their own. */
+/** What holders send to change their own. */
 export const authenticatorUpdateWithCurrent = z.object({
   ...authenticatorUpdate.shape,
   tags: ownTags.default({}),

@@ -38,10 +38,10 @@ export const timeInput = z.string().transform((text, context): Date => {
   return z.NEVER;
 });
 
-/** User-defined map. Values are null, text, boolean or, as the peer's clients also send them, numbers. */
+/** User-defined map. Values are null, text, boolean or numbers, which OpenZiti's clients send as well. */
 export const tags = z.record(z.string(), z.union([z.null(), z.string(), z.boolean(), z.number()]));
 /**
- * Tags in a patch of what the peer's CLI always sends `{}` with, whether tags were given or not: an empty map changes nothing. Who wants none
+ * Tags in a patch. OpenZiti's CLI always sends `{}`, whether tags were given or not, so an empty map changes nothing. To remove all tags, a client
  * replaces the entity.
  */
 export const tagsUnlessEmpty = tags

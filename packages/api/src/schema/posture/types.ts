@@ -36,17 +36,19 @@ export const POSTURE_REPORTS = {
 };
 export type PostureReportType = keyof typeof POSTURE_REPORTS;
 
-type Parts<T extends PostureCheckType> = (typeof POSTURE_TYPES)[T]["parts"];
-type Given<T extends PostureCheckType> = z.output<z.ZodObject<Parts<T>["fields"]>>;
+type TypeParts<T extends PostureCheckType> = (typeof POSTURE_TYPES)[T]["parts"];
+type Given<T extends PostureCheckType> = z.output<z.ZodObject<TypeParts<T>["fields"]>>;
 /** A type's own fields, all of them given, as they are stored. */
 export type PostureFields<T extends PostureCheckType> = T extends T
   ? { readonly [Name in keyof Given<T>]-?: Exclude<Given<T>[Name], undefined> }
   : never;
 /** A type's own fields as an answer shows them. */
-export type PostureDetail<T extends PostureCheckType> = T extends T ? z.input<z.ZodObject<Parts<T>["detail"]>> : never;
+export type PostureDetail<T extends PostureCheckType> = T extends T
+  ? z.input<z.ZodObject<TypeParts<T>["detail"]>>
+  : never;
 /** What a failed check of a type wanted, and what was known of the device. */
 export type PostureFailure<T extends PostureCheckType> = T extends T
-  ? z.input<z.ZodObject<Parts<T>["failure"]>>
+  ? z.input<z.ZodObject<TypeParts<T>["failure"]>>
   : never;
 
 /** A report of a device. */
