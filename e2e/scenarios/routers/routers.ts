@@ -69,7 +69,8 @@ export class Routers {
 
   /** Names of what there is of it, such as `persistentvolumeclaim/data-eu-0-0`, without what does not belong to one router. */
   async objects(kinds: string): Promise<string[]> {
-    const selector = `--selector=app.kubernetes.io/instance=${this.name}`;
+    // Claims outlive their owner, so they have no label "instance".
+    const selector = `--selector=sallyport.dev/owner-kind=EdgeRouter,sallyport.dev/owner-name=${this.name}`;
     const names = await this.#stage.kubectl("get", kinds, selector, "--output=name");
     return names.split("\n").filter((each) => each !== "");
   }
