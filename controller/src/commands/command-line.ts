@@ -65,23 +65,23 @@ const DEFAULT_PORT = 1280;
 export const USAGE = `Usage:
   sallyport-controller init --dir DIR [--host HOST] [--api-port PORT] [--ctrl-port PORT] [--database-url URL]
       Makes a new network in DIR: keys, certificates, database, administrator, and a commented DIR/controller.yml.
-      What is there already stays as it is.
+      Existing parts stay unchanged.
         --host HOST         name or address under which clients and routers reach the controller (default: localhost)
         --api-port PORT     port of the HTTP APIs (default: ${DEFAULT_PORT})
         --ctrl-port PORT    port of the control channel (default: that of the API; one port serves both)
-        --database-url URL  a PostgreSQL of yours, 15 or newer (default: an embedded one in DIR/database)
-        --key-type ec|rsa   of the key that serves the API and signs enrollment tokens (default: ec, P-256); rsa, of 2048 bits,
-                            for clients with C SDKs from before 2023, which verify no other tokens
-        --ca-cert PEM, --ca-key PEM   files of a CA of yours: a root, or an intermediate followed by its chain up to the root
+        --database-url URL  your own PostgreSQL, 15 or newer (default: an embedded one in DIR/database)
+        --key-type ec|rsa   type of the key that serves the API and signs enrollment tokens (default: ec, P-256);
+                            rsa (2048 bits) is for C SDKs from before 2023, which verify no other tokens
+        --ca-cert PEM, --ca-key PEM   files of your own CA: a root, or an intermediate followed by its chain up to the root
       The administrator's name and password come from SALLYPORT_ADMIN_USERNAME (default: admin) and
       SALLYPORT_ADMIN_PASSWORD, or from the files that SALLYPORT_ADMIN_USERNAME_FILE and SALLYPORT_ADMIN_PASSWORD_FILE
-      name; without a password one is made and printed once.
+      name. Without a password, init makes one and prints it once.
   sallyport-controller init --config FILE [--key-type ec|rsa] [--ca-cert PEM --ca-key PEM]
-      The same for a configuration FILE that is there already, which is only read.
+      The same for an existing configuration FILE, which init only reads.
   sallyport-controller run FILE
       Runs the controller with the configuration FILE until SIGINT or SIGTERM.
   sallyport-controller backup FILE --to BACKUP
-      Writes everything in the database into the new file BACKUP, while the controller runs or not. The secret key is not in it.
+      Writes the whole database to the new file BACKUP. The controller may run. BACKUP does not contain the secret key.
   sallyport-controller restore FILE --from BACKUP
       Fills the empty database of the configuration FILE from BACKUP.
 ${ADMIN_USAGE}${PKI_USAGE}  sallyport-controller --version | --help

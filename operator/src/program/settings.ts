@@ -56,64 +56,64 @@ const OPTIONS = {
   kubeconfig: {
     env: "KUBECONFIG",
     value: "<file>",
-    meaning: "file that leads to the cluster; in a pod its service account does",
+    meaning: "kubeconfig file (default in a pod: its service account)",
   },
-  context: { env: "SALLYPORT_CONTEXT", value: "<name>", meaning: "context of that file" },
+  context: { env: "SALLYPORT_CONTEXT", value: "<name>", meaning: "context in that file" },
   server: {
     env: "SALLYPORT_SERVER",
     value: "<url>",
-    meaning: "API server that needs no credentials, such as kubectl proxy",
+    meaning: "URL of an API server that needs no credentials, such as kubectl proxy",
   },
-  namespaces: { env: "SALLYPORT_NAMESPACES", value: "<a,b,…>", meaning: "namespaces to look after; all when left out" },
+  namespaces: { env: "SALLYPORT_NAMESPACES", value: "<a,b,…>", meaning: "namespaces to watch (default: all)" },
   namespace: { env: "POD_NAMESPACE", value: "<name>", meaning: "the operator's own namespace, for its Lease" },
   "lease-name": {
     env: "SALLYPORT_LEASE_NAME",
     value: "<name>",
-    meaning: "the Lease; sallyport-operator when left out",
+    meaning: "name of the Lease (default: sallyport-operator)",
   },
   "pod-name": {
     env: "POD_NAME",
     value: "<name>",
-    meaning: "who this is, in events and the Lease; the host name when left out",
+    meaning: "name of this pod in events and the Lease (default: the host name)",
   },
   "service-account": {
     env: "POD_SERVICE_ACCOUNT",
     value: "<name>",
-    meaning: "the operator's own, for Networks that it logs in to by a token of it",
+    meaning: "the operator's own service account, whose token it uses to log in to Networks",
   },
   "cluster-id": {
     env: "SALLYPORT_CLUSTER_ID",
     value: "<id>",
-    meaning: "which operator this is, on entities; the UID of the namespace kube-system when left out",
+    meaning: "name of this operator on entities (default: UID of the namespace kube-system)",
   },
   "health-port": {
     env: "SALLYPORT_HEALTH_PORT",
     value: "<port>",
-    meaning: "/healthz, /readyz and /metrics; 8080 when left out",
+    meaning: "port of /healthz, /readyz and /metrics (default: 8080)",
   },
   resync: {
     env: "SALLYPORT_RESYNC",
     value: "<duration>",
-    meaning: "how often everything is looked at again, such as 10m",
+    meaning: "how often to reconcile everything again, such as 10m",
   },
   "router-image": {
     env: "SALLYPORT_ROUTER_IMAGE",
     value: "<image>",
-    meaning: "image of routers whose resource names none",
+    meaning: "router image for resources that name none",
   },
   "controller-image": {
     env: "SALLYPORT_CONTROLLER_IMAGE",
     value: "<image>",
-    meaning: "image of managed controllers whose resource names none",
+    meaning: "controller image for resources that name none",
   },
   "log-level": {
     env: "SALLYPORT_LOG_LEVEL",
     value: "<level>",
-    meaning: `${LOG_LEVELS.join(", ")}; info when left out`,
+    meaning: `${LOG_LEVELS.join(", ")} (default: info)`,
   },
   "no-leader-election": {
     env: "SALLYPORT_NO_LEADER_ELECTION",
-    meaning: "work at once; only where never two of them run",
+    meaning: "start without an election; only if a second operator never runs",
   },
 } as const satisfies Record<string, Option>;
 
@@ -124,7 +124,7 @@ const WAIT_OPTIONS = {
     value: "<labels>",
     meaning: "only resources with these labels, such as app=edge",
   },
-  timeout: { env: "SALLYPORT_TIMEOUT", value: "<duration>", meaning: "how long to wait; 5m when left out" },
+  timeout: { env: "SALLYPORT_TIMEOUT", value: "<duration>", meaning: "how long to wait (default: 5m)" },
 } as const satisfies Record<string, Option>;
 
 /** Of `check` alone, besides `timeout`. */
@@ -132,7 +132,7 @@ const CHECK_OPTIONS = {
   operator: {
     env: "SALLYPORT_OPERATOR_URL",
     value: "<url>",
-    meaning: "where /readyz of the operator's pods is, each behind an address of the name; not asked when left out",
+    meaning: "URL of /readyz of the operator's pods; each address of its host name is asked (default: none)",
   },
 } as const satisfies Record<string, Option>;
 
@@ -150,17 +150,17 @@ const lines = (options: Readonly<Record<string, Option>>) =>
 export const USAGE = `usage: sallyport-operator run [options]
        sallyport-operator wait|check|uninstall-check [options]
 
-run keeps networks as resources of sallyport.dev/v1alpha1 say. wait ends when all of them are ready, with status 1 when the
-time is over before. check tells whether an operator with these rights can work; uninstall-check whether resources are left
-that one looks after. Every option may be given in the environment instead.
+run reconciles the resources of sallyport.dev/v1alpha1. wait ends when all of them are ready, or with status 1 after the timeout.
+check reports whether the operator's rights suffice. uninstall-check reports resources that still need the operator.
+Each option can also be set in the environment, under the name in brackets.
 
 ${lines(OPTIONS).join("\n")}
 
-The others take --kubeconfig, --context, --server and --namespaces of these; wait takes
+The other commands take --kubeconfig, --context, --server and --namespaces. wait also takes
 
 ${lines(WAIT_OPTIONS).join("\n")}
 
-and check takes --namespace, --timeout (1m when left out) and
+check also takes --namespace, --timeout (default: 1m) and
 
 ${lines(CHECK_OPTIONS).join("\n")}
 

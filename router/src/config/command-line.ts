@@ -40,9 +40,9 @@ export const USAGE = `usage: sallyport-router <command>
          [--configured-endpoints]           dial the controllers of the file, not those of the token
          [--key-alg EC|RSA]                 kind of the key; EC unless a key exists
   extend <router.yml>                       renew the certificates once, whether the router runs or not
-  status [--pid <pid> | --socket <path>]    what a router that runs on this machine is doing
-         [--json]                           the same for programs
-  check <router.yml>                        validate the file and say what in it has no effect
+  status [--pid <pid> | --socket <path>]    show what a router on this machine is doing
+         [--json]                           the same as JSON
+  check <router.yml>                        validate the file, and list keys without effect
   create-config <name> --controller tls:<host>:<port> --host <host>
          [--port 3022] [--link-port 3022]   ports for SDKs and for other routers
          [--private]                        do not listen for links of other routers

@@ -60,7 +60,7 @@ export const USAGE = `usage: sallyport-tunnel <command>
       --bind <address>                   address of the ports; ${DEFAULTS.bind}
   host -i <identity>…                    host services only
   enroll --jwt <file> [-o <file>]        redeem a one-time token and write the identity file
-      --if-needed                        nothing to do when that file is there
+      --if-needed                        keep an existing identity file, and do not read the token
 
   -i, --identity <file or folder>        may be repeated; a folder means every .json file in it
       --refresh <duration>               how often the controller is asked for changes; ${DEFAULTS.refresh}
