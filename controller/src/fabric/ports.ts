@@ -216,7 +216,7 @@ export interface TunnelSessionGrant extends SessionGrant {
  * only that one is gone has to be told.
  */
 export type ModelChange =
-  /** Some changes could not be told: everything the fabric holds may be out of date. */
+  /** Some changes were lost: everything that the fabric holds may be out of date. */
   | { readonly kind: "changes-lost" }
   /** Fully authenticated now, or changed (a session certificate added or removed). */
   | { readonly kind: "api-session-added"; readonly session: ApiSessionRecord }
@@ -261,7 +261,7 @@ export interface TunnelGrant {
 
 /** What the fabric needs from the model. Every method is safe to call at any time and concurrently. */
 export interface FabricModel {
-  /** The network as routers are told of it. */
+  /** The network as routers know it. */
   readonly dataModel: DataModelSource;
   /** Calls `handler` for every change from now on; returns how to stop. The handler does not throw. */
   onChange(handler: (change: ModelChange) => void): () => void;
@@ -278,7 +278,7 @@ export interface FabricModel {
   dequiesceRouter(routerId: string): Promise<void>;
 
   // Renewal of router certificates over the control channel
-  /** Finds the router by the certificate its channel was opened with and signs both requests. `refused` is the reason that the router is told. */
+  /** Finds the router by the certificate its channel was opened with and signs both requests. `refused` is the reason that the router gets. */
   extendRouterCertificates(request: {
     readonly fingerprint: string;
     readonly clientCsrPem: string;

@@ -62,7 +62,7 @@ function readRequest(body: Buffer): z.infer<typeof requestSchema> {
   throw new SubscriptionError(`the request cannot be understood: ${z.prettifyError(parsed.error)}`);
 }
 
-/** A client that reads too slowly loses events, and is told nothing: it never holds up anything. */
+/** A client that reads too slowly loses events without notice: it never holds up other clients. */
 class ChannelOutput implements EventOutput {
   readonly name: string;
   readonly #channel: WebSocketChannel;

@@ -32,7 +32,7 @@ interface Stream {
   accepts(contentType: number): boolean;
 }
 
-/** Which messages pass channels: of routers that were told to trace, and of this controller's own control channels. */
+/** Which messages pass channels: of routers that an operator has trace, and of this controller's own control channels. */
 export class Traces {
   readonly #controllerId: string;
   readonly #fabric: ManagementParts["fabric"];

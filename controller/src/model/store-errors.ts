@@ -73,7 +73,7 @@ function translation(error: PgError): ApiError | undefined {
 const TRY_LATER = { headers: { "retry-after": "2" } };
 
 /**
- * What a caller is told while the database is away, or was too slow for one statement: 503 `TIMEOUT`, to be tried again. The store itself has
+ * The error of a request while the database is away, or was too slow for one statement: 503 `TIMEOUT`, to be tried again. The store itself has
  * logged an outage, once.
  */
 export function databaseFailure(error: unknown): { shown: ApiError; isReported: boolean } | undefined {

@@ -15,7 +15,7 @@ const POSTURE_FLUSH_MS = 1_000;
 const ACCESS_KINDS: ReadonlySet<string> = new Set(["service_policy", "service", "identity"]);
 
 export interface UpkeepOptions {
-  /** Told how much of what was removed because its time was over. */
+  /** Called with the number of rows that were removed because their time was over. */
   readonly onSwept?: (what: string, count: number) => void;
 }
 

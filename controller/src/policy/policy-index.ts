@@ -45,7 +45,7 @@ interface Pauses {
 
 /**
  * Policies and the service side of a network, mirrored for evaluation: who may dial or bind what, over which edge routers. Pure: it is filled with rows
- * and told of changed rows, and never asks for anything. One policy holds one bit per service (10,000 services and 1,000 policies: 1.3 MB).
+ * and gets changed rows, and never asks for anything. One policy holds one bit per service (10,000 services and 1,000 policies: 1.3 MB).
  */
 export class PolicyIndex {
   readonly #services = new Membership({ isSmall: true });

@@ -172,7 +172,7 @@ async function readNothing(db: Queryable): Promise<ChangesRead> {
 
 export interface ChangeLogOptions {
   db: Kysely<EngineTables>;
-  /** Told of every local write: passes a hint on to other processes. */
+  /** Called after every local write: passes a hint on to other processes. */
   onLocalWrite?: () => void;
   /**
    * This process holds the database: while it has written nothing itself, a question for the newest changes is answered without asking the database.

@@ -40,7 +40,7 @@ export interface StoreOptions {
   answerMs?: number;
   /** How long changes are kept for those who follow them; default one hour. */
   changeLogSeconds?: number;
-  /** Told of every statement: how long it took, and whether it went well. */
+  /** Called after every statement: how long it took, and whether it succeeded. */
   onQuery?: (seconds: number, isOk: boolean) => void;
   log: Logger;
 }

@@ -48,7 +48,7 @@ export interface CircuitBuilderParts {
 }
 
 interface Making {
-  /** Routers that were told of the circuit by some attempt. */
+  /** Routers that got a route of the circuit by some attempt. */
   readonly told: Set<string>;
   /** An end has closed already. */
   hasEnded: boolean;
@@ -98,7 +98,7 @@ export class CircuitBuilder {
     return this.#making.has(circuitId);
   }
 
-  /** A router that was told of a circuit says that an end of it closed, before all routers' answers were worked off. */
+  /** A router with a route of the circuit reports that an end of it closed, before all routers have answered. */
   endedEarly(circuitId: string, routerId: string): void {
     const making = this.#making.get(circuitId);
     if (making?.told.has(routerId) === true) making.hasEnded = true;

@@ -12,7 +12,7 @@ export type TraceOf = (identityId: string) => CircuitTrace | undefined;
 
 export interface CircuitTrace {
   readonly traceId: string;
-  /** Bits of `TraceChannel`: which of it is told. */
+  /** Bits of `TraceChannel`: which of its channels are traced. */
   readonly channelMask: number;
 }
 

@@ -220,7 +220,7 @@ function refusalOf(routerId: string, message: Message): RouteFailure {
   return { kind: "refused", routerId, code, message: text ?? `router ${routerId} gave no reason` };
 }
 
-/** What one router of a path is told. */
+/** The route that one router of a path gets. */
 export function routeMessage(
   order: Omit<RouteOrder, "waitMs"> & { readonly trace?: CircuitTrace },
   planned: PlannedRoute,

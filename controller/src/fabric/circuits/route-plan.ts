@@ -1,5 +1,5 @@
 /**
- * What each router of a path has to be told to carry a circuit. Pure.
+ * The route that each router of a path needs to carry a circuit. Pure.
  *
  * Source: docs/protocol/fabric.md, "Circuits".
  */

@@ -7,7 +7,7 @@ import type { DataModelSource } from "./data-model-source.ts";
 /** What a router may ask for, in seconds. */
 const SHORTEST_S = 10;
 const LONGEST_S = 360;
-/** The peer's routers look every 30 s whether their time has run out, and renew only then; they go on being told of changes until that has reached us. */
+/** OpenZiti's routers check every 30 s whether their subscription has run out, and renew it only then. The controller sends them changes until the renewal arrives. */
 const GRACE_MS = 45_000;
 /** Whole states on their way at once: each is a copy of its own in its channel's output. */
 const STATES_AT_ONCE = 4;

@@ -27,7 +27,7 @@ export class DataModelTooLargeError extends Error {
   override name = "DataModelTooLargeError";
 }
 
-/** Everything routers are told about the network: identities, services, configs, policies and what they select, posture checks, certificates. */
+/** Everything that routers know of the network: identities, services, configs, policies and what they select, posture checks, certificates. */
 export interface DataModelSource {
   /** A router feed begins to use the model. Its memory is freed some time after the last {@link release}. */
   acquire(): void;

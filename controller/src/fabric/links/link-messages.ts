@@ -34,7 +34,7 @@ export class LinkMessages {
       if (!mesh.isCurrent(router) || body.connState === undefined) return;
       const state = connectionState(body.connState);
       if (!mesh.links.updateConnections(router.id, body.linkId, body.linkIteration, state)) return;
-      this.#tell("link-connections-changed", body.linkId);
+      this.#emit("link-connections-changed", body.linkId);
     });
     onMessage(router, ControlType.VerifyRouter, ctrlPb.VerifyRouterSchema, (body, message) =>
       serveFabricRequest(router, router.parallelLane, message, () => this.#verify(body)),
@@ -59,7 +59,7 @@ export class LinkMessages {
     this.#lost(link, isDuplicate);
   }
 
-  /** An administrator removes a link: both ends close it. Of an unknown link every router is told. */
+  /** An administrator removes a link: both ends close it. For an unknown link the request goes to every router. */
   remove(linkId: string): boolean {
     const { mesh } = this.#parts;
     const link = mesh.links.remove(linkId);
@@ -82,7 +82,7 @@ export class LinkMessages {
     }
   }
 
-  #tell(kind: "link-connected" | "link-known" | "link-connections-changed", linkId: string): void {
+  #emit(kind: "link-connected" | "link-known" | "link-connections-changed", linkId: string): void {
     const link = this.#parts.mesh.links.get(linkId);
     if (link !== undefined) this.#parts.emit({ kind, link });
   }
@@ -111,13 +111,13 @@ export class LinkMessages {
         Date.now(),
       );
       if (outcome === "refused") refused += 1;
-      if (outcome === "kept") this.#tell("link-known", link.id);
+      if (outcome === "kept") this.#emit("link-known", link.id);
       if (outcome === "kept" || outcome === "refused") continue;
       log.info(
         { linkId: link.id, source: router.id, destination: link.destRouterId, iteration: link.iteration },
         "link connected",
       );
-      this.#tell("link-connected", link.id);
+      this.#emit("link-connected", link.id);
     }
     if (refused > 0) {
       log.warn(

@@ -8,7 +8,7 @@ const LOOK_EVERY_MS = 100;
 const MOST_WAITING = 1_000;
 
 /**
- * Has clients of a controller that was just started wait for a first router, so that they aren't told that there is none.
+ * Has clients of a controller that was just started wait for a first router, before it answers that there is none.
  *
  * Source: docs/protocol/fabric.md, "Restart".
  */

@@ -137,7 +137,7 @@ export class RouterMessages {
     if (online.length > 0 || offline.length > 0) {
       emit({ kind: "identities-changed", routerId: router.id, online, offline, unknown: [] });
     }
-    // A full report names connections that were told of before.
+    // A full report repeats connections that were reported before.
     if (body.fullState) return;
     const connections = body.events.flatMap(({ identityId, connectTimes }) =>
       connectTimes.map(({ connectTime, srcAddr, dstAddr }) => ({

@@ -33,7 +33,7 @@ export class RouterOperations {
     return this.#mesh.router(id)?.send(out) ?? false;
   }
 
-  /** From now on every message of the control channels that `isTraced` picks is told of, those of routers that connect later included; undefined ends that. */
+  /** From now on reports every message of the control channels that `isTraced` picks, also of routers that connect later; undefined ends that. */
   trace(isTraced: ((routerId: string) => boolean) | undefined): void {
     this.#isTraced = isTraced;
     for (const router of this.#mesh.routers()) this.#observe(router);
@@ -44,10 +44,10 @@ export class RouterOperations {
       delete router.channel.observer;
       return;
     }
-    router.channel.observer = (message) => this.#tell(router.id, message);
+    router.channel.observer = (message) => this.#reportTraced(router.id, message);
   }
 
-  #tell(routerId: string, message: ObservedMessage): void {
+  #reportTraced(routerId: string, message: ObservedMessage): void {
     this.#emit({ kind: "control-message", routerId, message });
   }
 }

@@ -102,15 +102,15 @@ export class SessionFeed {
   /** Tells all edge routers of sessions; resolves when that is written, at the latest after the configured time. */
   async announce(sessions: readonly ApiSessionRecord[]): Promise<void> {
     for (const { id } of sessions) this.#remember(id);
-    await this.#tell(sessions);
+    await this.#broadcast(sessions);
   }
 
   /** A session has come about, here or at another controller. */
   async added(session: ApiSessionRecord): Promise<void> {
-    if (!this.#announced.delete(session.id)) await this.#tell([session]);
+    if (!this.#announced.delete(session.id)) await this.#broadcast([session]);
   }
 
-  async #tell(sessions: readonly ApiSessionRecord[]): Promise<void> {
+  async #broadcast(sessions: readonly ApiSessionRecord[]): Promise<void> {
     if (sessions.length === 0) return;
     const out = sessionsAdded({ isFullState: false, sessions, state: "" });
     const told = this.#edgeRouters().filter((router) => router.send(out));

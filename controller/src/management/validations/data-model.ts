@@ -11,7 +11,7 @@ import { DataModelTooLargeError } from "../../fabric/data-model/data-model-sourc
 import type { ManagementParts } from "../dependencies.ts";
 import { eachOf, type NamedRouter, routersBy, validation } from "./validation.ts";
 
-/** Differences told of one router: a router that has nothing at all would otherwise fill a message with everything. */
+/** Differences that are reported of one router: a router with an empty model would otherwise fill a message with everything. */
 const MOST_ERRORS = 1_000;
 
 /** Compares the routers' copies of the network's model with the controller's, and the controller's with the store. */
@@ -21,17 +21,17 @@ export function routerDataModel(parts: ManagementParts) {
     const routers = await routersBy(parts.db, request.routerFilter, parts.fabric.onlineRouterIds());
     return {
       count: routers.length + (request.validateCtrl ? 1 : 0),
-      run: async (tell, isStopped) => {
+      run: async (report, isStopped) => {
         if (request.validateCtrl) {
           const errors = [...(await parts.dataModelProblems())].slice(0, MOST_ERRORS);
           const { controllerId: id } = parts;
           const result = { componentType: "controller", componentId: id, componentName: id };
-          await tell(
+          await report(
             encodeControl(mgmtPb.ComponentDetailsSchema, { ...result, validateSuccess: errors.length === 0, errors }),
           );
         }
         await eachOf(routers, isStopped, async (router) =>
-          tell(encodeControl(mgmtPb.ComponentDetailsSchema, await modelOf(parts, router, request.fix))),
+          report(encodeControl(mgmtPb.ComponentDetailsSchema, await modelOf(parts, router, request.fix))),
         );
       },
     };

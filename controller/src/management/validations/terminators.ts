@@ -42,12 +42,12 @@ export function terminators(parts: ManagementParts) {
     const rows = await select(parts, filter);
     return {
       count: rows.length,
-      run: (tell, isStopped) =>
+      run: (report, isStopped) =>
         eachOf(batchesOf(rows), isStopped, async (batch) => {
           const findings = await ask(parts, batch, fixInvalid);
           for (const row of batch) {
             const finding = findings.get(row.id) ?? unknown("the router gave no answer about it in time");
-            await tell(encodeControl(mgmtPb.TerminatorDetailSchema, { ...describe(row), ...finding }));
+            await report(encodeControl(mgmtPb.TerminatorDetailSchema, { ...describe(row), ...finding }));
           }
         }),
     };

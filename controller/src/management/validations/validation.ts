@@ -14,8 +14,8 @@ const AT_ONCE = 10;
 export interface Validation {
   /** How many results there will be. */
   readonly count: number;
-  /** Works everything out; `tell` resolves when the client can take the next result. Ends early once `isStopped`. */
-  run(tell: (result: Buffer) => Promise<void>, isStopped: () => boolean): Promise<void>;
+  /** Works everything out; `report` resolves when the client can take the next result. Ends early once `isStopped`. */
+  run(report: (result: Buffer) => Promise<void>, isStopped: () => boolean): Promise<void>;
 }
 
 /** Answers a request of `type` with the number of results, and sends these as they are found. */
@@ -91,7 +91,7 @@ export function routerValidation(
     const routers = await routersBy(db, filter, fabric.onlineRouterIds());
     return {
       count: routers.length,
-      run: (tell, isStopped) => eachOf(routers, isStopped, async (router) => tell(await about(router))),
+      run: (report, isStopped) => eachOf(routers, isStopped, async (router) => report(await about(router))),
     };
   });
 }

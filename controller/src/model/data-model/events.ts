@@ -4,7 +4,7 @@ import { edgeCtrlPb, encodeControl, type Permission, type PrecedenceName, preced
 import { postureType, storedFields } from "../../policy/posture/types.ts";
 
 /**
- * What the network consists of, as routers are told: an encoded event for each entity. An event is kept as a string of its bytes (latin1), without action and
+ * The entities of the network as routers get them: an encoded event for each. An event is kept as a string of its bytes (latin1), without action and
  * so a creation: 100,000 of them as buffers would take ten times their content. Source: docs/protocol/data-model.md, "Events".
  */
 export type EncodedEvent = string;

@@ -36,7 +36,7 @@ export interface NetworkCertificates {
 export const IMAGE_KINDS: readonly ChangeKind[] = [...ENTITY_KINDS, "service_policy", "identity_service_config", "ca"];
 
 /**
- * The whole network as routers are told of it, spelled out and encoded: {@link read} it from one snapshot, {@link select} what the policies select, and
+ * The whole network as routers get it, spelled out and encoded: {@link read} it from one snapshot, {@link select} what the policies select, and
  * {@link apply} changes, which answers the events that say what is different. Calls must not overlap.
  */
 export class DataModelImage {

@@ -8,12 +8,12 @@ const SETTING = "router-data-model";
 /** Setting of the change log: the newest transaction whose rows were pruned. */
 const PRUNED = "change-log-pruned";
 
-/** How far routers may have been told. `index` counts transactions; `snapshot` is the database's up to which they are counted. */
+/** The state up to which routers may know the network. `index` counts transactions; `snapshot` is the database's up to which they are counted. */
 export interface Position {
   readonly timeline: string;
   readonly index: bigint;
   readonly snapshot: string;
-  /** Fingerprint of what routers were told that changes without a row of the log. */
+  /** Fingerprint of the parts of the model that change without a row of the log. */
   readonly unlogged: string;
 }
 

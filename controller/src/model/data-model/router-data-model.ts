@@ -275,7 +275,7 @@ export class RouterDataModel implements DataModelSource {
       if (Date.now() - this.#checkpointAt > CHECKPOINT_MS) await this.#checkpoint();
     }).catch((error: unknown) => {
       this.#ctx.log.warn({ error: String(error) }, "the upkeep of the router data model failed; it is loaded anew");
-      // What the image took in may not have been told to routers.
+      // The image may hold changes that were not sent to routers.
       this.#reset();
     });
   }

@@ -55,7 +55,7 @@ export function fabricSessions(ctx: ModelContext, model: Model, facts: CircuitFa
   };
 }
 
-/** The sessions with these ids as routers are told of them, in id order. */
+/** The sessions with these ids as routers get them, in id order. */
 export async function sessionRecords(ctx: ModelContext, ids: readonly string[]): Promise<ApiSessionRecord[]> {
   if (ids.length === 0) return [];
   return recordsOf(ctx.store.db, sql`${KNOWN_TO_ROUTERS} AND a.id = ANY (${likely(ids)}::text[])`);

@@ -105,7 +105,7 @@ export class CertificateExtensions {
   }
 
   /**
-   * Asks the holder of a certificate to extend it, with a new key when `rollKeys`: its client is told at the next authentication.
+   * Asks the holder of a certificate to extend it, with a new key when `rollKeys`: its client learns it at the next authentication.
    * @throws ApiError 404, 400 for an authenticator that cannot be extended
    */
   async request(id: string, rollKeys: boolean): Promise<void> {

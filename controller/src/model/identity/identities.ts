@@ -159,8 +159,8 @@ export class Identities {
             // A router's identity keeps its type, whatever a PUT has to name.
             await this.#write(trx, id, before.type_id === "Router" ? values : { ...values, type_id: change.type });
             if (values.auth_policy_id !== undefined && values.auth_policy_id !== before.auth_policy_id) {
-              const told: IdentityBefore = { attrs: before.attrs, isAuthPolicyChanged: true };
-              await appendChange(trx, { kind: "identity", key: id, op: "update", before: { ...told } });
+              const beforeChange: IdentityBefore = { attrs: before.attrs, isAuthPolicyChanged: true };
+              await appendChange(trx, { kind: "identity", key: id, op: "update", before: { ...beforeChange } });
             }
           }),
     );

@@ -32,7 +32,7 @@ export class PolicyMirror {
   #loaded: Promise<void> | undefined;
   #unsubscribe: (() => void) | undefined;
 
-  /** Told how many seconds a batch of changes took. */
+  /** Called with the seconds that a batch of changes took. */
   onUpdate?: (seconds: number) => void;
 
   constructor(ctx: ModelContext) {

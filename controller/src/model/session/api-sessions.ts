@@ -210,7 +210,7 @@ export class ApiSessions {
 
   /**
    * A short-lived certificate for a session; routers accept it for the session's token from now on. A session keeps its
-   * newest hundred: all of them are told to every router with each change.
+   * newest hundred: every router gets all of them with each change.
    * @throws ApiError 404 when the session ended meanwhile
    */
   async addCertificate(session: ApiSessionRow, csr: string): Promise<ApiSessionCertificateRow> {

@@ -1,6 +1,6 @@
 /**
  * Ending API sessions and sessions. Every removal goes through here, because each removed row has to be in the change log with
- * its token: routers are told of the token, and the row cannot be read any more.
+ * its token: routers get the token, and the row cannot be read any more.
  */
 
 import { type RawBuilder, type SqlBool, sql } from "kysely";

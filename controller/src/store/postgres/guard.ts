@@ -1,6 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 
-/** How a server is started, and told to stop, so that it does not outlive this process. */
+/** How a server is started and stopped, so that it does not outlive this process. */
 export interface Guard {
   readonly command: string;
   readonly args: readonly string[];

@@ -36,7 +36,7 @@ const WATCH_MS = 2_000;
 
 export interface HolderLockOptions {
   connection: pg.ClientConfig;
-  /** Name under which a second controller is told of us; default: host and process number. */
+  /** The name of this controller in the error of a second one; default: host and process number. */
   name?: string;
   /** How long to wait for a holder that has just been killed: its server side ends a moment after it. */
   patienceMs?: number;
