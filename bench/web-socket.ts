@@ -12,7 +12,7 @@ import {
   acceptChannels,
   BaseType,
   type Channel,
-  edgeAlpn,
+  EDGE_ALPN,
   encodeMessage,
   FRAME_PREFIX_LENGTH,
   Headers,
@@ -72,7 +72,7 @@ async function run(authority: TestAuthority, bodyLength: number, frames: number)
   });
   const accepted = Promise.withResolvers<Channel>();
   acceptChannels(port, {
-    ...{ name: "edge", protocols: [edgeAlpn], acceptsNoAlpn: true, id: "router", log: silentLogger },
+    ...{ name: "edge", protocols: [EDGE_ALPN], acceptsNoAlpn: true, id: "router", log: silentLogger },
     onChannel: accepted.resolve,
   });
   const { certPem: cert, keyPem: key } = await authority.identity("browser");

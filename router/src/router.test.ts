@@ -13,9 +13,9 @@ import {
   ctrlPb,
   decodeControl,
   dialChannel,
+  EDGE_ALPN,
   EdgeCtrlType,
   EdgeHeader,
-  edgeAlpn,
   edgeCtrlPb,
   encodeControl,
   Headers,
@@ -112,7 +112,7 @@ describe("a router", () => {
     const channel = await dialChannel({
       address: `tls:localhost:${port}`,
       identity: await authority.identity("app"),
-      alpn: edgeAlpn,
+      alpn: EDGE_ALPN,
       hello: { idToken: "sdk" },
     });
     expect(channel.remoteId).toBe("r1");
@@ -231,7 +231,7 @@ describe("a router", () => {
     const sdk = await dialChannel({
       address: `tls:localhost:${port}`,
       identity: app,
-      alpn: edgeAlpn,
+      alpn: EDGE_ALPN,
       hello: { idToken: "sdk", headers: new Headers().setString(EdgeHeader.SessionToken, session.token) },
     });
     await sdk.request({ contentType: BaseType.Ping });

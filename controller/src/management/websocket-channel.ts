@@ -9,7 +9,7 @@ import {
   messageOf,
   type Outgoing,
   ProtocolError,
-  reflectedHeaders,
+  ReflectedHeaders,
 } from "@sallyport/wire";
 import type { WebSocket } from "ws";
 
@@ -110,7 +110,7 @@ export class WebSocketChannel {
   reply(to: Message, out: Outgoing): void {
     const headers = out.headers?.clone() ?? new Headers();
     for (const [key, value] of to.headers.entries()) {
-      if (key >= reflectedHeaders.first && key <= reflectedHeaders.last) headers.set(key, value);
+      if (key >= ReflectedHeaders.first && key <= ReflectedHeaders.last) headers.set(key, value);
     }
     headers.setI32(BaseHeader.ReplyFor, to.sequence);
     this.send({ ...out, headers });

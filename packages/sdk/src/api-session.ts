@@ -57,12 +57,12 @@ export function fromController(error: unknown): unknown {
   return error;
 }
 
-const shortestRefreshMs = 10_000;
-const longestRefreshMs = 10 * 60_000;
+const MIN_REFRESH_MS = 10_000;
+const MAX_REFRESH_MS = 10 * 60_000;
 /** A controller that does not answer must not keep who closes waiting. */
-const logoutMs = 3_000;
+const LOGOUT_MS = 3_000;
 /** Longer than any call: then nothing is under way any more at a client that was replaced. */
-const replacedClientMs = 30_000;
+const REPLACED_CLIENT_MS = 30_000;
 
 function clientOf(baseUrl: string, credentials: LoginCredentials): ClientApi {
   const trust = credentials.kind === "certificate" ? credentials.identity.caPem : credentials.caPem;
@@ -190,7 +190,7 @@ export class ApiSession {
     const end = setTimeout(() => {
       this.#replaced.delete(former);
       former.close();
-    }, replacedClientMs);
+    }, REPLACED_CLIENT_MS);
     end.unref();
     this.#replaced.set(former, end);
   }
@@ -238,9 +238,11 @@ export class ApiSession {
     this.#login = undefined;
     if (this.#isLoggedIn) {
       this.#isLoggedIn = false;
-      await this.#api.deleteCurrentAPISession({}, { signal: AbortSignal.timeout(logoutMs) }).catch((error: unknown) => {
-        this.#log.debug({ reason: errorText(error) }, "logging out failed; the session ends by itself");
-      });
+      await this.#api
+        .deleteCurrentAPISession({}, { signal: AbortSignal.timeout(LOGOUT_MS) })
+        .catch((error: unknown) => {
+          this.#log.debug({ reason: errorText(error) }, "logging out failed; the session ends by itself");
+        });
     }
     this.#api.close();
     for (const [former, end] of this.#replaced) {
@@ -323,7 +325,7 @@ export class ApiSession {
 
   #scheduleRefresh(expiresAt: string): void {
     const left = Date.parse(expiresAt) - Date.now();
-    const delay = Math.min(Math.max(left / 2 || 0, shortestRefreshMs), longestRefreshMs);
+    const delay = Math.min(Math.max(left / 2 || 0, MIN_REFRESH_MS), MAX_REFRESH_MS);
     clearTimeout(this.#refresh);
     this.#refresh = setTimeout(() => void this.#keepAlive(), delay);
     this.#refresh.unref();

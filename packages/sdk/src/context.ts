@@ -50,8 +50,8 @@ export interface ConnectOptions extends Omit<DialOptions, "allowHalfOpen"> {
   readonly datagrams?: boolean;
 }
 
-const defaultDialTimeoutMs = 15_000;
-const defaultRefreshIntervalMs = 60_000;
+const DEFAULT_DIAL_TIMEOUT_MS = 15_000;
+const DEFAULT_REFRESH_INTERVAL_MS = 60_000;
 
 /**
  * An identity's way into a network: dials and hosts services. One context per process is enough; it shares its router
@@ -104,7 +104,7 @@ export class Context {
     });
     this.#dialer = new ServiceDialer({ session, services: this.#services, routers: this.#routers, log });
     // Contexts that were started together do not ask together.
-    const interval = jittered(o.refreshIntervalMs ?? defaultRefreshIntervalMs, [0.9, 1.1]);
+    const interval = jittered(o.refreshIntervalMs ?? DEFAULT_REFRESH_INTERVAL_MS, [0.9, 1.1]);
     this.#poll = setInterval(() => void session.renew().then(() => this.#services.poll()), interval);
     this.#poll.unref();
   }
@@ -233,7 +233,7 @@ export class Context {
    */
   async connect(service: string, options: ConnectOptions = {}): Promise<MessageConnection> {
     this.#mustBeOpen();
-    const timeoutMs = options.timeoutMs ?? defaultDialTimeoutMs;
+    const timeoutMs = options.timeoutMs ?? DEFAULT_DIAL_TIMEOUT_MS;
     const timeout = AbortSignal.timeout(timeoutMs);
     const signal = options.signal === undefined ? timeout : AbortSignal.any([timeout, options.signal]);
     const outage = new ControllerOutage(signal);

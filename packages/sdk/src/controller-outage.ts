@@ -1,9 +1,9 @@
 import { ApiError, ApiTransportError } from "@sallyport/api/client";
 import { abortable, Backoff, errorText, pause } from "@sallyport/async";
 
-const firstPauseMs = 50;
-const longestPauseMs = 1_000;
-const serviceUnavailable = 503;
+const FIRST_PAUSE_MS = 50;
+const MAX_PAUSE_MS = 1_000;
+const SERVICE_UNAVAILABLE = 503;
 /** Failures of the way to the controller, as the operating system names them; not those of its certificate. */
 const systemFailure = /^E(?!RR_)[A-Z_]+$/;
 
@@ -22,7 +22,7 @@ export class ControllerOutage {
 
   /** What `ask` gives, once the controller can be reached. @throws what the controller says, or the signal's reason */
   async outlast<T>(ask: () => Promise<T>): Promise<T> {
-    const backoff = new Backoff({ firstMs: firstPauseMs, maxMs: longestPauseMs });
+    const backoff = new Backoff({ firstMs: FIRST_PAUSE_MS, maxMs: MAX_PAUSE_MS });
     for (;;) {
       try {
         const answer = await abortable(ask(), this.#signal);
@@ -41,7 +41,7 @@ export class ControllerOutage {
 /** The failure, or one that it was caused by, says that the controller is not there; not that it refuses. */
 function isAway(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if (cause instanceof ApiError) return cause.status === serviceUnavailable;
+    if (cause instanceof ApiError) return cause.status === SERVICE_UNAVAILABLE;
     if (cause instanceof ApiTransportError) {
       const way = cause.cause;
       if (!(way instanceof Error)) return false;

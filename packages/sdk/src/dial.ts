@@ -34,10 +34,10 @@ const codes = {
 } as const;
 
 /** A router that has not answered a dial after this long is asked whether it is there at all, and how long it may take. */
-const doubtAfterMs = 2_000;
-const doubtTimeoutMs = 3_000;
+const DOUBT_AFTER_MS = 2_000;
+const DOUBT_TIMEOUT_MS = 3_000;
 /** A router answers a dial within this time, or never. */
-const answerTimeoutMs = 60_000;
+const ANSWER_TIMEOUT_MS = 60_000;
 
 /** A dial that failed at the router, with the router's words. */
 export class RouterDialError extends DialError {
@@ -94,7 +94,7 @@ class Attempt implements EdgeEndpoint {
     this.#reject = reject;
     this.#keys = request.sodium?.createKeyPair();
     this.#id = edge.register(this);
-    this.#doubt = setTimeout(() => void edge.probe(doubtTimeoutMs), doubtAfterMs);
+    this.#doubt = setTimeout(() => void edge.probe(DOUBT_TIMEOUT_MS), DOUBT_AFTER_MS);
     this.#doubt.unref();
     signal.addEventListener("abort", this.#onAbort, { once: true });
     try {
@@ -216,7 +216,7 @@ class Abandoned implements EdgeEndpoint {
     this.#edge = edge;
     this.#id = id;
     this.#sendClosed = sendClosed;
-    this.#timer = setTimeout(() => this.#forget(), answerTimeoutMs);
+    this.#timer = setTimeout(() => this.#forget(), ANSWER_TIMEOUT_MS);
     this.#timer.unref();
     edge.assign(id, this);
   }

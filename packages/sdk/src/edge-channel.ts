@@ -7,8 +7,8 @@ import {
   EdgeHeader,
   EdgeType,
   FairOutput,
+  FIRST_ROUTER_CONN_ID,
   type FrameView,
-  firstRouterConnId,
   HEADER_ENTRY_PREFIX_LENGTH,
   Headers,
   isAtLeast,
@@ -36,9 +36,9 @@ export interface EdgeEndpoint {
  * Routers of older versions end a circuit with a mark that takes it down on its way, and drop what is for an SDK when it does not
  * read fast enough: what was dropped is then gone (docs/compatibility.md, "The end of a stream").
  */
-const knowsEof = [1, 6, 16] as const;
-const probeTimeoutMs = 10_000;
-const latencyIntervalMs = 60_000;
+const EOF_SINCE = [1, 6, 16] as const;
+const PROBE_TIMEOUT_MS = 10_000;
+const LATENCY_INTERVAL_MS = 60_000;
 
 /**
  * The messages of one router connection, sorted by connection id (docs/protocol/edge.md). Data goes to its endpoint
@@ -74,7 +74,7 @@ export class EdgeChannel {
     this.router = router;
     this.circuits = circuits;
     this.tellsBindSuccess = channel.result.getBool(EdgeHeader.SupportsBindSuccess) === true;
-    this.takesFlowControl = channel.isGrouped || isAtLeast(versionOf(channel), knowsEof);
+    this.takesFlowControl = channel.isGrouped || isAtLeast(versionOf(channel), EOF_SINCE);
     channel.onFrame = (frame) => this.#onFrame(frame);
     for (const type of [EdgeType.StateConnected, EdgeType.StateClosed, EdgeType.Dial, EdgeType.BindSuccess]) {
       channel.handle(type, (message) => this.#dispatch(message));
@@ -143,7 +143,7 @@ export class EdgeChannel {
   /** Gives an endpoint a connection id of ours. */
   register(endpoint: EdgeEndpoint): number {
     do {
-      this.#nextId = (this.#nextId % (firstRouterConnId - 1)) + 1;
+      this.#nextId = (this.#nextId % (FIRST_ROUTER_CONN_ID - 1)) + 1;
     } while (this.#endpoints.has(this.#nextId));
     this.#endpoints.set(this.#nextId, endpoint);
     return this.#nextId;
@@ -186,15 +186,15 @@ export class EdgeChannel {
     const { underlays } = this.channel;
     const quiet = underlays.filter((underlay) => this.#watched.get(underlay) === underlay.reads);
     for (const underlay of underlays) this.#watched.set(underlay, underlay.reads);
-    const isDue = performance.now() - this.#probedAt > latencyIntervalMs;
-    if (isDue || quiet.length > 0) void this.probe(probeTimeoutMs, isDue ? underlays : quiet);
+    const isDue = performance.now() - this.#probedAt > LATENCY_INTERVAL_MS;
+    if (isDue || quiet.length > 0) void this.probe(PROBE_TIMEOUT_MS, isDue ? underlays : quiet);
   }
 
   /**
    * Measures the round trip on each of these connections. One on which the router neither answers nor sends anything else
    * meanwhile is given up, and the router with it when that is the last one.
    */
-  async probe(timeoutMs = probeTimeoutMs, underlays: readonly Underlay[] = this.channel.underlays): Promise<void> {
+  async probe(timeoutMs = PROBE_TIMEOUT_MS, underlays: readonly Underlay[] = this.channel.underlays): Promise<void> {
     if (this.isClosed) return;
     this.#probedAt = performance.now();
     await Promise.all([...underlays].map((underlay) => this.#probe(underlay, timeoutMs)));

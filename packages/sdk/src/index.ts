@@ -23,14 +23,14 @@ export { type ConnectOptions, Context, type ContextOptions, type DialOptions } f
 export { type ConnectionKeys, EndToEnd } from "./crypto/end-to-end.ts";
 export { loadSodium } from "./crypto/load-sodium.ts";
 export {
+  KEY_BYTES,
   type KeyPair,
-  keyBytes,
-  messageOverhead,
+  MESSAGE_OVERHEAD,
   type SessionKeys,
   type Sodium,
+  STREAM_HEADER_BYTES,
   type StreamDecryptor,
   type StreamEncryptor,
-  streamHeaderBytes,
 } from "./crypto/sodium.ts";
 export { RouterDialError } from "./dial.ts";
 export { type CaBundle, fetchCaBundle } from "./enrollment/ca-bundle.ts";

@@ -4,9 +4,9 @@ import type { RouterAddress } from "./router-pool.ts";
 /** A router is tried again at first this often, later after a share of the time that it is away, and in the end not any more. */
 const pace = { firstMs: 1_000, share: 0.1, longestMs: 10_000, givenUpAfterMs: 5 * 60_000 };
 /** How often it is asked where a router is that does not come back, at most. */
-const searchIntervalMs = 3_000;
+const SEARCH_INTERVAL_MS = 3_000;
 /** So long after a router went or came back, what went with it (hosts, links) may be on its way to where it will be. */
-const motionMs = 30_000;
+const MOTION_MS = 30_000;
 
 export interface LostRoutersOptions {
   /** Connects to a router. */
@@ -38,7 +38,7 @@ export class LostRouters {
 
   /** A router went or came back a moment ago: what cannot be reached now may be reached soon. */
   get isInMotion(): boolean {
-    return performance.now() - this.#movedAt < motionMs;
+    return performance.now() - this.#movedAt < MOTION_MS;
   }
 
   /** A router is about to go. */
@@ -105,7 +105,7 @@ export class LostRouters {
       // Said by whoever needs it. Somebody else may have taken the matter on meanwhile.
       if (this.#lost.get(router.address)?.since !== since) return;
       this.#schedule(router, since);
-      if (performance.now() - this.#searchedAt < searchIntervalMs) return;
+      if (performance.now() - this.#searchedAt < SEARCH_INTERVAL_MS) return;
       this.#searchedAt = performance.now();
       this.#o.onMissing();
     }

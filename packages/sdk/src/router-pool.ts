@@ -2,8 +2,8 @@ import { abortable, backoffDelay, errorText, Listeners } from "@sallyport/async"
 import {
   addressFromUrl,
   dialChannel,
+  EDGE_ALPN,
   EdgeHeader,
-  edgeAlpn,
   formatAddress,
   Headers,
   type Logger,
@@ -22,12 +22,12 @@ export interface RouterAddress {
   readonly address: string;
 }
 
-const connectTimeoutMs = 15_000;
-const defaultDrainMs = 2_000;
+const CONNECT_TIMEOUT_MS = 15_000;
+const DEFAULT_DRAIN_MS = 2_000;
 /** How often a quiet connection is looked at. */
-const watchIntervalMs = 5_000;
+const WATCH_INTERVAL_MS = 5_000;
 /** A connection that ends this soon, and was of no use, was probably refused: the router closes without a word. */
-const refusalWindowMs = 10_000;
+const REFUSAL_WINDOW_MS = 10_000;
 const backoff = { firstMs: 1_000, maxMs: 60_000, jitter: [0.75, 1.25] } as const;
 
 /**
@@ -87,7 +87,7 @@ export class RouterPool {
     });
     this.#probes = setInterval(() => {
       for (const edge of this.#all) edge.watch();
-    }, watchIntervalMs);
+    }, WATCH_INTERVAL_MS);
     this.#probes.unref();
   }
 
@@ -198,7 +198,7 @@ export class RouterPool {
     this.#isClosed = true;
     clearInterval(this.#probes);
     this.#lost.close();
-    await Promise.all([...this.#all].map((edge) => edge.drained(o.drainMs ?? defaultDrainMs)));
+    await Promise.all([...this.#all].map((edge) => edge.drained(o.drainMs ?? DEFAULT_DRAIN_MS)));
     this.closeAll();
     this.#circuits.close();
   }
@@ -217,9 +217,9 @@ export class RouterPool {
     const channel = await dialChannel({
       address: router.address,
       identity: login.identity,
-      alpn: edgeAlpn,
+      alpn: EDGE_ALPN,
       hello: { idToken: login.identity.id, headers: this.#helloHeaders(login) },
-      timeoutMs: connectTimeoutMs,
+      timeoutMs: CONNECT_TIMEOUT_MS,
       log: this.#log,
     }).catch((error: unknown) => {
       throw fail(error);
@@ -241,7 +241,7 @@ export class RouterPool {
       if (this.#isClosed) return;
       this.#log.info({ router: router.name, reason: reason?.message }, "the connection to a router ended");
       if (!isLost) return;
-      if (edge.hasServed || performance.now() - openedAt >= refusalWindowMs) {
+      if (edge.hasServed || performance.now() - openedAt >= REFUSAL_WINDOW_MS) {
         this.#failed.delete(router.address);
         this.#lost.lost(router);
       } else {

@@ -26,9 +26,9 @@ export interface ServiceDial extends Pick<ConnectRequest, "instance" | "appData"
 }
 
 /** Routers that go away while dialling are worth so many tries. */
-const mostLost = 3;
+const MAX_LOST = 3;
 /** While routers come and go a dial that failed is tried again for so long, as its own time allows. */
-const patienceMs = 5_000;
+const PATIENCE_MS = 5_000;
 const pauses = { firstMs: 100, maxMs: 1_000 };
 
 /** Dials services: finds session and router, and tries again what failed for a reason that passes. */
@@ -62,7 +62,7 @@ export class ServiceDialer {
         const failure = error instanceof RouterDialError ? error.failure : undefined;
         if (failure === "leaving" && edge !== undefined) this.#parts.routers.leaves(edge);
         const isLost = failure === "leaving" || failure === "lost";
-        if (isLost && ++lost < mostLost) continue;
+        if (isLost && ++lost < MAX_LOST) continue;
         if (!isLost && !isRenewed) {
           isRenewed = true;
           if (await outage.outlast(() => this.#isAboutSession(error, service, session))) continue;
@@ -132,7 +132,7 @@ class PassingFailures {
     this.#since ??= now;
     const mayPass =
       error instanceof RouterError || (error instanceof RouterDialError && error.failure !== "unencrypted");
-    const leftMs = this.#since + patienceMs - now;
+    const leftMs = this.#since + PATIENCE_MS - now;
     if (!mayPass || !this.#parts.routers.isInMotion || leftMs <= 0) throw error;
     this.#parts.log.debug(
       { service: this.#service, reason: errorText(error) },

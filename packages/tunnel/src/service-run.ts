@@ -31,7 +31,7 @@ interface Side {
 }
 
 /** What could not be started (a port in use, no permission) is tried again. */
-const retryMs = 10_000;
+const RETRY_MS = 10_000;
 
 /** Everything that is done for one service, kept in step with what the controller says about it. */
 export class ServiceRun {
@@ -97,7 +97,7 @@ export class ServiceRun {
       side.running = await start();
     } catch (err) {
       this.#log.error(
-        { service: this.name, err, retryMs },
+        { service: this.name, err, retryMs: RETRY_MS },
         side.name === "dial" ? "the service cannot be intercepted" : "the service cannot be hosted",
       );
       side.retry = setTimeout(() => {
@@ -105,7 +105,7 @@ export class ServiceRun {
         void this.#work.run(async () => {
           if (side.wanted === wanted && side.running === undefined) await this.#start(side, start);
         });
-      }, retryMs);
+      }, RETRY_MS);
       side.retry.unref();
     }
   }

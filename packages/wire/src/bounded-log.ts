@@ -22,7 +22,7 @@ interface Lines {
 
 const WINDOW_MS = 60_000;
 /** Characters of a text in a line: a few claims and what is said about them. */
-const MOST_OF_TEXT = 500;
+const MAX_TEXT = 500;
 
 /**
  * A log for what anybody who can connect may cause as often as he likes: of each message a few lines are written in each
@@ -104,13 +104,13 @@ function cut(fields: object): object {
 }
 
 function isLong(value: unknown): value is string | Error {
-  return (value instanceof Error ? value.message : typeof value === "string" ? value : "").length > MOST_OF_TEXT;
+  return (value instanceof Error ? value.message : typeof value === "string" ? value : "").length > MAX_TEXT;
 }
 
 function shortened(value: string | Error): string | object {
-  if (typeof value === "string") return shownText(value, MOST_OF_TEXT);
+  if (typeof value === "string") return shownText(value, MAX_TEXT);
   const { name, message, ...rest } = value;
-  return { ...rest, name, message: shownText(message, MOST_OF_TEXT) };
+  return { ...rest, name, message: shownText(message, MAX_TEXT) };
 }
 
 interface Reasons {

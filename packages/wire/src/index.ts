@@ -128,7 +128,7 @@ export {
 export { FramePool, KeptFrame } from "./xgress/frames/frame-pool.ts";
 export { FrameQueue } from "./xgress/frames/frame-queue.ts";
 export {
-  alignedPayloadSize,
+  ALIGNED_PAYLOAD_SIZE,
   ms16,
   PayloadTemplate,
   PayloadView,

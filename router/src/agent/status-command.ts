@@ -5,7 +5,7 @@ import { ROUTER_APPLICATION, RouterRequest } from "./router-request.ts";
 import { printable, type StatusReport, statusText } from "./status.ts";
 
 /** Of an answer that makes no sense. */
-const MOST_SAID = 500;
+const MAX_SAID = 500;
 
 /** There is no status to show; the message says why and what to do. */
 export class StatusError extends Error {
@@ -47,7 +47,7 @@ async function statusOf(socket: string): Promise<StatusReport> {
     throw new StatusError(whyNot(socket, cause), { cause });
   }
   if (!answer.startsWith("{")) {
-    const said = answer === "" ? "" : `: ${printable(answer.trim().slice(0, MOST_SAID))}`;
+    const said = answer === "" ? "" : `: ${printable(answer.trim().slice(0, MAX_SAID))}`;
     throw new StatusError(`the process behind ${socket} is no router of this kind${said}`);
   }
   return JSON.parse(answer) as StatusReport;

@@ -6,8 +6,8 @@ import {
   boundedLog,
   type Channel,
   type ChannelPort,
+  EDGE_ALPN,
   EdgeHeader,
-  edgeAlpn,
   type FrameView,
   Headers,
   ipOf,
@@ -167,7 +167,7 @@ class EdgeListener implements Edge {
     this.#listening.push(
       acceptChannels(port, {
         name: "edge",
-        protocols: [edgeAlpn],
+        protocols: [EDGE_ALPN],
         acceptsNoAlpn: true,
         id: this.#control.routerId,
         grouped: true,

@@ -2,7 +2,7 @@ import type { SdkBinding } from "./binding.ts";
 
 const INTERVAL_MS = 1_000;
 /** Of one client in an interval, whatever the number of its listeners. */
-const MOST_OF_ONE = 20;
+const MAX_OF_ONE = 20;
 
 /**
  * Passes the results of health checks on, as often as the controller can bear: of a listener one in a second, of a client twenty. Of what comes faster the
@@ -28,7 +28,7 @@ export class HealthReports {
   #pass(binding: SdkBinding, passed: boolean): boolean {
     const { identityId } = binding.sdk.session;
     const sent = this.#sentBy.get(identityId) ?? 0;
-    if (sent >= MOST_OF_ONE || this.#sent.has(binding)) return false;
+    if (sent >= MAX_OF_ONE || this.#sent.has(binding)) return false;
     this.#sentBy.set(identityId, sent + 1);
     this.#sent.add(binding);
     this.#timer ??= setTimeout(() => this.#next(), INTERVAL_MS).unref();

@@ -7,8 +7,8 @@ import {
   type ControlMessage,
   EdgeHeader,
   EdgeType,
+  FIRST_ROUTER_CONN_ID,
   type FrameView,
-  firstRouterConnId,
   Headers,
   type Logger,
   type Message,
@@ -90,7 +90,7 @@ export class SdkChannel {
   readonly #connecting = new Map<number, PendingConnect>();
   readonly #stoppedBy = new Set<DataCircuit>();
   #outputs: CountedOutput[] = [];
-  #nextConnId: number = firstRouterConnId;
+  #nextConnId: number = FIRST_ROUTER_CONN_ID;
 
   constructor(
     channel: Channel,
@@ -183,7 +183,7 @@ export class SdkChannel {
   newConnId(): number {
     for (;;) {
       const id = this.#nextConnId;
-      this.#nextConnId = id === LAST_CONN_ID ? firstRouterConnId : id + 1;
+      this.#nextConnId = id === LAST_CONN_ID ? FIRST_ROUTER_CONN_ID : id + 1;
       if (!this.isTaken(id)) return id;
     }
   }

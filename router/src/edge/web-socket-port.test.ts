@@ -8,7 +8,7 @@ import {
   BaseHeader,
   BaseType,
   type Channel,
-  edgeAlpn,
+  EDGE_ALPN,
   encodeMessage,
   FrameParser,
   HandshakeTurns,
@@ -46,7 +46,7 @@ async function listen(own: Partial<WebSocketSettings> = {}, outer?: Identity): P
   accepted = Promise.withResolvers();
   stopAccepting = acceptChannels(port, {
     name: "edge",
-    protocols: [edgeAlpn],
+    protocols: [EDGE_ALPN],
     acceptsNoAlpn: true,
     id: "router1",
     log: silentLogger,
@@ -131,7 +131,7 @@ function messagesOf(socket: TLSSocket): (wanted: number) => Promise<Message> {
 const hello = encodeMessage({ contentType: BaseType.Hello, headers: new Headers(), body: Buffer.from("browser") }, -1);
 
 describe("a port for web sockets", () => {
-  it.each([undefined, edgeAlpn])("carries channels of SDKs, whose inner ALPN is %s, both ways", async (alpn) => {
+  it.each([undefined, EDGE_ALPN])("carries channels of SDKs, whose inner ALPN is %s, both ways", async (alpn) => {
     await listen();
     const browser = await authority.identity("browser");
     const outside = await openWebSocket();

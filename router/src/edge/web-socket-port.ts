@@ -44,9 +44,9 @@ const MAX_MESSAGE = 1024 * 1024;
 /** The other end gets this long to answer that the web socket ends, and again while it takes what was sent before. */
 const LINGER_MS = 1_000;
 /** At most so often. */
-const MOST_LINGERS = 10;
+const MAX_LINGERS = 10;
 /** Requests that take too long are looked for so often, or sooner. */
-const MOST_CHECKING_MS = 5_000;
+const MAX_CHECKING_MS = 5_000;
 
 /**
  * SDKs in browsers: HTTPS, where `GET /ws` becomes a web socket that carries TLS once more, with the client certificate
@@ -105,7 +105,7 @@ export class WebSocketPort implements ChannelPort {
         handshakeTimeout: timeoutMs,
         headersTimeout: timeoutMs,
         requestTimeout: timeoutMs,
-        connectionsCheckingInterval: Math.min(MOST_CHECKING_MS, timeoutMs),
+        connectionsCheckingInterval: Math.min(MAX_CHECKING_MS, timeoutMs),
       },
       (_request, response) => {
         response.writeHead(404, { connection: "close", "content-length": 0 }).end();
@@ -243,7 +243,7 @@ function linger(webSocket: WebSocket): void {
   const timer = setInterval(() => {
     const isMoving = webSocket.bufferedAmount < waiting;
     waiting = webSocket.bufferedAmount;
-    if (!isMoving || ++lingers >= MOST_LINGERS) webSocket.terminate();
+    if (!isMoving || ++lingers >= MAX_LINGERS) webSocket.terminate();
   }, LINGER_MS);
   timer.unref();
   webSocket.once("close", () => clearInterval(timer));

@@ -6,7 +6,7 @@ import type { WebSocket } from "ws";
 /** Type, version and length in front of every TLS record. */
 const RECORD_PREFIX_LENGTH = 5;
 /** Bytes that may wait in the connection below while more are taken. */
-const MOST_BELOW = 64 * 1024;
+const MAX_BELOW = 64 * 1024;
 /** Messages are gathered below for this long at most. */
 const GATHER_MS = 1;
 
@@ -60,7 +60,7 @@ export class WebSocketStream extends Duplex {
     this.#partial = bytes.subarray(at);
     if (last === undefined) {
       done();
-    } else if (this.#socket.bufferedAmount + last.length <= MOST_BELOW) {
+    } else if (this.#socket.bufferedAmount + last.length <= MAX_BELOW) {
       // TLS is given the next frame as soon as this is done: it has room, and need not wait for the connection below.
       this.#socket.send(last);
       done();

@@ -41,7 +41,7 @@ type Response = ServerResponse | Http2ServerResponse;
 /** What HTTP clients offer. */
 export const WEB_ALPN = ["h2", "http/1.1"] as const;
 
-const MOST_CONNECTIONS = 256;
+const MAX_CONNECTIONS = 256;
 
 /** Serves small read-only documents over HTTPS, in HTTP/1.1 and HTTP/2, on ports that it may share (docs/router-observability.md). */
 export class WebServer {
@@ -57,7 +57,7 @@ export class WebServer {
     const { name, log } = options;
     const shortage = boundedLog(log, { perReason: 1, perMessage: 1 });
     // Whoever holds connections without end must not keep those out who ask and go, such as a cluster's health checks.
-    this.#connections = new SharedConnections(MOST_CONNECTIONS, () =>
+    this.#connections = new SharedConnections(MAX_CONNECTIONS, () =>
       shortage.warn({ server: name }, "too many HTTP connections; the oldest ones are ended"),
     );
   }

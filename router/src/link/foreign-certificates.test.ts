@@ -4,8 +4,8 @@ import {
   Headers,
   type Identity,
   identityFromPem,
+  LINK_ALPN,
   LinkHello,
-  linkAlpn,
   SplitLinkChannel,
   silentLogger,
   TlsPort,
@@ -63,7 +63,7 @@ function dial(identity: Identity, more: (headers: Headers) => Headers = (headers
   return dialChannel({
     address: `tls:127.0.0.1:${port.port}`,
     identity,
-    alpn: linkAlpn,
+    alpn: LINK_ALPN,
     hello: { idToken: "link-1", headers: more(headers) },
     timeoutMs: 5_000,
   });

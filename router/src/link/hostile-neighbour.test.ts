@@ -3,8 +3,8 @@ import {
   dialChannel,
   Headers,
   type Identity,
+  LINK_ALPN,
   LinkHello,
-  linkAlpn,
   SplitLinkChannel,
   silentLogger,
   TlsPort,
@@ -48,7 +48,7 @@ function dial(identity: Identity, id: string, more: (headers: Headers) => void =
   const headers = new Headers().setString(LinkHello.RouterId, identity.id).setU32(LinkHello.Iteration, 1);
   more(headers);
   const address = `tls:127.0.0.1:${port.port}`;
-  return dialChannel({ address, identity, alpn: linkAlpn, hello: { idToken: id, headers }, timeoutMs: 20_000 });
+  return dialChannel({ address, identity, alpn: LINK_ALPN, hello: { idToken: id, headers }, timeoutMs: 20_000 });
 }
 
 it("gets a hundred connections, as links and as halves of links, and more when some have ended; others get theirs", async () => {

@@ -5,9 +5,9 @@ import {
   HandshakeError,
   type Hello,
   type Identity,
+  LINK_ALPN,
   LinkHello,
   type Logger,
-  linkAlpn,
   type Peer,
   SplitLinkChannel,
   type TlsPort,
@@ -43,9 +43,9 @@ interface Half {
 
 const VERIFY_MS = 10_000;
 /** Channels that one router may have here: links, halves of links, and what was turned away and still closes. */
-const MOST_OF_ONE = 100;
+const MAX_OF_ONE = 100;
 /** Of a link's id and of the names in its hello: they go into keys, metrics and reports. */
-const MOST_OF_NAME = 256;
+const MAX_NAME = 256;
 const HALF_MS = 30_000;
 
 /**
@@ -58,7 +58,7 @@ export function acceptLinks(options: LinkAcceptOptions): () => void {
   const channelsOf = new Map<string, number>();
   const stop = acceptChannels(options.port, {
     name: "link",
-    protocols: [linkAlpn],
+    protocols: [LINK_ALPN],
     acceptsNoAlpn: false,
     id: options.routerId,
     grouped: true,
@@ -86,7 +86,7 @@ export function acceptLinks(options: LinkAcceptOptions): () => void {
 function countChannel(channel: Channel, channelsOf: Map<string, number>): void {
   const routerId = channel.hello.headers.getString(LinkHello.RouterId) ?? "";
   const open = channelsOf.get(routerId) ?? 0;
-  if (open >= MOST_OF_ONE) {
+  if (open >= MAX_OF_ONE) {
     throw new HandshakeError(
       "TOO_MANY_LINKS",
       `router ${routerId} has ${open} connections for links here, the most one may have`,
@@ -110,8 +110,8 @@ async function authorize(hello: Hello, peer: Peer, options: LinkAcceptOptions): 
   const names = [LinkHello.RouterId, LinkHello.Binding, LinkHello.ConnectionId].map(
     (key) => headers.get(key)?.length ?? 0,
   );
-  if (Math.max(idToken.length, ...names) > MOST_OF_NAME) {
-    throw new HandshakeError("LINK_HELLO_TOO_LONG", `a link hello has a name of more than ${MOST_OF_NAME} characters`);
+  if (Math.max(idToken.length, ...names) > MAX_NAME) {
+    throw new HandshakeError("LINK_HELLO_TOO_LONG", `a link hello has a name of more than ${MAX_NAME} characters`);
   }
   if (routerId === options.routerId) throw new HandshakeError("LINK_TO_SELF", "a router does not link to itself");
   if (leaf === undefined || peer.fingerprint === undefined) {

@@ -17,7 +17,7 @@ import type { LinkManager, LinkReports } from "./link-manager.ts";
 /** A controller that was away for less than this is still told of links that broke meanwhile. */
 const REMEMBER_FAULTS_MS = 2 * 60_000;
 /** The latest of them: a neighbour may make and break links as fast as it likes. */
-const MOST_REMEMBERED = 1_000;
+const MAX_REMEMBERED = 1_000;
 const VERIFY_MS = 10_000;
 
 interface BrokenLink {
@@ -105,7 +105,7 @@ export class LinkControl implements LinkReports {
     const now = performance.now();
     const broken = { id: link.id, iteration: link.iteration, at: now };
     const recent = this.#broken.filter((b) => now - b.at < REMEMBER_FAULTS_MS);
-    this.#broken = [...recent.slice(1 - MOST_REMEMBERED), broken];
+    this.#broken = [...recent.slice(1 - MAX_REMEMBERED), broken];
     this.#controllers.broadcast(linkFault(FaultSubject.LinkFault, broken));
   }
 

@@ -8,10 +8,10 @@ import {
   Headers,
   type HttpProxy,
   type Identity,
+  LINK_ALPN,
   LinkHello,
   LinkUnderlay,
   type Logger,
-  linkAlpn,
   SplitLinkChannel,
 } from "@sallyport/wire";
 import type { LinkForm } from "./link-form.ts";
@@ -89,7 +89,7 @@ async function dialPart(
   const channel = await dialChannel({
     address: request.address,
     identity: own.identity,
-    alpn: linkAlpn,
+    alpn: LINK_ALPN,
     hello: { idToken: request.linkId, headers },
     timeoutMs: request.timeoutMs || 15_000,
     signal: own.signal,

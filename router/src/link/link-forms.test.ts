@@ -6,9 +6,9 @@ import {
   dialUnderlay,
   Headers,
   type Identity,
+  LINK_ALPN,
   LinkHello,
   LinkUnderlay,
-  linkAlpn,
   SplitLinkChannel,
   silentLogger,
   TlsPort,
@@ -104,7 +104,7 @@ describe.each(["127.0.0.1", "::1"])("links over %s", (host) => {
     dialChannel({
       address: address(),
       identity,
-      alpn: linkAlpn,
+      alpn: LINK_ALPN,
       hello: {
         idToken: "link",
         headers: more(
@@ -128,7 +128,7 @@ describe.each(["127.0.0.1", "::1"])("links over %s", (host) => {
       stops.push(
         acceptChannels(port, {
           name: "link",
-          protocols: [linkAlpn],
+          protocols: [LINK_ALPN],
           acceptsNoAlpn: false,
           id: "beta",
           grouped: true,
@@ -166,7 +166,7 @@ describe.each(["127.0.0.1", "::1"])("links over %s", (host) => {
       stops.push(
         acceptChannels(port, {
           name: "link",
-          protocols: [linkAlpn],
+          protocols: [LINK_ALPN],
           acceptsNoAlpn: false,
           id: "beta",
           onChannel: () => {},
@@ -186,7 +186,7 @@ describe.each(["127.0.0.1", "::1"])("links over %s", (host) => {
       stops.push(
         acceptChannels(port, {
           name: "link",
-          protocols: [linkAlpn],
+          protocols: [LINK_ALPN],
           acceptsNoAlpn: false,
           id: "beta",
           authorize: async () => {

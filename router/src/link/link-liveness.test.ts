@@ -4,9 +4,9 @@ import {
   type Channel,
   Headers,
   type Identity,
+  LINK_ALPN,
   LinkHello,
   LinkUnderlay,
-  linkAlpn,
   silentLogger,
   TlsPort,
 } from "@sallyport/wire";
@@ -44,7 +44,7 @@ async function grantingRouter(taken: (channel: Channel) => void): Promise<string
   const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: beta });
   const stop = acceptChannels(port, {
     name: "link",
-    protocols: [linkAlpn],
+    protocols: [LINK_ALPN],
     acceptsNoAlpn: false,
     id: "beta",
     grouped: true,

@@ -28,7 +28,7 @@ export interface UsageOptions {
 }
 
 /** Circuits over all intervals that are kept while no controller takes reports. */
-const MOST_KEPT = 200_000;
+const MAX_KEPT = 200_000;
 
 /**
  * Who moved how many bytes in which interval of the clock (docs/protocol/control.md, "Usage"). The numbers are those that
@@ -118,7 +118,7 @@ export class Usage {
 
   /** Nobody has taken reports for long: the oldest intervals go. */
   #shed(): void {
-    while (this.#kept > MOST_KEPT && this.#intervals.size > 1) {
+    while (this.#kept > MAX_KEPT && this.#intervals.size > 1) {
       const oldest = Math.min(...this.#intervals.keys());
       const circuits = this.#intervals.get(oldest)?.size ?? 0;
       this.#intervals.delete(oldest);

@@ -2,8 +2,8 @@ import { Listeners } from "@sallyport/async";
 import {
   acceptChannels,
   type Channel,
+  CONTROL_ALPN,
   ControlHello,
-  controlAlpn,
   Headers,
   type Identity,
   type Logger,
@@ -30,7 +30,7 @@ export class ScriptedController {
     this.port = port;
     acceptChannels(port, {
       name: "ctrl",
-      protocols: [controlAlpn],
+      protocols: [CONTROL_ALPN],
       acceptsNoAlpn: false,
       id,
       log: silentLogger,

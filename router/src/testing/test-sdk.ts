@@ -2,9 +2,9 @@ import { EventEmitter, once } from "node:events";
 import {
   type Channel,
   dialChannel,
+  EDGE_ALPN,
   EdgeHeader,
   EdgeType,
-  edgeAlpn,
   type FrameView,
   Headers,
   type Identity,
@@ -91,7 +91,7 @@ export class TestSdk {
     const channel = await dialChannel({
       address: `tls:127.0.0.1:${port}`,
       identity: client.identity,
-      ...(o.alpn === false ? {} : { alpn: edgeAlpn }),
+      ...(o.alpn === false ? {} : { alpn: EDGE_ALPN }),
       hello: {
         idToken: "test-sdk",
         headers: (o.headers ?? new Headers()).setString(EdgeHeader.SessionToken, client.token),

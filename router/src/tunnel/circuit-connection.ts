@@ -1,7 +1,7 @@
 import type { EndToEnd } from "@sallyport/sdk";
 import type { ConnectionKind, OverlayConnection, OverlayHandler } from "@sallyport/tunnel";
 import {
-  alignedPayloadSize,
+  ALIGNED_PAYLOAD_SIZE,
   CLOSED_BY_OTHER_END,
   type ControlMessage,
   type Delivery,
@@ -99,7 +99,7 @@ export class CircuitConnection implements OverlayConnection {
     this.kind = o.kind;
     this.#endToEnd = o.endToEnd;
     this.#onEnd = o.onEnd;
-    const body = o.mtu > 0 ? Math.min(o.mtu, alignedPayloadSize) : alignedPayloadSize;
+    const body = o.mtu > 0 ? Math.min(o.mtu, ALIGNED_PAYLOAD_SIZE) : ALIGNED_PAYLOAD_SIZE;
     this.maxMessage = o.kind === "datagrams" ? MAX_DATAGRAM : Math.max(1, body - (o.endToEnd?.overhead ?? 0));
   }
 

@@ -1,12 +1,12 @@
-import { EndToEnd, keyBytes, type Sodium } from "@sallyport/sdk";
+import { EndToEnd, KEY_BYTES, type Sodium } from "@sallyport/sdk";
 import { PeerData, RouteErrorCode } from "@sallyport/wire";
 import { EgressError } from "../forwarder/egress.ts";
 
 /** The public key that the dialling end of a circuit sent along; undefined when it asks for no encryption. @throws EgressError */
 export function dialerKeyOf(peerData: ReadonlyMap<number, Buffer>): Buffer | undefined {
   const key = peerData.get(PeerData.PublicKey);
-  if (key === undefined || key.length === keyBytes) return key;
-  const text = `expected a public key of ${keyBytes} bytes from the dialling end, got ${key.length}`;
+  if (key === undefined || key.length === KEY_BYTES) return key;
+  const text = `expected a public key of ${KEY_BYTES} bytes from the dialling end, got ${key.length}`;
   throw new EgressError(RouteErrorCode.Generic, text);
 }
 

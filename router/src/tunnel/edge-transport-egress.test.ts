@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
-import { EndToEnd, keyBytes, loadSodium, type Sodium } from "@sallyport/sdk";
+import { EndToEnd, KEY_BYTES, loadSodium, type Sodium } from "@sallyport/sdk";
 import type { OverlayHandler } from "@sallyport/tunnel";
 import { PeerData, Xgress, xgressDefaults } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -61,7 +61,7 @@ it.each([true, false])(
     const own = isEncrypted ? sodium.createKeyPair() : undefined;
     const { circuitId, address, peerData } = await dial(own?.publicKey);
     const peerKey = peerData.get(PeerData.PublicKey);
-    expect(peerKey?.length).toBe(isEncrypted ? keyBytes : undefined);
+    expect(peerKey?.length).toBe(isEncrypted ? KEY_BYTES : undefined);
     expect(peerData.get(PeerData.TerminatorRemoteAddress)?.toString()).toContain("127.0.0.1:");
     const endToEnd =
       own && peerKey ? new EndToEnd({ sodium, keys: sodium.sessionKeys("client", own, peerKey) }) : undefined;
@@ -105,6 +105,6 @@ it.each([true, false])(
 it("a key that is none fails the dial; nothing is connected to", async () => {
   let connections = 0;
   server.on("connection", () => connections++);
-  await expect(dial(Buffer.alloc(5))).rejects.toThrow(`expected a public key of ${keyBytes} bytes`);
+  await expect(dial(Buffer.alloc(5))).rejects.toThrow(`expected a public key of ${KEY_BYTES} bytes`);
   expect(connections).toBe(0);
 });

@@ -1,4 +1,4 @@
-import { EndToEnd, keyBytes, type Sodium } from "@sallyport/sdk";
+import { EndToEnd, KEY_BYTES, type Sodium } from "@sallyport/sdk";
 import type {
   ConnectionKind,
   HostedTerminator,
@@ -118,7 +118,7 @@ export class RouterOverlay implements Overlay {
     try {
       o.signal?.throwIfAborted();
       const peerKey = circuit.peerData.get(PeerData.PublicKey);
-      if (own !== undefined && peerKey?.length !== keyBytes) {
+      if (own !== undefined && peerKey?.length !== KEY_BYTES) {
         throw new Error(`service ${service.name} is encrypted from end to end, and its host sent no key`);
       }
       const endToEnd =

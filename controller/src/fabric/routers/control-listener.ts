@@ -4,8 +4,8 @@ import {
   BaseHeader,
   boundedLog,
   type Channel,
+  CONTROL_ALPN,
   ControlHello,
-  controlAlpn,
   ctrlPb,
   decodeControl,
   Headers,
@@ -67,7 +67,7 @@ export class ControlListener {
     const { controllerId, log } = this.#parts;
     return acceptChannels(port, {
       name: "ctrl",
-      protocols: [controlAlpn],
+      protocols: [CONTROL_ALPN],
       acceptsNoAlpn: false,
       id: controllerId,
       authorize: (hello, peer) => this.#admit(hello, peer),

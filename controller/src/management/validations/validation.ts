@@ -1,5 +1,5 @@
 import { ApiError, parseListQuery } from "@sallyport/api";
-import { decodeControl, encodeControl, type Message, mgmtPb, ProtocolError, validationReply } from "@sallyport/wire";
+import { decodeControl, encodeControl, type Message, mgmtPb, ProtocolError, ValidationReply } from "@sallyport/wire";
 import type { Kysely } from "kysely";
 import { routerFields } from "../../api/lists/fields.ts";
 import { fetchPage } from "../../store/filter/filter-sql.ts";
@@ -29,7 +29,7 @@ export function validation(
     of: { success: boolean; message?: string; count?: number },
   ) =>
     channel.reply(message, {
-      contentType: type + validationReply.response,
+      contentType: type + ValidationReply.response,
       body: encodeControl(mgmtPb.ValidateResponseSchema, {
         success: of.success,
         message: of.message ?? "",
@@ -49,7 +49,7 @@ export function validation(
       }
       respond(message, channel, { success: true, count: ready.count });
       await ready.run(
-        (body) => channel.deliver({ contentType: type + validationReply.result, body }),
+        (body) => channel.deliver({ contentType: type + ValidationReply.result, body }),
         () => channel.isClosed,
       );
     },

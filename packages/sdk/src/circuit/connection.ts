@@ -1,10 +1,10 @@
 import { Duplex } from "node:stream";
 import { ConnectionClosedError } from "../errors.ts";
-import { largestStreamMessage, type MessageConnection, streamMessage } from "./message-connection.ts";
+import { MAX_STREAM_MESSAGE, type MessageConnection, STREAM_MESSAGE_BYTES } from "./message-connection.ts";
 import { Pieces } from "./pieces.ts";
 import { ReadMemory } from "./read-pool.ts";
 
-const highWaterMark = 256 * 1024;
+const HIGH_WATER_MARK = 256 * 1024;
 
 /**
  * A connection to or from a service: a byte stream in the shape of `net.Socket`. `end()` closes one direction, and data
@@ -39,7 +39,7 @@ export class EdgeConnection extends Duplex {
   #isPushing = false;
   #idle: NodeJS.Timeout | undefined;
   /** What is being written, and who wants to know when it is. */
-  readonly #writing = new Pieces(streamMessage, largestStreamMessage);
+  readonly #writing = new Pieces(STREAM_MESSAGE_BYTES, MAX_STREAM_MESSAGE);
   #written: ((error?: Error | null) => void) | undefined;
 
   /** @param o.allowHalfOpen as with `net.Socket` */
@@ -48,8 +48,8 @@ export class EdgeConnection extends Duplex {
       allowHalfOpen: o.allowHalfOpen,
       // `close` comes from `_destroy`, with the word that net.Socket adds to it.
       emitClose: false,
-      readableHighWaterMark: highWaterMark,
-      writableHighWaterMark: highWaterMark,
+      readableHighWaterMark: HIGH_WATER_MARK,
+      writableHighWaterMark: HIGH_WATER_MARK,
     });
     this.#messages = messages;
     this.isEncrypted = messages.isEncrypted;
@@ -80,7 +80,7 @@ export class EdgeConnection extends Duplex {
 
   #take(bytes: Buffer): boolean {
     if (this.destroyed) return true;
-    if (!this.#isAsked && this.readableLength + this.#arrivedBytes >= highWaterMark) return false;
+    if (!this.#isAsked && this.readableLength + this.#arrivedBytes >= HIGH_WATER_MARK) return false;
     this.#isAsked = false;
     this.#idle?.refresh();
     const arrived = this.#arrived;

@@ -15,7 +15,7 @@ import { reserveData } from "./data-frame.ts";
 import { Lingering } from "./lingering.ts";
 
 /** Bytes that wait for the application before the whole router connection is paused. */
-const maxUnread = 4 * 1024 * 1024;
+const MAX_UNREAD = 4 * 1024 * 1024;
 
 /** With these words a router says that the network took the circuit down; peers' routers do not always tell that from a close. */
 const cutReasons: readonly string[] = [CLOSED_BY_NETWORK, "xgress unrouted"];
@@ -154,7 +154,7 @@ export class DataCarrier implements Carrier, EdgeEndpoint {
   #keep(unread: Unread): void {
     this.#unread.push(unread);
     this.#unreadBytes += unread.bytes.length;
-    if (this.#unreadBytes >= maxUnread) this.#edge.pause(this);
+    if (this.#unreadBytes >= MAX_UNREAD) this.#edge.pause(this);
   }
 
   /** Hands on that the other end has finished, or closed, behind what it sent. */

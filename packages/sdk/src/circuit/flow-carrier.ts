@@ -27,13 +27,13 @@ import type { EdgeChannel, EdgeEndpoint } from "../edge-channel.ts";
 import type { Carrier, CarrierReceiver } from "./carrier.ts";
 
 /** An acknowledgement behind this much is of no use any more. */
-const maxAckBacklog = 8 * 1024 * 1024;
+const MAX_ACK_BACKLOG = 8 * 1024 * 1024;
 
 /**
  * How long what is still on its way may take behind the message that the circuit is gone, since the last of it: routers in the
  * field put that message ahead of the payloads that wait.
  */
-const overtakenMs = 1_000;
+const OVERTAKEN_MS = 1_000;
 
 /**
  * A connection as the end of a circuit whose flow control is done here: a reader that stops holds up nothing but its own
@@ -194,7 +194,7 @@ export class FlowCarrier implements Carrier, EdgeEndpoint, LocalPort {
         this.#overtaken = undefined;
         this.#endWhenRead();
       });
-    }, overtakenMs);
+    }, OVERTAKEN_MS);
     this.#overtaken = timer.unref();
   }
 
@@ -253,7 +253,7 @@ class EdgeWay implements XgressPath {
   }
 
   ack(frame: FrameView): void {
-    if (this.edge.isClosed || this.#fair().output.pending > maxAckBacklog) return;
+    if (this.edge.isClosed || this.#fair().output.pending > MAX_ACK_BACKLOG) return;
     this.#write(frame);
   }
 

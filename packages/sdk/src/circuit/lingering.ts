@@ -1,7 +1,7 @@
 import { ConnType, EdgeHeader, EdgeType, Headers, type Message } from "@sallyport/wire";
 import type { EdgeChannel, EdgeEndpoint } from "../edge-channel.ts";
 
-const lingerMs = 30_000;
+const LINGER_MS = 30_000;
 
 /**
  * Keeps the id of a connection that both ends have ended, until the other end closes it. Whoever ended last must not
@@ -17,7 +17,7 @@ export class Lingering implements EdgeEndpoint {
   constructor(edge: EdgeChannel, id: number) {
     this.#edge = edge;
     this.#id = id;
-    this.#timer = setTimeout(() => this.#close(), lingerMs);
+    this.#timer = setTimeout(() => this.#close(), LINGER_MS);
     this.#timer.unref();
     edge.finishing(this);
     edge.assign(id, this);

@@ -5,11 +5,11 @@ import { ConnectionClosedError } from "../errors.ts";
 import type { Carrier, CarrierReceiver } from "./carrier.ts";
 
 /** Plain bytes in one message of a stream at most: encrypted and framed for a link it fills one TLS record. */
-export const streamMessage = 16_279;
+export const STREAM_MESSAGE_BYTES = 16_279;
 /** Plain bytes in one message of a stream where a little more saves a small message: four are a usual read of 64 KiB. */
-export const largestStreamMessage = 16_384;
+export const MAX_STREAM_MESSAGE = 16_384;
 /** The largest datagram there is over UDP. */
-const datagramMessage = 65_507;
+const DATAGRAM_MESSAGE_BYTES = 65_507;
 
 /** What is known about a connection when it is made. */
 export interface ConnectionInfo {
@@ -94,7 +94,7 @@ export class MessageConnection implements CarrierReceiver {
     this.localName = parts.info.localName;
     this.remoteName = parts.info.remoteName;
     this.#datagrams = parts.datagrams === true;
-    this.maxMessage = this.#datagrams ? datagramMessage : streamMessage;
+    this.maxMessage = this.#datagrams ? DATAGRAM_MESSAGE_BYTES : STREAM_MESSAGE_BYTES;
     this.#crypto = parts.crypto === undefined ? undefined : new EndToEnd(parts.crypto);
     this.isEncrypted = this.#crypto !== undefined;
     this.#carrier = parts.carrier(this);
@@ -143,7 +143,7 @@ export class MessageConnection implements CarrierReceiver {
       throw new RangeError(`a datagram has at most ${this.maxMessage} bytes, this one has ${end - start}`);
     }
     let room = true;
-    const size = end - start <= largestStreamMessage ? largestStreamMessage : this.maxMessage;
+    const size = end - start <= MAX_STREAM_MESSAGE ? MAX_STREAM_MESSAGE : this.maxMessage;
     for (let at = start; at < end; at += size) {
       const to = Math.min(end, at + size);
       room = this.#carrier.write(buffer, at, to, this.#announcement(), this.#crypto) && room;
@@ -206,7 +206,7 @@ export class MessageConnection implements CarrierReceiver {
     const parts = isMultipart ? partsOf(plain) : [plain];
     if (parts === undefined) {
       this.#carrier.close();
-      this.#over(new ConnectionClosedError(`a message came in more than ${maxParts} parts; the connection is closed`));
+      this.#over(new ConnectionClosedError(`a message came in more than ${MAX_PARTS} parts; the connection is closed`));
     } else for (const part of parts) this.#give(part, handler);
     return true;
   }
@@ -286,14 +286,14 @@ export class MessageConnection implements CarrierReceiver {
 }
 
 /** Each part takes many times its own bytes here; messages of this many are nobody's batch of datagrams. */
-const maxParts = 32_768;
+const MAX_PARTS = 32_768;
 
 /** The parts of a message that have bytes; undefined when there are too many. */
 function partsOf(body: Buffer): Buffer[] | undefined {
   const parts: Buffer[] = [];
   let count = 0;
   for (let at = 0; at + 2 <= body.length; ) {
-    if (++count > maxParts) return undefined;
+    if (++count > MAX_PARTS) return undefined;
     const end = at + 2 + body.readUInt16LE(at);
     if (end > at + 2) parts.push(body.subarray(at + 2, Math.min(end, body.length)));
     at = end;

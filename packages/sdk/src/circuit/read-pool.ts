@@ -1,9 +1,9 @@
 /** Four large messages: larger slabs are fresh memory each time, whose page faults cost more than the allocations saved. */
-const slabSize = 64 * 1024;
+const SLAB_SIZE = 64 * 1024;
 /** Smaller pieces come from Node's own pool: they must not keep a large slab alive. */
-const smallest = 2_048;
+const MIN_READ = 2_048;
 /** Connections whose pieces follow each other, at any one time. */
-const maxSlots = 32;
+const MAX_SLOTS = 32;
 
 /** A slab, and the connection whose pieces it is being filled with. */
 interface Slot {
@@ -29,14 +29,14 @@ export class ReadMemory {
    * @param isMore others wait to be handed on with it: it may lie in a slab however small it is
    */
   take(size: number, isMore = false): Buffer {
-    if ((size < smallest && !isMore) || size > slabSize) return Buffer.allocUnsafe(size);
+    if ((size < MIN_READ && !isMore) || size > SLAB_SIZE) return Buffer.allocUnsafe(size);
     let slot = this.#slot;
     if (slot === undefined || slot.owner !== this) {
       slot = slotFor(this);
       this.#slot = slot;
     }
     if (slot.slab.length - slot.used < size) {
-      slot.slab = Buffer.allocUnsafeSlow(slabSize);
+      slot.slab = Buffer.allocUnsafeSlow(SLAB_SIZE);
       slot.used = 0;
     }
     const piece = slot.slab.subarray(slot.used, slot.used + size);
@@ -47,12 +47,12 @@ export class ReadMemory {
 
 /** A new slot, or one of another connection, which goes on where that one stopped. */
 function slotFor(owner: ReadMemory): Slot {
-  if (slots.length < maxSlots) {
+  if (slots.length < MAX_SLOTS) {
     const slot: Slot = { owner, slab: Buffer.alloc(0), used: 0 };
     slots.push(slot);
     return slot;
   }
-  nextVictim = (nextVictim + 1) % maxSlots;
+  nextVictim = (nextVictim + 1) % MAX_SLOTS;
   const slot = slots[nextVictim] as Slot;
   slot.owner = owner;
   return slot;

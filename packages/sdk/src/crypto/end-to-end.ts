@@ -1,12 +1,12 @@
 import type { BodySealer } from "@sallyport/wire";
 import { EncryptionError } from "../errors.ts";
 import {
-  messageOverhead,
+  MESSAGE_OVERHEAD,
   type SessionKeys,
   type Sodium,
+  STREAM_HEADER_BYTES,
   type StreamDecryptor,
   type StreamEncryptor,
-  streamHeaderBytes,
 } from "./sodium.ts";
 
 /** Where messages are decrypted to when nobody keeps them: consumed before the next one, whosever it is. */
@@ -26,7 +26,7 @@ export interface ConnectionKeys {
 
 /** Encryption of one connection, in place: from where the bytes lie to where they go (docs/protocol/edge.md "Encryption"). */
 export class EndToEnd implements BodySealer {
-  readonly overhead = messageOverhead;
+  readonly overhead = MESSAGE_OVERHEAD;
   readonly #sodium: Sodium;
   readonly #receiveKey: Buffer;
   readonly #encryptor: StreamEncryptor;
@@ -44,7 +44,7 @@ export class EndToEnd implements BodySealer {
   }
 
   seal(buffer: Buffer, start: number, end: number, target: Buffer, at: number): void {
-    this.#encryptor.encrypt(buffer.subarray(start, end), target.subarray(at, at + end - start + messageOverhead));
+    this.#encryptor.encrypt(buffer.subarray(start, end), target.subarray(at, at + end - start + MESSAGE_OVERHEAD));
   }
 
   /**
@@ -62,15 +62,15 @@ export class EndToEnd implements BodySealer {
   ): Buffer | undefined {
     let start = from;
     if (this.#decryptor === undefined) {
-      if (end - start < streamHeaderBytes) fail("expected the 24-byte header of an encrypted stream first");
-      const header = Buffer.from(buffer.subarray(start, start + streamHeaderBytes));
+      if (end - start < STREAM_HEADER_BYTES) fail("expected the 24-byte header of an encrypted stream first");
+      const header = Buffer.from(buffer.subarray(start, start + STREAM_HEADER_BYTES));
       this.#decryptor = this.#sodium.decryptor(this.#receiveKey, header);
-      start += streamHeaderBytes;
+      start += STREAM_HEADER_BYTES;
       // Some implementations join the header with the first message.
       if (start === end) return undefined;
     }
-    const size = end - start - messageOverhead;
-    if (size < 0) fail(`an encrypted message has at least ${messageOverhead} bytes`);
+    const size = end - start - MESSAGE_OVERHEAD;
+    if (size < 0) fail(`an encrypted message has at least ${MESSAGE_OVERHEAD} bytes`);
     const plain = memory(size);
     if (!this.#decryptor.decrypt(buffer.subarray(start, end), plain))
       fail("a message was changed, lost or repeated on its way");

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { loadSodium } from "./load-sodium.ts";
 import { nativeSodium } from "./native.ts";
-import { type KeyPair, messageOverhead } from "./sodium.ts";
+import { type KeyPair, MESSAGE_OVERHEAD } from "./sodium.ts";
 import { wasmSodium } from "./wasm.ts";
 
 const hex = (text: string) => Buffer.from(text, "hex");
@@ -55,7 +55,7 @@ describe.each([
     const reader = sodium.decryptor(sodium.sessionKeys("server", b, a.publicKey).receive, writer.header);
     for (const size of [0, 1, 15, 16, 17, 16_279]) {
       const plain = Buffer.alloc(size, size);
-      const cipher = Buffer.alloc(size + messageOverhead);
+      const cipher = Buffer.alloc(size + MESSAGE_OVERHEAD);
       writer.encrypt(plain, cipher);
       const out = Buffer.alloc(size);
       expect(reader.decrypt(cipher, out)).toBe(true);

@@ -1,9 +1,9 @@
 /** Bytes of an X25519 key. */
-export const keyBytes = 32;
+export const KEY_BYTES = 32;
 /** Bytes of the header that starts an encrypted stream. */
-export const streamHeaderBytes = 24;
+export const STREAM_HEADER_BYTES = 24;
 /** Bytes by which an encrypted message is longer than its plain text. */
-export const messageOverhead = 17;
+export const MESSAGE_OVERHEAD = 17;
 
 /** An X25519 key pair. */
 export interface KeyPair {
@@ -21,14 +21,14 @@ export interface SessionKeys {
 export interface StreamEncryptor {
   /** What the other end needs before anything else. */
   readonly header: Buffer;
-  /** Encrypts `plain` into `target`, which is exactly `messageOverhead` bytes longer. */
+  /** Encrypts `plain` into `target`, which is exactly `MESSAGE_OVERHEAD` bytes longer. */
   encrypt(plain: Uint8Array, target: Uint8Array): void;
 }
 
 /** Decrypts one direction of a connection. */
 export interface StreamDecryptor {
   /**
-   * Decrypts `cipher` into `target`, which is exactly `messageOverhead` bytes shorter.
+   * Decrypts `cipher` into `target`, which is exactly `MESSAGE_OVERHEAD` bytes shorter.
    *
    * @returns false when the bytes are not what the other end sent next
    */

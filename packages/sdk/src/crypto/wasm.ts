@@ -1,7 +1,7 @@
 import sodium from "libsodium-wrappers";
 import type { KeyPair, Sodium } from "./sodium.ts";
 
-const messageTag = 0;
+const MESSAGE_TAG = 0;
 
 /** libsodium compiled to WebAssembly. */
 export async function wasmSodium(): Promise<Sodium> {
@@ -22,7 +22,7 @@ export async function wasmSodium(): Promise<Sodium> {
       return {
         header: Buffer.from(header),
         encrypt(plain, target) {
-          target.set(sodium.crypto_secretstream_xchacha20poly1305_push(state, plain, null, messageTag));
+          target.set(sodium.crypto_secretstream_xchacha20poly1305_push(state, plain, null, MESSAGE_TAG));
         },
       };
     },

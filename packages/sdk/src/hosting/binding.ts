@@ -31,7 +31,7 @@ export interface BindingEvents {
   dialled(dial: IncomingDial): void;
 }
 
-const establishTimeoutMs = 60_000;
+const ESTABLISH_TIMEOUT_MS = 60_000;
 
 /** A service offered on one router: its terminator (docs/protocol/edge.md "Hosting"). */
 export class Binding implements EdgeEndpoint {
@@ -55,7 +55,7 @@ export class Binding implements EdgeEndpoint {
     this.#timer = setTimeout(() => {
       this.#send(EdgeType.Unbind);
       this.#end("the router did not confirm the terminator in time");
-    }, establishTimeoutMs);
+    }, ESTABLISH_TIMEOUT_MS);
     edge.channel.send({
       contentType: EdgeType.Bind,
       headers: this.#headers(),

@@ -26,7 +26,7 @@ export interface Hosted {
 }
 
 /** Time between two attempts to host a service that this identity may not host, or that does not exist. */
-const retryMs = 15_000;
+const RETRY_MS = 15_000;
 
 /** @param listen offers the service; resolves when it is offered by a first router */
 export function hostService(
@@ -84,7 +84,7 @@ class HostedService implements Hosted {
           { service: this.#service, reason: errorText(error) },
           "a service cannot be hosted; trying again",
         );
-        this.#retry = setTimeout(() => this.#start(), retryMs);
+        this.#retry = setTimeout(() => this.#start(), RETRY_MS);
         this.#retry.unref();
       },
     );

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { EdgeHeader, EdgeType, firstRouterConnId, Headers, Precedence, silentLogger } from "@sallyport/wire";
+import { EdgeHeader, EdgeType, FIRST_ROUTER_CONN_ID, Headers, Precedence, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { ApiSession, IdentityInfo } from "../api-session.ts";
 import type { EdgeConnection } from "../circuit/connection.ts";
@@ -53,7 +53,7 @@ function listenerOf(
 it("keeps a connection that comes before the application could listen for it", async () => {
   const dial = new Headers()
     .setU32(EdgeHeader.ConnId, 1)
-    .setU32(EdgeHeader.RouterProvidedConnId, firstRouterConnId)
+    .setU32(EdgeHeader.RouterProvidedConnId, FIRST_ROUTER_CONN_ID)
     .setString(EdgeHeader.CallerId, "alice");
   // It leaves in one write with the word that the terminator exists, so both arrive in one read.
   const sent = router.asked(EdgeType.Bind).then(() => router.send(0, EdgeType.Dial, dial, Buffer.from("svc")));

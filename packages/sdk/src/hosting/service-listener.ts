@@ -52,9 +52,9 @@ interface ListenerEvents {
 
 const retries = { firstMs: 1_000, maxMs: 30_000, jitter: [0.75, 1.25] } as const;
 /** When enough terminators exist nothing is asked; with fewer, the controller is asked for new routers this often. */
-const lookAgainMs = 30_000;
+const LOOK_AGAIN_MS = 30_000;
 /** Looking for routers goes on after this time, whether those that were found are connected or not. */
-const connectingMs = 3_000;
+const CONNECTING_MS = 3_000;
 
 /**
  * A hosted service, in the shape of `net.Server`: emits `connection` for every dialer. It stays reachable through
@@ -230,7 +230,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     this.#isLooking = true;
     this.#bindWhereMissing()
       .then(
-        (missing) => this.#schedule(missing ? this.#backoff.next() : lookAgainMs),
+        (missing) => this.#schedule(missing ? this.#backoff.next() : LOOK_AGAIN_MS),
         (error: unknown) => {
           this.#parts.log.warn({ service: this.service, reason: errorText(error) }, "hosting failed; trying again");
           if (error instanceof ServiceError && this.listenerCount("error") > 0) this.emit("error", error);
@@ -268,7 +268,7 @@ export class ServiceListener extends EventEmitter<ListenerEvents> {
     const free = (returned.length > 0 ? returned : session.routers).filter((router) => !this.#isBound(router));
     const bound = Promise.all(free.slice(0, wanted - this.#bindings.size).map((router) => this.#bind(router, hosting)));
     // One that cannot be reached does not keep the others waiting that come back meanwhile.
-    await abortable(bound, AbortSignal.timeout(connectingMs)).catch(() => {});
+    await abortable(bound, AbortSignal.timeout(CONNECTING_MS)).catch(() => {});
     return this.#bindings.size < Math.min(wanted, Math.max(session.routers.length, 1));
   }
 

@@ -4,9 +4,9 @@ import {
   BaseHeader,
   type Channel,
   dialChannel,
+  EDGE_ALPN,
   EdgeHeader,
   EdgeType,
-  edgeAlpn,
   Headers,
   type Identity,
   identityFromPem,
@@ -63,7 +63,7 @@ export class TinyRouter {
     this.#authority = authority;
     acceptChannels(port, {
       name: "edge",
-      protocols: [edgeAlpn],
+      protocols: [EDGE_ALPN],
       acceptsNoAlpn: true,
       id: "tiny",
       grouped,
@@ -108,7 +108,7 @@ export class TinyRouter {
     const channel = await dialChannel({
       address: this.address,
       identity: await this.identity(name),
-      alpn: edgeAlpn,
+      alpn: EDGE_ALPN,
       hello: { idToken: name, headers: grouped ? askForGroup(headers) : headers },
     });
     return new EdgeChannel(channel, "tiny");

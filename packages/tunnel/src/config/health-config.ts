@@ -72,9 +72,9 @@ const address = z.string().transform((text, context) => {
 });
 
 /** The shortest time between two looks, so that a mistake does not keep the process busy. */
-const shortestMs = 100;
+const MIN_INTERVAL_MS = 100;
 const times = {
-  interval: duration.refine((ms) => ms >= shortestMs, `expected at least ${shortestMs}ms`),
+  interval: duration.refine((ms) => ms >= MIN_INTERVAL_MS, `expected at least ${MIN_INTERVAL_MS}ms`),
   timeout: duration.refine((ms) => ms > 0, "expected more than 0"),
   actions: actions.optional(),
 };

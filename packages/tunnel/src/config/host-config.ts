@@ -7,7 +7,7 @@ import { Translations } from "../host/translations.ts";
 import type { PortRange, Protocol } from "../interceptor.ts";
 import type { OverlayService } from "../overlay.ts";
 import { type HealthCheckConfig, healthChecks, httpCheck, portCheck } from "./health-config.ts";
-import { defaultConnectTimeoutMs } from "./intercept-config.ts";
+import { DEFAULT_CONNECT_TIMEOUT_MS } from "./intercept-config.ts";
 import { decodeConfig, duration, looseObject, port, portRange, protocol, ServiceConfigError } from "./loose.ts";
 
 /** One value, or those that dialers may ask for. */
@@ -155,7 +155,7 @@ function checked(configType: string, base: string, c: HostV1): HostConfig {
     sourcePrefixes: sources.map((source, i) => attempt(`allowedSourceAddresses[${i}]`, () => parsePrefix(source))),
     allowedSourceAddresses: sources,
     proxy: c.proxy === undefined ? undefined : attempt("proxy.address", () => proxyAddress(c.proxy?.address ?? "")),
-    connectTimeoutMs: options?.connectTimeout || Math.min(seconds * 1_000, MAX_TIMER_MS) || defaultConnectTimeoutMs,
+    connectTimeoutMs: options?.connectTimeout || Math.min(seconds * 1_000, MAX_TIMER_MS) || DEFAULT_CONNECT_TIMEOUT_MS,
     cost: options?.cost,
     precedence: options?.precedence,
     bindUsingEdgeIdentity: options?.bindUsingEdgeIdentity ?? false,

@@ -17,7 +17,7 @@ export interface InterceptConfig {
   readonly connectTimeoutMs: number;
 }
 
-export const defaultConnectTimeoutMs = 5_000;
+export const DEFAULT_CONNECT_TIMEOUT_MS = 5_000;
 
 const interceptV1 = looseObject({
   protocols: z.array(protocol).min(1),
@@ -39,7 +39,7 @@ export const withoutConfig: InterceptConfig = {
   addresses: [],
   portRanges: [],
   allowedSourceAddresses: [],
-  connectTimeoutMs: defaultConnectTimeoutMs,
+  connectTimeoutMs: DEFAULT_CONNECT_TIMEOUT_MS,
 };
 
 /** The first of a service's configs that says how to intercept it; undefined when there is none. @throws ServiceConfigError */
@@ -55,7 +55,7 @@ export function interceptConfig(service: OverlayService): InterceptConfig | unde
       allowedSourceAddresses: rest.allowedSourceAddresses ?? [],
       sourceIp: rest.sourceIp || undefined,
       instance: dialOptions?.identity || undefined,
-      connectTimeoutMs: seconds > 0 ? Math.min(seconds * 1_000, MAX_TIMER_MS) : defaultConnectTimeoutMs,
+      connectTimeoutMs: seconds > 0 ? Math.min(seconds * 1_000, MAX_TIMER_MS) : DEFAULT_CONNECT_TIMEOUT_MS,
     };
   }
   const client = service.configs.get("ziti-tunneler-client.v1");

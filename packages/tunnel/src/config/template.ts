@@ -2,7 +2,7 @@ import { isIPv6 } from "node:net";
 import type { ClientAddresses } from "../interceptor.ts";
 import type { OverlayIdentity } from "../overlay.ts";
 
-const appDataWord = "$tunneler_id.appData[";
+const APP_DATA_WORD = "$tunneler_id.appData[";
 
 /**
  * Fills in what a template says about the tunneler's own identity: `$tunneler_id.name` and `$tunneler_id.appData[KEY]`,
@@ -12,10 +12,10 @@ const appDataWord = "$tunneler_id.appData[";
  */
 export function fillIdentity(template: string, identity: OverlayIdentity): string {
   const named = template.replaceAll("$tunneler_id.name", () => identity.name);
-  const [first = "", ...rest] = named.split(appDataWord);
+  const [first = "", ...rest] = named.split(APP_DATA_WORD);
   return rest.reduce((filled, part) => {
     const end = part.indexOf("]");
-    if (end < 0) throw new Error(`expected ] behind ${appDataWord} in ${JSON.stringify(template)}`);
+    if (end < 0) throw new Error(`expected ] behind ${APP_DATA_WORD} in ${JSON.stringify(template)}`);
     const key = part.slice(0, end);
     const value = Object.hasOwn(identity.appData, key) ? identity.appData[key] : undefined;
     return filled + textOf(value) + part.slice(end + 1);

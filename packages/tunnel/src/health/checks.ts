@@ -4,7 +4,7 @@ import { errorText } from "@sallyport/async";
 import type { HealthCheckConfig } from "../config/health-config.ts";
 
 /** Of an answer so much is searched for what is expected in it. */
-const maxBody = 1024 * 1024;
+const MAX_BODY = 1024 * 1024;
 
 /** Looks once. @returns why the check fails; undefined when it passes */
 export async function runCheck(check: HealthCheckConfig, stopped: AbortSignal): Promise<string | undefined> {
@@ -54,7 +54,7 @@ async function textOf(response: Response): Promise<string> {
   for await (const chunk of response.body ?? []) {
     chunks.push(chunk);
     length += chunk.length;
-    if (length > maxBody) break;
+    if (length > MAX_BODY) break;
   }
   return Buffer.concat(chunks).toString("utf8");
 }

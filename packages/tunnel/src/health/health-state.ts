@@ -7,8 +7,8 @@ export interface Offer {
   readonly precedence: PrecedenceName;
 }
 
-const highestCost = 65_535;
-const roundToMs = 100;
+const MAX_COST = 65_535;
+const ROUND_TO_MS = 100;
 
 /** The results of one check in a row, and which actions they call for. */
 export class CheckHistory {
@@ -25,7 +25,7 @@ export class CheckHistory {
     }
     this.#passing = passed;
     this.#count++;
-    const lasted = Math.round((now - this.#since) / roundToMs) * roundToMs;
+    const lasted = Math.round((now - this.#since) / ROUND_TO_MS) * ROUND_TO_MS;
     return actions.filter(
       ({ trigger, consecutiveEvents, durationMs }) =>
         (trigger === "change" ? isChange : (trigger === "pass") === passed) &&
@@ -44,7 +44,7 @@ export function applyEffect(offer: Offer, baseline: Offer, effect: HealthEffect)
       return { ...offer, precedence: "failed" };
     case "increase cost":
       // A failed terminator is chosen last anyway; its cost is for the time after.
-      return offer.precedence === "failed" ? offer : { ...offer, cost: Math.min(highestCost, offer.cost + effect.by) };
+      return offer.precedence === "failed" ? offer : { ...offer, cost: Math.min(MAX_COST, offer.cost + effect.by) };
     case "decrease cost":
       return { ...offer, cost: Math.max(baseline.cost, offer.cost - effect.by) };
     case "send event":

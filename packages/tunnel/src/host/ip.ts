@@ -11,14 +11,14 @@ export interface IpPrefix extends Ip {
   readonly length: number;
 }
 
-const mapped = 0xffffn;
+const MAPPED_PREFIX = 0xffffn;
 
 /** The address that `text` is; undefined when it is none. Zones (`%eth0`) are not taken. */
 export function parseIp(text: string): Ip | undefined {
   if (isIPv4(text)) return { bits: 32, value: ipv4Value(text) };
   if (!isIPv6(text) || text.includes("%")) return undefined;
   const value = ipv6Value(text);
-  return value >> 32n === mapped ? { bits: 32, value: value & 0xffff_ffffn } : { bits: 128, value };
+  return value >> 32n === MAPPED_PREFIX ? { bits: 32, value: value & 0xffff_ffffn } : { bits: 128, value };
 }
 
 /** `10.0.0.0/8`, or a single address. @throws Error which says what was expected */

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { hostPort } from "../config/template.ts";
 
-const maxHead = 16 * 1024;
+const MAX_HEAD = 16 * 1024;
 
 /**
  * Asks an HTTP proxy at the other end of `socket` for a connection to a target (CONNECT). The socket stays paused; what
@@ -46,8 +46,8 @@ function readHead(socket: Socket, signal: AbortSignal): Promise<string> {
           if (rest.length > 0) socket.unshift(rest);
           resolve(bytes.toString("latin1", 0, end));
         });
-      } else if (bytes.length > maxHead) {
-        settle(() => reject(new Error(`the http proxy's answer has no end within ${maxHead} bytes`)));
+      } else if (bytes.length > MAX_HEAD) {
+        settle(() => reject(new Error(`the http proxy's answer has no end within ${MAX_HEAD} bytes`)));
       }
     };
     const onEnd = () => settle(() => reject(new Error("the http proxy closed the connection")));

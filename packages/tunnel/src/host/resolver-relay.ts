@@ -4,7 +4,7 @@ import type { AllowedAddresses } from "./allowed-addresses.ts";
 import { answerQuestion, type HostResolver } from "./resolver.ts";
 
 /** Questions that are being answered at the same time; further ones wait in the circuit. */
-const maxOpen = 32;
+const MAX_OPEN = 32;
 
 /** A circuit of questions for this machine's name server, one message each. */
 export class ResolverRelay implements OverlayHandler, Relay {
@@ -43,7 +43,7 @@ export class ResolverRelay implements OverlayHandler, Relay {
   }
 
   data(buffer: Buffer, start: number, end: number): boolean {
-    if (this.#open >= maxOpen || !this.#hasRoom) {
+    if (this.#open >= MAX_OPEN || !this.#hasRoom) {
       this.#isBlocked = true;
       return false;
     }

@@ -5,7 +5,7 @@ import type { AllowedAddresses } from "./allowed-addresses.ts";
 /** Response codes of DNS, as far as they are used here. */
 const Status = { ok: 0, formatError: 1, serverFailure: 2, noSuchName: 3, notImplemented: 4 } as const;
 const RecordType = { mx: 15, txt: 16, srv: 33 } as const;
-const ttl = 86_400;
+const TTL_SECONDS = 86_400;
 
 interface Answer {
   readonly name: string;
@@ -46,7 +46,7 @@ export async function answerQuestion(
 }
 
 function lookUp(server: HostResolver, type: number, owner: string, name: string): Promise<Answer[]> | undefined {
-  const base = { name: owner, type, ttl };
+  const base = { name: owner, type, ttl: TTL_SECONDS };
   switch (type) {
     case RecordType.mx:
       return server

@@ -13,7 +13,7 @@ export interface Target {
   readonly source?: { readonly ip: string; readonly port: number } | undefined;
 }
 
-const longestShown = 100;
+const MAX_SHOWN = 100;
 
 /** A dial asks for what the service's config does not allow. */
 export class TargetError extends Error {
@@ -37,8 +37,8 @@ export function targetOf(config: HostConfig, appData: AppData): Target {
 
 /** A dialer's words as the log and the dialer get them: not more of them than helps, and nothing that moves a cursor. */
 function shown(text: string): string {
-  const start = text.slice(0, longestShown).replaceAll(/[^ -~]/g, "?");
-  return text.length > longestShown ? `${start}...` : start;
+  const start = text.slice(0, MAX_SHOWN).replaceAll(/[^ -~]/g, "?");
+  return text.length > MAX_SHOWN ? `${start}...` : start;
 }
 
 function required(appData: AppData, key: keyof AppData): string {

@@ -5,8 +5,8 @@ import type { FlowEvents, FlowTransport } from "../relay/client-flow.ts";
 import type { NativeSockets } from "./native-sockets.ts";
 
 /** Datagrams on their way out of a process, per flow, in bytes; further ones are dropped, as on any full queue. */
-const MOST_QUEUED_BYTES = 1024 * 1024;
-const MOST_BEFORE_CONNECTED = 64;
+const MAX_QUEUED_BYTES = 1024 * 1024;
+const MAX_BEFORE_CONNECTED = 64;
 
 /**
  * A socket of one flow: bound to the destination that the client sent to and connected to the client. Answers leave from the
@@ -39,7 +39,7 @@ export class FlowSocket implements FlowTransport {
 
   send(bytes: Buffer): void {
     if (this.#isConnected) this.#send(Buffer.from(bytes));
-    else if (this.#early.length < MOST_BEFORE_CONNECTED) this.#early.push(Buffer.from(bytes));
+    else if (this.#early.length < MAX_BEFORE_CONNECTED) this.#early.push(Buffer.from(bytes));
   }
 
   close(): void {
@@ -51,6 +51,6 @@ export class FlowSocket implements FlowTransport {
 
   #send(bytes: Buffer): void {
     // A client whose port is closed shows as an error of the socket; one datagram that cannot leave is lost, as datagrams may be.
-    if (!this.#isClosed && this.#socket.getSendQueueSize() < MOST_QUEUED_BYTES) this.#socket.send(bytes, () => {});
+    if (!this.#isClosed && this.#socket.getSendQueueSize() < MAX_QUEUED_BYTES) this.#socket.send(bytes, () => {});
   }
 }

@@ -40,8 +40,8 @@ export class HostSlot {
     }
     const taken = Array.from({ length: LAST - FIRST + 1 }, (_, index) => FIRST + index);
     const holders = [...new Map([...(await holdersOfSlots(taken)).values()].map((each) => [each.pid, each])).values()];
-    const shown = holders.slice(0, MOST_SHOWN).map(describeHolder);
-    if (holders.length > MOST_SHOWN) shown.push(`${holders.length - MOST_SHOWN} more`);
+    const shown = holders.slice(0, MAX_SHOWN).map(describeHolder);
+    if (holders.length > MAX_SHOWN) shown.push(`${holders.length - MAX_SHOWN} more`);
     if (shown.length === 0) shown.push("processes that cannot be seen from here");
     throw new InterceptError(
       "NO_SLOT",
@@ -76,7 +76,7 @@ export class HostSlot {
 const FIRST = 200;
 const LAST = 247;
 /** Holders of slots that an error names. */
-const MOST_SHOWN = 5;
+const MAX_SHOWN = 5;
 const TABLE = /^table inet sallyport_(\d+)$/gm;
 
 /** A route in the table `local` that some tunneler made. */

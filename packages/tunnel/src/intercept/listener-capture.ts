@@ -9,7 +9,7 @@ import type { Intercept } from "./intercept-set.ts";
 import { formatIp, widthOf } from "./ip-range.ts";
 
 /** Sockets at a time, of all services. */
-const MOST_LISTENERS = 2048;
+const MAX_LISTENERS = 2048;
 
 interface Listener {
   close(): void;
@@ -126,10 +126,10 @@ function placesOf(intercepts: readonly Intercept[]): Map<string, Place> {
     const portCount = ports.reduce((sum, { low, high }) => sum + high - low + 1, 0);
     for (const range of ranges) {
       const hostBits = widthOf(range.family) - range.length;
-      if (hostBits > 11 || 2 ** hostBits * portCount * protocols.length + places.size > MOST_LISTENERS) {
+      if (hostBits > 11 || 2 ** hostBits * portCount * protocols.length + places.size > MAX_LISTENERS) {
         throw new InterceptError(
           "TOO_MANY_LISTENERS",
-          `service ${name} has more addresses and ports than can be listened on one by one (${MOST_LISTENERS} in all): install nft and koffi, or narrow its ranges`,
+          `service ${name} has more addresses and ports than can be listened on one by one (${MAX_LISTENERS} in all): install nft and koffi, or narrow its ranges`,
         );
       }
       for (let offset = 0; offset < 2 ** hostBits; offset++) {

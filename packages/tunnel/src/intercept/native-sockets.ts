@@ -42,7 +42,7 @@ const EACCES = 13;
 const EADDRINUSE = 98;
 const LARGEST_DATAGRAM = 65_535;
 /** Datagrams read before the event loop turns. */
-const MOST_PER_TURN = 64;
+const MAX_PER_TURN = 64;
 const ADDRESS_SIZE = 28;
 const CONTROL_SIZE = 256;
 /** `struct msghdr` of 64-bit Linux. */
@@ -163,7 +163,7 @@ export async function loadNativeSockets(): Promise<NativeSockets> {
       const read = (): void => {
         isDue = false;
         if (isClosed) return;
-        for (let count = 0; count < MOST_PER_TURN; count++) {
+        for (let count = 0; count < MAX_PER_TURN; count++) {
           reader.prepare();
           // Errors are those of an empty queue, or ICMP's of former datagrams: the next readable event says more.
           const received = receive(fd, reader.message, 0);

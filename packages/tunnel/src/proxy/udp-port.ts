@@ -6,7 +6,7 @@ import type { ClientAddresses, Interception, UdpFlow } from "../interceptor.ts";
 import { ClientFlow, type FlowTransport } from "../relay/client-flow.ts";
 
 /** Clients of one port at a time, half of them from one address; datagrams of further ones are dropped. */
-const maxFlows = 10_000;
+const MAX_FLOWS = 10_000;
 
 export interface UdpPortOptions {
   readonly address: string;
@@ -38,7 +38,7 @@ export class UdpPort implements Interception {
     this.#idleMs = o.idleMs;
     this.#log = o.log;
     this.#onFlow = o.onFlow;
-    const places = o.maxFlows ?? maxFlows;
+    const places = o.maxFlows ?? MAX_FLOWS;
     this.#places = new SharedPlaces({ places, perAddress: Math.ceil(places / 2) });
     socket.on("message", (datagram, from) => this.#take(datagram, from));
     // A client that has gone answers with errors; it goes idle.

@@ -11,7 +11,7 @@ export interface DatagramEnd {
 }
 
 /** Datagrams that wait for a circuit that takes no more; further ones are lost, as on any network. */
-const maxHeld = 64;
+const MAX_HELD = 64;
 
 /** Datagrams joined to a circuit, each one message. Both ends close together. */
 export class DatagramRelay implements OverlayHandler, Relay {
@@ -73,7 +73,7 @@ export class DatagramRelay implements OverlayHandler, Relay {
   #take(datagram: Buffer): void {
     if (this.#isOver) return;
     if (this.#hasRoom) this.#write(datagram);
-    else if (this.#held.length < maxHeld) this.#held.push(Buffer.from(datagram));
+    else if (this.#held.length < MAX_HELD) this.#held.push(Buffer.from(datagram));
   }
 
   #write(datagram: Buffer): void {

@@ -4,13 +4,13 @@ import type { OverlayConnection, OverlayHandler } from "../overlay.ts";
 import type { Relay } from "./relays.ts";
 
 /** Messages that one read fills exactly, so that no short one trails each read. */
-const messagesPerRead = 4;
+const MESSAGES_PER_READ = 4;
 
 /** Read buffers by size, shared by all sockets of the thread: their bytes are consumed before the next socket is read. */
 const readBuffers = new Map<number, Buffer>();
 
 function readBuffer(messageSize: number): Buffer {
-  const size = messagesPerRead * messageSize;
+  const size = MESSAGES_PER_READ * messageSize;
   let buffer = readBuffers.get(size);
   if (buffer === undefined) {
     buffer = Buffer.allocUnsafeSlow(size);

@@ -30,9 +30,9 @@ export interface SdkOverlayOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-const identityRetryMs = 5_000;
+const IDENTITY_RETRY_MS = 5_000;
 /** What an identity hosts with, its name and app data change without a change of its services. */
-const identityRefreshMs = 60_000;
+const IDENTITY_REFRESH_MS = 60_000;
 
 type ServicesListener = (services: ReadonlyMap<string, OverlayService>) => void;
 
@@ -93,7 +93,7 @@ export class SdkOverlay implements Overlay {
     const unfollow = this.#context.onServices(tell);
     const refresh = setInterval(() => {
       if (known !== undefined) tell(known);
-    }, identityRefreshMs);
+    }, IDENTITY_REFRESH_MS);
     refresh.unref();
     return () => {
       newest = Number.POSITIVE_INFINITY;
@@ -131,8 +131,8 @@ export class SdkOverlay implements Overlay {
       this.#addresses = await withAddresses(await this.#context.hosts());
     } catch (err) {
       if (newest() !== mine) return;
-      this.#log.warn({ err, retryMs: identityRetryMs }, "the identity could not be refreshed");
-      this.#retry = setTimeout(() => void this.#tell(services, listener, mine, newest), identityRetryMs);
+      this.#log.warn({ err, retryMs: IDENTITY_RETRY_MS }, "the identity could not be refreshed");
+      this.#retry = setTimeout(() => void this.#tell(services, listener, mine, newest), IDENTITY_RETRY_MS);
       this.#retry.unref();
       return;
     }

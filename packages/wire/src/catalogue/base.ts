@@ -34,4 +34,4 @@ export const BaseHeader = {
 } as const;
 
 /** Ids of headers that a reply copies from its request, both ends included. */
-export const reflectedHeaders = { first: 128, last: 255 } as const;
+export const ReflectedHeaders = { first: 128, last: 255 } as const;

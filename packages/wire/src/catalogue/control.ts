@@ -197,4 +197,4 @@ export { DestType as DestinationType, FaultSubject } from "../generated/ctrl_pb.
 export { CreateTerminatorResult as TerminatorResult } from "../generated/edge_ctrl_pb.ts";
 
 /** Application protocol name of control channels. */
-export const controlAlpn = "ziti-ctrl";
+export const CONTROL_ALPN = "ziti-ctrl";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Headers } from "../frame/headers.ts";
 import { encodeMessage } from "../frame/message.ts";
 import { BaseHeader, BaseType } from "./base.ts";
-import { EdgeFlag, EdgeHeader, EdgeType, firstRouterConnId } from "./edge.ts";
+import { EdgeFlag, EdgeHeader, EdgeType, FIRST_ROUTER_CONN_ID } from "./edge.ts";
 
 const hex = (text: string) => text.replace(/\s+/g, "");
 const frame = (contentType: number, sequence: number, headers: Headers, body?: Buffer) =>
@@ -101,7 +101,7 @@ describe("edge messages, byte for byte", () => {
     const dial = connId(1)
       .set(EdgeHeader.PublicKey, dialerKey)
       .setString(EdgeHeader.CallerId, "alice")
-      .setU32(EdgeHeader.RouterProvidedConnId, firstRouterConnId)
+      .setU32(EdgeHeader.RouterProvidedConnId, FIRST_ROUTER_CONN_ID)
       .setString(EdgeHeader.ConnectionMarker, "q0Zt3xWm")
       .setString(EdgeHeader.CircuitId, "aBcDeFgHi");
     expect(frame(EdgeType.Dial, 7, dial, Buffer.from("0b3f2f58-1f0e-4c55-a0a4-5f2f0f0b9a11"))).toBe(

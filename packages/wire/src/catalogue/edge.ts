@@ -110,10 +110,10 @@ export const EdgeErrorCode = {
 } as const;
 
 /** Connection ids that a router gives out start here; an SDK's own ids are below. */
-export const firstRouterConnId = 0x8000_0000;
+export const FIRST_ROUTER_CONN_ID = 0x8000_0000;
 
 /** Application protocol name of edge channels. */
-export const edgeAlpn = "ziti-edge";
+export const EDGE_ALPN = "ziti-edge";
 
 /**
  * Begins the text with which a router that is about to stop refuses a dial: nothing is wrong with the service, and another

@@ -22,4 +22,4 @@ export const SplitLinkChannel = { Payload: 1, Ack: 2 } as const;
 export const LinkUnderlay = { Default: "link.default", Ack: "link.ack" } as const;
 
 /** Application protocol name of links. */
-export const linkAlpn = "ziti-link";
+export const LINK_ALPN = "ziti-link";

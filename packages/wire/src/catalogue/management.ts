@@ -35,7 +35,7 @@ export const ManagementType = {
 } as const;
 
 /** A validation's request is answered by the type after it, and each result has the one after that. */
-export const validationReply = { response: 1, result: 2 } as const;
+export const ValidationReply = { response: 1, result: 2 } as const;
 
 /** Headers of the management channel. */
 export const ManagementHeader = {

@@ -27,7 +27,7 @@ export const XgressHeader = {
 /** Payload headers (added to 2000 on the wire). */
 export const PayloadHeader = {
   Uuid: 0,
-  /** Capabilities, four bytes, big-endian: see `xgressCapability`. */
+  /** Capabilities, four bytes, big-endian: see `XgressCapability`. */
   Capabilities: 1,
   /** Flags of the edge Data message, u32: see `EdgeFlag`. */
   EdgeFlags: 16,
@@ -48,7 +48,7 @@ export const XgressFlag = {
 } as const;
 
 /** Bits of the capabilities header. */
-export const xgressCapability = { eof: 0x100 } as const;
+export const XgressCapability = { eof: 0x100 } as const;
 
 /** First body byte of a Control message. */
 export const XgressControl = { TraceRoute: 1, TraceRouteResponse: 2 } as const;

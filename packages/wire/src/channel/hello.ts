@@ -1,4 +1,4 @@
-import { BaseHeader, BaseType, reflectedHeaders } from "../catalogue/base.ts";
+import { BaseHeader, BaseType, ReflectedHeaders } from "../catalogue/base.ts";
 import { ProtocolError } from "../errors.ts";
 import { Headers } from "../frame/headers.ts";
 import { encodeMessage, type Message } from "../frame/message.ts";
@@ -57,7 +57,7 @@ export function resultHeadersFor(hello: Hello, sequence: number, parts: ResultPa
       .set(BaseHeader.GroupSecret, parts.group.secret);
   }
   for (const [key, value] of hello.headers.entries()) {
-    if (key >= reflectedHeaders.first && key <= reflectedHeaders.last) {
+    if (key >= ReflectedHeaders.first && key <= ReflectedHeaders.last) {
       headers.set(key, value);
     }
   }

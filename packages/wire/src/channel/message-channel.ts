@@ -1,5 +1,5 @@
 import { boundedLog } from "../bounded-log.ts";
-import { BaseHeader, BaseType, reflectedHeaders } from "../catalogue/base.ts";
+import { BaseHeader, BaseType, ReflectedHeaders } from "../catalogue/base.ts";
 import { ChannelClosedError, ProtocolError, WireError } from "../errors.ts";
 import { DEFAULT_LIMITS, type FrameLimits, type FrameView } from "../frame/frame.ts";
 import { Headers, scanHeaderBlock } from "../frame/headers.ts";
@@ -148,7 +148,7 @@ export class MessageChannel implements Channel, UnderlayOwner {
   reply(to: Message, out: Outgoing): void {
     const headers = out.headers?.clone() ?? new Headers();
     for (const [key, value] of to.headers.entries()) {
-      if (key >= reflectedHeaders.first && key <= reflectedHeaders.last) {
+      if (key >= ReflectedHeaders.first && key <= ReflectedHeaders.last) {
         headers.set(key, value);
       }
     }

@@ -20,11 +20,11 @@ interface Authority {
 }
 
 /** Authorities between an anchor and a leaf, at most. */
-const MOST_CAS_BELOW = 8;
+const MAX_CAS_BELOW = 8;
 /** Of the presented certificates, and of those whose names lead upwards from the leaf, so many count. */
-const MOST_LINKS = 32;
+const MAX_LINKS = 32;
 /** Signatures that may turn out wrong. An honest chain has a wrong one only below authorities that share a name and state no key identifiers. */
-const MOST_WRONG_SIGNATURES = 16;
+const MAX_WRONG_SIGNATURES = 16;
 
 /**
  * Finds the anchor that a leaf leads to: first by names and key identifiers, then by signatures from the anchors downwards. A certificate's key is used
@@ -39,13 +39,13 @@ export class IssuerSearch {
   readonly #links: X509Certificate[];
   /** What was found out about signatures: by certificate, its issuers. */
   readonly #checked = new Map<X509Certificate, Map<X509Certificate, boolean>>();
-  #wrongSignaturesLeft = MOST_WRONG_SIGNATURES;
+  #wrongSignaturesLeft = MAX_WRONG_SIGNATURES;
 
   constructor({ leaf, intermediates, at, checkDates }: PresentedChain) {
     this.#leaf = leaf;
     this.#at = at;
     this.#checkDates = checkDates;
-    this.#links = intermediates.slice(0, MOST_LINKS);
+    this.#links = intermediates.slice(0, MAX_LINKS);
   }
 
   /**
@@ -59,7 +59,7 @@ export class IssuerSearch {
   }
 
   #vouches(anchor: X509Certificate, above: readonly X509Certificate[]): boolean {
-    const most = this.#casBelow(anchor, MOST_CAS_BELOW);
+    const most = this.#casBelow(anchor, MAX_CAS_BELOW);
     const candidates = new Set(above.filter((candidate) => !candidate.raw.equals(anchor.raw)));
     const open: Authority[] = most === undefined ? [] : [{ certificate: anchor, casBelow: most }];
     for (let next = takeLongest(open); next !== undefined; next = takeLongest(open)) {
@@ -127,7 +127,7 @@ function namedAbove(
   // A set hands out what is added while it is walked.
   for (const name of names) {
     for (const link of bySubject.get(name) ?? []) {
-      if (above.length === MOST_LINKS) return { above, names };
+      if (above.length === MAX_LINKS) return { above, names };
       if (above.some((known) => known.raw.equals(link.raw))) continue;
       above.push(link);
       names.add(nameKey(link.issuer));
@@ -162,10 +162,19 @@ function readPathLength(certificate: X509Certificate): number | undefined {
 }
 
 /** Extensions whose meaning is honoured here or cannot widen trust; any other critical one disqualifies an issuer. */
-const understood = new Set(["2.5.29.14", "2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.32", "2.5.29.35", "2.5.29.37"]);
+const UNDERSTOOD_EXTENSIONS = new Set([
+  "2.5.29.14",
+  "2.5.29.15",
+  "2.5.29.17",
+  "2.5.29.19",
+  "2.5.29.32",
+  "2.5.29.35",
+  "2.5.29.37",
+]);
 
 function allowedPathLength(issuer: x509.X509Certificate): number | undefined {
-  if (issuer.extensions.some((extension) => extension.critical && !understood.has(extension.type))) return undefined;
+  if (issuer.extensions.some((extension) => extension.critical && !UNDERSTOOD_EXTENSIONS.has(extension.type)))
+    return undefined;
   const usage = issuer.getExtension(x509.KeyUsagesExtension);
   if (usage !== null && (usage.usages & x509.KeyUsageFlags.keyCertSign) === 0) return undefined;
   return issuer.getExtension(x509.BasicConstraintsExtension)?.pathLength ?? Number.POSITIVE_INFINITY;

@@ -3,7 +3,7 @@ import type { PresentedCertificate } from "../socket/stream-socket.ts";
 import { isUsableKey } from "./issuer-search.ts";
 
 /** As many as a peer may present. */
-const MOST_CERTIFICATES = 10;
+const MAX_CERTIFICATES = 10;
 /** OpenSSL needs no more than about a millisecond for a signature. Binary curves take three times as long. */
 const QUICK_CURVES = new Set([
   "prime256v1",
@@ -19,7 +19,7 @@ const QUICK_CURVES = new Set([
 export function isOrdinaryChain(leaf: PresentedCertificate | undefined): boolean {
   let count = 0;
   for (let next = leaf; next !== undefined; next = next.issuerCertificate) {
-    if (++count > MOST_CERTIFICATES || !hasQuickKey(next.raw)) return false;
+    if (++count > MAX_CERTIFICATES || !hasQuickKey(next.raw)) return false;
   }
   return true;
 }

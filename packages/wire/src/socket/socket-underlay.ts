@@ -12,7 +12,7 @@ const LINGER_LOOK_MS = 500;
 /** It is dropped with the socket when none of it left between so many looks: between two, this process may have stood still. */
 const STOOD_LOOKS = 2;
 /** And after so many, however slowly it leaves. */
-const MOST_LOOKS = 20;
+const MAX_LOOKS = 20;
 
 /** What a connection needs of the channel it belongs to. */
 export interface UnderlayOwner {
@@ -134,7 +134,7 @@ export class SocketUnderlay implements Underlay {
     const timer = setInterval(() => {
       stood = this.#socket.writableLength < left ? 0 : stood + 1;
       left = this.#socket.writableLength;
-      if (stood >= STOOD_LOOKS || ++looks >= MOST_LOOKS) this.#socket.destroy();
+      if (stood >= STOOD_LOOKS || ++looks >= MAX_LOOKS) this.#socket.destroy();
     }, LINGER_LOOK_MS);
     timer.unref();
     this.#socket.once("close", () => clearInterval(timer));

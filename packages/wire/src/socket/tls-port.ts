@@ -16,7 +16,7 @@ import type { SecureSocket } from "./stream-socket.ts";
 export const HANDSHAKE_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 15_000;
 /** Of what is no ClientHello, so much is given to TLS, for the sake of its answer. There are no two certificates in it. */
-const MOST_OTHER_BYTES = 512;
+const MAX_OTHER_BYTES = 512;
 
 export interface TlsPortOptions {
   /** Address to bind; `::` or `0.0.0.0` for all. */
@@ -206,7 +206,7 @@ export class TlsPort implements ChannelPort {
           clearTimeout(timer);
           if (socket.destroyed) return;
           socket.off("close", onEarlyEnd).off("error", onError);
-          if (socket.readableLength === came && (hello !== undefined || came <= MOST_OTHER_BYTES)) {
+          if (socket.readableLength === came && (hello !== undefined || came <= MAX_OTHER_BYTES)) {
             this.#terminatorFor(hello).server.emit("connection", socket);
             return;
           }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { EdgeFlag } from "../catalogue/edge.ts";
-import { XgressFlag, XgressType, xgressCapability } from "../catalogue/xgress.ts";
+import { XgressCapability, XgressFlag, XgressType } from "../catalogue/xgress.ts";
 import { FrameParser, type FrameView } from "../frame/frame.ts";
 import { JoinedFabric } from "../testing/joined-fabric.ts";
 import type { ControlMessage } from "./frames/control-message.ts";
@@ -78,7 +78,7 @@ class ScriptedEnd implements XgressEnd {
     new FrameParser({ maxHeaders: 1e4, maxBody: 1e6 }, (frame) => this.path?.payload(frame, flags)).push(buffer);
   }
 
-  start(capabilities: number | undefined = xgressCapability.eof): void {
+  start(capabilities: number | undefined = XgressCapability.eof): void {
     this.send({ flags: CircuitStart, ...(capabilities === undefined ? {} : { capabilities }) });
   }
 
@@ -169,7 +169,7 @@ test("a terminating end sends nothing before the circuit is started, and then it
   expect(far.payloads).toEqual([]);
   far.start();
   expect(far.payloads).toEqual([
-    { sequence: 0, flags: Terminator, body: "", capabilities: xgressCapability.eof, edgeFlags: -1 },
+    { sequence: 0, flags: Terminator, body: "", capabilities: XgressCapability.eof, edgeFlags: -1 },
     { sequence: 1, flags: Terminator, body: "early", capabilities: -1, edgeFlags: -1 },
   ]);
   expect(port.delivered).toEqual([]);
@@ -272,8 +272,8 @@ test("CircuitEnd without a FIN is the end for a peer without EOF, and comes afte
 });
 
 test("a circuit that is started by an end which takes nothing any more keeps no memory", () => {
-  far.send({ flags: CircuitStart | WriteFailed, capabilities: xgressCapability.eof });
-  expect(far.payloads.map((p) => p.capabilities)).toEqual([xgressCapability.eof]);
+  far.send({ flags: CircuitStart | WriteFailed, capabilities: XgressCapability.eof });
+  expect(far.payloads.map((p) => p.capabilities)).toEqual([XgressCapability.eof]);
   near.unrouted();
   expect(fabric.pool.lentBytes).toBe(0);
 });

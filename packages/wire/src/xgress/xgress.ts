@@ -1,5 +1,5 @@
 import { EdgeFlag } from "../catalogue/edge.ts";
-import { XgressControl, XgressFlag, xgressCapability } from "../catalogue/xgress.ts";
+import { XgressCapability, XgressControl, XgressFlag } from "../catalogue/xgress.ts";
 import type { FrameView } from "../frame/frame.ts";
 import type { XgressLoad } from "./counters.ts";
 import { type ControlMessage, controlFrame, readControl } from "./frames/control-message.ts";
@@ -103,7 +103,7 @@ export class Xgress implements XgressEnd, Scanned {
   /** Opens the circuit from the initiating side. */
   start(): void {
     this.#sender.start();
-    this.#sender.mark(XgressFlag.CircuitStart, xgressCapability.eof);
+    this.#sender.mark(XgressFlag.CircuitStart, XgressCapability.eof);
   }
 
   /**
@@ -281,9 +281,9 @@ export class Xgress implements XgressEnd, Scanned {
 
   /** What the other end's first payload says about it. */
   #learn(flags: number, capabilities: number): void {
-    this.#peerKnowsEof = capabilities >= 0 && (capabilities & xgressCapability.eof) !== 0;
+    this.#peerKnowsEof = capabilities >= 0 && (capabilities & XgressCapability.eof) !== 0;
     if ((flags & XgressFlag.CircuitStart) !== 0 && !this.#sender.isStarted) {
-      if (this.#peerKnowsEof) this.#sender.markFirst(xgressCapability.eof);
+      if (this.#peerKnowsEof) this.#sender.markFirst(XgressCapability.eof);
       this.#sender.start();
       if (this.#closingReason !== undefined) {
         this.#endPending = this.#peerKnowsEof;

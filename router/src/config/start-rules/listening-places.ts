@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { formatPath, type Path } from "@sallyport/config-file";
 import type { RouterConfig } from "@sallyport/router-config";
-import { type AlpnEntry, edgeAlpn, linkAlpn } from "@sallyport/wire";
+import { type AlpnEntry, EDGE_ALPN, LINK_ALPN } from "@sallyport/wire";
 import { WEB_ALPN } from "../../health/web-server.ts";
 import type { Remark } from "../remark.ts";
 
@@ -31,7 +31,7 @@ function linkPlaces({ link }: RouterConfig): ListeningPlace[] {
   return (link?.listeners ?? []).map(({ bind }, i) => ({
     path: ["link", "listeners", i, "bind"],
     ...onTcp(bind),
-    shares: { protocols: [linkAlpn], acceptsNoAlpn: false },
+    shares: { protocols: [LINK_ALPN], acceptsNoAlpn: false },
   }));
 }
 
@@ -50,7 +50,7 @@ function listenerPlaces({ listeners, edge }: RouterConfig): ListeningPlace[] {
     }
     if (address.protocol === "wss") return [{ ...place, why: "web sockets need a port of their own" }];
     if (listener.options.workers > 0) return [{ ...place, why: "a listener with workers needs a port of its own" }];
-    return [{ ...place, shares: { protocols: [edgeAlpn], acceptsNoAlpn: true } }];
+    return [{ ...place, shares: { protocols: [EDGE_ALPN], acceptsNoAlpn: true } }];
   });
   if (edge?.apiProxy !== undefined) {
     const why = "the API proxy needs a port of its own";

@@ -4,8 +4,8 @@ import {
   type Channel,
   ChannelClosedError,
   type ChannelLimits,
+  CONTROL_ALPN,
   ControlHello,
-  controlAlpn,
   formatAddress,
   type Hello,
   type HttpProxy,
@@ -244,7 +244,7 @@ export class Controllers {
       get hello() {
         return hello();
       },
-      alpn: controlAlpn,
+      alpn: CONTROL_ALPN,
       isToController: true,
       timeoutMs: connectTimeoutMs,
       ...(localAddress === undefined ? {} : { localAddress }),

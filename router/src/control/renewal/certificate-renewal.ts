@@ -39,7 +39,7 @@ const DAY = 24 * 3_600_000;
 const GIVE_UP_MS = 35_000;
 const RETRY_MS = 60_000;
 /** Characters of a refusal in the log. */
-const MOST_OF_REASON = 500;
+const MAX_REASON = 500;
 
 /**
  * When certificates of this validity are renewed: the smaller of 7 days and a third of the lifetime before the end of the
@@ -229,10 +229,10 @@ function issuedBy(answer: Message): edgeCtrlPb.EnrollmentCertsResponse {
 /** An edge error has a code in its headers and a text, or is a message of its own, as the answer to a verification is. */
 function refusalIn({ contentType, body, headers }: Pick<Message, "contentType" | "body" | "headers">): string {
   if (contentType !== EdgeCtrlType.Error || headers.get(EdgeCtrlHeader.ErrorCode) !== undefined) {
-    return shownText(body.toString("utf8"), MOST_OF_REASON);
+    return shownText(body.toString("utf8"), MAX_REASON);
   }
   const { code, message, cause } = decodeControl(edgeCtrlPb.ErrorSchema, body);
-  return shownText([code, message, cause].filter((part) => part !== "").join(" "), MOST_OF_REASON);
+  return shownText([code, message, cause].filter((part) => part !== "").join(" "), MAX_REASON);
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import {
-  alignedPayloadSize,
+  ALIGNED_PAYLOAD_SIZE,
   CLOSED_BY_NETWORK,
   type ControlMessage,
   cutSocket,
@@ -15,7 +15,7 @@ import {
 import { traceAnswerAt } from "../trace-answer.ts";
 
 /** One read fills four payloads exactly, so no short one trails each read. Shared: its bytes are consumed at once. */
-const READ_BUFFER = Buffer.allocUnsafeSlow(4 * alignedPayloadSize);
+const READ_BUFFER = Buffer.allocUnsafeSlow(4 * ALIGNED_PAYLOAD_SIZE);
 
 export interface SocketPortOptions {
   /** What this end calls itself in answers to trace routes. */
@@ -40,7 +40,7 @@ export class SocketPort implements LocalPort {
 
   constructor(o: SocketPortOptions) {
     this.#hopType = o.hopType;
-    this.#bodySize = o.mtu > 0 ? Math.min(o.mtu, alignedPayloadSize) : alignedPayloadSize;
+    this.#bodySize = o.mtu > 0 ? Math.min(o.mtu, ALIGNED_PAYLOAD_SIZE) : ALIGNED_PAYLOAD_SIZE;
   }
 
   /** Joins a connected socket, which was made with this port's `onread`, to its xgress. */

@@ -12,8 +12,8 @@ const CLIENT_HELLO = 1;
 const RANDOM_AND_VERSION = 34;
 const ALPN_EXTENSION = 16;
 /** Real ones have 300 to 2,000 bytes, in one record or a few. */
-const MOST_BYTES = 16_384;
-const MOST_RECORDS = 16;
+const MAX_BYTES = 16_384;
+const MAX_RECORDS = 16;
 
 /**
  * Reads the ClientHello at the start of a connection (RFC 8446, sections 4.1.2 and 5.1; RFC 7301, section 3.1).
@@ -26,8 +26,8 @@ export function parseClientHello(bytes: Buffer): ClientHello | number {
   if (message.length > 0 && message[0] !== CLIENT_HELLO) throw new RangeError("expected a ClientHello");
   const end = message.length < 4 ? Number.POSITIVE_INFINITY : 4 + message.readUIntBE(1, 3);
   if (message.length < end) {
-    if (bytes.length < MOST_BYTES) return recordEnd > bytes.length ? recordEnd : bytes.length + RECORD_HEADER;
-    throw new RangeError(`expected a ClientHello of less than ${MOST_BYTES} bytes`);
+    if (bytes.length < MAX_BYTES) return recordEnd > bytes.length ? recordEnd : bytes.length + RECORD_HEADER;
+    throw new RangeError(`expected a ClientHello of less than ${MAX_BYTES} bytes`);
   }
   // A client waits for the answer. In TLS 1.2 it could send its certificates at once, which nobody has bounded yet.
   if (message.length > end || recordEnd !== bytes.length) throw new RangeError("expected nothing behind a ClientHello");
@@ -54,8 +54,7 @@ function handshakeBytes(bytes: Buffer): { message: Buffer; end: number } {
   let end = 0;
   while (end < bytes.length) {
     if (bytes[end] !== HANDSHAKE_RECORD) throw new RangeError("expected a TLS handshake");
-    if (parts.length === MOST_RECORDS)
-      throw new RangeError(`expected a ClientHello in at most ${MOST_RECORDS} records`);
+    if (parts.length === MAX_RECORDS) throw new RangeError(`expected a ClientHello in at most ${MAX_RECORDS} records`);
     const start = end + RECORD_HEADER;
     if (start > bytes.length) return { message: Buffer.concat(parts), end: start };
     end = start + bytes.readUInt16BE(end + 3);

@@ -7,7 +7,7 @@ const PAID_PER_SECOND = 50;
 const TOLERATED_MS = 100;
 /** Less is nothing. */
 const LEAST_MS = 0.001;
-const MOST_ADDRESSES = 4_096;
+const MAX_ADDRESSES = 4_096;
 
 interface Debt {
   readonly ms: number;
@@ -19,7 +19,7 @@ interface Debt {
 export class HandshakeDebts {
   readonly #now: () => number;
   /** Those that were charged last come last. */
-  readonly #debts = new BoundedMap<string, Debt>(MOST_ADDRESSES);
+  readonly #debts = new BoundedMap<string, Debt>(MAX_ADDRESSES);
 
   /** @param now milliseconds */
   constructor(now: () => number = () => performance.now()) {

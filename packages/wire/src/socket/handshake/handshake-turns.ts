@@ -31,15 +31,15 @@ const SILENT_MS = 2;
 /** One that was read so long after its ClientHello, and had sent nothing more, makes room when no other can begin. */
 const SILENT_SINCE_MS = 1_000;
 /** Of one address, handshakes that may be between the server's answer and their end. Others wait with their ClientHello. */
-const MOST_BEGUN = 256;
+const MAX_BEGUN = 256;
 /** Of one address. Far more than can begin within the time of a handshake. */
-const MOST_WAITING = 4_096;
+const MAX_WAITING = 4_096;
 /** Bytes behind a ClientHello in which there are no two certificates: alerts. */
 const FREE_BYTES = 512;
 /** A handshake that takes less CPU time is an ordinary one, whatever its chain. */
 const ORDINARY_MS = 5;
 /** The costliest certificates that are known: named binary curves of 571 bits. */
-const MOST_MS_PER_BYTE = 0.01;
+const MAX_MS_PER_BYTE = 0.01;
 
 /**
  * Handshakes of one thread, on all its ports. OpenSSL verifies all signatures of a client's chain as soon as it has read them, in one piece, and Node
@@ -113,7 +113,7 @@ class Handshake {
   /** Its turn is over, without success: it costs what the turn took, and at most what its bytes can have taken, since the thread does other work, too. */
   charge(): number {
     const bytes = this.taker.bytesRead - this.#bytesBefore;
-    const cost = bytes > FREE_BYTES ? Math.max(0, Math.min(this.took, bytes * MOST_MS_PER_BYTE - this.charged)) : 0;
+    const cost = bytes > FREE_BYTES ? Math.max(0, Math.min(this.took, bytes * MAX_MS_PER_BYTE - this.charged)) : 0;
     this.#cpuBefore = undefined;
     this.charged += cost;
     return cost;
@@ -155,7 +155,7 @@ class AddressTurns {
     this.#waiting.add(handshake);
     this.#begin();
     const [longest] = this.#waiting;
-    if (this.#waiting.size > MOST_WAITING && longest !== undefined) this.#refuse(longest, "waiting");
+    if (this.#waiting.size > MAX_WAITING && longest !== undefined) this.#refuse(longest, "waiting");
   }
 
   end(handshake: Handshake, isOrdinary: (() => boolean) | undefined): void {
@@ -186,7 +186,7 @@ class AddressTurns {
 
   #begin(): void {
     for (const handshake of this.#waiting) {
-      if (this.#begun.size >= MOST_BEGUN && !this.#makeRoom()) return;
+      if (this.#begun.size >= MAX_BEGUN && !this.#makeRoom()) return;
       this.#waiting.delete(handshake);
       this.#begun.add(handshake);
       handshake.taker.begin();

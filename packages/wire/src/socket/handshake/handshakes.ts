@@ -31,7 +31,7 @@ const REASONS: Record<Refusal, string> = {
   silent: "too many handshakes of this address, nothing came in this one",
 };
 /** Far more than a port can work on within the time of a handshake. */
-const MOST_HANDSHAKES = 8_192;
+const MAX_HANDSHAKES = 8_192;
 
 /**
  * The connections of a port that are in their handshake: a bounded number, at most half of them from one address. Beyond that the newest displaces the
@@ -45,7 +45,7 @@ export class Handshakes {
   readonly #underWay = new Map<SocketAddresses, UnderWay>();
 
   /** @param log bounded: each connection that is closed is told of */
-  constructor(log: Logger, { most = MOST_HANDSHAKES, turns = new HandshakeTurns() }: HandshakesOptions = {}) {
+  constructor(log: Logger, { most = MAX_HANDSHAKES, turns = new HandshakeTurns() }: HandshakesOptions = {}) {
     this.#places = new SharedPlaces({ places: most, perAddress: Math.ceil(most / 2) });
     this.#turns = turns;
     this.#log = log;

@@ -6,14 +6,14 @@ const SLAB_SIZE = 256 * 1024;
 /** Slabs kept for reuse: 2 MiB. */
 const KEEP = 8;
 /** Slabs that may be at the other thread before this one should give it no more. */
-const MOST_LENT = 16;
+const MAX_LENT = 16;
 /** So many empty slabs go home on their own; fewer wait for something to go with. */
 const HOME_AT = 4;
 /**
  * Slabs of the other thread that may be held on to: a run of a few KiB holds on to all of one, so that connections whose
  * peers do not read would take many times the memory of what waits for them.
  */
-const MOST_KEPT = 32;
+const MAX_KEPT = 32;
 /** Bytes gathered in one turn that do not wait for its end. */
 const POST_AT = 512 * 1024;
 const OP_LENGTH = 4;
@@ -92,7 +92,7 @@ export class Exchange<In, Out> {
 
   /** The other thread has more than it should be given to work off. `data` still works. */
   get isFull(): boolean {
-    return this.#lent >= MOST_LENT;
+    return this.#lent >= MAX_LENT;
   }
 
   /** Gives bytes of a connection, which are copied. */
@@ -143,7 +143,7 @@ export class Exchange<In, Out> {
     this.#lent -= empty.length;
     this.#free.push(...empty.slice(0, Math.max(0, KEEP - this.#free.length)));
     this.#borrowed += slabs.length;
-    const mayRetain = (): boolean => this.#borrowed <= MOST_KEPT;
+    const mayRetain = (): boolean => this.#borrowed <= MAX_KEPT;
     const home = (slab: ArrayBuffer): void => this.#home(slab);
     const loans = slabs.map((slab) => new Loan(slab, mayRetain, home));
     let loan = -1;

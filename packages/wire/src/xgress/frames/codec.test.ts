@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { TraceHeader, XgressControl, XgressFlag, XgressType, xgressCapability } from "../../catalogue/xgress.ts";
+import { TraceHeader, XgressCapability, XgressControl, XgressFlag, XgressType } from "../../catalogue/xgress.ts";
 import { FrameParser, type FrameView } from "../../frame/frame.ts";
 import { Headers } from "../../frame/headers.ts";
 import { encodeMessage } from "../../frame/message.ts";
 import { AckBatch, AckTemplate, AckView, readAck } from "../receive/acknowledgement.ts";
-import { alignedPayloadSize, ms16, PayloadTemplate, PayloadView, payloadHeaders, readPayload } from "./payload.ts";
+import { ALIGNED_PAYLOAD_SIZE, ms16, PayloadTemplate, PayloadView, payloadHeaders, readPayload } from "./payload.ts";
 
 const hex = (text: string) => Buffer.from(text.replace(/\s+/g, ""), "hex");
 const circuit = "5esv560XXd312KZWHbukBN";
@@ -59,11 +59,11 @@ describe("payload", () => {
   });
 
   it("fills a TLS record when it carries the aligned size", () => {
-    expect(new PayloadTemplate(circuit).byteLength(2) + alignedPayloadSize).toBe(16_384);
+    expect(new PayloadTemplate(circuit).byteLength(2) + ALIGNED_PAYLOAD_SIZE).toBe(16_384);
   });
 
   it("carries capabilities, edge flags and a trace id, and negative sequences", () => {
-    const extra = payloadHeaders({ capabilities: xgressCapability.eof, edgeFlags: 5, uuid: Buffer.alloc(16, 7) });
+    const extra = payloadHeaders({ capabilities: XgressCapability.eof, edgeFlags: 5, uuid: Buffer.alloc(16, 7) });
     expect(extra.subarray(0, 12).toString("hex")).toBe("d10700000400000000000100");
     const template = new PayloadTemplate("c");
     const target = Buffer.alloc(template.byteLength(XgressFlag.CircuitStart, extra));

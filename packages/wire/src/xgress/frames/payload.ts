@@ -7,7 +7,7 @@ const edgeFlagsKey = XgressHeader.FirstPayloadHeader + PayloadHeader.EdgeFlags;
 const uuidKey = XgressHeader.FirstPayloadHeader + PayloadHeader.Uuid;
 
 /** Payload body with which a frame of a 22-character circuit id is 16,384 bytes long, one TLS record. */
-export const alignedPayloadSize = 16_296;
+export const ALIGNED_PAYLOAD_SIZE = 16_296;
 
 /** The sender's clock as it travels in header 2260: milliseconds modulo 65,536. */
 export function ms16(nowMs: number): number {
@@ -29,7 +29,7 @@ export class PayloadView {
   rtt = 0;
   bodyStart = 0;
   bodyEnd = 0;
-  /** Bits of `xgressCapability`; -1 when the payload announces none. */
+  /** Bits of `XgressCapability`; -1 when the payload announces none. */
   capabilities = -1;
   /** Flags of the edge Data message (`EdgeFlag`), u32; -1 when there are none. */
   edgeFlags = -1;

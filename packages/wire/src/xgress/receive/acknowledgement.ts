@@ -4,7 +4,7 @@ import { HEADER_ENTRY_PREFIX_LENGTH } from "../../frame/headers.ts";
 import { prefix } from "../frames/payload.ts";
 
 /** What a missing receive-buffer header means: no room at all. */
-const noRoom = 0xffff_ffff;
+const NO_ROOM = 0xffff_ffff;
 
 /** An acknowledgement seen in place: one reused object per reader, valid as long as the frame. */
 export class AckView {
@@ -42,7 +42,7 @@ export function readAck(frame: FrameView, view: AckView): boolean {
   view.idStart = -1;
   view.flags = 0;
   view.rtt = 0;
-  view.receiveBufferSize = noRoom;
+  view.receiveBufferSize = NO_ROOM;
   view.bodyStart = frame.bodyStart;
   view.count = bodyLength >>> 2;
   if (bodyLength % 4 !== 0) return false;
@@ -120,7 +120,7 @@ export class AckTemplate {
     target.writeInt32LE(channelSequence | 0, at + 8);
     target.writeInt32LE(4 * count, at + 16);
     target.writeUInt16LE(rtt, at + FRAME_PREFIX_LENGTH + HEADER_ENTRY_PREFIX_LENGTH);
-    target.writeUInt32LE(Math.min(held, noRoom - 1), at + this.#sizeAt);
+    target.writeUInt32LE(Math.min(held, NO_ROOM - 1), at + this.#sizeAt);
     let end = at + this.#frame.length;
     for (let index = 0; index < count; index++) end = target.writeInt32BE(sequences[index] ?? 0, end);
     return end;

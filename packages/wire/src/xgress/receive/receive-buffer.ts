@@ -22,7 +22,7 @@ export interface ReceiveBufferDetail {
 }
 
 /** A fill above which a fall to less than half is worth an acknowledgement of its own. */
-const worthReporting = 10_000;
+const WORTH_REPORTING = 10_000;
 
 /**
  * The receiving side of one direction of a circuit: puts payloads in order and counts what is held until the local side
@@ -102,7 +102,7 @@ export class ReceiveBuffer<T> {
    */
   release(size: number, scale = 1): boolean {
     this.#held -= size;
-    return this.#reported > worthReporting && this.#reported > 2 * this.#held * scale;
+    return this.#reported > WORTH_REPORTING && this.#reported > 2 * this.#held * scale;
   }
 
   /**

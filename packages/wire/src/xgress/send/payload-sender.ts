@@ -8,7 +8,7 @@ import { FrameQueue } from "../frames/frame-queue.ts";
 import type { XgressPath } from "../path.ts";
 import { AckView, readAck } from "../receive/acknowledgement.ts";
 import { type BodySealer, PayloadWriter } from "./payload-writer.ts";
-import { MOST_PATIENCE_MS, SendBuffer, type SendBufferDetail } from "./send-buffer.ts";
+import { MAX_PATIENCE_MS, SendBuffer, type SendBufferDetail } from "./send-buffer.ts";
 import { Standstill } from "./standstill.ts";
 
 /** What one circuit may have waiting to be sent before its source is stopped, and where it may go on. */
@@ -259,7 +259,7 @@ export class PayloadSender implements Waiter {
       this.#probeAt = now + this.#probeMs;
     }
     if (now < this.#probeAt) return;
-    this.#probeMs = Math.min(2 * this.#probeMs, MOST_PATIENCE_MS);
+    this.#probeMs = Math.min(2 * this.#probeMs, MAX_PATIENCE_MS);
     this.#probeAt = now + this.#probeMs;
     this.#isProbing = true;
   }

@@ -5,10 +5,10 @@ import { LossEvidence } from "./loss-evidence.ts";
 import { RoundTrip } from "./round-trip.ts";
 
 /** Least time between two looks for payloads to retransmit. */
-const scanGapMs = 64;
-const firstCapacity = 64;
+const SCAN_GAP_MS = 64;
+const FIRST_CAPACITY = 64;
 /** A peer that says that it is full is asked again at least so often, by a payload: its word that it is not may be lost. */
-export const MOST_PATIENCE_MS = 5_000;
+export const MAX_PATIENCE_MS = 5_000;
 
 /** Counters of a send buffer, for inspection and metrics. */
 export interface SendBufferDetail {
@@ -40,14 +40,14 @@ export class SendBuffer<T> {
   readonly #options: FlowOptions;
   readonly #release: ((payload: T) => void) | undefined;
   // A ring of parallel arrays, indexed by sequence modulo its length.
-  #payloads: (T | undefined)[] = new Array<T | undefined>(firstCapacity).fill(undefined);
-  #sizes = new Int32Array(firstCapacity);
-  #sentAt = new Float64Array(firstCapacity);
-  #firstSentAt = new Float64Array(firstCapacity);
+  #payloads: (T | undefined)[] = new Array<T | undefined>(FIRST_CAPACITY).fill(undefined);
+  #sizes = new Int32Array(FIRST_CAPACITY);
+  #sentAt = new Float64Array(FIRST_CAPACITY);
+  #firstSentAt = new Float64Array(FIRST_CAPACITY);
   /** Which of all sendings the last one was. */
-  #sentAs = new Float64Array(firstCapacity);
-  #isEnd = new Uint8Array(firstCapacity);
-  #mask = firstCapacity - 1;
+  #sentAs = new Float64Array(FIRST_CAPACITY);
+  #isEnd = new Uint8Array(FIRST_CAPACITY);
+  #mask = FIRST_CAPACITY - 1;
   /** Oldest sequence that may still be in flight, and the next to give out. */
   #base = 0;
   #next = 0;
@@ -183,10 +183,10 @@ export class SendBuffer<T> {
    * @returns how many were sent
    */
   retransmit(now: number, send: (payload: T, sequence: number) => boolean, isTurn = false): number {
-    if (this.#closed || this.#inFlight === 0 || (!isTurn && now - this.#lastScan <= scanGapMs)) return 0;
+    if (this.#closed || this.#inFlight === 0 || (!isTurn && now - this.#lastScan <= SCAN_GAP_MS)) return 0;
     this.#lastScan = now;
     const patience = this.#patience;
-    this.#evidence.settle(now, scanGapMs);
+    this.#evidence.settle(now, SCAN_GAP_MS);
     const oldest = this.#base;
     let sent = 0;
     for (let sequence = this.#base; sequence !== this.#next; sequence = (sequence + 1) | 0) {
@@ -218,7 +218,7 @@ export class SendBuffer<T> {
   get #patience(): number {
     const patience = this.#way.thresholdMs;
     if (!this.blockedByPeer) return patience;
-    return Math.max(patience, Math.min(patience * 2 ** this.#fullRounds, MOST_PATIENCE_MS));
+    return Math.max(patience, Math.min(patience * 2 ** this.#fullRounds, MAX_PATIENCE_MS));
   }
 
   /** Begins to close: nothing new will come; `shouldClose` tells when it is done. */
