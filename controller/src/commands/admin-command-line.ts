@@ -13,12 +13,12 @@ export interface AdminCommand {
 }
 
 export const ADMIN_USAGE = `  sallyport-controller admin reset FILE [--identity NAME] [--username NAME] [--generate] [--own-policy]
-      Lets an administrator in again: a new password, enabled, without MFA, its API sessions ended. The controller may run or not.
-      The password is asked for, or read as one line from standard input when that is no terminal; it is never an argument.
+      Restores access for an administrator: sets a new password, enables the identity, removes MFA, ends API sessions.
+      The controller may run. The command asks for the password, or reads one line if standard input is not a terminal.
         --identity NAME     id, name or user name of the administrator (default: the default one)
         --username NAME     a new user name
-        --generate          make a password and print it once
-        --own-policy        put it under an authentication policy of its own that asks for nothing but the password
+        --generate          generate a password and print it once
+        --own-policy        assign a separate auth policy that only requires the password
 `;
 
 /** @throws UsageError */

@@ -10,14 +10,14 @@ export type PkiCommand = { readonly command: "pki"; readonly file: string } & (
 );
 
 export const PKI_USAGE = `  sallyport-controller pki status FILE
-      Shows which authorities the network trusts, and how much of a former one is still in use.
+      Shows which authorities the network trusts, and how many certificates of a former one are in use.
   sallyport-controller pki rotate FILE [--new-keys] [--ca-cert PEM --ca-key PEM]
-      Replaces root and signing CA; the former ones stay trusted until everything that they issued was renewed.
-      The controller may run; it takes the change over at once.
-        --new-keys          replace the controller's own keys, too; enrollment tokens are then signed anew
-        --ca-cert PEM --ca-key PEM   rotate to an authority of yours, as with init
+      Replaces root and signing CA. The former ones stay trusted until all their certificates were renewed.
+      The controller may run; it applies the change at once.
+        --new-keys          replace the controller's own keys, too; enrollment tokens are then signed again
+        --ca-cert PEM --ca-key PEM   rotate to your own authority, as with init
   sallyport-controller pki rotate FILE --retire [--force]
-      Ends the trust in the former authority; with --force also while certificates of it are in use.
+      Ends the trust in the former authority; with --force even if its certificates are in use.
 `;
 
 /** @throws UsageError */

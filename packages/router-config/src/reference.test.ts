@@ -7,8 +7,8 @@ import { WITHOUT_EFFECT } from "./without-effect.ts";
 it("the reference page names keys, bounds and defaults", () => {
   const page = configReference();
   for (const row of [
-    "| `forwarder.rateLimitedWorkerCount` | Requests for terminators on their way at a time. | an integer from 1 to 10000 | `5` |",
-    "that a controller calls online. | a duration with a unit, such as 5s or 1m30s, from 10ms to 24h | `5s` |",
+    "| `forwarder.rateLimitedWorkerCount` | Requests for terminators in flight at a time. | an integer from 1 to 10000 | `5` |",
+    "that a controller reports as online. | a duration with a unit, such as 5s or 1m30s, from 10ms to 24h | `5s` |",
     "its common name is the router's id. | a file or inline PEM with the client certificate | required |",
     "| `listeners[edge].options.lookupApiSessionTimeout` |",
   ]) {

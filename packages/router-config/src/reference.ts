@@ -49,8 +49,8 @@ ${table(flow)}
 
 ## Keys without effect
 
-Accepted, so that files of other programs load, and named in a warning by \`check\` and at each start. Of a tunneler, options of another
-\`mode\` than its own are warned about, too.
+These keys are accepted, so that files of other programs load. \`check\` and each start name them in a warning. Options of another tunneler \`mode\`
+are reported, too.
 
 ${withoutEffect()}
 `;
