@@ -17,6 +17,6 @@ server.on("connection", (connection) => http.emit("connection", connection));
 console.log(`hosting ${service}`);
 
 process.once("SIGTERM", async () => {
-  await server.close(); // nobody new
+  await server.close(); // no new connections
   await context.close(); // and everybody out
 });

@@ -48,11 +48,7 @@ export const WORDS: readonly Word[] = [
 export const CLEAN: readonly string[] = ["*.md", "docs/**/*.md", "{helm,examples}/**/*.md", "scripts/**/*.ts"];
 
 /** Pages of `CLEAN` that are not clean yet: the schemas that they are generated from are not. */
-export const NOT_CLEAN: readonly string[] = [
-  "docs/operator/resources.md",
-  "docs/reference/api-operations.md",
-  "docs/router-config.md",
-];
+export const NOT_CLEAN: readonly string[] = ["docs/reference/api-operations.md"];
 
 /** Everything that the check is for. */
 export const ALL: readonly string[] = [

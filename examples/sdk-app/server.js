@@ -10,6 +10,6 @@ site.on("error", (error) => console.error(error.message));
 console.log("greetings can be dialled");
 
 process.once("SIGTERM", async () => {
-  await site.close(); // nobody new; requests under way go on
+  await site.close(); // no new connections; requests in progress continue
   await context.close();
 });
