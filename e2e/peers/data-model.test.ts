@@ -2,11 +2,13 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { silentLogger, TlsPort } from "@sallyport/wire";
 import { freePorts } from "@sallyport/wire/testing/free-ports";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../../controller/src/api/testing/test-controller.ts";
+import { fabricOptions } from "../../controller/src/config/settings.ts";
 import { type Fabric, startFabric } from "../../controller/src/fabric/fabric.ts";
 import type { Store } from "../../controller/src/store/database.ts";
 import { exchangeThenEnd, openTcp, startEcho, type TcpServer } from "../network/bytes.ts";
@@ -90,6 +92,7 @@ describe.skipIf(peer.isMissing).each([
       controllerId: controller.pki.controllerId,
       trustAnchors: () => controller.pki.trustAnchors,
       model: controller.fabricModel,
+      options: fabricOptions(CONTROLLER_DEFAULTS),
       log: { ...silentLogger, warn: console.warn, error: console.error },
     });
     [proxyPort = 0] = await freePorts(1);

@@ -1,6 +1,6 @@
 import { Authentication } from "../auth/authentication.ts";
 import { Enrolling } from "../auth/enrolling.ts";
-import { AUTH_DEFAULTS, type AuthSettings } from "../auth/settings.ts";
+import type { AuthSettings } from "../auth/settings.ts";
 import type { AllHandlers, Authenticate } from "../http/context.ts";
 import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
@@ -32,10 +32,10 @@ export function createApi(parts: {
   readonly model: Model;
   readonly fabric: FabricView;
   readonly info: ControllerInfo;
-  readonly auth?: AuthSettings | undefined;
+  readonly auth: AuthSettings;
 }): Api {
   const { ctx, model } = parts;
-  const authentication = new Authentication(ctx, model, parts.auth ?? AUTH_DEFAULTS);
+  const authentication = new Authentication(ctx, model, parts.auth);
   const deps: ApiDependencies = { ...parts, authentication, enrolling: new Enrolling(ctx, model) };
   const shared = sharedHandlers(deps);
   const database = databaseHandlers(deps);

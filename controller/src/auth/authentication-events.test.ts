@@ -1,4 +1,5 @@
 import { apiError } from "@sallyport/api";
+import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { silentLogger } from "@sallyport/wire";
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { expect, it } from "vitest";
@@ -9,7 +10,6 @@ import { collector } from "../events/testing/collector.ts";
 import { Authentication } from "./authentication.ts";
 import { AuthenticationEvents } from "./authentication-events.ts";
 import { refused } from "./primary/proof.ts";
-import { AUTH_DEFAULTS } from "./settings.ts";
 
 it("tells of logins that succeed and that fail, and never of what was typed", async () => {
   const c = await startTestController();
@@ -17,7 +17,7 @@ it("tells of logins that succeed and that fail, and never of what was typed", as
   const output = collector();
   dispatcher.subscribe(output, [readSubscription("edge.authentications", {})]);
   try {
-    const authentication = new Authentication({ ...c.ctx, events: dispatcher }, c.model, AUTH_DEFAULTS);
+    const authentication = new Authentication({ ...c.ctx, events: dispatcher }, c.model, CONTROLLER_DEFAULTS.auth);
     const login = (password: string) =>
       authentication.login({
         method: "password",

@@ -1,10 +1,10 @@
 import { createHmac, createPrivateKey, generateKeyPairSync } from "node:crypto";
+import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { exportJWK, SignJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { authPolicy } from "../api/testing/auth-policy.ts";
 import { type Answer, startTestController, type TestController } from "../api/testing/test-controller.ts";
-import { AUTH_DEFAULTS } from "./settings.ts";
 import { startTokenIssuer, type TokenIssuer } from "./testing/token-issuer.ts";
 
 let c: TestController;
@@ -34,7 +34,7 @@ beforeAll(async () => {
   await issuer.addKey("rsa", "RS256");
   await issuer.addKey("ed", "EdDSA");
   c = await startTestController({
-    auth: { ...AUTH_DEFAULTS, jwks: { allowedNetworks: ["127.0.0.0/8"], caPem: issuer.caPem } },
+    auth: { ...CONTROLLER_DEFAULTS.auth, jwks: { allowedNetworks: ["127.0.0.0/8"], caPem: issuer.caPem } },
   });
   signerId = await c.make("external-jwt-signers", signer("main", { issuer: issuer.issuer }));
   identityId = await c.make("identities", identity("alice", { externalId: "alice@example.org" }));

@@ -1,13 +1,13 @@
+import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { createCsr, createKeyPair } from "@sallyport/wire";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
-import { AUTH_DEFAULTS } from "./settings.ts";
 import { ThirdParty } from "./testing/third-party.ts";
 
 let c: TestController;
 beforeEach(async () => {
-  const rateLimits = { ...AUTH_DEFAULTS.rateLimits, address: { burst: 5, perMinute: 1 } };
-  c = await startTestController({ auth: { ...AUTH_DEFAULTS, rateLimits } });
+  const rateLimits = { ...CONTROLLER_DEFAULTS.auth.rateLimits, address: { burst: 5, perMinute: 1 } };
+  c = await startTestController({ auth: { ...CONTROLLER_DEFAULTS.auth, rateLimits } });
 });
 afterEach(() => c.close());
 
@@ -73,8 +73,8 @@ it("clients behind a router count by the address that it names, and all of them 
 
 it("wrong passwords of one client behind a router keep nobody else out behind it", async () => {
   await c.close();
-  const rateLimits = { ...AUTH_DEFAULTS.rateLimits, failures: { burst: 2, perMinute: 1 } };
-  c = await startTestController({ auth: { ...AUTH_DEFAULTS, rateLimits } });
+  const rateLimits = { ...CONTROLLER_DEFAULTS.auth.rateLimits, failures: { burst: 2, perMinute: 1 } };
+  c = await startTestController({ auth: { ...CONTROLLER_DEFAULTS.auth, rateLimits } });
   const { id: _, ...router } = await enrolledRouter();
   const identityId = await c.make("identities", { name: "alice", type: "User", isAdmin: false });
   const user = { method: "updb", username: "alice", password: "Start-1" };

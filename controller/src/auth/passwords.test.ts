@@ -1,8 +1,8 @@
 import { hash } from "@node-rs/argon2";
+import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { authPolicy } from "../api/testing/auth-policy.ts";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
-import { AUTH_DEFAULTS } from "./settings.ts";
 
 const MANAGEMENT = "/edge/management/v1";
 const CLIENT = "/edge/client/v1";
@@ -298,7 +298,7 @@ describe("with small limits", () => {
   beforeAll(async () => {
     small = await startTestController({
       auth: {
-        ...AUTH_DEFAULTS,
+        ...CONTROLLER_DEFAULTS.auth,
         maxApiSessions: 3,
         rateLimits: {
           enabled: true,

@@ -24,14 +24,3 @@ export interface AuthSettings {
     readonly caPem?: string;
   };
 }
-
-/** Generous: thousands may share one address behind a NAT. */
-export const AUTH_DEFAULTS: AuthSettings = {
-  rateLimits: {
-    enabled: true,
-    address: { burst: 2_000, perMinute: 12_000 },
-    failures: { burst: 50, perMinute: 60 },
-  },
-  maxApiSessions: 1_000,
-  jwks: { allowedNetworks: [] },
-};

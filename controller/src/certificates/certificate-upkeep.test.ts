@@ -2,9 +2,9 @@ import { randomBytes, X509Certificate } from "node:crypto";
 import { createCsr, createKeyPair, silentLogger } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startTestController, type TestController } from "../api/testing/test-controller.ts";
-import { DEFAULT_LIFETIMES } from "../pki/lifetimes.ts";
 import { type PkiMaterial, rotate } from "../pki/material.ts";
 import { Pki } from "../pki/pki.ts";
+import { DEFAULT_LIFETIMES } from "../pki/testing.ts";
 import type { ChangeSubscriber } from "../store/change-log.ts";
 import type { Store } from "../store/database.ts";
 import { KeyVault } from "../store/key-vault.ts";
@@ -90,7 +90,7 @@ it("changed keys that could not be read at first are taken over soon after", asy
     isFailing = false;
     return Promise.reject(new Error("the database cannot be used now"));
   });
-  const pki = new Pki(c.pki.material);
+  const pki = new Pki(c.pki.material, { lifetimes: DEFAULT_LIFETIMES });
   const other = new CertificateUpkeep({
     ...{ pki, secrets, lifetimes: DEFAULT_LIFETIMES, hosts: HOSTS, log: silentLogger },
     store: {

@@ -8,7 +8,7 @@ import type { AuthSettings } from "../auth/settings.ts";
 import type { CertificateFiles } from "../certificates/operator-certificate.ts";
 import type { FabricSettings } from "../fabric/options.ts";
 import type { ModelSettings } from "../model/context.ts";
-import { DEFAULT_LIFETIMES, type Lifetimes } from "../pki/lifetimes.ts";
+import { AUTHORITY_LIFETIMES, type Lifetimes } from "../pki/lifetimes.ts";
 import type { StoreOptions } from "../store/database.ts";
 
 /** Where a key stands in the file, for errors that turn up when what it names is used. */
@@ -49,7 +49,7 @@ export async function authSettings({ auth }: ControllerConfig, file: string, pla
   }
 }
 
-export function fabricOptions({ network }: ControllerConfig): FabricSettings {
+export function fabricOptions({ network }: Pick<ControllerConfig, "network">): FabricSettings {
   return {
     createCircuitRetries: network.createCircuitRetries,
     routeTimeoutMs: network.routeTimeoutSeconds * 1_000,
@@ -63,8 +63,8 @@ export function fabricOptions({ network }: ControllerConfig): FabricSettings {
   };
 }
 
-export function lifetimes({ certificates }: ControllerConfig): Lifetimes {
-  return { ...DEFAULT_LIFETIMES, ...certificates };
+export function lifetimes({ certificates }: Pick<ControllerConfig, "certificates">): Lifetimes {
+  return { ...AUTHORITY_LIFETIMES, ...certificates };
 }
 
 /** The URL that is kept in a file, for example a mounted Secret. The message says nothing of it. */
@@ -90,8 +90,9 @@ export function storeLocation(
   const { url, urlFile, dir, binaries, user, poolSize } = config.database;
   if (url !== undefined) return { url, poolSize };
   if (urlFile !== undefined) return { url: urlIn(fromFolderOf(file, urlFile), file, placeOf), poolSize };
+  if (dir === undefined) throw new TypeError("the schema lets no file through that names no database");
   const embedded = {
-    dir: fromFolderOf(file, dir ?? "database"),
+    dir: fromFolderOf(file, dir),
     ...(binaries && { binaries: fromFolderOf(file, binaries) }),
     ...(user && { user }),
   };

@@ -19,7 +19,7 @@ import { LinkMessages } from "./links/link-messages.ts";
 import { type Link, linkCost } from "./links/link-table.ts";
 import { Mesh } from "./links/mesh.ts";
 import { followModel } from "./model-changes.ts";
-import { DEFAULT_FABRIC_OPTIONS, type FabricOptions } from "./options.ts";
+import { FABRIC_LIMITS, type FabricOptions, type FabricSettings } from "./options.ts";
 import type { FabricModel } from "./ports.ts";
 import { ControlListener } from "./routers/control-listener.ts";
 import { FirstReturn } from "./routers/first-return.ts";
@@ -49,7 +49,7 @@ export interface FabricParts {
   /** The CAs that routers' certificates must lead to. Asked for every admission: a renewal of the network's CA changes them. */
   readonly trustAnchors: () => readonly X509Certificate[];
   readonly model: FabricModel;
-  readonly options?: Partial<FabricOptions>;
+  readonly options: FabricSettings & Partial<FabricOptions>;
   /** Identities whose circuits are traced: routers get the id of the trace. Default: none. */
   readonly traceOf?: TraceOf;
   readonly log: Logger;
@@ -98,7 +98,7 @@ export class Fabric {
     const log = boundedLog(parts.log, ROUTER_LINES);
     this.#model = model;
     this.#log = parts.log;
-    this.#options = { ...DEFAULT_FABRIC_OPTIONS, ...parts.options };
+    this.#options = { ...FABRIC_LIMITS, ...parts.options };
     const options = this.#options;
     const emit: EmitEvent = (event) => {
       log.debug(eventFields(event), event.kind);

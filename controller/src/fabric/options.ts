@@ -31,19 +31,11 @@ export interface FabricOptions extends FabricSettings {
   readonly maxQueuedBytes: number;
 }
 
-export const DEFAULT_FABRIC_OPTIONS: FabricOptions = {
-  createCircuitRetries: 2,
-  routeTimeoutMs: 10_000,
-  cycleMs: 60_000,
-  minRouterCost: 10,
-  initialLinkLatencyMs: 65_000,
-  routerConnectChurnLimitMs: 60_000,
+/** What no file sets. */
+export const FABRIC_LIMITS: Omit<FabricOptions, keyof FabricSettings> = {
   maxTakeovers: 3,
   reconnectGraceMs: 15_000,
   returnWaitMs: 4_000,
-  rerouteFraction: 0.02,
-  rerouteCap: 4,
-  minCostDelta: 15,
   announceTimeoutMs: 1_000,
   closeUnresponsiveMs: 30_000,
   maxQueuedBytes: 32 * 1024 * 1024,

@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { ThirdParty } from "../auth/testing/third-party.ts";
 import { createPkiMaterial } from "./material.ts";
 import { Pki } from "./pki.ts";
+import { DEFAULT_LIFETIMES } from "./testing.ts";
 
 it.each([
   ["ec", "ES256", "sha256"],
@@ -11,7 +12,10 @@ it.each([
 ] as const)(
   "a certificate of the operator's signs tokens and widens what clients trust, nothing else (%s)",
   async (key, alg, hash) => {
-    const pki = new Pki(await createPkiMaterial({ controllerId: "controller", hosts: ["localhost"] }));
+    const pki = new Pki(
+      await createPkiMaterial({ lifetimes: DEFAULT_LIFETIMES, controllerId: "controller", hosts: ["localhost"] }),
+      { lifetimes: DEFAULT_LIFETIMES },
+    );
     const [own, anchors, bundle] = [pki.jwtSigner, pki.trustAnchors, pki.caBundlePem];
     const authority = await ThirdParty.create("Public");
     const certificate = await authority.issue({ commonName: "api", dns: ["api.example"], key });

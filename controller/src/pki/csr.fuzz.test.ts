@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { CsrError } from "./errors.ts";
 import { createPkiMaterial } from "./material.ts";
 import { Pki } from "./pki.ts";
+import { DEFAULT_LIFETIMES } from "./testing.ts";
 import { ChainError, readThirdPartyCa } from "./third-party-ca.ts";
 
 /** Others are tried with `SALLYPORT_FUZZ_SEED=1 npx vitest run …`. */
@@ -15,8 +16,12 @@ let keyPem: string;
 let certPem: string;
 const requests: Buffer[] = [];
 beforeAll(async () => {
-  const material = await createPkiMaterial({ controllerId: "controller", hosts: ["localhost"] });
-  pki = new Pki(material);
+  const material = await createPkiMaterial({
+    lifetimes: DEFAULT_LIFETIMES,
+    controllerId: "controller",
+    hosts: ["localhost"],
+  });
+  pki = new Pki(material, { lifetimes: DEFAULT_LIFETIMES });
   certPem = material.root.certPem;
   keyPem = (await createKeyPair()).keyPem;
   const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ type: "pkcs1", format: "pem" });

@@ -10,13 +10,10 @@ export interface Lifetimes {
 
 const DAY = 86_400_000;
 
-export const DEFAULT_LIFETIMES: Lifetimes = {
+/** Of the authorities; no file sets them. */
+export const AUTHORITY_LIFETIMES: Pick<Lifetimes, "root" | "intermediate"> = {
   root: 7305 * DAY,
   intermediate: 3652 * DAY,
-  controller: 365 * DAY,
-  router: 365 * DAY,
-  identity: 365 * DAY,
-  session: DAY / 2,
 };
 
 /** Remaining life at which a certificate is renewed: 7 days, or a third of its life if that is less. */

@@ -14,7 +14,7 @@ import {
   leafOf,
   withoutRoots,
 } from "./issue.ts";
-import { DEFAULT_LIFETIMES, isDueForRenewal, type Lifetimes } from "./lifetimes.ts";
+import { isDueForRenewal, type Lifetimes } from "./lifetimes.ts";
 
 /** Everything of the network's PKI that must be kept, keys included. */
 export interface PkiMaterial {
@@ -41,7 +41,7 @@ export interface PkiRequest {
   readonly controllerId: string;
   /** Host names and IP addresses under which it is reached. */
   readonly hosts: readonly string[];
-  readonly lifetimes?: Lifetimes;
+  readonly lifetimes: Lifetimes;
   readonly now?: Date;
   /** An authority of the operator's own, in place of a new one: see `importAuthority`. */
   readonly imported?: KeyedCertificate | undefined;
@@ -57,7 +57,7 @@ export type KeyType = "ec" | "rsa";
  * may be RSA.
  */
 export async function createPkiMaterial(request: PkiRequest): Promise<PkiMaterial> {
-  const { lifetimes = DEFAULT_LIFETIMES, now = new Date(), imported } = request;
+  const { lifetimes, now = new Date(), imported } = request;
   const trustDomain = `spiffe://sallyport-${randomBytes(8).toString("hex")}`;
   const making = { lifetimes, now, trustDomain };
   const authority = imported === undefined ? await createAuthority(making) : await importAuthority(making, imported);

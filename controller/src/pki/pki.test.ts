@@ -10,9 +10,9 @@ import { createCsr, createKeyPair, signingKeys, spiffeId, splitPem, verifyLeaf, 
 import { TestAuthority } from "@sallyport/wire/testing";
 import { forgedRequest, forgedRsaKey, pemOf } from "@sallyport/wire/testing/forged-certificate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { DEFAULT_LIFETIMES } from "./lifetimes.ts";
 import { createPkiMaterial, type PkiMaterial } from "./material.ts";
 import { Pki } from "./pki.ts";
+import { DEFAULT_LIFETIMES } from "./testing.ts";
 
 const HOSTS = ["localhost", "127.0.0.1", "::1", "ctrl.example"];
 
@@ -23,8 +23,8 @@ describe("the network's PKI", () => {
   let csr: string;
 
   beforeAll(async () => {
-    material = await createPkiMaterial({ controllerId: "controller", hosts: HOSTS });
-    pki = new Pki(material);
+    material = await createPkiMaterial({ lifetimes: DEFAULT_LIFETIMES, controllerId: "controller", hosts: HOSTS });
+    pki = new Pki(material, { lifetimes: DEFAULT_LIFETIMES });
     keyPem = (await createKeyPair()).keyPem;
     csr = await createCsr({ commonName: "id-1", subject: { O: "Somebody", C: "US" }, keyPem });
   });
@@ -280,7 +280,7 @@ describe("the network's PKI", () => {
     });
 
     it("makes a new server certificate with the same key for a new host, and keeps the old hosts", async () => {
-      const changing = new Pki(material);
+      const changing = new Pki(material, { lifetimes: DEFAULT_LIFETIMES });
       const token = changing.signJwt({ sub: "early" });
       const renewed = await changing.renew([...HOSTS, "new.example", "10.1.1.1"]);
       expect(renewed!.server.keyPem).toBe(material.server.keyPem);
@@ -293,22 +293,22 @@ describe("the network's PKI", () => {
 
     it("renews seven days before the end, and a short-lived one in its last third", async () => {
       const at = (days: number) => () => new Date(Date.now() + days * 86_400_000);
-      expect(await new Pki(material, { now: at(357) }).renew(HOSTS)).toBeUndefined();
-      const renewed = await new Pki(material, { now: at(359) }).renew(HOSTS);
+      expect(await new Pki(material, { lifetimes: DEFAULT_LIFETIMES, now: at(357) }).renew(HOSTS)).toBeUndefined();
+      const renewed = await new Pki(material, { lifetimes: DEFAULT_LIFETIMES, now: at(359) }).renew(HOSTS);
       expect(renewed!.controller.keyPem).toBe(material.controller.keyPem);
       const short = await createPkiMaterial({
         controllerId: "c",
         hosts: HOSTS,
         lifetimes: { ...DEFAULT_LIFETIMES, controller: 3 * 86_400_000 },
       });
-      expect(await new Pki(short, { now: at(1.9) }).renew(HOSTS)).toBeUndefined();
-      expect(await new Pki(short, { now: at(2.1) }).renew(HOSTS)).toBeDefined();
+      expect(await new Pki(short, { lifetimes: DEFAULT_LIFETIMES, now: at(1.9) }).renew(HOSTS)).toBeUndefined();
+      expect(await new Pki(short, { lifetimes: DEFAULT_LIFETIMES, now: at(2.1) }).renew(HOSTS)).toBeDefined();
     });
 
     it("renews the intermediate with its key, so that what it issued stays good", async () => {
       const now = () => new Date(Date.now() + 3_650 * 86_400_000);
       const old = await pki.issueIdentityCertificate(csr);
-      const later = new Pki(material, { now });
+      const later = new Pki(material, { lifetimes: DEFAULT_LIFETIMES, now });
       const renewed = await later.renew(HOSTS);
       expect(renewed!.intermediate.certPem).not.toBe(material.intermediate.certPem);
       verifyLeaf({

@@ -5,7 +5,7 @@ import { CsrError, PkiError } from "./errors.ts";
 import { leafExtensions } from "./extensions.ts";
 import { CLOCK_TOLERANCE_MS, type IssuedCertificate, issue, leafOf } from "./issue.ts";
 import { JwtSigner } from "./jwt.ts";
-import { DEFAULT_LIFETIMES, type Lifetimes } from "./lifetimes.ts";
+import type { Lifetimes } from "./lifetimes.ts";
 import { alternativeNames, anchorsOf, issuerOf, type PkiMaterial, renew, trustDomainOf } from "./material.ts";
 import { reservedHostOf, reservedHosts } from "./reserved-names.ts";
 
@@ -33,9 +33,9 @@ export class Pki {
   /** @param options `sharedHosts`: hosts of the controller for which routers get certificates, too */
   constructor(
     material: PkiMaterial,
-    options: { lifetimes?: Lifetimes; sharedHosts?: readonly string[]; now?: () => Date } = {},
+    options: { lifetimes: Lifetimes; sharedHosts?: readonly string[]; now?: () => Date },
   ) {
-    this.#lifetimes = options.lifetimes ?? DEFAULT_LIFETIMES;
+    this.#lifetimes = options.lifetimes;
     this.#sharedHosts = options.sharedHosts ?? [];
     this.#now = options.now ?? (() => new Date());
     this.#parts = prepare(material, this.#api, this.#sharedHosts);

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { createPkiMaterial, type PkiMaterial } from "./material.ts";
 import { Pki } from "./pki.ts";
 import { reservedHostOf, reservedHosts } from "./reserved-names.ts";
+import { DEFAULT_LIFETIMES } from "./testing.ts";
 
 const OWN = ["ctrl.example.org", "bücher.example", "localhost", "127.0.0.1", "::1", "192.0.2.7", "2001:db8::7"];
 const typed = (type: x509.GeneralNameType, value: string) => new x509.GeneralName(type, value);
@@ -99,7 +100,11 @@ describe("a router", () => {
   let material: PkiMaterial;
   let keyPem: string;
   beforeAll(async () => {
-    material = await createPkiMaterial({ controllerId: "controller", hosts: ["ctrl.example.org", "localhost"] });
+    material = await createPkiMaterial({
+      lifetimes: DEFAULT_LIFETIMES,
+      controllerId: "controller",
+      hosts: ["ctrl.example.org", "localhost"],
+    });
     keyPem = (await createKeyPair()).keyPem;
   });
 
@@ -110,7 +115,7 @@ describe("a router", () => {
   };
 
   it("gets no certificate with a name of the controller, neither for clients nor for servers", async () => {
-    const pki = new Pki(material);
+    const pki = new Pki(material, { lifetimes: DEFAULT_LIFETIMES });
     const { routerId, plain, bold } = await requests("*.example.org");
     await pki.issueRouterCertificates({ routerId, certCsr: plain, serverCertCsr: plain });
     for (const [certCsr, serverCertCsr] of [
@@ -125,7 +130,7 @@ describe("a router", () => {
   });
 
   it("gets it when the host is shared, also after the keys have changed", async () => {
-    const pki = new Pki(material, { sharedHosts: ["ctrl.example.org"] });
+    const pki = new Pki(material, { lifetimes: DEFAULT_LIFETIMES, sharedHosts: ["ctrl.example.org"] });
     pki.adopt(material);
     const { routerId, bold } = await requests("ctrl.example.org");
     const { server } = await pki.issueRouterCertificates({ routerId, certCsr: bold, serverCertCsr: bold });

@@ -5,19 +5,19 @@ import { createCsr, createKeyPair, spiffeId, splitPem, verifyLeaf } from "@sally
 import { jwtVerify } from "jose";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ThirdParty } from "../auth/testing/third-party.ts";
-import { DEFAULT_LIFETIMES } from "./lifetimes.ts";
 import { createPkiMaterial, type PkiMaterial, retire, rotate } from "./material.ts";
 import { Pki } from "./pki.ts";
+import { DEFAULT_LIFETIMES } from "./testing.ts";
 
 const HOSTS = ["localhost", "127.0.0.1"];
 const rotation = () => ({ hosts: HOSTS, lifetimes: DEFAULT_LIFETIMES, now: new Date(), newKeys: false });
-const bundle = (material: PkiMaterial) => new Pki(material).caBundlePem;
+const bundle = (material: PkiMaterial) => new Pki(material, { lifetimes: DEFAULT_LIFETIMES }).caBundlePem;
 
 let before: PkiMaterial;
 let during: PkiMaterial;
 let csr: string;
 beforeAll(async () => {
-  before = await createPkiMaterial({ controllerId: "controller", hosts: HOSTS });
+  before = await createPkiMaterial({ lifetimes: DEFAULT_LIFETIMES, controllerId: "controller", hosts: HOSTS });
   during = await rotate(before, rotation());
   csr = await createCsr({ commonName: "somebody", keyPem: (await createKeyPair()).keyPem });
 });
@@ -61,8 +61,8 @@ describe("rotation", () => {
     const [oldBundle, newBundle] = [bundle(before), bundle(during)];
     expect(splitPem(newBundle)).toHaveLength(4);
     for (const pem of splitPem(oldBundle)) expect(newBundle).toContain(pem);
-    const old = await new Pki(before).issueIdentityCertificate(csr);
-    const fresh = await new Pki(during).issueIdentityCertificate(csr);
+    const old = await new Pki(before, { lifetimes: DEFAULT_LIFETIMES }).issueIdentityCertificate(csr);
+    const fresh = await new Pki(during, { lifetimes: DEFAULT_LIFETIMES }).issueIdentityCertificate(csr);
     const onlyNew = bundle(retire(during, true, new Date()));
     expect(splitPem(onlyNew)).toHaveLength(2);
     for (const [chain, known, expected] of [
@@ -80,7 +80,10 @@ describe("rotation", () => {
   });
 
   it("keeps the controller's name, trust domain and keys; new keys are made when asked for", async () => {
-    const [one, two] = [new Pki(before), new Pki(during)];
+    const [one, two] = [
+      new Pki(before, { lifetimes: DEFAULT_LIFETIMES }),
+      new Pki(during, { lifetimes: DEFAULT_LIFETIMES }),
+    ];
     expect(two.controllerId).toBe(one.controllerId);
     expect(spiffeId(two.serverIdentity.leaf)).toBe(spiffeId(one.serverIdentity.leaf));
     expect(during.server.keyPem).toBe(before.server.keyPem);
@@ -94,7 +97,7 @@ describe("rotation", () => {
 
   it("is retired softly: who still knows only the former root follows us as before", async () => {
     const soft = retire(during, true, new Date());
-    const fresh = await new Pki(soft).issueIdentityCertificate(csr);
+    const fresh = await new Pki(soft, { lifetimes: DEFAULT_LIFETIMES }).issueIdentityCertificate(csr);
     expect(isTrusted(fresh.pem, bundle(before))).toBe(true);
     expect(await serves(soft, bundle(before))).toBe(true);
     const hard = retire(during, false, new Date());
@@ -112,7 +115,7 @@ describe("rotation", () => {
 
   it("renews the intermediate during a rotation without losing the bridge", async () => {
     const later = new Date(Date.now() + 3_650 * 86_400_000);
-    const pki = new Pki(during, { now: () => later });
+    const pki = new Pki(during, { lifetimes: DEFAULT_LIFETIMES, now: () => later });
     const renewed = await pki.renew(HOSTS);
     expect(renewed).toMatchObject({ bridgePem: during.bridgePem, former: during.former });
   });
@@ -120,13 +123,18 @@ describe("rotation", () => {
 
 describe("an authority of the operator's own", () => {
   const create = (certPem: string, keyPem: string) =>
-    createPkiMaterial({ controllerId: "controller", hosts: HOSTS, imported: { certPem, keyPem } });
+    createPkiMaterial({
+      lifetimes: DEFAULT_LIFETIMES,
+      controllerId: "controller",
+      hosts: HOSTS,
+      imported: { certPem, keyPem },
+    });
 
   it.each(["ec", "rsa"] as const)("is a root with its key (%s): an intermediate is made below it", async (key) => {
     const own = await ThirdParty.create("Own root", { key });
     const material = await create(own.certPem, own.keyPem);
     expect(await serves(material, own.certPem)).toBe(true);
-    const issued = await new Pki(material).issueIdentityCertificate(csr);
+    const issued = await new Pki(material, { lifetimes: DEFAULT_LIFETIMES }).issueIdentityCertificate(csr);
     expect(isTrusted(issued.pem, own.certPem)).toBe(true);
     const rotated = await rotate(material, rotation());
     expect(await serves(rotated, own.certPem)).toBe(true);
@@ -166,21 +174,26 @@ describe("an authority of the operator's own", () => {
 describe("a served key of RSA", () => {
   const algorithms = ({ controller, server }: PkiMaterial) =>
     [controller, server].map(({ certPem }) => new X509Certificate(certPem).publicKey.asymmetricKeyType);
-  const sign = (material: PkiMaterial) => new Pki(material).signJwt({ jti: "token" });
+  const sign = (material: PkiMaterial) => new Pki(material, { lifetimes: DEFAULT_LIFETIMES }).signJwt({ jti: "token" });
   const isSigned = async (material: PkiMaterial, token: string) => {
     const { publicKey } = new X509Certificate(material.server.certPem);
     return (await jwtVerify(token, publicKey, { algorithms: ["RS256"] })).payload.jti === "token";
   };
 
   it("signs enrollment tokens by RS256, serves, and outlives renewals and rotations, with new keys too", async () => {
-    const made = await createPkiMaterial({ controllerId: "controller", hosts: HOSTS, serverKeyType: "rsa" });
+    const made = await createPkiMaterial({
+      lifetimes: DEFAULT_LIFETIMES,
+      controllerId: "controller",
+      hosts: HOSTS,
+      serverKeyType: "rsa",
+    });
     expect(algorithms(made)).toEqual(["ec", "rsa"]);
     const { server } = made;
     expect(new X509Certificate(server.certPem).publicKey.asymmetricKeyDetails?.modulusLength).toBe(2048);
     expect(await isSigned(made, sign(made))).toBe(true);
     expect(await serves(made, bundle(made))).toBe(true);
 
-    const renewed = await new Pki(made).renew(["another.example"]);
+    const renewed = await new Pki(made, { lifetimes: DEFAULT_LIFETIMES }).renew(["another.example"]);
     expect(renewed?.server.certPem).not.toBe(server.certPem);
     expect(renewed?.server.keyPem).toBe(server.keyPem);
 

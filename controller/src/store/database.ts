@@ -1,3 +1,4 @@
+import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import type { Logger } from "@sallyport/wire";
 import { Kysely, PostgresDialect, type Transaction } from "kysely";
 import pg from "pg";
@@ -97,7 +98,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       connectionTimeoutMillis: POOL_WAIT_MS,
       query_timeout: STATEMENT_ANSWERS * answerMs,
       Client: StoreClient,
-      max: options.poolSize ?? 16,
+      max: options.poolSize ?? CONTROLLER_DEFAULTS.poolSize,
       application_name: "sallyport",
       // See driver/driver.ts. The library's types do not know it yet.
       ...{ pipeline: true },

@@ -69,6 +69,7 @@ export const controllerConfigSchema = z.object({
   auth: z
     .object({
       rateLimits: z
+        // Generous: thousands may share one address behind a NAT.
         .object({ enabled: z.boolean().default(true), address: rate(2_000, 12_000), failures: rate(50, 60) })
         .prefault({}),
       maxApiSessions: integer(1_000, 1, 1_000_000),
@@ -130,3 +131,13 @@ export const controllerConfigSchema = z.object({
 
 /** The checked content of `controller.yml`. */
 export type ControllerConfig = z.infer<typeof controllerConfigSchema>;
+
+const sections = controllerConfigSchema.shape;
+
+/** Values of a file that sets nothing, for parts of the controller that are used without one. */
+export const CONTROLLER_DEFAULTS = {
+  auth: sections.auth.parse(undefined),
+  certificates: sections.certificates.parse(undefined),
+  network: sections.network.parse(undefined),
+  poolSize: sections.database.shape.poolSize.parse(undefined),
+} as const;

@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { createCsr, createKeyPair, signingKeys, x509 } from "@sallyport/wire";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { DEFAULT_LIFETIMES } from "../../pki/testing.ts";
 import { type CallOptions, startTestController, type TestController } from "../testing/test-controller.ts";
 
 let c: TestController;
@@ -276,7 +277,10 @@ describe("certificates", () => {
     const { keyPem: key } = await createKeyPair();
     const { Pki } = await import("../../pki/pki.ts");
     const { createPkiMaterial } = await import("../../pki/material.ts");
-    const foreign = new Pki(await createPkiMaterial({ controllerId: "c", hosts: ["localhost"] }));
+    const foreign = new Pki(
+      await createPkiMaterial({ lifetimes: DEFAULT_LIFETIMES, controllerId: "c", hosts: ["localhost"] }),
+      { lifetimes: DEFAULT_LIFETIMES },
+    );
     const issued = await foreign.issueIdentityCertificate(await createCsr({ commonName: "x", keyPem: key }));
     const answer = await certLogin({ cert: issued.pem, key });
     expect([answer.status, answer.json.error.code]).toEqual([401, "INVALID_AUTH"]);

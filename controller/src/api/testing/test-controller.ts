@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { request as httpsRequest } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { type Identity, silentLogger, TlsPort } from "@sallyport/wire";
 import { hashPassword } from "../../auth/password.ts";
 import type { AuthSettings } from "../../auth/settings.ts";
@@ -17,6 +18,7 @@ import { TEST_TIMES } from "../../model/testing/test-context.ts";
 import { startUpkeep } from "../../model/upkeep.ts";
 import { createPkiMaterial } from "../../pki/material.ts";
 import { Pki } from "../../pki/pki.ts";
+import { DEFAULT_LIFETIMES } from "../../pki/testing.ts";
 import { withinRequest } from "../../store/request-signal.ts";
 import { Secrets } from "../../store/secrets.ts";
 import { type TestStoreOptions, testStore } from "../../store/testing.ts";
@@ -75,7 +77,14 @@ export async function startTestController(
 ): Promise<TestController> {
   const { store, drop } = await testStore(options);
   const log = options.log ?? silentLogger;
-  const pki = new Pki(await createPkiMaterial({ controllerId: "controller", hosts: ["localhost", "127.0.0.1"] }));
+  const pki = new Pki(
+    await createPkiMaterial({
+      lifetimes: DEFAULT_LIFETIMES,
+      controllerId: "controller",
+      hosts: ["localhost", "127.0.0.1"],
+    }),
+    { lifetimes: DEFAULT_LIFETIMES },
+  );
   const port = await TlsPort.listen({ host: "127.0.0.1", port: 0, identity: pki.serverIdentity, log: silentLogger });
   const snapshotFolder = await mkdtemp(join(tmpdir(), "sallyport-snapshots-"));
   const clock = { offsetMs: 0 };
@@ -116,7 +125,7 @@ export async function startTestController(
     runtimeVersion: "node",
     apiAddress: ctx.settings.apiAddress,
   };
-  const api = createApi({ ctx, model, fabric, info, auth: options.auth });
+  const api = createApi({ ctx, model, fabric, info, auth: options.auth ?? CONTROLLER_DEFAULTS.auth });
   const http: HttpApi = await startHttp({
     port,
     handlers: api.handlers,

@@ -1,7 +1,9 @@
 import type { X509Certificate } from "node:crypto";
+import { CONTROLLER_DEFAULTS } from "@sallyport/controller-config";
 import { type Identity, type Logger, silentLogger, TlsPort, TraceChannel } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { vi } from "vitest";
+import { fabricOptions } from "../../config/settings.ts";
 import { type Fabric, startFabric } from "../fabric.ts";
 import type { FabricOptions } from "../options.ts";
 import type { RouterRecord } from "../ports.ts";
@@ -59,7 +61,7 @@ export class TestFabric {
       controllerId: identity.id,
       trustAnchors: () => anchors,
       model,
-      options,
+      options: { ...fabricOptions(CONTROLLER_DEFAULTS), ...options },
       log,
     });
     return new TestFabric(fabric, model, tlsPort, authority, anchors, traced);
