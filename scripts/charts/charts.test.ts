@@ -1,4 +1,7 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { OPERATOR_DEFAULTS } from "../../operator/src/program/settings.ts";
 import { valuesTable, withTable } from "./chart-readme.ts";
 import { schemaProblems } from "./chart-schema.ts";
 import { ChartError, valuesOf } from "./chart-values.ts";
@@ -21,6 +24,21 @@ image:
 resources:
   limits: {memory: 1Gi}
 `;
+
+const read = (file: string) => readFileSync(join(import.meta.dirname, "../..", file), "utf8");
+
+test("the charts and manifests repeat the operator's own defaults", () => {
+  const { resync, logLevel, waitTimeout, healthPort } = OPERATOR_DEFAULTS;
+  const defaultOf = (chart: string, path: string) =>
+    valuesOf(chart, read(`helm/${chart}/values.yaml`)).find((value) => value.path === path)?.standard;
+  expect([defaultOf("sallyport", "resync"), defaultOf("sallyport", "logLevel")]).toEqual([resync, logLevel]);
+  expect(defaultOf("sallyport-network", "test.timeout")).toBe(waitTimeout);
+  const pod = read("helm/sallyport/templates/_pod.tpl");
+  expect(pod).toContain(`if ne .Values.resync "${resync}"`);
+  expect(pod).toContain(`if ne .Values.logLevel "${logLevel}"`);
+  for (const file of ["helm/sallyport/templates/deployment.yaml", "operator/deploy/base/deployment.yaml"])
+    expect(read(file)).toContain(`containerPort: ${healthPort}\n`);
+});
 
 describe("values of a chart", () => {
   test("have a default and what the comment says, in the order of the file", () => {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { ROUTES } from "@sallyport/api/client";
-import { parseDuration } from "@sallyport/controller-config";
+import { parseDuration } from "@sallyport/config-file";
 import type { Logger } from "@sallyport/wire";
 import { NetworkClients } from "../controller-client/network-clients.ts";
 import { controllers, type ReconcilerDependencies } from "../kinds/reconcilers.ts";

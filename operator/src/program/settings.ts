@@ -1,10 +1,21 @@
 import { hostname } from "node:os";
 import { parseArgs } from "node:util";
+import { parseDuration } from "@sallyport/config-file/duration";
 import type { CheckSettings } from "./check.ts";
 import type { WaitSettings } from "./wait.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** Defaults of the settings; the charts and the manifests repeat some of them (scripts/charts/charts.test.ts). */
+export const OPERATOR_DEFAULTS = {
+  leaseName: "sallyport-operator",
+  healthPort: 8080,
+  resync: "10m",
+  logLevel: "info",
+  waitTimeout: "5m",
+  checkTimeout: "1m",
+} as const;
 
 /** The command line or the environment can't be used; the message says what is wrong and what would do. */
 export class SettingsError extends Error {
@@ -69,7 +80,7 @@ const OPTIONS = {
   "lease-name": {
     env: "SALLYPORT_LEASE_NAME",
     value: "<name>",
-    meaning: "name of the Lease (default: sallyport-operator)",
+    meaning: `name of the Lease (default: ${OPERATOR_DEFAULTS.leaseName})`,
   },
   "pod-name": {
     env: "POD_NAME",
@@ -89,12 +100,12 @@ const OPTIONS = {
   "health-port": {
     env: "SALLYPORT_HEALTH_PORT",
     value: "<port>",
-    meaning: "port of /healthz, /readyz and /metrics (default: 8080)",
+    meaning: `port of /healthz, /readyz and /metrics (default: ${OPERATOR_DEFAULTS.healthPort})`,
   },
   resync: {
     env: "SALLYPORT_RESYNC",
     value: "<duration>",
-    meaning: "how often to reconcile everything again, such as 10m",
+    meaning: `how often to reconcile everything again, such as ${OPERATOR_DEFAULTS.resync}`,
   },
   "router-image": {
     env: "SALLYPORT_ROUTER_IMAGE",
@@ -109,7 +120,7 @@ const OPTIONS = {
   "log-level": {
     env: "SALLYPORT_LOG_LEVEL",
     value: "<level>",
-    meaning: `${LOG_LEVELS.join(", ")} (default: info)`,
+    meaning: `${LOG_LEVELS.join(", ")} (default: ${OPERATOR_DEFAULTS.logLevel})`,
   },
   "no-leader-election": {
     env: "SALLYPORT_NO_LEADER_ELECTION",
@@ -124,7 +135,11 @@ const WAIT_OPTIONS = {
     value: "<labels>",
     meaning: "only resources with these labels, such as app=edge",
   },
-  timeout: { env: "SALLYPORT_TIMEOUT", value: "<duration>", meaning: "how long to wait (default: 5m)" },
+  timeout: {
+    env: "SALLYPORT_TIMEOUT",
+    value: "<duration>",
+    meaning: `how long to wait (default: ${OPERATOR_DEFAULTS.waitTimeout})`,
+  },
 } as const satisfies Record<string, Option>;
 
 /** Of `check` alone, besides `timeout`. */
@@ -160,7 +175,7 @@ The other commands take --kubeconfig, --context, --server and --namespaces. wait
 
 ${lines(WAIT_OPTIONS).join("\n")}
 
-check also takes --namespace, --timeout (default: 1m) and
+check also takes --namespace, --timeout (default: ${OPERATOR_DEFAULTS.checkTimeout}) and
 
 ${lines(CHECK_OPTIONS).join("\n")}
 
@@ -203,13 +218,13 @@ export function parseCommand(
     .map((name) => name.trim())
     .filter((name) => name !== "");
   if (command === "wait") {
-    const timeoutMs = durationOf(given("timeout") ?? "5m", "timeout", "5m");
+    const timeoutMs = durationOf(given("timeout"), "timeout", OPERATOR_DEFAULTS.waitTimeout);
     return { name: "wait", settings: { ...cluster, namespaces, selector: given("selector"), timeoutMs } };
   }
   if (command === "uninstall-check") return { name: command, settings: { ...cluster, namespaces } };
   if (command === "check") {
     const settings = { namespace: given("namespace"), operator: operatorUrlOf(given("operator")) };
-    const timeoutMs = durationOf(given("timeout") ?? "1m", "timeout", "1m");
+    const timeoutMs = durationOf(given("timeout"), "timeout", OPERATOR_DEFAULTS.checkTimeout);
     return { name: command, settings: { ...cluster, namespaces, ...settings, timeoutMs } };
   }
   const isOff = values["no-leader-election"] === true || given("no-leader-election") === "true";
@@ -219,14 +234,14 @@ export function parseCommand(
       ...cluster,
       namespaces,
       namespace: given("namespace"),
-      leaseName: given("lease-name") ?? "sallyport-operator",
+      leaseName: given("lease-name") ?? OPERATOR_DEFAULTS.leaseName,
       electsLeader: !isOff,
       podName: given("pod-name") ?? hostname(),
       serviceAccount: given("service-account"),
       clusterId: clusterIdOf(given("cluster-id")),
-      healthPort: portOf(given("health-port") ?? "8080"),
-      resyncMs: durationOf(given("resync") ?? "10m", "resync time", "10m"),
-      logLevel: levelOf(given("log-level") ?? "info"),
+      healthPort: portOf(given("health-port") ?? String(OPERATOR_DEFAULTS.healthPort)),
+      resyncMs: durationOf(given("resync"), "resync time", OPERATOR_DEFAULTS.resync),
+      logLevel: levelOf(given("log-level") ?? OPERATOR_DEFAULTS.logLevel),
       routerImage: given("router-image") ?? `sallyport/router:${version}`,
       controllerImage: given("controller-image") ?? `sallyport/controller:${version}`,
     },
@@ -278,13 +293,11 @@ function portOf(text: string): number {
   throw new SettingsError(`the health port is ${text}: expected a number from 0 (any free port) to 65535`);
 }
 
-const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
-
-function durationOf(text: string, what: string, such: string): number {
-  const [, number, unit = ""] = /^(\d+(?:\.\d+)?)([smh])$/.exec(text) ?? [];
-  const ms = Number(number) * (UNITS[unit] ?? Number.NaN);
-  if (ms >= 1_000 && ms <= 24 * 3_600_000) return ms;
-  throw new SettingsError(`the ${what} is ${text}: expected from 1s to 24h, such as ${such}`);
+function durationOf(given: string | undefined, what: string, standard: string): number {
+  const text = given ?? standard;
+  const ms = parseDuration(text);
+  if (ms !== undefined && ms >= 1_000 && ms <= 24 * 3_600_000) return ms;
+  throw new SettingsError(`the ${what} is ${text}: expected from 1s to 24h, such as ${standard}`);
 }
 
 function levelOf(text: string): LogLevel {

@@ -7,7 +7,6 @@
  * config.api.bind; // { host: "0.0.0.0", port: 1280 }
  * ```
  */
-export { ConfigError, parseDuration } from "@sallyport/config-file";
 export { type EventHandlerConfig, type EventSubscriptionConfig, eventSubscriptionSchema } from "./events.ts";
 export { type ConfigRead, readControllerConfig, readControllerConfigFile } from "./read.ts";
 export { CONTROLLER_DEFAULTS, type ControllerConfig, controllerConfigSchema } from "./schema.ts";

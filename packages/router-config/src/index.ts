@@ -7,7 +7,6 @@
  * const text = writeRouterConfig({ v: 3, identity: { ... }, ctrl: { endpoint: "tls:ctrl.example:1280" } });
  * ```
  */
-export { ConfigError as RouterConfigError, parseDuration } from "@sallyport/config-file";
 export {
   type CsrConfig,
   EDGE_DEFAULTS,

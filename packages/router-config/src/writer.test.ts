@@ -1,5 +1,6 @@
+import { ConfigError } from "@sallyport/config-file";
 import { describe, expect, it } from "vitest";
-import { parseRouterConfig, RouterConfigError, type RouterConfigFile, writeRouterConfig } from "./index.ts";
+import { parseRouterConfig, type RouterConfigFile, writeRouterConfig } from "./index.ts";
 
 const file: RouterConfigFile = {
   ctrl: { endpoint: "tls:ctrl.example:1280" },
@@ -41,6 +42,6 @@ describe("writeRouterConfig", () => {
   });
 
   it("refuses to write what could not be read", () => {
-    expect(() => writeRouterConfig({ ...file, forwarder: { linkDialWorkerCount: 0 } })).toThrow(RouterConfigError);
+    expect(() => writeRouterConfig({ ...file, forwarder: { linkDialWorkerCount: 0 } })).toThrow(ConfigError);
   });
 });

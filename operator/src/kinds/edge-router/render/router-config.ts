@@ -1,10 +1,6 @@
 import { isIP } from "node:net";
-import {
-  RouterConfigError,
-  type RouterConfigFile,
-  validateRouterConfig,
-  writeRouterConfig,
-} from "@sallyport/router-config";
+import { ConfigError } from "@sallyport/config-file";
+import { type RouterConfigFile, validateRouterConfig, writeRouterConfig } from "@sallyport/router-config";
 import { hashOf, isMap, mergePatch, sorted } from "../../../children/json-value.ts";
 import type { Controllers } from "../../network/interface.ts";
 import type { EdgeRouterSpec } from "../schema.ts";
@@ -213,7 +209,7 @@ function findings(document: unknown): SpecProblem[] {
       problemOf({ ...each, found: each.found.replace(", which is ignored", "") }),
     );
   } catch (error) {
-    if (!(error instanceof RouterConfigError)) throw error;
+    if (!(error instanceof ConfigError)) throw error;
     return error.problems.map((each) => problemOf(each));
   }
 }

@@ -1,4 +1,4 @@
-import { parseDuration } from "@sallyport/router-config";
+import { parseDuration } from "@sallyport/config-file";
 import type { IdentitySpec } from "../schema.ts";
 
 /** How an identity is invited. */

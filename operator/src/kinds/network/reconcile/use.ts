@@ -1,5 +1,5 @@
 import { listAll } from "@sallyport/api/client";
-import { parseDuration } from "@sallyport/controller-config";
+import { parseDuration } from "@sallyport/config-file";
 import type {
   ConnectionOptions,
   ConnectionTimes,

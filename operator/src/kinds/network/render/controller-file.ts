@@ -1,4 +1,5 @@
-import { ConfigError, formatHostPort, type HostPort, readControllerConfig } from "@sallyport/controller-config";
+import { ConfigError } from "@sallyport/config-file";
+import { formatHostPort, type HostPort, readControllerConfig } from "@sallyport/controller-config";
 import { stringify } from "yaml";
 import { hashOf, isMap, mergePatch, sorted } from "../../../children/json-value.ts";
 import type { ManagedNetwork } from "../schema.ts";
