@@ -20,7 +20,7 @@ import {
 } from "@sallyport/wire";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { createWebSocketStream, WebSocket } from "ws";
-import { WebSocketPort } from "../router/src/edge/web-socket-port.ts";
+import { WebSocketPort } from "../router/src/edge/web-socket/web-socket-port.ts";
 import { sendFrames } from "./send-frames.ts";
 
 interface Job {

@@ -12,7 +12,7 @@ import {
 } from "@sallyport/wire";
 import { AuthenticationError, ControllerError, SdkError } from "./errors.ts";
 import { type LoadedIdentity, withTrust } from "./identity-file.ts";
-import { type RouterAddress, routerAddresses } from "./router-pool.ts";
+import { type RouterAddress, routerAddresses } from "./router-address.ts";
 
 /** How to prove who we are. */
 export type LoginCredentials =

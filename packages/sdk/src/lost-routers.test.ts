@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { LostRouters } from "./lost-routers.ts";
-import type { RouterAddress } from "./router-pool.ts";
+import type { RouterAddress } from "./router-address.ts";
 
 const eu: RouterAddress = { name: "eu", address: "tls:eu.example:3022" };
 const us: RouterAddress = { name: "us", address: "tls:us.example:3022" };

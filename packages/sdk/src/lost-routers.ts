@@ -1,5 +1,5 @@
 import { jittered } from "@sallyport/async";
-import type { RouterAddress } from "./router-pool.ts";
+import type { RouterAddress } from "./router-address.ts";
 
 /** A router is tried again at first this often, later after a share of the time that it is away, and in the end not any more. */
 const pace = { firstMs: 1_000, share: 0.1, longestMs: 10_000, givenUpAfterMs: 5 * 60_000 };

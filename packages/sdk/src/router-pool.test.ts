@@ -7,7 +7,8 @@ import { EdgeConnection } from "./circuit/connection.ts";
 import { dialThrough } from "./dial.ts";
 import type { EdgeChannel } from "./edge-channel.ts";
 import { Binding } from "./hosting/binding.ts";
-import { type RouterAddress, RouterPool, routerAddresses } from "./router-pool.ts";
+import { type RouterAddress, routerAddresses } from "./router-address.ts";
+import { RouterPool } from "./router-pool.ts";
 import { TinyRouter } from "./testing/tiny-router.ts";
 
 const never = new AbortController().signal;

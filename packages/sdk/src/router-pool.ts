@@ -1,26 +1,12 @@
 import { abortable, backoffDelay, errorText, Listeners } from "@sallyport/async";
-import {
-  addressFromUrl,
-  dialChannel,
-  EDGE_ALPN,
-  EdgeHeader,
-  formatAddress,
-  Headers,
-  type Logger,
-} from "@sallyport/wire";
+import { dialChannel, EDGE_ALPN, EdgeHeader, Headers, type Logger } from "@sallyport/wire";
 import type { LoginResult } from "./api-session.ts";
 import { CircuitSupplies } from "./circuit/supplies.ts";
 import { EdgeChannel } from "./edge-channel.ts";
 import { RouterError } from "./errors.ts";
 import { askForGroup, keepConnections } from "./group.ts";
 import { LostRouters } from "./lost-routers.ts";
-
-/** A router that may be used: its name and where it is dialled. */
-export interface RouterAddress {
-  readonly name: string;
-  /** `tls:host:port` */
-  readonly address: string;
-}
+import type { RouterAddress } from "./router-address.ts";
 
 const CONNECT_TIMEOUT_MS = 15_000;
 const DEFAULT_DRAIN_MS = 2_000;
@@ -29,20 +15,6 @@ const WATCH_INTERVAL_MS = 5_000;
 /** A connection that ends this soon, and was of no use, was probably refused: the router closes without a word. */
 const REFUSAL_WINDOW_MS = 10_000;
 const backoff = { firstMs: 1_000, maxMs: 60_000, jitter: [0.75, 1.25] } as const;
-
-/**
- * The usable addresses of the routers that the controller lists. Others than `tls` are left out: no application
- * protocol of this SDK runs on them.
- */
-export function routerAddresses(
-  routers: readonly { readonly name: string; readonly supportedProtocols?: Readonly<Record<string, string>> }[],
-): RouterAddress[] {
-  return routers.flatMap((router) =>
-    Object.values(router.supportedProtocols ?? {})
-      .filter((url) => url.startsWith("tls:"))
-      .map((url) => ({ name: router.name, address: formatAddress(addressFromUrl(url)) })),
-  );
-}
 
 export interface RoutersOptions {
   readonly login: () => Promise<LoginResult>;

@@ -3,7 +3,7 @@ import { errorText, Listeners } from "@sallyport/async";
 import type { Logger, Permission } from "@sallyport/wire";
 import type { ApiSession } from "./api-session.ts";
 import { ServiceError } from "./errors.ts";
-import { type RouterAddress, routerAddresses } from "./router-pool.ts";
+import { type RouterAddress, routerAddresses } from "./router-address.ts";
 
 /** A service that this identity may use. */
 export interface Service {

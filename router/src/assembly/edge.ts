@@ -64,7 +64,7 @@ async function webSocketPort(context: Assembly, { address }: EdgeListenerConfig)
   const outer =
     settings.identity === undefined ? undefined : await RouterIdentity.load(settings.identity, baseDir, log);
   // Few routers have one, and it takes its share of memory.
-  const { WebSocketPort } = await import("../edge/web-socket-port.ts");
+  const { WebSocketPort } = await import("../edge/web-socket/web-socket-port.ts");
   const port = await WebSocketPort.listen({
     host: address.host === "" ? "::" : address.host,
     port: address.port,

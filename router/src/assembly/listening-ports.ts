@@ -1,6 +1,5 @@
 import { type Address, formatAddress, type HandshakeTurns, type Logger, TlsPort } from "@sallyport/wire";
 import type { RouterIdentity } from "../config/router-identity.ts";
-import type { Stop } from "./context.ts";
 
 export interface ListeningPortsOptions {
   readonly identity: RouterIdentity;
@@ -8,7 +7,7 @@ export interface ListeningPortsOptions {
   /** Of all ports. */
   readonly turns: HandshakeTurns;
   readonly log: Logger;
-  readonly stops: Stop[];
+  readonly stops: (() => void | Promise<void>)[];
 }
 
 /** The router's TLS ports, one per address, each opened when it is first asked for. They follow the identity. */

@@ -1,6 +1,7 @@
 import { ControlHeader, ControlType, ctrlPb, encodeControl, silentLogger } from "@sallyport/wire";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Forwarder, RouteResult } from "../forwarder/forwarder.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import type { RouteResult } from "../forwarder/route-processor.ts";
 import {
   type ControlIdentities,
   controlIdentities,

@@ -9,7 +9,8 @@ import {
   type Message,
   RouteErrorCode,
 } from "@sallyport/wire";
-import type { Forwarder, RouteResult } from "../forwarder/forwarder.ts";
+import type { Forwarder } from "../forwarder/forwarder.ts";
+import type { RouteResult } from "../forwarder/route-processor.ts";
 import type { ControllerConnection } from "./controllers/controller-connection.ts";
 import type { Controllers } from "./controllers/controllers.ts";
 

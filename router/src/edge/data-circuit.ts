@@ -13,8 +13,9 @@ import {
   writeFramePrefix,
   type Xgress,
 } from "@sallyport/wire";
+import type { ClientCircuit } from "./client-circuit.ts";
 import { stateClosed } from "./edge-messages.ts";
-import type { ClientCircuit, SdkChannel } from "./sdk-channel.ts";
+import type { SdkChannel } from "./sdk-channel.ts";
 import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "./trace-route.ts";
 
 const CONN_ID_LENGTH = HEADER_ENTRY_PREFIX_LENGTH + 4;

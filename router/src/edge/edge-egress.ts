@@ -11,11 +11,11 @@ import {
 } from "@sallyport/wire";
 import { type EgressBinding, EgressError, type EgressRequest } from "../forwarder/egress.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
-import type { SdkBinding } from "./binding.ts";
 import { DataCircuit } from "./data-circuit.ts";
 import { saysDatagrams } from "./dialed-datagrams.ts";
 import { SdkCircuit, withFlowControl } from "./flow-control/sdk-circuit.ts";
-import { type Hosting, isTerminatorId } from "./hosting.ts";
+import type { SdkBinding } from "./hosting/binding.ts";
+import { type Hosting, isTerminatorId } from "./hosting/hosting.ts";
 
 /** Hosting applications answer within this time, or the dial fails. */
 const MAX_DIAL_MS = 5_000;

@@ -8,25 +8,65 @@ import {
   type ChannelPort,
   EDGE_ALPN,
   EdgeHeader,
+  EdgeType,
   type FrameView,
   Headers,
   ipOf,
+  KeptFrame,
   type Logger,
   RouterBinding,
   SharedPlaces,
+  type Underlay,
   versionInfo,
 } from "@sallyport/wire";
 import type { ControlPlane, IdentityChannel } from "../control/control-plane.ts";
 import type { Forwarder } from "../forwarder/forwarder.ts";
 import { admit, ClientRefusedError } from "./admission.ts";
 import { Connector } from "./connector.ts";
-import { EarlyFrames } from "./early-frames.ts";
 import { type EdgeCounters, edgeCounters } from "./edge-counters.ts";
 import { EdgeEgress } from "./edge-egress.ts";
 import { SESSION_ENDED } from "./edge-messages.ts";
-import { Hosting } from "./hosting.ts";
+import { Hosting } from "./hosting/hosting.ts";
 import { EDGE_LIMITS, type EdgeOptions, type EdgeSettings } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
+
+/** An SDK that sends more than this before it is admitted is not one. */
+const MAX_BYTES = 256 * 1024;
+
+/**
+ * What an SDK sends between the answer to its hello and its admission. Its connections are no longer read after the
+ * first such frame, but what is in memory already, and what comes on connections that join meanwhile, must not be lost.
+ */
+class EarlyFrames {
+  readonly frames: FrameView[] = [];
+  readonly #paused = new Set<Underlay>();
+  #bytes = 0;
+
+  constructor(channel: Channel) {
+    for (const underlay of channel.underlays) this.#pause(underlay);
+    channel.onFrame = (frame, underlay) => {
+      if (frame.contentType < EdgeType.Connect) return false;
+      this.#pause(underlay);
+      const length = frame.end - frame.start;
+      this.#bytes += length;
+      if (this.#bytes > MAX_BYTES) channel.close(new Error("too much was sent before the channel was admitted"));
+      else this.frames.push(new KeptFrame(length).copyOf(frame));
+      return true;
+    };
+  }
+
+  /** Has the connections read again. */
+  resume(): void {
+    for (const underlay of this.#paused) underlay.resume();
+    this.#paused.clear();
+  }
+
+  #pause(underlay: Underlay): void {
+    if (this.#paused.has(underlay)) return;
+    this.#paused.add(underlay);
+    underlay.pause();
+  }
+}
 
 /** One address that SDKs are served at. */
 export interface EdgePort {

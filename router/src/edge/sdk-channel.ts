@@ -4,7 +4,6 @@ import {
   type Channel,
   ChannelClosedError,
   ConnType,
-  type ControlMessage,
   EdgeHeader,
   EdgeType,
   FIRST_ROUTER_CONN_ID,
@@ -20,12 +19,13 @@ import {
 import { CountedOutput } from "../forwarder/counted-output.ts";
 import { linkCounters } from "../forwarder/link-counters.ts";
 import type { TransitRoom } from "../forwarder/transit-queue.ts";
-import type { SdkBinding } from "./binding.ts";
+import type { ClientCircuit, PendingConnect } from "./client-circuit.ts";
 import type { DataCircuit } from "./data-circuit.ts";
 import type { EdgeCounters } from "./edge-counters.ts";
 import { connIdOf, stateClosed, stateClosedFor, XGRESS_CLOSED } from "./edge-messages.ts";
 import { SdkCircuit } from "./flow-control/sdk-circuit.ts";
 import { SdkCircuits } from "./flow-control/sdk-circuits.ts";
+import type { SdkBinding } from "./hosting/binding.ts";
 import type { EdgeOptions } from "./options.ts";
 import { traceAnswerToSdk, traceFromSdk, traceResponseFromSdk } from "./trace-route.ts";
 
@@ -40,31 +40,6 @@ export interface SdkRequests {
   unbind(binding: SdkBinding): void;
   updateBind(binding: SdkBinding, message: Message): void;
   healthEvent(binding: SdkBinding, message: Message): void;
-}
-
-/** A dial that waits for the controller. */
-export interface PendingConnect {
-  readonly sessionToken: string;
-  readonly abort: AbortController;
-}
-
-/** A circuit of an SDK under a connection id: with flow control by the router, or by the SDK. */
-export interface ClientCircuit {
-  readonly connId: number;
-  readonly circuitId: string;
-  /** Token of the dial or bind session it was made with. */
-  readonly sessionToken: string;
-  /** Its payloads are datagrams, as far as is known: it ends by silence only. */
-  readonly carriesDatagrams: boolean;
-  /** A Data message from the SDK. */
-  data(frame: FrameView): void;
-  sendControl(message: ControlMessage): void;
-  /** The SDK closed it. */
-  closedBySdk(): void;
-  /** Ends it, telling the SDK why. */
-  close(reason: string): void;
-  /** The SDK's channel is gone. */
-  channelClosed(): void;
 }
 
 /**

@@ -20,14 +20,11 @@ import type { EgressBinding } from "./egress.ts";
 import { type Fault, FaultReports } from "./fault-reports.ts";
 import { areQuiet, type IdleCircuits, idleCircuits } from "./idle-circuits.ts";
 import { LinkDestination, type LinkPort } from "./link-destination.ts";
-import { EndPath, type LocalEnd, type PathTables } from "./local-end.ts";
+import { EndPath, isLocalEnd, type LocalEnd, type PathTables } from "./local-end.ts";
 import type { ForwarderOptions } from "./options.ts";
 import { type Dialers, RouteProcessor, type RouteRequest, type RouteResult } from "./route-processor.ts";
 import { copyWithoutHeartbeat, RoutingHeaders } from "./routing-headers.ts";
 import { TransitBudget } from "./transit-queue.ts";
-
-export type { LinkPort } from "./link-destination.ts";
-export type { RouteRequest, RouteResult } from "./route-processor.ts";
 
 /**
  * The switchboard of the router: which circuit's frames go where. Links and local xgress are its destinations; it owns
@@ -51,7 +48,7 @@ export class Forwarder implements XgressFabric {
   readonly #ends = new Map<string, Set<LocalEnd>>();
   readonly #bindings = new Map<string, EgressBinding>();
   readonly #headers = new RoutingHeaders();
-  readonly #faults = new FaultReports((fault) => this.#emitFault(fault));
+  readonly #faults = new FaultReports((fault) => this.#faultListeners.emit(fault));
   readonly #faultListeners = new Listeners<[fault: Fault]>();
   readonly #idleListeners = new Listeners<[idle: IdleCircuits]>();
   readonly #removalListeners = new Listeners<[circuit: Circuit]>();
@@ -85,7 +82,7 @@ export class Forwarder implements XgressFabric {
       binding: (name) => this.#bindings.get(name),
       isRegistered: (address) => this.#destinations.has(address),
       hasLink: (id) => this.#destinations.get(id)?.kind === "link",
-      linkUnknown: (id) => this.#emitFault({ subject: FaultSubject.LinkFault, ids: [id], iteration: 0 }),
+      linkUnknown: (id) => this.#faultListeners.emit({ subject: FaultSubject.LinkFault, ids: [id], iteration: 0 }),
       apply: (route, controllerId) => this.#apply(route, controllerId),
       discard: (address) => this.#discard(address),
     });
@@ -369,7 +366,7 @@ export class Forwarder implements XgressFabric {
     const circuit = this.#circuits.get(end.circuitId);
     if (circuit === undefined || !report) return;
     circuit.ended = true;
-    this.#emitFault({
+    this.#faultListeners.emit({
       subject: end.side === "initiator" ? FaultSubject.IngressFault : FaultSubject.EgressFault,
       ids: [end.circuitId],
       controllerId: circuit.controllerId,
@@ -387,10 +384,6 @@ export class Forwarder implements XgressFabric {
     for (const ends of this.#ends.values()) for (const end of ends) end.rerouted();
   }
 
-  #emitFault(fault: Fault): void {
-    this.#faultListeners.emit(fault);
-  }
-
   #every(intervalMs: number, look: () => void): void {
     if (intervalMs <= 0) return;
     const timer = setInterval(look, intervalMs);
@@ -403,8 +396,4 @@ export class Forwarder implements XgressFabric {
       this.#log.warn({ linkId, contentType }, "frame without a circuit id on a link; it and all like it are dropped");
     }
   }
-}
-
-function isLocalEnd(destination: Destination): destination is LocalEnd {
-  return destination.kind !== "link";
 }

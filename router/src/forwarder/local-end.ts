@@ -110,3 +110,8 @@ export class EndPath implements XgressPath {
     return this.#forward;
   }
 }
+
+/** Whether a destination is an xgress on this router, and no link. */
+export function isLocalEnd(destination: Destination): destination is LocalEnd {
+  return destination.kind !== "link";
+}

@@ -2,7 +2,8 @@ import { silentLogger } from "@sallyport/wire";
 import { expect, test, vi } from "vitest";
 import { DEFAULT_FORWARDER_OPTIONS } from "../testing/default-options.ts";
 import type { EgressRequest } from "./egress.ts";
-import { Forwarder, type RouteRequest } from "./forwarder.ts";
+import { Forwarder } from "./forwarder.ts";
+import type { RouteRequest } from "./route-processor.ts";
 
 const routeOf = (circuitId: string): RouteRequest => ({
   circuitId,

@@ -3,7 +3,7 @@ import { type LinkDialerConfig, OUT_QUEUE_SIZE } from "@sallyport/router-config"
 import { boundedLog, type HttpProxy, type Identity, type LineBounds, type Logger } from "@sallyport/wire";
 import { channelLimits } from "../config/channel-limits.ts";
 import { WorkQueue } from "../control/work-queue.ts";
-import type { LinkPort } from "../forwarder/forwarder.ts";
+import type { LinkPort } from "../forwarder/link-destination.ts";
 import type { WorkPool } from "../metrics/work-pool.ts";
 import type { Backoff } from "./backoff.ts";
 import { DialState } from "./dial-state.ts";

@@ -1,5 +1,5 @@
 import type { Channel } from "@sallyport/wire";
-import type { LinkPort } from "../forwarder/forwarder.ts";
+import type { LinkPort } from "../forwarder/link-destination.ts";
 import { Histogram } from "../metrics/histogram.ts";
 import type { LinkForm } from "./link-form.ts";
 

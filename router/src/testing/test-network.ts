@@ -16,8 +16,9 @@ import { EdgeCtrlError } from "../control/errors.ts";
 import { type EdgeCounters, edgeCounters } from "../edge/edge-counters.ts";
 import { type Edge, startEdge } from "../edge/edge-listener.ts";
 import type { EdgeOptions } from "../edge/options.ts";
-import { Forwarder, type RouteRequest } from "../forwarder/forwarder.ts";
+import { Forwarder } from "../forwarder/forwarder.ts";
 import type { ForwarderOptions } from "../forwarder/options.ts";
+import type { RouteRequest } from "../forwarder/route-processor.ts";
 import { DEFAULT_EDGE_OPTIONS, DEFAULT_FORWARDER_OPTIONS } from "./default-options.ts";
 import { TestControl } from "./test-control.ts";
 

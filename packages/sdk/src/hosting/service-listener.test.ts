@@ -3,7 +3,8 @@ import { EdgeHeader, EdgeType, FIRST_ROUTER_CONN_ID, Headers, Precedence, silent
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { ApiSession, IdentityInfo } from "../api-session.ts";
 import type { EdgeConnection } from "../circuit/connection.ts";
-import { type RouterAddress, RouterPool } from "../router-pool.ts";
+import type { RouterAddress } from "../router-address.ts";
+import { RouterPool } from "../router-pool.ts";
 import type { ServiceDirectory } from "../service-directory.ts";
 import { TinyRouter } from "../testing/tiny-router.ts";
 import { type ListenOptions, ServiceListener } from "./service-listener.ts";

@@ -2,15 +2,15 @@ import { randomUUID } from "node:crypto";
 import { EventEmitter } from "node:events";
 import { abortable, Backoff, errorText } from "@sallyport/async";
 import { type Logger, type PrecedenceName, precedenceOf } from "@sallyport/wire";
-import type { ApiSession } from "../api-session.ts";
+import type { ApiSession, IdentityInfo } from "../api-session.ts";
 import { EdgeConnection } from "../circuit/connection.ts";
 import { loadSodium } from "../crypto/load-sodium.ts";
 import type { KeyPair } from "../crypto/sodium.ts";
 import { ListenError, ServiceError } from "../errors.ts";
-import type { RouterAddress, RouterPool } from "../router-pool.ts";
+import type { RouterAddress } from "../router-address.ts";
+import type { RouterPool } from "../router-pool.ts";
 import type { Service, ServiceDirectory, ServiceSession } from "../service-directory.ts";
 import { Binding, type BindTerms } from "./binding.ts";
-import { type HostingDefaults, hostingDefaults } from "./hosting-defaults.ts";
 import type { IncomingDial } from "./incoming-dial.ts";
 
 /** How a service is hosted; everything is optional. */
@@ -367,3 +367,18 @@ function mustBeWithin(name: string, value: number | undefined, least: number, mo
 
 /** A connection that fails before anybody has it is dropped. */
 function ignore(): void {}
+
+/** Cost and precedence of a host that names none. */
+interface HostingDefaults {
+  /** 0 to 65535. */
+  readonly cost: number;
+  readonly precedence: PrecedenceName;
+}
+
+/** What administrators gave the identity for a service, and where they gave nothing for it, for all services (docs/sdk.md "Hosting"). */
+function hostingDefaults(identity: IdentityInfo, serviceId: string): HostingDefaults {
+  return {
+    cost: identity.serviceHostingCosts[serviceId] ?? identity.defaultHostingCost,
+    precedence: identity.serviceHostingPrecedences[serviceId] ?? identity.defaultHostingPrecedence,
+  };
+}

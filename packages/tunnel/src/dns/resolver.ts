@@ -1,12 +1,38 @@
+import { accessSync, appendFileSync, constants, readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "@sallyport/wire";
 import { InterceptError } from "../interceptor.ts";
 import type { AddressPool } from "./address-pool.ts";
-import { HostsFile } from "./hosts-file.ts";
 import { NameServer } from "./name-server.ts";
 import { isWildcard, Names, type NamesOptions, normalName, type WildcardListener } from "./names.ts";
 import { Upstream } from "./upstream.ts";
+
+const MARK = "# NetFoundry";
+
+/** Names as lines of a file in the form of /etc/hosts; lines are added, and never removed. */
+class HostsFile {
+  readonly #path: string;
+
+  /** @throws InterceptError when the file cannot be written */
+  constructor(path: string) {
+    try {
+      accessSync(path, constants.R_OK | constants.W_OK);
+    } catch (error) {
+      const message = `the hosts file ${path} cannot be read and written: ${(error as Error).message}`;
+      throw new InterceptError("BAD_RESOLVER", message, { cause: error });
+    }
+    this.#path = path;
+  }
+
+  /** Adds the line unless it is there: after a restart names get the same addresses in the same order. */
+  add(name: string, address: string): void {
+    const line = `${address}\t${name}\t${MARK}`;
+    const text = readFileSync(this.#path, "utf8");
+    if (text.split("\n").includes(line)) return;
+    appendFileSync(this.#path, `${text === "" || text.endsWith("\n") ? "" : "\n"}${line}\n`);
+  }
+}
 
 /** How the applications of this host find the addresses of intercepted names. */
 export interface Resolver {

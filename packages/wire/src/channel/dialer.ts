@@ -15,8 +15,9 @@ import { type Logger, silentLogger } from "../log.ts";
 import { connectThroughProxy, type HttpProxy } from "../socket/http-connect.ts";
 import { SocketReader } from "../socket/socket-reader.ts";
 import type { Channel, ChannelLimits } from "./channel.ts";
+import { limitsOf } from "./channel-parts.ts";
 import { encodeHello, type Hello, resultOf } from "./hello.ts";
-import { limitsOf, MessageChannel } from "./message-channel.ts";
+import { MessageChannel } from "./message-channel.ts";
 import { peerOf } from "./peer.ts";
 
 const DIAL_TIMEOUT_MS = 15_000;

@@ -6,8 +6,9 @@ import { HELLO_LIMITS } from "../frame/frame.ts";
 import type { Logger } from "../log.ts";
 import { SocketReader } from "../socket/socket-reader.ts";
 import type { Channel } from "./channel.ts";
+import { limitsOf } from "./channel-parts.ts";
 import { encodeResult, helloOf, resultHeadersFor } from "./hello.ts";
-import { limitsOf, MessageChannel } from "./message-channel.ts";
+import { MessageChannel } from "./message-channel.ts";
 
 export interface AcceptOnOptions {
   /** For logs and the label. */

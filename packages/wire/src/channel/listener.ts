@@ -11,9 +11,10 @@ import { SocketReader } from "../socket/socket-reader.ts";
 import type { SecureSocket } from "../socket/stream-socket.ts";
 import type { ChannelPort } from "../socket/tls-port.ts";
 import type { Channel, ChannelLimits } from "./channel.ts";
+import { limitsOf } from "./channel-parts.ts";
 import { decideGroup, type Group } from "./group.ts";
 import { encodeResult, type Hello, helloOf, resultHeadersFor } from "./hello.ts";
-import { limitsOf, MessageChannel } from "./message-channel.ts";
+import { MessageChannel } from "./message-channel.ts";
 import { type Peer, peerOf, remoteAddress } from "./peer.ts";
 
 /** Default of the time that a connection may take for its hello. */

@@ -5,19 +5,19 @@ import { DEFAULT_LIMITS, type FrameLimits, type FrameView } from "../frame/frame
 import { Headers, scanHeaderBlock } from "../frame/headers.ts";
 import { frameLengthOf, type Message, messageOf, type Outgoing, writeMessage } from "../frame/message.ts";
 import type { Logger } from "../log.ts";
-import { DEFAULT_MAX_PENDING, type OutputLimits } from "../socket/slab-output.ts";
+import type { OutputLimits } from "../socket/slab-output.ts";
 import type { SocketReader } from "../socket/socket-reader.ts";
 import { SocketUnderlay, type UnderlayOwner } from "../socket/socket-underlay.ts";
 import type { StreamSocket } from "../socket/stream-socket.ts";
 import type {
   Channel,
-  ChannelLimits,
   HeartbeatOptions,
   MessageHandler,
   ObservedMessage,
   RequestOptions,
   Underlay,
 } from "./channel.ts";
+import type { ChannelParts } from "./channel-parts.ts";
 import { Heartbeats } from "./heartbeat.ts";
 import type { Hello } from "./hello.ts";
 import type { Peer } from "./peer.ts";
@@ -27,28 +27,6 @@ import { Requests } from "./requests.ts";
 const MAX_LOGGED_TYPES = 32;
 const NO_REPLY = -1;
 const NO_BODY = new Uint8Array(0);
-
-export interface ChannelParts {
-  readonly label: string;
-  readonly peer: Peer;
-  readonly remoteId: string;
-  readonly hello: Hello;
-  readonly result: Headers;
-  readonly connectionId: string;
-  readonly isGrouped: boolean;
-  readonly limits: FrameLimits;
-  readonly outputLimits: OutputLimits;
-  readonly log: Logger;
-}
-
-/** The limits of a channel with the defaults filled in. */
-export function limitsOf(given: ChannelLimits): Pick<ChannelParts, "limits" | "outputLimits"> {
-  const { maxBody = DEFAULT_LIMITS.maxBody, maxPending = DEFAULT_MAX_PENDING, writeTimeoutMs } = given;
-  return {
-    limits: { ...DEFAULT_LIMITS, maxBody },
-    outputLimits: writeTimeoutMs === undefined ? { maxPending } : { maxPending, writeTimeoutMs },
-  };
-}
 
 /**
  * A channel over one or several connections: sequence numbers, dispatch, requests and replies, liveness and the end

@@ -1,4 +1,4 @@
-import type { SdkChannel } from "./sdk-channel.ts";
+import type { SdkChannel } from "../sdk-channel.ts";
 
 /** A listener of an SDK on this router, and the terminator that stands for it at the controller. */
 export interface SdkBinding {

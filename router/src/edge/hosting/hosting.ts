@@ -13,8 +13,12 @@ import {
   randomBase62Id,
   TerminatorResult,
 } from "@sallyport/wire";
-import type { ControlPlane, TerminatorAnswer, TerminatorQuery, TerminatorVerdict } from "../control/control-plane.ts";
-import type { SdkBinding } from "./binding.ts";
+import type {
+  ControlPlane,
+  TerminatorAnswer,
+  TerminatorQuery,
+  TerminatorVerdict,
+} from "../../control/control-plane.ts";
 import {
   INVALID_SESSION,
   MAX_SESSION_TOKEN,
@@ -22,9 +26,10 @@ import {
   SESSION_ENDED,
   stateClosed,
   stateClosedFor,
-} from "./edge-messages.ts";
+} from "../edge-messages.ts";
+import type { SdkChannel } from "../sdk-channel.ts";
+import type { SdkBinding } from "./binding.ts";
 import { HealthReports } from "./health-reports.ts";
-import type { SdkChannel } from "./sdk-channel.ts";
 
 const LEGACY_PREFIX = "hosted:";
 const INSPECT_TIMEOUT_MS = 10_000;
