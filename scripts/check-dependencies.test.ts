@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { brokenRules, forbiddenWays, unusedPackages } from "./check-dependencies.ts";
+import { brokenRules, forbiddenWays, importCircles, tooLarge, unusedPackages } from "./check-dependencies.ts";
 
 const specifiers = (file: string, source: string): string[] =>
   brokenRules(file, source).map((b) => `${b.line}:${b.specifier}`);
@@ -69,6 +69,32 @@ describe("what a program must not load", () => {
     expect(waysOf({ "a/main.ts": main, "a/b.ts": circle, "a/schemas/c.ts": schema, "a/schemas/d.ts": pure })).toEqual(
       [],
     );
+  });
+});
+
+describe("the shape of the sources", () => {
+  const circlesOf = (files: Readonly<Record<string, string>>) =>
+    importCircles(Object.keys(files), (file) => files[file] ?? "");
+
+  it("has no circle of imports, types included", () => {
+    const files = {
+      "a/one.ts": 'import { two } from "./two.ts";',
+      "a/two.ts": 'export { three } from "../b/three.ts";',
+      "b/three.ts": 'import type { One } from "../a/one.ts";',
+      "b/four.ts": 'import { one } from "../a/one.ts";',
+    };
+    expect(circlesOf(files)).toEqual([["a/one.ts", "a/two.ts", "b/three.ts"]]);
+    expect(circlesOf({ ...files, "b/three.ts": 'import { x } from "@sallyport/wire";' })).toEqual([]);
+  });
+
+  it("has files of at most 400 lines and folders of at most 25 files", () => {
+    const sizes: Readonly<Record<string, number>> = { "a/long.ts": 401, "a/full.ts": 400 };
+    const read = (file: string) => "x\n".repeat(sizes[file] ?? 1);
+    const folder = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}/${i}.ts`);
+    expect(tooLarge(["a/long.ts", "a/full.ts", ...folder("b", 25), ...folder("c", 26)], read)).toEqual([
+      expect.stringContaining("a/long.ts: 401 lines"),
+      expect.stringContaining("c: 26 files"),
+    ]);
   });
 });
 

@@ -347,6 +347,65 @@ export function forbiddenWays(rule: UnreachedRule, read: (file: string) => strin
   return found;
 }
 
+/** Import circles that remain, each by its first file. Do not add one: move what both sides need into a file of its own. */
+const KNOWN_CIRCLES = ["packages/router-config/src/scalars.ts", "router/src/edge/data-circuit.ts"];
+
+const MAX_LINES = 400;
+const MAX_FILES_IN_FOLDER = 25;
+
+/**
+ * Groups of files that import each other in a circle, `import type` included. Each group is sorted; groups are sorted by their first file.
+ * @param files every product file
+ * @param read the source of a file
+ */
+export function importCircles(files: readonly string[], read: (file: string) => string): string[][] {
+  const known = new Set(files);
+  const targets = new Map(
+    files.map((file) => {
+      const specifiers = [...read(file).matchAll(IMPORT)].map((match) => match[2] ?? match[3] ?? "");
+      const own = specifiers.filter((each) => each.startsWith(".")).map((each) => normalize(join(dirname(file), each)));
+      return [file, own.filter((target) => known.has(target))] as const;
+    }),
+  );
+  // Tarjan's strongly connected components.
+  const order = new Map<string, number>();
+  const open: string[] = [];
+  const circles: string[][] = [];
+  const visit = (file: string): number => {
+    order.set(file, order.size);
+    let low = order.size - 1;
+    open.push(file);
+    for (const target of targets.get(file) ?? []) {
+      if (!order.has(target)) low = Math.min(low, visit(target));
+      else if (open.includes(target)) low = Math.min(low, order.get(target) ?? low);
+    }
+    if (low === order.get(file)) {
+      const group = open.splice(open.indexOf(file));
+      if (group.length > 1 || (targets.get(file) ?? []).includes(file)) circles.push(group.sort());
+    }
+    return low;
+  };
+  for (const file of files) if (!order.has(file)) visit(file);
+  return circles.sort(([a = ""], [b = ""]) => a.localeCompare(b));
+}
+
+/** What is too large: files of more than {@link MAX_LINES} lines, folders with more than {@link MAX_FILES_IN_FOLDER} files. */
+export function tooLarge(files: readonly string[], read: (file: string) => string): string[] {
+  const lines = files.map((file) => ({ file, count: read(file).split("\n").length - 1 }));
+  const folders = Map.groupBy(files, dirname);
+  return [
+    ...lines
+      .filter(({ count }) => count > MAX_LINES)
+      .map(({ file, count }) => `${file}: ${count} lines, at most ${MAX_LINES}`),
+    ...[...folders]
+      .filter(([, inside]) => inside.length > MAX_FILES_IN_FOLDER)
+      .map(
+        ([folder, { length }]) =>
+          `${folder}: ${length} files, at most ${MAX_FILES_IN_FOLDER}: make a folder for those that belong together`,
+      ),
+  ];
+}
+
 /** What an import statement names between its braces; `*` for one without. */
 function namesIn(statement: string): string[] {
   const inBraces = /^[ \t]*import\s+(?:type\s+)?\{([^}]*)\}\s+from/.exec(statement)?.[1];
@@ -391,6 +450,13 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   for (const { rule, way } of ways) {
     console.error(`${way.join(" -> ")}: must not be loaded, for it imports "${rule.package}" (${rule.why})`);
   }
+  const products = files.filter(
+    (file) => !file.endsWith(".test.ts") && !file.includes("/testing") && !file.endsWith(".d.ts"),
+  );
+  const circles = importCircles(products, read).filter(([first = ""]) => !KNOWN_CIRCLES.includes(first));
+  for (const circle of circles) console.error(`these files import each other in a circle: ${circle.join(", ")}`);
+  const large = tooLarge(products, read);
+  for (const each of large) console.error(each);
   const unused = globSync("{packages/*,controller,router,operator,e2e,bench}/package.json", { cwd: root }).flatMap(
     (file) => {
       const { dependencies = {} } = JSON.parse(readFileSync(join(root, file), "utf8")) as {
@@ -403,7 +469,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   );
   for (const { file, name } of unused) console.error(`${file}: nothing imports "${name}": npm uninstall it`);
   console.log(
-    `dependency rules: ${files.length} files, ${broken.length + ways.length} broken, ${unused.length} unused packages`,
+    `dependency rules: ${files.length} files, ${broken.length + ways.length} broken, ${circles.length} circles, ${large.length} too large, ${unused.length} unused packages`,
   );
-  process.exitCode = broken.length + ways.length + unused.length === 0 ? 0 : 1;
+  process.exitCode = broken.length + ways.length + circles.length + large.length + unused.length === 0 ? 0 : 1;
 }
