@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { SerialQueue } from "@sallyport/async";
 import type { Identity, Logger } from "@sallyport/wire";
 import type { ModelStore } from "../model/context.ts";
 import type { Enrollments } from "../model/identity/enrollments.ts";
@@ -38,7 +39,7 @@ export class CertificateUpkeep {
   readonly #now: () => Date;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #stopping = new AbortController();
-  #running: Promise<void> = Promise.resolve();
+  readonly #work = new SerialQueue();
   #unsubscribe: () => void = () => undefined;
   #onIdentity: (identity: Identity) => void = () => undefined;
   #enrollments: Pick<Enrollments, "reissue"> | undefined;
@@ -89,14 +90,14 @@ export class CertificateUpkeep {
     this.#run("renew", () => this.renew());
     this.#run("retire", () => this.#retireUnused());
     this.#run("reissue", () => this.#reissue());
-    return this.#running;
+    return this.#work.idle();
   }
 
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#unsubscribe();
     for (const timer of this.#timers) clearTimeout(timer);
-    await this.#running;
+    await this.#work.idle();
   }
 
   /** Takes over what another process has changed; when that fails, again soon: what it trusts no longer must not be trusted here for an hour more. */
@@ -109,7 +110,7 @@ export class CertificateUpkeep {
   }
 
   #run(what: string, work: () => Promise<void>, onFailure: () => void = () => undefined): void {
-    this.#running = this.#running.then(async () => {
+    void this.#work.run(async () => {
       if (this.#stopping.signal.aborted) return;
       try {
         await work();

@@ -1,5 +1,6 @@
 import { stat } from "node:fs/promises";
 import { isIP } from "node:net";
+import { SerialQueue } from "@sallyport/async";
 import { ConfigError, type ConfigProblem, formatPath, type Path, type Place } from "@sallyport/config-file";
 import { type Identity, type Logger, withServerCertificates } from "@sallyport/wire";
 import type { ApiCertificates } from "../pki/pki.ts";
@@ -47,7 +48,7 @@ export class OperatorCertificates {
   readonly #options: OperatorCertificatesOptions;
   readonly #entries: readonly Entry[];
   readonly #now: () => Date;
-  #running: Promise<void> = Promise.resolve();
+  readonly #work = new SerialQueue();
   #timer: NodeJS.Timeout | undefined;
   #onChange: () => void = () => undefined;
 
@@ -120,7 +121,7 @@ export class OperatorCertificates {
 
   async stop(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#running;
+    await this.#work.idle();
   }
 
   get #forApiHost(): OperatorCertificate | undefined {
@@ -128,7 +129,7 @@ export class OperatorCertificates {
   }
 
   #run(work: (entry: Entry) => Promise<boolean>): Promise<void> {
-    this.#running = this.#running.then(async () => {
+    return this.#work.run(async () => {
       let isChanged = false;
       try {
         for (const entry of this.#entries) isChanged = (await work(entry)) || isChanged;
@@ -137,7 +138,6 @@ export class OperatorCertificates {
         this.#options.log.error({ error }, "looking after the API's certificates failed; it will be tried again");
       }
     });
-    return this.#running;
   }
 
   async #look(entry: Entry): Promise<boolean> {

@@ -1,3 +1,4 @@
+import { Listeners } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { Subscription } from "./subscription.ts";
 import type { ControllerEvent, EventBody, EventSink } from "./types/event.ts";
@@ -24,7 +25,9 @@ export class Dispatcher implements EventSink {
   readonly #now: () => Date;
   readonly #log: Logger;
   readonly #byNamespace = new Map<EventNamespace, Registration[]>();
-  readonly #demandListeners = new Set<() => void>();
+  readonly #demandListeners = new Listeners((err) =>
+    this.#log.error({ err }, "a source of events could not be started or stopped"),
+  );
 
   constructor(options: { readonly sourceId: string; readonly now?: () => Date; readonly log: Logger }) {
     this.#sourceId = options.sourceId;
@@ -57,9 +60,9 @@ export class Dispatcher implements EventSink {
 
   /** Calls `listener` now and whenever subscriptions change: a source that costs something starts and stops by {@link wants}. */
   onDemand(listener: () => void): () => void {
-    this.#demandListeners.add(listener);
+    const remove = this.#demandListeners.add(listener);
     listener();
-    return () => this.#demandListeners.delete(listener);
+    return remove;
   }
 
   /** The different intervals that subscribers of a periodic kind asked for, in milliseconds. */
@@ -105,12 +108,6 @@ export class Dispatcher implements EventSink {
   }
 
   #demandChanged(): void {
-    for (const listener of this.#demandListeners) {
-      try {
-        listener();
-      } catch (err) {
-        this.#log.error({ err }, "a source of events could not be started or stopped");
-      }
-    }
+    this.#demandListeners.emit();
   }
 }

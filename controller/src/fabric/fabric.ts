@@ -1,5 +1,5 @@
 import type { X509Certificate } from "node:crypto";
-import { setTimeout } from "node:timers/promises";
+import { Listeners, pause } from "@sallyport/async";
 import { type ApiSessionRecord, boundedLog, type Logger, type TlsPort } from "@sallyport/wire";
 import type { Circuit } from "./circuits/circuit.ts";
 import { CircuitAccess } from "./circuits/circuit-access.ts";
@@ -89,7 +89,7 @@ export class Fabric {
   /** Everything that handles messages of a router. */
   readonly #handlers: readonly { attach(router: RouterConnection): void }[];
   readonly #stopping: (() => void)[] = [];
-  readonly #listeners = new Set<EmitEvent>();
+  readonly #listeners = new Listeners<Parameters<EmitEvent>>();
   #isClosed = false;
 
   constructor(parts: FabricParts) {
@@ -102,7 +102,7 @@ export class Fabric {
     const options = this.#options;
     const emit: EmitEvent = (event) => {
       log.debug(eventFields(event), event.kind);
-      for (const listener of this.#listeners) listener(event);
+      this.#listeners.emit(event);
     };
     const costs = this.#costs;
     const mesh = new Mesh(options);
@@ -167,8 +167,7 @@ export class Fabric {
 
   /** Tells `listener`, which must not throw, of everything that happens from now on. */
   onEvent(listener: EmitEvent): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** Connected routers. One that is not listed is offline. */
@@ -300,10 +299,7 @@ export class Fabric {
     this.#dataModel.close();
     this.#access.close();
     const timer = new AbortController();
-    await Promise.race([
-      Promise.all(routers.map((router) => router.idle())),
-      setTimeout(CLOSE_TIMEOUT_MS, undefined, { signal: timer.signal }).catch(() => {}),
-    ]);
+    await Promise.race([Promise.all(routers.map((router) => router.idle())), pause(CLOSE_TIMEOUT_MS, timer.signal)]);
     timer.abort();
   }
 

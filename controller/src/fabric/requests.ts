@@ -1,3 +1,4 @@
+import type { Pool } from "@sallyport/async";
 import {
   BaseHeader,
   BaseType,
@@ -13,7 +14,6 @@ import {
 import { EdgeRefusal } from "./edge-error.ts";
 import { DenialCode } from "./ports.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
-import type { WorkLane } from "./routers/work-lane.ts";
 
 /**
  * How requests of routers are answered. There are three conventions, never mixed: fabric requests by a Result with text; edge requests by their own
@@ -58,7 +58,7 @@ export function certificateAnswer(failure?: { code: string; message: string; cau
  */
 export function serveEdgeRequest(
   router: RouterConnection,
-  lane: WorkLane,
+  lane: Pool,
   message: Message,
   work: () => Promise<Outgoing>,
 ): void {
@@ -87,7 +87,7 @@ function asEdgeRefusal(router: RouterConnection, message: Message, error: unknow
 /** As {@link serveEdgeRequest} for fabric requests: `work` returns the text of the successful Result. */
 export function serveFabricRequest(
   router: RouterConnection,
-  lane: WorkLane,
+  lane: Pool,
   message: Message,
   work: () => Promise<string>,
 ): void {
@@ -114,12 +114,7 @@ function busyResult(): Outgoing {
 }
 
 /** Works on a message that has no answer; failures are logged, and a full lane drops it with a log line. */
-export function serveNotice(
-  router: RouterConnection,
-  lane: WorkLane,
-  message: Message,
-  work: () => Promise<void>,
-): void {
+export function serveNotice(router: RouterConnection, lane: Pool, message: Message, work: () => Promise<void>): void {
   const isTaken = lane.offer(async () => {
     try {
       await work();

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { ApiError, type ApiName, apiError, BASE_PATHS, unhandledCause } from "@sallyport/api";
+import { errorText } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Answer, bareFailure, failure } from "./answer.ts";
@@ -115,7 +116,7 @@ function asApiError(context: ServerContext, error: unknown): ApiError {
     return apiError("COULD_NOT_PARSE_BODY", unhandledCause("the body is shorter or longer than Content-Length says"));
   }
   // What went wrong inside is for the log; tests are told.
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorText(error);
   return apiError("UNHANDLED", context.validateResponses ? unhandledCause(message) : undefined);
 }
 

@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import {
   BaseHeader,
   BaseType,
@@ -143,7 +144,7 @@ export class WebSocketChannel {
         throw new ProtocolError("BAD_FRAME", "expected one whole frame in each message");
       }
     } catch (error) {
-      this.close(error instanceof Error ? error.message : String(error), PROTOCOL_ERROR);
+      this.close(errorText(error), PROTOCOL_ERROR);
       return;
     }
     for (const message of this.#arrived) this.#dispatch(message);

@@ -1,3 +1,4 @@
+import { Backoff } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type pg from "pg";
 import { ask } from "./postgres/ask.ts";
@@ -26,7 +27,7 @@ export class ChangeHints {
   #client: pg.Client | undefined;
   #timer: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
-  #pause = FIRST_PAUSE_MS;
+  readonly #backoff = new Backoff({ firstMs: FIRST_PAUSE_MS, maxMs: LONGEST_PAUSE_MS });
   #processId = 0;
   #closed = false;
 
@@ -53,7 +54,7 @@ export class ChangeHints {
       const [row] = await ask<{ pid: number }>(client, "SELECT pg_backend_pid() AS pid", [], answerMs);
       this.#processId = row?.pid ?? 0;
       await ask(client, `LISTEN ${CHANNEL}`, undefined, answerMs);
-      this.#pause = FIRST_PAUSE_MS;
+      this.#backoff.reset();
     } catch (error) {
       this.#lost(client, error);
     }
@@ -91,7 +92,6 @@ export class ChangeHints {
     client.end().catch(() => undefined);
     this.#retry = setTimeout(() => {
       void this.start().then(() => this.#options.onHint());
-    }, this.#pause).unref();
-    this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE_MS);
+    }, this.#backoff.next()).unref();
   }
 }

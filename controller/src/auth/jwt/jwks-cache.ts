@@ -1,3 +1,4 @@
+import { BoundedMap } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { JwksFetchError } from "./jwks-fetcher.ts";
 import { keysOf, type VerificationKey } from "./verification-key.ts";
@@ -25,7 +26,7 @@ export class JwksCache {
   readonly #fetch: (endpoint: string) => Promise<unknown>;
   readonly #log: Logger;
   readonly #now: () => number;
-  readonly #sets = new Map<string, KeySet>();
+  readonly #sets = new BoundedMap<string, KeySet>(MAX_SETS);
 
   /** @param now milliseconds of a clock that does not go back */
   constructor(fetch: (endpoint: string) => Promise<unknown>, log: Logger, now: () => number = () => performance.now()) {
@@ -56,8 +57,6 @@ export class JwksCache {
     const never = Number.NEGATIVE_INFINITY;
     const made: KeySet = { keys: new Map(), fetchedAt: never, triedAt: never, hasFailed: false };
     this.#sets.set(endpoint, made);
-    const oldest = this.#sets.size > MAX_SETS ? this.#sets.keys().next().value : undefined;
-    if (oldest !== undefined) this.#sets.delete(oldest);
     return made;
   }
 

@@ -1,3 +1,5 @@
+import { BoundedMap } from "@sallyport/async";
+
 const MAX_COUNTED = 100_000;
 
 /**
@@ -5,15 +7,12 @@ const MAX_COUNTED = 100_000;
  * and a counter exists only for authenticators that exist.
  */
 export class FailedAttempts {
-  readonly #counts = new Map<string, number>();
+  readonly #counts = new BoundedMap<string, number>(MAX_COUNTED);
 
   /** Counts one more failure and answers how many there are in a row. */
   add(authenticatorId: string): number {
     const count = (this.#counts.get(authenticatorId) ?? 0) + 1;
-    this.#counts.delete(authenticatorId);
     this.#counts.set(authenticatorId, count);
-    const oldest = this.#counts.size > MAX_COUNTED ? this.#counts.keys().next().value : undefined;
-    if (oldest !== undefined) this.#counts.delete(oldest);
     return count;
   }
 

@@ -1,3 +1,5 @@
+import { BoundedMap } from "@sallyport/async";
+
 const MAX_CERTIFICATES = 10_000;
 const LIFE_MS = 5_000;
 
@@ -13,7 +15,7 @@ interface Answer {
 export class ProxyingRouters {
   readonly #ask: (fingerprint: string) => Promise<boolean>;
   readonly #now: () => number;
-  readonly #answers = new Map<string, Answer>();
+  readonly #answers = new BoundedMap<string, Answer>(MAX_CERTIFICATES);
 
   /** @param now milliseconds of a clock that does not go back */
   constructor(ask: (fingerprint: string) => Promise<boolean>, now: () => number = () => performance.now()) {
@@ -25,10 +27,7 @@ export class ProxyingRouters {
     const known = this.#answers.get(fingerprint);
     if (known !== undefined && this.#now() < known.until) return known.isRouter;
     const answer = { isRouter: this.#ask(fingerprint), until: this.#now() + LIFE_MS };
-    this.#answers.delete(fingerprint);
     this.#answers.set(fingerprint, answer);
-    const [oldest] = this.#answers.keys();
-    if (this.#answers.size > MAX_CERTIFICATES && oldest !== undefined) this.#answers.delete(oldest);
     try {
       return await answer.isRouter;
     } catch (error) {

@@ -1,6 +1,6 @@
 import { type FileHandle, open, readdir, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
-import { setTimeout } from "node:timers/promises";
+import { errorText, pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { EventOutput } from "../dispatcher.ts";
 import { LineBuffer } from "./line-buffer.ts";
@@ -80,10 +80,10 @@ export class FileOutput implements EventOutput {
       try {
         await this.#append(text);
       } catch (err) {
-        this.#buffer.drop(count, err instanceof Error ? err.message : String(err));
+        this.#buffer.drop(count, errorText(err));
         await this.#forget();
         if (this.#ended.signal.aborted) return;
-        await this.#pause();
+        await pause(RETRY_MS, this.#ended.signal);
       }
     }
   }
@@ -174,10 +174,5 @@ export class FileOutput implements EventOutput {
     this.#file = undefined;
     this.#size = 0;
     await file?.close().catch(() => {});
-  }
-
-  /** Ends early when the output is closed. */
-  async #pause(): Promise<void> {
-    await setTimeout(RETRY_MS, undefined, { signal: this.#ended.signal }).catch(() => {});
   }
 }

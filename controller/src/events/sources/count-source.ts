@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import type { Dispatcher } from "../dispatcher.ts";
 
 /** Counts entities for its subscribers, each at the interval of the subscription. */
@@ -42,7 +43,7 @@ export class CountSource {
     try {
       counts = await this.#counts();
     } catch (cause) {
-      error = `the entities could not be counted: ${cause instanceof Error ? cause.message : String(cause)}`;
+      error = `the entities could not be counted: ${errorText(cause)}`;
     } finally {
       this.#running.delete(interval);
     }

@@ -1,3 +1,4 @@
+import { Pool } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import type { Database } from "../../store/schema.ts";
@@ -44,8 +45,7 @@ const MAX_ROUTERS_WAITING = 10_000;
 /** Emits terminators that changed, and those whose router came or went. */
 export class TerminatorSource {
   readonly #parts: TerminatorSourceParts;
-  #routers: Promise<void> = Promise.resolve();
-  #routersWaiting = 0;
+  readonly #routers = new Pool({ concurrency: 1, capacity: MAX_ROUTERS_WAITING });
 
   constructor(parts: TerminatorSourceParts) {
     this.#parts = parts;
@@ -54,22 +54,18 @@ export class TerminatorSource {
   /** A router came or went; its terminators are told of one router after the other. */
   routerChanged(routerId: string, type: "router-online" | "router-offline"): void {
     const { log } = this.#parts;
-    if (this.#routersWaiting >= MAX_ROUTERS_WAITING) {
+    const isTaken = this.#routers.offer(() =>
+      this.#ofRouter(routerId, type).catch((err: unknown) =>
+        log.warn({ routerId, err }, "events of a router's terminators are left out"),
+      ),
+    );
+    if (!isTaken)
       log.warn({ routerId, type }, "too many routers come and go: events of this one's terminators are left out");
-      return;
-    }
-    this.#routersWaiting += 1;
-    this.#routers = this.#routers
-      .then(() => this.#ofRouter(routerId, type))
-      .catch((err: unknown) => log.warn({ routerId, err }, "events of a router's terminators are left out"))
-      .finally(() => {
-        this.#routersWaiting -= 1;
-      });
   }
 
   /** Resolves when the routers so far have been told of. */
-  async idle(): Promise<void> {
-    await this.#routers;
+  idle(): Promise<void> {
+    return this.#routers.idle();
   }
 
   async changed(changes: readonly ChangedTerminator[]): Promise<void> {

@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import {
   ControlHeader,
   ControlType,
@@ -209,7 +210,7 @@ export class RouteExchange {
       if (reply.headers.has(ControlHeader.RouteResultSuccess)) return undefined;
       return refusalOf(connection.id, reply).message;
     } catch (error) {
-      return error instanceof Error ? error.message : String(error);
+      return errorText(error);
     }
   }
 }

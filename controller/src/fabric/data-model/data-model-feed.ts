@@ -1,7 +1,7 @@
+import { Pool } from "@sallyport/async";
 import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, Headers, type Logger } from "@sallyport/wire";
 import { MOST_FIELDS_OF_REPORTS, onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import { WorkLane } from "../routers/work-lane.ts";
 import type { DataModelSource } from "./data-model-source.ts";
 
 /** What a router may ask for, in seconds. */
@@ -60,7 +60,7 @@ export interface DataModelFeedParts {
 export class DataModelFeed {
   readonly #parts: DataModelFeedParts;
   readonly #subscriptions = new Map<RouterConnection, Subscription>();
-  readonly #states: WorkLane;
+  readonly #states: Pool;
   /** When each router got its last whole state, while it subscribes. */
   readonly #stateAt = new Map<string, number>();
   /** Routers whose whole state is wanted or on its way: each waits once, however often it subscribes. */
@@ -69,9 +69,11 @@ export class DataModelFeed {
 
   constructor(parts: DataModelFeedParts) {
     this.#parts = parts;
-    this.#states = new WorkLane(STATES_AT_ONCE, STATES_WAITING, (err) =>
-      parts.log.error({ err }, "a router's data model could not be sent"),
-    );
+    this.#states = new Pool({
+      concurrency: STATES_AT_ONCE,
+      capacity: STATES_WAITING,
+      onError: (err) => parts.log.error({ err }, "a router's data model could not be sent"),
+    });
     this.#stop = parts.source.onChange(() => {
       for (const router of this.#subscriptions.keys()) this.#send(router);
     });

@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import { ControlType, ctrlPb, decodeControl, encodeControl } from "@sallyport/wire";
 import { RE2JS, RE2JSException } from "re2js";
 import type { Mesh } from "../links/mesh.ts";
@@ -89,7 +90,7 @@ export class Inspection {
         const value = this.#value(name);
         if (value !== undefined) values.push({ appId: this.#controllerId, name, value });
       } catch (error) {
-        errors.push(`${this.#controllerId}: ${name}: ${error instanceof Error ? error.message : String(error)}`);
+        errors.push(`${this.#controllerId}: ${name}: ${errorText(error)}`);
       }
     }
     return { success: errors.length === 0, errors, values };
@@ -140,6 +141,6 @@ async function askRouter(
     };
   } catch (error) {
     // The router is gone, silent, or answers what cannot be read.
-    return failed(`${router.id}: ${error instanceof Error ? error.message : String(error)}`);
+    return failed(`${router.id}: ${errorText(error)}`);
   }
 }

@@ -1,4 +1,5 @@
 import type { X509Certificate } from "node:crypto";
+import { errorText } from "@sallyport/async";
 import {
   acceptChannels,
   BaseHeader,
@@ -86,7 +87,7 @@ export class ControlListener {
     try {
       if (leaf !== undefined) verifyLeaf({ leaf, intermediates, anchors: trustAnchors() });
     } catch (error) {
-      untrusted = error instanceof Error ? error.message : String(error);
+      untrusted = errorText(error);
     }
     const isTrusted = leaf !== undefined && untrusted === undefined;
     const router = isTrusted ? await model.findRouter(hello.idToken) : undefined;

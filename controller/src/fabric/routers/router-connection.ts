@@ -1,7 +1,7 @@
+import { Pool } from "@sallyport/async";
 import type { Channel, LineBounds, Logger, Outgoing, VersionInfo } from "@sallyport/wire";
 import type { RouterRecord } from "../ports.ts";
 import type { TimeShare } from "./time-share.ts";
-import { WorkLane } from "./work-lane.ts";
 
 /** A link listener of a router, as it tells other routers through the controller. */
 export interface RouterListener {
@@ -27,6 +27,8 @@ export const ROUTER_LINES: LineBounds = { perReason: 10, perMessage: 300 };
 
 /** Requests of one router that are worked on side by side, and that may wait. A circuit request takes as long as the hosting application. */
 const AT_ONCE = 1_000;
+/** Bytes of the requests of one router in a pool. One request is taken whatever its size. */
+const MAX_BYTES = 64 * 1024 * 1024;
 const WAITING = 4_000;
 /** Everything that writes to the store keeps its order: a terminator's removal must not overtake its creation. */
 const WRITES_WAITING = 10_000;
@@ -56,9 +58,9 @@ export class RouterConnection {
   /** Protocol to URL, from the router's ClientHello. */
   supportedProtocols: Readonly<Record<string, string>> = {};
   /** Requests that build circuits or only look something up: side by side. */
-  readonly parallelLane: WorkLane;
+  readonly parallelLane: Pool;
   /** Requests that change entities: one after the other. */
-  readonly orderedLane: WorkLane;
+  readonly orderedLane: Pool;
   readonly log: Logger;
   /** Of the controller's time; the router's next connection goes on with it. */
   readonly share: TimeShare;
@@ -79,8 +81,8 @@ export class RouterConnection {
     this.share = parts.share;
     const onError = (err: unknown) =>
       this.log.error({ routerId: this.id, err }, "a request of a router failed; its handler has a defect");
-    this.parallelLane = new WorkLane(AT_ONCE, WAITING, onError);
-    this.orderedLane = new WorkLane(1, WRITES_WAITING, onError);
+    this.parallelLane = new Pool({ concurrency: AT_ONCE, capacity: WAITING, maxBytes: MAX_BYTES, onError });
+    this.orderedLane = new Pool({ concurrency: 1, capacity: WRITES_WAITING, maxBytes: MAX_BYTES, onError });
     parts.channel.onClose(() => {
       this.parallelLane.close();
       this.orderedLane.close();

@@ -1,3 +1,5 @@
+import { BoundedMap } from "@sallyport/async";
+
 /** Of the time of the event loop. */
 const SHARE = 0.25;
 /** Milliseconds that may be spent beyond it before anything follows: what a router says of itself when it connects. */
@@ -28,7 +30,7 @@ export class TimeShare {
 
 /** What senders owe that have left: a new connection is no new allowance. */
 export class RememberedShares {
-  readonly #shares = new Map<string, TimeShare>();
+  readonly #shares = new BoundedMap<string, TimeShare>(MOST_REMEMBERED);
 
   get size(): number {
     return this.#shares.size;
@@ -42,9 +44,7 @@ export class RememberedShares {
   /** The sender has left. Shares without debt are forgotten, and the longest remembered when there are too many. */
   left(id: string, share: TimeShare, now: number): void {
     this.#shares.delete(id);
-    this.#shares.set(id, share);
     for (const [each, remembered] of this.#shares) if (remembered.debt(now) === 0) this.#shares.delete(each);
-    const [oldest] = this.#shares.keys();
-    if (this.#shares.size > MOST_REMEMBERED && oldest !== undefined) this.#shares.delete(oldest);
+    if (share.debt(now) > 0) this.#shares.set(id, share);
   }
 }

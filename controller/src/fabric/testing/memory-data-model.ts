@@ -1,3 +1,4 @@
+import { Listeners } from "@sallyport/async";
 import type { DataModelChange, DataModelSource, PlacedState } from "../data-model/data-model-source.ts";
 
 /** A data model that a test fills with whole messages. */
@@ -13,7 +14,7 @@ export class MemoryDataModel implements DataModelSource {
   readonly changes: DataModelChange[] = [];
   /** Resolves before the model is ready. */
   loading: Promise<void> = Promise.resolve();
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
 
   acquire(): void {
     this.users += 1;
@@ -31,7 +32,7 @@ export class MemoryDataModel implements DataModelSource {
   change(text: string): void {
     this.index += 1n;
     this.changes.push({ index: this.index, body: Buffer.from(text) });
-    for (const listener of this.#listeners) listener();
+    this.#listeners.emit();
   }
 
   continues(timeline: string, index: bigint): boolean {
@@ -57,7 +58,6 @@ export class MemoryDataModel implements DataModelSource {
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 }

@@ -1,3 +1,4 @@
+import { Listeners } from "@sallyport/async";
 import type { ApiSessionRecord, Permission, PrecedenceName } from "@sallyport/wire";
 import type {
   AccessQuestion,
@@ -60,7 +61,7 @@ export class MemoryModel implements FabricModel {
   verification: { code: CertificateVerifyCode; message: string } | undefined;
   /** Thrown by the next call that writes a terminator. */
   storeFailure: Error | undefined;
-  readonly #handlers = new Set<(change: ModelChange) => void>();
+  readonly #handlers = new Listeners<[change: ModelChange]>();
   #nextId = 1;
 
   addRouter(id: string, fingerprint: string, extra: Partial<RouterRecord> = {}): RouterRecord {
@@ -125,12 +126,11 @@ export class MemoryModel implements FabricModel {
   }
 
   emit(change: ModelChange): void {
-    for (const handler of this.#handlers) handler(change);
+    this.#handlers.emit(change);
   }
 
   onChange(handler: (change: ModelChange) => void): () => void {
-    this.#handlers.add(handler);
-    return () => this.#handlers.delete(handler);
+    return this.#handlers.add(handler);
   }
 
   async findRouter(id: string): Promise<RouterRecord | undefined> {

@@ -1,3 +1,4 @@
+import { mapLimit } from "@sallyport/async";
 import {
   ChannelClosedError,
   decodeControl,
@@ -9,7 +10,7 @@ import {
 } from "@sallyport/wire";
 import { DataModelTooLargeError } from "../../fabric/data-model/data-model-source.ts";
 import type { ManagementParts } from "../dependencies.ts";
-import { eachOf, type NamedRouter, routersBy, validation } from "./validation.ts";
+import { AT_ONCE, type NamedRouter, routersBy, validation } from "./validation.ts";
 
 /** Differences that are reported of one router: a router with an empty model would otherwise fill a message with everything. */
 const MOST_ERRORS = 1_000;
@@ -30,9 +31,10 @@ export function routerDataModel(parts: ManagementParts) {
             encodeControl(mgmtPb.ComponentDetailsSchema, { ...result, validateSuccess: errors.length === 0, errors }),
           );
         }
-        await eachOf(routers, isStopped, async (router) =>
-          report(encodeControl(mgmtPb.ComponentDetailsSchema, await modelOf(parts, router, request.fix))),
-        );
+        await mapLimit(routers, AT_ONCE, async (router) => {
+          if (isStopped()) return;
+          await report(encodeControl(mgmtPb.ComponentDetailsSchema, await modelOf(parts, router, request.fix)));
+        });
       },
     };
   });

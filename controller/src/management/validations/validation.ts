@@ -1,4 +1,5 @@
 import { ApiError, parseListQuery } from "@sallyport/api";
+import { mapLimit } from "@sallyport/async";
 import { decodeControl, encodeControl, type Message, mgmtPb, ProtocolError, ValidationReply } from "@sallyport/wire";
 import type { Kysely } from "kysely";
 import { routerFields } from "../../api/lists/fields.ts";
@@ -8,7 +9,7 @@ import type { ManagementParts } from "../dependencies.ts";
 import type { ManagementHandler, WebSocketChannel } from "../websocket-channel.ts";
 
 /** Routers asked at once. */
-const AT_ONCE = 10;
+export const AT_ONCE = 10;
 
 /** A validation that is ready to run. */
 export interface Validation {
@@ -91,23 +92,11 @@ export function routerValidation(
     const routers = await routersBy(db, filter, fabric.onlineRouterIds());
     return {
       count: routers.length,
-      run: (report, isStopped) => eachOf(routers, isStopped, async (router) => report(await about(router))),
+      run: async (report, isStopped) => {
+        await mapLimit(routers, AT_ONCE, async (router) => {
+          if (!isStopped()) await report(await about(router));
+        });
+      },
     };
   });
-}
-
-/** Does `work` for everything, some at once; what it throws ends the whole. */
-export async function eachOf<T>(
-  items: readonly T[],
-  isStopped: () => boolean,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  const waiting = items[Symbol.iterator]();
-  const lane = async () => {
-    for (const item of waiting) {
-      if (isStopped()) return;
-      await work(item);
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, lane));
 }

@@ -1,3 +1,4 @@
+import { Listeners, SerialQueue } from "@sallyport/async";
 import {
   type DataModelChange,
   type DataModelSource,
@@ -36,7 +37,7 @@ const CHECKPOINT_MS = 5 * 60_000;
 export class RouterDataModel implements DataModelSource {
   readonly #ctx: ModelContext;
   readonly #certificates: () => NetworkCertificates;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   #users = 0;
   #loaded: Promise<void> | undefined;
   #image: DataModelImage | undefined;
@@ -49,7 +50,7 @@ export class RouterDataModel implements DataModelSource {
   #rows: ChangeRow[] = [];
   #snapshot = "";
   /** One after the other: loading, applying, encoding. */
-  #work: Promise<unknown> = Promise.resolve();
+  readonly #work = new SerialQueue();
   #isDraining = false;
   #checkpointAt = 0;
   readonly #stops: (() => void)[] = [];
@@ -91,7 +92,7 @@ export class RouterDataModel implements DataModelSource {
   }
 
   async state(own?: string): Promise<PlacedState> {
-    return this.#exclusively(async () => {
+    return this.#work.run(async () => {
       const { index, timeline } = this;
       if (own !== undefined) return { ...(await encodeState(this.#loadedImage().events(), index, own)), timeline };
       if (this.#state?.index !== index) {
@@ -103,7 +104,7 @@ export class RouterDataModel implements DataModelSource {
 
   async validationRequest(fix: boolean): Promise<Buffer> {
     const events = () => this.#loadedImage().events();
-    const { body, rest } = await this.#exclusively(() =>
+    const { body, rest } = await this.#work.run(() =>
       encodeState(events(), this.index, this.timeline, MOST_TO_COMPARE),
     );
     if (rest.length === 0) return encodeValidation(body, fix);
@@ -113,15 +114,14 @@ export class RouterDataModel implements DataModelSource {
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** Forgets the image and stops following. It is loaded again at the next use. */
   async close(): Promise<void> {
     clearTimeout(this.#linger);
     for (const stop of this.#stops.splice(0)) stop();
-    await this.#exclusively(async () => {
+    await this.#work.run(async () => {
       if (this.#image !== undefined) await this.#checkpoint().catch(() => undefined);
       this.#forget();
     });
@@ -146,13 +146,15 @@ export class RouterDataModel implements DataModelSource {
 
   /** Loads everything in its turn; while that fails there is nothing to ask for. */
   #loading(): Promise<void> {
-    const loading: Promise<void> = this.#exclusively(() => this.#load()).catch((error: unknown) => {
-      if (this.#loaded === loading) {
-        this.#loaded = undefined;
-        this.#image = undefined;
-      }
-      throw error;
-    });
+    const loading: Promise<void> = this.#work
+      .run(() => this.#load())
+      .catch((error: unknown) => {
+        if (this.#loaded === loading) {
+          this.#loaded = undefined;
+          this.#image = undefined;
+        }
+        throw error;
+      });
     return loading;
   }
 
@@ -219,19 +221,24 @@ export class RouterDataModel implements DataModelSource {
     if (this.#isDraining) return;
     this.#isDraining = true;
     // What arrives while it waits for its turn goes along.
-    void this.#exclusively(async () => {
-      this.#isDraining = false;
-      const rows = this.#rows;
-      const snapshot = this.#snapshot;
-      this.#rows = [];
-      if (rows.length === 0 || this.#image === undefined) return;
-      const transactions = new Set(rows.map((row) => row.xid)).size;
-      await this.#advance(await this.#image.apply(rows), snapshot, BigInt(transactions));
-    }).catch((error: unknown) => {
-      this.#isDraining = false;
-      this.#ctx.log.error({ error: String(error) }, "a change could not be given to routers; the model is loaded anew");
-      this.#reset();
-    });
+    void this.#work
+      .run(async () => {
+        this.#isDraining = false;
+        const rows = this.#rows;
+        const snapshot = this.#snapshot;
+        this.#rows = [];
+        if (rows.length === 0 || this.#image === undefined) return;
+        const transactions = new Set(rows.map((row) => row.xid)).size;
+        await this.#advance(await this.#image.apply(rows), snapshot, BigInt(transactions));
+      })
+      .catch((error: unknown) => {
+        this.#isDraining = false;
+        this.#ctx.log.error(
+          { error: String(error) },
+          "a change could not be given to routers; the model is loaded anew",
+        );
+        this.#reset();
+      });
   }
 
   /** Stores the new position first, then notifies the listeners. */
@@ -264,20 +271,22 @@ export class RouterDataModel implements DataModelSource {
       void this.ready().catch(() => undefined);
       return;
     }
-    void this.#exclusively(async () => {
-      const image = this.#image;
-      if (image === undefined) return;
-      // Routers that come together share one state; it is not kept for those that come much later.
-      this.#state = undefined;
-      const enabled = image.enabledAgain(this.#ctx.now()).map((key) => ({ kind: "identity", key }));
-      const events = [...(enabled.length === 0 ? [] : await image.apply(enabled)), ...(await image.refreshKeys())];
-      await this.#advance(events, "", 1n);
-      if (Date.now() - this.#checkpointAt > CHECKPOINT_MS) await this.#checkpoint();
-    }).catch((error: unknown) => {
-      this.#ctx.log.warn({ error: String(error) }, "the upkeep of the router data model failed; it is loaded anew");
-      // The image may hold changes that were not sent to routers.
-      this.#reset();
-    });
+    void this.#work
+      .run(async () => {
+        const image = this.#image;
+        if (image === undefined) return;
+        // Routers that come together share one state; it is not kept for those that come much later.
+        this.#state = undefined;
+        const enabled = image.enabledAgain(this.#ctx.now()).map((key) => ({ kind: "identity", key }));
+        const events = [...(enabled.length === 0 ? [] : await image.apply(enabled)), ...(await image.refreshKeys())];
+        await this.#advance(events, "", 1n);
+        if (Date.now() - this.#checkpointAt > CHECKPOINT_MS) await this.#checkpoint();
+      })
+      .catch((error: unknown) => {
+        this.#ctx.log.warn({ error: String(error) }, "the upkeep of the router data model failed; it is loaded anew");
+        // The image may hold changes that were not sent to routers.
+        this.#reset();
+      });
   }
 
   /** Nothing that concerns routers lies between the position and the newest snapshot once every row is worked on. */
@@ -290,12 +299,6 @@ export class RouterDataModel implements DataModelSource {
   }
 
   #notify(): void {
-    for (const listener of this.#listeners) listener();
-  }
-
-  #exclusively<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#work.catch(() => undefined).then(work);
-    this.#work = result.catch(() => undefined);
-    return result;
+    this.#listeners.emit();
   }
 }

@@ -1,3 +1,4 @@
+import { Listeners } from "@sallyport/async";
 import type { ApiSessionRecord } from "@sallyport/wire";
 import type { ModelChange } from "../../fabric/ports.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
@@ -28,7 +29,7 @@ type Handler = (change: ModelChange) => void;
 /** Gives the fabric the changes of the log that concern routers, in the order in which they were written. */
 export class FabricChanges {
   readonly #ctx: ModelContext;
-  readonly #handlers = new Set<Handler>();
+  readonly #handlers = new Listeners<[change: ModelChange]>();
   #unsubscribe: (() => void) | undefined;
 
   constructor(ctx: ModelContext) {
@@ -36,14 +37,14 @@ export class FabricChanges {
   }
 
   add(handler: Handler): () => void {
-    this.#handlers.add(handler);
+    const remove = this.#handlers.add(handler);
     this.#unsubscribe ??= this.#ctx.store.changes.subscribe({
       name: "fabric",
       onChanges: (rows) => this.#apply(rows),
       onReset: () => this.#reload(),
     });
     return () => {
-      this.#handlers.delete(handler);
+      remove();
       if (this.#handlers.size === 0) this.close();
     };
   }
@@ -59,11 +60,11 @@ export class FabricChanges {
     const sessions = new Map(records.map((record) => [record.id, record]));
     for (const row of rows) {
       const change = changeOf(row, sessions);
-      if (change !== undefined) for (const handler of this.#handlers) handler(change);
+      if (change !== undefined) this.#handlers.emit(change);
     }
     await this.#announceWhole(rows);
     if (rows.some((row) => ACCESS_KINDS.has(row.kind) && row.op !== "create")) {
-      for (const handler of this.#handlers) handler({ kind: "access-changed" });
+      this.#handlers.emit({ kind: "access-changed" });
     }
   }
 
@@ -76,14 +77,12 @@ export class FabricChanges {
     const policyIds = rows.filter(isTotpGone).map((row) => row.key);
     if (identityIds.length === 0 && policyIds.length === 0) return;
     const sessions = await sessionsWithoutCode(this.#ctx, { identityIds, policyIds }, MOST_ANNOUNCED + 1);
-    for (const handler of this.#handlers) {
-      if (sessions.length > MOST_ANNOUNCED) handler({ kind: "api-sessions-added" });
-      else for (const session of sessions) handler({ kind: "api-session-added", session });
-    }
+    if (sessions.length > MOST_ANNOUNCED) this.#handlers.emit({ kind: "api-sessions-added" });
+    else for (const session of sessions) this.#handlers.emit({ kind: "api-session-added", session });
   }
 
   #reload(): void {
-    for (const handler of this.#handlers) handler({ kind: "changes-lost" });
+    this.#handlers.emit({ kind: "changes-lost" });
   }
 }
 

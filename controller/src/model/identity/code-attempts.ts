@@ -1,8 +1,8 @@
 import { apiError } from "@sallyport/api";
+import { BoundedMap, backoffDelay } from "@sallyport/async";
 
 const FREE = 5;
-const FIRST_PAUSE_MS = 30_000;
-const LONGEST_PAUSE_MS = 3_600_000;
+const PAUSES = { firstMs: 30_000, maxMs: 3_600_000 };
 const MOST_COUNTED = 100_000;
 
 interface Failures {
@@ -16,7 +16,7 @@ interface Failures {
  * An attempt counts before it is looked at, so that many at once are no way around. In memory and bounded: the longest untouched are forgotten first.
  */
 export class CodeAttempts {
-  readonly #failures = new Map<string, Failures>();
+  readonly #failures = new BoundedMap<string, Failures>(MOST_COUNTED);
 
   /** @throws ApiError 429 with `retry-after` while the identity pauses */
   require(identityId: string, now: Date): void {
@@ -32,13 +32,8 @@ export class CodeAttempts {
     const failures = this.#failures.get(identityId) ?? { count: 0, until: 0 };
     failures.count += 1;
     const pauses = failures.count - FREE;
-    if (pauses > 0) {
-      failures.until = now.getTime() + Math.min(FIRST_PAUSE_MS * 2 ** Math.min(pauses - 1, 20), LONGEST_PAUSE_MS);
-    }
-    this.#failures.delete(identityId);
+    if (pauses > 0) failures.until = now.getTime() + backoffDelay(pauses, PAUSES);
     this.#failures.set(identityId, failures);
-    const oldest = this.#failures.size > MOST_COUNTED ? this.#failures.keys().next().value : undefined;
-    if (oldest !== undefined) this.#failures.delete(oldest);
   }
 
   /** A right code begins the count anew. */

@@ -1,4 +1,5 @@
 import { apiError } from "@sallyport/api";
+import { errorText } from "@sallyport/async";
 import { beginLongWork } from "../../store/driver/statement.ts";
 import type { ModelContext } from "../context.ts";
 import type { PolicyMirror } from "../policy/policy-mirror.ts";
@@ -56,7 +57,7 @@ export class DataIntegrity {
     this.#isMore = false;
     this.#running = this.#run()
       .catch((error: unknown) => {
-        this.#error = error instanceof Error ? error.message : String(error);
+        this.#error = errorText(error);
         if (!this.#stopping.signal.aborted) this.#ctx.log.error({ error }, "a data integrity run failed");
       })
       .finally(() => {

@@ -1,6 +1,8 @@
 /** JSON schemas of config types, and configs checked against them (docs/protocol/configs.md). */
+
 import { isIPv4, isIPv6 } from "node:net";
 import { fieldError } from "@sallyport/api";
+import { BoundedMap, errorText } from "@sallyport/async";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 
 const MOST_COMPILED = 200;
@@ -13,7 +15,7 @@ const FORMATS = { ipv4: isIPv4, ipv6: isIPv6 };
  * (no remote references).
  */
 export class SchemaCache {
-  readonly #compiled = new Map<string, ValidateFunction>();
+  readonly #compiled = new BoundedMap<string, ValidateFunction>(MOST_COMPILED);
 
   /** @throws ApiError 400 on field `schema` when it is no JSON schema with the root type `object` */
   requireSchema(schema: Record<string, unknown>): void {
@@ -23,7 +25,7 @@ export class SchemaCache {
     try {
       this.#compile(schema);
     } catch (error) {
-      throw fieldError("schema", `invalid schema: ${error instanceof Error ? error.message : String(error)}`, schema);
+      throw fieldError("schema", `invalid schema: ${errorText(error)}`, schema);
     }
   }
 
@@ -42,18 +44,12 @@ export class SchemaCache {
 
   #compile(schema: Record<string, unknown>): ValidateFunction {
     const key = JSON.stringify(schema);
-    const known = this.#compiled.get(key);
-    if (known !== undefined) {
-      this.#compiled.delete(key);
-      this.#compiled.set(key, known);
-      return known;
-    }
+    const known = this.#compiled.touch(key);
+    if (known !== undefined) return known;
     // One instance per schema: two types may use the same `$id`.
     const ajv = new Ajv({ strict: false, allErrors: false, formats: FORMATS, logger: false });
     const { $schema: _, ...plain } = schema;
     const validate = ajv.compile(plain);
-    const oldest = this.#compiled.size >= MOST_COMPILED ? this.#compiled.keys().next().value : undefined;
-    if (oldest !== undefined) this.#compiled.delete(oldest);
     this.#compiled.set(key, validate);
     return validate;
   }

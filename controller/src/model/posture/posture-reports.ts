@@ -1,4 +1,5 @@
 import { type PostureReport, postureReportType } from "@sallyport/api";
+import { BoundedMap } from "@sallyport/async";
 import type { SessionPosture } from "../../policy/posture/posture-type.ts";
 import { type DevicePosture, NOTHING_REPORTED, type PostureState, takeReport } from "../../policy/posture/types.ts";
 
@@ -44,7 +45,7 @@ export class PostureReports {
   readonly #limits: ReportLimits;
   /** In the order of their last report. */
   readonly #devices = new Map<string, Device>();
-  readonly #sessions = new Map<string, Session>();
+  readonly #sessions: BoundedMap<string, Session>;
   /** Identities whose reports are in the store only, with the length of these; the one that was silent longest first. */
   readonly #unread = new Map<string, number>();
   /** Identities of which the store does not hold what is here. */
@@ -53,6 +54,7 @@ export class PostureReports {
 
   constructor(limits: ReportLimits = REPORT_LIMITS) {
     this.#limits = limits;
+    this.#sessions = new BoundedMap(limits.maxSessions);
   }
 
   /** What is known of an identity's device and of one of its API sessions. */
@@ -190,9 +192,6 @@ export class PostureReports {
   #setSession(identityId: string, apiSessionId: string, change: SessionPosture): void {
     const before = this.#sessions.get(apiSessionId);
     const kept = before?.identityId === identityId ? before : {};
-    this.#sessions.delete(apiSessionId);
     this.#sessions.set(apiSessionId, { ...kept, ...change, identityId });
-    const oldest = this.#sessions.size > this.#limits.maxSessions ? this.#sessions.keys().next().value : undefined;
-    if (oldest !== undefined) this.#sessions.delete(oldest);
   }
 }

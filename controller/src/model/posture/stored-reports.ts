@@ -1,3 +1,4 @@
+import { SerialQueue } from "@sallyport/async";
 import { sql } from "kysely";
 import type { DevicePosture } from "../../policy/posture/types.ts";
 import type { ModelContext } from "../context.ts";
@@ -17,7 +18,7 @@ export class StoredReports {
   readonly #ctx: ModelContext;
   readonly #reports: PostureReports;
   /** The last of what writes: one at a time, so that the newest report is written last. */
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #writes = new SerialQueue();
 
   constructor(ctx: ModelContext, reports: PostureReports) {
     this.#ctx = ctx;
@@ -50,7 +51,7 @@ export class StoredReports {
 
   /** Writes what was reported or forgotten since the last time, in batches; what fails is written the next time. */
   flush(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#writes.run(async () => {
       for (let isMore = this.#reports.hasUnwritten; isMore; ) {
         const unwritten = this.#reports.takeUnwritten(BATCH);
         isMore = unwritten.length === BATCH;
@@ -87,7 +88,7 @@ export class StoredReports {
     const inBatches = async (batch: () => Promise<number>): Promise<number> => {
       for (let total = 0; ; ) {
         signal.throwIfAborted();
-        const count = await this.#inTurn(batch);
+        const count = await this.#writes.run(batch);
         total += count;
         if (count < BATCH) return total;
       }
@@ -108,11 +109,5 @@ export class StoredReports {
       this.#reports.removedFromStore(rows.map((row) => row.identity_id));
       return rows.length;
     });
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(work);
-    this.#last = done.catch(() => {});
-    return done;
   }
 }

@@ -1,3 +1,4 @@
+import { BoundedMap } from "@sallyport/async";
 import { sql } from "kysely";
 import type { Db } from "../context.ts";
 
@@ -17,7 +18,7 @@ export class SessionCount {
   readonly #most: number;
   readonly #now: () => number;
   /** The one that was asked for longest ago is forgotten. */
-  readonly #counts = new Map<string, Count>();
+  readonly #counts = new BoundedMap<string, Count>(MOST_IDENTITIES);
   /** Grows with every end, which a count that is under way may have missed. */
   #ends = 0;
 
@@ -28,9 +29,8 @@ export class SessionCount {
 
   /** May the identity have one session more, as far as is known? It is counted as made. */
   take(identityId: string): boolean {
-    const known = this.#counts.get(identityId);
+    const known = this.#counts.touch(identityId);
     if (known === undefined) return false;
-    this.#keep(identityId, known);
     if (known.atMost >= this.#most) return false;
     known.atMost++;
     return true;
@@ -46,7 +46,7 @@ export class SessionCount {
     if (!isTrusted && (known === undefined || known.atMost >= this.#most)) {
       const ends = this.#ends;
       const atMost = await this.#count(db, identityId);
-      this.#keep(identityId, { atMost, countedAt: ends === this.#ends ? this.#now() : Number.NEGATIVE_INFINITY });
+      this.#counts.set(identityId, { atMost, countedAt: ends === this.#ends ? this.#now() : Number.NEGATIVE_INFINITY });
     }
     return this.take(identityId);
   }
@@ -56,13 +56,6 @@ export class SessionCount {
     this.#ends++;
     const known = this.#counts.get(identityId);
     if (known !== undefined) known.countedAt = Number.NEGATIVE_INFINITY;
-  }
-
-  #keep(identityId: string, count: Count): void {
-    this.#counts.delete(identityId);
-    this.#counts.set(identityId, count);
-    const [oldest] = this.#counts.keys();
-    if (this.#counts.size > MOST_IDENTITIES && oldest !== undefined) this.#counts.delete(oldest);
   }
 
   async #count(db: Db, identityId: string): Promise<number> {

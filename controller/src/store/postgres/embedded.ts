@@ -6,6 +6,7 @@ import { tmpdir, userInfo } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
+import { Backoff } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { makeFolder } from "../make-folder.ts";
 import { ask } from "./ask.ts";
@@ -251,14 +252,15 @@ export class EmbeddedPostgres {
     const { log, dir } = this.#options;
     log.error({ dir, status: code }, "the embedded PostgreSQL ended unexpectedly: starting it again");
     this.#restart = (async () => {
-      for (let pause = RETRY_MS; !this.#stopping; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      const backoff = new Backoff({ firstMs: RETRY_MS, maxMs: LONGEST_PAUSE_MS });
+      while (!this.#stopping) {
         try {
           await this.#launch();
           log.info({ dir }, "the embedded PostgreSQL runs again");
           break;
         } catch (error) {
           log.error({ dir, error: String(error) }, "the embedded PostgreSQL does not start again");
-          await delay(pause);
+          await delay(backoff.next());
         }
       }
       this.#restart = undefined;

@@ -1,7 +1,7 @@
+import { Pool } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { Mesh } from "../../links/mesh.ts";
 import type { FabricOptions } from "../../options.ts";
-import { WorkLane } from "../../routers/work-lane.ts";
 import type { Circuit } from "../circuit.ts";
 import type { CircuitRegistry } from "../circuit-registry.ts";
 import type { Path } from "../path.ts";
@@ -38,13 +38,14 @@ export class Rerouter {
   /** Circuits without a path, looked at again when a router is back or given up. */
   readonly #postponed = new Set<string>();
 
-  readonly #lane: WorkLane;
+  readonly #lane: Pool;
 
   constructor(parts: RerouterParts) {
     this.#parts = parts;
-    this.#lane = new WorkLane(MOVES_AT_ONCE, Number.POSITIVE_INFINITY, (err) =>
-      parts.log.error({ err }, "a circuit could not be moved"),
-    );
+    this.#lane = new Pool({
+      concurrency: MOVES_AT_ONCE,
+      onError: (err) => parts.log.error({ err }, "a circuit could not be moved"),
+    });
   }
 
   /** A link may not carry circuits any more. */
