@@ -66,7 +66,7 @@ test("an object of an earlier version loses the label that others go by, once, a
   expect(api.server.requests.length).toBe(before);
 });
 
-test("one that went meanwhile is no trouble, and another of its name is left alone", async () => {
+test("one that went meanwhile is no failure, and another of its name is left alone", async () => {
   const found = put({ "app.kubernetes.io/instance": "main" });
   const context = contextOf();
   api.server.remove(REF);

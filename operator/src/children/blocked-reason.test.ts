@@ -22,7 +22,7 @@ describe("what has to be explained", () => {
   test.each<[string, Parameters<typeof blockedObject>[0], string | undefined]>([
     ["nothing is there yet", { statefulSet: undefined, pod: undefined, claim: undefined }, undefined],
     ["there is no pod", { statefulSet, pod: undefined, claim: undefined }, "StatefulSet"],
-    ["somebody wants no pod", { statefulSet: { ...statefulSet, spec: { replicas: 0 } }, pod: undefined, claim: undefined }, undefined],
+    ["a user wants no pod", { statefulSet: { ...statefulSet, spec: { replicas: 0 } }, pod: undefined, claim: undefined }, undefined],
     [
       "it is being deleted",
       {
@@ -84,7 +84,7 @@ describe("what the events say", () => {
     else expect(found).toMatchObject({ reason: "PodRefused", message: expect.stringMatching(expected) });
   });
 
-  test("the volume can't be had, until somebody works on it", () => {
+  test("the volume can't be had, until a user works on it", () => {
     const of = { regarding: { uid: "uid-data-eu-0-0" } };
     const unknown = event(1, "Warning", "ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found', of);
     expect(blockedReasonOf(claim("Pending"), [unknown])).toEqual({

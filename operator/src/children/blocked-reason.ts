@@ -26,7 +26,7 @@ export interface BlockedReason {
 }
 
 /** A workload without a pod on a node, and what has to be known for that. */
-export interface ObservedWorkload {
+interface ObservedWorkload {
   readonly statefulSet: FoundStatefulSet | undefined;
   readonly pod: FoundPod | undefined;
   readonly claim: FoundClaim | undefined;

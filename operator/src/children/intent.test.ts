@@ -18,7 +18,7 @@ describe("an object as it is wanted", () => {
   const found = (ports: object[], more: object = { selector: { app: "a" } }) => ({ type: "ClusterIP", ports, ...more });
   test.each<[string, object, boolean]>([
     ["with what the API server fills in", { ...found([{ ...api, protocol: "TCP" }]), clusterIP: "10.0.0.1" }, true],
-    ["with a port that somebody else has added", found([{ name: "x", port: 1 }, api]), true],
+    ["with a port that another client has added", found([{ name: "x", port: 1 }, api]), true],
     ["with another port", found([{ ...api, port: 1 }]), false],
     ["without its selector", found([api], {}), false],
   ])("%s", (_name, spec, expected) => expect(isAsIntended(stored(intended, spec), intended)).toBe(expected));

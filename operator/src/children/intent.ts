@@ -61,7 +61,7 @@ function containsItems(found: readonly unknown[], wanted: readonly unknown[], is
 }
 
 /** Of an object what stands at the places of an intent: what others have added, and what the API server fills in, is not among it. */
-export function partOf(found: unknown, wanted: unknown, name = "", isRule = RULES.has(name)): unknown {
+function partOf(found: unknown, wanted: unknown, name = "", isRule = RULES.has(name)): unknown {
   if (Array.isArray(wanted) && Array.isArray(found)) {
     const key = isRule ? undefined : keyOf(wanted);
     if (key === undefined) return found;

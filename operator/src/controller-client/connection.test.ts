@@ -122,7 +122,7 @@ describe("a session", () => {
 });
 
 describe("a login that is refused", () => {
-  test("is tried once more after a while, and then not before somebody asks", async () => {
+  test("is tried once more after a while, and then not before a user asks", async () => {
     const server = await controller(() => refusal(401, "INVALID_AUTH"));
     const connection = connect(server, { times: { refusedLoginMs: 40 } });
     const list = () => failure(connection.client.listServices());

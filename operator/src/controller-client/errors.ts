@@ -45,7 +45,7 @@ export class OperationForbiddenError extends Error {
   }
 }
 
-export type FailureReason =
+type FailureReason =
   | NotReadyReason
   | "NameConflict"
   | "InvalidSpec"

@@ -41,7 +41,7 @@ const reason = (): string => {
 
 afterEach(async () => await clients.close());
 
-test("what is prepared is used by nobody before it is said", async () => {
+test("a prepared connection is not used before it is put into use", async () => {
   fresh();
   expect(reason()).toBe("NetworkNotFound");
   clients.prepare(ref, settings, options());

@@ -29,7 +29,7 @@ export interface NetworkRef {
   readonly name: string;
 }
 
-export interface NetworkClientsOptions {
+interface NetworkClientsOptions {
   /** A network became usable, changed, or became unusable: reconcile its resources again. Not called within a call of these clients. */
   readonly onChange?: (ref: NetworkRef) => void;
   /** A network in use answers again: reconcile the resources that failed meanwhile. */
@@ -43,7 +43,7 @@ export interface NetworkClientsOptions {
 const keyOf = ({ namespace, name }: NetworkRef): string => `${namespace}/${name}`;
 
 /**
- * The connections of all Networks: one each, however many resources use it. Whoever reconciles Networks puts them here; everybody else
+ * The connections of all Networks: one each, however many resources use it. The reconciler of Networks puts them here; other reconcilers
  * asks for them.
  */
 export class NetworkClients {
@@ -56,7 +56,7 @@ export class NetworkClients {
     this.#o = o;
   }
 
-  /** Puts a network into use. The connection stays as long as nothing of it changes: credentials that were refused are not tried anew. */
+  /** Puts a network into use. The connection stays as long as nothing of it changes: credentials that were refused are not tried again. */
   set(ref: NetworkRef, settings: NetworkSettings, options: ConnectionOptions): NetworkConnection {
     const connection = this.prepare(ref, settings, options);
     this.use(ref);

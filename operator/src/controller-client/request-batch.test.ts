@@ -101,7 +101,7 @@ describe("a batch of requests", () => {
     expect(await next).toBe("c!");
   });
 
-  test("lets go whoever gives up, and does not ask for him any more", async () => {
+  test("lets a caller go that gives up, and does not ask for it any more", async () => {
     const { asked, batch, turn } = scene();
     void batch.ask("a", signal);
     await turn();

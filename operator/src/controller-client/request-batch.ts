@@ -6,7 +6,7 @@ const MOST_QUESTIONS = 100;
 /** What the questions of one request may be long together: they are in its URL. */
 const MOST_LENGTH = 5_000;
 
-export interface RequestBatchOptions<Question, Answer> {
+interface RequestBatchOptions<Question, Answer> {
   readonly one: (question: Question) => Promise<Answer>;
   /** Answers in the order of the questions. */
   readonly many: (questions: readonly Question[]) => Promise<readonly Answer[]>;

@@ -17,7 +17,7 @@ export class TrustError extends Error {
   override readonly name = "TrustError";
 }
 
-export interface TrustOptions {
+interface TrustOptions {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
   /** Name to ask the server for, where it is not the host of the URL. */
@@ -95,7 +95,7 @@ function trustDocument(answer: Buffer, base: string): { bundle: string; proof: s
     // Said below.
   }
   throw new TrustError(
-    `the server at ${base} answers with something else than a trust bundle: it is no controller of ours`,
+    `the server at ${base} answers with something else than a trust bundle: it is not the controller of this network`,
   );
 }
 
@@ -162,7 +162,11 @@ function fetchUnverified(url: URL, { timeoutMs, signal, servername }: TrustOptio
         answer.on("end", () => {
           if (answer.statusCode === 200) resolve(Buffer.concat(chunks));
           else
-            reject(new TrustError(`${where} answered with status ${answer.statusCode}: it is no controller of ours`));
+            reject(
+              new TrustError(
+                `${where} answered with status ${answer.statusCode}: it is not the controller of this network`,
+              ),
+            );
         });
       },
     );

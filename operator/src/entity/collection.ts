@@ -4,7 +4,7 @@ import { RequestBatch } from "../controller-client/request-batch.ts";
 import { OWNER_TAGS, type Owner, ownerFilter, type Tags } from "./ownership.ts";
 import type { EntityBody, FoundEntity } from "./plan.ts";
 
-export interface PageQuery {
+interface PageQuery {
   readonly limit: number;
   readonly offset: number;
   readonly filter?: string;
@@ -49,7 +49,7 @@ type Writable<T> = T extends readonly (infer Item)[]
 export const writable = <T>(value: T): Writable<T> => value as Writable<T>;
 
 /** Which entities stand for a resource when no id is known: those with the owner's tag, and those of the name. */
-export interface Wanted {
+interface Wanted {
   readonly owner: Owner;
   readonly name: string;
 }

@@ -17,7 +17,7 @@ export const OWNER_TAGS = {
 
 const OWN_KEYS: ReadonlySet<string> = new Set(Object.values(OWNER_TAGS));
 
-/** Tags as the API has them; `null` is what the peer writes for no tags. */
+/** Tags as the API has them; OpenZiti writes `null` for no tags. */
 export type Tags = Readonly<Record<string, string | boolean | number | null>>;
 
 /** The resource that an entity belongs to. */
@@ -128,7 +128,7 @@ function writtenUserTags(value: unknown): readonly string[] {
     const names: unknown = JSON.parse(value);
     return Array.isArray(names) ? names.filter((name) => typeof name === "string") : [];
   } catch {
-    // Somebody else wrote it: then nothing is known to be the user's.
+    // Another client wrote it: then nothing is known to be the user's.
     return [];
   }
 }

@@ -135,7 +135,7 @@ describe("an entity that was found", () => {
     expect(owned).toMatchObject({ message: expect.stringContaining("belongs to Sample default/other of cluster c-1") });
   });
 
-  test("gets back a name that somebody changed", () => {
+  test("gets back a name that a user changed", () => {
     const entity = found(tagsOf(OWNER), { name: "renamed" });
     const plan = planEntity(overlayService, service(), surroundings(), { entity, by: "id" });
     expect(plan).toMatchObject({ action: "patch", body: { name: "sample" } });

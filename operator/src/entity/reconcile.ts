@@ -21,11 +21,11 @@ import { missingReason, missingText, type Reference, type Referenced, resolveRef
 import { EntitySync, type SyncResult } from "./sync.ts";
 
 /** Status of a kind that stands for one entity. */
-export interface EntityStatus extends BaseStatus {
+interface EntityStatus extends BaseStatus {
   readonly id?: string | undefined;
 }
 
-export type EntityResourceOf<Spec extends EntitySpec, Status extends EntityStatus> = Resource<Spec, Status>;
+type EntityResourceOf<Spec extends EntitySpec, Status extends EntityStatus> = Resource<Spec, Status>;
 
 /** What could not be looked up: shown instead of what the entity is. */
 export class LookUpProblem {
@@ -42,7 +42,7 @@ export class LookUpProblem {
 }
 
 /** One kind that stands for one entity of a network: the pure part, the calls, and what else it looks up and tells. */
-export interface EntityWiring<
+interface EntityWiring<
   Spec extends EntitySpec,
   Status extends EntityStatus,
   Fields extends object,
@@ -81,7 +81,7 @@ export interface EntityWiring<
 }
 
 /** What something is told of. */
-export interface StatusSubject<Spec, More> {
+interface StatusSubject<Spec, More> {
   readonly spec: Spec;
   readonly more: More;
   /** The entity was made a moment ago. */

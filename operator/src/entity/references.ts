@@ -1,12 +1,6 @@
 /** References of a spec to other resources of its namespace, and what they come to in the network. */
 
-export type ReferencedKind =
-  | "EdgeRouter"
-  | "Identity"
-  | "OverlayService"
-  | "PostureCheck"
-  | "ServiceConfig"
-  | "AuthPolicy";
+type ReferencedKind = "EdgeRouter" | "Identity" | "OverlayService" | "PostureCheck" | "ServiceConfig" | "AuthPolicy";
 
 export interface Reference {
   readonly kind: ReferencedKind;
@@ -17,7 +11,7 @@ export interface Reference {
  * `NotFound`: there is no such resource. `NotReady`: it has no id in the network yet. `OtherNetwork`: it is of another
  * Network. `Deleting`: its entity is about to go.
  */
-export type ReferenceProblem = "NotFound" | "NotReady" | "OtherNetwork" | "Deleting";
+type ReferenceProblem = "NotFound" | "NotReady" | "OtherNetwork" | "Deleting";
 
 export interface MissingReference extends Reference {
   readonly problem: ReferenceProblem;

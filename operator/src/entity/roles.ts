@@ -43,13 +43,13 @@ export function sortedSet(values: readonly string[]): string[] {
 }
 
 /** The ways in which a policy's spec names entities of one sort. */
-export interface SelectorFields {
+interface SelectorFields {
   readonly roles: readonly string[] | undefined;
   readonly references: readonly Reference[];
   readonly ids: readonly string[] | undefined;
 }
 
-export interface RenderedSelector {
+interface RenderedSelector {
   /** A sorted set, as the API takes it. */
   readonly roles: readonly string[];
   readonly missing: readonly MissingReference[];

@@ -25,14 +25,14 @@ export interface KnownEntity {
   readonly wasObserved: boolean;
 }
 
-export interface SyncOptions {
+interface SyncOptions {
   readonly signal: AbortSignal;
   /** Called as soon as the id is known, and awaited before anything else is done: what is created must never be forgotten. */
   readonly onIdentified: (id: string) => Promise<void>;
 }
 
 /** Something worth telling people. */
-export interface SyncNote {
+interface SyncNote {
   readonly type: "Normal" | "Warning";
   readonly reason: "Created" | "Updated" | "Adopted" | "DeletedExternally";
   readonly note: string;
@@ -60,7 +60,7 @@ export type SyncResult<Found> = { readonly notes: readonly SyncNote[] } & (
 );
 
 /**
- * `gone`: there is nothing of ours in the network any more. `released`: what was found stays and has no owner now, or never was ours.
+ * `gone`: the network has no entity of the resource any more. `released`: what was found stays and has no owner now, or never was ours.
  * `blocked`: others use it.
  */
 export type RemovalResult =

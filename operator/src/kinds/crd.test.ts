@@ -28,7 +28,7 @@ const nodes = [...committed].flatMap(([kind, crd]) =>
   [...nodesOf(schemaOf(crd))].map(([at, node]) => ({ name: `${kind} ${at}`, at, node })),
 );
 
-/** Nodes whose content belongs to somebody else: pods, files of programs, configs, applications. */
+/** Nodes whose content belongs to another client: pods, files of programs, configs, applications. */
 const FREE =
   /^spec\.(data|appData|config\.overrides|managed\.config\.overrides|(managed\.)?template\.spec\.(affinity|dnsConfig|securityContext|topologySpreadConstraints\[\]|env\[\]\.valueFrom|(volumes|volumeMounts|containers|initContainers)\[\]))$/;
 
@@ -83,7 +83,7 @@ test("lists say how they are merged, and lists by key have the key in every entr
   }
 });
 
-test("no default stands within the entry of a list or the value of a map: GitOps tools would see a difference for ever", () => {
+test("no default stands within the entry of a list or the value of a map: GitOps tools would see a difference forever", () => {
   const within = nodes.filter(({ at, node }) => /\[\]|\.\*/.test(at) && node.default !== undefined);
   expect(within.map(({ name }) => name)).toEqual([]);
 });

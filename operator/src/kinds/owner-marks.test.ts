@@ -164,7 +164,7 @@ describe("an object of an earlier version", () => {
   test.each([
     ["of another Network", { ...labels, [INSTANCE]: "other" }],
     ["of another kind", { ...labels, "sallyport.dev/owner-kind": "EdgeRouter" }],
-    ["somebody else's", former],
+    ["another owner's", former],
   ])("%s is not taken for ours", (_whose, others) => {
     expect(isChild({ ...secret, metadata: { ...secret.metadata, labels: others } }, network)).toBe(false);
   });

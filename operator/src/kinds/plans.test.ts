@@ -110,7 +110,7 @@ describe.each(TABLE)("%s %j", (kind, spec, shown, next, changed) => {
     expect(planFor(kind, next, carriedOut(plan, entity)).action).toBe("none");
   });
 
-  test("sees what somebody else changed, field by field", () => {
+  test("sees what another client changed, field by field", () => {
     const entity = carriedOut<FoundEntity & Json>(planFor(kind, spec), undefined);
     const untouchable = new Set(["id", "configTypeId", "encryptionRequired", "typeId"]);
     for (const field of Object.keys(entity).filter((name) => !untouchable.has(name))) {
@@ -195,7 +195,7 @@ describe("a service without the encryption that is asked for", () => {
     return plan.action === "conflict" ? `${plan.reason}: ${plan.message}` : plan.action;
   };
 
-  test("is not taken over, and not taken for what the spec says when somebody has made it so", () => {
+  test("is not taken over, and not taken for what the spec says when a user has made it so", () => {
     expect(reason({ managementPolicy: "Adopt" }, {})).toMatch(/: service .* was made without encryptionRequired/);
     expect(reason({}, plain.tags ?? {})).toMatch(/^ImmutableDifference: /);
     expect(reason({ encryptionRequired: false }, plain.tags ?? {})).toBe("none");
@@ -214,7 +214,7 @@ describe("a posture check", () => {
     expect(plan).toMatchObject({ action: "conflict", reason: "ImmutableDifference" });
   });
 
-  test("is not written for ever to a server that does not tell a field", () => {
+  test("is not written forever to a server that does not tell a field", () => {
     const { ignoreLegacyEndpoints: _untold, ...entity } = carriedOut<FoundEntity & Json>(
       planFor("PostureCheck", { mfa: { ignoreLegacyEndpoints: true } }),
       undefined,

@@ -12,7 +12,7 @@ import { serviceEdgeRouterPolicyReconciler } from "./service-edge-router-policy/
 import { servicePolicyReconciler } from "./service-policy/reconcile.ts";
 
 /** What reconcilers may need to know of the program's settings. */
-export interface ControllerSettings {
+interface ControllerSettings {
   /** Image of routers whose resource names none. */
   readonly routerImage: string;
   /** Image of managed controllers whose resource names none. */

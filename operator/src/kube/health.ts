@@ -6,7 +6,7 @@ import type { ResourceKind } from "./kinds.ts";
 /** Answers what is wrong, or nothing. */
 export type Check = () => string | undefined;
 
-export interface HealthServerOptions {
+interface HealthServerOptions {
   /** All addresses by default. */
   readonly host?: string;
   readonly port: number;
@@ -90,7 +90,7 @@ export interface Watched {
   readonly lastError: Error | undefined;
 }
 
-/** A reflector that hears nothing although nothing is known to be wrong for longer than this is stuck: even a silent watch ends and begins anew sooner. */
+/** A reflector that hears nothing although nothing is known to be wrong for longer than this is stuck: even a silent watch ends and starts again sooner. */
 const STUCK_MS = 10 * 60_000;
 
 /**

@@ -53,7 +53,7 @@ describe("errors of answers", () => {
     expect(errorOfAnswer("GET /x", 429, status).retryAfterMs).toBe(3000);
     expect(errorOfAnswer("GET /x", 429, status, 1000).retryAfterMs).toBe(1000);
     expect(errorOfAnswer("GET /x", 429, { ...status, details: {} }).retryAfterMs).toBeUndefined();
-    // Nobody waits for a year because a proxy says so.
+    // No client waits for a year because a proxy says so.
     expect(errorOfAnswer("GET /x", 429, status, 31_536_000_000).retryAfterMs).toBe(300_000);
   });
 

@@ -44,7 +44,7 @@ export interface ObjectMeta {
   readonly ownerReferences?: readonly OwnerReference[];
 }
 
-/** Any object of the API server, as parsed from JSON. Nobody changes one in place: stores share them. */
+/** Any object of the API server, as parsed from JSON. Callers must not change one in place: stores share them. */
 export interface KubeObject {
   readonly apiVersion: string;
   readonly kind: string;

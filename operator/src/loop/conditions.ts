@@ -92,8 +92,8 @@ export function conditionsOfPause(previous: readonly Condition[]): ConditionDraf
   return [...first, { type: PAUSED, status: "True", reason: "Annotated", message }];
 }
 
-/** What a person has to mend, although it is taken up by itself once it is mended, so that it is no `Stalled`. */
-const TO_MEND = new Set([
+/** What a person has to fix, although the operator goes on by itself after the fix, so that it is not `Stalled`. */
+const TO_FIX = new Set([
   "ConfigMapKeyMissing",
   "ConfigMapNotFound",
   "ControllerUnavailable",
@@ -112,7 +112,7 @@ const TO_MEND = new Set([
 /** `Warning` for what a person should look at, `Normal` for what is on its way: decides which of them `kubectl events --types=Warning` shows. */
 export function eventTypeOf(conditions: readonly ConditionDraft[]): "Normal" | "Warning" {
   const needsPerson = conditions.some(({ type, status, reason }) =>
-    type === "Ready" ? status === "False" && TO_MEND.has(reason) : type === "Stalled" || type === "DeletionBlocked",
+    type === "Ready" ? status === "False" && TO_FIX.has(reason) : type === "Stalled" || type === "DeletionBlocked",
   );
   return needsPerson ? "Warning" : "Normal";
 }

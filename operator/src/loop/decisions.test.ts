@@ -53,9 +53,9 @@ describe("a change concerns the resource itself:", () => {
     ["its deletion", { metadata: { deletionTimestamp: at } }, false, true],
     ["an annotation", { metadata: { annotations: { a: "b" } } }, false, true],
     ["a label", { metadata: { labels: { a: "b" } } }, false, false],
-    ["its status by somebody else", { status: { id: "s2" } }, false, true],
+    ["its status by another client", { status: { id: "s2" } }, false, true],
     ["its status by us", { status: { id: "s2" } }, true, false],
-    ["its finalizers by somebody else", { metadata: { finalizers: ["x/y"] } }, false, true],
+    ["its finalizers by another client", { metadata: { finalizers: ["x/y"] } }, false, true],
     ["its finalizers by us", { metadata: { finalizers: ["x/y"] } }, true, false],
     ["its deletion, while we write", { metadata: { deletionTimestamp: at } }, true, true],
   ])("%s", (_what, changes, isOwn, expected) => {
@@ -100,7 +100,7 @@ describe("what an error means:", () => {
     ["a webhook that says no", kube(403, "Forbidden", 'PATCH /x: 403 Forbidden: admission webhook "v.example" denied the request: no'), "ObjectRefused", "later", true, "Stalled"],
     ["a namespace that ends", kube(403, "Forbidden", "x", [{ reason: "NamespaceTerminating" }]), "Forbidden", "later", false, undefined],
     ["an object that is refused", kube(422, "Invalid", "PATCH /api/v1/…/services/a: spec.ports"), "ObjectRefused", "later", true, "Stalled"],
-    ["somebody who wrote first", kube(409, "Conflict", "x"), "Conflict", "later", false, undefined],
+    ["a user who wrote first", kube(409, "Conflict", "x"), "Conflict", "later", false, undefined],
     ["an API server that is away", kube(0, "Unreachable", "x"), "Unreachable", "later", false, undefined],
     ["a lease that is over", new LeadershipLostError("x"), "LeadershipLostError", "later", false, undefined],
     ["what only the spec can cure", new TerminalError("BadOverride", "config.overrides.listeners: expected a list"), "BadOverride", "change", true, "Stalled"],
@@ -194,7 +194,7 @@ describe("a resource goes although its network can't be asked:", () => {
   const unmade = { status: { id: undefined } };
   // biome-ignore format: a table
   test.each<[string, Changes, Parameters<typeof neverInNetwork>[1], string, boolean]>([
-    ["when nobody was ever logged in to it", unmade, never, "ControllerUnavailable", true],
+    ["when the operator never logged in to it", unmade, never, "ControllerUnavailable", true],
     ["when its Network can't be used for another reason", unmade, never, "NetworkNotReady", true],
     ["when it is an EdgeRouter without an entity", { status: { id: undefined, routers: [{ ordinal: 0 }] } }, never, "NetworkUnauthorized", true],
     ["not when the network was used before: the answer to a creation may have been lost", unmade, known, "ControllerUnavailable", false],
@@ -267,7 +267,7 @@ describe("a status", () => {
     expect(nextStatus(resource(asked), draft, now)).not.toHaveProperty("id");
   });
 
-  test("that nobody acted on keeps the generation that it was for", () => {
+  test("that was not acted on keeps the generation that it was for", () => {
     const draft = { conditions: drafts, own: {}, isObserved: false };
     const asked = { metadata: { generation: 3, annotations: { "sallyport.dev/reconcile-requested-at": "later" } } };
     const status = nextStatus(resource(asked), draft, now);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { atSharedMoment, Refusals } from "./delays.ts";
 
-test("a refusal counts once it has lasted a moment, and anew when it was over", () => {
+test("a refusal counts once it has lasted a moment, and again when it was over", () => {
   const refusals = new Refusals();
   expect(refusals.leftMs("edge/a", 0)).toBe(3_000);
   expect(refusals.leftMs("edge/a", 1_000)).toBe(2_000);
@@ -9,7 +9,7 @@ test("a refusal counts once it has lasted a moment, and anew when it was over", 
   expect(refusals.leftMs("edge/a", 3_500)).toBeLessThan(0);
   refusals.forget("edge/a");
   expect(refusals.leftMs("edge/a", 4_000)).toBe(3_000);
-  // One that nobody saw the end of.
+  // One whose end was not seen.
   expect(refusals.leftMs("edge/a", 1_000_000)).toBe(3_000);
   // The same one: failures wait for five minutes and more.
   expect(refusals.leftMs("edge/a", 1_400_000)).toBeLessThan(0);

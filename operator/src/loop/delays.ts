@@ -1,7 +1,7 @@
 import type { ObjectKey } from "../kube/kinds.ts";
 import type { Result } from "../kube/queue/worker.ts";
 
-/** An API server that has just begun refuses everybody, until it has read the rights: they are missing only if they are after this time, milliseconds. */
+/** An API server that has just started refuses all clients until it has read the rights: a right is missing only if it is after this time, milliseconds. */
 const SHOWN_AFTER_MS = 3_000;
 /** A refusal after this much time without one is another one, milliseconds: more than the longest wait between two attempts. */
 const FORGOTTEN_MS = 900_000;

@@ -20,7 +20,7 @@ export interface ReconcileFailure {
   readonly isStalled: boolean;
 }
 
-export interface ReconcileFailureOptions {
+interface ReconcileFailureOptions {
   readonly previous: readonly Condition[];
   readonly generation: number;
   /** For people who look for it in the log. */

@@ -13,8 +13,8 @@ import type { Resource } from "../resources/kind-definition.ts";
 /** Any of our resources, as its kind's reconciler sees it. */
 export type AnyResource = Resource<object, BaseStatus>;
 
-/** Names another resource of the same namespace; `kind` is one of ours: `OverlayService`. */
-export interface ResourceName {
+/** Names another resource of the same namespace; `kind` is one of our kinds, such as `OverlayService`. */
+interface ResourceName {
   readonly kind: string;
   readonly name: string;
 }
@@ -56,7 +56,7 @@ export type Removal =
       readonly requeueAfterMs?: number | undefined;
     };
 
-/** Resources and children as the watches know them: at most a moment old. Nobody changes what they hand out. */
+/** Resources and children as the watches know them: at most a moment old. Callers must not change them. */
 export interface Known {
   /** One of our resources. */
   resource<R extends AnyResource>(kind: string, namespace: string, name: string): R | undefined;

@@ -7,9 +7,9 @@ import type { KubeObject, ObjectKey } from "../kube/kinds.ts";
 export class LatestObjects<T extends KubeObject> {
   readonly #written = new Map<ObjectKey, T>();
 
-  /** `object` is the server's answer to a write of ours. */
+  /** `object` is the server's answer to a write of this process. */
   wrote(key: ObjectKey, object: T): void {
-    // Who wrote which field is most of an object, and nobody here looks at it.
+    // managedFields are most of an object, and the operator does not read them.
     const { managedFields: _, ...metadata } = object.metadata as T["metadata"] & { readonly managedFields?: unknown };
     this.#written.set(key, { ...object, metadata });
   }

@@ -12,7 +12,7 @@ import type { Place } from "./reference-index.ts";
 import { ResourceStores } from "./resource-stores.ts";
 import type { LoopParts } from "./session.ts";
 
-export interface LoopsOptions extends Omit<LoopParts, "known" | "named" | "admissions"> {
+interface LoopsOptions extends Omit<LoopParts, "known" | "named" | "admissions"> {
   /** One for each kind that is reconciled. */
   readonly reconcilers: readonly KindReconciler[];
   /** All our kinds: also those without a reconciler are watched, since others refer to them. */

@@ -30,7 +30,7 @@ interface WatchedObject {
   state: ObjectState | undefined;
 }
 
-export interface NamedWatchesOptions {
+interface NamedWatchesOptions {
   readonly client: KubeClient;
   readonly log: Logger;
   readonly metrics?: ReflectorMetrics;

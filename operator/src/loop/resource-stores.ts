@@ -11,7 +11,7 @@ import { type Place, ReferenceIndex } from "./reference-index.ts";
 /** Kinds of children whose content is not kept in memory. */
 const HEAVY: ReadonlySet<string> = new Set(["Secret", "ConfigMap"]);
 
-export interface ResourceStoresOptions {
+interface ResourceStoresOptions {
   readonly client: KubeClient;
   /** Our kinds. */
   readonly kinds: readonly ResourceKind[];
@@ -121,7 +121,7 @@ export class ResourceStores implements Known {
   }
 }
 
-/** By its owner reference; what Kubernetes makes from a template of ours, such as a pod, says it by labels. */
+/** By its owner reference; a pod, which Kubernetes makes from a template, says it by labels. */
 function ownerOf(metadata: KubeObject["metadata"]): OwnerName | undefined {
   const owner = metadata.ownerReferences?.find(({ controller }) => controller);
   return owner?.apiVersion.startsWith(`${GROUP}/`) ? owner : ownerByLabels(metadata);

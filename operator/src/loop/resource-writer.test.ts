@@ -39,7 +39,7 @@ test("of what is gone already there is nothing to let go", async () => {
   expect(writer.hasReleased(there)).toBe(true);
 });
 
-test("what somebody else changed meanwhile is not let go", async () => {
+test("what another client changed meanwhile is not let go", async () => {
   const before = put([FINALIZER]);
   api.server.change(ref, { metadata: { labels: { a: "b" } } });
   await expect(writer.dropFinalizer(before, signal)).rejects.toMatchObject({ status: 409 });

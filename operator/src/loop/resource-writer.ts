@@ -65,7 +65,7 @@ export class ResourceWriter<R extends AnyResource> {
     const key = keyOf(resource);
     if (sameStatus(resource.status, wanted)) return resource;
     const applied = this.#applied.get(key);
-    // What the server writes in another way would else be written for ever.
+    // What the server writes in another way would else be written forever.
     if (
       applied !== undefined &&
       isDeepStrictEqual(applied.wanted, wanted) &&

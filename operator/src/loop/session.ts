@@ -30,7 +30,7 @@ export interface LoopParts {
   readonly resyncMs: number;
 }
 
-export interface SessionOptions<R extends AnyResource> {
+interface SessionOptions<R extends AnyResource> {
   readonly parts: LoopParts;
   readonly resource: R;
   readonly id: string;

@@ -4,7 +4,7 @@ import { ANNOTATIONS } from "../resources/group.ts";
 import type { AnyResource, OwnStatus } from "./kind-reconciler.ts";
 
 /** What a status shall be. */
-export interface StatusDraft<R extends AnyResource> {
+interface StatusDraft<R extends AnyResource> {
   readonly conditions: readonly ConditionDraft[];
   readonly own: OwnStatus<R>;
   /** False: the spec was not acted on, so the status goes on telling which one was. */

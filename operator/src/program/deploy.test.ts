@@ -42,7 +42,7 @@ test.each([
   ["", ["get", "list", "watch", "patch"]],
   ["/status", ["patch"]],
   ["/finalizers", ["update"]],
-])("every kind of ours%s may be kept, and no more than that", (suffix, verbs) => {
+])("every own kind%s may be kept, and no more than that", (suffix, verbs) => {
   const found = inOne.filter(
     ({ apiGroups, resources }) =>
       apiGroups.includes("sallyport.dev") &&
@@ -52,7 +52,7 @@ test.each([
   expect(found.every((rule) => rule.verbs.join() === verbs.join())).toBe(true);
 });
 
-test("nothing is allowed by a wildcard, and nobody gets rights from the operator", () => {
+test("nothing is allowed by a wildcard, and no account gets rights from the operator", () => {
   const rules = [...everywhere, ...inOne, ...rulesOf("base/leases.yaml", "sallyport-operator-leases")];
   const words = rules.flatMap(({ apiGroups, resources, verbs }) => [...apiGroups, ...resources, ...verbs]);
   for (const word of ["*", "escalate", "bind", "impersonate", "roles", "rolebindings", "pods/exec"])

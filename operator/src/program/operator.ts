@@ -22,7 +22,7 @@ import { type OperatorSettings, SettingsError } from "./settings.ts";
 const RETRY_MS = 5_000;
 const HOUR_MS = 3_600_000;
 
-export interface OperatorOptions {
+interface OperatorOptions {
   readonly client: KubeClient;
   /** For the Lease, which must not wait behind the work; default: `client`. */
   readonly leaseClient?: KubeClient;

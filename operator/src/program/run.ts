@@ -13,7 +13,7 @@ import { type WaitSettings, waitForResources } from "./wait.ts";
 /** Stopping takes at most this long; then the process ends anyway. */
 const STOP_LIMIT_MS = 25_000;
 
-/** Runs the operator until a signal ends it. Answers the exit status: 1 when it has to begin anew as a standby. */
+/** Runs the operator until a signal ends it. Answers the exit status: 1 when it has to start again as a standby. */
 export async function run(settings: OperatorSettings, version: string): Promise<number> {
   const log = createLogger(settings.logLevel);
   const cluster = await clusterOf(settings);

@@ -4,7 +4,7 @@ import { parseDuration } from "@sallyport/config-file/duration";
 import type { CheckSettings } from "./check.ts";
 import type { WaitSettings } from "./wait.ts";
 
-export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Defaults of the settings; the charts and the manifests repeat some of them (scripts/charts/charts.test.ts). */

@@ -20,7 +20,6 @@ export const condition = struct("One aspect of the state of the resource.", {
 });
 
 export type Condition = z.output<typeof condition>;
-export type ConditionStatus = Condition["status"];
 
 /** What every kind's status has. */
 export const statusFields = {

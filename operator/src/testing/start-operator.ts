@@ -147,7 +147,7 @@ export async function startOperator(o: StartOptions = {}): Promise<TestOperator>
     for (;;) {
       const found = look();
       if (found !== undefined) return found;
-      if (performance.now() > end) throw new Error(`waited in vain for ${what}\n${lines.slice(-15).join("")}`);
+      if (performance.now() > end) throw new Error(`waited without success for ${what}\n${lines.slice(-15).join("")}`);
       await delay(LOOK_MS);
     }
   };

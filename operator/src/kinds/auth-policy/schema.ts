@@ -59,5 +59,5 @@ export const authPolicyDefinition = defineKind({
 });
 
 export type AuthPolicySpec = z.output<typeof spec>;
-export type AuthPolicyStatus = z.output<typeof status>;
+type AuthPolicyStatus = z.output<typeof status>;
 export type AuthPolicyResource = Resource<AuthPolicySpec, AuthPolicyStatus>;

@@ -29,5 +29,5 @@ export const edgeRouterPolicyDefinition = defineKind({
 });
 
 export type EdgeRouterPolicySpec = z.output<typeof spec>;
-export type EdgeRouterPolicyStatus = z.output<typeof status>;
+type EdgeRouterPolicyStatus = z.output<typeof status>;
 export type EdgeRouterPolicyResource = Resource<EdgeRouterPolicySpec, EdgeRouterPolicyStatus>;

@@ -229,7 +229,7 @@ function nextReconcileMs(
 }
 
 /** What the order of a rollout depends on, for one router. */
-export interface RolloutFacts {
+interface RolloutFacts {
   readonly ordinal: number;
   /** There is nothing yet: it is made at once. */
   readonly exists: boolean;
@@ -244,7 +244,7 @@ export interface RolloutFacts {
 
 /**
  * Which routers may be brought up to date now. One whose pod is not ready, or goes anyway, costs nothing. Of those that serve, one that no controller has comes first, since a
- * change may mend it; but never more of them than may be away at a time: when a controller was started anew all routers are without it for a moment, and
+ * change may fix it; but never more of them than may be away at a time: when a controller was restarted all routers are without it for a moment, and
  * carry on. One that is there for the network, too, waits until as few are away as may be; one that is back for a moment only still counts as away, but for itself. A router that does not
  * come back so keeps the next ones from being touched.
  */

@@ -33,7 +33,7 @@ import { edgeService } from "./render/objects.ts";
 import { specProblems } from "./render/router-config.ts";
 import type { EdgeRouterResource, RouterStatus } from "./schema.ts";
 
-export interface EdgeRouterOptions {
+interface EdgeRouterOptions {
   /** Image of routers whose resource names none. */
   readonly image: string;
   readonly probe?: NameProbe;
@@ -314,7 +314,7 @@ const FIRST = 0;
  *
  * @throws KubeError with the field and what is wrong with it
  */
-export async function dryRunRouter(
+async function dryRunRouter(
   resource: EdgeRouterResource,
   { image, controllers }: { readonly image: string; readonly controllers: Controllers },
   context: RouterContext,

@@ -30,7 +30,7 @@ const NESTED: Readonly<Record<string, string>> = {
 };
 
 /** A section of the router's file as part of a spec: its keys, bounds and meanings are those of the router's schema. */
-export function routerSection<Name extends Section>(
+function routerSection<Name extends Section>(
   name: Name,
   description: string,
 ): z.ZodType<NonNullable<RouterConfigFile[Name]>, NonNullable<RouterConfigFile[Name]>> {
@@ -284,7 +284,7 @@ export const edgeRouterDefinition = defineKind({
 });
 
 export type EdgeRouterSpec = z.output<typeof spec>;
-export type EdgeRouterStatus = z.output<typeof status>;
+type EdgeRouterStatus = z.output<typeof status>;
 /** `status.routers[]`. */
 export type RouterStatus = z.output<typeof router>;
 export type EdgeRouterResource = Resource<EdgeRouterSpec, EdgeRouterStatus>;

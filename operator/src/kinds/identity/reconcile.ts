@@ -46,7 +46,7 @@ import type { IdentityResource } from "./schema.ts";
 import type { CredentialError } from "./secret/enrollment.ts";
 import type { IdentitySecret } from "./secret/identity-secret.ts";
 
-export interface IdentityReconcilerOptions {
+interface IdentityReconcilerOptions {
   /**
    * How long a new certificate stands beside the one in force before it takes its place, milliseconds; default 2 minutes. Longer than the
    * kubelet takes to bring a changed Secret into a pod's volume.
@@ -307,7 +307,7 @@ class IdentityReconcile {
 
   async #secretCalled(name: string): Promise<IdentitySecret> {
     const secret = await secretOf(this.#resource, this.#context, name);
-    // Children are watched anyway; what is no child of ours, or shall not be, is watched by its name.
+    // Children are watched anyway; a Secret that is no child, or shall not be one, is watched by its name.
     const isChild = secret.held.state !== "foreign" && this.#resource.spec.deletionPolicy === "Delete";
     if (!isChild) await this.#context.read(KINDS.Secret, name);
     return secret;

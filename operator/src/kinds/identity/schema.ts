@@ -206,7 +206,6 @@ export const identityDefinition = defineKind({
   ],
 });
 
-export type IdentityEnrollment = z.output<typeof enrollment>;
 export type IdentitySpec = z.output<typeof spec>;
 export type IdentityStatus = z.output<typeof status>;
 export type IdentityResource = Resource<IdentitySpec, IdentityStatus>;

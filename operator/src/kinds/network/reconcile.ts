@@ -8,7 +8,7 @@ import { type NetworkContext, refOf } from "./reconcile/use.ts";
 import { childNames, isChild } from "./render/names.ts";
 import type { NetworkResource } from "./schema.ts";
 
-export type NetworkReconcilerOptions = ExternalOptions & ManagedOptions;
+type NetworkReconcilerOptions = ExternalOptions & ManagedOptions;
 
 /** Reconciles Networks (docs/operator/networks.md): connects to those that exist, runs those that the operator is to run. */
 export function networkReconciler(o: NetworkReconcilerOptions): KindReconciler<NetworkResource> {
@@ -35,14 +35,10 @@ const SHOWN = 5;
 const CLEANING_UP_MS = 10_000;
 
 /**
- * Lets a Network go when nothing needs it any more. What refers to an external one would leave its entities behind for ever; what refers to a managed one
+ * Lets a Network go when nothing needs it any more. What refers to an external one would leave its entities behind forever; what refers to a managed one
  * and is being deleted, too, has nothing to clean up, since all of it goes.
  */
-export async function removeNetwork(
-  resource: NetworkResource,
-  context: NetworkContext,
-  o: ExternalOptions,
-): Promise<Removal> {
+async function removeNetwork(resource: NetworkResource, context: NetworkContext, o: ExternalOptions): Promise<Removal> {
   const { external, managed } = resource.spec;
   const isManaged = managed !== undefined;
   const waiting = context.known
@@ -62,7 +58,7 @@ export async function removeNetwork(
 }
 
 /** The same without waiting. */
-export async function abandonNetwork(resource: NetworkResource, context: NetworkContext): Promise<void> {
+async function abandonNetwork(resource: NetworkResource, context: NetworkContext): Promise<void> {
   await release(resource, context);
 }
 

@@ -240,6 +240,6 @@ export const networkDefinition = defineKind({
 
 export type ExternalNetwork = z.output<typeof external>;
 export type ManagedNetwork = z.output<typeof managed>;
-export type NetworkSpec = z.output<typeof spec>;
+type NetworkSpec = z.output<typeof spec>;
 export type NetworkStatus = z.output<typeof status>;
 export type NetworkResource = Resource<NetworkSpec, NetworkStatus>;

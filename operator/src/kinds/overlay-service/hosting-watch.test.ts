@@ -95,7 +95,7 @@ test("wakes services whose terminators came or went, and counts only when someth
   await expect.poll(() => woken, PATIENT).toEqual(["edge/web", "edge/ssh"]);
 });
 
-test("asks nothing of networks without a service of ours, and goes by the number where a server does not sort", async () => {
+test("asks nothing of networks without an OverlayService, and goes by the number where a server does not sort", async () => {
   const [network, other] = [new Network(), new Network()];
   network.sorts = false;
   const woken = follow({ main: network, other }, [service("web", { id: "s1" }), service("new", {}, "other")]);

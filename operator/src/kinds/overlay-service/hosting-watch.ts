@@ -20,13 +20,13 @@ const NUMBER = { limit: 1 };
 
 interface Seen {
   readonly client: ManagementClient;
-  /** Undefined: terminators were not counted yet, or in vain. */
+  /** Undefined: terminators were not counted yet, or the count failed. */
   readonly mark?: string | undefined;
   /** By the monotonic clock, milliseconds. */
   readonly countedUntil: number;
 }
 
-export interface HostingTimes {
+interface HostingTimes {
   readonly askMs: number;
 }
 

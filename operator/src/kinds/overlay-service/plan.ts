@@ -51,5 +51,5 @@ export const overlayService: EntityKind<OverlayServiceSpec, ServiceFields, Found
   refusal: ({ encryptionRequired: there = true }, { encryptionRequired: wanted }) =>
     there === wanted
       ? undefined
-      : `was made ${there ? "with" : "without"} encryptionRequired, which can't be changed: delete it in the network to have it made anew, or give the resource another name there`,
+      : `was made ${there ? "with" : "without"} encryptionRequired, which can't be changed: delete it in the network to have it made again, or give the resource another name there`,
 };

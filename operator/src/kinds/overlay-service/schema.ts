@@ -68,5 +68,5 @@ export const overlayServiceDefinition = defineKind({
 });
 
 export type OverlayServiceSpec = z.output<typeof spec>;
-export type OverlayServiceStatus = z.output<typeof status>;
+type OverlayServiceStatus = z.output<typeof status>;
 export type OverlayServiceResource = Resource<OverlayServiceSpec, OverlayServiceStatus>;

@@ -111,5 +111,5 @@ export const postureCheckDefinition = defineKind({
 });
 
 export type PostureCheckSpec = z.output<typeof spec>;
-export type PostureCheckStatus = z.output<typeof status>;
+type PostureCheckStatus = z.output<typeof status>;
 export type PostureCheckResource = Resource<PostureCheckSpec, PostureCheckStatus>;

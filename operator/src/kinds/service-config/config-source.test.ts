@@ -11,7 +11,7 @@ const secret = (labels: Readonly<Record<string, string>> = {}): SecretObject => 
 });
 const from = { name: "s", key: "identity.json" };
 
-test("a config comes from a Secret that somebody made, and never from one of the operator's own", () => {
+test("a config comes from a Secret that a user made, and never from one of the operator's own", () => {
   expect(configOf(secret(), from)).toEqual({ id: { key: "pem:swordfish" } });
   const refused = configOf(secret({ "app.kubernetes.io/managed-by": "sallyport" }), from);
   expect(refused).toBeInstanceOf(LookUpProblem);

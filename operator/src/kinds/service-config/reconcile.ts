@@ -11,7 +11,7 @@ import { type ConfigFields, type ConfigSurroundings, type FoundConfig, serviceCo
 import type { ServiceConfigResource } from "./schema.ts";
 
 /** Ids of config types by name, once for each network: they hardly ever change. */
-export class ConfigTypes {
+class ConfigTypes {
   readonly #ids = new WeakMap<ManagementClient, Map<string, string>>();
 
   /** Undefined when the network has no type of that name. */
@@ -26,7 +26,7 @@ export class ConfigTypes {
     return type.id;
   }
 
-  /** Something was refused: perhaps because a type was made anew. */
+  /** Something was refused: perhaps because a type was made again. */
   forget(client: ManagementClient): void {
     this.#ids.delete(client);
   }
@@ -54,7 +54,7 @@ export function serviceConfigReconciler(types = new ConfigTypes()): KindReconcil
     statusOf: async (_client, _id, { more: { configTypeId } }) => ({ configTypeId }),
     explain(error, { dataFrom }, { data }, client) {
       if (!(error instanceof ApiError)) return error;
-      // Perhaps the type was made anew and has another id.
+      // Perhaps the type was made again and has another id.
       types.forget(client);
       return dataFrom === undefined ? error : withoutConfig(error, data);
     },

@@ -40,5 +40,5 @@ export const serviceConfigDefinition = defineKind({
 });
 
 export type ServiceConfigSpec = z.output<typeof spec>;
-export type ServiceConfigStatus = z.output<typeof status>;
+type ServiceConfigStatus = z.output<typeof status>;
 export type ServiceConfigResource = Resource<ServiceConfigSpec, ServiceConfigStatus>;

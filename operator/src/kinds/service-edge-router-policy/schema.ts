@@ -29,5 +29,5 @@ export const serviceEdgeRouterPolicyDefinition = defineKind({
 });
 
 export type ServiceEdgeRouterPolicySpec = z.output<typeof spec>;
-export type ServiceEdgeRouterPolicyStatus = z.output<typeof status>;
+type ServiceEdgeRouterPolicyStatus = z.output<typeof status>;
 export type ServiceEdgeRouterPolicyResource = Resource<ServiceEdgeRouterPolicySpec, ServiceEdgeRouterPolicyStatus>;

@@ -64,5 +64,5 @@ export const servicePolicyDefinition = defineKind({
 });
 
 export type ServicePolicySpec = z.output<typeof spec>;
-export type ServicePolicyStatus = z.output<typeof status>;
+type ServicePolicyStatus = z.output<typeof status>;
 export type ServicePolicyResource = Resource<ServicePolicySpec, ServicePolicyStatus>;

@@ -10,7 +10,7 @@ export interface CallOptions {
   readonly beforeSending?: () => void;
 }
 
-export interface Selection {
+interface Selection {
   /** As kubectl takes it: `app=edge,tier in (a,b)`. */
   readonly labelSelector?: string;
   readonly fieldSelector?: string;

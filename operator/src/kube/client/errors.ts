@@ -7,7 +7,7 @@ export interface KubeErrorCause {
   readonly field?: string;
 }
 
-export interface KubeErrorInit {
+interface KubeErrorInit {
   readonly status: number;
   readonly reason: string;
   readonly message: string;
@@ -115,7 +115,7 @@ interface StatusObject {
   readonly details?: { readonly causes?: readonly KubeErrorCause[]; readonly retryAfterSeconds?: number };
 }
 
-export function isStatus(body: unknown): body is StatusObject {
+function isStatus(body: unknown): body is StatusObject {
   return typeof body === "object" && body !== null && "kind" in body && body.kind === "Status";
 }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type Cluster, ClusterConfigError, clusterAt } from "./cluster.ts";
 import { fromKubeconfig } from "./kubeconfig.ts";
 
-export interface FindClusterOptions {
+interface FindClusterOptions {
   /** URL of an API server that needs no credentials: a test's, or that of `kubectl proxy`. */
   readonly server?: string | undefined;
   /** File; also used in a pod when given. */
@@ -34,7 +34,7 @@ export async function findCluster(o: FindClusterOptions = {}): Promise<Cluster> 
 /** Where Kubernetes mounts the token of a pod's service account. */
 export const SERVICE_ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-export interface InClusterOptions {
+interface InClusterOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Holds `token`, `ca.crt` and `namespace`. */
   readonly folder?: string | undefined;
@@ -46,7 +46,7 @@ export function isInCluster(env: Readonly<Record<string, string | undefined>> = 
 }
 
 /**
- * The API server of the cluster whose pod this process is in. Token and authorities are read anew every time they are asked for,
+ * The API server of the cluster whose pod this process is in. Token and authorities are read again every time they are asked for,
  * since the kubelet replaces the files while the pod runs.
  * @throws ClusterConfigError outside a pod, or when the files are not there
  */

@@ -192,9 +192,9 @@ describe("a server that misbehaves", () => {
 
   test("hangs: the deadline ends the request, and the next one goes well", async () => {
     // The deadline may be over before the server sees the request: a fault for one would wait for the next.
-    const mend = api.server.inject({ times: Number.POSITIVE_INFINITY, fault: { kind: "hang" } });
+    const repair = api.server.inject({ times: Number.POSITIVE_INFINITY, fault: { kind: "hang" } });
     expect(await failure(api.client.get(ref, { timeoutMs: 100 }))).toMatchObject({ status: 0, reason: "Timeout" });
-    mend();
+    repair();
     expect(await api.client.get(ref)).toBeUndefined();
   });
 

@@ -29,10 +29,10 @@ import { Transport, type TransportMetrics, type TransportRequest } from "./trans
 import { watchEvents } from "./watch.ts";
 
 const PAGE = 500;
-/** A list that grows old while it is read is begun anew, but not for ever. */
+/** A list that grows old while it is read is started again, but not forever. */
 const LIST_ATTEMPTS = 5;
 
-export interface HttpKubeClientOptions {
+interface HttpKubeClientOptions {
   /** Name of this program as owner of fields; default `sallyport`. */
   readonly manager?: string;
   readonly userAgent?: string;
@@ -74,7 +74,7 @@ export class HttpKubeClient implements KubeClient {
       try {
         return await this.#pages<T>(kind, namespace, o);
       } catch (error) {
-        // The place to go on from is forgotten: begin anew.
+        // The place to go on from is forgotten: start again.
         if (!(error instanceof KubeError && error.isGone) || left === 0) throw error;
       }
     }

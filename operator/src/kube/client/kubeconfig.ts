@@ -1,7 +1,7 @@
 import type { RequestOptions } from "node:https";
 import { type Cluster, ClusterConfigError, type Credentials } from "./cluster.ts";
 
-export interface KubeconfigOptions {
+interface KubeconfigOptions {
   /** Default: what `KUBECONFIG` names, else `~/.kube/config`. */
   readonly path?: string | undefined;
   /** Default: the current context of the file. */

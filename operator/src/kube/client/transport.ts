@@ -29,7 +29,7 @@ export interface TransportMetrics {
   answered(method: string, code: string, host: string): void;
 }
 
-export interface TransportOptions {
+interface TransportOptions {
   readonly userAgent: string;
   readonly metrics?: TransportMetrics | undefined;
   /** Bytes of an answer; default 256 MiB. */

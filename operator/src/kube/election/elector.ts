@@ -180,7 +180,7 @@ export class Elector {
       this.#renewedAt = beganAt;
       return true;
     } catch (error) {
-      // Somebody else wrote it, or deleted it: then it is made anew with the next attempt.
+      // Another client wrote it, or deleted it: then it is made again with the next attempt.
       if (!(error instanceof KubeError) || (error.status !== 409 && !error.isNotFound)) throw error;
       await this.#read(signal);
       return false;

@@ -22,7 +22,7 @@ describe("the owner of a Lease", () => {
     ["what only looks like a token", "Bearer a.b.c", "overlay"],
     ["name and password", "Basic bWU6c2VjcmV0", "overlay"],
     ["a client certificate", undefined, "overlay"],
-  ])("is nobody for %s", (_, authorization, namespace) => {
+  ])("is not known for %s", (_, authorization, namespace) => {
     expect(leaseOwner(authorization, namespace)).toBeUndefined();
   });
 });

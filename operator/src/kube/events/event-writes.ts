@@ -20,7 +20,7 @@ export interface EventMetrics {
   dropped(reason: DropReason): void;
 }
 
-export interface EventWritesOptions {
+interface EventWritesOptions {
   readonly log: Logger;
   /** Between attempts to write, milliseconds; default 1,000. */
   readonly retryMs?: number | undefined;
@@ -28,7 +28,7 @@ export interface EventWritesOptions {
 }
 
 /** One write about an object. */
-export interface EventWrite {
+interface EventWrite {
   /** @throws KubeError */
   run(signal: AbortSignal): Promise<void>;
   /** It will not be written. */

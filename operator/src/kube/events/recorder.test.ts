@@ -173,7 +173,7 @@ describe("a recorder", () => {
     expect(counts()).toEqual([2]);
   });
 
-  test("an event that expired in the cluster is told anew", async () => {
+  test("an event that expired in the cluster is recorded again", async () => {
     recorder.record(router, note());
     await settle();
     failures = [new KubeError({ status: 404, reason: "NotFound", message: "m" })];

@@ -24,7 +24,7 @@ export interface EventNote {
   readonly related?: KubeObject;
 }
 
-export interface EventRecorderOptions {
+interface EventRecorderOptions {
   readonly client: Pick<KubeClient, "create" | "patch">;
   /** Qualified name of who reports: `sallyport.dev/operator`. */
   readonly controller: string;
@@ -169,7 +169,7 @@ export class EventRecorder {
     this.#writes.add(series.object, { run });
   }
 
-  /** Nobody can see it: the next one is a new event. */
+  /** It expired: the next one is a new event. */
   #forget(series: Series): void {
     if (this.#series.get(series.key) === series) this.#series.delete(series.key);
   }
@@ -225,7 +225,7 @@ interface Similar {
 }
 
 /** Keeps one object from filling the event store: a number of writes per object, and events that differ only in their words become one. */
-export class SpamFilter {
+class SpamFilter {
   readonly #buckets = new Map<string, Bucket>();
   readonly #similar = new Map<string, Similar>();
 

@@ -7,7 +7,7 @@ const BURST = 100;
 /** Namespaces that are remembered before those that wait for nothing are forgotten. */
 const MEMORY = 1_000;
 
-export interface RetryLimiterOptions {
+interface RetryLimiterOptions {
   /** Delay after the first failure of a key; doubles. Default 5 ms. */
   readonly firstMs?: number;
   /** Default 1,000 s. */

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { FairShare } from "./waiting-keys.ts";
 
-/** As many as each of the parties gets that take turns until nobody gets any more. */
+/** As many as each of the parties gets that take turns until none gets any more. */
 function shares(places: number, parties: number): number[] {
   const share = new FairShare(places);
   const held = Array.from({ length: parties }, () => 0);
@@ -38,7 +38,7 @@ test("however many parties want all, one that holds nothing gets a place as long
   }
 });
 
-test("what is given back is shared anew: who holds more than its share gets nothing before the others have theirs", () => {
+test("what is given back is shared again: who holds more than its share gets nothing before the others have theirs", () => {
   const share = new FairShare(8);
   for (let i = 0; i < 4; i++) share.take("old");
   for (const party of ["new", "new"]) share.take(party);

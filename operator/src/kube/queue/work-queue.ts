@@ -12,7 +12,7 @@ export interface QueueMetrics {
   done(workedSeconds: number): void;
 }
 
-export interface WorkQueueOptions {
+interface WorkQueueOptions {
   readonly limiter?: RetryLimiter;
   readonly metrics?: QueueMetrics;
   /**

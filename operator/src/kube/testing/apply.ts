@@ -82,7 +82,7 @@ function itemStep(item: Json, keys: readonly string[]): Step {
 }
 
 /**
- * Server-side apply: `intent` is merged into `live`, fields that the manager owned and leaves out now go when nobody else owns them.
+ * Server-side apply: `intent` is merged into `live`, fields that the manager owned and leaves out now go when no other manager owns them.
  * @throws Refusal 409 when another manager owns a field with another value and `force` is not given
  */
 export function applyIntent(

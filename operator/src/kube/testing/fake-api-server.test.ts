@@ -126,7 +126,7 @@ test("an object that is being deleted gets no new finalizers, and a Lease's time
   await expect(api.client.create(timed as KubeObject)).rejects.toThrow(/cannot parse/);
 });
 
-test("a client that goes away in the middle of its request harms nobody", async () => {
+test("a client that goes away in the middle of its request does no harm", async () => {
   const socket = connect(Number(new URL(api.server.url).port), "127.0.0.1").resume();
   socket.end("POST /apis/example.org/v1/namespaces/edge/things HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{");
   await once(socket, "close");

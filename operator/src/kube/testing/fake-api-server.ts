@@ -18,7 +18,7 @@ export interface FakeApiServerOptions {
   readonly kinds?: Iterable<ResourceKind>;
   /** PEM: serves TLS instead of plain HTTP. */
   readonly tls?: { readonly cert: string; readonly key: string };
-  /** Bearer tokens that are let in; default: everybody is. May be changed while the server runs. */
+  /** Bearer tokens that are let in; default: all are. May be changed while the server runs. */
   readonly tokens?: Set<string>;
 }
 
@@ -199,7 +199,7 @@ export class FakeApiServer {
     try {
       body = await bodyOf(request);
     } catch {
-      // The client went away in the middle of its request: nobody waits for an answer.
+      // The client went away in the middle of its request: no answer is awaited.
       return;
     }
     const { authorization } = request.headers;

@@ -1,6 +1,6 @@
 import { copy, isMap, type Json, type JsonMap } from "./json.ts";
 
-/** How the items of a list are told apart when several owners write it. */
+/** How the items of a list are distinguished when several owners write it. */
 export type ListType =
   | { readonly type: "atomic" }
   | { readonly type: "set" }

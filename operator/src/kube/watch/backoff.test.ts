@@ -20,7 +20,7 @@ describe("the wait after a failure", () => {
     }
   });
 
-  test("begins anew after two healthy minutes, not sooner", () => {
+  test("starts again after two healthy minutes, not sooner", () => {
     vi.spyOn(Math, "random").mockReturnValue(0);
     const backoff = new Backoff();
     for (let i = 0; i < 3; i += 1) backoff.next();

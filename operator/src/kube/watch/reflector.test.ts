@@ -186,7 +186,7 @@ describe("a reflector", () => {
       expect(changes).toEqual(["delete edge/gone", "delete edge/again", "set edge/again", "set edge/new"]);
     });
 
-    test("within a list of several pages begins the list anew", async () => {
+    test("within a list of several pages starts the list again", async () => {
       for (let i = 0; i < 600; i++) put(`n${i}`);
       const removeFault = api.server.inject({
         path: "continue=",
@@ -365,7 +365,7 @@ describe("a streaming list", () => {
     expect(api.server.requests[0]?.path).toContain("sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
   });
 
-  test("that is cut before its end tells nothing and begins anew", async () => {
+  test("that is cut before its end tells nothing and starts again", async () => {
     put("a");
     put("b");
     api.server.inject({ path: "sendInitialEvents", fault: { kind: "stream", afterEvents: 1, ends: "cut" } });

@@ -56,7 +56,7 @@ const HANDLED = new Set(["properties", "items", "additionalProperties", "anyOf"]
 type Json = Readonly<Record<string, unknown>>;
 
 /** A schema that can't be said in a CRD. */
-export class StructuralError extends Error {
+class StructuralError extends Error {
   override readonly name = "StructuralError";
 }
 

@@ -29,13 +29,6 @@ export function integer(description: string, o: { min?: number; max?: number } &
   return schema.meta(nodeMeta(description, o.rules, { format: max > INT32 ? "int64" : "int32" }));
 }
 
-export const decimal = (description: string, o: { min?: number; max?: number } = {}) => {
-  let schema = z.number();
-  if (o.min !== undefined) schema = schema.min(o.min);
-  if (o.max !== undefined) schema = schema.max(o.max);
-  return schema.meta(nodeMeta(description, undefined));
-};
-
 export const flag = (description: string, o: Rules = {}) => z.boolean().meta(nodeMeta(description, o.rules));
 
 export const choice = <const T extends readonly [string, ...string[]]>(description: string, values: T, o: Rules = {}) =>

@@ -13,7 +13,7 @@ export interface CelRule {
 }
 
 /** What a schema node carries besides its type; the generator copies it into the CRD as it stands. */
-export interface NodeMeta {
+interface NodeMeta {
   readonly [key: string]: unknown;
   readonly description: string;
   readonly "x-kubernetes-validations"?: readonly CelRule[];

@@ -1,7 +1,7 @@
 import { choice, integer, list, mapOf, struct, text } from "./bounded.ts";
 import type { CelRule } from "./cel.ts";
 
-export const TCP_PORT = { min: 1, max: 65_535 } as const;
+const TCP_PORT = { min: 1, max: 65_535 } as const;
 
 const RULES: readonly CelRule[] = [
   {

@@ -44,7 +44,7 @@ describe("conditions", () => {
   test.each<[string, RouterPlanInput, string, RegExp]>([
     ["all is well", settled(), "Current Online", /the router is online/],
     ["nothing is wanted", settled([]), "Current ScaledToZero", /no router is wanted/],
-    ["somebody else has the name", settled([router({ entity: { state: "failed", reason: "NameConflict", message: "taken", isStalled: true } })]),
+    ["another client has the name", settled([router({ entity: { state: "failed", reason: "NameConflict", message: "taken", isStalled: true } })]),
       "Failed NameConflict", /taken/],
     ["the file can't be", settled([router()], { spec: { config: { overrides: { ctrl: { endpoint: "tls:x:1" } } } } }), "Failed InvalidConfig",
       /spec\.config\.overrides\.ctrl\.endpoint: can't be overridden/],
@@ -69,7 +69,7 @@ describe("conditions", () => {
     ],
     ["its identity is gone", settled([of(found({ isOnline: false }), { pod: tokenless() })]), "Failed IdentityLost",
       /annotate the EdgeRouter with sallyport\.dev\/re-enroll=0:/],
-    ["a Secret is somebody else's", settled([router({ secret: nobodys("Secret", "eu-0-enrollment") })]), "Failed SecretConflict",
+    ["a Secret is another owner's", settled([router({ secret: nobodys("Secret", "eu-0-enrollment") })]), "Failed SecretConflict",
       /Secret eu-0-enrollment has no owner: delete or rename it/],
     ["an object is another's", settled([router({ service: object("Service", "eu-0-edge", { metadata: { ownerReferences: [owner] } }) })]),
       "Failed ObjectConflict", /Service eu-0-edge is owned by App x/],

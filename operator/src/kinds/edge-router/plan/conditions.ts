@@ -10,7 +10,7 @@ import type { SurplusRouter } from "./router-plan.ts";
 import type { RouterStep } from "./step.ts";
 
 /** What conditions are made from, once it is decided what is done. */
-export interface ConditionInput {
+interface ConditionInput {
   readonly resource: EdgeRouterResource;
   readonly now: Date;
   /** Why the spec can't be followed at all. */

@@ -27,7 +27,7 @@ describe("what the enrollment of a router needs", () => {
     ["of one without an end nothing is known", unverified({ enrollmentExpiresAt: undefined }), {}, token],
     ["a pod that came before its token and has gone on is started again", unverified(), { secret: secret(ago(10)), pod: pod() },
       { ...token, restartsPod: true }],
-    ["a pod that asked in vain before is started again", unverified(), { secret: secret(ago(10)), pod: tokenless() },
+    ["a pod that asked without success before is started again", unverified(), { secret: secret(ago(10)), pod: tokenless() },
       { ...token, restartsPod: true }],
     ["a pod that has used a token, and was made to use another one a while ago, is started again", unverified(),
       { secret: secret(ago(700)), pod: pod(enrolled(ago(40))) }, { ...token, restartsPod: true }],

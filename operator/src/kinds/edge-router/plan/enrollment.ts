@@ -22,10 +22,10 @@ export type EnrollmentStep =
   /** Only a person may decide to throw the old certificate away. */
   | { readonly step: "lost"; readonly message: string };
 
-export type ReEnrollReason = "TokenExpired" | "Requested" | "VolumeLost" | "NeverOnline";
+type ReEnrollReason = "TokenExpired" | "Requested" | "VolumeLost" | "NeverOnline";
 
 /**
- * Decides about the enrollment of one router (docs/operator/edge-router.md, "Enrollment"). One that has been online is never enrolled anew without being
+ * Decides about the enrollment of one router (docs/operator/edge-router.md, "Enrollment"). One that has been online is never enrolled again without being
  * asked, unless its volume is another one.
  *
  * @param isRequested the annotation asks for it
@@ -35,7 +35,7 @@ export function enrollmentStep(router: ObservedRouter, isRequested: boolean, now
   if (entity.state !== "synced") throw new TypeError("a router without an entity can't enroll");
   const { found } = entity;
   const reEnroll = (reason: ReEnrollReason, message: string): EnrollmentStep => ({ step: "reEnroll", reason, message });
-  if (isRequested) return reEnroll("Requested", `router ${found.name} is enrolled anew: the annotation asks for it`);
+  if (isRequested) return reEnroll("Requested", `router ${found.name} is enrolled again: the annotation asks for it`);
   if (found.isVerified !== true) {
     if (isTokenUsable(found, now)) {
       const isLate = pod !== undefined && secret !== undefined && createdAt(secret) > createdAt(pod);
@@ -52,7 +52,7 @@ export function enrollmentStep(router: ObservedRouter, isRequested: boolean, now
   if (before?.volume !== undefined && claim?.metadata.uid !== undefined && claim.metadata.uid !== before.volume) {
     return reEnroll(
       "VolumeLost",
-      `router ${found.name} is enrolled anew: its volume is a new one, the old identity is gone`,
+      `router ${found.name} is enrolled again: its volume is a new one, the old identity is gone`,
     );
   }
   const isOld = pod !== undefined && now.getTime() - createdAt(pod) >= LOST_MS;
@@ -61,7 +61,7 @@ export function enrollmentStep(router: ObservedRouter, isRequested: boolean, now
     if (!isOld) return { step: "enrolled" };
     return reEnroll(
       "NeverOnline",
-      `router ${found.name} is enrolled anew: it used its token, and its certificates were lost`,
+      `router ${found.name} is enrolled again: it used its token, and its certificates were lost`,
     );
   }
   const ended = certificateOf(found.certPem)?.notAfter;
@@ -69,7 +69,7 @@ export function enrollmentStep(router: ObservedRouter, isRequested: boolean, now
     ended !== undefined && ended <= now
       ? `its certificate ended on ${ended.toISOString()}`
       : "its volume has no certificate";
-  const message = `router ${found.name} is enrolled, and ${why}: annotate the EdgeRouter with ${ANNOTATIONS.reEnroll}=${router.ordinal}:<anything new> to enroll it anew`;
+  const message = `router ${found.name} is enrolled, and ${why}: annotate the EdgeRouter with ${ANNOTATIONS.reEnroll}=${router.ordinal}:<anything new> to enroll it again`;
   return { step: "lost", message };
 }
 
@@ -89,7 +89,7 @@ const createdAt = ({ metadata }: { metadata: { creationTimestamp?: string } }): 
   Date.parse(metadata.creationTimestamp ?? "");
 
 /** What the annotation `re-enroll` asks for and was not done yet. */
-export type ReEnrollRequest =
+type ReEnrollRequest =
   | { readonly state: "none" }
   | { readonly state: "wanted"; readonly value: string; readonly ordinal: number }
   | { readonly state: "wrong"; readonly value: string; readonly message: string };

@@ -33,7 +33,7 @@ export type EntityState =
   | { readonly state: "failed"; readonly reason: string; readonly message: string; readonly isStalled: boolean };
 
 /** Why a pod does not work. */
-export interface PodProblem {
+interface PodProblem {
   readonly reason: string;
   readonly message: string;
   /** It failed more than once: it is not just starting. */

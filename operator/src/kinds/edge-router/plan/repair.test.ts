@@ -31,7 +31,7 @@ describe("while the network can't be asked", () => {
     ["so is what all share", { ...two(), shared: new Map() }, ["apply ServiceAccount eu", "apply Service eu", "apply PodDisruptionBudget eu"]],
     ["nothing is, of a spec with a mistake in it", first(two({ config: { overrides: { nonsense: 1 } } }), () => ({ statefulSet: undefined })), []],
     [
-      "one that was stopped by somebody runs again",
+      "one that was stopped by a user runs again",
       first(two(), (each) => ({
         statefulSet: {
           ...each.statefulSet,
@@ -45,13 +45,13 @@ describe("while the network can't be asked", () => {
     ["another spec restarts none that serves", withSpec(two(), { replicas: 2, drainSeconds: 7 }), []],
     ["nor one that is not ready although it runs, as all may be without a controller",
       withSpec(first(two(), unready), { replicas: 2, drainSeconds: 7 }), []],
-    ["and mends one that does not run", withSpec(first(two(), crashing), { replicas: 2, drainSeconds: 7 }),
+    ["and repairs one that does not run", withSpec(first(two(), crashing), { replicas: 2, drainSeconds: 7 }),
       ["apply ConfigMap eu-0-config", "apply StatefulSet eu-0"]],
     ["a Service that is needed no more stays", withSpec(two(), { replicas: 2, exposure: { type: "None" } }), []],
-    ["nobody is enrolled anew, whatever the pod says", first(two(), () => ({ pod: pod({ initContainerStatuses: [] }) })), []],
+    ["no router is enrolled again, whatever the pod says", first(two(), () => ({ pod: pod({ initContainerStatuses: [] }) })), []],
     ["a token stays", first(two(), () => ({ secret: object("Secret", "eu-0-enrollment") })), []],
     [
-      "what is somebody else's stays",
+      "what is another owner's stays",
       first(two(), () => ({
         statefulSet: object("StatefulSet", "eu-0", {
           metadata: { ownerReferences: [{ ...OWNER, name: "x", uid: "u" }] },

@@ -23,7 +23,7 @@ export interface RouterStep {
   /** The address is on its way: the certificate gets the new name first. */
   readonly isChanging: boolean;
   readonly problems: readonly SpecProblem[];
-  /** Objects of other owners in the place of ours. */
+  /** Objects of other owners under names that ours need. */
   readonly conflicts: readonly string[];
   readonly configHash?: string;
   /** What may be done at once. */
@@ -165,7 +165,7 @@ function rolloutActions(
 }
 
 /** What a StatefulSet is made from besides the spec; `statefulSet` is the one that there is. */
-export interface WorkloadParts {
+interface WorkloadParts {
   readonly ordinal: number;
   readonly id: string;
   readonly configHash: string;

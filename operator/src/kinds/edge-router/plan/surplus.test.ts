@@ -37,7 +37,7 @@ describe("routers that are to go", () => {
       {},
       ["removeEntity 1"],
     ],
-    ["what is somebody else's stays", [surplusRouter({ pod: undefined, entity: undefined, claim: undefined, objects: [nobodys("ConfigMap", "eu-1")] })],
+    ["what is another owner's stays", [surplusRouter({ pod: undefined, entity: undefined, claim: undefined, objects: [nobodys("ConfigMap", "eu-1")] })],
       {}, []],
   ])("%s", (_name, surplus, spec, wanted) => {
     const given = settled([router()], { spec, surplus });

@@ -68,7 +68,7 @@ describe("a volume that the cluster does not let grow", () => {
   });
 });
 
-test("a network that does not show the token of a router is not asked for one after the other, but when somebody asks", async () => {
+test("a network that does not show the token of a router is not asked for one after the other, but when a user asks", async () => {
   const asked: unknown[] = [];
   const reEnrollEdgeRouter = async (input: unknown) => void asked.push(input);
   const { context, wait } = contextOf({});

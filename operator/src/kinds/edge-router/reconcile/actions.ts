@@ -24,7 +24,7 @@ export class RouterActions {
   /** Claims that the cluster refused to grow: to which size, and until when they are left alone. */
   readonly #notGrown = new Map<string, { readonly size: string; readonly until: number }>();
 
-  /** When routers, by their ids, were enrolled anew without being asked for. */
+  /** When routers, by their ids, were enrolled again without being asked for. */
   readonly #reEnrolled = new Map<string, number>();
 
   constructor(reader: ChildReader) {

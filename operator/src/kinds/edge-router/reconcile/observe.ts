@@ -265,7 +265,7 @@ export type NameProbe = (host: string, port: number, signal: AbortSignal) => Pro
 const PATIENCE_MS = 3_000;
 
 /**
- * By a handshake and nothing else. Nobody is trusted by it: a wrong answer would let a router advertise a name too early, which those who dial it
+ * By a handshake and nothing else. The answer is not trusted: a wrong one would let a router advertise a name too early, which those who dial it
  * refuse, as they would a wrong certificate.
  */
 export const servedNames: NameProbe = (host, port, signal) =>

@@ -42,7 +42,7 @@ describe("the address of a router", () => {
       { state: "waiting", reason: "WaitingForNodePort" }],
     ["of the node, which the pod knows", { type: "HostPort" }, undefined, known(NODE_ADDRESS, 3022)],
     ["of the node under a name", { type: "HostPort", hostname: "n{ordinal}.example", port: 443 }, undefined, known("n1.example", 443)],
-    ["of one that nobody dials", { type: "None" }, undefined, { state: "none" }],
+    ["of one that no client dials", { type: "None" }, undefined, { state: "none" }],
   ])("%s", (_name, exposure, found, wanted) => {
     expect(addressOf(edgeRouter({ exposure }), 1, found)).toMatchObject(wanted);
   });

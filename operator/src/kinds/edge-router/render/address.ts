@@ -89,7 +89,7 @@ export function hostnameOf({ metadata, spec }: RenderedResource, ordinal: number
 }
 
 /** What a router advertises now, and which names its certificate needs besides. */
-export interface Advertised {
+interface Advertised {
   readonly address: Address;
   /** Hosts of the certificate, the advertised one first. */
   readonly hosts: readonly string[];

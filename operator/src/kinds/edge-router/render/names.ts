@@ -1,5 +1,5 @@
 import { INSTANCE, ownerLabels } from "../../../children/owner-marks.ts";
-import { KINDS, type KubeObject, type ResourceKind } from "../../../kube/kinds.ts";
+import type { KubeObject } from "../../../kube/kinds.ts";
 import { API_VERSION, LABELS } from "../../../resources/group.ts";
 import type { EdgeRouterResource, EdgeRouterSpec } from "../schema.ts";
 
@@ -104,18 +104,6 @@ export function childMetadata({ kind, metadata }: RenderedResource, name: string
     ],
   };
 }
-
-/** Kinds of the objects that have the EdgeRouter as their owner. */
-export const CHILD_KINDS: readonly ResourceKind[] = [
-  KINDS.ServiceAccount,
-  KINDS.Service,
-  KINDS.ConfigMap,
-  KINDS.Secret,
-  KINDS.StatefulSet,
-  KINDS.PodDisruptionBudget,
-  KINDS.NetworkPolicy,
-  KINDS.ServiceMonitor,
-];
 
 /** Ports of the pods of an EdgeRouter. */
 

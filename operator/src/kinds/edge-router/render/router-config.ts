@@ -120,7 +120,7 @@ function baseDocument(resource: RenderedResource, input: ConfigInput): Record<st
   };
 }
 
-/** What the router has learned counts before the file: other chosen controllers begin anew, in a file of their own. */
+/** What the router has learned counts before the file: other chosen controllers start again, in a file of their own. */
 const endpointsFileName = ({ endpoints, areChosen }: Controllers): string =>
   areChosen ? `endpoints-${hashOf(endpoints.toSorted()).slice(0, 8)}.yml` : "endpoints.yml";
 

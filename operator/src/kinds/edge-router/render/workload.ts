@@ -31,7 +31,7 @@ const DEFAULT_RESOURCES = { requests: { cpu: "100m", memory: "128Mi" }, limits: 
 /** What the pod of one router is made from, besides the spec. */
 export interface WorkloadInput {
   readonly ordinal: number;
-  /** Id of the router in the network: a volume of another router is enrolled anew. */
+  /** Id of the router in the network: a volume of another router is enrolled again. */
   readonly id: string;
   readonly configHash: string;
   readonly image: string;
@@ -43,7 +43,7 @@ export interface WorkloadInput {
   readonly made?: MadeParts;
 }
 
-export interface MadeParts {
+interface MadeParts {
   readonly selector?: Readonly<Record<string, string>> | undefined;
   readonly claimSize?: string | undefined;
   readonly claimMetadata?: object | undefined;
@@ -85,7 +85,7 @@ export function statefulSet(resource: RenderedResource, input: WorkloadInput): K
     spec: {
       replicas: 1,
       serviceName: metadata.name,
-      // With OrderedReady a pod that never became ready would not be replaced when its template is mended.
+      // With OrderedReady a pod that never became ready would not be replaced when its template is fixed.
       podManagementPolicy: "Parallel",
       revisionHistoryLimit: 3,
       updateStrategy: { type: "RollingUpdate" },
@@ -236,7 +236,7 @@ function routerContainer(resource: RenderedResource, input: WorkloadInput) {
     ],
     securityContext: containerSecurity(intercepts(spec) ? ["NET_ADMIN", "NET_BIND_SERVICE"] : []),
     startupProbe: { ...probe("live"), periodSeconds: 2, failureThreshold: 150 },
-    // No controller is asked: an outage of it must not start every router anew.
+    // No controller is asked: an outage of it must not restart every router.
     livenessProbe: { ...probe("live"), periodSeconds: 10, failureThreshold: 6 },
     readinessProbe: { ...probe("ready"), periodSeconds: 5, failureThreshold: 2 },
     volumeMounts: [...OWN_MOUNTS, ...(volumeMounts ?? [])],

@@ -75,7 +75,7 @@ export function object<T extends KubeObject>(
   return { apiVersion: "v1", kind, ...more, metadata } as unknown as T;
 }
 
-/** As somebody else has made it, whom nothing tells; and as an EdgeRouter had it that was there before, under the same name. */
+/** As another client has made it, whom nothing tells; and as an EdgeRouter had it that was there before, under the same name. */
 export const nobodys = <T extends KubeObject>(kind: string, name: string): T =>
   object(kind, name, { metadata: { ownerReferences: [] } });
 export const formers = <T extends KubeObject>(kind: string, name: string): T =>

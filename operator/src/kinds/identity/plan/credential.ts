@@ -1,9 +1,6 @@
 import { parseDuration } from "@sallyport/config-file";
 import type { IdentitySpec } from "../schema.ts";
 
-/** How an identity is invited. */
-export type InvitationMethod = "ott" | "ottca" | "updb";
-
 /** What is sent to invite it, besides the end of the token. */
 export type Invitation =
   | { readonly method: "ott" }
@@ -100,7 +97,7 @@ export interface HeldCertificate {
 }
 
 /** A certificate that was issued to replace the one in force, and is not in force itself. */
-export interface StagedCertificate extends HeldCertificate {
+interface StagedCertificate extends HeldCertificate {
   /** Since when clients can find it. */
   readonly since: Date;
 }

@@ -106,7 +106,7 @@ describe("the entity of an Identity", () => {
     expect(plan).toMatchObject({ action: "conflict", reason });
   });
 
-  test("of ours that somebody made an administrator is one no more", () => {
+  test("an identity that a user made an administrator is one no more", () => {
     expect(planOf({}, { isAdmin: true })).toMatchObject({ action: "patch", body: { isAdmin: false } });
   });
 });
@@ -148,7 +148,7 @@ describe("a lock", () => {
     ["wanted and absent", true, { disabled: false }, false, "disable"],
     ["wanted and to end", true, { disabled: true, disabledUntil: until }, false, "disable"],
     ["unwanted and ours", false, { disabled: true }, true, "enable"],
-    ["unwanted and somebody else's", false, { disabled: true }, false, "leave"],
+    ["unwanted and another owner's", false, { disabled: true }, false, "leave"],
     ["unwanted, after wrong passwords", false, { disabled: true, disabledUntil: until }, true, "leave"],
     ["unwanted and absent", false, { disabled: false }, true, "none"],
   ])("%s", (_name, wanted, found, isOurs, action) => {
@@ -194,7 +194,7 @@ test("configs of services are given and taken by pairs, and none is taken while 
   });
 });
 
-test("a password is set anew when its Secret or the name has changed", () => {
+test("a password is set again when its Secret or the name has changed", () => {
   const wanted = { username: "u", version: "v2" };
   const tags = { "sallyport-password-version": "v2" };
   expect(planPassword(wanted, undefined)).toBe("create");

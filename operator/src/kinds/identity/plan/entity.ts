@@ -20,7 +20,7 @@ export interface IdentityFields {
 }
 
 /** An invitation that was not used yet. */
-export interface FoundEnrollment {
+interface FoundEnrollment {
   readonly id?: string | undefined;
   readonly jwt?: string | undefined;
   readonly expiresAt: string;

@@ -8,12 +8,12 @@ import {
 import type { IdentitySpec } from "../schema.ts";
 
 /** A config that replaces a service's own one for an identity. */
-export interface ServiceConfigPair {
+interface ServiceConfigPair {
   readonly serviceId: string;
   readonly configId: string;
 }
 
-export interface ServiceConfigPlan {
+interface ServiceConfigPlan {
   readonly assign: readonly ServiceConfigPair[];
   readonly remove: readonly ServiceConfigPair[];
   readonly missing: readonly MissingReference[];

@@ -1,4 +1,4 @@
-/** A token in a Secret, for as long as nobody has enrolled with it. */
+/** A token in a Secret, until a device has enrolled with it. */
 import { describe, expect, test } from "vitest";
 import type { WantedCredential } from "./credential.ts";
 import { planToken, type TokenState } from "./token.ts";
@@ -53,7 +53,7 @@ const TABLE: readonly [string, Given, object][] = [
   ["is not invited", {}, { do: "invite", invitation: { method: "ott" }, expiresAt: at(DAY) }],
   ["was enrolled, and has nothing any more", { wasEnrolled: true }, stands("False", "CredentialsRevoked", { problem: expect.objectContaining({ reason: "CredentialsRevoked" }) })],
   ["was enrolled, has nothing any more, and is asked to enroll again", { wasEnrolled: true, reEnroll: "1" }, { do: "invite", invitation: { method: "ott" }, expiresAt: at(DAY) }],
-  ["was enrolled, and was invited again by somebody", { wasEnrolled: true, enrollment: live }, { do: "publish", jwt: "t1" }],
+  ["was enrolled, and was invited again by a user", { wasEnrolled: true, enrollment: live }, { do: "publish", jwt: "t1" }],
   ["is invited", { enrollment: live }, { do: "publish", jwt: "t1" }],
   ["has its token in the Secret", { enrollment: live, secret: secret("t1") }, stands("False", "WaitingForDevice", { wakeAt: at(DAY) })],
   ["has an old token in the Secret", { enrollment: live, secret: secret("t0") }, { do: "publish", jwt: "t1" }],

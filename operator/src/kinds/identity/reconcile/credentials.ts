@@ -11,9 +11,9 @@ import { CredentialError, certified, prepareEnrollment, redeemEnrollment } from 
 import type { IdentitySecret } from "../secret/identity-secret.ts";
 import { confirmCertificate, extendCertificate, isLetIn } from "../secret/renewal.ts";
 
-export type SecretCredential = Exclude<WantedCredential, { readonly kind: "none" }>;
+type SecretCredential = Exclude<WantedCredential, { readonly kind: "none" }>;
 
-export interface CredentialsOptions {
+interface CredentialsOptions {
   readonly client: ManagementClient;
   readonly secret: IdentitySecret;
   readonly wanted: SecretCredential;
@@ -252,7 +252,7 @@ export class Credentials {
     try {
       await confirmCertificate(identity, cert.id, next?.file ?? identity, this.#o);
     } catch (error) {
-      // It may be in force although the answer was lost; and one that the network does not want is asked for anew the next time.
+      // It may be in force although the answer was lost; and one that the network does not want is asked for again the next time.
       await this.#refresh();
       if (!(error instanceof CredentialError) || this.#identity.authenticators.cert?.fingerprint !== cert.fingerprint) {
         if (error instanceof CredentialError) return;

@@ -13,7 +13,7 @@ import { IdentitySecret } from "../secret/identity-secret.ts";
 /** What a new identity is invited by, as the API takes it together with the identity. */
 type EnrollmentOfCreate = { readonly ott: true } | { readonly ottca: string } | { readonly updb: string };
 
-export function enrollmentOfCreate(invitation: Invitation): EnrollmentOfCreate {
+function enrollmentOfCreate(invitation: Invitation): EnrollmentOfCreate {
   switch (invitation.method) {
     case "ott":
       return { ott: true };

@@ -4,7 +4,7 @@ import type { Tags } from "../../../entity/ownership.ts";
 import type { SecretObject } from "../../../kube/kinds.ts";
 import { isOfOperator } from "../../../resources/group.ts";
 
-export interface PasswordOptions {
+interface PasswordOptions {
   readonly client: ManagementClient;
   readonly identityId: string;
   readonly username: string;
@@ -56,16 +56,16 @@ export async function settlePassword(o: PasswordOptions): Promise<PasswordResult
 }
 
 /** Tag of an authenticator: which state of the user's Secret its password is from. */
-export const PASSWORD_TAG = "sallyport-password-version";
+const PASSWORD_TAG = "sallyport-password-version";
 
 /** The password that the spec refers to. */
-export interface WantedPassword {
+interface WantedPassword {
   readonly username: string;
   /** Changes with the Secret; says nothing about what is in it. */
   readonly version: string;
 }
 
-export interface FoundPassword {
+interface FoundPassword {
   readonly id: string;
   readonly username?: string | undefined;
   readonly tags?: Tags | null | undefined;

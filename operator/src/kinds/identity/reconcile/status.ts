@@ -14,7 +14,7 @@ import type { PasswordProblem } from "./password.ts";
 type Status = OwnStatus<IdentityResource>;
 type ShownAuthenticator = NonNullable<IdentityStatus["authenticators"]>[number];
 
-export interface StatusFindings {
+interface StatusFindings {
   readonly identity: FoundIdentity;
   readonly wanted: WantedCredential;
   readonly secretName: string | undefined;
@@ -86,7 +86,7 @@ async function endOf(client: ManagementClient, id: string, signal: AbortSignal):
 }
 
 /** Everything that the conditions of an identity are made from. */
-export interface IdentityFindings {
+interface IdentityFindings {
   /** Of the entity: `Synced` and `Ready`, and `Reconciling` or `Stalled`. */
   readonly sync: readonly ConditionDraft[];
   readonly state: CredentialState | undefined;

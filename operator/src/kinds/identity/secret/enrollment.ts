@@ -37,7 +37,7 @@ export interface ChangeGuard {
   readonly mayAct: LeaderCheck;
 }
 
-export interface Prepared {
+interface Prepared {
   readonly enrolling: Enrolling;
   /** The token, whose signature was checked. */
   readonly token: EnrollmentToken;

@@ -69,7 +69,7 @@ export class IdentitySecret {
 }
 
 /** Keys of the Secret of an identity (docs/operator/identities.md, "The Secret"). */
-export const SECRET_KEYS = {
+const SECRET_KEYS = {
   token: "enrollment.jwt",
   identity: "identity.json",
   certificate: "tls.crt",
@@ -110,12 +110,12 @@ export interface SecretContent {
 }
 
 /** Whose Secrets an Identity's are: by owner reference, or by the annotation once a Secret outlives its resource. */
-export function isOwnSecret({ metadata }: KubeObject, resource: IdentityResource): boolean {
+function isOwnSecret({ metadata }: KubeObject, resource: IdentityResource): boolean {
   const isOwned = metadata.ownerReferences?.some(({ uid }) => uid === resource.metadata.uid) === true;
   return isOwned || metadata.annotations?.[OWNER] === ownerText(resource);
 }
 
-/** Reads a Secret of ours. What can't be read is as good as absent. */
+/** Reads a Secret of the operator. What can't be read is as good as absent. */
 export function contentOf({ data = {}, metadata }: SecretObject): SecretContent {
   const text = (key: string): string | undefined => {
     const value = data[key];
@@ -168,7 +168,7 @@ export function certificateOf({ id }: IdentityFile): HeldCertificate | undefined
       notAfter: leaf.validToDate,
     };
   } catch {
-    // Somebody has written into the Secret: then the certificate is lost.
+    // Another client has written into the Secret: then the certificate is lost.
     return undefined;
   }
 }
@@ -288,7 +288,7 @@ function parsed(text: string | undefined): object | undefined {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null ? value : undefined;
   } catch {
-    // Somebody has written into the Secret: then it is as good as absent.
+    // Another client has written into the Secret: then it is as good as absent.
     return undefined;
   }
 }

@@ -9,7 +9,7 @@ export type SecretCredentials =
   | { readonly method: "cert"; readonly cert: string; readonly key: string };
 
 /** Names of what has to be read for an external Network. */
-export interface AccessSources {
+interface AccessSources {
   readonly caBundle?: { readonly kind: "Secret" | "ConfigMap"; readonly name: string };
   readonly credentials?: string | undefined;
 }
@@ -121,7 +121,7 @@ export interface ValueHolder {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-export interface NamedValue {
+interface NamedValue {
   readonly kind: "Secret" | "ConfigMap";
   readonly name: string;
   readonly key: string;

@@ -78,7 +78,7 @@ function deploymentSteps({ deployment, availability }: Findings): Step[] {
 }
 
 /** `Ready`, and with a problem `Stalled` or `Reconciling`. */
-export function readyConditions(problem: NetworkProblem | undefined): ConditionDraft[] {
+function readyConditions(problem: NetworkProblem | undefined): ConditionDraft[] {
   if (problem === undefined) {
     return [{ type: "Ready", status: "True", reason: "Ready", message: "the network can be used" }];
   }

@@ -7,7 +7,7 @@ export interface NetworkProblem {
   readonly isStalled: boolean;
 }
 
-export type NetworkProblemReason =
+type NetworkProblemReason =
   | "SecretNotFound"
   | "SecretKeyMissing"
   | "ConfigMapNotFound"

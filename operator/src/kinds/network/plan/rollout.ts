@@ -33,7 +33,7 @@ const HOPELESS = new Set([
   "CrashLoopBackOff",
 ]);
 const MOST_SAID = 300;
-/** Mistakes in the file and a database in other hands are not mended by starting again. */
+/** Mistakes in the file and a database in other hands are not fixed by a restart. */
 const EXIT_ADVICE: Readonly<Record<number, string>> = {
   3: "its configuration can't be used",
   4: "another controller holds the database",

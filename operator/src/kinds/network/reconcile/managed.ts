@@ -127,7 +127,7 @@ async function availabilityProblem(resource: NetworkResource, found: FoundStatef
   return rolloutProblem(found, pods, await findBlockedReason({ statefulSet: found, pod, claim }, context));
 }
 
-/** An operator that was started anew has no connection yet to a controller that runs, and a mistake in its spec is no reason not to have one. */
+/** An operator that was restarted has no connection yet to a controller that runs, and a mistake in its spec is no reason not to have one. */
 async function keepInUse(
   resource: NetworkResource,
   managed: ManagedNetwork,
@@ -243,7 +243,7 @@ async function ensureKey(resource: NetworkResource, managed: ManagedNetwork, con
   const use = "the secret key of the network";
   const present = await readKept(resource, names.key, context);
   if (present === undefined && (await hasData(resource, managed, context))) {
-    const message = `the Secret ${names.key} with the secret key of the network is gone, and the network's data is still there: restore the Secret from your copy of it. Without it the data is lost: to begin anew, delete this Network and ${managed.database.embedded === undefined ? "empty the database" : `the PersistentVolumeClaim ${names.data}`}`;
+    const message = `the Secret ${names.key} with the secret key of the network is gone, and the network's data is still there: restore the Secret from your copy of it. Without it the data is lost: to start again, delete this Network and ${managed.database.embedded === undefined ? "empty the database" : `the PersistentVolumeClaim ${names.data}`}`;
     throw new NetworkProblemError(stalled("SecretKeyLost", message));
   }
   // What was read is not read again: between two looks the Secret could go, and another key be made.

@@ -49,7 +49,7 @@ export async function ownCredentials(
 ): Promise<OwnCredentials | undefined> {
   const name = childNames(resource).operator;
   const secret = await context.read<SecretObject>(KINDS.Secret, name);
-  // Somebody else's is neither used nor written over.
+  // A Secret of another owner is neither used nor written over.
   if (secret !== undefined && !isChild(secret, resource)) throw new NetworkProblemError(conflict(KINDS.Secret, name));
   if (secret !== undefined) await markKept(KINDS.Secret, secret, ownerName(resource), context);
   const found = credentialsOf(name, "cert", secret);
@@ -172,7 +172,7 @@ export function isDue({ cert }: { readonly cert: string }, now: Date): boolean {
 }
 
 /**
- * Extends the certificate that the operator is logged in with, for the same key. Both count until the new one is confirmed, and it is stored before that: whoever
+ * Extends the certificate that the operator is logged in with, for the same key. Both count until the new one is confirmed, and it is stored before that: an operator that
  * finds it in the Secret gets in with it, and confirms it by {@link confirmOwnIdentity} when that was not done.
  */
 export async function renewOwnIdentity(
@@ -232,7 +232,7 @@ export class FirstLogins {
     this.#waitMs = waitMs;
   }
 
-  /** Another password begins anew. */
+  /** Another password starts again. */
   gateOf({ namespace, name }: { readonly namespace: string; readonly name: string }, password: string): LoginGate {
     const key = `${namespace}/${name}`;
     const known = this.#gates.get(key);

@@ -140,7 +140,7 @@ export function awayForMs({ status }: NetworkResource, context: NetworkContext):
 }
 
 /** What the status shows of a controller that was reached. */
-export type ServerStatus = Pick<NetworkStatus, "serverVersion" | "apiVersion" | "controllers" | "sessionIdentity">;
+type ServerStatus = Pick<NetworkStatus, "serverVersion" | "apiVersion" | "controllers" | "sessionIdentity">;
 
 export interface Probe {
   readonly findings: Findings;
@@ -156,7 +156,7 @@ const OF_LOGIN = new Set<NetworkProblem["reason"]>(["NetworkUnauthorized", "Rate
  * Looks whether a network can be used: its controller answers, is of a version that the operator knows, takes the login, and the login is an
  * administrator's. `trust` says in messages where the certificates to trust come from.
  */
-export async function probeNetwork(
+async function probeNetwork(
   client: ManagementClient,
   { trust, signal }: { readonly trust: string; readonly signal: AbortSignal },
 ): Promise<Probe> {
@@ -215,7 +215,7 @@ function controllersIn(found: readonly FoundController[]): Pick<ServerStatus, "c
 }
 
 /** What the operator reads of a controller's version document. */
-export interface VersionDocument {
+interface VersionDocument {
   readonly version?: string;
   readonly apiVersions?: Readonly<Record<string, Readonly<Record<string, { readonly version?: string | undefined }>>>>;
 }
@@ -225,7 +225,7 @@ const OLDEST = [1, 5] as const;
 const API = "edge-management";
 const API_VERSION = "v1";
 
-export interface ServerVersion {
+interface ServerVersion {
   readonly serverVersion: string;
   readonly apiVersion?: string;
   readonly problem?: NetworkProblem;

@@ -12,13 +12,13 @@ export interface FoundService {
   };
 }
 
-export interface WaitingForAddress {
+interface WaitingForAddress {
   readonly reason: "WaitingForLoadBalancer" | "WaitingForNodePort";
   readonly message: string;
 }
 
 /** Under which address a managed controller is advertised: known, or what has to come first. */
-export type AdvertisedController = { readonly address: HostPort } | { readonly waiting: WaitingForAddress };
+type AdvertisedController = { readonly address: HostPort } | { readonly waiting: WaitingForAddress };
 
 /** Host and port in certificates and enrollment tokens. */
 export function advertisedAddress(

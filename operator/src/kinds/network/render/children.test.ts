@@ -78,7 +78,7 @@ describe("the pod of a managed controller", () => {
     expect(argsOf({ keyType: "rsa" })).toEqual([
       ["init", "--config", "/etc/sallyport/controller/controller.yml", "--key-type", "rsa"],
     ]);
-    // As before the field was there: controllers do not start anew.
+    // As before the field was there: controllers do not restart.
     expect(argsOf({ keyType: "ec" })).toEqual(argsOf({}));
   });
 
@@ -160,7 +160,7 @@ describe("the other objects of a managed Network", () => {
     expect(claim !== undefined && isChild(claim, resource)).toBe(true);
   });
 
-  test("what somebody else has made is no child", () => {
+  test("what another client has made is no child", () => {
     const owner = { apiVersion: "v1", kind: "Network", name: "main", uid: "other", controller: true };
     const object = (metadata: object) => ({ apiVersion: "v1", kind: "Secret", metadata: { name: "a", ...metadata } });
     const { labels } = renderConfigMap(resource, "").metadata;

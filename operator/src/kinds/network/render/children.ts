@@ -93,7 +93,7 @@ export function renderCertificate(
       secretName: certificate,
       ...(isAddress(host) ? { ipAddresses: [host] } : { dnsNames: [host] }),
       issuerRef: { name, kind, group: group ?? KINDS.Certificate.group },
-      // Enrollment tokens are signed with this key: a new one would have outstanding tokens issued anew.
+      // Enrollment tokens are signed with this key: a new one would have outstanding tokens issued again.
       privateKey: { algorithm: "ECDSA", size: 256, rotationPolicy: "Never" },
       usages: ["digital signature", "server auth"],
     },
@@ -113,10 +113,10 @@ function object(
 /** Default requests and limits of a controller. Quotas and autoscalers require both CPU and memory. */
 const DEFAULT_RESOURCES = { requests: { cpu: "100m", memory: "256Mi" }, limits: { cpu: "2", memory: "1Gi" } } as const;
 
-export interface PodInputs {
+interface PodInputs {
   /** Where `spec.managed.image` is absent. */
   readonly image: string;
-  /** Changes when the controller has to be started anew. */
+  /** Changes when the controller has to be restarted. */
   readonly configHash: string;
   readonly hasCertificate: boolean;
 }
@@ -137,7 +137,7 @@ const POD_SECURITY = {
 };
 
 /** The pod of a managed controller. */
-export function renderPod(resource: NetworkResource, managed: ManagedNetwork, inputs: PodInputs): Json {
+function renderPod(resource: NetworkResource, managed: ManagedNetwork, inputs: PodInputs): Json {
   const { template } = managed;
   const own = podSpec(resource, managed, inputs);
   const { labels, annotations } = template?.metadata ?? {};

@@ -10,7 +10,7 @@ import { API_VERSION, isOfOperator } from "../../../resources/group.ts";
 import type { NetworkResource } from "../schema.ts";
 
 /** Names of everything that belongs to a managed Network (docs/operator/networks.md, "Objects"). */
-export interface ChildNames {
+interface ChildNames {
   /** StatefulSet, Service and ConfigMap. */
   readonly controller: string;
   readonly data: string;
