@@ -82,7 +82,7 @@ const ENTITY_REFUSALS = ENTITIES.flatMap((kind) => [
   change(kind, "", "the name in the network is immutable", { name: "one" }, {}),
   change(kind, "spec", "importId may be set once", { importId: "a.1" }, { importId: "b.2" }),
   change(kind, "spec", "importId may be set once", { importId: "a.1" }, {}),
-  rule(kind, "spec.tags", "sallyport- are kept for the operator", { tags: { "sallyport-uid": "x" } }),
+  rule(kind, "spec.tags", "sallyport- are reserved for the operator", { tags: { "sallyport-uid": "x" } }),
   bound(kind, "spec.networkRef", "required", { networkRef: null }),
   bound(kind, "spec.managementPolicy", "enum", { managementPolicy: "Own" }),
   bound(kind, "spec.deletionPolicy", "enum", { deletionPolicy: "Keep" }),
@@ -120,7 +120,7 @@ const embedded = (size: string): Spec => managed({ database: { embedded: { size 
 const NETWORK_REFUSALS: readonly Refusal[] = [
   rule("Network", "spec", "exactly one of external, managed", { external: null }),
   rule("Network", "spec", "exactly one of external, managed", { managed: {} }),
-  change("Network", "spec", "external and managed can't be exchanged", {}, { external: null, managed: {} }),
+  change("Network", "spec", "external and managed cannot be exchanged", {}, { external: null, managed: {} }),
   change("Network", "spec", "roleScope is immutable", {}, { roleScope: "Namespaced" }),
   rule("Network", "spec.external", "caBundle or bootstrapTrust is needed", { external: { caBundle: null } }),
   rule("Network", "spec.external.caBundle", "exactly one of configMapRef", { external: { caBundle: { inline: "PEM" } } }),
