@@ -43,7 +43,7 @@ export interface PrinterColumn {
   readonly priority?: 1;
 }
 
-interface ScaleSubresource {
+export interface ScaleSubresource {
   readonly specReplicasPath: string;
   readonly statusReplicasPath: string;
   readonly labelSelectorPath: string;

@@ -85,7 +85,7 @@ const tunnelMode = scalar<string, string>("one of host, proxy, tproxy", (input) 
   typeof input === "string" && /^(?:host|proxy|tproxy|tproxy:.+)$/.test(input) ? input : undefined,
 );
 
-interface ProxyService {
+export interface ProxyService {
   readonly service: string;
   readonly port: number;
   readonly protocol: "tcp" | "udp";
