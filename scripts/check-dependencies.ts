@@ -1,10 +1,11 @@
 /**
  * The dependency rules of this repository, as data, and the check that holds the sources against them.
- * Run by `make check`; prints every broken rule with file and line, and every declared npm package that no source imports, and exits with 1.
+ * Run by `make check`; prints every broken rule and every second copy of `packages/async` with file and line, and every declared npm package that no source imports, and exits with 1.
  */
 import { type Dirent, globSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { secondCopies } from "./second-copies.ts";
 
 /** Files under `from` may import a place of the repository only if it starts with an entry of `may` (or is in `from` itself). */
 export interface DependencyRule {
@@ -103,7 +104,7 @@ function operatorRules(entries: readonly Dirent[]): DependencyRule[] {
     })),
     layer("kube", [], "the Kubernetes machinery knows none of the kinds that it serves"),
     layer("resources", ["kube/kinds.ts"], "the vocabulary of our resources knows no kind and no machinery"),
-    layer("controller-client", ["kube/abortable.ts"], "a client of controllers knows nothing of resources"),
+    layer("controller-client", [], "a client of controllers knows nothing of resources"),
     layer("children", ["kube/", "resources/"], "what is done with children is the same for every kind"),
     layer(
       "loop",
@@ -446,6 +447,15 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   for (const b of broken) {
     console.error(`${b.file}:${b.line}: must not import "${b.specifier}" (${b.rule.from}: ${b.rule.why})`);
   }
+  const places = "{packages/*/src,controller/src,router/src,operator/src,e2e,bench,images,scripts,examples}/**/*.ts";
+  const copies = globSync(places, { cwd: root, exclude: ["**/node_modules/**"] }).flatMap((file) =>
+    secondCopies(file, read(file)),
+  );
+  for (const { file, line, use } of copies) {
+    console.error(
+      `${file}:${line}: a second copy of ${use}: import it from @sallyport/async (scripts/second-copies.ts)`,
+    );
+  }
   const ways = UNREACHED.flatMap((rule) => forbiddenWays(rule, read).map((way) => ({ rule, way })));
   for (const { rule, way } of ways) {
     console.error(`${way.join(" -> ")}: must not be loaded, for it imports "${rule.package}" (${rule.why})`);
@@ -469,7 +479,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   );
   for (const { file, name } of unused) console.error(`${file}: nothing imports "${name}": npm uninstall it`);
   console.log(
-    `dependency rules: ${files.length} files, ${broken.length + ways.length} broken, ${circles.length} circles, ${large.length} too large, ${unused.length} unused packages`,
+    `dependency rules: ${files.length} files, ${broken.length + ways.length} broken, ${circles.length} circles, ${large.length} too large, ${copies.length} second copies, ${unused.length} unused packages`,
   );
-  process.exitCode = broken.length + ways.length + circles.length + large.length + unused.length === 0 ? 0 : 1;
+  process.exitCode =
+    broken.length + ways.length + circles.length + large.length + copies.length + unused.length === 0 ? 0 : 1;
 }

@@ -2,8 +2,10 @@
  * Opens circuits with our SDK and keeps them: `node idle-client.ts IDENTITY SERVICE COUNT`. After one that shows that the
  * path is there it prints `ready`; a first SIGUSR2 opens them all, a second one sends a byte over each and awaits it.
  */
+
 import { once } from "node:events";
 import type { Duplex } from "node:stream";
+import { pause } from "@sallyport/async";
 import { Context } from "@sallyport/sdk";
 
 const AT_A_TIME = 32;
@@ -41,7 +43,7 @@ async function firstCircuit(): Promise<void> {
     } catch (error) {
       if (Date.now() > deadline) throw error;
     }
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await pause(200);
   }
 }
 

@@ -1,6 +1,8 @@
 /** The load that is put on a path: a TCP port of this machine at which connections to `target.ts` come out at the other end. */
+
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
+import { pause } from "@sallyport/async";
 
 const CHUNK = Buffer.alloc(65_536, 0xa5);
 /** A connection that took nothing for so long is full. */
@@ -127,10 +129,7 @@ export async function openStopped(port: number): Promise<{ close(): void }> {
   socket.write("s");
   for (let full = false; !full; ) {
     if (socket.write(CHUNK)) continue;
-    full = await Promise.race([
-      once(socket, "drain").then(() => false),
-      new Promise<boolean>((resolve) => setTimeout(resolve, QUIET_MS, true)),
-    ]);
+    full = await Promise.race([once(socket, "drain").then(() => false), pause(QUIET_MS).then(() => true)]);
   }
   return { close: () => socket.destroy() };
 }

@@ -9,9 +9,11 @@
  *     npm run bench:dataplane -- --without peer      without anything of the peer
  *     npm run bench:dataplane -- --check             exits with 1 when a target is missed
  */
+
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { errorText } from "@sallyport/async";
 import { makeScratch, removeScratch } from "../../e2e/network/scratch.ts";
 import { missed } from "./figure.ts";
 import { Paths } from "./paths.ts";
@@ -88,7 +90,7 @@ try {
       await row(paths, effort);
     } catch (error) {
       failed.push(name);
-      console.error(`*** ${name} could not be measured: ${error instanceof Error ? error.message : String(error)}`);
+      console.error(`*** ${name} could not be measured: ${errorText(error)}`);
     }
     console.error(`${name}: ${Math.round((performance.now() - started) / 1000)} s`);
   }

@@ -1,5 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { pause } from "@sallyport/async";
 import { freePort, freePorts } from "@sallyport/wire/testing/free-ports";
 import { declareService, type Network, startNetwork } from "../../e2e/network/network.ts";
 import { PeerCli } from "../../e2e/network/peer-cli.ts";
@@ -196,7 +197,7 @@ async function warmUp(path: MeasuredPath, timeoutMs = 60_000): Promise<void> {
   const deadline = Date.now() + timeoutMs;
   while (Date.now() < deadline) {
     if ((await openCircuits(path.port, 1, 1)).failed === 0) return;
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await pause(200);
   }
   throw new Error(`${labels[path.name]}: no connection was carried within ${timeoutMs} ms`);
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { mapLimit } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { Cluster } from "../../e2e/cluster/cluster.ts";
 import { ClusterRouterPods } from "../../e2e/operator/cluster-router-pods.ts";
@@ -98,13 +99,7 @@ export class Scene {
 
   /** As its owner, all at once. */
   async apply(objects: readonly KubeObject[]): Promise<void> {
-    const left = objects.toReversed();
-    const worker = async (): Promise<void> => {
-      for (let object = left.pop(); object !== undefined; object = left.pop()) {
-        await this.#client.apply(object, { timeoutMs: 60_000 });
-      }
-    };
-    await Promise.all(Array.from({ length: APPLIED_AT_ONCE }, worker));
+    await mapLimit(objects, APPLIED_AT_ONCE, (object) => this.#client.apply(object, { timeoutMs: 60_000 }));
   }
 
   /** CPU seconds so far of everything that works for the operator. */

@@ -2,8 +2,10 @@
  * A cluster to play with: `node e2e/cluster/main.ts up [--nodes N] [IMAGE.tar …]` starts one and leaves it running, and
  * prints the line that makes kubectl and helm talk to it; when there is one already, only the line. `down` removes it.
  */
+
 import { dirname, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { errorText } from "@sallyport/async";
 import { SLOTS } from "./box/addresses.ts";
 import { keeperOptions } from "./cluster.ts";
 import { KeeperProcess } from "./keeper/keeper-process.ts";
@@ -22,7 +24,7 @@ try {
   else throw new Error("usage: node e2e/cluster/main.ts up [--nodes N] [IMAGE.tar …] | down");
 } catch (error) {
   if (error instanceof NoClusterError) console.error(`no cluster can be had on this machine: ${error.message}`);
-  else console.error(error instanceof Error ? error.message : error);
+  else console.error(errorText(error));
   process.exitCode = 1;
 }
 

@@ -1,3 +1,5 @@
+import { errorText, pause } from "@sallyport/async";
+
 /** Between two questions. */
 const PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
@@ -20,11 +22,11 @@ export async function eventually<T>(what: string, probe: () => T | Promise<T>, t
     }
     // A question that took long may be answered otherwise by now.
     if (askedAt > until) {
-      throw new Error(`not within ${timeoutMs} ms: ${what}; last: ${last instanceof Error ? last.message : last}`);
+      throw new Error(`not within ${timeoutMs} ms: ${what}; last: ${errorText(last)}`);
     }
     // What is costly to ask, such as by a program, is to take a third of the time at most.
     const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(PAUSE_MS, 2 * (performance.now() - askedAt)));
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    await pause(pauseMs);
   }
 }
 

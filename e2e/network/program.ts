@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createWriteStream, type WriteStream } from "node:fs";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
+import { Listeners, pause } from "@sallyport/async";
 
 /** How long is waited for what comes within a second or two on a quiet machine. */
 const PATIENCE_MS = 120_000;
@@ -28,7 +29,7 @@ export class Program {
   readonly tail: string[] = [];
   readonly #child: ChildProcess;
   readonly #log: WriteStream | undefined;
-  readonly #watchers = new Set<(line: string) => void>();
+  readonly #watchers = new Listeners<[line: string]>();
   readonly #exited: Promise<number | null>;
   #isSignalled = false;
 
@@ -86,8 +87,7 @@ export class Program {
       const watch = (line: string): void => {
         if (pattern.test(line)) found(line);
       };
-      this.#watchers.add(watch);
-      return () => this.#watchers.delete(watch);
+      return this.#watchers.add(watch);
     });
   }
 
@@ -98,7 +98,7 @@ export class Program {
       const ask = async (): Promise<void> => {
         while (!stopped) {
           if (await probe().catch(() => false)) return found("");
-          await new Promise((resolve) => setTimeout(resolve, 50));
+          await pause(50);
         }
       };
       void ask();
@@ -137,7 +137,7 @@ export class Program {
     this.tail.push(line);
     if (this.tail.length > 2_000) this.tail.shift();
     this.#log?.write(`${line}\n`);
-    for (const watch of this.#watchers) watch(line);
+    this.#watchers.emit(line);
   }
 
   async #until(what: string, timeoutMs: number, watch: (found: (line: string) => void) => () => void): Promise<string> {

@@ -1,9 +1,10 @@
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { pause } from "@sallyport/async";
 import type { KubeClient } from "../../operator/src/kube/client/client.ts";
 import { KubeError } from "../../operator/src/kube/client/errors.ts";
 import { KINDS, type KubeObject, keyOf, type ResourceKind } from "../../operator/src/kube/kinds.ts";
-import { type PodSpec, type PodStatus, pause, type RouterPodOptions, runRouterPod } from "./router-pod.ts";
+import { type PodSpec, type PodStatus, type RouterPodOptions, runRouterPod } from "./router-pod.ts";
 
 const LOOK_MS = 150;
 

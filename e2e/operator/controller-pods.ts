@@ -1,5 +1,6 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { SerialQueue } from "@sallyport/async";
 import { KINDS, type KubeObject, type ResourceKind } from "../../operator/src/kube/kinds.ts";
 import type { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
 import { accepts, Program } from "../network/program.ts";
@@ -50,7 +51,7 @@ export class ControllerPods {
   readonly #stop: () => void;
   #running: Program | undefined;
   #template = "";
-  #work: Promise<void> = Promise.resolve();
+  readonly #work = new SerialQueue();
   /** How often a pod was started. */
   starts = 0;
   /** Everything that the program printed, all pods together. */
@@ -70,7 +71,7 @@ export class ControllerPods {
 
   /** Ends the process, as a node that is gone would; the status says so. */
   async kill(workload: { readonly namespace: string; readonly name: string }): Promise<void> {
-    await this.#work;
+    await this.#work.idle();
     this.#running?.signal("SIGKILL");
     await this.#running?.exited;
     this.#running = undefined;
@@ -83,19 +84,19 @@ export class ControllerPods {
     if (found === undefined) throw new Error(`no StatefulSet ${workload.name}`);
     this.#template = "";
     this.#soon(found);
-    await this.#work;
+    await this.#work.idle();
   }
 
   async close(): Promise<void> {
     this.#stop();
-    await this.#work.catch(() => {});
+    await this.#work.idle();
     await this.#running?.stop();
   }
 
   #soon(workload: Workload): void {
     const isGone = this.#server.read({ kind: KINDS.StatefulSet, ...place(workload) }) === undefined;
-    this.#work = this.#work
-      .then(() => (isGone ? this.#end() : this.#run(workload)))
+    void this.#work
+      .run(() => (isGone ? this.#end() : this.#run(workload)))
       .catch((error: unknown) => void this.printed.push(`helper: ${String(error)}`));
   }
 

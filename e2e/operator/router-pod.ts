@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { join } from "node:path";
+import { pause, untilAborted } from "@sallyport/async";
 import { freePort } from "@sallyport/wire/testing/free-ports";
 import type { FoundPod } from "../../operator/src/children/workload.ts";
 import { CONFIG_FILE, PATHS, TOKEN_FILE } from "../../operator/src/kinds/edge-router/render/names.ts";
@@ -93,10 +94,7 @@ export async function runRouterPod(o: RouterPodOptions, signal: AbortSignal): Pr
   if (container === undefined) return;
   o.onStart();
   const program = await start(container);
-  const stopped = new Promise<void>((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
+  const stopped = untilAborted(signal);
   const failed = program.exited.then(async (code) => {
     if (signal.aborted) return;
     const terminated = { exitCode: code ?? 137, message: program.tail.slice(-2).join("\n") };
@@ -154,18 +152,5 @@ function answers(port: number): Promise<boolean> {
     asked.on("error", () => resolve(false));
     asked.on("timeout", () => asked.destroy());
     asked.end();
-  });
-}
-
-/** Ends early with the signal. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    const end = (): void => {
-      clearTimeout(timer);
-      resolve();
-    };
-    if (signal.aborted) end();
-    signal.addEventListener("abort", end, { once: true });
   });
 }

@@ -1,9 +1,10 @@
 import { chmodSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { pause } from "@sallyport/async";
 import type { FoundPod, FoundStatefulSet } from "../../operator/src/children/workload.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../../operator/src/kube/kinds.ts";
 import type { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
-import { type PodSpec, pause, type RouterPodOptions, runRouterPod } from "./router-pod.ts";
+import { type PodSpec, type RouterPodOptions, runRouterPod } from "./router-pod.ts";
 
 const LOOK_MS = 50;
 

@@ -1,4 +1,5 @@
 /** Follows all containers of a cluster, also those that are gone before anybody looks, for one that needed more memory than it may have. */
+import { pause } from "@sallyport/async";
 import type { ClusterHandle } from "../cluster/ways/handle.ts";
 
 // No `range`: one over a list that a pod has not ends the question.
@@ -26,7 +27,7 @@ export class MemoryWatch {
       const lines = stdout.split("\n").filter((line) => line.includes("/"));
       this.#seen += lines.length;
       for (const line of lines) if (line.includes("OOMKilled")) this.#killed.add(line);
-      await new Promise((resolve) => setTimeout(resolve, 200));
+      await pause(200);
     }
   }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env -S node --max-opt=1 --max-semi-space-size=4 --heap-growing-percent=30
 import { readFile } from "node:fs/promises";
+import { errorText } from "@sallyport/async";
 import { withoutSecrets } from "./program/secret-texts.ts";
 import { parseCommand, SettingsError, USAGE } from "./program/settings.ts";
 
@@ -41,7 +42,7 @@ if (import.meta.main) {
   try {
     process.exitCode = await main(process.argv.slice(2), process.env);
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorText(error);
     process.stderr.write(`sallyport-operator: ${withoutSecrets(message)}\n`);
     if (error instanceof SettingsError) process.stderr.write("Try sallyport-operator --help\n");
     process.exitCode = error instanceof SettingsError ? 2 : 1;

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { pause } from "@sallyport/async";
 import { declareService } from "../../../e2e/network/network.ts";
 import { Program } from "../../../e2e/network/program.ts";
 import { emit } from "../figure.ts";
@@ -25,11 +26,11 @@ export async function idleCircuits(paths: Paths, effort: Effort): Promise<void> 
   try {
     await host.line(/^hosting/, 120_000);
     await client.line(/^ready/, 120_000);
-    await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+    await pause(SETTLE_MS);
     const before = network.routers.map(({ pid }) => residentMiB(pid));
     client.signal("SIGUSR2");
     const opened = JSON.parse((await client.line(/^opened /, 600_000)).slice(7)) as { open: number; seconds: number };
-    await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+    await pause(SETTLE_MS);
     const after = network.routers.map(({ pid }) => residentMiB(pid));
     client.signal("SIGUSR2");
     const alive = Number((await client.line(/^alive /, 300_000)).slice(6));

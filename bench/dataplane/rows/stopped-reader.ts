@@ -1,3 +1,4 @@
+import { pause } from "@sallyport/async";
 import { emit, median } from "../figure.ts";
 import { openStopped, roundTripsOfMany, upload } from "../load.ts";
 import { labels, type Paths } from "../paths.ts";
@@ -28,7 +29,7 @@ export async function stoppedReader(paths: Paths, effort: Effort): Promise<void>
     const measureAlone = async (): Promise<void> => {
       // The same goes before as beside the other one: as much sent, and a pause.
       await upload(path.port, 1, BYTES);
-      await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
+      await pause(QUIET_MS);
       alone.push((await roundTripsOfMany(path.port, OTHERS, effort.roundTrips)).p99Ms);
       aloneAgain.push((await roundTripsOfMany(path.port, OTHERS, effort.roundTrips)).p99Ms);
     };
@@ -38,7 +39,7 @@ export async function stoppedReader(paths: Paths, effort: Effort): Promise<void>
       cost = routers.map((pid, index) => residentMiB(pid) - (before[index] ?? 0));
       beside.push((await roundTripsOfMany(path.port, OTHERS, effort.roundTrips)).p99Ms);
       const used = meter(onTheWay);
-      await new Promise((resolve) => setTimeout(resolve, 1_000 * WATCHED_SECONDS));
+      await pause(1_000 * WATCHED_SECONDS);
       written.push(Math.max(...Object.values(used(WATCHED_SECONDS)).map(({ writes }) => writes)));
       stopped.close();
     };

@@ -1,9 +1,11 @@
 /** What the cluster itself asks of its API server: objects as JSON over one connection pool, as its admin. */
+
 import { readFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
+import { errorText } from "@sallyport/async";
 
 export interface KubeObject {
   readonly apiVersion: string;
@@ -109,7 +111,7 @@ export class KubeApi {
       try {
         if (await isSo(this)) return;
       } catch (error) {
-        last = error instanceof Error ? error.message : error;
+        last = errorText(error);
       }
       await delay(50);
     }

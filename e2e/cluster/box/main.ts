@@ -2,8 +2,10 @@
  * The process inside of a cluster's namespaces: `node box/main.ts PLAN.json`. It starts everything, says when all is ready, and
  * does what it is asked for, until its input ends. Its end is that of the namespaces, and so of all that runs in them.
  */
+
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
+import { errorText } from "@sallyport/async";
 import { type Downward, listen, say } from "../keeper/protocol.ts";
 import { BoxLayout, type BoxPlan } from "./box-plan.ts";
 import { type Certificate, writeCertificates } from "./certificates.ts";
@@ -41,7 +43,7 @@ try {
   say(process.stdout, { ready: { kubeconfig: box.certificate("admin.kubeconfig"), folder, slot } });
   processes.failure.catch((error: Error) => console.error(error.message));
 } catch (error) {
-  say(process.stdout, { failed: error instanceof Error ? error.message : String(error) });
+  say(process.stdout, { failed: errorText(error) });
 }
 
 async function start(): Promise<void> {

@@ -2,9 +2,11 @@
  * What the process inside of a cluster is asked for while it runs: a line of JSON by a socket in its folder, so that every
  * process that knows the folder may ask, and from outside of a container, too.
  */
+
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
+import { errorText } from "@sallyport/async";
 import { listen } from "../keeper/protocol.ts";
 
 export type Request =
@@ -29,7 +31,7 @@ export async function answerRequests(folder: string, carryOut: (what: Request) =
     void listen<Request>(socket, async (what) => {
       const answer: Answer = await carryOut(what).then(
         (value) => ({ value }),
-        (error: unknown) => ({ error: error instanceof Error ? error.message : String(error) }),
+        (error: unknown) => ({ error: errorText(error) }),
       );
       socket.end(`${JSON.stringify(answer)}\n`);
     });

@@ -1,5 +1,7 @@
 /** The small controllers of the cluster itself: they look at everything, do what is missing, and wait for the next change. */
+
 import { setTimeout as delay } from "node:timers/promises";
+import { errorText } from "@sallyport/async";
 import type { KubeApi, KubeList, KubeObject } from "./kube-api.ts";
 
 /** Collections by name. */
@@ -29,7 +31,7 @@ export async function keepUp<Kinds extends Readonly<Record<string, KubeObject>>>
       );
     } catch (error) {
       if (signal.aborted) return;
-      console.error(`${what}: ${error instanceof Error ? error.message : error}`);
+      console.error(`${what}: ${errorText(error)}`);
       await delay(500);
     } finally {
       changed.abort();

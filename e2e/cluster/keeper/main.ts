@@ -4,12 +4,14 @@
  * a session of its own, so that what ends the test does not end it. Should it be killed itself, then the kernel ends the
  * box with it, and the next cluster removes the folder and the control groups that are left.
  */
+
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createWriteStream, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { errorText } from "@sallyport/async";
 import { type Addresses, addressesOf, SLOTS } from "../box/addresses.ts";
 import type { BoxPlan, Tools } from "../box/box-plan.ts";
 import { makeControlGroups, removeControlGroups } from "../box/control-groups.ts";
@@ -121,7 +123,7 @@ class Keeper {
       await ended;
     }
     await this.#clean().catch((error: unknown) => {
-      console.error(`something of the cluster is left: ${error instanceof Error ? error.message : error}`);
+      console.error(`something of the cluster is left: ${errorText(error)}`);
       process.exitCode = 1;
     });
     // Whoever asked by the lock is answered first.
@@ -216,10 +218,10 @@ try {
     void listen<Downward>(process.stdin, (message) => keeper.tell(message)).then(() => keeper.end());
   }
   await keeper.start().catch(async (error: unknown) => {
-    say(process.stdout, { failed: error instanceof Error ? error.message : String(error) });
+    say(process.stdout, { failed: errorText(error) });
     await keeper.end();
   });
 } catch (error) {
-  say(process.stdout, { failed: error instanceof Error ? error.message : String(error) });
+  say(process.stdout, { failed: errorText(error) });
   process.exitCode = 1;
 }

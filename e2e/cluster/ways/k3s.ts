@@ -1,7 +1,9 @@
 /** A cluster of the image of k3s in one container, on Docker. */
+
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { errorText } from "@sallyport/async";
 import { GenericContainer, type StartedTestContainer, Wait } from "testcontainers";
 import type { ClusterOptions } from "../cluster.ts";
 import { Kubectl } from "../kubectl.ts";
@@ -66,7 +68,7 @@ async function start(images: readonly string[]): Promise<StartedTestContainer> {
       .withWaitStrategy(Wait.forLogMessage(/Node controller sync successful/).withStartupTimeout(PATIENCE_MS))
       .start();
   } catch (error) {
-    const words = error instanceof Error ? error.message : String(error);
+    const words = errorText(error);
     if (/pull|manifest|no such image|dial tcp|no such host/i.test(words))
       throw new NoClusterError(`E2E_CLUSTER=k3s needs the image ${IMAGE}, which cannot be had here: ${words}`);
     throw error;

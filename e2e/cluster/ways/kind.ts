@@ -1,8 +1,10 @@
 /** A cluster of the program `kind`, with its own image of a node, on Docker. */
+
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { errorText } from "@sallyport/async";
 import { run } from "../box/processes.ts";
 import type { ClusterOptions } from "../cluster.ts";
 import { NoClusterError } from "../tools.ts";
@@ -56,7 +58,7 @@ export async function openKind({ nodes = 1, images = [] }: ClusterOptions): Prom
     for (const archive of images) await run(kind, "load", "image-archive", archive, "--name", name);
   } catch (error) {
     await close();
-    const words = error instanceof Error ? error.message : String(error);
+    const words = errorText(error);
     if (/failed to pull|manifest unknown|pull access denied|dial tcp|no such host/.test(words))
       throw new NoClusterError(`E2E_CLUSTER=kind needs the image of its node, which cannot be had here: ${words}`);
     throw error;

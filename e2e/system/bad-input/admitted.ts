@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { pause } from "@sallyport/async";
 import { EdgeHeader, encodeMessage, Headers } from "@sallyport/wire";
 import { describe, expect, it } from "vitest";
 import { eventually } from "../../network/eventually.ts";
@@ -39,7 +40,7 @@ export function describeAdmitted(site: Site): void {
         peer.write(encodeMessage({ contentType: 60_783, body: Buffer.from("no connection id") }, 2));
         peer.write(prefix(60_000, 15 * MIB, 60_786)).write(Buffer.alloc(1_000));
       }
-      await new Promise((resolve) => setTimeout(resolve, 200));
+      await pause(200);
       expect(residentBytes(EDGE.program(site)) - before).toBeLessThan(64 * MIB);
       expect(peers.filter((peer) => peer.socket.destroyed)).toEqual([]);
       for (const peer of peers) peer.destroy();

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { pause } from "@sallyport/async";
 import { Context } from "@sallyport/sdk";
 import { TestAuthority } from "@sallyport/wire/testing";
 import { expect } from "vitest";
@@ -126,7 +127,7 @@ export class Site {
         .filter((line) => new Date((JSON.parse(line) as { time: string | number }).time).getTime() >= since);
     await eventually(`a line about ${address} in the log of ${target.name}`, () => about().length > 0);
     // What would be said a second time is said at once.
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await pause(50);
     expect(about()).toEqual([expect.any(String)]);
     return about()[0]!;
   }

@@ -1,3 +1,4 @@
+import { BoundedMap } from "@sallyport/async";
 import { amountOf } from "../kube/formats.ts";
 import type { KubeObject } from "../kube/kinds.ts";
 import { ANNOTATIONS } from "../resources/group.ts";
@@ -98,11 +99,10 @@ interface KnownAdmission {
  * Without this the operator would write the object at every look, and a rollout would never end.
  */
 export class Admissions {
-  readonly #known = new Map<string, KnownAdmission>();
-  readonly #most: number;
+  readonly #known: BoundedMap<string, KnownAdmission>;
 
   constructor(most = MOST) {
-    this.#most = most;
+    this.#known = new BoundedMap(most);
   }
 
   readonly isThere: IsThere = (found, intended) => {
@@ -120,8 +120,6 @@ export class Admissions {
     if (isAsIntended(answer, intended)) return false;
     const known = { intended: hashOf(intended), got: hashOf(partOf(answer, intended)) };
     this.#known.set(name, known);
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > this.#most && oldest !== undefined) this.#known.delete(oldest);
     return before?.got !== known.got;
   }
 }

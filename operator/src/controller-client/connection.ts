@@ -8,8 +8,8 @@ import {
   createClient,
   ROUTES,
 } from "@sallyport/api/client";
+import { abortable, backoffDelay, jittered } from "@sallyport/async";
 import { controllerTrust, type Logger } from "@sallyport/wire";
-import { abortable } from "../kube/abortable.ts";
 import { NetworkNotReadyError, OperationForbiddenError, retryAfterMs } from "./errors.ts";
 import { LoginGate } from "./login-gate.ts";
 import { byProxy } from "./proxies.ts";
@@ -291,12 +291,12 @@ export class NetworkConnection {
 
   /** A 429 holds for everything that goes to the controller, not for the one who got it. */
   #limit(error: ApiError): void {
-    const guess = Math.min(this.#times.limitedMs * 2 ** this.#limited, LONGEST_LIMITED_MS);
     this.#limited += 1;
+    const guess = backoffDelay(this.#limited, { firstMs: this.#times.limitedMs, maxMs: LONGEST_LIMITED_MS });
     // Several operators that were told the same don't come back at the same moment.
-    const pauseMs = (retryAfterMs(error) ?? guess) * (1 + Math.random() / 4);
+    const pauseMs = jittered(retryAfterMs(error) ?? guess, [1, 1.25]);
     this.#pace.pause(pauseMs);
-    this.#o.log.warn({ network: this.#o.name, pauseMs: Math.round(pauseMs) }, "the controller asks for fewer requests");
+    this.#o.log.warn({ network: this.#o.name, pauseMs }, "the controller asks for fewer requests");
   }
 
   #limitedError(error: ApiError): NetworkNotReadyError {

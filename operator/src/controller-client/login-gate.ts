@@ -1,3 +1,5 @@
+import { backoffDelay } from "@sallyport/async";
+
 const LONGEST_WAIT_MS = 15 * 60_000;
 
 /**
@@ -41,7 +43,8 @@ export class LoginGate {
   refused(reason: string): void {
     this.#refusals += 1;
     this.#reason = reason;
-    this.#closedUntil = performance.now() + Math.min(this.#waitMs * 2 ** (this.#refusals - 1), LONGEST_WAIT_MS);
+    this.#closedUntil =
+      performance.now() + backoffDelay(this.#refusals, { firstMs: this.#waitMs, maxMs: LONGEST_WAIT_MS });
   }
 
   /** Forgets what was refused: a user asks for another attempt. */

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from "node:timers/promises";
+import { pause } from "@sallyport/async";
 
 /** Times are milliseconds of this clock. */
 const now = (): number => performance.now();
@@ -43,8 +43,6 @@ export class RequestPace {
 
 async function wait(delayMs: number, signal: AbortSignal): Promise<void> {
   if (delayMs <= 0) return;
-  await delay(delayMs, undefined, { signal }).catch((error: unknown) => {
-    signal.throwIfAborted();
-    throw error;
-  });
+  await pause(delayMs, signal);
+  signal.throwIfAborted();
 }

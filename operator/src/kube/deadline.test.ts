@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Deadline } from "./deadline.ts";
-import { pause } from "./pause.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -38,23 +37,5 @@ describe("a deadline", () => {
     expect(vi.getTimerCount()).toBe(0);
     outer.abort();
     expect(deadline.signal.aborted).toBe(false);
-  });
-});
-
-describe("a pause", () => {
-  test("lasts its time, or until the signal ends it", async () => {
-    const stop = new AbortController();
-    const ended: string[] = [];
-    const waits = [
-      pause(100, stop.signal).then(() => ended.push("short")),
-      pause(9000, stop.signal).then(() => ended.push("long")),
-    ];
-    await vi.advanceTimersByTimeAsync(100);
-    expect(ended).toEqual(["short"]);
-    stop.abort();
-    await Promise.all(waits);
-    expect(ended).toEqual(["short", "long"]);
-    await pause(9000, stop.signal);
-    expect(vi.getTimerCount()).toBe(0);
   });
 });

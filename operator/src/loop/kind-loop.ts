@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { jittered } from "@sallyport/async";
 import { failureOf, NetworkNotReadyError } from "../controller-client/errors.ts";
 import { KubeError } from "../kube/client/errors.ts";
 import { type Condition, type ConditionDraft, conditionOf } from "../kube/conditions.ts";
@@ -353,7 +354,7 @@ export class KindLoop<R extends AnyResource> {
   }
 
   #resyncMs(): number {
-    return this.#parts.resyncMs * (0.9 + Math.random() * 0.2);
+    return jittered(this.#parts.resyncMs, [0.9, 1.1]);
   }
 }
 

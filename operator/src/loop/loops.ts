@@ -1,6 +1,6 @@
+import { abortable } from "@sallyport/async";
 import { Admissions } from "../children/intent.ts";
 import type { NetworkRef } from "../controller-client/network-clients.ts";
-import { abortable } from "../kube/abortable.ts";
 import { type KubeObject, keyFor, keyOf, type ResourceKind } from "../kube/kinds.ts";
 import type { Change } from "../kube/watch/store.ts";
 import { concernsReferrers } from "./changes.ts";

@@ -1,10 +1,11 @@
 /** Whether an installed operator can work, and whether it can go: what the chart's hooks ask. */
+
 import { lookup } from "node:dns/promises";
 import { isIPv6 } from "node:net";
+import { errorText, mapLimit, pause } from "@sallyport/async";
 import type { KubeClient } from "../kube/client/client.ts";
 import { KubeError } from "../kube/client/errors.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../kube/kinds.ts";
-import { pause } from "../kube/pause.ts";
 import { ANNOTATIONS, API_VERSION, SCHEMA_VERSION } from "../resources/group.ts";
 import { KINDS as RESOURCES } from "../resources/own-kinds.ts";
 import { OWN_RIGHTS, RIGHTS, type Right } from "./generated/rights.ts";
@@ -48,7 +49,7 @@ export async function checkInstallation(
   };
   let status = 0;
   for (const [name, check] of Object.entries(checks)) {
-    const result = await check().catch((error: unknown) => ({ problem: messageOf(error) }));
+    const result = await check().catch((error: unknown) => ({ problem: errorText(error) }));
     if ("problem" in result) status = 1;
     say("problem" in result ? `[-]${name} failed: ${result.problem}` : `[+]${name} ok: ${result.good}`);
   }
@@ -90,13 +91,9 @@ async function rightsAreGiven(
     ...(namespaces.length === 0 ? [""] : namespaces).flatMap((place) => questions(RIGHTS, place)),
     ...(namespace === undefined ? [] : questions(OWN_RIGHTS, namespace)),
   ];
-  const missing: Question[] = [];
   // All at once they would be more than a fair share of an API server.
-  for (let from = 0; from < asked.length; from += MOST_AT_ONCE) {
-    const some = asked.slice(from, from + MOST_AT_ONCE);
-    const allowed = await Promise.all(some.map((one) => isAllowed(client, one)));
-    missing.push(...some.filter((_, index) => !allowed[index]));
-  }
+  const allowed = await mapLimit(asked, MOST_AT_ONCE, (one) => isAllowed(client, one));
+  const missing = asked.filter((_, index) => !allowed[index]);
   if (missing.length === 0) {
     const where = namespaces.length === 0 ? "all namespaces" : `namespaces ${namespaces.join(", ")}`;
     return { good: `all ${asked.length} rights are given in ${where}` };
@@ -128,7 +125,7 @@ async function isAllowed(
 async function podsAreReady(url: URL, signal: AbortSignal): Promise<Checked> {
   let problem = "it was not asked";
   do {
-    const addresses = await addressesOf(url.hostname).catch((error: unknown) => messageOf(error));
+    const addresses = await addressesOf(url.hostname).catch((error: unknown) => errorText(error));
     if (typeof addresses === "string") problem = `${url.hostname} could not be looked up: ${addresses}`;
     else {
       const problems = await Promise.all(addresses.map((address) => readiness(address, url.port)));
@@ -154,7 +151,7 @@ async function readiness(address: string, port: string): Promise<string | undefi
     const failed = text.split("\n").filter((line) => line.startsWith("[-]"));
     return `the pod at ${address} is not ready: ${failed.join(", ") || `status ${answer.status}`}`;
   } catch (error) {
-    const cause = error instanceof Error && error.cause !== undefined ? messageOf(error.cause) : messageOf(error);
+    const cause = error instanceof Error && error.cause !== undefined ? errorText(error.cause) : errorText(error);
     return `the pod at ${address} does not answer: ${cause}`;
   }
 }
@@ -201,8 +198,6 @@ function listed(names: readonly string[]): string {
   const more = names.length - MOST_NAMED;
   return `${names.slice(0, MOST_NAMED).join(", ")}${more > 0 ? `, and ${more} more` : ""}`;
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /**
  * What is wrong with the CustomResourceDefinitions of the cluster: one that is missing, or older than this operator, whose fields the API server would

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { ROUTES } from "@sallyport/api/client";
+import { errorText, pause } from "@sallyport/async";
 import { parseDuration } from "@sallyport/config-file";
 import type { Logger } from "@sallyport/wire";
 import { NetworkClients } from "../controller-client/network-clients.ts";
@@ -11,7 +12,6 @@ import { EventRecorder } from "../kube/events/recorder.ts";
 import { HealthServer, stuckCheck, syncedCheck } from "../kube/health.ts";
 import { KINDS, type OwnerReference } from "../kube/kinds.ts";
 import type { Metrics } from "../kube/metrics.ts";
-import { pause } from "../kube/pause.ts";
 import type { KindReconciler } from "../loop/kind-reconciler.ts";
 import { Loops } from "../loop/loops.ts";
 import { GROUP } from "../resources/group.ts";
@@ -163,7 +163,7 @@ export class Operator {
       else if (found !== undefined) return found.problem;
       return undefined;
     } catch (error) {
-      return signal.aborted ? "the operator stops" : messageOf(error);
+      return signal.aborted ? "the operator stops" : errorText(error);
     }
   }
 
@@ -201,5 +201,3 @@ function count(metrics: Metrics, operation: string, status: number): void {
   const { method, path } = ROUTES.management.routes[operation] ?? { method: "POST", path: `/${operation}` };
   metrics.networkAnswered(method, path.split("/")[1] ?? "", status === 0 ? "<error>" : String(status));
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

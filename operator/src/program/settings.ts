@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import { parseArgs } from "node:util";
+import { errorText } from "@sallyport/async";
 import { parseDuration } from "@sallyport/config-file/duration";
 import type { CheckSettings } from "./check.ts";
 import type { WaitSettings } from "./wait.ts";
@@ -265,7 +266,7 @@ function parse(args: readonly string[]): {
       allowPositionals: true,
     });
   } catch (cause) {
-    throw new SettingsError(cause instanceof Error ? cause.message : String(cause), { cause });
+    throw new SettingsError(errorText(cause), { cause });
   }
 }
 

@@ -1,7 +1,7 @@
+import { pause } from "@sallyport/async";
 import type { KubeClient } from "../kube/client/client.ts";
 import { type Condition, type Health, healthOf } from "../kube/conditions.ts";
 import type { KubeObject } from "../kube/kinds.ts";
-import { pause } from "../kube/pause.ts";
 import { KINDS } from "../resources/own-kinds.ts";
 
 export interface WaitSettings {

@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import type { Logger } from "./log.ts";
 import { shownText } from "./shown-text.ts";
 
@@ -124,7 +125,7 @@ interface Reasons {
 /** Why the line is written, and for whom where that is somebody known: the part of its fields by which lines are alike. */
 function reasonIn(fields: Reasons): string | undefined {
   const { code, reason, error, err, identityId } = fields;
-  const said = reason ?? error ?? (err instanceof Error ? err.message : err);
+  const said = reason ?? error ?? (err === undefined ? undefined : errorText(err));
   const parts = [identityId, code, said].filter((part) => part !== undefined);
   return parts.length === 0 ? undefined : parts.join(" ");
 }

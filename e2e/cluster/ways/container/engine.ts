@@ -3,10 +3,12 @@
  * otherwise starts the box, and hears the same from it: podman's in namespaces of its own, which end with it; beside
  * Docker on the machine, and then it removes the container when its input ends.
  */
+
 import { once } from "node:events";
 import { createReadStream, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
+import { errorText } from "@sallyport/async";
 import { GenericContainer, getContainerRuntimeClient, type StartedTestContainer, Wait } from "testcontainers";
 import { BoxLayout, type BoxPlan } from "../../box/box-plan.ts";
 import { hideMachine, passOn, takeCable } from "../../box/namespaces.ts";
@@ -51,7 +53,7 @@ try {
   else await loadIntoDocker(plan.engine.node);
   await start();
 } catch (error) {
-  say(process.stdout, { failed: error instanceof Error ? error.message : String(error) });
+  say(process.stdout, { failed: errorText(error) });
 }
 
 async function startPodman(root: string): Promise<void> {

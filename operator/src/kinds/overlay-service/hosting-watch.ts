@@ -1,9 +1,9 @@
 import { ApiError, listAll } from "@sallyport/api/client";
+import { pause } from "@sallyport/async";
 import type { ManagementClient } from "../../controller-client/connection.ts";
 import { NetworkNotReadyError } from "../../controller-client/errors.ts";
 import type { NetworkRef } from "../../controller-client/network-clients.ts";
 import { keyOf } from "../../kube/kinds.ts";
-import { pause } from "../../kube/pause.ts";
 import type { FollowContext } from "../../loop/kind-reconciler.ts";
 import type { OverlayServiceResource } from "./schema.ts";
 

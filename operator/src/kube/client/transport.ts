@@ -1,6 +1,6 @@
+import { errorText, pause } from "@sallyport/async";
 import type { Dispatcher } from "undici";
 import { Deadline } from "../deadline.ts";
-import { pause } from "../pause.ts";
 import type { Cluster, Credentials } from "./cluster.ts";
 import { Connections } from "./connections.ts";
 import { errorOfAnswer, KubeError } from "./errors.ts";
@@ -204,7 +204,7 @@ export class Transport {
   }
 
   #unreachable(request: TransportRequest, cause: unknown): KubeError {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorText(cause);
     const advice = isHandshake(cause) ? " (check the authorities and the name in the server's certificate)" : "";
     return new KubeError({
       status: 0,

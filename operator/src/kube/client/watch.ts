@@ -1,3 +1,4 @@
+import { errorText } from "@sallyport/async";
 import { collectionPath, type KubeObject, query, type ResourceKind } from "../kinds.ts";
 import type { WatchEvent, WatchOptions } from "./client.ts";
 import { errorOfWatch, KubeError } from "./errors.ts";
@@ -63,7 +64,7 @@ function eventOf<T extends KubeObject>(asked: string, line: unknown): WatchEvent
 }
 
 function cut(path: string, cause: unknown): KubeError {
-  const why = cause instanceof Error ? cause.message : String(cause);
+  const why = errorText(cause);
   return new KubeError({ status: 0, reason: "Unreachable", message: `GET ${path}: the watch was cut: ${why}`, cause });
 }
 

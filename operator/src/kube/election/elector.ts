@@ -1,10 +1,10 @@
+import { jittered, pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { CallOptions, KubeClient } from "../client/client.ts";
 import { KubeError } from "../client/errors.ts";
 import { Deadline } from "../deadline.ts";
 import { microTime } from "../formats.ts";
 import { apiVersionOf, KINDS, type KubeObject, type ObjectMeta, type OwnerReference } from "../kinds.ts";
-import { pause } from "../pause.ts";
 
 /** Retries come up to this much later than asked, so that standbys do not ask at the same time. */
 const JITTER = 1.2;
@@ -130,7 +130,7 @@ export class Elector {
         if (signal.aborted) return false;
         log.warn({ lease: this.#o.name, err: error }, "cannot ask for the lease; trying again");
       }
-      await pause(retryPeriodMs * (1 + Math.random() * (JITTER - 1)), signal);
+      await pause(jittered(retryPeriodMs, [1, JITTER]), signal);
     }
     return false;
   }

@@ -1,6 +1,6 @@
+import { pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { KubeError } from "../client/errors.ts";
-import { pause } from "../pause.ts";
 import { FairShare, namespaceOf } from "../queue/waiting-keys.ts";
 import { WorkQueue } from "../queue/work-queue.ts";
 

@@ -1,3 +1,4 @@
+import { BoundedMap } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import type { KubeClient } from "../client/client.ts";
 import { KubeError } from "../client/errors.ts";
@@ -226,13 +227,14 @@ interface Similar {
 
 /** Keeps one object from filling the event store: a number of writes per object, and events that differ only in their words become one. */
 class SpamFilter {
-  readonly #buckets = new Map<string, Bucket>();
-  readonly #similar = new Map<string, Similar>();
+  readonly #buckets = new BoundedMap<string, Bucket>(MEMORY);
+  readonly #similar = new BoundedMap<string, Similar>(MEMORY);
 
   /** True when one more write about the object is allowed: 25 at once, then one in five minutes. */
   allows(object: string): boolean {
     const now = performance.now();
-    const bucket = remember(this.#buckets, object, () => ({ tokens: BURST, filledAt: now }));
+    const bucket = this.#buckets.get(object) ?? { tokens: BURST, filledAt: now };
+    this.#buckets.set(object, bucket);
     bucket.tokens = Math.min(BURST, bucket.tokens + (now - bucket.filledAt) / TOKEN_MS);
     bucket.filledAt = now;
     if (bucket.tokens < 1) return false;
@@ -243,20 +245,11 @@ class SpamFilter {
   /** True when more than ten events like this one, with different notes, came within ten minutes: they are told as one. */
   isFlood(kindOfEvent: string, note: string): boolean {
     const now = performance.now();
-    const similar = remember(this.#similar, kindOfEvent, () => ({ notes: new Set<string>(), lastAt: now }));
+    const similar = this.#similar.get(kindOfEvent) ?? { notes: new Set<string>(), lastAt: now };
+    this.#similar.set(kindOfEvent, similar);
     if (now - similar.lastAt > SIMILAR_MS) similar.notes.clear();
     similar.lastAt = now;
     if (similar.notes.size <= SIMILAR_LIMIT) similar.notes.add(note);
     return similar.notes.size > SIMILAR_LIMIT;
   }
-}
-
-/** The entry of a key, made when missing; the one that was used longest ago is forgotten. */
-export function remember<V>(map: Map<string, V>, key: string, make: () => V, limit = MEMORY): V {
-  const value = map.get(key) ?? make();
-  map.delete(key);
-  map.set(key, value);
-  const [oldest] = map.keys();
-  if (map.size > limit && oldest !== undefined) map.delete(oldest);
-  return value;
 }

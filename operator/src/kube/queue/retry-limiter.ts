@@ -1,3 +1,4 @@
+import { backoffDelay } from "@sallyport/async";
 import { namespaceOf } from "./waiting-keys.ts";
 
 const FIRST_MS = 5;
@@ -33,7 +34,7 @@ export class RetryLimiter {
     const { firstMs, longestMs } = this.#o;
     const before = this.#failures.get(key) ?? 0;
     this.#failures.set(key, before + 1);
-    return Math.max(Math.min(firstMs * 2 ** before, longestMs), this.#turnDelay(namespaceOf(key)));
+    return Math.max(backoffDelay(before + 1, { firstMs, maxMs: longestMs }), this.#turnDelay(namespaceOf(key)));
   }
 
   failures(key: string): number {

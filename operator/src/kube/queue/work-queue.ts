@@ -1,4 +1,4 @@
-import { LONGEST_TIMER_MS } from "../pause.ts";
+import { MAX_TIMER_MS } from "@sallyport/async";
 import { RetryLimiter } from "./retry-limiter.ts";
 import { FairShare, namespaceOf, WaitingKeys } from "./waiting-keys.ts";
 
@@ -98,7 +98,7 @@ export class WorkQueue<Key extends string = string> {
         this.#delayed.delete(key);
         this.add(key, priority);
       },
-      Math.min(delayMs, LONGEST_TIMER_MS),
+      Math.min(delayMs, MAX_TIMER_MS),
     );
     this.#delayed.set(key, { dueAt, timer });
   }

@@ -1,3 +1,4 @@
+import { Listeners } from "@sallyport/async";
 import type { ResourceKind } from "../kinds.ts";
 import type { JsonMap } from "./json.ts";
 
@@ -15,7 +16,7 @@ const HISTORY_LIMIT = 20_000;
 
 /** What has changed in a fake API server, under one version that grows with every change. */
 export class ChangeHistory {
-  readonly #listeners = new Set<(change: Change) => void>();
+  readonly #listeners = new Listeners<[change: Change]>();
   #changes: Change[] = [];
   #version = 1;
   #compacted = 0;
@@ -34,13 +35,12 @@ export class ChangeHistory {
     this.#version = change.version;
     this.#changes.push(change);
     if (this.#changes.length > HISTORY_LIMIT) this.#forget(HISTORY_LIMIT / 2);
-    for (const listener of [...this.#listeners]) listener(change);
+    this.#listeners.emit(change);
   }
 
   /** Answers how to end it. */
   onChange(listener: (change: Change) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** Changes after the version; undefined when they are forgotten. */

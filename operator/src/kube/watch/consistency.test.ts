@@ -54,7 +54,7 @@ test.each([
       namespaces: ["one", "two"],
       streamingList,
       log: new RecordingLogger(),
-      backoff: { initialMs: 1, maxMs: 10 },
+      backoff: { firstMs: 1, maxMs: 10 },
       on: ({ type, object, previous }) => {
         const key = keyOf(object);
         const known = heard.get(key);

@@ -10,7 +10,7 @@ import { Reflector, type ReflectorOptions } from "./reflector.ts";
 const api = serverPerTest();
 
 const kind = KINDS.ConfigMap;
-const FAST = { initialMs: 5, maxMs: 40 };
+const FAST = { firstMs: 5, maxMs: 40 };
 
 let stop: AbortController;
 let running: Promise<void>[];
@@ -270,7 +270,7 @@ describe("a reflector", () => {
     // When they begin here: a stall makes the times between them longer only.
     const begun: number[] = [];
     const metrics = { listed: () => {}, failed: () => {}, watched: () => void begun.push(performance.now()) };
-    const { reflector } = reflect({ backoff: { initialMs: 100, maxMs: 10_000 }, metrics });
+    const { reflector } = reflect({ backoff: { firstMs: 100, maxMs: 10_000 }, metrics });
     await reflector.synced;
     await eventually(() => expect(paths("watch=true").length).toBeGreaterThanOrEqual(4));
     expect(paths("watch=true").length).toBeLessThanOrEqual(begun.length);

@@ -1,13 +1,14 @@
+import { Backoff, type BackoffOptions, pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { endsInitialEvents, type KubeClient, type WatchEvent } from "../client/client.ts";
 import { KubeError } from "../client/errors.ts";
 import type { KubeObject, ResourceKind } from "../kinds.ts";
-import { pause } from "../pause.ts";
-import { Backoff, type BackoffOptions } from "./backoff.ts";
 import { type Change, ObjectStore, type ReadonlyStore } from "./store.ts";
 
 /** A watch that ends sooner than this without a change was not worth its request. */
 const SHORT_WATCH_MS = 1_000;
+/** Waits after failures. Up to as much again by chance, so that many watchers do not return at once. */
+const BACKOFF: BackoffOptions = { firstMs: 800, maxMs: 30_000, jitter: [1, 2], healthyMs: 120_000 };
 
 export interface ReflectorOptions<T extends KubeObject> {
   /** One list and watch for each; absent or empty: all namespaces in one. */
@@ -21,7 +22,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   /** Asks the server to send the first objects in the watch; a server that refuses is listed. Default false. */
   readonly streamingList?: boolean;
   readonly log: Logger;
-  readonly backoff?: BackoffOptions;
+  readonly backoff?: Partial<BackoffOptions>;
   readonly metrics?: ReflectorMetrics | undefined;
 }
 
@@ -142,7 +143,7 @@ class Part<T extends KubeObject> {
   constructor(context: PartContext<T>, namespace: string | undefined) {
     this.#context = context;
     this.#namespace = namespace;
-    this.#backoff = new Backoff(context.options.backoff);
+    this.#backoff = new Backoff({ ...BACKOFF, ...context.options.backoff });
     this.#canStream = context.options.streamingList ?? false;
   }
 
@@ -180,8 +181,8 @@ class Part<T extends KubeObject> {
       return this.#backoff.next();
     }
     this.lastError = error instanceof Error ? error : new Error(String(error));
-    const delayMs = this.#backoff.next(kube?.retryAfterMs);
-    log.warn({ ...fields, delayMs: Math.round(delayMs) }, "list or watch failed; trying again");
+    const delayMs = Math.max(kube?.retryAfterMs ?? 0, this.#backoff.next());
+    log.warn({ ...fields, delayMs }, "list or watch failed; trying again");
     return delayMs;
   }
 
