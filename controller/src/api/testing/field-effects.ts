@@ -55,7 +55,7 @@ export const FIELD_EFFECTS: Readonly<Record<string, string>> = {
   instanceId: "fabric/terminators/terminator-choice.test.ts: only those of the instance",
   hostId: "api/network/interleaved.test.ts: without a secret belongs to its host",
 
-  semantic: "model/policy/role-selector.test.ts: is the selection in memory, for any selector and any entity",
+  semantic: "model/policy/selection-sql.test.ts: an entity is selected in SQL as it is in memory, for any selector",
   edgeRouterRoles:
     "api/client/client-services.test.ts: are those that policy allows, online or not: at most 25 with a session, those that are online first",
   identityRoles:
