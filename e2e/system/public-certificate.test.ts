@@ -145,7 +145,7 @@ describe("a network whose API has a certificate of a public authority", { timeou
       code: 3,
       output: expect.stringMatching(
         new RegExp(
-          `wrong\\.yml:${line}:12: api\\.serverCertificates\\.0\\.key: expected a file with a private key .* ENOENT`,
+          `wrong\\.yml:${line}:12: api\\.serverCertificates\\[0\\]\\.key: expected a file with a private key .* ENOENT`,
         ),
       ),
     });
