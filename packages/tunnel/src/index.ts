@@ -2,6 +2,8 @@
  * A way onto the overlay for applications that know nothing of it: connections to intercepted addresses or ports become
  * circuits, and circuits to hosted services become connections to applications.
  */
+
+export type { PrecedenceName } from "@sallyport/wire";
 export type { LocalRoutes } from "./host/source-addresses.ts";
 export { probeDiverter } from "./intercept/diverter.ts";
 export { SourceRoutes } from "./intercept/source-routes.ts";
