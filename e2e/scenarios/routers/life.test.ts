@@ -81,7 +81,7 @@ describe.skipIf(!hasCluster)("edge routers", () => {
     await stage.explain(expect.poll(isRenewed(before), PATIENCE).toBe(true));
     await eu.current();
     expect((await eu.each())[0]?.id).toBe(before?.id);
-    const told = "router eu-0 is enrolled anew: its volume is a new one";
+    const told = "router eu-0 is enrolled again: its volume is a new one";
     await expect.poll(() => event("ReEnrolled"), PATIENCE).toContain(told);
   });
 
