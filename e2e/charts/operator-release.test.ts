@@ -184,7 +184,7 @@ describe.skipIf(!hasCluster)("a release of the operator", { timeout: 300_000 }, 
     expect(all).not.toContain("crds.yaml");
     const some = await notes(IN_TWO);
     expect(some).toContain("kubectl apply --server-side -f crds.yaml");
-    expect(some).toContain("its cluster id is team-a");
+    expect(some).toContain("Its cluster id is team-a");
     expect(some).toContain("kubectl delete overlay --all -n b");
   });
 
