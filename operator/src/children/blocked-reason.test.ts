@@ -84,7 +84,7 @@ describe("what the events say", () => {
     else expect(found).toMatchObject({ reason: "PodRefused", message: expect.stringMatching(expected) });
   });
 
-  test("the volume can't be had, until a user works on it", () => {
+  test("the volume can't be had, until a provisioner works on it", () => {
     const of = { regarding: { uid: "uid-data-eu-0-0" } };
     const unknown = event(1, "Warning", "ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found', of);
     expect(blockedReasonOf(claim("Pending"), [unknown])).toEqual({

@@ -36,7 +36,7 @@ describe("whose an entity is", () => {
     expect(ownerFilter(first)).toBe('tags.sallyport-uid = "u-1" and tags.sallyport-ordinal = "0"');
   });
 
-  test("names the owner of what is another owner's", () => {
+  test("names the owner of what another resource has", () => {
     const other = ownershipOf(tagsOf({ ...OWNER, uid: "u-2", name: "other", cluster: "c-2" }), OWNER);
     expect(other).toEqual({ kind: "foreign", owner: "Sample default/other of cluster c-2" });
   });

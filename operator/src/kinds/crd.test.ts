@@ -28,7 +28,7 @@ const nodes = [...committed].flatMap(([kind, crd]) =>
   [...nodesOf(schemaOf(crd))].map(([at, node]) => ({ name: `${kind} ${at}`, at, node })),
 );
 
-/** Nodes whose content belongs to another client: pods, files of programs, configs, applications. */
+/** Nodes of free content, which the network or the cluster checks: pods, files of programs, configs, data of applications. */
 const FREE =
   /^spec\.(data|appData|config\.overrides|managed\.config\.overrides|(managed\.)?template\.spec\.(affinity|dnsConfig|securityContext|topologySpreadConstraints\[\]|env\[\]\.valueFrom|(volumes|volumeMounts|containers|initContainers)\[\]))$/;
 

@@ -90,7 +90,7 @@ describe("what an error means:", () => {
   // biome-ignore format: a table
   test.each<[string, unknown, string, "later" | "change" | object, boolean, string | undefined]>([
     ["a taken name", new ApiError(400, "COULD_NOT_VALIDATE", "x", { field: "name", reason: "duplicate" }), "NameConflict", "change", true, "Stalled"],
-    ["a server in failure", new ApiError(503, "UNHANDLED", "x"), "ControllerUnavailable", "later", false, "Reconciling"],
+    ["a server that fails", new ApiError(503, "UNHANDLED", "x"), "ControllerUnavailable", "later", false, "Reconciling"],
     ["no answer", new ApiTransportError("connect ECONNREFUSED"), "ControllerUnavailable", "later", false, "Reconciling"],
     ["a network that says when", new NetworkNotReadyError("RateLimited", "x", { retryAfterMs: 7_000 }), "RateLimited", { afterMs: 7_000 }, false, "Reconciling"],
     ["a network that is not ready", new NetworkNotReadyError("NetworkNotReady", "x"), "NetworkNotReady", "change", false, "Reconciling"],
@@ -100,7 +100,7 @@ describe("what an error means:", () => {
     ["a webhook that says no", kube(403, "Forbidden", 'PATCH /x: 403 Forbidden: admission webhook "v.example" denied the request: no'), "ObjectRefused", "later", true, "Stalled"],
     ["a namespace that ends", kube(403, "Forbidden", "x", [{ reason: "NamespaceTerminating" }]), "Forbidden", "later", false, undefined],
     ["an object that is refused", kube(422, "Invalid", "PATCH /api/v1/…/services/a: spec.ports"), "ObjectRefused", "later", true, "Stalled"],
-    ["a user who wrote first", kube(409, "Conflict", "x"), "Conflict", "later", false, undefined],
+    ["another client that wrote first", kube(409, "Conflict", "x"), "Conflict", "later", false, undefined],
     ["an API server that is away", kube(0, "Unreachable", "x"), "Unreachable", "later", false, undefined],
     ["a lease that is over", new LeadershipLostError("x"), "LeadershipLostError", "later", false, undefined],
     ["what only the spec can cure", new TerminalError("BadOverride", "config.overrides.listeners: expected a list"), "BadOverride", "change", true, "Stalled"],

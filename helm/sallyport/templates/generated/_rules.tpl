@@ -122,7 +122,7 @@
     - create
     - patch
     - delete
-# A router that is enrolled anew needs a pod that looks for its token.
+# A router that is enrolled again needs a pod that looks for its token.
 - apiGroups:
     - ""
   resources:
@@ -310,7 +310,7 @@
     - create
     - patch
     - delete
-# A router that is enrolled anew needs a pod that looks for its token.
+# A router that is enrolled again needs a pod that looks for its token.
 - apiGroups:
     - ""
   resources:

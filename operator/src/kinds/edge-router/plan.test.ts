@@ -10,7 +10,6 @@ import {
   formers,
   found,
   input,
-  nobodys,
   object,
   of,
   pair,
@@ -19,6 +18,7 @@ import {
   settled,
   todo,
   tokenless,
+  unowned,
   unverified,
   withSpec,
 } from "./testing/routers.ts";
@@ -77,7 +77,7 @@ describe("what is to be done", () => {
     ["so does a template that can't be", withSpec(settled(), { drainSeconds: 7, template: { spec: { volumes: [{ name: "data" }] } } }), []],
     ["an entity that is another owner's stops its router only", input([router({ entity: { state: "failed", ...conflict } }), router({ ordinal: 1 })]),
       [...SHARED, "apply PodDisruptionBudget eu", ...ONE.map((each) => each.replace("eu-0", "eu-1"))]],
-    ["an object that is another owner's stops its router only", input([router({ configMap: nobodys("ConfigMap", "eu-0-config") })]), SHARED],
+    ["an object that is another owner's stops its router only", input([router({ configMap: unowned("ConfigMap", "eu-0-config") })]), SHARED],
     ["a new token comes before anything else is known of it", settled([of(unverified({ enrollmentExpiresAt: ago(1) }))]), ["reEnroll 0"]],
     ["what concerns the entity alone touches no object", withSpec(settled(), { roleAttributes: ["x"], cost: 5, tags: { a: "b" }, noTraversal: true }),
       []],
@@ -297,7 +297,7 @@ test("when the next look is", () => {
   expect(next(settled())).toBe(30_000);
   expect(next(settled([of(unverified(), { pod: pod({}, { creationTimestamp: ago(5) }) })]))).toBe(1_000);
   expect(next(settled([of(found({ isOnline: false }))]))).toBe(15_000);
-  expect(next(settled([router({ secret: nobodys("Secret", "eu-0-enrollment") })]))).toBe(15_000);
+  expect(next(settled([router({ secret: unowned("Secret", "eu-0-enrollment") })]))).toBe(15_000);
 });
 
 test("a token that was replaced while a pod has used the one before is a new Secret, which is newer than the pod", () => {

@@ -222,7 +222,7 @@ describe("an elector", () => {
     expect(lease()?.spec?.holderIdentity).toBe("thief");
   });
 
-  test("makes a lease that a user deleted again, and goes on", async () => {
+  test("makes a lease again that was deleted, and goes on", async () => {
     const { elector, work, end, done } = elect("one");
     await eventually(() => expect(work.began).toBe(1));
     const { uid } = lease()?.metadata ?? {};

@@ -47,7 +47,7 @@ test.each([
     const server = await FakeApiServer.start();
     const client = new HttpKubeClient(clusterAt(server.url));
     const stop = new AbortController();
-    /** What a user knows who only hears the changes. */
+    /** What a listener knows that only hears the changes. */
     const heard = new Map<string, KubeObject>();
     const contradictions: string[] = [];
     const reflector = new Reflector<KubeObject>(client, kind, {

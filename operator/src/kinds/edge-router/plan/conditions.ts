@@ -35,7 +35,7 @@ interface Finding {
 
 type ConditionCheck = (input: ConditionInput) => Finding;
 
-/** A pod that takes longer to become ready is in problem. */
+/** A pod that takes longer to become ready is stuck. */
 const STUCK_MS = 10 * 60_000;
 const DAY_MS = 24 * 3_600_000;
 /**

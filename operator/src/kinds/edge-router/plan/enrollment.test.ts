@@ -82,7 +82,7 @@ describe("the annotation", () => {
   ])("%s, after %s", (value, handled, wanted) => expect(request(value, handled)).toMatchObject(wanted));
 });
 
-describe("a pod in problem", () => {
+describe("a pod that does not work", () => {
   const init = (state: object, more: object = {}) =>
     pod({ initContainerStatuses: [{ name: "enroll", state, ...more }], containerStatuses: [] });
   test.each<[string, ReturnType<typeof pod> | undefined, object | undefined]>([

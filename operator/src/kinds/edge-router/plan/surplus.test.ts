@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { nobodys, object, pod, router, settled, todo } from "../testing/routers.ts";
+import { object, pod, router, settled, todo, unowned } from "../testing/routers.ts";
 import type { SurplusRouter } from "./router-plan.ts";
 
 describe("routers that are to go", () => {
@@ -37,7 +37,7 @@ describe("routers that are to go", () => {
       {},
       ["removeEntity 1"],
     ],
-    ["what is another owner's stays", [surplusRouter({ pod: undefined, entity: undefined, claim: undefined, objects: [nobodys("ConfigMap", "eu-1")] })],
+    ["what is another owner's stays", [surplusRouter({ pod: undefined, entity: undefined, claim: undefined, objects: [unowned("ConfigMap", "eu-1")] })],
       {}, []],
   ])("%s", (_name, surplus, spec, wanted) => {
     const given = settled([router()], { spec, surplus });

@@ -75,8 +75,8 @@ export function object<T extends KubeObject>(
   return { apiVersion: "v1", kind, ...more, metadata } as unknown as T;
 }
 
-/** As another client has made it, whom nothing tells; and as an EdgeRouter had it that was there before, under the same name. */
-export const nobodys = <T extends KubeObject>(kind: string, name: string): T =>
+/** An object without an owner; below, one of an EdgeRouter that had the same name before. */
+export const unowned = <T extends KubeObject>(kind: string, name: string): T =>
   object(kind, name, { metadata: { ownerReferences: [] } });
 export const formers = <T extends KubeObject>(kind: string, name: string): T =>
   object(kind, name, { metadata: { ownerReferences: [{ ...OWNER, uid: "former" }] } });

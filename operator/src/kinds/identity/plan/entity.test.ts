@@ -106,7 +106,7 @@ describe("the entity of an Identity", () => {
     expect(plan).toMatchObject({ action: "conflict", reason });
   });
 
-  test("an identity that a user made an administrator is one no more", () => {
+  test("takes back the right of an administrator that another client gave", () => {
     expect(planOf({}, { isAdmin: true })).toMatchObject({ action: "patch", body: { isAdmin: false } });
   });
 });
@@ -148,7 +148,7 @@ describe("a lock", () => {
     ["wanted and absent", true, { disabled: false }, false, "disable"],
     ["wanted and to end", true, { disabled: true, disabledUntil: until }, false, "disable"],
     ["unwanted and ours", false, { disabled: true }, true, "enable"],
-    ["unwanted and another owner's", false, { disabled: true }, false, "leave"],
+    ["unwanted and another client's", false, { disabled: true }, false, "leave"],
     ["unwanted, after wrong passwords", false, { disabled: true, disabledUntil: until }, true, "leave"],
     ["unwanted and absent", false, { disabled: false }, true, "none"],
   ])("%s", (_name, wanted, found, isOurs, action) => {

@@ -74,7 +74,7 @@ const TABLE: readonly [string, Given, object][] = [
   ["was to enroll again, and its invitation is gone", { secret: ours({ identity: OLD, enrolling: "i1" }) }, { do: "invite", invitation: { method: "ott" }, expiresAt: at(DAY) }],
   ["has a key that waits and no invitation", { secret: ours({ enrolling: "i1" }) }, { do: "invite", invitation: { method: "ott" }, expiresAt: at(DAY) }],
   ["was enrolled, and the answer was lost", { secret: ours({ enrolling: "i1" }), inForce: "new" }, { do: "recover" }],
-  ["was enrolled by a user who stole the token", { secret: ours({ enrolling: "i1" }), inForce: "new", fitsWaitingKey: false }, stuck("EnrolledElsewhere")],
+  ["was enrolled by a thief of the token", { secret: ours({ enrolling: "i1" }), inForce: "new", fitsWaitingKey: false }, stuck("EnrolledElsewhere")],
   ["was made again under another id", { secret: ours({ identity: certificate("old", { identityId: "i0" }) }), enrollment: invited(at(DAY)) }, { do: "prepare", jwt: "t1" }],
   ["was made again and is not invited", { secret: ours({ identity: certificate("old", { identityId: "i0" }) }) }, { do: "invite", invitation: { method: "ott" }, expiresAt: at(DAY) }],
 
@@ -117,7 +117,7 @@ const TABLE: readonly [string, Given, object][] = [
   ["has done that, which the status does not say", { secret: ours({ identity: OLD, reEnroll: "1" }), inForce: "old", reEnroll: "1" }, valid("Valid")],
   ["had its certificate taken away and is asked to enroll again", { secret: ours({ identity: OLD }), reEnroll: "1" }, { do: "invite", invitation: { method: "ott" }, expiresAt: at(DAY) }],
 
-  // A Secret of another client.
+  // A Secret of another owner.
   ["finds its Secret's name taken", { secret: { state: "foreign" }, enrollment: invited(at(DAY)) }, stuck("SecretConflict")],
   ["finds its Secret's name taken, and is asked to enroll again", { secret: { state: "foreign" }, inForce: "old", reEnroll: "1" }, stuck("SecretConflict")],
 ];

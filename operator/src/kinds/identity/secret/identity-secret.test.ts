@@ -38,7 +38,7 @@ describe("a Secret is whose", () => {
     ["a resource's of the same name, which is gone", { annotations: { "sallyport.dev/owner": "Identity/bot" } }, "ours"],
     ["another resource's", { annotations: { "sallyport.dev/owner": "Identity/other" } }, "foreign"],
     ["another kind's", { annotations: { "sallyport.dev/owner": "EdgeRouter/bot" } }, "foreign"],
-    ["another owner's who took over a label", { labels: { "app.kubernetes.io/managed-by": "sallyport" } }, "foreign"],
+    ["another owner's that took over a label", { labels: { "app.kubernetes.io/managed-by": "sallyport" } }, "foreign"],
   ])("%s", (_whose, metadata, state) => {
     expect(heldSecret(secret({ metadata: { name: "bot-identity", ...metadata } }), identity()).state).toBe(state);
   });
