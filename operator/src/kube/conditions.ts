@@ -17,6 +17,14 @@ export interface Condition {
 /** A condition as it is decided: when it began follows from what was there before. */
 export type ConditionDraft = Pick<Condition, "type" | "status" | "reason" | "message">;
 
+/** The draft that leaves a condition as it is. */
+export const draftOf = ({ type, status, reason, message }: ConditionDraft): ConditionDraft => ({
+  type,
+  status,
+  reason,
+  message,
+});
+
 const MESSAGE_LIMIT = 32_768;
 const REASON_LIMIT = 1024;
 const REASON = /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/;

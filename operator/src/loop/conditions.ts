@@ -1,5 +1,5 @@
 import type { Failure } from "../controller-client/errors.ts";
-import { type Condition, type ConditionDraft, conditionOf } from "../kube/conditions.ts";
+import { type Condition, type ConditionDraft, conditionOf, draftOf } from "../kube/conditions.ts";
 import { ANNOTATIONS } from "../resources/group.ts";
 import type { AnyResource } from "./kind-reconciler.ts";
 
@@ -46,7 +46,7 @@ export function conditionsOfFailure(
   const mayPass = (retry === "connection" || retry === "backoff") && reason !== "InUse" && reason !== "NetworkNotFound";
   const isPassing = !isStalled && mayPass;
   if (isPassing && ready?.status === "True" && ready.observedGeneration === generation) {
-    return previous.map(({ type, status, reason, message }) => ({ type, status, reason, message }));
+    return previous.map(draftOf);
   }
   const conditions = unready(reason, message, isStalled ? "Stalled" : "Reconciling");
   return conditions.map((draft) =>
@@ -54,13 +54,13 @@ export function conditionsOfFailure(
   );
 }
 
-const SUMMARY = new Set(["Ready", "Reconciling", "Stalled", "DeletionBlocked", "ReconciliationPaused"]);
+const PAUSED = "ReconciliationPaused";
+
+const SUMMARY = new Set(["Ready", "Reconciling", "Stalled", "DeletionBlocked", PAUSED]);
 
 /** The conditions that say something else than how the resource as a whole is. */
 export const kept = (previous: readonly Condition[]): ConditionDraft[] =>
-  previous
-    .filter(({ type }) => !SUMMARY.has(type))
-    .map(({ type, status, reason, message }) => ({ type, status, reason, message }));
+  previous.filter(({ type }) => !SUMMARY.has(type)).map(draftOf);
 
 /** What a resource shows whose deletion has to wait, with the way out. */
 export function conditionsOfBlocked(
@@ -77,15 +77,11 @@ export function conditionsOfBlocked(
   ];
 }
 
-const PAUSED = "ReconciliationPaused";
-
 export const isPaused = ({ metadata }: AnyResource): boolean => metadata.annotations?.[ANNOTATIONS.pause] === "true";
 
 /** Everything stays as it was found last, and one more condition says that the operator does not reconcile it. */
 export function conditionsOfPause(previous: readonly Condition[]): ConditionDraft[] {
-  const before = previous
-    .filter(({ type }) => type !== PAUSED)
-    .map(({ type, status, reason, message }) => ({ type, status, reason, message }));
+  const before = previous.filter(({ type }) => type !== PAUSED).map(draftOf);
   const message = `the annotation ${ANNOTATIONS.pause} keeps the operator from changing anything; take it away to go on`;
   const unknown: ConditionDraft = { type: "Ready", status: "Unknown", reason: "Paused", message };
   const first = before.some(({ type }) => type === "Ready") ? before : [unknown, ...before];
