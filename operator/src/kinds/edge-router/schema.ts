@@ -65,15 +65,9 @@ function scalarNode(shape: ValueShape, meaning: string): z.ZodType {
     case "boolean":
       return flag(meaning);
     case "integer":
-      return integer(meaning, {
-        ...(shape.min === undefined ? {} : { min: shape.min }),
-        ...(shape.max === undefined ? {} : { max: shape.max }),
-      });
+      return integer(meaning, { min: shape.min, max: shape.max });
     case "duration":
-      return duration(meaning, {
-        ...(shape.min === undefined ? {} : { min: shape.min }),
-        ...(shape.max === undefined ? {} : { max: shape.max }),
-      });
+      return duration(meaning, { min: shape.min, max: shape.max });
   }
 }
 

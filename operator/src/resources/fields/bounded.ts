@@ -7,7 +7,7 @@ import { type CelRule, nodeMeta } from "./cel.ts";
  */
 
 interface Rules {
-  readonly rules?: readonly CelRule[];
+  readonly rules?: readonly CelRule[] | undefined;
 }
 
 /** Text of at most `max` characters. A `pattern` must mean the same in JavaScript and in RE2. */
@@ -20,7 +20,7 @@ export function text(description: string, o: { max: number; min?: number; patter
 
 const INT32 = 2 ** 31 - 1;
 
-export function integer(description: string, o: { min?: number; max?: number } & Rules = {}) {
+export function integer(description: string, o: { min?: number | undefined; max?: number | undefined } & Rules = {}) {
   const max = o.max ?? Number.MAX_SAFE_INTEGER;
   const schema = z
     .int()
@@ -37,7 +37,7 @@ export const choice = <const T extends readonly [string, ...string[]]>(descripti
 const DURATION = /^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$/;
 
 /** A duration such as `90s` or `1h30m`, within bounds of the same form. */
-export function duration(description: string, o: { min?: string; max?: string } & Rules = {}) {
+export function duration(description: string, o: { min?: string | undefined; max?: string | undefined } & Rules = {}) {
   const bounds: CelRule[] = [];
   // Rules are asked even when the pattern has refused the text, and what is no duration has no length.
   const holds = (rule: string): string => `!self.matches('${DURATION.source.replaceAll("\\", "\\\\")}') || ${rule}`;

@@ -5,7 +5,7 @@ const DNS_NAME = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
 
 /** Name of a Kubernetes object of the same namespace. */
 export const objectName = (description: string, rules?: readonly CelRule[]) =>
-  text(description, { min: 1, max: 253, pattern: DNS_NAME, ...(rules === undefined ? {} : { rules }) });
+  text(description, { min: 1, max: 253, pattern: DNS_NAME, rules });
 
 /** Reference by name to an object of the same namespace. */
 export const nameRef = (description: string, what: string, rules?: readonly CelRule[]) =>
@@ -26,4 +26,4 @@ export const configMapKeyRef = (description: string) =>
 
 /** Id of an entity of the network. */
 export const entityId = (description: string, rules?: readonly CelRule[]) =>
-  text(description, { min: 1, max: 64, pattern: /^[A-Za-z0-9._-]+$/, ...(rules === undefined ? {} : { rules }) });
+  text(description, { min: 1, max: 64, pattern: /^[A-Za-z0-9._-]+$/, rules });
