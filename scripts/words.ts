@@ -13,7 +13,7 @@ export const WORDS: readonly Word[] = [
   { pattern: /hindrances?/i, instead: "blocked reason" },
   { pattern: /rehears(?:al|als|e|es|ed|ing)/i, instead: "dry run" },
   { pattern: /left-?overs?\b/i, instead: "orphan, or stale" },
-  { pattern: /trouble(?!shoot)s?/i, instead: "reconcile failure, fault or error", unless: /scenarios\/trouble/ },
+  { pattern: /trouble(?!shoot)s?/i, instead: "reconcile failure, fault or error" },
   {
     pattern: /\bnobody(?:'s)?\b/i,
     instead: "the actor's name, or passive voice",

@@ -39,7 +39,7 @@ fi
 if has_part 4; then
   has_part 3 || need_tools
   suite scenarios test-scenarios
-  suite container test-scenarios E2E_CLUSTER=container FILES="e2e/scenarios/network/quickstart.test.ts e2e/scenarios/trouble"
+  suite container test-scenarios E2E_CLUSTER=container FILES="e2e/scenarios/network/quickstart.test.ts e2e/scenarios/blocked"
 fi
 
 close_run

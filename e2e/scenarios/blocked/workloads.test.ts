@@ -1,4 +1,4 @@
-/** What keeps pods from running: each is told with its cause by a condition and an event, and passes when the user mends it, without any cleaning up. */
+/** What keeps pods from running: each is told with its cause by a condition and an event, and passes when the user fixes it, without any cleaning up. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sample } from "../../../operator/src/kinds/testing/samples.ts";
 import { healthOf } from "../../../operator/src/kube/conditions.ts";
@@ -21,7 +21,7 @@ describe.skipIf(!hasCluster)("pods that can't be", { timeout: 600_000 }, () => {
   let stage: Stage;
 
   beforeAll(async () => {
-    stage = await Stage.open("trouble");
+    stage = await Stage.open("blocked");
     await declare("Network", "main", { external: null, managed: {} });
     await stage.ready(300);
   }, 600_000);
