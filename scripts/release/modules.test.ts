@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ModuleError, neighbourOf, packageOf, reachedModules, type Target } from "./modules.ts";
+import { ModuleError, neighbourOf, reachedModules, type Target } from "./modules.ts";
 
 const resolve = (specifier: string, from: string): Target => {
   if (specifier.startsWith(".")) return { module: neighbourOf(specifier, from) };
@@ -51,8 +51,4 @@ describe("the modules of a package", () => {
     expect(() => reached({ "a.js": 'import "./b.js";' }, "a.js")).toThrow(ModuleError);
     expect(() => reached({ "a.js": 'import "./b.js";' }, "a.js")).toThrow("b.js is not there, and a.js names it");
   });
-});
-
-it("a package is named by the first parts of a specifier", () => {
-  expect(["ws", "ws/lib/a.js", "@a/b", "@a/b/c"].map(packageOf)).toEqual(["ws", "ws", "@a/b", "@a/b"]);
 });

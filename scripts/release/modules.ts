@@ -1,6 +1,6 @@
 /** What the compiler wrote, as modules of a package: which of them are needed, and by what names they find each other. */
 import { dirname, join, relative } from "node:path/posix";
-import { IMPORT } from "../check-dependencies.ts";
+import { IMPORT, packageOf } from "../sources/imports.ts";
 
 /** A module names something that the package cannot have. */
 export class ModuleError extends Error {
@@ -53,12 +53,6 @@ export function reachedModules(
     modules.set(path, own);
   }
   return { modules, packages: [...packages].sort() };
-}
-
-/** `@scope/name/sub/path` -> `@scope/name` */
-export function packageOf(specifier: string): string {
-  const [first = "", second = ""] = specifier.split("/");
-  return first.startsWith("@") ? `${first}/${second}` : first;
 }
 
 /** Node and the compiler both find a declaration by the name of the JavaScript beside it. */

@@ -1,4 +1,5 @@
 /** The small machinery of `packages/async`, written a second time: what each part looks like by hand, and where that is meant. */
+import { lineAt } from "../repository.ts";
 
 export interface Machinery {
   /** What to use in its place. */
@@ -52,7 +53,7 @@ export function secondCopies(file: string, source: string, meant: readonly Meant
       ? []
       : [...source.matchAll(pattern)].map(({ index }) => ({
           file,
-          line: source.slice(0, index).split("\n").length,
+          line: lineAt(source, index),
           use,
         })),
   );

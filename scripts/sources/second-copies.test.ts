@@ -1,6 +1,5 @@
-import { globSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { findFiles, readText } from "../repository.ts";
 import { MEANT_COPIES, secondCopies } from "./second-copies.ts";
 
 const FILE = "router/src/link/link.ts";
@@ -45,12 +44,9 @@ describe("a second copy of the small machinery", () => {
   });
 
   it("is still there in every place where it is meant", () => {
-    const root = join(import.meta.dirname, "..");
     const idle = MEANT_COPIES.filter(({ under, use }) => {
-      const files = globSync(under.endsWith("/") ? `${under}**/*.ts` : under, { cwd: root });
-      return !files.some((file) =>
-        secondCopies(file, readFileSync(join(root, file), "utf8"), []).some((copy) => copy.use === use),
-      );
+      const files = findFiles(under.endsWith("/") ? `${under}**/*.ts` : under);
+      return !files.some((file) => secondCopies(file, readText(file), []).some((copy) => copy.use === use));
     });
     expect(idle).toEqual([]);
   });
