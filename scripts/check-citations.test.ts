@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { anchorOf, citationsIn, headingsOf, linksIn } from "./check-citations.ts";
+import { citationsIn } from "./check-citations.ts";
 
 describe("citations", () => {
   it.each([
@@ -11,22 +11,5 @@ describe("citations", () => {
     ["/** docs/a.md, docs/b.md */", [{ page: "docs/a.md" }, { page: "docs/b.md" }]],
   ])("are read from %j", (source, expected) => {
     expect(citationsIn(source)).toEqual(expected);
-  });
-
-  it("lead to headings, not to comments of code", () => {
-    expect(headingsOf("# The `file`\n\n```sh\n# not this\n```\n\n### Part two \n")).toEqual(["The file", "Part two"]);
-  });
-
-  it("lead to anchors as they are made of headings", () => {
-    expect(anchorOf("What is `x`, and why?")).toBe("what-is-x-and-why");
-  });
-
-  it("are links to this place only, outside of code", () => {
-    const page = "[a](b.md) [c](#d) [e](f.md#g)\n[web](https://example.org/x#y) `[no](h.md)`\n```\n[no](i.md)\n```\n";
-    expect(linksIn(page)).toEqual([
-      { path: "b.md", anchor: undefined },
-      { path: "", anchor: "d" },
-      { path: "f.md", anchor: "g" },
-    ]);
   });
 });

@@ -2,13 +2,13 @@
  * What comments and guides point at exists: `docs/page.md "Section"` in a source file, and relative links of the guides.
  * `npm run check` runs it.
  */
-import { existsSync, globSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { anchorOf, headingsOf, linksIn } from "./markdown.ts";
+import { findFiles, ROOT, readText, report } from "./repository.ts";
 
 /** A page cited, with the sections named right behind it: `docs/a.md "One"`, `docs/a.md, "One" and "Two"`. */
 const CITATION = /\b(docs\/[\w/.-]+?\.md)((?:(?:,| and|, and)? "[^"\n]+")*)/g;
-const LINK = /\]\(([^)\s#:]*)(?:#([^)\s]*))?\)/g;
 
 export interface Citation {
   readonly page: string;
@@ -24,45 +24,22 @@ export function citationsIn(source: string): Citation[] {
   });
 }
 
-/** Headings of a page as plain text. */
-export function headingsOf(markdown: string): string[] {
-  const prose = markdown.replace(/^```[\s\S]*?^```/gm, "");
-  return [...prose.matchAll(/^#{1,6} +(.+?) *$/gm)].map(([, text = ""]) => text.replaceAll("`", ""));
-}
-
-/** The anchor under which a heading can be linked to. */
-export function anchorOf(heading: string): string {
-  return heading
-    .toLowerCase()
-    .replace(/[^\p{L}\p{N}\s_-]/gu, "")
-    .replace(/\s/g, "-");
-}
-
-/** The relative links of a page: path (empty for the page itself) and anchor. */
-export function linksIn(markdown: string): { readonly path: string; readonly anchor: string | undefined }[] {
-  const prose = markdown.replace(/^```[\s\S]*?^```/gm, "").replace(/`[^`\n]*`/g, "");
-  return [...prose.matchAll(LINK)].map(([, path = "", anchor]) => ({ path, anchor }));
-}
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const root = join(import.meta.dirname, "..");
-  const exclude = ["**/node_modules/**", "**/dist/**", "**/generated/**"];
+if (import.meta.main) {
   const find = (ending: string) =>
-    globSync(`{packages,controller,router,operator,e2e,images,bench,scripts,examples}/**/*.${ending}`, {
-      cwd: root,
-      exclude,
-    });
-  const read = (file: string) => readFileSync(join(root, file), "utf8");
+    findFiles(`{packages,controller,router,operator,e2e,images,bench,scripts,examples}/**/*.${ending}`, [
+      ...["**/dist/**", "**/generated/**"],
+    ]);
+  const isThere = (path: string) => existsSync(join(ROOT, path));
   const headings = new Map<string, readonly string[] | undefined>();
   const headingsAt = (page: string) => {
-    if (!headings.has(page)) headings.set(page, existsSync(join(root, page)) ? headingsOf(read(page)) : undefined);
+    if (!headings.has(page)) headings.set(page, isThere(page) ? headingsOf(readText(page)) : undefined);
     return headings.get(page);
   };
 
   let cited = 0;
   const missing: string[] = [];
   for (const file of find("ts").filter((each) => !each.startsWith("scripts/check-citations"))) {
-    for (const { page, section } of citationsIn(read(file))) {
+    for (const { page, section } of citationsIn(readText(file))) {
       cited += 1;
       const known = headingsAt(page);
       if (known === undefined) missing.push(`${file}: there is no ${page}`);
@@ -70,16 +47,14 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
         missing.push(`${file}: ${page} has no section "${section}"`);
     }
   }
-  for (const file of [...globSync(["*.md", "docs/**/*.md"], { cwd: root }), ...find("md")]) {
-    for (const { path, anchor } of linksIn(read(file))) {
+  for (const file of [...findFiles(["*.md", "docs/**/*.md"]), ...find("md")]) {
+    for (const { path, anchor } of linksIn(readText(file))) {
       cited += 1;
       const target = path === "" ? file : join(dirname(file), path);
-      if (!existsSync(join(root, target))) missing.push(`${file}: links to ${target}, which is not there`);
+      if (!isThere(target)) missing.push(`${file}: links to ${target}, which is not there`);
       else if (anchor !== undefined && !(headingsAt(target) ?? []).map(anchorOf).includes(anchor))
         missing.push(`${file}: ${target} has no heading #${anchor}`);
     }
   }
-  for (const each of missing) console.error(each);
-  console.log(`citations: ${cited}, ${missing.length} of what is not there`);
-  process.exitCode = missing.length === 0 ? 0 : 1;
+  report(missing, `citations: ${cited}, ${missing.length} of what is not there`);
 }

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { Marked } from "marked";
-import { anchorOf } from "../check-citations.ts";
-import { linkedPage, type NavigationGroup } from "./pages.ts";
+import { anchorOf } from "../markdown.ts";
+import { FIRST_PAGE, linkedPage, type NavigationGroup } from "./pages.ts";
 
 const STYLE = readFileSync(join(import.meta.dirname, "style.css"), "utf8");
 const SEARCH = readFileSync(join(import.meta.dirname, "search.js"), "utf8");
@@ -81,7 +81,7 @@ export function renderPage(
 </head>
 <body data-top="${top}">
 <nav>
-<a class="home" href="${href(groups.length > 0 ? "docs/index.md" : page)}">Sallyport</a>
+<a class="home" href="${href(groups.length > 0 ? FIRST_PAGE : page)}">Sallyport</a>
 <input type="search" placeholder="Search headings" aria-label="Search headings">
 <ul class="results"></ul>
 ${sidebar.join("\n")}

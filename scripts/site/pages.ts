@@ -1,7 +1,7 @@
 /** The pages of the documentation: every Markdown file that links lead to from `docs/index.md`. */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { linksIn } from "../check-citations.ts";
+import { linksIn } from "../markdown.ts";
 
 export const FIRST_PAGE = "docs/index.md";
 

@@ -47,7 +47,7 @@ export function packageOf(specifier: string): string {
 /** The repository path that a relative specifier of a file stands for. */
 export const relativeTarget = (file: string, specifier: string): string => normalize(join(dirname(file), specifier));
 
-/** The repository path that a specifier stands for, a folder for a package of ours; undefined for npm packages and `node:` modules. */
+/** The repository path that a specifier stands for, a folder for a package of this repository; undefined for npm packages and `node:` modules. */
 export function repositoryPath(file: string, specifier: string): string | undefined {
   if (specifier.startsWith(".")) return relativeTarget(file, specifier);
   const own = /^@sallyport\/([^/]+)/.exec(specifier)?.[1];
