@@ -33,9 +33,14 @@ describe("an object as it is wanted", () => {
     expect(isAsIntended(undefined, now)).toBe(false);
   });
 
+  test("a field without a value is not wanted, so what the API server fills in there stays", () => {
+    const now = withIntent(service({ type: "ClusterIP", externalTrafficPolicy: undefined }));
+    expect(now).toEqual(withIntent(service({ type: "ClusterIP" })));
+    expect(isAsIntended(stored(now, { type: "ClusterIP", externalTrafficPolicy: "Cluster" }), now)).toBe(true);
+  });
+
   test.each<[unknown, unknown, boolean]>([
     ["500m", "0.5", true],
-    ["a default of the server", undefined, true],
     ["1Gi", "1024Mi", true],
     ["1", 1, true],
     ["1Gi", "1G", false],
