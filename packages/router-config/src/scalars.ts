@@ -1,9 +1,9 @@
 import { isIP } from "node:net";
+import { MAX_TIMER_MS } from "@sallyport/async";
 import { formatDuration, parseDuration } from "@sallyport/config-file";
 import { type Address, parseAddress } from "@sallyport/wire";
 import { z } from "zod";
 import { PlainScalar } from "./plain-scalar.ts";
-import type { ScalarMeta } from "./shape.ts";
 
 /**
  * Value types of the file. Each accepts what a YAML reader yields (text or PlainScalar) and what a program would write
@@ -11,13 +11,20 @@ import type { ScalarMeta } from "./shape.ts";
  * each is what an error says was expected, and what the reference page prints.
  */
 
+/** What a scalar tells of itself, for `shape.ts`; durations in milliseconds. */
+export interface ScalarMeta {
+  readonly scalar?: "text" | "texts" | "boolean" | "integer" | "duration";
+  readonly min?: number | undefined;
+  readonly max?: number | undefined;
+}
+
 /** Records "expected X" for the value at the current path; what was found is rendered by the validator. */
 export function expected(ctx: z.core.$RefinementCtx, what: string, input: unknown): never {
   ctx.issues.push({ code: "custom", message: what, input, params: { expected: what } });
   return z.NEVER;
 }
 
-/** A value type: `read` gives the value, or `undefined` for what is not one. `meta` tells `shape.ts` its bounds. */
+/** A value type: `read` gives the value, or `undefined` for what is not one. */
 export function scalar<Input, Output>(
   what: string,
   read: (input: unknown) => Output | undefined,
@@ -54,11 +61,9 @@ function within(value: number | undefined, min?: number, max?: number): number |
   return value;
 }
 
-/** Timers that are to wait longer fire at once: 24.8 days, and what is longer is taken for it. */
-const LONGEST_MS = 2 ** 31 - 1;
-
+/** What is longer than a timer takes counts as the longest. */
 const waitable = (ms: number | undefined): number | undefined =>
-  ms === undefined ? undefined : Math.min(ms, LONGEST_MS);
+  ms === undefined ? undefined : Math.min(ms, MAX_TIMER_MS);
 
 export const integer = (o: { min?: number; max?: number; unit?: string } = {}) =>
   scalar<number, number>(

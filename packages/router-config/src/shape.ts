@@ -1,5 +1,6 @@
 import { formatDuration, type SchemaNode } from "@sallyport/config-file";
 import { meanings, sharedName } from "./meanings.ts";
+import type { ScalarMeta } from "./scalars.ts";
 import { routerConfigSchema } from "./schema.ts";
 import { idleReason } from "./without-effect.ts";
 
@@ -15,13 +16,6 @@ export type ConfigNode =
   | { readonly kind: "section"; readonly keys: Readonly<Record<string, ConfigNode>> }
   | { readonly kind: "list"; readonly meaning: string; readonly element: ValueShape }
   | { readonly kind: "value"; readonly meaning: string; readonly value: ValueShape };
-
-/** What a scalar tells of itself (`scalars.ts`); durations in milliseconds. */
-export interface ScalarMeta {
-  readonly scalar?: "text" | "texts" | "boolean" | "integer" | "duration";
-  readonly min?: number | undefined;
-  readonly max?: number | undefined;
-}
 
 /** What a key is for, by its name on the reference page, or why it changes nothing; empty for a key without a description. */
 export function meaningOf(name: string): string {
