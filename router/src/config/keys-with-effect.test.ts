@@ -8,11 +8,11 @@ import { usedKeys } from "../testing/key-use.ts";
 const SHOWN_BY: Readonly<Record<string, readonly [file: string, title: string]>> = {
   v: ["router/src/main.test.ts", "names line and column of every error of a file, and does not start with it"],
   "link.listeners[].binding": [
-    "packages/router-config/src/errors.test.ts",
+    "packages/router-config/src/validate-errors.test.ts",
     "are all told at once, with path, line and column",
   ],
   "link.dialers[].binding": [
-    "packages/router-config/src/errors.test.ts",
+    "packages/router-config/src/validate-errors.test.ts",
     "are all told at once, with path, line and column",
   ],
   "metrics.enableDataDelayMetric": ["router/src/router.test.ts", "measures how long data of SDKs waits"],
