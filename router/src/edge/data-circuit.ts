@@ -13,9 +13,8 @@ import {
   writeFramePrefix,
   type Xgress,
 } from "@sallyport/wire";
-import type { ClientCircuit } from "./client-circuit.ts";
+import type { CircuitCarrier, ClientCircuit } from "./channel-members.ts";
 import { stateClosed } from "./edge-messages.ts";
-import type { SdkChannel } from "./sdk-channel.ts";
 import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "./trace-route.ts";
 
 const CONN_ID_LENGTH = HEADER_ENTRY_PREFIX_LENGTH + 4;
@@ -30,7 +29,7 @@ const MAX_TRACE_BACKLOG = 8 * 1024 * 1024;
  * the other way round; bodies are never split or merged (docs/protocol/data-path.md, "Edge connections").
  */
 export class DataCircuit implements ClientCircuit, LocalPort, Waiter {
-  readonly sdk: SdkChannel;
+  readonly sdk: CircuitCarrier;
   readonly connId: number;
   /** Token of the dial or bind session it was made with. */
   readonly sessionToken: string;
@@ -43,7 +42,7 @@ export class DataCircuit implements ClientCircuit, LocalPort, Waiter {
   #ended = false;
 
   /** @param carriesDatagrams what the dialling end says of it */
-  constructor(sdk: SdkChannel, connId: number, sessionToken: string, carriesDatagrams = false) {
+  constructor(sdk: CircuitCarrier, connId: number, sessionToken: string, carriesDatagrams = false) {
     this.sdk = sdk;
     this.connId = connId;
     this.sessionToken = sessionToken;

@@ -31,7 +31,7 @@ import { EDGE_LIMITS, type EdgeOptions, type EdgeSettings } from "./options.ts";
 import { SdkChannel, type SdkRequests } from "./sdk-channel.ts";
 
 /** An SDK that sends more than this before it is admitted is not one. */
-const MAX_BYTES = 256 * 1024;
+const MAX_EARLY_BYTES = 256 * 1024;
 
 /**
  * What an SDK sends between the answer to its hello and its admission. Its connections are no longer read after the
@@ -49,7 +49,7 @@ class EarlyFrames {
       this.#pause(underlay);
       const length = frame.end - frame.start;
       this.#bytes += length;
-      if (this.#bytes > MAX_BYTES) channel.close(new Error("too much was sent before the channel was admitted"));
+      if (this.#bytes > MAX_EARLY_BYTES) channel.close(new Error("too much was sent before the channel was admitted"));
       else this.frames.push(new KeptFrame(length).copyOf(frame));
       return true;
     };
@@ -154,9 +154,6 @@ class EdgeListener implements Edge {
     this.#requests = {
       connect: (sdk, connId, message) => connector.connect(sdk, connId, message),
       bind: (sdk, connId, message) => this.#hosting.bind(sdk, connId, message),
-      unbind: (binding) => this.#hosting.remove(binding),
-      updateBind: (binding, message) => this.#hosting.update(binding, message),
-      healthEvent: (binding, message) => this.#hosting.healthEvent(binding, message),
     };
     this.#follow(parts.control);
     this.#stops.push(
@@ -318,7 +315,7 @@ class EdgeListener implements Edge {
       if (left > 0) this.#channelsOf.set(identityId, left);
       else this.#channelsOf.delete(identityId);
       this.#counters.disconnects++;
-      for (const binding of sdk.channelClosed()) this.#hosting.remove(binding);
+      sdk.channelClosed();
       this.#control.identityDisconnected(connection);
       this.#comings.info(
         { identityId: connection.identityId, peer: connection.remoteAddress, reason: reason?.message },

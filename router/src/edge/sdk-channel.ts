@@ -19,13 +19,11 @@ import {
 import { CountedOutput } from "../forwarder/counted-output.ts";
 import { linkCounters } from "../forwarder/link-counters.ts";
 import type { TransitRoom } from "../forwarder/transit-queue.ts";
-import type { ClientCircuit, PendingConnect } from "./client-circuit.ts";
-import type { DataCircuit } from "./data-circuit.ts";
+import type { CircuitCarrier, ClientCircuit, ClientListener, PendingConnect } from "./channel-members.ts";
 import type { EdgeCounters } from "./edge-counters.ts";
 import { connIdOf, stateClosed, stateClosedFor, XGRESS_CLOSED } from "./edge-messages.ts";
 import { SdkCircuit } from "./flow-control/sdk-circuit.ts";
 import { SdkCircuits } from "./flow-control/sdk-circuits.ts";
-import type { SdkBinding } from "./hosting/binding.ts";
 import type { EdgeOptions } from "./options.ts";
 import { traceAnswerToSdk, traceFromSdk, traceResponseFromSdk } from "./trace-route.ts";
 
@@ -37,16 +35,13 @@ const LONG_DATA_MS = 5;
 export interface SdkRequests {
   connect(sdk: SdkChannel, connId: number, message: Message): void;
   bind(sdk: SdkChannel, connId: number, message: Message): void;
-  unbind(binding: SdkBinding): void;
-  updateBind(binding: SdkBinding, message: Message): void;
-  healthEvent(binding: SdkBinding, message: Message): void;
 }
 
 /**
  * One admitted SDK: its connections and listeners by connection id, and who of them has stopped the reading of its
  * channel. Data goes straight from the read buffer to the circuit; everything else is a message.
  */
-export class SdkChannel {
+export class SdkChannel implements CircuitCarrier {
   readonly channel: Channel;
   /** Follows the controller's updates: a session may get other certificates. */
   session: ApiSessionRecord;
@@ -61,9 +56,9 @@ export class SdkChannel {
   readonly counters = linkCounters();
   readonly #connections = new Map<number, ClientCircuit>();
   readonly #circuits = new SdkCircuits();
-  readonly #bindings = new Map<number, SdkBinding>();
+  readonly #listeners = new Map<number, ClientListener>();
   readonly #connecting = new Map<number, PendingConnect>();
-  readonly #stoppedBy = new Set<DataCircuit>();
+  readonly #stoppedBy = new Set<ClientCircuit>();
   #outputs: CountedOutput[] = [];
   #nextConnId: number = FIRST_ROUTER_CONN_ID;
 
@@ -110,8 +105,8 @@ export class SdkChannel {
       [EdgeType.Bind, (message) => this.#request(message, (id) => requests.bind(this, id, message))],
       [EdgeType.StateClosed, (message) => this.#closedBySdk(message)],
       [EdgeType.Unbind, (message) => this.#unbind(message)],
-      [EdgeType.UpdateBind, (message) => this.#toBinding(message, (b) => requests.updateBind(b, message))],
-      [EdgeType.HealthEvent, (message) => this.#toBinding(message, (b) => requests.healthEvent(b, message))],
+      [EdgeType.UpdateBind, (message) => this.#listenerOf(message)?.update(message)],
+      [EdgeType.HealthEvent, (message) => this.#listenerOf(message)?.healthEvent(message)],
       [EdgeType.TraceRoute, (message) => this.#trace(message)],
       [EdgeType.TraceRouteResponse, (message) => this.#traceResponse(message)],
       [XgressType.Control, (message) => this.#circuits.control(message)],
@@ -151,7 +146,7 @@ export class SdkChannel {
   // Connection ids ----------------------------------------------------------------------------------------------------
 
   isTaken(connId: number): boolean {
-    return this.#connections.has(connId) || this.#bindings.has(connId) || this.#connecting.has(connId);
+    return this.#connections.has(connId) || this.#listeners.has(connId) || this.#connecting.has(connId);
   }
 
   /** A free id of the router's own range, for a connection dialed to this SDK. */
@@ -170,7 +165,7 @@ export class SdkChannel {
 
   /** It has listeners here, which circuits of others come to. */
   get isHosting(): boolean {
-    return this.#bindings.size > 0;
+    return this.#listeners.size > 0;
   }
 
   /** As `isIdle`, except for datagrams, whose senders know that some are lost. */
@@ -201,12 +196,12 @@ export class SdkChannel {
     if (connection instanceof SdkCircuit) this.#circuits.delete(connection);
   }
 
-  addBinding(binding: SdkBinding): void {
-    this.#bindings.set(binding.connId, binding);
+  addListener(listener: ClientListener): void {
+    this.#listeners.set(listener.connId, listener);
   }
 
-  removeBinding(binding: SdkBinding): void {
-    if (this.#bindings.get(binding.connId) === binding) this.#bindings.delete(binding.connId);
+  removeListener(listener: ClientListener): void {
+    if (this.#listeners.get(listener.connId) === listener) this.#listeners.delete(listener.connId);
   }
 
   /** Its circuits, for inspection. */
@@ -217,7 +212,7 @@ export class SdkChannel {
   /** Tokens of the dial and bind sessions in use on this channel. */
   *sessionTokens(): Iterable<string> {
     for (const connection of this.#connections.values()) yield connection.sessionToken;
-    for (const binding of this.#bindings.values()) yield binding.sessionToken;
+    for (const listener of this.#listeners.values()) yield listener.sessionToken;
     for (const pending of this.#connecting.values()) yield pending.sessionToken;
   }
 
@@ -233,21 +228,21 @@ export class SdkChannel {
     }
   }
 
-  /** The channel is gone: everything on it ends. Returns the listeners, whose terminators are the hosting's business. */
-  channelClosed(): SdkBinding[] {
+  /** The channel is gone: everything on it ends. */
+  channelClosed(): void {
     clearInterval(this.#signOfLife);
-    const bindings = [...this.#bindings.values()];
-    this.#bindings.clear();
+    const listeners = [...this.#listeners.values()];
+    this.#listeners.clear();
     for (const pending of this.#connecting.values()) pending.abort.abort(new Error("the client's connection was lost"));
     this.#connecting.clear();
     for (const connection of [...this.#connections.values()]) connection.channelClosed();
-    return bindings;
+    for (const listener of listeners) listener.remove();
   }
 
   // Push-back ---------------------------------------------------------------------------------------------------------
 
   /** A connection holds as much as it may: nothing more is read from this SDK until it, and all others, have room again. */
-  stopReadingFor(connection: DataCircuit): void {
+  stopReadingFor(connection: ClientCircuit): void {
     // Again each time: a connection that joined the channel since is read until then.
     for (const underlay of this.channel.underlays) underlay.pause();
     const isStopped = this.#stoppedBy.size > 0;
@@ -259,7 +254,7 @@ export class SdkChannel {
     this.#signOfLife.unref();
   }
 
-  resumeReadingFor(connection: DataCircuit): void {
+  resumeReadingFor(connection: ClientCircuit): void {
     if (!this.#stoppedBy.delete(connection) || this.#stoppedBy.size > 0) return;
     clearInterval(this.#signOfLife);
     for (const underlay of this.channel.underlays) underlay.resume();
@@ -331,10 +326,9 @@ export class SdkChannel {
     act(connId);
   }
 
-  #toBinding(message: Message, act: (binding: SdkBinding) => void): void {
+  #listenerOf(message: Message): ClientListener | undefined {
     const connId = connIdOf(message);
-    const binding = connId === undefined ? undefined : this.#bindings.get(connId);
-    if (binding !== undefined) act(binding);
+    return connId === undefined ? undefined : this.#listeners.get(connId);
   }
 
   #closedBySdk(message: Message): void {
@@ -342,15 +336,13 @@ export class SdkChannel {
     if (connId === undefined) return;
     this.#connections.get(connId)?.closedBySdk();
     this.#connecting.get(connId)?.abort.abort(new Error("the client gave up"));
-    const binding = this.#bindings.get(connId);
-    if (binding !== undefined) this.#requests.unbind(binding);
+    this.#listeners.get(connId)?.remove();
   }
 
   #unbind(message: Message): void {
     const connId = connIdOf(message);
     if (connId === undefined) return;
-    const binding = this.#bindings.get(connId);
-    if (binding !== undefined) this.#requests.unbind(binding);
+    this.#listeners.get(connId)?.remove();
     this.send(stateClosedFor(message, connId, "unbound"));
   }
 
@@ -374,9 +366,9 @@ export class SdkChannel {
     if (connId === undefined) return;
     let type: number = ConnType.Invalid;
     let text = `invalid conn id [${connId}]`;
-    if (this.#bindings.has(connId)) {
+    if (this.#listeners.has(connId)) {
       type = ConnType.Bind;
-      text = `listener ${this.#bindings.get(connId)?.terminatorId}`;
+      text = `listener ${this.#listeners.get(connId)?.terminatorId}`;
     } else if (this.#connections.has(connId)) {
       type = ConnType.Dial;
       text = `circuit ${this.#connections.get(connId)?.circuitId}`;

@@ -20,8 +20,8 @@ import type { Forwarder } from "../../forwarder/forwarder.ts";
 import type { LinkCounters } from "../../forwarder/link-counters.ts";
 import type { EndPath, LocalEnd } from "../../forwarder/local-end.ts";
 import { OutputDestination } from "../../forwarder/output-destination.ts";
+import type { CircuitCarrier } from "../channel-members.ts";
 import { stateClosed, UNROUTED } from "../edge-messages.ts";
-import type { SdkChannel } from "../sdk-channel.ts";
 import { answerAtEdge, traceRequestToSdk, traceResponseToSdk } from "../trace-route.ts";
 
 /** An SDK that takes nothing at all for long gets no more acknowledgements, and no traces. */
@@ -29,7 +29,7 @@ const MAX_ACK_BACKLOG = 8 * 1024 * 1024;
 
 export interface SdkCircuitParts {
   readonly forwarder: Forwarder;
-  readonly sdk: SdkChannel;
+  readonly sdk: CircuitCarrier;
   readonly connId: number;
   /** Token of the dial or bind session it was made with. */
   readonly sessionToken: string;
@@ -47,7 +47,7 @@ export interface SdkCircuitParts {
  */
 export class SdkCircuit extends OutputDestination implements LocalEnd {
   readonly kind = "sdk" as const;
-  readonly sdk: SdkChannel;
+  readonly sdk: CircuitCarrier;
   readonly connId: number;
   readonly sessionToken: string;
   readonly circuitId: string;

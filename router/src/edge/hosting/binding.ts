@@ -1,12 +1,11 @@
+import type { ClientListener } from "../channel-members.ts";
 import type { SdkChannel } from "../sdk-channel.ts";
 
 /** A listener of an SDK on this router, and the terminator that stands for it at the controller. */
-export interface SdkBinding {
+export interface SdkBinding extends ClientListener {
   /** Chosen by this router; also the terminator's address. */
   readonly terminatorId: string;
   readonly sdk: SdkChannel;
-  readonly connId: number;
-  readonly sessionToken: string;
   /** Identity and listener id: the same listener may come back over another channel. Absent when the SDK gave none. */
   readonly listenerKey: string | undefined;
   readonly instanceId: string;

@@ -128,7 +128,7 @@ export class Hosting {
     this.#byIdentity.set(sdk.session.identityId, own.add(binding));
     this.#byTerminator.set(binding.terminatorId, binding);
     if (listenerKey !== undefined) this.#byListener.set(listenerKey, binding);
-    sdk.addBinding(binding);
+    sdk.addListener(binding);
     this.#confirm(binding, message);
     this.#create(binding, message).catch((error: unknown) => {
       if (!binding.ended.signal.aborted)
@@ -136,9 +136,8 @@ export class Hosting {
     });
   }
 
-  /** Ends a listener at the wish of its SDK, or because its channel is gone. */
-  remove(binding: SdkBinding): void {
-    binding.sdk.removeBinding(binding);
+  #remove(binding: SdkBinding): void {
+    binding.sdk.removeListener(binding);
     this.#forget(binding);
     binding.ended.abort();
     if (binding.listenerKey !== undefined && this.#byListener.get(binding.listenerKey) === binding) {
@@ -152,7 +151,7 @@ export class Hosting {
   /** Ends a listener and tells its SDK why. */
   close(binding: SdkBinding, reason: string): void {
     binding.sdk.send(stateClosed(binding.connId, reason));
-    this.remove(binding);
+    this.#remove(binding);
   }
 
   /** A bind session was removed. */
@@ -168,7 +167,7 @@ export class Hosting {
     if (binding !== undefined) this.close(binding, textOf(outcome));
   }
 
-  update(binding: SdkBinding, message: Message): void {
+  #change(binding: SdkBinding, message: Message): void {
     const cost = message.headers.getU16(EdgeHeader.Cost);
     const precedence = message.headers.getByte(EdgeHeader.Precedence);
     if (cost === undefined && precedence === undefined) return;
@@ -199,10 +198,6 @@ export class Hosting {
     this.#changes.delete(binding);
   }
 
-  healthEvent(binding: SdkBinding, message: Message): void {
-    this.#health.report(binding, message.headers.getBool(EdgeHeader.HealthStatus) ?? false);
-  }
-
   /** Whether a terminator the controller asks about exists here, asking the SDK itself when it can answer. */
   async validate(terminator: TerminatorQuery, fixInvalid: boolean): Promise<TerminatorVerdict> {
     const binding = this.find(terminator.address);
@@ -231,7 +226,7 @@ export class Hosting {
   ): SdkBinding {
     const h = message.headers;
     const routerProvidedConnIds = h.getBool(EdgeHeader.RouterProvidedConnId) ?? false;
-    return {
+    const binding: SdkBinding = {
       terminatorId: terminatorId ?? randomBase62Id(),
       sdk,
       connId,
@@ -245,12 +240,16 @@ export class Hosting {
       wantsBindSuccess: h.getBool(EdgeHeader.SupportsBindSuccess) ?? false,
       publicKey: h.get(EdgeHeader.PublicKey),
       ended: new AbortController(),
+      update: (change) => this.#change(binding, change),
+      healthEvent: (event) => this.#health.report(binding, event.headers.getBool(EdgeHeader.HealthStatus) ?? false),
+      remove: () => this.#remove(binding),
     };
+    return binding;
   }
 
   /** The listener goes on in a newer binding: the old one only stops being it, its terminator stays. */
   #replace(previous: SdkBinding, isDuplicate: boolean): void {
-    previous.sdk.removeBinding(previous);
+    previous.sdk.removeListener(previous);
     this.#forget(previous);
     previous.ended.abort();
     if (!isDuplicate) previous.sdk.send(stateClosed(previous.connId, TAKEN_OVER));
