@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { nextDelay } from "./backoff.ts";
+import { nextDelay } from "./dial-state.ts";
 import { contest } from "./duplicate.ts";
 import { linkForm } from "./link-form.ts";
 import { linkKey } from "./link-key.ts";

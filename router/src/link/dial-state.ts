@@ -1,5 +1,20 @@
 import { randomBase62Id } from "@sallyport/wire";
-import { type Backoff, nextDelay } from "./backoff.ts";
+
+/** Waiting times of failed dials, in milliseconds. */
+export interface DialBackoff {
+  readonly minRetryInterval: number;
+  readonly maxRetryInterval: number;
+  readonly retryBackoffFactor: number;
+}
+
+/**
+ * The next waiting time after one of `previous` (0: first failure): previous times the factor with a random part of up to
+ * half, within the bounds. `random` is from 0 to 1.
+ */
+export function nextDelay(previous: number, backoff: DialBackoff, random: number): number {
+  const factor = Math.max(1, backoff.retryBackoffFactor + random - 0.5);
+  return Math.min(Math.max(previous * factor, backoff.minRetryInterval), backoff.maxRetryInterval);
+}
 
 /** Life of the wish for one link (docs/protocol/links.md, "Dialling"). */
 export type DialStatus =
@@ -55,7 +70,7 @@ export class DialState {
     this.iteration++;
   }
 
-  failed(how: "dialFailed" | "queueFailed", backoff: Backoff, now: number, random: number): void {
+  failed(how: "dialFailed" | "queueFailed", backoff: DialBackoff, now: number, random: number): void {
     if (this.status === "destRemoved") return;
     this.status = how;
     this.retryDelay = nextDelay(this.retryDelay, backoff, random);
@@ -71,7 +86,7 @@ export class DialState {
   }
 
   /** The link closed: the first try is at once, unless it closed as soon as it was made, as one does that is refused. */
-  linkFailed(now: number, backoff: Backoff): void {
+  linkFailed(now: number, backoff: DialBackoff): void {
     if (this.status !== "established") return;
     this.status = "linkFailed";
     this.retryDelay = now - this.#establishedAt < backoff.minRetryInterval ? backoff.minRetryInterval : 0;

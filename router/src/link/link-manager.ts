@@ -5,8 +5,7 @@ import { channelLimits } from "../config/channel-limits.ts";
 import { WorkQueue } from "../control/work-queue.ts";
 import type { LinkPort } from "../forwarder/link-destination.ts";
 import type { WorkPool } from "../metrics/work-pool.ts";
-import type { Backoff } from "./backoff.ts";
-import { DialState } from "./dial-state.ts";
+import { type DialBackoff, DialState } from "./dial-state.ts";
 import { Link } from "./link.ts";
 import { dialLink } from "./link-dial.ts";
 import { linkForm } from "./link-form.ts";
@@ -349,7 +348,7 @@ export class LinkManager {
     if (backoff !== undefined) state.linkFailed(now, backoff);
   }
 
-  #backoff(state: DialState): Backoff | undefined {
+  #backoff(state: DialState): DialBackoff | undefined {
     const dialer = this.#o.dialers[state.dialerIndex];
     const healthy = this.#peers.get(state.peerId)?.isHealthy === true;
     return healthy ? dialer?.healthyDialBackoff : dialer?.unhealthyDialBackoff;
