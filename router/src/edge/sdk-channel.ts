@@ -276,13 +276,11 @@ export class SdkChannel implements CircuitCarrier {
     const type = frame.contentType;
     if (type === EdgeType.Data) return this.#data(frame);
     if (type !== XgressType.Payload && type !== XgressType.Acknowledgement) return false;
-    const { foreign } = this.#circuits;
-    const isWell = this.#circuits.frame(frame, underlay);
-    if (!isWell || this.#circuits.foreign > foreign) {
-      if (type === XgressType.Payload) this.#counts.droppedPayloads++;
-      else this.#counts.droppedAcks++;
-    }
-    if (isWell) return true;
+    const outcome = this.#circuits.frame(frame, underlay);
+    if (outcome === "taken" || outcome === "late") return true;
+    if (type === XgressType.Payload) this.#counts.droppedPayloads++;
+    else this.#counts.droppedAcks++;
+    if (outcome === "lost") return true;
     const { connId } = this.#circuits.view;
     // Nobody can be told without a connection id; the sender's patience ends it.
     if (type === XgressType.Acknowledgement && connId >= 0) this.send(stateClosed(connId, XGRESS_CLOSED));

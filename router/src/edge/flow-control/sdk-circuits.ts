@@ -13,6 +13,9 @@ import type { SdkCircuit } from "./sdk-circuit.ts";
 
 /** Of an SDK that reads slowly or not at all. */
 const MAX_WAITING = 16 * 1024 * 1024;
+/** What became of a frame: `late` and `lost` ones are of circuits that are not, or no longer, this SDK's. */
+export type FrameOutcome = "taken" | "late" | "lost" | "malformed";
+
 /** Traces need a few hundred bytes. */
 const MAX_CONTROL_HEADERS = 4_096;
 
@@ -25,8 +28,6 @@ export class SdkCircuits {
   readonly view = new CircuitFrame();
   /** What all of them together may have waiting. */
   #room: TransitShare | undefined;
-  /** Frames for circuits that are not, or no longer, this SDK's; see `isLoss` for those that are not counted. */
-  foreign = 0;
   /** One SDK may be at both ends of a circuit. */
   readonly #initiating = new Map<string, SdkCircuit>();
   readonly #terminating = new Map<string, SdkCircuit>();
@@ -46,16 +47,16 @@ export class SdkCircuits {
     if (circuits.get(circuit.circuitId) === circuit) circuits.delete(circuit.circuitId);
   }
 
-  /** Takes a payload or acknowledgement. False: it is malformed; `view.connId` may say whose it was. */
-  frame(frame: FrameView, from: Underlay): boolean {
+  /** Takes a payload or acknowledgement. Of a malformed one `view.connId` may say whose it was. */
+  frame(frame: FrameView, from: Underlay): FrameOutcome {
     const view = this.view;
-    if (!view.take(frame)) return false;
-    if (view.contentType === XgressType.Acknowledgement && (view.end - view.bodyStart) % 4 !== 0) return false;
+    if (!view.take(frame)) return "malformed";
+    if (view.contentType === XgressType.Acknowledgement && (view.end - view.bodyStart) % 4 !== 0) return "malformed";
     const circuits = view.isFromTerminator ? this.#terminating : this.#initiating;
     const circuit = circuits.get(view.circuitId());
-    if (circuit !== undefined) circuit.fromSdk(view, from);
-    else if (isLoss(view)) this.foreign++;
-    return true;
+    if (circuit === undefined) return isLoss(view) ? "lost" : "late";
+    circuit.fromSdk(view, from);
+    return "taken";
   }
 
   /** A control message: its body is one byte and the circuit id. */
