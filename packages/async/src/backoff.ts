@@ -7,7 +7,7 @@ export interface BackoffOptions {
   /** Longest delay before jitter, in milliseconds. */
   readonly maxMs: number;
   /** Default: none. */
-  readonly jitter?: Jitter;
+  readonly jitter?: Jitter | undefined;
   /** When no failure follows for this long after a delay, the next failure counts as the first. Default: only `reset` does that. */
   readonly healthyMs?: number;
 }
@@ -59,7 +59,7 @@ export class Backoff {
       this.#failedAt = now;
     }
     this.#failures += 1;
-    return backoffDelay(this.#failures, { firstMs, maxMs, ...(jitter !== undefined && { jitter }) });
+    return backoffDelay(this.#failures, { firstMs, maxMs, jitter });
   }
 
   /** An attempt succeeded: the next failure counts as the first. */
