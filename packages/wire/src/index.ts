@@ -1,4 +1,12 @@
-export { type Address, AddressError, addressFromUrl, formatAddress, parseAddress } from "./address.ts";
+export {
+  type Address,
+  AddressError,
+  addressFromUrl,
+  formatAddress,
+  formatHostPort,
+  type HostPort,
+  parseAddress,
+} from "./address.ts";
 export { boundedLog, type LineBounds, lineBounds } from "./bounded-log.ts";
 export * from "./catalogue/base.ts";
 export * from "./catalogue/control.ts";
@@ -100,6 +108,7 @@ export type { Output } from "./socket/output.ts";
 export { proxyOf } from "./socket/proxy-environment.ts";
 export { SharedConnections } from "./socket/shared-connections.ts";
 export { Slab } from "./socket/slab.ts";
+export { DEFAULT_MAX_PENDING } from "./socket/slab-output.ts";
 export { cutSocket, lingerSocket } from "./socket/socket-end.ts";
 export { SocketOutput } from "./socket/socket-output.ts";
 export { ThreadPort, type ThreadPortOptions } from "./socket/threads/thread-port.ts";

@@ -1,5 +1,5 @@
 import { OUT_QUEUE_SIZE } from "@sallyport/router-config";
-import type { ChannelLimits } from "@sallyport/wire";
+import { type ChannelLimits, DEFAULT_MAX_PENDING } from "@sallyport/wire";
 
 /** `options` of `ctrl`, of a link or of an edge listener; the part that every channel has. */
 export interface ChannelOptions {
@@ -10,7 +10,6 @@ export interface ChannelOptions {
 }
 
 const MIB = 1024 * 1024;
-const STANDARD_PENDING = 64 * MIB;
 /** The largest message has to fit. */
 const LEAST_PENDING = 17 * MIB;
 
@@ -21,7 +20,7 @@ const LEAST_PENDING = 17 * MIB;
 export function channelLimits(options: ChannelOptions, standardQueue: number): ChannelLimits {
   const { outQueueSize, writeTimeout } = options;
   return {
-    maxPending: Math.max(LEAST_PENDING, Math.round((outQueueSize / standardQueue) * STANDARD_PENDING)),
+    maxPending: Math.max(LEAST_PENDING, Math.round((outQueueSize / standardQueue) * DEFAULT_MAX_PENDING)),
     ...(writeTimeout === undefined || writeTimeout === 0 ? {} : { writeTimeoutMs: writeTimeout }),
   };
 }
