@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { MAX_TIMER_MS } from "@sallyport/async";
 import { formatDuration, parseDuration } from "@sallyport/config-file";
-import { type Address, parseAddress } from "@sallyport/wire";
+import { type Address, type HostPort, parseAddress } from "@sallyport/wire";
 import { z } from "zod";
 import { PlainScalar } from "./plain-scalar.ts";
 
@@ -155,11 +155,6 @@ export const dialled = (protocol: string) =>
       return isComplete(parsed) && parsed.protocol === protocol ? parsed : undefined;
     },
   );
-
-export interface HostPort {
-  readonly host: string;
-  readonly port: number;
-}
 
 const isComplete = <T extends HostPort>(value: T | undefined): value is T =>
   value !== undefined && value.host !== "" && value.port > 0;

@@ -1,13 +1,17 @@
 import { WireError } from "./errors.ts";
 
-/** Where something listens or is dialled: `<protocol>:<host>:<port>`, see docs/protocol/identity.md "Addresses". */
-export interface Address {
-  /** Lower-case carrier name: `tls`, `tcp`, `udp`, … */
-  readonly protocol: string;
+/** A host and a port of it. */
+export interface HostPort {
   /** Name, IPv4 or IPv6 without brackets; empty means all interfaces when listening. */
   readonly host: string;
   /** 0 to 65535; 0 asks the system for a free port when listening. */
   readonly port: number;
+}
+
+/** Where something listens or is dialled: `<protocol>:<host>:<port>`, see docs/protocol/identity.md "Addresses". */
+export interface Address extends HostPort {
+  /** Lower-case carrier name: `tls`, `tcp`, `udp`, … */
+  readonly protocol: string;
 }
 
 /** The text is not an address. `code` is always `ADDRESS_INVALID`. */
@@ -36,8 +40,12 @@ export function parseAddress(text: string): Address {
 
 /** The inverse of {@link parseAddress}; puts the brackets around IPv6 back. */
 export function formatAddress(address: Address): string {
-  const host = address.host.includes(":") ? `[${address.host}]` : address.host;
-  return `${address.protocol}:${host}:${address.port}`;
+  return `${address.protocol}:${formatHostPort(address)}`;
+}
+
+/** `host:port`, with brackets around IPv6. */
+export function formatHostPort({ host, port }: HostPort): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { EdgeListenerConfig, FlowConfig, ForwarderConfig } from "@sallyport/router-config";
-import { type XgressOptions, xgressDefaults } from "@sallyport/wire";
+import { formatHostPort, type XgressOptions, xgressDefaults } from "@sallyport/wire";
 import type { EdgeSettings } from "../edge/options.ts";
 import { type ForwarderOptions, TRANSIT_BUFFER_BYTES } from "../forwarder/options.ts";
 import { listenerLimits } from "./channel-limits.ts";
@@ -47,7 +47,7 @@ export function xgressOptions(options: FlowConfig): XgressOptions {
 export function edgeOptions(listener: EdgeListenerConfig): EdgeSettings {
   const { options, advertise } = listener;
   return {
-    advertise: `${advertise.host.includes(":") ? `[${advertise.host}]` : advertise.host}:${advertise.port}`,
+    advertise: formatHostPort(advertise),
     lookupApiSessionTimeoutMs: options.lookupApiSessionTimeout,
     getCircuitTimeoutMs: options.getCircuitTimeout,
     connectTimeoutMs: options.connectTimeoutMs,

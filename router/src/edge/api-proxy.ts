@@ -14,6 +14,7 @@ import {
   boundedLog,
   controllerCheck,
   type HandshakeTurns,
+  type HostPort,
   type Identity,
   type Logger,
   ProxiedRequestHeader,
@@ -21,11 +22,6 @@ import {
   SharedConnections,
   TlsPort,
 } from "@sallyport/wire";
-
-interface HostPort {
-  readonly host: string;
-  readonly port: number;
-}
 
 export interface ApiProxyOptions {
   readonly listener: HostPort;

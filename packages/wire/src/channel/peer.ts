@@ -1,4 +1,5 @@
 import { X509Certificate } from "node:crypto";
+import { formatHostPort } from "../address.ts";
 import { fingerprint } from "../identity/certificates.ts";
 import { plainAddress } from "../ip-address.ts";
 import type { PresentedCertificate, SecureSocket, SocketAddresses } from "../socket/stream-socket.ts";
@@ -42,8 +43,7 @@ function hostAndPort(ip: string | undefined, port: number | undefined): string {
   if (ip === undefined || port === undefined) {
     return "unknown";
   }
-  const plain = plainAddress(ip);
-  return plain.includes(":") ? `[${plain}]:${port}` : `${plain}:${port}`;
+  return formatHostPort({ host: plainAddress(ip), port });
 }
 
 /**

@@ -1,10 +1,9 @@
 import { connect, type Socket } from "node:net";
+import { formatHostPort, type HostPort } from "../address.ts";
 import { HandshakeError } from "../errors.ts";
 
 /** An HTTP proxy that opens tunnels (RFC 9110, "CONNECT"). */
-export interface HttpProxy {
-  readonly host: string;
-  readonly port: number;
+export interface HttpProxy extends HostPort {
   /** Both or none: for the scheme Basic. */
   readonly username?: string | undefined;
   readonly password?: string | undefined;
@@ -21,11 +20,11 @@ const END_OF_HEAD = "\r\n\r\n";
  */
 export async function connectThroughProxy(
   proxy: HttpProxy,
-  target: { readonly host: string; readonly port: number },
+  target: HostPort,
   o: { readonly signal: AbortSignal; readonly localAddress?: string },
 ): Promise<Socket> {
   const name = `${proxy.host}:${proxy.port}`;
-  const authority = `${target.host.includes(":") ? `[${target.host}]` : target.host}:${target.port}`;
+  const authority = formatHostPort(target);
   o.signal.throwIfAborted();
   // A host that ends a line would be a request of its own, with the proxy's password or without.
   if (!/^[!-~]+$/.test(authority)) throw failed(name, `${JSON.stringify(target.host)} is no host to ask it for`);

@@ -1,17 +1,15 @@
 import { isIP } from "node:net";
 import { formatPath, type Path } from "@sallyport/config-file";
 import type { RouterConfig } from "@sallyport/router-config";
-import { type AlpnEntry, EDGE_ALPN, LINK_ALPN } from "@sallyport/wire";
+import { type AlpnEntry, EDGE_ALPN, formatHostPort, type HostPort, LINK_ALPN } from "@sallyport/wire";
 import { WEB_ALPN } from "../../health/web-server.ts";
 import type { Remark } from "../remark.ts";
 
 /** One address that the router is to listen on. */
-interface ListeningPlace {
+interface ListeningPlace extends HostPort {
   /** The key of the address. */
   readonly path: Path;
   readonly transport: "tcp" | "udp";
-  readonly host: string;
-  readonly port: number;
   /** What it takes of a TLS port that it may share; absent: it needs the port for itself. */
   readonly shares?: AlpnEntry;
   /** Why it needs the port for itself. */
@@ -70,13 +68,13 @@ function webPlaces({ web }: RouterConfig): ListeningPlace[] {
   );
 }
 
-function onTcp({ host, port }: { host: string; port: number }): Pick<ListeningPlace, "transport" | "host" | "port"> {
+function onTcp({ host, port }: HostPort): Pick<ListeningPlace, "transport" | "host" | "port"> {
   return { transport: "tcp", host: host === "" ? "::" : host, port };
 }
 
 function clashOf(own: ListeningPlace, other: ListeningPlace): string | undefined {
   if (own.transport !== other.transport || own.port !== other.port) return undefined;
-  const at = `${own.host.includes(":") ? `[${own.host}]` : own.host}:${own.port}`;
+  const at = formatHostPort(own);
   const name = formatPath(other.path);
   if (own.shares !== undefined && other.shares !== undefined && own.host === other.host) {
     const { protocols } = other.shares;

@@ -5,6 +5,7 @@ import {
   EdgeCtrlType,
   edgeCtrlPb,
   encodeControl,
+  formatAddress,
   Headers,
   type Logger,
   type Message,
@@ -134,8 +135,7 @@ export class EdgeSync {
 }
 
 function wireAddress(protocol: string, hostname: string, port: number) {
-  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
-  return { value: `${protocol}:${host}:${port}`, protocol, hostname, port };
+  return { value: formatAddress({ protocol, host: hostname, port }), protocol, hostname, port };
 }
 
 function recordOf(session: edgeCtrlPb.ApiSession): ApiSessionRecord {

@@ -1,4 +1,4 @@
-import { PeerData } from "@sallyport/wire";
+import { formatHostPort, PeerData } from "@sallyport/wire";
 
 /** Peer data with both ends of the connection to a service. */
 export function addressesOf(
@@ -6,7 +6,7 @@ export function addressesOf(
   remote: readonly [string, number | undefined],
 ): Map<number, Buffer> {
   const text = ([host, port]: readonly [string, number | undefined]) =>
-    Buffer.from(`${host.includes(":") ? `[${host}]` : host}:${port ?? 0}`, "utf8");
+    Buffer.from(formatHostPort({ host, port: port ?? 0 }), "utf8");
   return new Map([
     [PeerData.TerminatorLocalAddress, text(local)],
     [PeerData.TerminatorRemoteAddress, text(remote)],
