@@ -46,7 +46,7 @@ export {
   UNKNOWN_VERSION_RESPONSE,
   writeFramePrefix,
 } from "./frame/frame.ts";
-export { HEADER_ENTRY_PREFIX_LENGTH, Headers } from "./frame/headers.ts";
+export { HEADER_ENTRY_PREFIX_LENGTH, Headers, writeU32Header } from "./frame/headers.ts";
 export { encodeMessage, frameLengthOf, type Message, messageOf, type Outgoing, writeMessage } from "./frame/message.ts";
 export * as ctrlPb from "./generated/ctrl_pb.ts";
 export * as edgeCtrlPb from "./generated/edge_ctrl_pb.ts";

@@ -6,11 +6,13 @@ import {
   EdgeHeader,
   EdgeType,
   type FairOutput,
+  FRAME_PREFIX_LENGTH,
   type FrameView,
   HEADER_ENTRY_PREFIX_LENGTH,
   type LocalPort,
   type Waiter,
   writeFramePrefix,
+  writeU32Header,
   type Xgress,
 } from "@sallyport/wire";
 import type { CircuitCarrier, ClientCircuit } from "./channel-members.ts";
@@ -184,7 +186,7 @@ export class DataCircuit implements ClientCircuit, LocalPort, Waiter {
     const output = fair.output;
     let offset: number;
     try {
-      offset = output.reserve(20 + headersLength + bodyLength);
+      offset = output.reserve(FRAME_PREFIX_LENGTH + headersLength + bodyLength);
     } catch (error) {
       // The SDK is gone, or reads nothing at all and was just cut off: its end comes by the channel's close.
       if (error instanceof ChannelClosedError) return;
@@ -215,11 +217,4 @@ export class DataCircuit implements ClientCircuit, LocalPort, Waiter {
     this.sdk.resumeReadingFor(this);
     this.sdk.forget(this);
   }
-}
-
-function writeU32Header(slab: Buffer, at: number, key: number, value: number): number {
-  slab.writeInt32LE(key, at);
-  slab.writeInt32LE(4, at + 4);
-  slab.writeInt32LE(value | 0, at + HEADER_ENTRY_PREFIX_LENGTH);
-  return at + HEADER_ENTRY_PREFIX_LENGTH + 4;
 }

@@ -8,6 +8,7 @@ import {
   EdgeType,
   FIRST_ROUTER_CONN_ID,
   type FrameView,
+  HEADER_ENTRY_PREFIX_LENGTH,
   Headers,
   type Logger,
   type Message,
@@ -299,15 +300,15 @@ export class SdkChannel implements CircuitCarrier {
   #data(frame: FrameView): boolean {
     const b = frame.buffer;
     let p = frame.headersStart;
-    while (p + 8 <= frame.headersEnd) {
+    while (p + HEADER_ENTRY_PREFIX_LENGTH <= frame.headersEnd) {
       const length = b.readInt32LE(p + 4);
       if (b.readInt32LE(p) === EdgeHeader.ConnId && length === 4) {
-        const connection = this.#connections.get(b.readUInt32LE(p + 8));
+        const connection = this.#connections.get(b.readUInt32LE(p + HEADER_ENTRY_PREFIX_LENGTH));
         if (connection === undefined) this.#counts.droppedMessages++;
         else connection.data(frame);
         return true;
       }
-      p += 8 + length;
+      p += HEADER_ENTRY_PREFIX_LENGTH + length;
     }
     return true;
   }

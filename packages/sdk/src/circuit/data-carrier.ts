@@ -12,6 +12,7 @@ import {
   type Message,
   type Output,
   writeFramePrefix,
+  writeU32Header,
 } from "@sallyport/wire";
 import type { EdgeChannel, EdgeEndpoint } from "../edge-channel.ts";
 import type { Carrier, CarrierReceiver } from "./carrier.ts";
@@ -202,12 +203,6 @@ function reserveData(output: Output, connectionId: number, bodyLength: number, f
   const offset = output.reserve(FRAME_PREFIX_LENGTH + headersLength + bodyLength);
   const slab = output.slab;
   let at = writeFramePrefix(slab, offset, EdgeType.Data, output.nextSequence(), headersLength, bodyLength);
-  at = writeU32(slab, at, EdgeHeader.ConnId, connectionId);
-  return flags === 0 ? at : writeU32(slab, at, EdgeHeader.Flags, flags);
-}
-
-function writeU32(buffer: Buffer, at: number, key: number, value: number): number {
-  buffer.writeInt32LE(key, at);
-  buffer.writeUInt32LE(4, at + 4);
-  return buffer.writeUInt32LE(value >>> 0, at + HEADER_ENTRY_PREFIX_LENGTH);
+  at = writeU32Header(slab, at, EdgeHeader.ConnId, connectionId);
+  return flags === 0 ? at : writeU32Header(slab, at, EdgeHeader.Flags, flags);
 }

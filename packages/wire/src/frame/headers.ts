@@ -271,6 +271,14 @@ export function scanHeaderBlock(buffer: Buffer, start: number, end: number): boo
   return heartbeat;
 }
 
+/** Writes an entry of four bytes in place. @returns where the next one belongs */
+export function writeU32Header(buffer: Buffer, at: number, key: number, value: number): number {
+  buffer.writeInt32LE(key, at);
+  buffer.writeInt32LE(4, at + 4);
+  buffer.writeInt32LE(value | 0, at + HEADER_ENTRY_PREFIX_LENGTH);
+  return at + HEADER_ENTRY_PREFIX_LENGTH + 4;
+}
+
 class EntryReader {
   readonly #key: number;
   readonly #value: Buffer;
