@@ -1,8 +1,5 @@
 import { importsIn, relativeTarget } from "./imports.ts";
 
-/** Import circles that remain, each by its first file. Do not add one: move what both sides need into a file of its own. */
-export const KNOWN_CIRCLES = ["packages/router-config/src/scalars.ts", "router/src/edge/data-circuit.ts"];
-
 /**
  * Groups of files that import each other in a circle, `import type` included. Each group is sorted; groups are sorted by their first file.
  * @param files every product file
