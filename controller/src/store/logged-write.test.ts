@@ -79,6 +79,13 @@ describe("an append that is not declared", () => {
     expect(await seen()).toEqual([]);
   });
 
+  it("is refused also after another statement has declared the same text", async () => {
+    const text = "INSERT INTO change_log (kind, key, op) SELECT 'service', 'declared', 'create'";
+    await new Statement<never>(text, { appendsChanges: true }).rows(test.store.db, []);
+    await expect(new Statement<never>(text).rows(test.store.db, [])).rejects.toThrow(UndeclaredChangeError);
+    expect(await seen()).toEqual(["service declared create null"]);
+  });
+
   it("undoes its transaction", async () => {
     const work = test.store.transaction(async (trx) => {
       await loggedWrite(trx, made("three"), { changes: [{ kind: "service", op: "create", of: "made" }] });
