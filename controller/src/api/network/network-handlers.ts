@@ -2,8 +2,7 @@ import { type ListQuery, type networkOperations, notFound } from "@sallyport/api
 import { sql } from "kysely";
 import type { ApiHandlers } from "../../http/context.ts";
 import { grantedServices, routersOfService } from "../../model/policy/access.ts";
-import { selectionOf } from "../../model/policy/policies.ts";
-import { selectedByAny } from "../../model/policy/selection-sql.ts";
+import { selectedByPolicies } from "../../model/policy/policies.ts";
 import { summarize } from "../../model/summary.ts";
 import { roleFilterSql } from "../../store/filter/filter-sql.ts";
 import { caller, splitAtCommas } from "../client/viewer.ts";
@@ -60,14 +59,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
       }),
     listEdgeRouterIdentities: async ({ params, list }) => {
       const policies = await model.edgeRouterPolicies.selecting(db, "router", await router(params.id));
-      return listIdentities(
-        deps,
-        list,
-        selectedByAny(
-          policies.map((policy) => selectionOf(policy, "identity")),
-          "identity",
-        ),
-      );
+      return listIdentities(deps, list, selectedByPolicies(policies, "identity"));
     },
     listEdgeRouterServiceEdgeRouterPolicies: async ({ params, list }) =>
       listPolicies(deps, model.serviceEdgeRouterPolicies, list, renderServiceEdgeRouterPolicies, {
@@ -77,16 +69,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
     listEdgeRouterServices: async ({ params, list, session }) => {
       const policies = await model.serviceEdgeRouterPolicies.selecting(db, "router", await router(params.id));
       const { viewer } = await caller(deps, session);
-      return listServices(
-        services().where(
-          selectedByAny(
-            policies.map((policy) => selectionOf(policy, "service")),
-            "service",
-          ),
-        ),
-        list,
-        viewer,
-      );
+      return listServices(services().where(selectedByPolicies(policies, "service")), list, viewer);
     },
     reEnrollEdgeRouter: ({ params }) => model.routers.reEnroll(params.id),
     listEdgeRouterRoleAttributes: ({ list }) => listRoleAttributes(db, "router", list),
@@ -128,14 +111,7 @@ export function networkHandlers(deps: ApiDependencies): ApiHandlers<typeof netwo
       const policies = await model.servicePolicies.selecting(db, "service", await service(params.id));
       const type = query.policyType === undefined ? undefined : query.policyType === "dial" ? "Dial" : "Bind";
       const granting = policies.filter((policy) => type === undefined || policy.type === type);
-      return listIdentities(
-        deps,
-        list,
-        selectedByAny(
-          granting.map((policy) => selectionOf(policy, "identity")),
-          "identity",
-        ),
-      );
+      return listIdentities(deps, list, selectedByPolicies(granting, "identity"));
     },
     listServiceServiceEdgeRouterPolicies: async ({ params, list }) =>
       listPolicies(deps, model.serviceEdgeRouterPolicies, list, renderServiceEdgeRouterPolicies, {

@@ -1,8 +1,7 @@
 import type { ListQuery, policyOperations } from "@sallyport/api";
-import { sql } from "kysely";
 import type { ApiHandlers } from "../../http/context.ts";
-import { type Policies, type PolicyKind, type PolicyRecord, selectionOf } from "../../model/policy/policies.ts";
-import { type PolicySide, selectedBy, selects } from "../../model/policy/selection-sql.ts";
+import { type Policies, type PolicyKind, type PolicyRecord, selectedByPolicies } from "../../model/policy/policies.ts";
+import { type PolicySide, selects } from "../../model/policy/selection-sql.ts";
 import type { EntityFields } from "../../store/filter/filter-sql.ts";
 import { caller } from "../client/viewer.ts";
 import type { ApiDependencies } from "../dependencies.ts";
@@ -42,11 +41,9 @@ export async function listPolicies<T>(
   });
 }
 
-/** The entities that a policy selects on one side, as a condition. */
-async function selection(deps: ApiDependencies, policies: Policies, id: string, side: PolicySide, table: string) {
-  const [policy] = await policies.byIds(deps.ctx.store.db, [id]);
-  if (policy === undefined) return sql<boolean>`false`;
-  return selectedBy(selectionOf(policy, side), table);
+/** The entities that the policy selects on one side, as a condition; nothing when there is no such policy. */
+async function selection(deps: ApiDependencies, policies: Policies, id: string, side: PolicySide) {
+  return selectedByPolicies(await policies.byIds(deps.ctx.store.db, [id]), side);
 }
 
 export function policyHandlers(deps: ApiDependencies): ApiHandlers<typeof policyOperations> {
@@ -54,14 +51,14 @@ export function policyHandlers(deps: ApiDependencies): ApiHandlers<typeof policy
   const { db } = deps.ctx.store;
 
   const identities = async (policies: Policies, id: string, list: ListQuery) =>
-    listIdentities(deps, list, await selection(deps, policies, id, "identity", "identity"));
+    listIdentities(deps, list, await selection(deps, policies, id, "identity"));
   const routers = async (policies: Policies, id: string, list: ListQuery) =>
     listed(
       db
         .selectFrom("router")
         .selectAll()
         .where("router.kind", "=", "edge")
-        .where(await selection(deps, policies, id, "router", "router")),
+        .where(await selection(deps, policies, id, "router")),
       "router",
       routerFields(deps.fabric.onlineRouterIds()),
       list,
@@ -73,7 +70,7 @@ export function policyHandlers(deps: ApiDependencies): ApiHandlers<typeof policy
       db
         .selectFrom("service")
         .selectAll()
-        .where(await selection(deps, policies, id, "service", "service")),
+        .where(await selection(deps, policies, id, "service")),
       "service",
       SERVICE_FIELDS,
       list,

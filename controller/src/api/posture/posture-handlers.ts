@@ -5,11 +5,9 @@ import {
   type postureCheckTypeDetail,
   type postureOperations,
 } from "@sallyport/api";
-import { sql } from "kysely";
 import type { z } from "zod";
 import type { ApiHandlers } from "../../http/context.ts";
-import { selectionOf } from "../../model/policy/policies.ts";
-import { selectedBy } from "../../model/policy/selection-sql.ts";
+import { selectedByPolicies } from "../../model/policy/policies.ts";
 import type { PromptedService } from "../../model/posture/posture.ts";
 import { PROMPT_GRACE_MS } from "../../policy/posture/mfa.ts";
 import { roleFilterSql } from "../../store/filter/filter-sql.ts";
@@ -47,10 +45,8 @@ export function postureHandlers(deps: ApiDependencies): ApiHandlers<typeof postu
     detailPostureCheckType: ({ params }) => types.detail(params.id),
     listPostureCheckRoleAttributes: ({ list }) => listRoleAttributes(db, "posture_check", list),
     listServicePolicyPostureChecks: async ({ params, list }) => {
-      const [policy] = await servicePolicies.byIds(db, [params.id]);
-      const selected =
-        policy === undefined ? sql<boolean>`false` : selectedBy(selectionOf(policy, "posture_check"), "posture_check");
-      const wanted = db.selectFrom("posture_check").selectAll().where(selected);
+      const policies = await servicePolicies.byIds(db, [params.id]);
+      const wanted = db.selectFrom("posture_check").selectAll().where(selectedByPolicies(policies, "posture_check"));
       return listed(wanted, "posture_check", POSTURE_CHECK_FIELDS, list, (rows) => rows.map(renderPostureCheck));
     },
     getIdentityPostureData: async ({ params }) => {

@@ -1,6 +1,6 @@
 import { apiError, unhandledCause } from "@sallyport/api";
 import type { Permission } from "@sallyport/wire";
-import { sql } from "kysely";
+import { type RawBuilder, type SqlBool, sql } from "kysely";
 import type { Attributed, RoleSelector } from "../../policy/selector.ts";
 import { appendChange } from "../../store/change-log.ts";
 import { randomEntityId } from "../../store/ids.ts";
@@ -10,7 +10,7 @@ import type { Db, ModelContext } from "../context.ts";
 import { found, json, requireName } from "../entity.ts";
 import { translated } from "../store-errors.ts";
 import { type NamedEntity, NOTHING, parseRoles, resolveSelector } from "./role-selector.ts";
-import { type PolicySide, type PolicyTable, refIds, type Selection, selects } from "./selection-sql.ts";
+import { type PolicySide, type PolicyTable, refIds, type Selection, selectedByAny, selects } from "./selection-sql.ts";
 
 /** One of the three kinds of policy: its table, and the API's field for each side. */
 export interface PolicyKind {
@@ -220,6 +220,14 @@ export class Policies {
     await sql`INSERT INTO ${table} (policy_id, side, entity_id)
       SELECT ${id}, ${side}, e FROM unnest(${entityIds}::text[]) e ON CONFLICT DO NOTHING`.execute(trx);
   }
+}
+
+/** The condition "one of these policies selects this row on that side", for the table that the side is named after. */
+export function selectedByPolicies(policies: readonly PolicyRecord[], side: PolicySide): RawBuilder<SqlBool> {
+  return selectedByAny(
+    policies.map((policy) => selectionOf(policy, side)),
+    side,
+  );
 }
 
 /** A policy's selector on one side, as SQL takes it. */
