@@ -1,4 +1,3 @@
-import { mapLimit } from "@sallyport/async";
 import {
   ChannelClosedError,
   decodeControl,
@@ -10,7 +9,7 @@ import {
 } from "@sallyport/wire";
 import { DataModelTooLargeError } from "../../fabric/data-model/data-model-source.ts";
 import type { ManagementParts } from "../dependencies.ts";
-import { AT_ONCE, type NamedRouter, routersBy, validation } from "./validation.ts";
+import { eachOf, type NamedRouter, routersBy, validation } from "./validation.ts";
 
 /** Differences that are reported of one router: a router with an empty model would otherwise fill a message with everything. */
 const MOST_ERRORS = 1_000;
@@ -31,10 +30,9 @@ export function routerDataModel(parts: ManagementParts) {
             encodeControl(mgmtPb.ComponentDetailsSchema, { ...result, validateSuccess: errors.length === 0, errors }),
           );
         }
-        await mapLimit(routers, AT_ONCE, async (router) => {
-          if (isStopped()) return;
-          await report(encodeControl(mgmtPb.ComponentDetailsSchema, await modelOf(parts, router, request.fix)));
-        });
+        await eachOf(routers, isStopped, async (router) =>
+          report(encodeControl(mgmtPb.ComponentDetailsSchema, await modelOf(parts, router, request.fix))),
+        );
       },
     };
   });

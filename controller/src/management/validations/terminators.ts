@@ -1,5 +1,4 @@
 import { parseListQuery } from "@sallyport/api";
-import { mapLimit } from "@sallyport/async";
 import {
   ChannelClosedError,
   ControlType,
@@ -15,7 +14,7 @@ import { TERMINATOR_FIELDS } from "../../api/lists/fields.ts";
 import { MOST_FIELDS_OF_REPORTS } from "../../fabric/routers/inbound.ts";
 import { fetchPage } from "../../store/filter/filter-sql.ts";
 import type { ManagementParts } from "../dependencies.ts";
-import { AT_ONCE, validation } from "./validation.ts";
+import { eachOf, validation } from "./validation.ts";
 
 const { TerminatorState } = mgmtPb;
 const BATCH = 200;
@@ -43,16 +42,14 @@ export function terminators(parts: ManagementParts) {
     const rows = await select(parts, filter);
     return {
       count: rows.length,
-      run: async (report, isStopped) => {
-        await mapLimit(batchesOf(rows), AT_ONCE, async (batch) => {
-          if (isStopped()) return;
+      run: (report, isStopped) =>
+        eachOf(batchesOf(rows), isStopped, async (batch) => {
           const findings = await ask(parts, batch, fixInvalid);
           for (const row of batch) {
             const finding = findings.get(row.id) ?? unknown("the router gave no answer about it in time");
             await report(encodeControl(mgmtPb.TerminatorDetailSchema, { ...describe(row), ...finding }));
           }
-        });
-      },
+        }),
     };
   });
 }

@@ -9,7 +9,7 @@ import type { ManagementParts } from "../dependencies.ts";
 import type { ManagementHandler, WebSocketChannel } from "../websocket-channel.ts";
 
 /** Routers asked at once. */
-export const AT_ONCE = 10;
+const AT_ONCE = 10;
 
 /** A validation that is ready to run. */
 export interface Validation {
@@ -92,11 +92,18 @@ export function routerValidation(
     const routers = await routersBy(db, filter, fabric.onlineRouterIds());
     return {
       count: routers.length,
-      run: async (report, isStopped) => {
-        await mapLimit(routers, AT_ONCE, async (router) => {
-          if (!isStopped()) await report(await about(router));
-        });
-      },
+      run: (report, isStopped) => eachOf(routers, isStopped, async (router) => report(await about(router))),
     };
+  });
+}
+
+/** Does `work` for every item, some at once, and begins none once `isStopped`. After an error no further item is begun, and it rejects with the error. */
+export async function eachOf<T>(
+  items: readonly T[],
+  isStopped: () => boolean,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  await mapLimit(items, AT_ONCE, async (item) => {
+    if (!isStopped()) await work(item);
   });
 }
