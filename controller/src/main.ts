@@ -29,28 +29,28 @@ async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number
       return ExitStatus.Done;
     case "init": {
       const { initNetwork } = await import("./commands/init.ts");
-      await initNetwork(command, surroundings(env));
+      await initNetwork(command, commandContext(env));
       return ExitStatus.Done;
     }
     case "backup": {
       const { backupNetwork } = await import("./commands/backup.ts");
-      await backupNetwork(command, surroundings(env));
+      await backupNetwork(command, commandContext(env));
       return ExitStatus.Done;
     }
     case "restore": {
       const { restoreNetwork } = await import("./commands/backup.ts");
-      await restoreNetwork(command, surroundings(env));
+      await restoreNetwork(command, commandContext(env));
       return ExitStatus.Done;
     }
     case "admin": {
       const { adminCommand } = await import("./commands/admin.ts");
       const prompt = (text: string) => process.stderr.write(text);
-      await adminCommand(command, { ...surroundings(env), input: process.stdin, prompt });
+      await adminCommand(command, { ...commandContext(env), input: process.stdin, prompt });
       return ExitStatus.Done;
     }
     case "pki": {
       const { pkiCommand } = await import("./commands/pki.ts");
-      await pkiCommand(command, surroundings(env));
+      await pkiCommand(command, commandContext(env));
       return ExitStatus.Done;
     }
     case "run": {
@@ -60,7 +60,7 @@ async function execute(command: Command, env: NodeJS.ProcessEnv): Promise<number
   }
 }
 
-function surroundings(env: NodeJS.ProcessEnv): CommandContext {
+function commandContext(env: NodeJS.ProcessEnv): CommandContext {
   return { env, say: (line) => process.stdout.write(`${line}\n`), log: createLogger("warn") };
 }
 

@@ -8,7 +8,7 @@ import { z } from "zod";
 import { ThirdParty } from "../auth/testing/third-party.ts";
 import { authPolicy } from "./testing/auth-policy.ts";
 import { FIELD_EFFECTS } from "./testing/field-effects.ts";
-import { type CommandContext, type EntityKind, entityKinds, type Sample } from "./testing/field-samples.ts";
+import { type EntityKind, entityKinds, type Sample, type SampleReferences } from "./testing/field-samples.ts";
 import { registerCa } from "./testing/registered-ca.ts";
 import { startTestController, type TestController } from "./testing/test-controller.ts";
 
@@ -129,7 +129,7 @@ function having(body: Body, place: string, value: unknown): Body {
 }
 
 let c: TestController;
-let surroundings: CommandContext;
+let references: SampleReferences;
 let count = 0;
 const fresh = () => `sample ${count++}`;
 
@@ -139,7 +139,7 @@ beforeAll(async () => {
   const certificate = (): string => authorities[count++ % authorities.length]?.certPem ?? "";
   const service = (name: string) => c.make("services", { name, encryptionRequired: true });
   const identity = await c.make("identities", { name: "identity", type: "Default", isAdmin: false });
-  surroundings = {
+  references = {
     certificate,
     identity,
     fingerprint: () => (count++).toString(16).padStart(40, "a"),
@@ -206,13 +206,13 @@ test.each(Object.entries(ELSEWHERE))(
 );
 
 /** For the names of the tests only. */
-const NOWHERE = new Proxy({} as CommandContext, { get: () => Object.assign(() => "", { toString: () => "" }) });
+const NOWHERE = new Proxy({} as SampleReferences, { get: () => Object.assign(() => "", { toString: () => "" }) });
 
 const ofKind = ({ api, collection, variant = "" }: EntityKind) => `${api} ${collection} ${variant}`.trim();
 
 describe.each(entityKinds(NOWHERE).map(ofKind))("of %s every field has an effect", (name) => {
   test.each(["POST", "PUT", "PATCH"])("by %s", async (method) => {
-    const kind = entityKinds(surroundings).find((each) => ofKind(each) === name);
+    const kind = entityKinds(references).find((each) => ofKind(each) === name);
     if (kind === undefined) throw new Error(`there are no samples for ${name}`);
     const { api, collection, variant } = kind;
     const operation = CHANGING.find(

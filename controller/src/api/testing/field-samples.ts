@@ -31,7 +31,7 @@ export interface EntityKind {
 }
 
 /** What samples refer to: ids of entities that are there. */
-export interface CommandContext {
+export interface SampleReferences {
   readonly policy: string;
   readonly signer: string;
   readonly ca: string;
@@ -56,11 +56,11 @@ const LISTENERS = { ctrlChanListeners: { value: { "tls:1.2.3.4:6262": ["east"] }
 const COST = { cost: { value: 9 }, precedence: { value: "required" } };
 const MILLIS = { maxIdleTimeMillis: { value: 4_000 } };
 
-export function entityKinds(s: CommandContext): readonly EntityKind[] {
+export function entityKinds(s: SampleReferences): readonly EntityKind[] {
   return [...network(s), ...policies(s), ...postureChecks(s), ...authentication(s), ...fabric(s)];
 }
 
-function network(s: CommandContext): EntityKind[] {
+function network(s: SampleReferences): EntityKind[] {
   const transit = (collection: string): EntityKind => ({
     api: "management",
     collection,
@@ -154,7 +154,7 @@ function network(s: CommandContext): EntityKind[] {
 }
 
 /** What terminators have in common in both APIs. */
-function terminator(s: CommandContext) {
+function terminator(s: SampleReferences) {
   return {
     base: () => ({ service: s.service, router: s.router, binding: "transport", address: "tcp:a:1" }),
     samples: {
@@ -167,7 +167,7 @@ function terminator(s: CommandContext) {
   };
 }
 
-function policies(s: CommandContext): EntityKind[] {
+function policies(s: SampleReferences): EntityKind[] {
   const SEMANTIC = { semantic: { value: "AllOf" } };
   const routers = { edgeRouterRoles: { value: [`@${s.router}`] } };
   const identities = { identityRoles: { value: [`@${s.identity}`] } };
@@ -190,7 +190,7 @@ function policies(s: CommandContext): EntityKind[] {
   ];
 }
 
-function postureChecks(s: CommandContext): EntityKind[] {
+function postureChecks(s: SampleReferences): EntityKind[] {
   const kind = (variant: string, own: Body, samples: EntityKind["samples"]): EntityKind => ({
     ...{ api: "management", collection: "posture-checks", variant, patch: { typeId: variant } },
     base: (name) => ({ name, typeId: variant, ...own }),
@@ -242,7 +242,7 @@ function postureChecks(s: CommandContext): EntityKind[] {
   ];
 }
 
-function authentication(s: CommandContext): EntityKind[] {
+function authentication(s: SampleReferences): EntityKind[] {
   const claim = {
     externalIdClaim: {
       ...{ index: 0, location: "COMMON_NAME", matcher: "ALL", matcherCriteria: "a" },
@@ -319,7 +319,7 @@ function authentication(s: CommandContext): EntityKind[] {
   ];
 }
 
-function fabric(s: CommandContext): EntityKind[] {
+function fabric(s: SampleReferences): EntityKind[] {
   return [
     {
       ...{ api: "fabric", collection: "services" },
