@@ -202,7 +202,7 @@ const OPEN_PARENT = "/var/lib/sallyport";
  *
  * @returns as it is written in the configuration: relative when below `dir`.
  */
-export async function chooseDataFolder(dir: string): Promise<string> {
+async function chooseDataFolder(dir: string): Promise<string> {
   const user = await postgresUser();
   const folder = resolve(dir);
   if (!user || (await isReachable(folder, user))) return "database";

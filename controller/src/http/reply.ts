@@ -1,3 +1,5 @@
+/** Sending answers and failures: every byte that leaves goes through here, and every failure is logged here, once. */
+
 import type { IncomingMessage } from "node:http";
 import { ApiError, type ApiName, apiError, BASE_PATHS, unhandledCause } from "@sallyport/api";
 import { errorText } from "@sallyport/async";
@@ -10,8 +12,6 @@ import type { ConnectionLimits, OpenConnections } from "./connection-limit.ts";
 import type { AllHandlers, Authenticate } from "./context.ts";
 import { unsupportedType } from "./media-type.ts";
 import { remoteAddressOf } from "./request.ts";
-
-/** Sending answers and failures: every byte that leaves goes through here, and every failure is logged here, once. */
 
 export interface HttpLimits extends ConnectionLimits, BodyLimits {
   /** Bytes of a request body. */
@@ -166,7 +166,7 @@ const LINGER_MS = 1_000;
  * connection for what still comes, and a caller that is sending would see that instead (RFC 9112, section 9.6). Our side ends at once, the
  * other one when the caller has ended it, or after a while; what comes until then is thrown away.
  */
-export function closeInStages(message: IncomingMessage): void {
+function closeInStages(message: IncomingMessage): void {
   const { socket } = message;
   // What node:http calls behind the last answer.
   socket.destroySoon = () => {

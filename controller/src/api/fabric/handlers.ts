@@ -106,7 +106,7 @@ export function fabricHandlers(deps: ApiDependencies): ApiHandlers<typeof fabric
 }
 
 /** An inspection as it is sent: values that are JSON objects or lists are sent as such, and nothing at all as null. */
-export function inspectionResponse(result: InspectionResult): z.input<typeof inspectResponse> {
+function inspectionResponse(result: InspectionResult): z.input<typeof inspectResponse> {
   return {
     errors: result.errors.length === 0 ? null : [...result.errors],
     success: result.success,

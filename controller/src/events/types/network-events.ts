@@ -1,7 +1,5 @@
 import type { EventHeader } from "./event-header.ts";
 
-export const CIRCUIT_EVENT_TYPES = ["created", "pathUpdated", "deleted", "failed"] as const;
-
 /** Where a circuit runs. */
 export interface CircuitEventPath {
   /** Router ids, the initiating one first. */
@@ -19,7 +17,7 @@ export interface CircuitEventPath {
 /** A circuit was made, moved, taken down, or could not be made. */
 export interface CircuitEvent extends EventHeader<"circuit"> {
   readonly version: 2;
-  readonly event_type: (typeof CIRCUIT_EVENT_TYPES)[number];
+  readonly event_type: "created" | "pathUpdated" | "deleted" | "failed";
   readonly circuit_id: string;
   readonly client_id: string;
   readonly service_id: string;

@@ -25,7 +25,6 @@ import { AdmissionError, admissionRefusal, TakeoverLimit } from "./admission.ts"
 import { ROUTER_LINES, RouterConnection, type RouterListener } from "./router-connection.ts";
 import { RememberedShares } from "./time-share.ts";
 
-/** ALPN name of the control channel. */
 /** What this controller can do, as a big-endian bit mask: terminators v2, links reported by their source only, circuits v2, the router data model. */
 const CAPABILITIES = Buffer.of(0x1e);
 const HEARTBEAT_SEND_MS = 10_000;

@@ -7,7 +7,7 @@ import type { Db } from "../context.ts";
 export type PostureCheckRow = Selectable<PostureCheckTable>;
 
 /** A stored check as it is evaluated. @throws Error for a type that this controller does not know */
-export function checkOf(row: PostureCheckRow): PostureCheck {
+function checkOf(row: PostureCheckRow): PostureCheck {
   const common = { id: row.id, name: row.name, createdAt: row.created_at, updatedAt: row.updated_at };
   return { ...common, typeId: row.type_id, ...storedFields(row.type_id, row.data) } as PostureCheck;
 }
