@@ -1,7 +1,7 @@
 import type { Permission } from "@sallyport/wire";
 import { Bitset } from "./bitset.ts";
 import { GrantedServices, type ServiceSlot } from "./granted-services.ts";
-import { Membership } from "./membership.ts";
+import { Membership, type Slices } from "./membership.ts";
 import type { PostureCheck } from "./posture/types.ts";
 import { RouterAccess, type RouterPolicy } from "./router-access.ts";
 import { SelectedBy, type Selecting } from "./selected-by.ts";
@@ -37,12 +37,6 @@ export interface ServiceAccess {
   readonly policyIds: readonly string[];
 }
 
-/** When long work is to pause, asked in every step of it, and the pause. */
-interface Pauses {
-  readonly isDue: boolean;
-  pause(): Promise<void>;
-}
-
 /**
  * Policies and the service side of a network, mirrored for evaluation: who may dial or bind what, over which edge routers. Pure: it is filled with rows
  * and gets changed rows, and never asks for anything. One policy holds one bit per service (10,000 services and 1,000 policies: 1.3 MB).
@@ -67,9 +61,9 @@ export class PolicyIndex {
   }
 
   /** Like {@link build}, with pauses: ten thousand services with a thousand policies take longer than others should wait. */
-  static async buildInTurns(rows: PolicyRows, pauses: Pauses): Promise<PolicyIndex> {
+  static async buildInTurns(rows: PolicyRows, slices: Slices): Promise<PolicyIndex> {
     const index = new PolicyIndex();
-    for (const _ of index.#fill(rows)) if (pauses.isDue) await pauses.pause();
+    for (const _ of index.#fill(rows)) if (slices.isDue) await slices.pause();
     return index;
   }
 
