@@ -1,3 +1,4 @@
+import { BoundedMap } from "@sallyport/async";
 import type { ModelStore } from "../model/context.ts";
 import type { ChangeRow } from "../store/change-log.ts";
 
@@ -23,7 +24,7 @@ const LIFE_MS = 10_000;
 export class SessionRows<T extends OwnedSession> {
   readonly #changes: ModelStore["changes"];
   readonly #load: (token: string) => Promise<T | undefined>;
-  readonly #rows = new Map<string, Kept<T>>();
+  readonly #rows = new BoundedMap<string, Kept<T>>(MAX_ROWS, (token, { row }) => this.#unlink(token, row));
   /** Tokens by session, and by identity. */
   readonly #bySession = new Map<string, string>();
   readonly #byIdentity = new Map<string, Set<string>>();
@@ -53,17 +54,17 @@ export class SessionRows<T extends OwnedSession> {
     const kept = this.#rows.get(token);
     if (kept === undefined) return;
     this.#rows.delete(token);
-    this.#bySession.delete(kept.row.id);
-    const others = this.#byIdentity.get(kept.row.identity_id);
+    this.#unlink(token, kept.row);
+  }
+
+  #unlink(token: string, { id, identity_id }: T): void {
+    this.#bySession.delete(id);
+    const others = this.#byIdentity.get(identity_id);
     others?.delete(token);
-    if (others?.size === 0) this.#byIdentity.delete(kept.row.identity_id);
+    if (others?.size === 0) this.#byIdentity.delete(identity_id);
   }
 
   #keep(token: string, row: T): void {
-    if (this.#rows.size >= MAX_ROWS) {
-      const [oldest] = this.#rows.keys();
-      if (oldest !== undefined) this.forget(oldest);
-    }
     this.#rows.set(token, { row, until: performance.now() + LIFE_MS });
     this.#bySession.set(row.id, token);
     const tokens = this.#byIdentity.get(row.identity_id) ?? new Set();

@@ -1,4 +1,5 @@
 import { isIPv6 } from "node:net";
+import { BoundedMap } from "@sallyport/async";
 import {
   type ApiSessionRecord,
   EdgeCtrlHeader,
@@ -58,7 +59,7 @@ export class SessionFeed {
   /** The synchronisation of each router that was started last; cancelled ones before it have come to their end when it has. */
   readonly #running = new WeakMap<RouterConnection, Promise<void>>();
   /** Ids of sessions that were announced here; the change about them need not be passed on. */
-  readonly #announced = new Set<string>();
+  readonly #announced = new BoundedMap<string, true>(MAX_REMEMBERED);
 
   constructor(parts: SessionFeedParts) {
     this.#parts = parts;
@@ -101,7 +102,7 @@ export class SessionFeed {
 
   /** Tells all edge routers of sessions; resolves when that is written, at the latest after the configured time. */
   async announce(sessions: readonly ApiSessionRecord[]): Promise<void> {
-    for (const { id } of sessions) this.#remember(id);
+    for (const { id } of sessions) this.#announced.set(id, true);
     await this.#broadcast(sessions);
   }
 
@@ -142,12 +143,6 @@ export class SessionFeed {
     for (const router of this.#edgeRouters()) {
       if (!["SYNC_NEW", "SYNC_HELLO_WAIT"].includes(router.syncStatus)) this.#startSync(router);
     }
-  }
-
-  #remember(id: string): void {
-    this.#announced.add(id);
-    const [oldest] = this.#announced.size > MAX_REMEMBERED ? this.#announced : [];
-    if (oldest !== undefined) this.#announced.delete(oldest);
   }
 
   #edgeRouters(): RouterConnection[] {

@@ -1,3 +1,4 @@
+import { BoundedMap } from "@sallyport/async";
 import type { Permission } from "@sallyport/wire";
 import type { TerminatorRecord } from "../../fabric/ports.ts";
 import type { ChangeRow } from "../../store/change-log.ts";
@@ -35,10 +36,14 @@ interface Kept<T> {
  * asks has waited for the change log before (`ChangeLog.caughtUp`), so nothing that was committed before is missed.
  */
 export class CircuitFacts {
-  readonly #claims = new Map<string, Kept<Claimed>>();
+  readonly #claims = new BoundedMap<string, Kept<Claimed>>(MOST_CLAIMS, (token, { value }) =>
+    this.#unlinkClaim(token, value),
+  );
   /** Tokens of the claims that hang on an entity, by kind and id. */
   readonly #tokensOf = new Map<string, Set<string>>();
-  readonly #terminators = new Map<string, Kept<readonly TerminatorRecord[]>>();
+  readonly #terminators = new BoundedMap<string, Kept<readonly TerminatorRecord[]>>(MOST_SERVICES, (_, { value }) =>
+    this.#unlinkTerminators(value),
+  );
   readonly #serviceOf = new Map<string, string>();
   /** Grows with every change that could concern something which is being read at that time. */
   #version = 0;
@@ -51,7 +56,6 @@ export class CircuitFacts {
 
   async claim(token: string, load: () => Promise<Claimed | undefined>): Promise<Claimed | undefined> {
     return this.#find(this.#claims, token, load, (claim) => {
-      if (this.#claims.size >= MOST_CLAIMS) this.#forgetOldest(this.#claims, (oldest) => this.#forgetClaim(oldest));
       for (const owner of ownersOf(claim)) {
         const tokens = this.#tokensOf.get(owner) ?? new Set();
         this.#tokensOf.set(owner, tokens.add(token));
@@ -64,9 +68,6 @@ export class CircuitFacts {
     load: () => Promise<readonly TerminatorRecord[]>,
   ): Promise<readonly TerminatorRecord[]> {
     return this.#find(this.#terminators, serviceId, load, (terminators) => {
-      if (this.#terminators.size >= MOST_SERVICES) {
-        this.#forgetOldest(this.#terminators, (oldest) => this.#forgetTerminators(oldest));
-      }
       for (const { id } of terminators) this.#serviceOf.set(id, serviceId);
     });
   }
@@ -142,7 +143,11 @@ export class CircuitFacts {
     const kept = this.#claims.get(token);
     if (kept === undefined) return;
     this.#claims.delete(token);
-    for (const owner of ownersOf(kept.value)) {
+    this.#unlinkClaim(token, kept.value);
+  }
+
+  #unlinkClaim(token: string, claim: Claimed): void {
+    for (const owner of ownersOf(claim)) {
       const tokens = this.#tokensOf.get(owner);
       tokens?.delete(token);
       if (tokens?.size === 0) this.#tokensOf.delete(owner);
@@ -150,13 +155,12 @@ export class CircuitFacts {
   }
 
   #forgetTerminators(serviceId: string): void {
-    for (const { id } of this.#terminators.get(serviceId)?.value ?? []) this.#serviceOf.delete(id);
+    this.#unlinkTerminators(this.#terminators.get(serviceId)?.value ?? []);
     this.#terminators.delete(serviceId);
   }
 
-  #forgetOldest(kept: ReadonlyMap<string, unknown>, forget: (key: string) => void): void {
-    const [oldest] = kept.keys();
-    if (oldest !== undefined) forget(oldest);
+  #unlinkTerminators(terminators: readonly TerminatorRecord[]): void {
+    for (const { id } of terminators) this.#serviceOf.delete(id);
   }
 
   #forgetAll(): void {
