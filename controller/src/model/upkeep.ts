@@ -45,30 +45,16 @@ export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOpti
     running.add(done);
   };
 
-  let sweeping = false;
-  const sweep = async () => {
-    if (sweeping) return;
-    sweeping = true;
-    try {
-      const ended = await model.apiSessions.sweep();
-      if (ended > 0) ctx.log.info({ ended }, "expired API sessions ended");
-      if (ended > 0) options.onSwept?.("API sessions", ended);
-    } finally {
-      sweeping = false;
-    }
-  };
+  const sweep = alone(async () => {
+    const ended = await model.apiSessions.sweep();
+    if (ended > 0) ctx.log.info({ ended }, "expired API sessions ended");
+    if (ended > 0) options.onSwept?.("API sessions", ended);
+  });
 
-  let isHoldingPosture = false;
-  const holdPosture = async () => {
-    if (isHoldingPosture) return;
-    isHoldingPosture = true;
-    try {
-      const ended = await model.posture.sweep();
-      if (ended > 0) ctx.log.info({ ended }, "sessions ended whose posture checks fail");
-    } finally {
-      isHoldingPosture = false;
-    }
-  };
+  const holdPosture = alone(async () => {
+    const ended = await model.posture.sweep();
+    if (ended > 0) ctx.log.info({ ended }, "sessions ended whose posture checks fail");
+  });
 
   // One check at a time; what changes while it runs is covered by one more.
   let isChecking = false;
@@ -104,23 +90,14 @@ export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOpti
     if (unchecked.length > 0) run("access", () => checkAccess([]));
   }, SWEEP_MS).unref();
   const stopping = new AbortController();
-  const expire = async () => {
+  const expire = alone(async () => {
     for (const { what, sweep: remove } of [...expiries(ctx), model.posture.stored.expiry]) {
       const removed = await remove(stopping.signal);
       if (removed > 0) ctx.log.info({ removed, what }, "removed what had expired");
       if (removed > 0) options.onSwept?.(what, removed);
     }
-  };
-  let isExpiring = false;
-  const expirer = setInterval(() => {
-    if (isExpiring) return;
-    isExpiring = true;
-    run("expiry", () =>
-      expire().finally(() => {
-        isExpiring = false;
-      }),
-    );
-  }, ctx.settings.upkeepMs).unref();
+  });
+  const expirer = setInterval(() => run("expiry", expire), ctx.settings.upkeepMs).unref();
   const flusher = setInterval(() => run("flush", () => model.apiSessions.flush()), FLUSH_MS).unref();
   const postureFlusher = setInterval(() => {
     if (model.posture.reports.hasUnwritten) run("posture reports", () => model.posture.stored.flush());
@@ -153,5 +130,19 @@ export function startUpkeep(ctx: ModelContext, model: Model, options: UpkeepOpti
       await Promise.all(running);
       await Promise.all([model.apiSessions.flush(), model.posture.stored.flush()]);
     },
+  };
+}
+
+/** Work that is left out while the same work still runs. */
+function alone(work: () => Promise<void>): () => Promise<void> {
+  let isRunning = false;
+  return async () => {
+    if (isRunning) return;
+    isRunning = true;
+    try {
+      await work();
+    } finally {
+      isRunning = false;
+    }
   };
 }
