@@ -1,7 +1,7 @@
 import type { CompiledQuery, QueryExecutorProvider, RawBuilder } from "kysely";
 import { sql } from "kysely";
 import type { Change } from "./change-log.ts";
-import { type Executor, Statement, type StatementOptions, withOptions } from "./driver/statement.ts";
+import { type Executor, Statement, withOptions } from "./driver/statement.ts";
 import type { ChangeKind } from "./logged-changes.ts";
 
 /** Rows that a statement changes, and how they stand in the change log. */
@@ -34,7 +34,7 @@ export class LoggedStatement<Row> extends Statement<Row> {
     const append = appendSql(changes);
     super(answer === undefined ? `${parts} ${append}` : `${parts}, logged AS (${append}) ${answer}`, {
       appendsChanges: true,
-      ...(isPipelined !== undefined && { isPipelined }),
+      isPipelined,
     });
   }
 }
@@ -54,8 +54,7 @@ export async function loggedWrite<Row = never>(
   const whole =
     answer === undefined ? sql<Row>`${parts} ${append}` : sql<Row>`${parts}, logged AS (${append}) ${answer}`;
   const query = whole.compile(db) as CompiledQuery<Row>;
-  const options: StatementOptions = { appendsChanges: true, ...(isPipelined !== undefined && { isPipelined }) };
-  const { rows } = await db.executeQuery<Row>(withOptions(query, options));
+  const { rows } = await db.executeQuery<Row>(withOptions(query, { appendsChanges: true, isPipelined }));
   return rows;
 }
 

@@ -1,4 +1,4 @@
-import { CompiledQuery, type QueryResult } from "kysely";
+import { type CompiledQuery, createQueryId, type QueryResult, RawNode } from "kysely";
 import { LONG_STATEMENTS } from "../postgres/connection-limits.ts";
 
 /** What the driver has to know of a statement. The text of a statement tells it nothing. */
@@ -9,7 +9,7 @@ export interface StatementOptions {
    * Nothing reads its result. Within a transaction it is sent together with the next statement, which fails if this one does. Outside of a transaction it is
    * awaited like any other.
    */
-  readonly isPipelined?: boolean;
+  readonly isPipelined?: boolean | undefined;
   /** From here on, the server may work for minutes on each statement of the transaction, and on its commit. */
   readonly beginsLongWork?: boolean;
   /** It begins or ends a transaction. Set by the driver only. */
@@ -31,17 +31,16 @@ export interface Executor {
  * Like all others it is prepared once per connection.
  */
 export class Statement<Row> {
-  readonly #text: string;
-  readonly #options: StatementOptions;
+  readonly #fixed: Pick<StoreQuery<Row>, "sql" | "query" | "options">;
 
   /** @param text with parameters `$1`, `$2`, … */
   constructor(text: string, options: StatementOptions = {}) {
-    this.#text = text.replaceAll(/\s+/g, " ").trim();
-    this.#options = options;
+    const sql = text.replaceAll(/\s+/g, " ").trim();
+    this.#fixed = { sql, query: RawNode.createWithSql(sql), options };
   }
 
   async rows(db: Executor, parameters: readonly unknown[]): Promise<Row[]> {
-    const query = withOptions(CompiledQuery.raw(this.#text, [...parameters]) as CompiledQuery<Row>, this.#options);
+    const query: StoreQuery<Row> = { ...this.#fixed, parameters, queryId: createQueryId() };
     const { rows } = await db.executeQuery<Row>(query);
     return rows;
   }
