@@ -11,7 +11,7 @@ import type {
   OverlayIdentity,
   OverlayService,
 } from "../overlay.ts";
-import { SdkTerminator } from "./hosted-terminators.ts";
+import { SdkTerminator } from "./sdk-terminator.ts";
 
 /** The config types that a tunneler understands. */
 const tunnelerConfigTypes: readonly string[] = [
