@@ -1,6 +1,14 @@
 import { dirname, resolve } from "node:path";
-import { type ConfigRead, type ControllerConfig, formatHostPort } from "@sallyport/controller-config";
-import { HandshakeTurns, type Identity, type Logger, parseVersionInfo, TlsPort, versionInfo } from "@sallyport/wire";
+import type { ConfigRead, ControllerConfig } from "@sallyport/controller-config";
+import {
+  formatHostPort,
+  HandshakeTurns,
+  type Identity,
+  type Logger,
+  parseVersionInfo,
+  TlsPort,
+  versionInfo,
+} from "@sallyport/wire";
 import { createApi } from "./api/api.ts";
 import { CertificateUpkeep } from "./certificates/certificate-upkeep.ts";
 import { requireNetworkKeys } from "./certificates/network-keys.ts";

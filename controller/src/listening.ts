@@ -1,4 +1,4 @@
-import { formatHostPort, type HostPort } from "@sallyport/controller-config";
+import { formatHostPort, type HostPort } from "@sallyport/wire";
 
 /** An address of the configuration that cannot be listened on. The message names the setting. */
 export class ListenError extends Error {

@@ -10,5 +10,5 @@
 export { type EventHandlerConfig, type EventSubscriptionConfig, eventSubscriptionSchema } from "./events.ts";
 export { type ConfigRead, readControllerConfig, readControllerConfigFile } from "./read.ts";
 export { CONTROLLER_DEFAULTS, type ControllerConfig, controllerConfigSchema } from "./schema.ts";
-export { formatHostPort, type HostPort, parseHostPort, postgresUrl } from "./values.ts";
+export { parseHostPort, postgresUrl } from "./values.ts";
 export { type NewControllerConfig, writeControllerConfig, yamlText } from "./write.ts";

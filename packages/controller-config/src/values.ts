@@ -1,27 +1,16 @@
 import { isIP } from "node:net";
 import { parseDuration } from "@sallyport/config-file";
+import type { HostPort } from "@sallyport/wire";
 import { z } from "zod";
-
-/** A place to listen on or to be reached at. */
-export interface HostPort {
-  /** Name or address without brackets; `""` = every interface (only for listening). */
-  readonly host: string;
-  readonly port: number;
-}
 
 const PORT = z.coerce.number().int().min(1).max(65_535);
 
-/** Splits `host:port`, `[v6]:port` or `:port`. */
+/** Splits `host:port`, `[v6]:port` or `:port`, which stands for every interface. */
 export function parseHostPort(text: string): HostPort | undefined {
   const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]\s/]*)):(\d{1,5})$/.exec(text);
   const port = PORT.safeParse(match?.[3]);
   if (!match || !port.success) return undefined;
   return { host: match[1] ?? match[2] ?? "", port: port.data };
-}
-
-/** Joins them again, brackets around an IPv6 address. */
-export function formatHostPort({ host, port }: HostPort): string {
-  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
 function hostPort(expected: string, allowEmptyHost: boolean) {

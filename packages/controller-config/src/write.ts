@@ -1,5 +1,5 @@
+import { formatHostPort, type HostPort } from "@sallyport/wire";
 import { stringify } from "yaml";
-import { formatHostPort, type HostPort } from "./values.ts";
 
 /** What `init` decides; everything else is written as a comment with its default. */
 export interface NewControllerConfig {

@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import { isIP } from "node:net";
-import { formatHostPort, type HostPort, postgresUrl } from "@sallyport/controller-config";
+import { postgresUrl } from "@sallyport/controller-config";
+import { formatHostPort, type HostPort } from "@sallyport/wire";
 import { isUntried, markKept } from "../../../children/apply.ts";
 import { type FoundClaim, findBlockedReason } from "../../../children/blocked-reason.ts";
 import { hashOf } from "../../../children/json-value.ts";

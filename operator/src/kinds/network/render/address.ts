@@ -1,4 +1,4 @@
-import { formatHostPort, type HostPort } from "@sallyport/controller-config";
+import { formatHostPort, type HostPort } from "@sallyport/wire";
 import type { ManagedNetwork, NetworkResource } from "../schema.ts";
 import { childNames } from "./names.ts";
 

@@ -1,5 +1,6 @@
 import { ConfigError } from "@sallyport/config-file";
-import { formatHostPort, type HostPort, readControllerConfig } from "@sallyport/controller-config";
+import { readControllerConfig } from "@sallyport/controller-config";
+import { formatHostPort, type HostPort } from "@sallyport/wire";
 import { stringify } from "yaml";
 import { hashOf, isMap, mergePatch, sorted } from "../../../children/json-value.ts";
 import type { ManagedNetwork } from "../schema.ts";
