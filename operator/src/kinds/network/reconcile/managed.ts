@@ -83,7 +83,7 @@ export async function reconcileManaged(
   o: ManagedParts,
 ): Promise<Outcome<NetworkResource>> {
   const { endpoints, adminSecretName, configHash, lastHandledRestart } = resource.status;
-  let deployed = definedOf({ endpoints, adminSecretName, configHash, lastHandledRestart });
+  let deployed: Deployed = { endpoints, adminSecretName, configHash, lastHandledRestart };
   const shown = (probe: Probe): Outcome<NetworkResource> => {
     const outcome = outcomeOf(resource, probe, context);
     return { ...outcome, status: { ...outcome.status, ...deployed } };

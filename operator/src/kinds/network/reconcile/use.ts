@@ -121,9 +121,7 @@ export function outcomeOf(
   context: NetworkContext,
 ): NetworkOutcome {
   const { serverVersion, apiVersion, controllers, sessionIdentity } = resource.status;
-  const before = JSON.parse(
-    JSON.stringify({ serverVersion, apiVersion, controllers, sessionIdentity }),
-  ) as ServerStatus;
+  const before: ServerStatus = { serverVersion, apiVersion, controllers, sessionIdentity };
   const requeueAfterMs = nextReconcileMs(problem, awayForMs(resource, context));
   return {
     conditions: connectionConditions(findings),
