@@ -126,6 +126,12 @@ export type EntityPlan<Fields> =
 /** Name of the entity in the network. */
 export const nameOf = ({ spec, metadata }: EntityResource): string => spec.name ?? metadata.name;
 
+/** The Network that the resource is for. */
+export const networkRefOf = ({ spec, metadata }: EntityResource) => ({
+  namespace: metadata.namespace,
+  name: spec.networkRef.name,
+});
+
 /**
  * Decides about one entity. Carried out and asked again, the answer is `none`.
  * @param observed what stands for the resource in the network: by id, by our tag, by the id to import, or by name

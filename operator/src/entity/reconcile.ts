@@ -16,7 +16,7 @@ import type { BaseStatus } from "../resources/condition.ts";
 import type { Resource } from "../resources/kind-definition.ts";
 import type { Collection } from "./collection.ts";
 import { ownerOf } from "./ownership.ts";
-import type { EntityKind, EntitySpec, FoundEntity } from "./plan.ts";
+import { type EntityKind, type EntitySpec, type FoundEntity, networkRefOf } from "./plan.ts";
 import { missingReason, missingText, type Reference, type Referenced, resolveReferences } from "./references.ts";
 import { EntitySync, type SyncResult } from "./sync.ts";
 
@@ -104,12 +104,11 @@ export function entityReconciler<
   const sync = new EntitySync<Spec, Fields, Found, More>(entity, collection);
   /** UIDs of resources that this process has looked at, where {@link EntityWiring.keepsStatus}. */
   const reported = new Set<string>();
-  const networkRef = ({ metadata, spec }: R) => ({ namespace: metadata.namespace, name: spec.networkRef.name });
   const known = ({ status }: R) => ({ id: status.id, wasObserved: wasObserved(status.conditions) });
 
   async function reconcile(resource: R, context: ReconcileContext<R>): Promise<Outcome<R>> {
     const { namespace } = resource.metadata;
-    const network = context.networks.forNetwork(networkRef(resource));
+    const network = context.networks.forNetwork(networkRefOf(resource));
     const more = await wiring.lookUp(resource, context, network);
     if (more instanceof LookUpProblem) return outcomeOfProblem(resource, more);
     const find = ({ kind: of, name }: Reference): Referenced | undefined =>
@@ -167,7 +166,7 @@ export function entityReconciler<
 
   async function remove(resource: R, context: ReconcileContext<R>): Promise<Removal> {
     reported.delete(resource.metadata.uid);
-    const { client } = context.networks.forNetwork(networkRef(resource));
+    const { client } = context.networks.forNetwork(networkRefOf(resource));
     const owner = ownerOf(resource, context.cluster);
     const result = await sync.remove(client, resource, known(resource), owner, context.signal);
     if (result.state === "blocked") {

@@ -2,6 +2,7 @@ import { dryRun, isUntried, markKept } from "../../children/apply.ts";
 import type { FoundStatefulSet } from "../../children/workload.ts";
 import { failureOf, NetworkNotReadyError } from "../../controller-client/errors.ts";
 import type { UsableNetwork } from "../../controller-client/network-clients.ts";
+import { networkRefOf } from "../../entity/plan.ts";
 import type { EventNote } from "../../kube/events/recorder.ts";
 import { KINDS, type KubeObject } from "../../kube/kinds.ts";
 import type { KindReconciler, Outcome, Removal } from "../../loop/kind-reconciler.ts";
@@ -229,17 +230,14 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
   return { kind: edgeRouterKind, owns: OWNED, reconcile, remove, abandon };
 }
 
-const networkOf = ({ metadata, spec }: EdgeRouterResource, { networks }: RouterContext): UsableNetwork =>
-  networks.forNetwork({ namespace: metadata.namespace, name: spec.networkRef.name });
+const networkOf = (resource: EdgeRouterResource, { networks }: RouterContext): UsableNetwork =>
+  networks.forNetwork(networkRefOf(resource));
 
 /** False right after the operator's start, before the Network was reconciled. */
-function isNetworkReconciled(
-  { metadata, spec }: EdgeRouterResource,
-  error: unknown,
-  { known }: RouterContext,
-): boolean {
+function isNetworkReconciled(resource: EdgeRouterResource, error: unknown, { known }: RouterContext): boolean {
   if (!(error instanceof NetworkNotReadyError) || error.reason !== "NetworkNotFound") return true;
-  return known.resource("Network", metadata.namespace, spec.networkRef.name) === undefined;
+  const { namespace, name } = networkRefOf(resource);
+  return known.resource("Network", namespace, name) === undefined;
 }
 
 function outcomeOf(

@@ -1,7 +1,7 @@
 import type { ManagementClient } from "../../controller-client/connection.ts";
 import type { UsableNetwork } from "../../controller-client/network-clients.ts";
 import { ownerOf } from "../../entity/ownership.ts";
-import type { Surroundings } from "../../entity/plan.ts";
+import { networkRefOf, type Surroundings } from "../../entity/plan.ts";
 import { conditionsOfSync } from "../../entity/reconcile.ts";
 import { type MissingReference, type Reference, type Referenced, resolveReferences } from "../../entity/references.ts";
 import { EntitySync } from "../../entity/sync.ts";
@@ -36,7 +36,6 @@ import {
   identityCollection,
   identityReader,
   knownOf,
-  networkOf,
   removeIdentity,
   secretOf,
 } from "./reconcile/entity.ts";
@@ -86,7 +85,7 @@ class IdentityReconcile {
     this.#resource = resource;
     this.#context = context;
     this.#settleMs = settleMs;
-    this.#network = context.networks.forNetwork(networkOf(resource));
+    this.#network = context.networks.forNetwork(networkRefOf(resource));
     this.#wanted = wantedCredential(resource);
   }
 

@@ -1,3 +1,4 @@
+import { type EntityResource, networkRefOf } from "../../entity/plan.ts";
 import type { ReconcileContext } from "../../loop/kind-reconciler.ts";
 import { secretNames } from "./render/names.ts";
 import type { NetworkResource } from "./schema.ts";
@@ -20,17 +21,9 @@ export function networkSecretProblem(
 }
 
 /** Where routers dial: the addresses that the Network's spec names, else those that the network's controllers announce. */
-export function controllersOf(
-  {
-    metadata,
-    spec,
-  }: {
-    readonly metadata: { readonly namespace: string };
-    readonly spec: { readonly networkRef: { readonly name: string } };
-  },
-  { known }: Pick<ReconcileContext, "known">,
-): Controllers {
-  const network = known.resource<NetworkResource>("Network", metadata.namespace, spec.networkRef.name);
+export function controllersOf(resource: EntityResource, { known }: Pick<ReconcileContext, "known">): Controllers {
+  const { namespace, name } = networkRefOf(resource);
+  const network = known.resource<NetworkResource>("Network", namespace, name);
   const chosen = network?.spec.external?.ctrlEndpoints ?? [];
   if (chosen.length > 0) return { endpoints: chosen, areChosen: true };
   const told = (network?.status.controllers ?? []).flatMap(({ ctrlAddress }) => ctrlAddress ?? []);

@@ -1,6 +1,6 @@
 import { type Collection, type EntityChange, EntityReader } from "../../../entity/collection.ts";
 import { ownerOf } from "../../../entity/ownership.ts";
-import type { EntityResource } from "../../../entity/plan.ts";
+import { type EntityResource, networkRefOf } from "../../../entity/plan.ts";
 import { EntitySync, type KnownEntity } from "../../../entity/sync.ts";
 import { KINDS, type SecretObject } from "../../../kube/kinds.ts";
 import { wasObserved } from "../../../loop/conditions.ts";
@@ -82,11 +82,6 @@ export async function secretOf(
   return new IdentitySecret(client, resource, name, found, signal);
 }
 
-export const networkOf = ({ metadata: { namespace }, spec }: IdentityResource) => ({
-  namespace,
-  name: spec.networkRef.name,
-});
-
 export const entityOf = (resource: IdentityResource): EntityResource<IdentitySpec> => withDisablingMark(resource);
 
 export const knownOf = ({ status }: IdentityResource): KnownEntity => ({
@@ -96,7 +91,7 @@ export const knownOf = ({ status }: IdentityResource): KnownEntity => ({
 
 /** Takes the identity out of the network, or gives it up with what it logs in with. */
 export async function removeIdentity(resource: IdentityResource, context: Context): Promise<Removal> {
-  const { client } = context.networks.forNetwork(networkOf(resource));
+  const { client } = context.networks.forNetwork(networkRefOf(resource));
   const { signal, cluster } = context;
   const entity = entityOf(resource);
   const sync = new EntitySync(identityEntity, identityCollection(undefined), identityReader);
