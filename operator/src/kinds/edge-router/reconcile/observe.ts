@@ -4,7 +4,7 @@ import { type FoundClaim, findBlockedReason } from "../../../children/blocked-re
 import type { FoundPod, FoundStatefulSet } from "../../../children/workload.ts";
 import type { ManagementClient } from "../../../controller-client/connection.ts";
 import type { UsableNetwork } from "../../../controller-client/network-clients.ts";
-import type { Collection } from "../../../entity/collection.ts";
+import { type Collection, writable } from "../../../entity/collection.ts";
 import { isOurs, OWNER_TAGS, ownerFilter, ownerOf } from "../../../entity/ownership.ts";
 import { EntitySync, type SyncResult } from "../../../entity/sync.ts";
 import { KINDS, type KubeObject } from "../../../kube/kinds.ts";
@@ -27,9 +27,6 @@ import { edgeService } from "../render/objects.ts";
 import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
 import type { ChildReader, RouterContext } from "./child-reader.ts";
 
-/** The API's shapes are written by hand on both sides: what is read only here may be written there. */
-const body = (fields: object): never => fields as never;
-
 /** What a replacement must not take away: the routers' controllers of their own, which the network keeps with them. */
 const keptOf = ({ ctrlChanListeners }: FoundEdgeRouter) =>
   ctrlChanListeners === undefined ? {} : { ctrlChanListeners };
@@ -37,9 +34,9 @@ const keptOf = ({ ctrlChanListeners }: FoundEdgeRouter) =>
 export const edgeRouters: Collection<EdgeRouterFields, FoundEdgeRouter> = {
   list: (client, query, call) => client.listEdgeRouters({ query }, call),
   detail: async (client, id, call) => (await client.detailEdgeRouter({ params: { id } }, call)).data,
-  create: async (client, fields, call) => (await client.createEdgeRouter({ body: body(fields) }, call)).data.id,
+  create: async (client, fields, call) => (await client.createEdgeRouter({ body: writable(fields) }, call)).data.id,
   change: (client, { found, whole }, call) =>
-    client.updateEdgeRouter({ params: { id: found.id }, body: body({ ...whole, ...keptOf(found) }) }, call),
+    client.updateEdgeRouter({ params: { id: found.id }, body: writable({ ...whole, ...keptOf(found) }) }, call),
   retag(client, found, tags, call) {
     const fields = {
       roleAttributes: found.roleAttributes ?? [],
@@ -50,7 +47,7 @@ export const edgeRouters: Collection<EdgeRouterFields, FoundEdgeRouter> = {
       appData: found.appData ?? {},
     };
     const whole = { ...fields, ...keptOf(found), name: found.name, tags };
-    return client.updateEdgeRouter({ params: { id: found.id }, body: body(whole) }, call);
+    return client.updateEdgeRouter({ params: { id: found.id }, body: writable(whole) }, call);
   },
   delete: (client, id, call) => client.deleteEdgeRouter({ params: { id } }, call),
 };

@@ -34,9 +34,9 @@ export interface FoundIdentity extends FoundEntity {
   readonly authPolicyId: string;
   readonly externalId?: string | null | undefined;
   readonly defaultHostingCost: number;
-  readonly defaultHostingPrecedence?: string | undefined;
+  readonly defaultHostingPrecedence?: Precedence | undefined;
   readonly serviceHostingCosts?: Readonly<Record<string, number>> | null | undefined;
-  readonly serviceHostingPrecedences?: Readonly<Record<string, string>> | null | undefined;
+  readonly serviceHostingPrecedences?: Readonly<Record<string, Precedence>> | null | undefined;
   readonly appData?: Readonly<Record<string, unknown>> | null | undefined;
   /** Rights that others gave it: they stay. */
   readonly permissions?: readonly string[] | null | undefined;

@@ -1,4 +1,4 @@
-import { type Collection, type EntityChange, EntityReader } from "../../../entity/collection.ts";
+import { type Collection, EntityReader, writable } from "../../../entity/collection.ts";
 import { ownerOf } from "../../../entity/ownership.ts";
 import { type EntityResource, networkRefOf } from "../../../entity/plan.ts";
 import { EntitySync, type KnownEntity } from "../../../entity/sync.ts";
@@ -24,13 +24,6 @@ function enrollmentOfCreate(invitation: Invitation): EnrollmentOfCreate {
   }
 }
 
-interface Call {
-  readonly signal?: AbortSignal;
-}
-
-/** The API's shapes are written by hand on both sides: what is read only here may be written there. */
-const body = (fields: object): never => fields as never;
-
 /** The calls for identities. One that is created is invited at once by `invitation`; its token lives as long as the network's do. */
 export function identityCollection(invitation: Invitation | undefined): Collection<IdentityFields, FoundIdentity> {
   const enrollment = invitation === undefined ? {} : { enrollment: enrollmentOfCreate(invitation) };
@@ -38,14 +31,14 @@ export function identityCollection(invitation: Invitation | undefined): Collecti
     list: (client, query, call) => client.listIdentities({ query }, call),
     detail: async (client, id, call) => (await client.detailIdentity({ params: { id } }, call)).data,
     create: async (client, fields, call) =>
-      (await client.createIdentity({ body: body({ ...fields, ...enrollment }) }, call)).data.id,
-    change: (client, { found, whole }: EntityChange<IdentityFields, FoundIdentity>, call: Call) => {
+      (await client.createIdentity({ body: writable({ ...fields, ...enrollment }) }, call)).data.id,
+    change: (client, { found, whole }, call) => {
       const permissions = found.permissions ?? [];
-      return client.updateIdentity({ params: { id: found.id }, body: body({ ...whole, permissions }) }, call);
+      return client.updateIdentity({ params: { id: found.id }, body: writable({ ...whole, permissions }) }, call);
     },
     retag(client, found, tags, call) {
       const fields = {
-        type: found.typeId,
+        type: found.typeId as "Default",
         isAdmin: found.isAdmin,
         roleAttributes: found.roleAttributes ?? [],
         authPolicyId: found.authPolicyId,
@@ -58,7 +51,7 @@ export function identityCollection(invitation: Invitation | undefined): Collecti
         permissions: found.permissions ?? [],
       };
       const whole = { ...fields, name: found.name, tags };
-      return client.updateIdentity({ params: { id: found.id }, body: body(whole) }, call);
+      return client.updateIdentity({ params: { id: found.id }, body: writable(whole) }, call);
     },
     delete: (client, id, call) => client.deleteIdentity({ params: { id } }, call),
   };
