@@ -108,10 +108,7 @@ export function edgeRouterReconciler(o: EdgeRouterOptions): KindReconciler<EdgeR
   async function bringInOrder(given: EdgeRouterResource, context: RouterContext): Promise<Outcome<EdgeRouterResource>> {
     const network = networkOf(given, context);
     if (given.spec.managementPolicy === "Observe") return await observeOnly(given, network, context);
-    const controllers = controllersOf(given, context);
-    if (specProblems(given, controllers).length === 0) {
-      await dryRunRouter(given, { image: o.image, controllers }, context, reader);
-    }
+    await dryRunRouter(given, { image: o.image, controllers: controllersOf(given, context) }, context, reader);
     for (const claim of context.known.childrenOf(KINDS.PersistentVolumeClaim, given)) {
       await markKept(KINDS.PersistentVolumeClaim, claim, { kind: given.kind, name: given.metadata.name }, context);
     }
@@ -308,7 +305,7 @@ const goneEvent = ({ spec }: EdgeRouterResource, count: number): EventNote => ({
 const FIRST = 0;
 
 /**
- * Has the API server look at what a spec that was not followed yet comes to, before the network hears of it.
+ * Has the API server look at what a valid spec that was not followed yet comes to, before the network hears of it.
  *
  * @throws KubeError with the field and what is wrong with it
  */
@@ -319,7 +316,7 @@ async function dryRunRouter(
   reader: ChildReader,
 ): Promise<void> {
   const { metadata, spec } = resource;
-  if (spec.replicas === 0 || !isUntried(resource)) return;
+  if (spec.replicas === 0 || !isUntried(resource) || specProblems(resource, controllers).length > 0) return;
   const { namespace, name } = metadata;
   // Objects of other owners are not written in the end.
   const isOurs = (found: KubeObject | undefined) =>
