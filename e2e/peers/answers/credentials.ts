@@ -1,15 +1,7 @@
 import { describe, it } from "vitest";
 import { ThirdParty } from "../../../controller/src/auth/testing/third-party.ts";
 import { type Both, CLIENT, type Step } from "./ask.ts";
-
-const get = (path: string): Step => ({ method: "GET", path });
-const post = (path: string, body: NonNullable<Step["body"]>, more: Partial<Step> = {}): Step => ({
-  ...{ method: "POST", path, body },
-  ...more,
-});
-const patch = (path: string, body: NonNullable<Step["body"]>): Step => ({ method: "PATCH", path, body });
-const put = (path: string, body: NonNullable<Step["body"]>): Step => ({ method: "PUT", path, body });
-const remove = (path: string): Step => ({ method: "DELETE", path });
+import { get, patch, post, put, remove } from "./steps.ts";
 
 const UPDB = {
   ...{ allowed: true, minPasswordLength: 6, requireSpecialChar: false, requireNumberChar: true },

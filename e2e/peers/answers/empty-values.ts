@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Both, CLIENT, FABRIC, type Step } from "./ask.ts";
+import { get } from "./steps.ts";
 
 /** Ways to say that there is nothing, which programs that compare what they wanted with what they read tell apart. */
 const EMPTY = new Set(["null", "[]", "{}", '""']);
@@ -28,7 +29,6 @@ function at(value: unknown, place: string): string {
   return JSON.stringify(found) ?? "left out";
 }
 
-const get = (path: string): Step => ({ method: "GET", path });
 const made = (collection: string, body: Readonly<Record<string, unknown>>, base = ""): Step[] => [
   { method: "POST", path: `${base}/${collection}`, body, keep: { made: "id" } },
   get(`${base}/${collection}/{made}`),
