@@ -1,5 +1,5 @@
-import { writeFileSync } from "node:fs";
 import { defineConfig } from "vitest/config";
+import { announceSkip } from "../../scripts/run/skipped.ts";
 import { project, run } from "../../scripts/vitest-defaults.ts";
 import { NoToolError, toolPath } from "./helm.ts";
 
@@ -11,9 +11,7 @@ function obstacle(): string | undefined {
     return undefined;
   } catch (error) {
     if (!(error instanceof NoToolError)) throw error;
-    console.warn(`\n*** THE SUITES OF THE CHARTS ARE SKIPPED: ${error.message}\n`);
-    const report = process.env.SALLYPORT_REPORT;
-    if (report) writeFileSync(`${report}.skipped`, error.message);
+    announceSkip("THE SUITES OF THE CHARTS", error.message);
     return error.message;
   }
 }

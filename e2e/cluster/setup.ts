@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { announceSkip } from "../../scripts/run/skipped.ts";
 import { findTools, NoClusterError } from "./tools.ts";
 
 /** Gets the programs of a cluster before the first suite; without them all are skipped, loudly, here and in a whole run. */
@@ -7,8 +7,6 @@ export function setup(): void {
     findTools();
   } catch (error) {
     if (!(error instanceof NoClusterError)) throw error;
-    console.warn(`\n*** THE SUITES ON A CLUSTER ARE SKIPPED: ${error.message}\n`);
-    const report = process.env.SALLYPORT_REPORT;
-    if (report) writeFileSync(`${report}.skipped`, error.message);
+    announceSkip("THE SUITES ON A CLUSTER", error.message);
   }
 }

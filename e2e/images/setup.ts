@@ -1,7 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
+import { announceSkip } from "../../scripts/run/skipped.ts";
 import { programArchives } from "./program-archives.ts";
 import { obstacle } from "./unpacked-image.ts";
 
@@ -16,9 +17,7 @@ declare module "vitest" {
 export async function setup(project: TestProject): Promise<() => void> {
   const reason = obstacle();
   if (reason !== undefined) {
-    console.warn(`\n*** THE SUITES OF THE IMAGES ARE SKIPPED: ${reason}\n`);
-    const report = process.env.SALLYPORT_REPORT;
-    if (report) writeFileSync(`${report}.skipped`, reason);
+    announceSkip("THE SUITES OF THE IMAGES", reason);
     project.provide("images", undefined);
     return () => undefined;
   }

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { announceSkip } from "../../scripts/run/skipped.ts";
 
 const SCRIPT = join(import.meta.dirname, "..", "..", "scripts", "install-tools.sh");
 
@@ -18,14 +18,9 @@ export function setup(): void {
       timeout: 1_200_000,
     });
     if (build.status === 0) process.env[variable] = build.stdout.trim();
-    else if (build.status === 3) sayWhy(build.stderr.trim());
+    else if (build.status === 3) skip(build.stderr.trim());
     else throw new Error(`installing ${tool} failed (exit code ${build.status}):\n${build.stderr}`);
   }
 }
 
-/** Loudly here, and beside the report for the closing line of a whole run. */
-function sayWhy(reason: string): void {
-  console.warn(`\n*** THE PEER SUITES ARE SKIPPED: ${reason}\n`);
-  const report = process.env.SALLYPORT_REPORT;
-  if (report) writeFileSync(`${report}.skipped`, reason.split("\n").at(-1) ?? reason);
-}
+const skip = (reason: string): void => announceSkip("THE PEER SUITES", reason, reason.split("\n").at(-1));

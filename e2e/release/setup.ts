@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { announceSkip } from "../../scripts/run/skipped.ts";
 import { ROOT } from "../scenarios/root.ts";
 import { makeRelease } from "./make-release.ts";
 import { hasRelease, offer, VERSION } from "./offered.ts";
@@ -18,8 +18,6 @@ export function setup(): (() => void) | undefined {
 }
 
 function skip(why: string): undefined {
-  console.warn(`\n*** THE SUITES OF THE RELEASE ARE SKIPPED: ${why}\n`);
-  const report = process.env.SALLYPORT_REPORT;
-  if (report) writeFileSync(`${report}.skipped`, why);
+  announceSkip("THE SUITES OF THE RELEASE", why);
   return undefined;
 }

@@ -1,0 +1,11 @@
+import { writeFileSync } from "node:fs";
+
+/**
+ * Says loudly that suites are skipped, and why: here, and beside the report for the closing line of a whole run.
+ * @param inReport the reason in one line, where it has several
+ */
+export function announceSkip(suites: string, reason: string, inReport = reason): void {
+  console.warn(`\n*** ${suites} ARE SKIPPED: ${reason}\n`);
+  const report = process.env.SALLYPORT_REPORT;
+  if (report) writeFileSync(`${report}.skipped`, inReport);
+}
