@@ -18,5 +18,5 @@ console.log(`hosting ${service}`);
 
 process.once("SIGTERM", async () => {
   await server.close(); // no new connections
-  await context.close(); // and everybody out
+  await context.close(); // closes open connections
 });

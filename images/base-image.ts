@@ -1,4 +1,4 @@
-/** An image that may change under its name, so that nobody can say what was built on it. */
+/** An image that may change under its name, so it is unknown what was built on it. */
 export class UnpinnedImageError extends Error {
   override readonly name = "UnpinnedImageError";
   readonly code = "IMAGE_NOT_PINNED";

@@ -68,7 +68,7 @@ export const PROGRAM_IMAGES: Readonly<Record<string, ProgramImage>> = {
     program: "operator",
     nodeFlags: ["--max-opt=1", "--max-semi-space-size=4", "--heap-growing-percent=30"],
     title: "Sallyport operator for Kubernetes",
-    // Memory that a thread has given back is not its own for ever.
+    // One arena: memory that a thread has freed is free for every other one.
     env: { MALLOC_ARENA_MAX: "1" },
     ports: ["8080/tcp"],
   },

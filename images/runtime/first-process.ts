@@ -7,7 +7,7 @@ import { constants } from "node:os";
 if (process.pid === 1) {
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
     process.on(signal, () => {
-      // Whoever listens besides decides.
+      // Another listener decides.
       if (process.listenerCount(signal) === 1) process.exit(128 + constants.signals[signal]);
     });
   }
