@@ -50,7 +50,7 @@ import type { DatabaseHeldError } from "./store/postgres/holder-lock.ts";
 import { withinRequest } from "./store/request-signal.ts";
 import { loadSecrets } from "./store/secrets.ts";
 
-const MOST_FINDINGS = 100;
+const MAX_FINDINGS = 100;
 
 export interface ControllerOptions {
   readonly config: ControllerConfig;
@@ -190,7 +190,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
       dispatcher: events.dispatcher,
       snapshot: () => model.snapshots.create(),
       dataModelProblems: async () => {
-        const findings = await policyInMemory(model.policy).find(store.db, MOST_FINDINGS);
+        const findings = await policyInMemory(model.policy).find(store.db, MAX_FINDINGS);
         return findings.map((finding) => finding.description);
       },
       log,

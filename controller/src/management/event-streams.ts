@@ -5,10 +5,10 @@ import { readSubscription, SubscriptionError } from "../events/subscription.ts";
 import type { WebSocketChannel } from "./websocket-channel.ts";
 
 /** Streams of one channel, and wishes of one stream. */
-const MOST_STREAMS = 16;
-const MOST_SUBSCRIPTIONS = 64;
+const MAX_STREAMS = 16;
+const MAX_SUBSCRIPTIONS = 64;
 /** Bytes that may wait for a client; events beyond are dropped. */
-const MOST_BUFFERED = 8 * 1024 * 1024;
+const MAX_BUFFERED = 8 * 1024 * 1024;
 const LOG_EVERY_MS = 10_000;
 
 const requestSchema = z.object({
@@ -16,7 +16,7 @@ const requestSchema = z.object({
   subscriptions: z
     .array(z.object({ type: z.string(), options: z.record(z.string(), z.unknown()).nullish() }))
     .min(1)
-    .max(MOST_SUBSCRIPTIONS),
+    .max(MAX_SUBSCRIPTIONS),
 });
 
 /** Sends events to management clients as they asked for them. */
@@ -32,8 +32,8 @@ export class EventStreams {
 
   start(message: Message, channel: WebSocketChannel): void {
     const count = this.#counts.get(channel) ?? 0;
-    if (count >= MOST_STREAMS) {
-      channel.replyResult(message, false, `a channel can have at most ${MOST_STREAMS} event streams`);
+    if (count >= MAX_STREAMS) {
+      channel.replyResult(message, false, `a channel can have at most ${MAX_STREAMS} event streams`);
       return;
     }
     try {
@@ -77,7 +77,7 @@ class ChannelOutput implements EventOutput {
   }
 
   write(namespace: string, json: string): void {
-    if (this.#channel.bufferedBytes > MOST_BUFFERED) {
+    if (this.#channel.bufferedBytes > MAX_BUFFERED) {
       this.#drop();
       return;
     }

@@ -17,7 +17,7 @@ const MANAGEMENT_PATH = "/fabric/v1/ws-api";
 
 /** Requests are small; the largest is a route with its peer data. */
 const MAX_MESSAGE = 1024 * 1024;
-const MOST_CHANNELS = 64;
+const MAX_CHANNELS = 64;
 const SESSION_CHECK_MS = 30_000;
 
 /** The management channel for operators' tools: event streams, traces, inspection, validations, control of routers. Source: docs/protocol/management.md. */
@@ -50,7 +50,7 @@ export class Management implements Upgrade {
   }
 
   accept(...[message, socket, head, by]: Parameters<Upgrade["accept"]>): void {
-    if (this.#channels.size >= MOST_CHANNELS) {
+    if (this.#channels.size >= MAX_CHANNELS) {
       this.#log.warn({ channels: this.#channels.size }, "too many management channels; another one is refused");
       socket.end(
         "HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",

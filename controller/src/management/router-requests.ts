@@ -12,7 +12,7 @@ import {
   type Message,
   RequestTimeoutError,
 } from "@sallyport/wire";
-import { MOST_FIELDS_OF_REPORTS } from "../fabric/routers/inbound.ts";
+import { MAX_FIELDS_OF_REPORTS } from "../fabric/routers/inbound.ts";
 import type { ManagementParts } from "./dependencies.ts";
 import type { ManagementHandler } from "./websocket-channel.ts";
 
@@ -143,7 +143,7 @@ export async function inspectRouter(
     timeoutMs,
   );
   if (answer === undefined) return undefined;
-  const { values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body, MOST_FIELDS_OF_REPORTS);
+  const { values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body, MAX_FIELDS_OF_REPORTS);
   return values.find((value) => value.name === name)?.value;
 }
 

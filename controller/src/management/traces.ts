@@ -21,10 +21,10 @@ import type { ManagementHandler, WebSocketChannel } from "./websocket-channel.ts
 
 /** Less than the five seconds that operators' tools wait for the answer. */
 const ROUTER_ANSWER_MS = 3_500;
-const MOST_STREAMS = 4;
+const MAX_STREAMS = 4;
 /** Bytes that may wait for a client; trace events beyond are dropped. */
-const MOST_BUFFERED = 4 * 1024 * 1024;
-const MOST_EXPRESSION_LENGTH = 1_000;
+const MAX_BUFFERED = 4 * 1024 * 1024;
+const MAX_EXPRESSION_LENGTH = 1_000;
 const NS_PER_MS = 1_000_000n;
 
 interface Stream {
@@ -72,8 +72,8 @@ export class Traces {
   /** Has no answer when it goes well: the events are it. */
   #open(message: Message, channel: WebSocketChannel): void {
     const { isFiltered, filterType, contentTypes } = decodeControl(mgmtPb.StreamTracesRequestSchema, message.body);
-    if ([...this.#streams].filter((stream) => stream.channel === channel).length >= MOST_STREAMS) {
-      channel.replyResult(message, false, `a channel can have at most ${MOST_STREAMS} trace streams`);
+    if ([...this.#streams].filter((stream) => stream.channel === channel).length >= MAX_STREAMS) {
+      channel.replyResult(message, false, `a channel can have at most ${MAX_STREAMS} trace streams`);
       return;
     }
     const named = new Set(contentTypes);
@@ -160,7 +160,7 @@ export class Traces {
 
   #send(contentType: number, body: Buffer): void {
     for (const { channel, accepts } of this.#streams) {
-      if (!accepts(contentType) || channel.bufferedBytes > MOST_BUFFERED) continue;
+      if (!accepts(contentType) || channel.bufferedBytes > MAX_BUFFERED) continue;
       channel.send({ contentType: ManagementType.StreamTracesEvent, body });
     }
   }
@@ -172,8 +172,8 @@ const MESSAGE_NAMES: ReadonlyMap<number, string> = new Map(
 
 /** An empty expression is found in everything. */
 function matcherOf(expression: string): (text: string) => boolean {
-  if (expression.length > MOST_EXPRESSION_LENGTH) {
-    throw new ProtocolError("TOO_LONG", `expected at most ${MOST_EXPRESSION_LENGTH} characters`);
+  if (expression.length > MAX_EXPRESSION_LENGTH) {
+    throw new ProtocolError("TOO_LONG", `expected at most ${MAX_EXPRESSION_LENGTH} characters`);
   }
   const compiled = RE2JS.compile(expression);
   return (text) => compiled.matcher(text).find();

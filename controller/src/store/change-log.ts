@@ -65,12 +65,12 @@ export async function appendChange(db: Queryable, ...changes: readonly Change[])
 
 /** Name of the setting that holds the newest transaction whose rows were pruned. */
 const PRUNED = "change-log-pruned";
-const MOST_ROWS = 20_000;
+const MAX_ROWS = 20_000;
 const PRUNE_BATCH = 5_000;
 /** How long a local write waits for others before the log is read, unless a caller asks for it sooner. */
 const SOON_MS = 5;
 /** Reads that wait for a slow reader. */
-const MOST_WAITING = 16;
+const MAX_WAITING = 16;
 const RESET_AGAIN_MS = 250;
 
 /** The present snapshot of the database, from which {@link readChanges} can go on. */
@@ -115,7 +115,7 @@ function readLog(mostRows: number): Statement<LogRead> {
  * "Sequence greater than the last one" would lose the rows of a transaction that took its number early and committed late. So the question is
  * asked by visibility: written by a transaction which `since` does not show, and this statement does.
  */
-export async function readChanges(db: Queryable, since: string, mostRows = MOST_ROWS): Promise<ChangesRead> {
+export async function readChanges(db: Queryable, since: string, mostRows = MAX_ROWS): Promise<ChangesRead> {
   const rows = await readLog(mostRows).rows(db as Kysely<EngineTables>, [since, PRUNED]);
   const row = rows[0];
   if (!row) throw new Error("the change log could not be read: expected one row, found none");
@@ -331,7 +331,7 @@ export class ChangeLog {
       this.#waiting--;
     });
     // Who reads slowly must not let what is read pile up in memory.
-    if (this.#waiting >= MOST_WAITING) await this.#handedOut;
+    if (this.#waiting >= MAX_WAITING) await this.#handedOut;
   }
 
   /** Hands a reader the rows; never rejects. A reader that is behind gets none and reloads, because it missed earlier changes. */

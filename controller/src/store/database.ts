@@ -64,7 +64,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-const MOST_TRIES = 5;
+const MAX_TRIES = 5;
 const OLDEST_SERVER = 150_000;
 
 /**
@@ -200,7 +200,7 @@ async function transaction<T>(db: Kysely<Database>, work: (trx: Transaction<Data
       return await db.transaction().execute(work);
     } catch (error) {
       const { code } = error as { code?: string };
-      if (attempt === MOST_TRIES || (code !== "40P01" && code !== "40001")) throw error;
+      if (attempt === MAX_TRIES || (code !== "40P01" && code !== "40001")) throw error;
     }
   }
 }

@@ -21,7 +21,7 @@ const PLAIN_TYPES = [
 ] as const;
 
 const CIRCUIT_EVENT_TYPES = ["created", "pathUpdated", "deleted", "failed"] as const;
-const MOST_EXPRESSION_LENGTH = 256;
+const MAX_EXPRESSION_LENGTH = 256;
 
 const flag = z.union([z.boolean(), z.enum(["true", "false"]).transform((text) => text === "true")]);
 
@@ -33,7 +33,7 @@ const names = (what: string) =>
 
 const expression = z
   .string("a regular expression")
-  .max(MOST_EXPRESSION_LENGTH, `a regular expression of at most ${MOST_EXPRESSION_LENGTH} characters`)
+  .max(MAX_EXPRESSION_LENGTH, `a regular expression of at most ${MAX_EXPRESSION_LENGTH} characters`)
   .transform((text, context) => {
     try {
       return new RegExp(text);

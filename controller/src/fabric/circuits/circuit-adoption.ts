@@ -1,7 +1,7 @@
 import { ControlType, ctrlPb, decodeControl, encodeControl, InspectionKey, type Logger } from "@sallyport/wire";
 import { z } from "zod";
 import type { FabricModel } from "../ports.ts";
-import { MOST_FIELDS_OF_REPORTS } from "../routers/inbound.ts";
+import { MAX_FIELDS_OF_REPORTS } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import type { Circuit } from "./circuit.ts";
 import type { CircuitAccess } from "./circuit-access.ts";
@@ -199,7 +199,7 @@ async function ask(router: RouterConnection): Promise<readonly Reported[]> {
   const body = encodeControl(ctrlPb.InspectRequestSchema, { requestedValues: [InspectionKey.CircuitRoutes] });
   const request = { contentType: ControlType.InspectRequest, body };
   const answer = await router.channel.request(request, { timeoutMs: ASK_TIMEOUT_MS });
-  const { values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body, MOST_FIELDS_OF_REPORTS);
+  const { values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body, MAX_FIELDS_OF_REPORTS);
   const value = values.find(({ name }) => name === InspectionKey.CircuitRoutes)?.value;
   // A router that does not know this inspection keeps its circuits to itself.
   return value === undefined ? [] : report.parse(JSON.parse(value)).circuits;

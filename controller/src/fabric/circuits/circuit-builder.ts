@@ -57,7 +57,7 @@ interface Making {
 /** Bindings whose terminators live on their router only: when the router does not know one, it is gone for good. */
 const ROUTER_OWNED_BINDINGS: ReadonlySet<string> = new Set(Object.values(RouterBinding));
 /** So many dead terminators are found out by one request without counting as its attempts; a bound against a router that knows none. */
-const MOST_GONE_TERMINATORS = 16;
+const MAX_GONE_TERMINATORS = 16;
 
 const CAUSE_OF_CODE: Readonly<Record<number, CircuitFailureCause>> = {
   [RouteErrorCode.Generic]: CircuitFailureCause.RouterGeneric,
@@ -168,7 +168,7 @@ export class CircuitBuilder {
       });
       const isGone = await this.#punish(terminator, outcome.failure);
       // A host that died leaves a terminator on each of its routers: finding them out must not use up the attempts for the living ones.
-      if (!isGone || attempt >= MOST_GONE_TERMINATORS) failures++;
+      if (!isGone || attempt >= MAX_GONE_TERMINATORS) failures++;
     }
     const message = `exceeded maximum [${options.createCircuitRetries}] retries creating circuit [c/${circuitId}] (${lastFailure?.message ?? "no attempt was made"})`;
     throw failed(causeOf(lastFailure), message);

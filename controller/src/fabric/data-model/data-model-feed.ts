@@ -1,6 +1,6 @@
 import { Pool } from "@sallyport/async";
 import { decodeControl, EdgeCtrlHeader, EdgeCtrlType, edgeCtrlPb, Headers, type Logger } from "@sallyport/wire";
-import { MOST_FIELDS_OF_REPORTS, onMessage } from "../routers/inbound.ts";
+import { MAX_FIELDS_OF_REPORTS, onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import type { DataModelSource } from "./data-model-source.ts";
 
@@ -133,7 +133,7 @@ export class DataModelFeed {
       const { origEntityCounts, copyEntityCounts, diffs } = decodeControl(
         edgeCtrlPb.RouterDataModelValidateResponseSchema,
         answer.body,
-        MOST_FIELDS_OF_REPORTS,
+        MAX_FIELDS_OF_REPORTS,
       );
       return {
         expectedCounts: origEntityCounts,

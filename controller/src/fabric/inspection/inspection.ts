@@ -2,7 +2,7 @@ import { errorText } from "@sallyport/async";
 import { ControlType, ctrlPb, decodeControl, encodeControl } from "@sallyport/wire";
 import { RE2JS, RE2JSException } from "re2js";
 import type { Mesh } from "../links/mesh.ts";
-import { MOST_FIELDS_OF_REPORTS } from "../routers/inbound.ts";
+import { MAX_FIELDS_OF_REPORTS } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 
 /** What a router, or this controller, was asked and answered. */
@@ -129,11 +129,7 @@ async function askRouter(
     if (answer.body.length > MAX_ANSWER_BYTES) {
       return failed(`${router.id}: the answer has ${answer.body.length} bytes, at most ${MAX_ANSWER_BYTES} are taken`);
     }
-    const { success, errors, values } = decodeControl(
-      ctrlPb.InspectResponseSchema,
-      answer.body,
-      MOST_FIELDS_OF_REPORTS,
-    );
+    const { success, errors, values } = decodeControl(ctrlPb.InspectResponseSchema, answer.body, MAX_FIELDS_OF_REPORTS);
     return {
       success,
       errors: errors.map((text) => `${router.id}: ${text}`),

@@ -3,7 +3,7 @@ import type { Rerouter } from "../circuits/reroute/rerouter.ts";
 import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricModel } from "../ports.ts";
 import { FabricRefusal, serveFabricRequest } from "../requests.ts";
-import { MOST_FIELDS_OF_REPORTS, onMessage } from "../routers/inbound.ts";
+import { MAX_FIELDS_OF_REPORTS, onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import { type Link, type LinkConnectionState, MAX_LINKS_PER_ROUTER } from "./link-table.ts";
 import type { Mesh } from "./mesh.ts";
@@ -28,7 +28,7 @@ export class LinkMessages {
 
   attach(router: RouterConnection): void {
     const report = (body: ctrlPb.RouterLinks) => this.#report(router, body);
-    onMessage(router, ControlType.RouterLinks, ctrlPb.RouterLinksSchema, report, MOST_FIELDS_OF_REPORTS);
+    onMessage(router, ControlType.RouterLinks, ctrlPb.RouterLinksSchema, report, MAX_FIELDS_OF_REPORTS);
     onMessage(router, ControlType.LinkStateUpdate, ctrlPb.LinkStateUpdateSchema, (body) => {
       const { mesh } = this.#parts;
       if (!mesh.isCurrent(router) || body.connState === undefined) return;
@@ -40,7 +40,7 @@ export class LinkMessages {
       serveFabricRequest(router, router.parallelLane, message, () => this.#verify(body)),
     );
     const metrics = (body: metricsPb.MetricsMessage) => this.#metrics(router, body);
-    onMessage(router, ControlType.Metrics, metricsPb.MetricsMessageSchema, metrics, MOST_FIELDS_OF_REPORTS);
+    onMessage(router, ControlType.Metrics, metricsPb.MetricsMessageSchema, metrics, MAX_FIELDS_OF_REPORTS);
   }
 
   /** A router says that a link is gone. */

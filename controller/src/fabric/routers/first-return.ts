@@ -5,7 +5,7 @@ import type { StartGrace } from "./start-grace.ts";
 /** A router says a moment after it has connected where clients reach it, which is no change of the mesh. */
 const LOOK_EVERY_MS = 100;
 /** So many wait at a time; beyond that, callers do not wait. */
-const MOST_WAITING = 1_000;
+const MAX_WAITING = 1_000;
 
 /**
  * Has clients of a controller that was just started wait for a first router, before it answers that there is none.
@@ -27,7 +27,7 @@ export class FirstReturn {
   /** Resolves when clients can use one of these routers, or none of them is expected: mostly at once. */
   async ofSome(routerIds: readonly string[]): Promise<void> {
     const until = performance.now() + this.#longestWaitMs;
-    while (!this.#isSomeUsable(routerIds) && this.#isSomeExpected(routerIds) && this.#waiting < MOST_WAITING) {
+    while (!this.#isSomeUsable(routerIds) && this.#isSomeExpected(routerIds) && this.#waiting < MAX_WAITING) {
       const leftMs = Math.min(this.#start.leftMs, until - performance.now());
       if (leftMs <= 0) return;
       this.#waiting++;

@@ -5,9 +5,9 @@ type Schema = Parameters<typeof decodeControl>[0];
 type Body<S extends Schema> = ReturnType<typeof decodeControl<S>>;
 
 /** Fields of a message: decoding so many takes some 100 ms. */
-const MOST_FIELDS = 200_000;
+const MAX_FIELDS = 200_000;
 /** Of a message about all identities or links of a router, or about everything that it measures. */
-export const MOST_FIELDS_OF_REPORTS = 1_000_000;
+export const MAX_FIELDS_OF_REPORTS = 1_000_000;
 
 /**
  * Reads a router's message. One that cannot be decoded is logged and gets no answer (its sender times out), as everything that breaks the protocol without
@@ -17,7 +17,7 @@ export function readBody<S extends Schema>(
   router: RouterConnection,
   schema: S,
   message: Message,
-  mostFields: number = MOST_FIELDS,
+  mostFields: number = MAX_FIELDS,
 ): Body<S> | undefined {
   return read(router, message, () => decodeControl(schema, message.body, mostFields));
 }
@@ -47,7 +47,7 @@ export function onMessage<S extends Schema>(
   contentType: number,
   schema: S,
   handle: (body: Body<S>, message: Message) => void,
-  mostFields: number = MOST_FIELDS,
+  mostFields: number = MAX_FIELDS,
 ): void {
   onRawMessage(router, contentType, (message) => {
     const body = readBody(router, schema, message, mostFields);

@@ -14,7 +14,7 @@ import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricModel } from "../ports.ts";
 import { certificateAnswer, FabricRefusal, reply, serveFabricRequest, serveNotice } from "../requests.ts";
 import type { IdentityConnections } from "./identity-connections.ts";
-import { MOST_FIELDS_OF_REPORTS, onMessage, onRawMessage } from "./inbound.ts";
+import { MAX_FIELDS_OF_REPORTS, onMessage, onRawMessage } from "./inbound.ts";
 import type { RouterConnection } from "./router-connection.ts";
 
 export interface RouterMessagesParts {
@@ -84,7 +84,7 @@ export class RouterMessages {
     );
     const { ConnectEventsSchema } = edgeCtrlPb;
     const connectEvents = (body: edgeCtrlPb.ConnectEvents) => this.#connectEvents(router, body);
-    onMessage(router, EdgeCtrlType.ConnectEvents, ConnectEventsSchema, connectEvents, MOST_FIELDS_OF_REPORTS);
+    onMessage(router, EdgeCtrlType.ConnectEvents, ConnectEventsSchema, connectEvents, MAX_FIELDS_OF_REPORTS);
     onMessage(
       router,
       EdgeCtrlType.EnrollmentExtendRouterRequest,

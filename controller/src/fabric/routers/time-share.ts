@@ -7,7 +7,7 @@ const ALLOWANCE_MS = 2_000;
 /** No longer than a peer stays silent before its heartbeats are missed. */
 const LONGEST_PAUSE_MS = 5_000;
 /** Senders that have left in debt and are remembered. */
-const MOST_REMEMBERED = 1_000;
+const MAX_REMEMBERED = 1_000;
 
 /** How much of the event loop's time one sender's messages take. Times are those of `performance.now()`. */
 export class TimeShare {
@@ -30,7 +30,7 @@ export class TimeShare {
 
 /** What senders owe that have left: a new connection is no new allowance. */
 export class RememberedShares {
-  readonly #shares = new BoundedMap<string, TimeShare>(MOST_REMEMBERED);
+  readonly #shares = new BoundedMap<string, TimeShare>(MAX_REMEMBERED);
 
   get size(): number {
     return this.#shares.size;

@@ -10,7 +10,7 @@ import { type Choice, type ChoiceRequest, chooseTerminator } from "./terminator-
 /** A dial that waits looks for terminators that are new so often. */
 const READ_AGAIN_MS = 1_000;
 /** So many dials of one router wait at a time. They hold a place among its requests, and others are to be served meanwhile. */
-const MOST_OF_A_ROUTER = 500;
+const MAX_PER_ROUTER = 500;
 
 export interface TerminatorSearchParts {
   readonly model: Pick<FabricModel, "terminatorsOfService">;
@@ -44,7 +44,7 @@ export class TerminatorSearch {
     let choice = this.#choose(request, terminators);
     if (choice.ok || !this.#mayReturn(request, choice.cause, terminators)) return choice;
     const waiting = this.#waiting.get(request.from) ?? 0;
-    if (waiting >= MOST_OF_A_ROUTER) return choice;
+    if (waiting >= MAX_PER_ROUTER) return choice;
     this.#waiting.set(request.from, waiting + 1);
     log.debug(
       { serviceId: request.service.id, cause: choice.cause },

@@ -12,7 +12,7 @@ import type { ManagementParts } from "../dependencies.ts";
 import { eachOf, type NamedRouter, routersBy, validation } from "./validation.ts";
 
 /** Differences that are reported of one router: a router with an empty model would otherwise fill a message with everything. */
-const MOST_ERRORS = 1_000;
+const MAX_ERRORS = 1_000;
 
 /** Compares the routers' copies of the network's model with the controller's, and the controller's with the store. */
 export function routerDataModel(parts: ManagementParts) {
@@ -23,7 +23,7 @@ export function routerDataModel(parts: ManagementParts) {
       count: routers.length + (request.validateCtrl ? 1 : 0),
       run: async (report, isStopped) => {
         if (request.validateCtrl) {
-          const errors = [...(await parts.dataModelProblems())].slice(0, MOST_ERRORS);
+          const errors = [...(await parts.dataModelProblems())].slice(0, MAX_ERRORS);
           const { controllerId: id } = parts;
           const result = { componentType: "controller", componentId: id, componentName: id };
           await report(
@@ -49,7 +49,7 @@ async function modelOf({ fabric }: ManagementParts, router: NamedRouter, fix: bo
     const found = await fabric.validateDataModel(router.id, fix);
     if (found === undefined) return failed("router is not connected");
     const errors = found.differences
-      .slice(0, MOST_ERRORS)
+      .slice(0, MAX_ERRORS)
       .map(
         (difference) => `${difference.entityType} ${difference.entityId} ${difference.diffType}: ${difference.detail}`,
       );

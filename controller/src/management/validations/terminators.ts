@@ -11,7 +11,7 @@ import {
   RequestTimeoutError,
 } from "@sallyport/wire";
 import { TERMINATOR_FIELDS } from "../../api/lists/fields.ts";
-import { MOST_FIELDS_OF_REPORTS } from "../../fabric/routers/inbound.ts";
+import { MAX_FIELDS_OF_REPORTS } from "../../fabric/routers/inbound.ts";
 import { fetchPage } from "../../store/filter/filter-sql.ts";
 import type { ManagementParts } from "../dependencies.ts";
 import { eachOf, validation } from "./validation.ts";
@@ -95,7 +95,7 @@ async function ask(parts: ManagementParts, batch: Rows, fixInvalid: boolean): Pr
     const out = { contentType: ControlType.ValidateTerminatorsV2Request, body };
     const answer = await parts.fabric.operations.request(routerId, out, ANSWER_MS);
     if (answer === undefined) return all("router is not connected");
-    const { states } = decodeControl(ctrlPb.ValidateTerminatorsV2ResponseSchema, answer.body, MOST_FIELDS_OF_REPORTS);
+    const { states } = decodeControl(ctrlPb.ValidateTerminatorsV2ResponseSchema, answer.body, MAX_FIELDS_OF_REPORTS);
     const findings = new Map(Object.entries(states).map(([id, state]) => [id, findingOf(state)]));
     return fixInvalid ? await fix(parts, routerId, findings) : findings;
   } catch (error) {

@@ -11,7 +11,7 @@ import { timelineOfParts } from "./timeline.ts";
 /** Events from this length on take as long to make as many others. */
 const LONG_EVENT = 1_024;
 /** Beside a router's heartbeats, on a slow line, nothing must take longer than a few seconds: what exceeds this goes out in parts. */
-const MOST_OF_STATE = 4 * 1024 * 1024;
+const MAX_STATE_BYTES = 4 * 1024 * 1024;
 const PART_BYTES = 512 * 1024;
 const BATCH_BYTES = 64 * 1024;
 const STATE_EVENT = 0x0a;
@@ -29,7 +29,7 @@ export async function encodeState(
   events: Iterable<EncodedEvent>,
   index: bigint,
   timeline: string,
-  mostBytes: number = MOST_OF_STATE,
+  mostBytes: number = MAX_STATE_BYTES,
 ): Promise<DataModelState> {
   const first: Buffer[] = [];
   const parts: Buffer[][] = [];

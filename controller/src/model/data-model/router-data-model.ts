@@ -16,15 +16,15 @@ import { isOnTimeline } from "./timeline.ts";
 
 const KINDS: ReadonlySet<string> = new Set(IMAGE_KINDS);
 /** Changes that are kept for routers that come back. */
-const MOST_CHANGES = 10_000;
-const MOST_CHANGE_BYTES = 32 * 1024 * 1024;
+const MAX_CHANGES = 10_000;
+const MAX_CHANGE_BYTES = 32 * 1024 * 1024;
 /** Rows that wait to be worked on; with more, everything is read anew. */
-const MOST_ROWS = 50_000;
+const MAX_ROWS = 50_000;
 /** How long the image outlives its last user: routers that reconnect find it. */
 const LINGER_MS = 10 * 60_000;
 const UPKEEP_MS = 5_000;
 /** Longest state that goes out in one message, to be compared with a router's: half of what may wait for a router. */
-const MOST_TO_COMPARE = 16 * 1024 * 1024;
+const MAX_TO_COMPARE = 16 * 1024 * 1024;
 /** How often the position is stored although nothing of it has changed: so far back the log is read after a crash. */
 const CHECKPOINT_MS = 5 * 60_000;
 
@@ -104,12 +104,10 @@ export class RouterDataModel implements DataModelSource {
 
   async validationRequest(fix: boolean): Promise<Buffer> {
     const events = () => this.#loadedImage().events();
-    const { body, rest } = await this.#work.run(() =>
-      encodeState(events(), this.index, this.timeline, MOST_TO_COMPARE),
-    );
+    const { body, rest } = await this.#work.run(() => encodeState(events(), this.index, this.timeline, MAX_TO_COMPARE));
     if (rest.length === 0) return encodeValidation(body, fix);
     throw new DataModelTooLargeError(
-      `the model of this network has more than ${MOST_TO_COMPARE} bytes; routers are sent no more to compare theirs with`,
+      `the model of this network has more than ${MAX_TO_COMPARE} bytes; routers are sent no more to compare theirs with`,
     );
   }
 
@@ -213,7 +211,7 @@ export class RouterDataModel implements DataModelSource {
     const relevant = rows.filter((row) => KINDS.has(row.kind));
     if (relevant.length === 0) return;
     this.#rows.push(...relevant);
-    if (this.#rows.length > MOST_ROWS) this.#reset();
+    if (this.#rows.length > MAX_ROWS) this.#reset();
     else this.#drain();
   }
 
@@ -256,7 +254,7 @@ export class RouterDataModel implements DataModelSource {
     this.#state = undefined;
     this.#changes.push(change);
     this.#changeBytes += change.body.length;
-    while (this.#changes.length > MOST_CHANGES || this.#changeBytes > MOST_CHANGE_BYTES) {
+    while (this.#changes.length > MAX_CHANGES || this.#changeBytes > MAX_CHANGE_BYTES) {
       const oldest = this.#changes.shift();
       if (oldest === undefined) break;
       this.#changesFrom = oldest.index;

@@ -21,8 +21,8 @@ export interface Claimed {
   max_idle_time_millis: string;
 }
 
-const MOST_CLAIMS = 20_000;
-const MOST_SERVICES = 10_000;
+const MAX_CLAIMS = 20_000;
+const MAX_SERVICES = 10_000;
 /** The change log tells of every change; this bounds what a writer could do that forgets to. */
 const LIFE_MS = 10_000;
 
@@ -36,12 +36,12 @@ interface Kept<T> {
  * asks has waited for the change log before (`ChangeLog.caughtUp`), so nothing that was committed before is missed.
  */
 export class CircuitFacts {
-  readonly #claims = new BoundedMap<string, Kept<Claimed>>(MOST_CLAIMS, (token, { value }) =>
+  readonly #claims = new BoundedMap<string, Kept<Claimed>>(MAX_CLAIMS, (token, { value }) =>
     this.#unlinkClaim(token, value),
   );
   /** Tokens of the claims that hang on an entity, by kind and id. */
   readonly #tokensOf = new Map<string, Set<string>>();
-  readonly #terminators = new BoundedMap<string, Kept<readonly TerminatorRecord[]>>(MOST_SERVICES, (_, { value }) =>
+  readonly #terminators = new BoundedMap<string, Kept<readonly TerminatorRecord[]>>(MAX_SERVICES, (_, { value }) =>
     this.#unlinkTerminators(value),
   );
   readonly #serviceOf = new Map<string, string>();

@@ -22,7 +22,7 @@ const ACCESS_KINDS: ReadonlySet<string> = new Set<ChangeKind>([
 ]);
 
 /** Beyond, routers get all sessions anew: that takes fewer messages. */
-const MOST_ANNOUNCED = 1_000;
+const MAX_ANNOUNCED = 1_000;
 
 type Handler = (change: ModelChange) => void;
 
@@ -76,8 +76,8 @@ export class FabricChanges {
     const identityIds = rows.flatMap((row) => identityWithoutCode(row) ?? []);
     const policyIds = rows.filter(isTotpGone).map((row) => row.key);
     if (identityIds.length === 0 && policyIds.length === 0) return;
-    const sessions = await sessionsWithoutCode(this.#ctx, { identityIds, policyIds }, MOST_ANNOUNCED + 1);
-    if (sessions.length > MOST_ANNOUNCED) this.#handlers.emit({ kind: "api-sessions-added" });
+    const sessions = await sessionsWithoutCode(this.#ctx, { identityIds, policyIds }, MAX_ANNOUNCED + 1);
+    if (sessions.length > MAX_ANNOUNCED) this.#handlers.emit({ kind: "api-sessions-added" });
     else for (const session of sessions) this.#handlers.emit({ kind: "api-session-added", session });
   }
 

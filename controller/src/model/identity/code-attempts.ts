@@ -3,7 +3,7 @@ import { BoundedMap, backoffDelay } from "@sallyport/async";
 
 const FREE = 5;
 const PAUSES = { firstMs: 30_000, maxMs: 3_600_000 };
-const MOST_COUNTED = 100_000;
+const MAX_COUNTED = 100_000;
 
 interface Failures {
   count: number;
@@ -16,7 +16,7 @@ interface Failures {
  * An attempt counts before it is looked at, so that many at once are no way around. In memory and bounded: the longest untouched are forgotten first.
  */
 export class CodeAttempts {
-  readonly #failures = new BoundedMap<string, Failures>(MOST_COUNTED);
+  readonly #failures = new BoundedMap<string, Failures>(MAX_COUNTED);
 
   /** @throws ApiError 429 with `retry-after` while the identity pauses */
   require(identityId: string, now: Date): void {

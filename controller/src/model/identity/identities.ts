@@ -259,7 +259,7 @@ export class Identities {
     identity: { readonly id: string; readonly name: string; readonly attributes: readonly string[] },
   ): Promise<void> {
     const { id, name } = identity;
-    for (let attempt = 0; attempt < MOST_NAMES; attempt++) {
+    for (let attempt = 0; attempt < MAX_NAMES; attempt++) {
       const tried = attempt === 0 ? name : numberedName(name, (await lastNumber(trx, name)) + 1);
       const row = await trx
         .insertInto("identity")
@@ -271,7 +271,7 @@ export class Identities {
       await appendChange(trx, { kind: "identity", key: id, op: "create" });
       return;
     }
-    throw new Error(`no free name like ${name} was found in ${MOST_NAMES} attempts`);
+    throw new Error(`no free name like ${name} was found in ${MAX_NAMES} attempts`);
   }
 
   /** Lets the identity authenticate by an external id. @throws ApiError 404; what the table refuses */
@@ -346,7 +346,7 @@ export class Identities {
   }
 }
 
-const MOST_NAMES = 20;
+const MAX_NAMES = 20;
 
 /** Changes of these depend on what the identity was before. */
 const LOCKING = ["name", "type", "isAdmin", "externalId", "authPolicyId"] as const;
@@ -374,11 +374,11 @@ function blankAsNull(text: string | undefined): string | null {
 }
 
 /** More minutes than a century has mean for ever, too. */
-const MOST_MINUTES = 52_596_000;
+const MAX_MINUTES = 52_596_000;
 
 /** When a time of so many minutes ends; null: never. */
 function endOf(at: Date, minutes: number): Date | null {
-  return minutes > 0 && minutes <= MOST_MINUTES ? new Date(at.getTime() + minutes * 60_000) : null;
+  return minutes > 0 && minutes <= MAX_MINUTES ? new Date(at.getTime() + minutes * 60_000) : null;
 }
 
 /** Is the identity forbidden to authenticate at this moment? */

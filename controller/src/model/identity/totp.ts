@@ -30,11 +30,11 @@ export function matchTotp(secret: string, code: string, at: Date): number | unde
 }
 
 /** A QR code holds some two thousand characters, and apps show a few dozen of them. */
-const MOST_NAME_CHARACTERS = 64;
+const MAX_NAME_CHARACTERS = 64;
 
 /** What a QR code tells an authenticator app; of a long name it tells the beginning. */
 export function provisioningUrl(secret: string, issuer: string, name: string): string {
-  const label = `${encodeURIComponent(issuer)}:${encodeURIComponent([...name].slice(0, MOST_NAME_CHARACTERS).join(""))}`;
+  const label = `${encodeURIComponent(issuer)}:${encodeURIComponent([...name].slice(0, MAX_NAME_CHARACTERS).join(""))}`;
   return `otpauth://totp/${label}?issuer=${encodeURIComponent(issuer)}&secret=${secret}`;
 }
 

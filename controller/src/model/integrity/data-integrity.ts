@@ -22,7 +22,7 @@ export interface IntegrityReport {
 }
 
 /** Results that are kept; a check ends with the next one, a fix goes on. */
-const MOST_RESULTS = 1_000;
+const MAX_RESULTS = 1_000;
 const FIX_BATCH = 500;
 
 /**
@@ -105,7 +105,7 @@ export class DataIntegrity {
   }
 
   async #find(check: IntegrityCheck): Promise<void> {
-    const limit = MOST_RESULTS + 1 - this.#results.length;
+    const limit = MAX_RESULTS + 1 - this.#results.length;
     const found = await this.#ctx.store.db.transaction().execute(async (trx) => {
       await beginLongWork(trx);
       return check.find(trx, limit);
@@ -150,7 +150,7 @@ export class DataIntegrity {
   }
 
   #note(found: readonly Finding[], fixed: boolean): void {
-    const room = MOST_RESULTS - this.#results.length;
+    const room = MAX_RESULTS - this.#results.length;
     this.#results.push(...found.slice(0, room).map(({ description }) => ({ description, fixed })));
     if (found.length > room) this.#isMore = true;
   }

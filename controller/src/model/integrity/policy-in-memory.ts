@@ -7,7 +7,7 @@ import type { Finding, IntegrityCheck } from "./integrity-check.ts";
 
 const BATCH = 500;
 /** Identities are compared up to this number, spread over all of them: each costs an evaluation of every policy. */
-const MOST_IDENTITIES = 2_000;
+const MAX_IDENTITIES = 2_000;
 /** A change during the comparison makes a difference that is gone at the next look. */
 const LOOKS = 4;
 
@@ -78,7 +78,7 @@ function identities(): Side {
     async *batches(db) {
       const { rows } = await sql<{ id: string }>`
         SELECT id FROM (SELECT id, row_number() OVER () AS n, count(*) OVER () AS total FROM identity) i
-        WHERE n % greatest(total / ${MOST_IDENTITIES}, 1) = 0 LIMIT ${MOST_IDENTITIES}`.execute(db);
+        WHERE n % greatest(total / ${MAX_IDENTITIES}, 1) = 0 LIMIT ${MAX_IDENTITIES}`.execute(db);
       for (let at = 0; at < rows.length; at += BATCH) yield rows.slice(at, at + BATCH).map(({ id }) => id);
     },
     async bySql(db, keys) {

@@ -5,7 +5,7 @@ import { fieldError } from "@sallyport/api";
 import { BoundedMap, errorText } from "@sallyport/async";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 
-const MOST_COMPILED = 200;
+const MAX_COMPILED = 200;
 
 /** The formats that are checked; what a tunneler makes of a name with `*` or `/` no format says. */
 const FORMATS = { ipv4: isIPv4, ipv6: isIPv6 };
@@ -15,7 +15,7 @@ const FORMATS = { ipv4: isIPv4, ipv6: isIPv6 };
  * (no remote references).
  */
 export class SchemaCache {
-  readonly #compiled = new BoundedMap<string, ValidateFunction>(MOST_COMPILED);
+  readonly #compiled = new BoundedMap<string, ValidateFunction>(MAX_COMPILED);
 
   /** @throws ApiError 400 on field `schema` when it is no JSON schema with the root type `object` */
   requireSchema(schema: Record<string, unknown>): void {

@@ -4,7 +4,7 @@ import type { PolicyBefore } from "../../store/logged-changes.ts";
 import { selectedBy } from "./selection-sql.ts";
 
 /** More conditions than this in one query cost more than looking at every session. */
-const MOST_CONDITIONS = 50;
+const MAX_CONDITIONS = 50;
 
 /**
  * Which sessions may have lost their access by these changes: a condition on the session `s`, its identity `i` and its service `v`.
@@ -33,6 +33,6 @@ export function lostAccess(rows: readonly ChangeRow[]): RawBuilder<SqlBool> | un
     );
   }
   if (conditions.length === 0) return undefined;
-  if (conditions.length > MOST_CONDITIONS) return sql<SqlBool>`true`;
+  if (conditions.length > MAX_CONDITIONS) return sql<SqlBool>`true`;
   return sql<SqlBool>`(${sql.join(conditions, sql` OR `)})`;
 }

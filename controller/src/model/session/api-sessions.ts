@@ -38,7 +38,7 @@ const BY_TOKEN = new Statement<ApiSessionRow>("SELECT * FROM api_session WHERE t
 
 const FLUSH_BATCH = 250;
 const SWEEP_BATCH = 500;
-const MOST_CERTIFICATES = 100;
+const MAX_CERTIFICATES = 100;
 
 /**
  * Security contexts of authenticated identities. Activity is noted in memory and written in batches;
@@ -261,7 +261,7 @@ export class ApiSessions {
       trx,
       sql`WITH gone AS (DELETE FROM api_session_certificate WHERE id IN (
         SELECT id FROM api_session_certificate WHERE api_session_id = ${sessionId} AND id <> ${newest}
-        ORDER BY created_at DESC, id OFFSET ${MOST_CERTIFICATES - 1}) RETURNING id, api_session_id)`,
+        ORDER BY created_at DESC, id OFFSET ${MAX_CERTIFICATES - 1}) RETURNING id, api_session_id)`,
       {
         changes: [
           { kind: "api_session_certificate", op: "delete", of: "gone", before: { apiSessionId: "api_session_id" } },

@@ -3,8 +3,8 @@ import { sql } from "kysely";
 import type { Db } from "../context.ts";
 
 /** Of one identity: a hundred clients that share it may each have sessions for a thousand services. */
-export const MOST_SESSIONS = 100_000;
-const MOST_IDENTITIES = 10_000;
+export const MAX_SESSIONS = 100_000;
+const MAX_IDENTITIES = 10_000;
 
 interface Count {
   /** No fewer than there are: ends of sessions are not subtracted. */
@@ -18,11 +18,11 @@ export class SessionCount {
   readonly #most: number;
   readonly #now: () => number;
   /** The one that was asked for longest ago is forgotten. */
-  readonly #counts = new BoundedMap<string, Count>(MOST_IDENTITIES);
+  readonly #counts = new BoundedMap<string, Count>(MAX_IDENTITIES);
   /** Grows with every end, which a count that is under way may have missed. */
   #ends = 0;
 
-  constructor(most = MOST_SESSIONS, now: () => number = () => performance.now()) {
+  constructor(most = MAX_SESSIONS, now: () => number = () => performance.now()) {
     this.#most = most;
     this.#now = now;
   }

@@ -13,7 +13,7 @@ import { selectsRow } from "../policy/selection-sql.ts";
 import type { Posture } from "../posture/posture.ts";
 import { translated } from "../store-errors.ts";
 import type { ApiSessionRow } from "./api-sessions.ts";
-import { MOST_SESSIONS, SessionCount } from "./session-count.ts";
+import { MAX_SESSIONS, SessionCount } from "./session-count.ts";
 import { endSessions } from "./session-removal.ts";
 
 export type SessionRow = Selectable<SessionTable>;
@@ -119,7 +119,7 @@ export class Sessions {
     if (await this.#count.takeCounted(trx, identityId, oldest === undefined ? REFUSE_FOR_MS : 0)) return;
     this.#ctx.log.warn({ identityId, serviceId, ended: rows.length }, "an identity has too many sessions");
     if (oldest !== undefined) return void (await endSessions(trx, sql`s.id = ${oldest.id}`));
-    const detail = `identity ${identityId} has ${MOST_SESSIONS} sessions`;
+    const detail = `identity ${identityId} has ${MAX_SESSIONS} sessions`;
     throw apiError(
       "SERVER_TOO_MANY_REQUESTS",
       unhandledCause("the identity has too many sessions: end some, or log out"),

@@ -9,7 +9,7 @@ import { silence } from "./store-error.ts";
 const WITHOUT_CLIENT = "SET idle_in_transaction_session_timeout = '5min'; SET idle_session_timeout = '5min'";
 const LOOK_MS = 10_000;
 /** Looks, one after the other, that must find nothing before the connection is given up. */
-const MOST_SILENT_LOOKS = 3;
+const MAX_SILENT_LOOKS = 3;
 
 /** So long may the server refuse to be asked, before the connection is given up. */
 const REFUSED_MS = 30 * 60_000;
@@ -62,7 +62,7 @@ export async function watchLongWork(
         "the database server refuses a further connection: whether it still works on a long statement is not known",
       );
     }
-    if (silentLooks < MOST_SILENT_LOOKS && performance.now() - goodAt < refusedMs) next();
+    if (silentLooks < MAX_SILENT_LOOKS && performance.now() - goodAt < refusedMs) next();
     else socketOf(client).destroy(silence());
   };
   const next = () => {
