@@ -270,7 +270,7 @@ function differing<Spec extends EntitySpec, Fields extends object, Found extends
   return body;
 }
 
-/** When two values mean the same to a network: servers sort, fill in and rewrite what they are given. */
+// When two values mean the same to a network: servers sort, fill in and rewrite what they are given.
 
 type Texts = readonly string[] | null | undefined;
 

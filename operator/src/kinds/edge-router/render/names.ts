@@ -105,8 +105,6 @@ export function childMetadata({ kind, metadata }: RenderedResource, name: string
   };
 }
 
-/** Ports of the pods of an EdgeRouter. */
-
 /** Port of the probes and of the metrics. */
 export const healthPort = (spec: EdgeRouterSpec): number => (spec.edge.port === 8081 ? 8082 : 8081);
 

@@ -90,8 +90,6 @@ export function edgeServiceOfBoth(
   return { ...wanted, spec: { ...wanted.spec, ports: [...wanted.spec.ports, ...former] } } as KubeObject;
 }
 
-/** What stands around the pods: an account without rights, and what the spec asks for. */
-
 function child(resource: RenderedResource, kind: ResourceKind, content: object): KubeObject {
   const metadata = childMetadata(resource, resource.metadata.name);
   return { apiVersion: apiVersionOf(kind), kind: kind.kind, metadata, ...content } as KubeObject;

@@ -57,8 +57,6 @@ export function identityCollection(invitation: Invitation | undefined): Collecti
   };
 }
 
-/** What reconciling and removing an Identity have in common. */
-
 export type Context = ReconcileContext<IdentityResource>;
 
 /** One for all identities, so that questions at the same time are asked together. */

@@ -25,11 +25,6 @@ export class CredentialError extends Error {
   }
 }
 
-/**
- * Enrollment in two halves, so that the key is in the Secret before the token is used up: a crash between the two loses nothing, because the
- * certificate can be asked for afterwards (docs/operator/identities.md, "An identity in a Secret").
- */
-
 /** What every request that changes something in a network is held against. */
 export interface ChangeGuard {
   readonly signal: AbortSignal;
@@ -43,7 +38,11 @@ interface Prepared {
   readonly token: EnrollmentToken;
 }
 
-/** Makes the key, and learns what will belong to it. @throws CredentialError */
+/**
+ * The first half of an enrollment: makes the key, and learns what will belong to it. The key is in the Secret before {@link redeemEnrollment} uses the token up: a crash
+ * between the two loses nothing, because the certificate can be asked for afterwards (docs/operator/identities.md, "An identity in a Secret").
+ * @throws CredentialError
+ */
 export async function prepareEnrollment(jwt: string, signal: AbortSignal): Promise<Prepared> {
   return await explained(async () => {
     const token = await genuine(jwt, signal);
