@@ -9,23 +9,25 @@ import {
   selectorLabels,
 } from "./names.ts";
 
+/** An object of all routers, which has the name of the EdgeRouter. */
+function child(resource: RenderedResource, kind: ResourceKind, content: object): KubeObject {
+  const metadata = childMetadata(resource, resource.metadata.name);
+  return { apiVersion: apiVersionOf(kind), kind: kind.kind, metadata, ...content } as KubeObject;
+}
+
 /** The Service of all routers: it names their pods, ready or not, and is what metrics are scraped by. */
 export function headlessService(resource: RenderedResource): KubeObject {
-  const { name } = resource.metadata;
-  return {
-    apiVersion: apiVersionOf(KINDS.Service),
-    kind: KINDS.Service.kind,
-    metadata: childMetadata(resource, name),
+  return child(resource, KINDS.Service, {
     spec: {
       clusterIP: "None",
       publishNotReadyAddresses: true,
-      selector: selectorLabels(name),
+      selector: selectorLabels(resource.metadata.name),
       ports: [
         { name: "edge", port: resource.spec.edge.port, targetPort: "edge", protocol: "TCP" },
         { name: "health", port: healthPort(resource.spec), targetPort: "health", protocol: "TCP" },
       ],
     },
-  } as KubeObject;
+  });
 }
 
 /** The Service by which one router is reached; undefined where that needs none. */
@@ -88,11 +90,6 @@ export function edgeServiceOfBoth(
     .filter(({ port }) => port !== edge?.port)
     .map(({ port }) => ({ name: `edge-${port}`, port, targetPort: "edge", protocol: "TCP" }));
   return { ...wanted, spec: { ...wanted.spec, ports: [...wanted.spec.ports, ...former] } } as KubeObject;
-}
-
-function child(resource: RenderedResource, kind: ResourceKind, content: object): KubeObject {
-  const metadata = childMetadata(resource, resource.metadata.name);
-  return { apiVersion: apiVersionOf(kind), kind: kind.kind, metadata, ...content } as KubeObject;
 }
 
 /** The pods talk to no API server: their account has no token. Undefined where the spec names another account. */
