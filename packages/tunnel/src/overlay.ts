@@ -1,4 +1,5 @@
 import type { PrecedenceName } from "@sallyport/wire";
+
 /** A service of the identity, with its permissions and configs. */
 export interface OverlayService {
   readonly id: string;

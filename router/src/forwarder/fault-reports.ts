@@ -1,4 +1,5 @@
 import { FaultSubject } from "@sallyport/wire";
+
 /** What the forwarder tells the controllers, in the shape of the control plane's fault reports. */
 export interface Fault {
   readonly subject: FaultSubject;
