@@ -93,7 +93,7 @@ export { readPrivateKey } from "./identity/private-key.ts";
 export { covers } from "./identity/server-certificates.ts";
 export { type LeafTrust, verifyLeaf } from "./identity/trust.ts";
 export { x509 } from "./identity/x509.ts";
-export { randomBase62Id } from "./ids.ts";
+export { base62Id, randomBase62Id } from "./ids.ts";
 export { countedAddress, plainAddress } from "./ip-address.ts";
 export { type Logger, silentLogger } from "./log.ts";
 export { type PlacesLimits, type SharedPlace, SharedPlaces } from "./shared-places.ts";

@@ -1,10 +1,14 @@
 import { createHmac } from "node:crypto";
 import type { HostedTerminator, OverlayHosting, OverlayService } from "@sallyport/tunnel";
-import { type Logger, type Precedence, type PrecedenceName, precedenceOf, TerminatorResult } from "@sallyport/wire";
+import {
+  base62Id,
+  type Logger,
+  type Precedence,
+  type PrecedenceName,
+  precedenceOf,
+  TerminatorResult,
+} from "@sallyport/wire";
 import type { TunnelControl } from "../control/tunnel/tunnel-control.ts";
-
-const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-const LENGTH = 22;
 
 /**
  * The id of a terminator that this router hosts by itself: the same after a restart, so that the one that is still
@@ -17,13 +21,7 @@ function terminatorId(secret: string, parts: readonly (string | number)[]): stri
   const bytes = createHmac("sha256", secret)
     .update(JSON.stringify(["tunnel terminator", ...parts]))
     .digest();
-  let rest = BigInt(`0x${bytes.subarray(0, 16).toString("hex")}`);
-  let id = "";
-  for (let at = 0; at < LENGTH; at++) {
-    id = (DIGITS[Number(rest % 62n)] ?? "0") + id;
-    rest /= 62n;
-  }
-  return id;
+  return base62Id(bytes.toString("hex", 0, 16));
 }
 
 /** What hosting needs of the control plane. */
