@@ -50,6 +50,7 @@ export const CLEAN: readonly string[] = [
   "docs/**/*.md",
   "{helm,examples}/**/*.{md,yaml,ts,js}",
   "{packages/{async,config-file},operator}/src/**/*.ts",
+  "bench/README.md",
   "images/**/*.ts",
   "scripts/**/*.ts",
 ];
