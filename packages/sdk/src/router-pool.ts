@@ -16,7 +16,7 @@ const WATCH_INTERVAL_MS = 5_000;
 const REFUSAL_WINDOW_MS = 10_000;
 const backoff = { firstMs: 1_000, maxMs: 60_000, jitter: [0.75, 1.25] } as const;
 
-export interface RoutersOptions {
+export interface RouterPoolOptions {
   readonly login: () => Promise<LoginResult>;
   readonly log: Logger;
   /** Called when a router closed a connection right away: the session may be unknown to it. */
@@ -48,7 +48,7 @@ export class RouterPool {
   readonly #probes: NodeJS.Timeout;
   #isClosed = false;
 
-  constructor(o: RoutersOptions) {
+  constructor(o: RouterPoolOptions) {
     this.#connections = o.connections ?? 1;
     this.#login = o.login;
     this.#log = o.log;
