@@ -5,7 +5,7 @@ import type { Authentication } from "../auth/authentication.ts";
 import type { Enrolling } from "../auth/enrolling.ts";
 import type { Circuit } from "../fabric/circuits/circuit.ts";
 import type { LinkState } from "../fabric/fabric.ts";
-import type { InspectionRequest, InspectionResult } from "../fabric/inspection/inspection.ts";
+import type { InspectionRequest, InspectionResult } from "../fabric/inspection.ts";
 import type { ModelContext } from "../model/context.ts";
 import type { Model } from "../model/model.ts";
 

@@ -1,6 +1,6 @@
 import { ApiError } from "@sallyport/api";
 import { boundedLog, countedAddress, type Logger, shownText } from "@sallyport/wire";
-import type { EventSink } from "../events/types/event.ts";
+import type { EventSink } from "../events/event.ts";
 import { RateLimit } from "./limits/rate-limit.ts";
 import type { Proof } from "./primary/proof.ts";
 import type { Rate } from "./settings.ts";

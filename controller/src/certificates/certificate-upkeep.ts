@@ -3,14 +3,13 @@ import { SerialQueue } from "@sallyport/async";
 import type { Identity, Logger } from "@sallyport/wire";
 import type { ModelStore } from "../model/context.ts";
 import type { Enrollments } from "../model/identity/enrollments.ts";
-import type { Lifetimes } from "../pki/lifetimes.ts";
+import type { Lifetimes } from "../pki/issue.ts";
 import { type PkiMaterial, renew, retire } from "../pki/material.ts";
 import type { ApiCertificates, Pki } from "../pki/pki.ts";
 import { KeyVault } from "../store/key-vault.ts";
 import type { Secrets } from "../store/secrets.ts";
-import { countFormerLeaves, isNone } from "./former-leaves.ts";
 import { changeNetworkKeys, loadNetworkKeys, NETWORK_KEYS_KIND } from "./network-keys.ts";
-import { reservedRouterNames } from "./reserved-router-names.ts";
+import { countFormerLeaves, isNone, reservedRouterNames } from "./stored-certificates.ts";
 
 const CHECK_MS = 3_600_000;
 /** Longer than any request takes: what was signed with the former key just before the change is stored by then. */

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Db, ModelStore } from "../model/context.ts";
-import { PkiError } from "../pki/errors.ts";
+import { PkiError } from "../pki/issue.ts";
 import { checkMaterial, type PkiMaterial } from "../pki/material.ts";
 import { appendChange } from "../store/change-log.ts";
 import { KeyVault } from "../store/key-vault.ts";

@@ -9,7 +9,7 @@ import type { AuthSettings } from "../auth/settings.ts";
 import type { CertificateFiles } from "../certificates/operator-certificate.ts";
 import type { FabricSettings } from "../fabric/options.ts";
 import type { ModelSettings } from "../model/context.ts";
-import { AUTHORITY_LIFETIMES, type Lifetimes } from "../pki/lifetimes.ts";
+import { AUTHORITY_LIFETIMES, type Lifetimes } from "../pki/issue.ts";
 import type { StoreOptions } from "../store/database.ts";
 
 /** Where a key stands in the file, for errors that turn up when what it names is used. */

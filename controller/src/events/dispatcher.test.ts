@@ -1,9 +1,9 @@
 import { silentLogger } from "@sallyport/wire";
 import { describe, expect, it } from "vitest";
 import { Dispatcher, type EventOutput } from "./dispatcher.ts";
+import type { EventBody } from "./event.ts";
 import { readSubscription, SubscriptionError } from "./subscription.ts";
 import { collector } from "./testing/collector.ts";
-import type { EventBody } from "./types/event.ts";
 
 const NOW = "2026-01-02T03:04:05.678Z";
 

@@ -1,8 +1,7 @@
 import { Listeners } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
+import type { ControllerEvent, EventBody, EventNamespace, EventSink } from "./event.ts";
 import type { Subscription } from "./subscription.ts";
-import type { ControllerEvent, EventBody, EventSink } from "./types/event.ts";
-import type { EventNamespace } from "./types/event-header.ts";
 
 /** Where events go. `write` neither waits nor throws: an output that cannot keep up drops what it has no room for, and counts it. */
 export interface EventOutput {

@@ -5,14 +5,12 @@ import type { Kysely } from "kysely";
 import type { ChangeLog } from "../store/change-log.ts";
 import type { Database } from "../store/schema.ts";
 import { Dispatcher, type EventOutput } from "./dispatcher.ts";
-import { FileOutput } from "./outputs/file-output.ts";
-import { StreamOutput } from "./outputs/stream-output.ts";
+import { FileOutput, StreamOutput } from "./outputs.ts";
 import { ChangeSource } from "./sources/change-source.ts";
-import { CountSource } from "./sources/count-source.ts";
+import { CountSource, ServiceCounters } from "./sources/counts.ts";
 import { type FabricFacts, startFabricSource } from "./sources/fabric-source.ts";
-import { ServiceCounters } from "./sources/service-counters.ts";
+import { UsageTotals } from "./sources/router-reports.ts";
 import { TerminatorSource } from "./sources/terminator-source.ts";
-import { UsageTotals } from "./sources/usage-totals.ts";
 import { compileSubscription } from "./subscription.ts";
 
 const BYTES_PER_MB = 1024 * 1024;

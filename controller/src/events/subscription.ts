@@ -1,7 +1,6 @@
 import { type EventSubscriptionConfig, eventSubscriptionSchema } from "@sallyport/controller-config";
 import { RE2JS, RE2JSException } from "re2js";
-import type { ControllerEvent } from "./types/event.ts";
-import { EVENT_NAMESPACES, type EventNamespace, OLD_NAMES } from "./types/event-header.ts";
+import { type ControllerEvent, EVENT_NAMESPACES, type EventNamespace, OLD_NAMES } from "./event.ts";
 
 /** What a subscriber asked for cannot be given; the message says what could. */
 export class SubscriptionError extends Error {

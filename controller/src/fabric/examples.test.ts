@@ -1,11 +1,9 @@
 import { BaseHeader, encodeMessage, Headers, type Outgoing } from "@sallyport/wire";
 import { describe, expect, test } from "vitest";
 import { circuitV2 } from "./circuits/circuit-messages.ts";
-import { routeMessage } from "./circuits/route-exchange.ts";
-import { planRoutes } from "./circuits/route-plan.ts";
-import { EdgeRefusal } from "./edge-error.ts";
+import { planRoutes, routeMessage } from "./circuits/route-exchange.ts";
 import { DenialCode } from "./ports.ts";
-import { certificateAnswer, edgeError } from "./requests.ts";
+import { certificateAnswer, EdgeRefusal, edgeError } from "./requests.ts";
 import { apiSessionsRemoved, sessionsAdded } from "./sessions/session-feed.ts";
 import { syncStateJson } from "./sessions/session-sync.ts";
 

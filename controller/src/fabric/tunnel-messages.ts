@@ -13,7 +13,6 @@ import {
 } from "@sallyport/wire";
 import type { CircuitAccess } from "./circuits/circuit-access.ts";
 import type { CircuitMessages } from "./circuits/circuit-messages.ts";
-import { EdgeRefusal } from "./edge-error.ts";
 import {
   DenialCode,
   type FabricModel,
@@ -24,7 +23,7 @@ import {
   type TunnelService,
   type TunnelSessionGrant,
 } from "./ports.ts";
-import { reply, serveEdgeRequest, serveNotice } from "./requests.ts";
+import { EdgeRefusal, reply, serveEdgeRequest, serveNotice } from "./requests.ts";
 import { onMessage, onRawMessage, read } from "./routers/inbound.ts";
 import type { RouterConnection } from "./routers/router-connection.ts";
 import { type TerminatorMessages, terminatorResult } from "./terminators/terminator-messages.ts";

@@ -1,7 +1,7 @@
 import type { Logger } from "@sallyport/wire";
 import type { Kysely, Transaction } from "kysely";
 import type { ClientConfig } from "pg";
-import type { EventSink } from "../events/types/event.ts";
+import type { EventSink } from "../events/event.ts";
 import type { ChangeLog } from "../store/change-log.ts";
 import type { Outage } from "../store/outage.ts";
 import type { Database } from "../store/schema.ts";

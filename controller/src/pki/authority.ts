@@ -1,9 +1,14 @@
 import { randomBytes, X509Certificate } from "node:crypto";
 import { createKeyPair, readPrivateKey, signingKeys, splitPem, x509 } from "@sallyport/wire";
-import { PkiError } from "./errors.ts";
-import { authorityExtensions } from "./extensions.ts";
-import { CLOCK_TOLERANCE_MS, issue, type KeyedCertificate, leafOf } from "./issue.ts";
-import type { Lifetimes } from "./lifetimes.ts";
+import {
+  authorityExtensions,
+  CLOCK_TOLERANCE_MS,
+  issue,
+  type KeyedCertificate,
+  type Lifetimes,
+  leafOf,
+  PkiError,
+} from "./issue.ts";
 
 /** The root: its key may lie elsewhere; then it signs nothing more for us. */
 export interface RootCertificate {

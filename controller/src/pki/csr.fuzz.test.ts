@@ -2,7 +2,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { createCsr, createKeyPair, signingKeys, x509 } from "@sallyport/wire";
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
-import { CsrError } from "./errors.ts";
+import { CsrError } from "./issue.ts";
 import { createPkiMaterial } from "./material.ts";
 import { Pki } from "./pki.ts";
 import { DEFAULT_LIFETIMES } from "./testing.ts";

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { x509 } from "@sallyport/wire";
-import { CsrError } from "./errors.ts";
 import { isPrintable } from "./external-id-claim.ts";
+import { CsrError } from "./issue.ts";
 
 /** Longest request accepted, in characters: room for RSA keys of 8192 bits and hundreds of names. Reading takes time in proportion. */
 const LONGEST_CSR = 16 * 1024;

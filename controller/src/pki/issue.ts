@@ -1,6 +1,28 @@
 import { randomBytes, X509Certificate } from "node:crypto";
+import { isIP } from "node:net";
 import { fingerprint, signingKeys, splitPem, x509 } from "@sallyport/wire";
-import { PkiError } from "./errors.ts";
+
+/** Why a certificate request is refused; the codes are those that the API shows. */
+export type CsrErrorCode =
+  | "MISSING_OR_INVALID_CSR"
+  | "COULD_NOT_PROCESS_CSR"
+  | "EDGE_ROUTER_ENROLL_COMMON_NAME_INVALID";
+
+/** A certificate request that cannot be answered with a certificate. The message says which request, what was expected and what came. */
+export class CsrError extends Error {
+  override name = "CsrError";
+  readonly code: CsrErrorCode;
+
+  constructor(code: CsrErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** The network's own keys or certificates are unusable. */
+export class PkiError extends Error {
+  override name = "PkiError";
+}
 
 /** A certificate chain (leaf first, root last only for the root itself) and the leaf's private key, PEM. */
 export interface KeyedCertificate {
@@ -113,4 +135,68 @@ function serialNumber(): string {
 
 function wholeSeconds(date: Date): Date {
   return new Date(Math.floor(date.getTime() / 1000) * 1000);
+}
+
+const { KeyUsageFlags, ExtendedKeyUsage } = x509;
+
+const LEAF_USAGE = KeyUsageFlags.digitalSignature | KeyUsageFlags.keyEncipherment | KeyUsageFlags.dataEncipherment;
+const CA_USAGE = KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign;
+
+/** Not a CA; for TLS clients or servers (or both). */
+export function leafExtensions(
+  purposes: readonly ("client" | "server")[],
+  names: readonly x509.JsonGeneralName[],
+): x509.Extension[] {
+  const usages = purposes.map((purpose) =>
+    purpose === "client" ? ExtendedKeyUsage.clientAuth : ExtendedKeyUsage.serverAuth,
+  );
+  return [
+    new x509.BasicConstraintsExtension(false, undefined, true),
+    new x509.KeyUsagesExtension(LEAF_USAGE, true),
+    new x509.ExtendedKeyUsageExtension(usages),
+    ...(names.length > 0 ? [new x509.SubjectAlternativeNameExtension([...names])] : []),
+  ];
+}
+
+/** A certificate authority; `below` = how many authorities may stand between it and a leaf. */
+export function authorityExtensions(spiffeId: string, below: number): x509.Extension[] {
+  return [
+    new x509.BasicConstraintsExtension(true, below, true),
+    new x509.KeyUsagesExtension(CA_USAGE, true),
+    new x509.SubjectAlternativeNameExtension([{ type: "url", value: spiffeId }]),
+  ];
+}
+
+/** Host names and addresses as alternative names, each once. */
+export function hostNames(hosts: readonly string[]): x509.JsonGeneralName[] {
+  return [...new Set(hosts)].map(
+    (value) => ({ type: isIP(value) === 0 ? "dns" : "ip", value }) as x509.JsonGeneralName,
+  );
+}
+
+/** How long certificates live, in milliseconds. */
+export interface Lifetimes {
+  readonly root: number;
+  readonly intermediate: number;
+  readonly controller: number;
+  readonly router: number;
+  readonly identity: number;
+  readonly session: number;
+}
+
+const DAY = 86_400_000;
+
+/** Of the authorities; no file sets them. */
+export const AUTHORITY_LIFETIMES: Pick<Lifetimes, "root" | "intermediate"> = {
+  root: 7305 * DAY,
+  intermediate: 3652 * DAY,
+};
+
+/** Remaining life at which a certificate is renewed: 7 days, or a third of its life if that is less. */
+export function isDueForRenewal(
+  certificate: { readonly validFromDate: Date; readonly validToDate: Date },
+  now: Date,
+): boolean {
+  const life = certificate.validToDate.getTime() - certificate.validFromDate.getTime();
+  return certificate.validToDate.getTime() - now.getTime() < Math.min(7 * DAY, life / 3);
 }

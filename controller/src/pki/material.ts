@@ -3,18 +3,20 @@ import { randomBytes, X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
 import { createKeyPair, identityFromPem, readPrivateKey, signingKeys, splitPem, x509 } from "@sallyport/wire";
 import { createAuthority, crossSign, importAuthority, type RootCertificate } from "./authority.ts";
-import { PkiError } from "./errors.ts";
-import { hostNames, leafExtensions } from "./extensions.ts";
 import {
   CLOCK_TOLERANCE_MS,
   describe,
+  hostNames,
   type Issuer,
+  isDueForRenewal,
   issue,
   type KeyedCertificate,
+  type Lifetimes,
+  leafExtensions,
   leafOf,
+  PkiError,
   withoutRoots,
 } from "./issue.ts";
-import { isDueForRenewal, type Lifetimes } from "./lifetimes.ts";
 
 /** Everything of the network's PKI that must be kept, keys included. */
 export interface PkiMaterial {

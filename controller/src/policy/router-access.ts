@@ -1,5 +1,4 @@
-import { SelectedBy, type Selecting } from "./selected-by.ts";
-import { type Attributed, matches, type RoleSelector } from "./selector.ts";
+import { type Attributed, matches, type RoleSelector, SelectedBy, type Selecting } from "./selector.ts";
 
 /** An edge-router policy (`from` selects identities) or a service-edge-router policy (`from` selects services). */
 export interface RouterPolicy extends Selecting {

@@ -1,6 +1,6 @@
 import { apiError, type fabricOperations, type inspectResponse, notFound, openApiDocument } from "@sallyport/api";
 import type { z } from "zod";
-import type { InspectionResult } from "../../fabric/inspection/inspection.ts";
+import type { InspectionResult } from "../../fabric/inspection.ts";
 import type { ApiHandlers } from "../../http/context.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { only } from "../lists/listing.ts";

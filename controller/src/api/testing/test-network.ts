@@ -1,6 +1,6 @@
 import type { Circuit } from "../../fabric/circuits/circuit.ts";
 import type { LinkState } from "../../fabric/fabric.ts";
-import type { InspectionRequest, InspectionResult } from "../../fabric/inspection/inspection.ts";
+import type { InspectionRequest, InspectionResult } from "../../fabric/inspection.ts";
 import type { FabricView } from "../dependencies.ts";
 
 /** Links and circuits that a test puts there itself, and what was done to them. */

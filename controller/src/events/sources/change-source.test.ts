@@ -6,9 +6,8 @@ import { summarize } from "../../model/summary.ts";
 import { Dispatcher } from "../dispatcher.ts";
 import { readSubscription } from "../subscription.ts";
 import { collector } from "../testing/collector.ts";
-import { ChangeSource } from "./change-source.ts";
-import { CountSource } from "./count-source.ts";
-import { withoutSecrets } from "./entity-state.ts";
+import { ChangeSource, withoutSecrets } from "./change-source.ts";
+import { CountSource } from "./counts.ts";
 import { TerminatorSource } from "./terminator-source.ts";
 
 let c: TestController;

@@ -5,9 +5,9 @@ import { TestFabric } from "../../fabric/testing/test-fabric.ts";
 import { Dispatcher } from "../dispatcher.ts";
 import { readSubscription } from "../subscription.ts";
 import { collector } from "../testing/collector.ts";
+import { ServiceCounters } from "./counts.ts";
 import { startFabricSource } from "./fabric-source.ts";
-import { ServiceCounters } from "./service-counters.ts";
-import { UsageTotals } from "./usage-totals.ts";
+import { UsageTotals } from "./router-reports.ts";
 
 let fabric: TestFabric;
 let dispatcher: Dispatcher;

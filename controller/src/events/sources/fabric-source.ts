@@ -1,12 +1,10 @@
 import type { Circuit } from "../../fabric/circuits/circuit.ts";
 import type { FabricEvent } from "../../fabric/fabric-events.ts";
 import { type Link, linkCost } from "../../fabric/links/link-table.ts";
-import type { EventSink } from "../types/event.ts";
-import type { CircuitEvent, CircuitEventPath, LinkEvent } from "../types/network-events.ts";
-import { emitMetrics, type LinkEnds } from "./metrics-source.ts";
-import type { ServiceCounters } from "./service-counters.ts";
+import type { CircuitEvent, CircuitEventPath, EventSink, LinkEvent } from "../event.ts";
+import type { ServiceCounters } from "./counts.ts";
+import { emitMetrics, emitUsage, type LinkEnds } from "./router-reports.ts";
 import type { TerminatorSource } from "./terminator-source.ts";
-import { emitUsage } from "./usage-source.ts";
 
 const NS_PER_MS = 1_000_000;
 

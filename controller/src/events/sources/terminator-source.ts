@@ -2,8 +2,7 @@ import { Pool } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
 import { type Kysely, sql } from "kysely";
 import type { Database } from "../../store/schema.ts";
-import type { EventSink } from "../types/event.ts";
-import type { TerminatorEvent } from "../types/network-events.ts";
+import type { EventSink, TerminatorEvent } from "../event.ts";
 
 type EventType = TerminatorEvent["event_type"];
 

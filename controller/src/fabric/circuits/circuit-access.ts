@@ -1,6 +1,6 @@
 import type { Logger, Permission } from "@sallyport/wire";
-import { EdgeRefusal } from "../edge-error.ts";
 import { type AccessQuestion, DenialCode, type FabricModel } from "../ports.ts";
+import { EdgeRefusal } from "../requests.ts";
 import type { Circuit } from "./circuit.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 

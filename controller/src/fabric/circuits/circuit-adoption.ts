@@ -3,11 +3,10 @@ import { z } from "zod";
 import type { FabricModel } from "../ports.ts";
 import { MAX_FIELDS_OF_REPORTS } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
-import type { Circuit } from "./circuit.ts";
+import type { Circuit, CircuitRoute } from "./circuit.ts";
 import type { CircuitAccess } from "./circuit-access.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { RouteExchange } from "./route-exchange.ts";
-import type { CircuitRoute } from "./route-plan.ts";
 
 const ASK_TIMEOUT_MS = 30_000;
 /** So long the other routers of a circuit's way may take to connect. */

@@ -3,12 +3,11 @@ import { CircuitFailureCause, type EmitEvent } from "../fabric-events.ts";
 import type { FabricOptions } from "../options.ts";
 import type { CircuitService, FabricModel, TerminatorRecord } from "../ports.ts";
 import type { TerminatorSearch } from "../terminators/terminator-search.ts";
-import type { Circuit, CircuitGrant } from "./circuit.ts";
+import type { Circuit, CircuitGrant, CircuitRoute } from "./circuit.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { DynamicCosts } from "./costs.ts";
 import { endAddresses, type PeerData, peerDataText, withoutAddresses } from "./peer-data.ts";
 import type { RouteExchange, RouteFailure } from "./route-exchange.ts";
-import type { CircuitRoute } from "./route-plan.ts";
 
 /** Wait of a circuit request for its terminating side. */
 export interface CircuitRequest {

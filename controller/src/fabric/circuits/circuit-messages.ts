@@ -13,10 +13,9 @@ import {
   type Outgoing,
   PeerData as PeerDataKey,
 } from "@sallyport/wire";
-import { EdgeRefusal } from "../edge-error.ts";
 import type { LinkMessages } from "../links/link-messages.ts";
 import { type CircuitService, DenialCode, type FabricModel, isDenial } from "../ports.ts";
-import { edgeError, reply, serveEdgeRequest, serveNotice } from "../requests.ts";
+import { EdgeRefusal, edgeError, reply, serveEdgeRequest, serveNotice } from "../requests.ts";
 import { onMessage, onRawMessage, read } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import { type Circuit, type CircuitGrant, isEnd } from "./circuit.ts";
@@ -25,7 +24,7 @@ import type { CircuitAdoption } from "./circuit-adoption.ts";
 import { type CircuitBuilder, CircuitError } from "./circuit-builder.ts";
 import type { CircuitRegistry } from "./circuit-registry.ts";
 import type { PeerData } from "./peer-data.ts";
-import type { Rerouter } from "./reroute/rerouter.ts";
+import type { Rerouter } from "./rerouter.ts";
 import type { RouteExchange } from "./route-exchange.ts";
 
 const { FaultSubject } = ctrlPb;

@@ -1,8 +1,17 @@
 import type { EndAddresses, PeerData } from "./peer-data.ts";
-import type { CircuitRoute } from "./route-plan.ts";
 
 /** What allows a circuit: a session, or the identity itself for what a router dials on its own. */
 export type CircuitGrant = { readonly kind: "session"; readonly sessionId: string } | { readonly kind: "identity" };
+
+/** A circuit's way through the mesh. `links` has one entry less than `routers`. */
+export interface CircuitRoute {
+  readonly routers: readonly string[];
+  readonly links: readonly string[];
+  /** Xgress address of the initiating end, on the first router. */
+  readonly ingressId: string;
+  /** Xgress address of the terminating end, on the last router. */
+  readonly egressId: string;
+}
 
 /** An end-to-end connection through the fabric. Immutable; a reroute replaces it under the same id. */
 export interface Circuit {

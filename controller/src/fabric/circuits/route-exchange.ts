@@ -3,6 +3,7 @@ import {
   ControlHeader,
   ControlType,
   ctrlPb,
+  DestinationType,
   encodeControl,
   type Logger,
   MAX_CIRCUIT_ID_LENGTH,
@@ -11,9 +12,9 @@ import {
 } from "@sallyport/wire";
 import type { Mesh } from "../links/mesh.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
+import type { CircuitRoute } from "./circuit.ts";
 import type { CircuitTrace, TraceOf } from "./circuit-traces.ts";
 import { type PeerData, peerDataOf, peerDataProblem } from "./peer-data.ts";
-import { type CircuitRoute, type PlannedRoute, planRoutes, REROUTE_ATTEMPT } from "./route-plan.ts";
 
 /** What the terminating router has to dial. */
 export interface EgressTarget {
@@ -248,4 +249,50 @@ export function routeMessage(
     tags: { ...order.tags },
   });
   return { contentType: ControlType.Route, body };
+}
+
+/**
+ * The route that each router of a path needs to carry a circuit. Pure.
+ *
+ * Source: docs/protocol/fabric.md, "Circuits".
+ */
+
+/** Marks a Route that moves an existing circuit. */
+export const REROUTE_ATTEMPT = 99_969_996;
+
+export interface PlannedForward {
+  readonly source: string;
+  readonly destination: string;
+  /** Where the forward leads: `Start` towards the initiating xgress, `End` towards the terminating one, `Link` over a link. */
+  readonly toward: DestinationType;
+}
+
+export interface PlannedRoute {
+  readonly routerId: string;
+  readonly forwards: readonly PlannedForward[];
+  /** This router opens (or, on a reroute, already has) the terminating xgress. */
+  readonly isTerminating: boolean;
+}
+
+/** One entry per router in path order: each joins what is before it (ingress or a link) with what is behind it (a link or egress), both ways. */
+export function planRoutes(route: CircuitRoute): PlannedRoute[] {
+  const last = route.routers.length - 1;
+  return route.routers.map((routerId, index) => {
+    const before = route.links[index - 1];
+    const behind = route.links[index];
+    const source = before ?? route.ingressId;
+    const destination = behind ?? route.egressId;
+    return {
+      routerId,
+      forwards: [
+        { source, destination, toward: behind === undefined ? DestinationType.End : DestinationType.Link },
+        {
+          source: destination,
+          destination: source,
+          toward: before === undefined ? DestinationType.Start : DestinationType.Link,
+        },
+      ],
+      isTerminating: index === last,
+    };
+  });
 }

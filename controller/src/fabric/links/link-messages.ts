@@ -1,5 +1,5 @@
 import { ControlType, ctrlPb, encodeControl, type Logger, metricsPb } from "@sallyport/wire";
-import type { Rerouter } from "../circuits/reroute/rerouter.ts";
+import type { Rerouter } from "../circuits/rerouter.ts";
 import type { EmitEvent } from "../fabric-events.ts";
 import type { FabricModel } from "../ports.ts";
 import { FabricRefusal, serveFabricRequest } from "../requests.ts";

@@ -1,7 +1,7 @@
-import type { Logger } from "@sallyport/wire";
+import { ControlType, ctrlPb, encodeControl, type Logger } from "@sallyport/wire";
 import type { CircuitAdoption } from "../circuits/circuit-adoption.ts";
 import type { CircuitRegistry } from "../circuits/circuit-registry.ts";
-import type { Rerouter } from "../circuits/reroute/rerouter.ts";
+import type { Rerouter } from "../circuits/rerouter.ts";
 import type { RouteExchange } from "../circuits/route-exchange.ts";
 import type { EmitEvent } from "../fabric-events.ts";
 import type { LinkMessages } from "../links/link-messages.ts";
@@ -10,8 +10,6 @@ import type { FabricModel } from "../ports.ts";
 import type { SessionFeed } from "../sessions/session-feed.ts";
 import type { TerminatorValidation } from "../terminators/terminator-validation.ts";
 import type { IdentityConnections } from "./identity-connections.ts";
-import { PeerStates } from "./peer-states.ts";
-import { Presence } from "./presence.ts";
 import type { RouterConnection } from "./router-connection.ts";
 import type { StartGrace } from "./start-grace.ts";
 
@@ -177,4 +175,102 @@ export class RouterLife {
   #background(work: Promise<unknown>, what: string): void {
     work.catch((err: unknown) => this.#parts.log.error({ err }, `${what} failed`));
   }
+}
+
+/**
+ * Routers whose control channel ended a moment ago. Their data plane most likely still works, so what they carry is left alone until they come back or the
+ * grace time is over.
+ *
+ * Source: docs/protocol/fabric.md, "Rerouting".
+ */
+export class Presence {
+  readonly #graceMs: number;
+  readonly #awaited = new Map<string, NodeJS.Timeout>();
+  readonly #onGone: (routerId: string) => void;
+
+  /** `onGone` is called when a router did not come back in time. */
+  constructor(graceMs: number, onGone: (routerId: string) => void) {
+    this.#graceMs = graceMs;
+    this.#onGone = onGone;
+  }
+
+  get isAnyAwaited(): boolean {
+    return this.#awaited.size > 0;
+  }
+
+  lost(routerId: string): void {
+    this.back(routerId);
+    const timer = setTimeout(() => this.givenUp(routerId), this.#graceMs);
+    this.#awaited.set(routerId, timer);
+  }
+
+  back(routerId: string): void {
+    clearTimeout(this.#awaited.get(routerId));
+    this.#awaited.delete(routerId);
+  }
+
+  /** Not to be waited for (any longer). */
+  givenUp(routerId: string): void {
+    this.back(routerId);
+    this.#onGone(routerId);
+  }
+
+  close(): void {
+    for (const timer of this.#awaited.values()) clearTimeout(timer);
+    this.#awaited.clear();
+  }
+}
+
+const { PeerState } = ctrlPb;
+
+type PeerStateChange = Parameters<typeof encodeControl<typeof ctrlPb.PeerStateChangesSchema>>[1];
+
+/** Tells routers of one another, so that they can dial links. Source: docs/protocol/fabric.md, "Peers". */
+export class PeerStates {
+  readonly #mesh: Mesh;
+
+  constructor(mesh: Mesh) {
+    this.#mesh = mesh;
+  }
+
+  /** The new one hears of all that are connected, they hear of it. */
+  connected(router: RouterConnection): void {
+    const others = this.#mesh.routers().filter((other) => other.id !== router.id);
+    if (others.length > 0) this.#send(router, { changes: others.map(healthy) });
+    for (const other of others) this.#send(other, { changes: [healthy(router)] });
+  }
+
+  /** Links to it may stay; routers do not dial it until it is back. */
+  disconnected(routerId: string): void {
+    this.#toAllBut(routerId, { changes: [{ id: routerId, state: PeerState.Unhealthy }] });
+  }
+
+  /** Its entity is gone. */
+  removed(routerId: string): void {
+    this.#toAllBut(routerId, { changes: [{ id: routerId, state: PeerState.Removed }] });
+  }
+
+  #toAllBut(routerId: string, changes: PeerStateChange): void {
+    for (const router of this.#mesh.routers()) if (router.id !== routerId) this.#send(router, changes);
+  }
+
+  #send(router: RouterConnection, changes: PeerStateChange): void {
+    const body = encodeControl(ctrlPb.PeerStateChangesSchema, changes);
+    router.send({ contentType: ControlType.PeerStateChanges, body });
+  }
+}
+
+function healthy(router: RouterConnection) {
+  return {
+    id: router.id,
+    version: router.version.version,
+    state: PeerState.Healthy,
+    listeners: router.listeners.map((l) => ({
+      address: l.address,
+      protocol: l.protocol,
+      costTags: [...l.costTags],
+      groups: [...l.groups],
+      localBinding: l.localBinding,
+    })),
+  };
 }

@@ -1,3 +1,6 @@
+import type { Mesh } from "../links/mesh.ts";
+import type { FabricOptions } from "../options.ts";
+
 /**
  * The first moments of this process, in which the routers of the process before it, and their links, come back.
  *
@@ -41,5 +44,49 @@ export class StartGrace {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#seen.clear();
+  }
+}
+
+/** A router says a moment after it has connected where clients reach it, which is no change of the mesh. */
+const LOOK_EVERY_MS = 100;
+/** So many wait at a time; beyond that, callers do not wait. */
+const MAX_WAITING = 1_000;
+
+/**
+ * Has clients of a controller that was just started wait for a first router, before it answers that there is none.
+ *
+ * Source: docs/protocol/fabric.md, "Restart".
+ */
+export class FirstReturn {
+  readonly #mesh: Mesh;
+  readonly #start: StartGrace;
+  readonly #longestWaitMs: number;
+  #waiting = 0;
+
+  constructor(mesh: Mesh, start: StartGrace, options: Pick<FabricOptions, "returnWaitMs">) {
+    this.#mesh = mesh;
+    this.#start = start;
+    this.#longestWaitMs = options.returnWaitMs;
+  }
+
+  /** Resolves when clients can use one of these routers, or none of them is expected: mostly at once. */
+  async ofSome(routerIds: readonly string[]): Promise<void> {
+    const until = performance.now() + this.#longestWaitMs;
+    while (!this.#isSomeUsable(routerIds) && this.#isSomeExpected(routerIds) && this.#waiting < MAX_WAITING) {
+      const leftMs = Math.min(this.#start.leftMs, until - performance.now());
+      if (leftMs <= 0) return;
+      this.#waiting++;
+      await this.#mesh.nextChange(Math.min(leftMs, LOOK_EVERY_MS));
+      this.#waiting--;
+    }
+  }
+
+  #isSomeUsable(routerIds: readonly string[]): boolean {
+    return routerIds.some((id) => Object.keys(this.#mesh.router(id)?.supportedProtocols ?? {}).length > 0);
+  }
+
+  #isSomeExpected(routerIds: readonly string[]): boolean {
+    if (!this.#start.isRunning) return false;
+    return routerIds.some((id) => this.#start.isExpected(id) || this.#mesh.router(id) !== undefined);
   }
 }

@@ -14,7 +14,6 @@ import {
 } from "@sallyport/wire";
 import { type DynamicCosts, MAX_STATIC_COST } from "../circuits/costs.ts";
 import { peerDataProblem } from "../circuits/peer-data.ts";
-import { EdgeRefusal } from "../edge-error.ts";
 import type { EmitEvent } from "../fabric-events.ts";
 import {
   DenialCode,
@@ -24,7 +23,7 @@ import {
   type TerminatorOutcome,
   type TerminatorRecord,
 } from "../ports.ts";
-import { FabricRefusal, reply, serveEdgeRequest, serveFabricRequest, serveNotice } from "../requests.ts";
+import { EdgeRefusal, FabricRefusal, reply, serveEdgeRequest, serveFabricRequest, serveNotice } from "../requests.ts";
 import { onMessage } from "../routers/inbound.ts";
 import type { RouterConnection } from "../routers/router-connection.ts";
 import type { TerminatorValidation } from "./terminator-validation.ts";

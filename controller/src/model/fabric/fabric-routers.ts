@@ -1,7 +1,7 @@
 import { CertificateError, fingerprint } from "@sallyport/wire";
 import { sql } from "kysely";
 import type { FabricModel, RouterRecord } from "../../fabric/ports.ts";
-import { CsrError } from "../../pki/errors.ts";
+import { CsrError } from "../../pki/issue.ts";
 import { TERMINATOR_BEFORE } from "../../store/logged-changes.ts";
 import { loggedWrite } from "../../store/logged-write.ts";
 import type { ModelContext } from "../context.ts";

@@ -1,5 +1,4 @@
-import { hexDigits, isKnownHex } from "./hex.ts";
-import { type PostureType, type Report, type ReportType, reportData } from "./posture-type.ts";
+import { hexDigits, isKnownHex, type PostureType, type Report, type ReportType, reportData } from "./posture-type.ts";
 
 export interface MacDevice {
   readonly mac?: Report & { readonly addresses: readonly string[] };

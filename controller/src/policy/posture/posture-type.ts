@@ -1,7 +1,3 @@
-/**
- * What one type of posture check is to the controller, and what all types share. One file per type; `types.ts` collects them.
- * Source: docs/protocol/posture.md.
- */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type {
   PostureCheckType,
@@ -13,6 +9,11 @@ import type {
   PostureReportType,
 } from "@sallyport/api";
 import type { edgeCtrlPb } from "@sallyport/wire";
+
+/**
+ * What one type of posture check is to the controller, and what all types share. One file per type; `types.ts` collects them.
+ * Source: docs/protocol/posture.md.
+ */
 
 /** A stored check as it is evaluated. */
 export type Check<T extends PostureCheckType> = T extends T
@@ -101,4 +102,14 @@ export function reportData(report: Report | undefined) {
 /** A moment as the API writes it; null for one that has not come. */
 export function timeOrNull(at: number | undefined): string | null {
   return at === undefined ? null : new Date(at).toISOString();
+}
+
+/** Hex digits in lower case, without the colons, dashes and other separators between them. */
+export function hexDigits(text: string): string {
+  return text.toLowerCase().replaceAll(/[^0-9a-f]/g, "");
+}
+
+export function isKnownHex(known: ReadonlySet<string>, text: string): boolean {
+  const digits = hexDigits(text);
+  return digits !== "" && known.has(digits);
 }

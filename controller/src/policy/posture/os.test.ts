@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseVersionRange } from "./version-range.ts";
+import { parseVersionRange } from "./os.ts";
 
 describe("a version range", () => {
   it.each([

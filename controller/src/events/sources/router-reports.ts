@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { metricsPb } from "@sallyport/wire";
-import type { EventSink } from "../types/event.ts";
-import type { MetricsEvent } from "../types/network-events.ts";
+import type { EventSink, MetricsEvent } from "../event.ts";
 
 /** The ends of a link: metrics of links are tagged with them. */
 export interface LinkEnds {
@@ -96,4 +95,80 @@ function timeOf({ timestamp }: metricsPb.MetricsMessage): string | undefined {
   if (timestamp === undefined) return undefined;
   const at = new Date(Number(timestamp.seconds) * 1_000 + Math.floor(timestamp.nanos / 1e6));
   return Number.isFinite(at.getTime()) ? at.toISOString() : undefined;
+}
+
+/** Circuits of one report that become events: what a router can make the controller do has a bound. */
+const MAX_CIRCUITS = 50_000;
+
+/** The usage counters of a router's report as events of both versions; each subscriber keeps the one it asked for. */
+export function emitUsage(sink: EventSink, metrics: metricsPb.MetricsMessage): void {
+  let left = MAX_CIRCUITS;
+  for (const interval of metrics.usageCounters) {
+    for (const [circuitId, bucket] of Object.entries(interval.buckets)) {
+      if (left-- <= 0) return;
+      const common = {
+        namespace: "usage",
+        source_id: metrics.sourceId,
+        circuit_id: circuitId,
+        interval_start_utc: Number(interval.intervalStartUtc),
+        interval_length: Number(interval.intervalLength),
+        tags: bucket.tags,
+      } as const;
+      const usage = Object.fromEntries(Object.entries(bucket.values).map(([name, bytes]) => [name, Number(bytes)]));
+      sink.emit({ ...common, version: 3, usage });
+      for (const [name, bytes] of Object.entries(usage)) {
+        sink.emit({ ...common, version: 2, event_type: `usage.${name}`, usage: bytes });
+      }
+    }
+  }
+}
+
+/** Counters that routers have: nothing else of a report is kept. */
+const COUNTERS: ReadonlySet<string> = new Set([
+  "ingress.rx",
+  "ingress.tx",
+  "egress.rx",
+  "egress.tx",
+  "fabric.rx",
+  "fabric.tx",
+]);
+const MAX_ROUTERS = 10_000;
+
+/** Bytes that routers have reported since the controller started; for the metrics of the controller. */
+export class UsageTotals {
+  readonly #byRouter = new Map<string, Map<string, number>>();
+
+  add(metrics: metricsPb.MetricsMessage): void {
+    if (metrics.doNotPropagate) return;
+    for (const interval of metrics.usageCounters) {
+      for (const bucket of Object.values(interval.buckets)) {
+        for (const [counter, bytes] of Object.entries(bucket.values))
+          this.#add(metrics.sourceId, counter, Number(bytes));
+      }
+    }
+  }
+
+  /** Every number there is. */
+  *entries(): Generator<{ readonly routerId: string; readonly counter: string; readonly bytes: number }> {
+    for (const [routerId, counters] of this.#byRouter) {
+      for (const [counter, bytes] of counters) yield { routerId, counter, bytes };
+    }
+  }
+
+  /** The sums over all routers by counter. */
+  byCounter(): Record<string, number> {
+    const sums: Record<string, number> = {};
+    for (const { counter, bytes } of this.entries()) sums[counter] = (sums[counter] ?? 0) + bytes;
+    return sums;
+  }
+
+  #add(routerId: string, counter: string, bytes: number): void {
+    if (!COUNTERS.has(counter)) return;
+    const counters = this.#byRouter.get(routerId) ?? new Map<string, number>();
+    if (counters.size === 0) {
+      if (this.#byRouter.size >= MAX_ROUTERS) return;
+      this.#byRouter.set(routerId, counters);
+    }
+    counters.set(counter, (counters.get(counter) ?? 0) + bytes);
+  }
 }

@@ -1,9 +1,124 @@
 import { type FileHandle, open, readdir, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
+import type { Writable } from "node:stream";
 import { errorText, pause } from "@sallyport/async";
 import type { Logger } from "@sallyport/wire";
-import type { EventOutput } from "../dispatcher.ts";
-import { LineBuffer } from "./line-buffer.ts";
+import type { EventOutput } from "./dispatcher.ts";
+
+/** Lines are counted; this bounds the memory of large ones. */
+const MAX_BYTES = 64 * 1024 * 1024;
+const LOG_EVERY_MS = 10_000;
+
+/** Lines on their way to something slow. Full: the newest are dropped, counted, and from time to time the log says how many. */
+export class LineBuffer {
+  readonly #name: string;
+  readonly #limit: number;
+  readonly #log: Logger;
+  #lines: string[] = [];
+  #bytes = 0;
+  #dropped = 0;
+  #unreported = 0;
+  #reportedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: { readonly name: string; readonly limit: number; readonly log: Logger }) {
+    this.#name = options.name;
+    this.#limit = options.limit;
+    this.#log = options.log;
+  }
+
+  get size(): number {
+    return this.#lines.length;
+  }
+
+  /** Events lost since the start. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  push(line: string): void {
+    if (this.#lines.length >= this.#limit || this.#bytes + line.length > MAX_BYTES) {
+      this.drop(1, "the buffer is full");
+      return;
+    }
+    this.#lines.push(line);
+    this.#bytes += line.length;
+  }
+
+  /** Everything that waits, as one text of whole lines; how many lines it holds. */
+  take(): { text: string; count: number } {
+    const lines = this.#lines;
+    this.#lines = [];
+    this.#bytes = 0;
+    return { text: lines.length === 0 ? "" : `${lines.join("\n")}\n`, count: lines.length };
+  }
+
+  /** Counts events as lost. */
+  drop(count: number, reason: string): void {
+    this.#dropped += count;
+    this.#unreported += count;
+    const now = performance.now();
+    if (now - this.#reportedAt < LOG_EVERY_MS) return;
+    this.#reportedAt = now;
+    this.#log.warn(
+      { output: this.#name, dropped: this.#unreported, total: this.#dropped, reason },
+      "events were dropped",
+    );
+    this.#unreported = 0;
+  }
+}
+
+/** Writes events to a stream, one JSON object per line, as fast as it takes them. */
+export class StreamOutput implements EventOutput {
+  readonly name: string;
+  readonly #stream: Writable;
+  readonly #buffer: LineBuffer;
+  #isScheduled = false;
+  #isClosed = false;
+
+  constructor(options: {
+    readonly name: string;
+    readonly stream: Writable;
+    /** Events that may wait. */
+    readonly bufferSize: number;
+    readonly log: Logger;
+  }) {
+    this.name = options.name;
+    this.#stream = options.stream;
+    this.#buffer = new LineBuffer({ name: options.name, limit: options.bufferSize, log: options.log });
+  }
+
+  /** Events lost since the start. */
+  get dropped(): number {
+    return this.#buffer.dropped;
+  }
+
+  write(_namespace: string, json: string): void {
+    if (this.#isClosed) return;
+    if (this.#stream.destroyed || this.#stream.writableEnded) {
+      this.#buffer.drop(1, "the stream has ended");
+      return;
+    }
+    this.#buffer.push(json);
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => this.#flush());
+  }
+
+  async close(): Promise<void> {
+    if (!this.#stream.writableNeedDrain) this.#flush();
+    this.#isClosed = true;
+  }
+
+  #flush(): void {
+    if (this.#stream.writableNeedDrain) {
+      this.#stream.once("drain", () => this.#flush());
+      return;
+    }
+    this.#isScheduled = false;
+    const { text } = this.#buffer.take();
+    if (text !== "" && !this.#stream.destroyed) this.#stream.write(text);
+  }
+}
 
 export interface FileOutputOptions {
   readonly path: string;

@@ -4,8 +4,7 @@ import { join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import { silentLogger } from "@sallyport/wire";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { FileOutput } from "./file-output.ts";
-import { StreamOutput } from "./stream-output.ts";
+import { FileOutput, StreamOutput } from "./outputs.ts";
 
 let folder = "";
 beforeEach(() => {

@@ -1,6 +1,6 @@
 import { DestinationType } from "@sallyport/wire";
 import { expect, test } from "vitest";
-import { planRoutes } from "./route-plan.ts";
+import { planRoutes } from "./route-exchange.ts";
 
 const { Start, End, Link } = DestinationType;
 
