@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Program } from "../../e2e/network/program.ts";
 import { PROGRAM_IMAGES } from "../../images/programs.ts";
-import { SERVICE_ACCOUNT_FOLDER } from "../../operator/src/kube/client/find-cluster.ts";
+import { SERVICE_ACCOUNT_FOLDER } from "../../operator/src/kube/client/cluster.ts";
 import { type Sample, samplesOf } from "./metrics-text.ts";
 
 /** Further options of Node for the operator, for example `--cpu-prof --cpu-prof-dir=/somewhere`. */

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { REFUSALS, type Refusal } from "../../operator/src/kinds/testing/refusals.ts";
 import { sample } from "../../operator/src/kinds/testing/samples.ts";
-import { KINDS } from "../../operator/src/resources/own-kinds.ts";
+import { KINDS } from "../../operator/src/resources/group.ts";
 import { NETWORK_CHART_MAPS } from "../../scripts/charts/network-schema.ts";
 import { HelmError, helm } from "./helm.ts";
 import { CHART, documents, EXAMPLES, exampleFile, ownResources, rendered, specsOf, valuesOf } from "./network-chart.ts";

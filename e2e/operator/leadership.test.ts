@@ -2,10 +2,15 @@
 import { EnrollmentError } from "@sallyport/sdk";
 import { silentLogger } from "@sallyport/wire";
 import { describe, expect, test } from "vitest";
-import { LoginGate } from "../../operator/src/controller-client/login-gate.ts";
+import { LoginGate } from "../../operator/src/controller-client/request-limits.ts";
 import { identityReconciler } from "../../operator/src/kinds/identity/reconcile.ts";
-import { prepareEnrollment, redeemEnrollment } from "../../operator/src/kinds/identity/secret/enrollment.ts";
-import { confirmCertificate, extendCertificate, isLetIn } from "../../operator/src/kinds/identity/secret/renewal.ts";
+import {
+  confirmCertificate,
+  extendCertificate,
+  isLetIn,
+  prepareEnrollment,
+  redeemEnrollment,
+} from "../../operator/src/kinds/identity/secret/certificate.ts";
 import { makeOwnIdentity } from "../../operator/src/kinds/network/reconcile/operator-identity.ts";
 import type { NetworkContext } from "../../operator/src/kinds/network/reconcile/use.ts";
 import { childNames } from "../../operator/src/kinds/network/render/names.ts";
@@ -15,7 +20,7 @@ import { HttpKubeClient } from "../../operator/src/kube/client/http-client.ts";
 import { LeadershipLostError, leaderCheck, leaderClient } from "../../operator/src/kube/election/elector.ts";
 import { KINDS as KUBE } from "../../operator/src/kube/kinds.ts";
 import type { KindReconciler } from "../../operator/src/loop/kind-reconciler.ts";
-import { KINDS } from "../../operator/src/resources/own-kinds.ts";
+import { KINDS } from "../../operator/src/resources/group.ts";
 import { startApiServer, startOperator, type TestOperator } from "../../operator/src/testing/start-operator.ts";
 import { fileOf, logIn, look, secretOf, textOf } from "./identity-secrets.ts";
 import { OperatorScene } from "./operator-scene.ts";

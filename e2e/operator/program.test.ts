@@ -9,7 +9,7 @@ import type { Lease } from "../../operator/src/kube/election/elector.ts";
 import { KINDS, type KubeObject } from "../../operator/src/kube/kinds.ts";
 import { FakeApiServer } from "../../operator/src/kube/testing/fake-api-server.ts";
 import { customResourceDefinition } from "../../operator/src/resources/crd/crd.ts";
-import { KINDS as RESOURCES } from "../../operator/src/resources/own-kinds.ts";
+import { KINDS as RESOURCES } from "../../operator/src/resources/group.ts";
 import { kindNamed, startApiServer } from "../../operator/src/testing/start-operator.ts";
 import { Program } from "../network/program.ts";
 

@@ -8,21 +8,18 @@ import { ownerOf, tagsOf } from "../../operator/src/entity/ownership.ts";
 import type { EntityResource, EntitySpec, FoundEntity, Surroundings } from "../../operator/src/entity/plan.ts";
 import { NO_REFERENCES } from "../../operator/src/entity/references.ts";
 import { EntitySync, type KnownEntity, type SyncResult } from "../../operator/src/entity/sync.ts";
-import { authPolicy } from "../../operator/src/kinds/auth-policy/plan.ts";
-import { authPolicies } from "../../operator/src/kinds/auth-policy/reconcile.ts";
+import { authPolicies, authPolicy } from "../../operator/src/kinds/auth-policy/reconcile.ts";
 import { DEFINITIONS } from "../../operator/src/kinds/definitions.ts";
-import { edgeRouterPolicy } from "../../operator/src/kinds/edge-router-policy/plan.ts";
-import { edgeRouterPolicies } from "../../operator/src/kinds/edge-router-policy/reconcile.ts";
-import { overlayService } from "../../operator/src/kinds/overlay-service/plan.ts";
-import { services } from "../../operator/src/kinds/overlay-service/reconcile.ts";
+import { edgeRouterPolicies, edgeRouterPolicy } from "../../operator/src/kinds/edge-router-policy/reconcile.ts";
+import { overlayService, services } from "../../operator/src/kinds/overlay-service/reconcile.ts";
 import { postureCheck } from "../../operator/src/kinds/posture-check/plan.ts";
 import { postureChecks } from "../../operator/src/kinds/posture-check/reconcile.ts";
-import { serviceConfig } from "../../operator/src/kinds/service-config/plan.ts";
-import { configs } from "../../operator/src/kinds/service-config/reconcile.ts";
-import { serviceEdgeRouterPolicy } from "../../operator/src/kinds/service-edge-router-policy/plan.ts";
-import { serviceEdgeRouterPolicies } from "../../operator/src/kinds/service-edge-router-policy/reconcile.ts";
-import { servicePolicy } from "../../operator/src/kinds/service-policy/plan.ts";
-import { servicePolicies } from "../../operator/src/kinds/service-policy/reconcile.ts";
+import { configs, serviceConfig } from "../../operator/src/kinds/service-config/reconcile.ts";
+import {
+  serviceEdgeRouterPolicies,
+  serviceEdgeRouterPolicy,
+} from "../../operator/src/kinds/service-edge-router-policy/reconcile.ts";
+import { servicePolicies, servicePolicy } from "../../operator/src/kinds/service-policy/reconcile.ts";
 import { sample } from "../../operator/src/kinds/testing/samples.ts";
 import { admit } from "../../operator/src/resources/testing/admission.ts";
 import { SPECS } from "../operator/entity-specs.ts";

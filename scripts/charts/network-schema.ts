@@ -3,8 +3,7 @@
  * path of the value, before anything is installed. JSON Schema draft 7, which every Helm of version 3 understands.
  */
 import { DEFINITIONS } from "../../operator/src/kinds/definitions.ts";
-import { objectSchema } from "../../operator/src/resources/crd/crd.ts";
-import type { StructuralNode } from "../../operator/src/resources/crd/structural.ts";
+import { objectSchema, type StructuralNode } from "../../operator/src/resources/crd/crd.ts";
 import { atMostOne, exactlyOne } from "../../operator/src/resources/fields/cel.ts";
 import { type KindDefinition, serviceName } from "../../operator/src/resources/kind-definition.ts";
 import { shared } from "./shared-schemas.ts";

@@ -23,7 +23,7 @@ describe("dependency rules", () => {
     ["operator/src/controller-client/trust.ts", 'import { Loops } from "../loop/loops.ts";'],
     ["operator/src/kinds/identity/reconcile.ts", 'import { secretNames } from "../network/render/names.ts";'],
     ["operator/src/kinds/edge-router/plan/step.ts", 'import { observeRouter } from "../reconcile/observe.ts";'],
-    ["operator/src/kinds/service-policy/plan.ts", 'import { readFile } from "node:fs/promises";'],
+    ["operator/src/kinds/posture-check/plan.ts", 'import { readFile } from "node:fs/promises";'],
   ])("refuses %s: %s", (file, source) => {
     expect(specifiers(file, `\n${source}`)).toHaveLength(1);
     expect(brokenRules(file, `\n${source}`)[0]?.line).toBe(2);

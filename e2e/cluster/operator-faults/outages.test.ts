@@ -6,7 +6,7 @@ import { freePort } from "@sallyport/wire/testing/free-ports";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RouterStatus } from "../../../operator/src/kinds/edge-router/schema.ts";
 import { KINDS as KUBE, type KubeObject } from "../../../operator/src/kube/kinds.ts";
-import { KINDS as RESOURCES } from "../../../operator/src/resources/own-kinds.ts";
+import { KINDS as RESOURCES } from "../../../operator/src/resources/group.ts";
 import { eventually } from "../../network/eventually.ts";
 import { type Network, startNetwork } from "../../network/network.ts";
 import { ClusterRouterPods } from "../../operator/cluster-router-pods.ts";

@@ -3,7 +3,7 @@ import type { KubeClient } from "../kube/client/client.ts";
 import { isRefusedObject, KubeError } from "../kube/client/errors.ts";
 import { conditionOf } from "../kube/conditions.ts";
 import { type KubeObject, type ResourceKind, refOf } from "../kube/kinds.ts";
-import type { BaseStatus } from "../resources/condition.ts";
+import type { BaseStatus } from "../resources/kind-definition.ts";
 import type { Admissions } from "./intent.ts";
 import { missingMarks, type OwnerName } from "./owner-marks.ts";
 

@@ -11,9 +11,8 @@ import {
 import { abortable, backoffDelay, jittered } from "@sallyport/async";
 import { controllerTrust, type Logger } from "@sallyport/wire";
 import { NetworkNotReadyError, OperationForbiddenError, retryAfterMs } from "./errors.ts";
-import { LoginGate } from "./login-gate.ts";
 import { byProxy } from "./proxies.ts";
-import { RequestPace } from "./request-pace.ts";
+import { LoginGate, RequestPace } from "./request-limits.ts";
 
 /** How the operator proves who it is. */
 export type Credentials =

@@ -11,7 +11,7 @@ interface PageQuery {
 }
 
 /** What a change is made from: only what differs, and everything. */
-export interface EntityChange<Fields, Found> {
+interface EntityChange<Fields, Found> {
   readonly found: Found;
   readonly body: Partial<EntityBody<Fields>>;
   readonly whole: EntityBody<Fields>;

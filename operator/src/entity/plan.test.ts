@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { edgeRouterPolicy } from "../kinds/edge-router-policy/plan.ts";
+import { edgeRouterPolicy } from "../kinds/edge-router-policy/reconcile.ts";
 import { type EdgeRouterPolicyResource, edgeRouterPolicyDefinition } from "../kinds/edge-router-policy/schema.ts";
-import { type FoundOverlayService, overlayService } from "../kinds/overlay-service/plan.ts";
+import { type FoundOverlayService, overlayService } from "../kinds/overlay-service/reconcile.ts";
 import { type OverlayServiceResource, overlayServiceDefinition } from "../kinds/overlay-service/schema.ts";
-import { serviceEdgeRouterPolicy } from "../kinds/service-edge-router-policy/plan.ts";
+import { serviceEdgeRouterPolicy } from "../kinds/service-edge-router-policy/reconcile.ts";
 import { serviceEdgeRouterPolicyDefinition } from "../kinds/service-edge-router-policy/schema.ts";
-import { servicePolicy } from "../kinds/service-policy/plan.ts";
+import { servicePolicy } from "../kinds/service-policy/reconcile.ts";
 import { servicePolicyDefinition } from "../kinds/service-policy/schema.ts";
 import { sample } from "../kinds/testing/samples.ts";
 import { admit } from "../resources/testing/admission.ts";

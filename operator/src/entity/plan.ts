@@ -15,8 +15,9 @@ import {
   missingText,
   type Reference,
   type ResolvedReferences,
+  type RoleScope,
+  reachingField,
 } from "./references.ts";
-import { type RoleScope, reachingField } from "./roles.ts";
 
 /** The part of the spec that every kind with one entity in a network has. */
 export interface EntitySpec {
@@ -49,7 +50,7 @@ export interface FoundEntity {
 }
 
 /** What the spec wants of an entity, without its name and tags. */
-export interface Desired<Fields, Found> {
+interface Desired<Fields, Found> {
   readonly fields: Fields;
   /** References without an id: they are left out of `fields`. */
   readonly missing: readonly MissingReference[];

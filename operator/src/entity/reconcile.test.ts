@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Failure } from "../controller-client/errors.ts";
 import { healthOf, nextConditions } from "../kube/conditions.ts";
-import { conditionsOfFailure, wasObserved } from "../loop/conditions.ts";
+import { conditionsOfFailure, wasObserved } from "../loop/status.ts";
 import { conditionsOfSync } from "./reconcile.ts";
 import type { SyncResult } from "./sync.ts";
 

@@ -2,7 +2,6 @@ import type { ManagementClient } from "../controller-client/connection.ts";
 import type { UsableNetwork } from "../controller-client/network-clients.ts";
 import type { ConditionDraft } from "../kube/conditions.ts";
 import type { ResourceKind } from "../kube/kinds.ts";
-import { entityConditions, OBSERVED, syncedReason, unready, wasObserved } from "../loop/conditions.ts";
 import type {
   AnyResource,
   FollowContext,
@@ -12,8 +11,8 @@ import type {
   ReconcileContext,
   Removal,
 } from "../loop/kind-reconciler.ts";
-import type { BaseStatus } from "../resources/condition.ts";
-import type { Resource } from "../resources/kind-definition.ts";
+import { entityConditions, OBSERVED, syncedReason, unready, wasObserved } from "../loop/status.ts";
+import type { BaseStatus, Resource } from "../resources/kind-definition.ts";
 import type { Collection } from "./collection.ts";
 import { ownerOf } from "./ownership.ts";
 import { type EntityKind, type EntitySpec, type FoundEntity, networkRefOf } from "./plan.ts";

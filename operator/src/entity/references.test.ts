@@ -1,5 +1,13 @@
 import { expect, test } from "vitest";
-import { idsOf, missingText, type Reference, type Referenced, resolveReferences } from "./references.ts";
+import {
+  idsOf,
+  missingText,
+  type Reference,
+  type Referenced,
+  resolveReferences,
+  scopedAttributes,
+  scopedSelectors,
+} from "./references.ts";
 
 const resource = (status: Referenced["status"], more: { network?: string; deleting?: true } = {}): Referenced => ({
   metadata: more.deleting === undefined ? {} : { deletionTimestamp: "2026-01-01T00:00:00Z" },
@@ -34,4 +42,25 @@ test("says what is missing and why", () => {
   const find = ({ kind }: Reference) => (kind === "EdgeRouter" ? resource({ routers: [{}] }) : undefined);
   const { missing } = idsOf(references, resolveReferences(references, "main", find));
   expect(missingText(missing)).toBe("Identity bot does not exist; EdgeRouter eu has no id in the network yet");
+});
+
+const GLOBAL = { roleScope: "Global", namespace: "edge" } as const;
+const NAMESPACED = { roleScope: "Namespaced", namespace: "edge" } as const;
+
+test("roles reach a network of global scope as they are written, as sorted sets", () => {
+  expect(scopedAttributes(["web", "a", "web"], GLOBAL)).toEqual(["a", "web"]);
+  expect(scopedAttributes(undefined, GLOBAL)).toEqual([]);
+  expect(scopedSelectors(["#web", "#all"], GLOBAL)).toEqual(["#all", "#web"]);
+});
+
+test("in namespaced scope the namespace stands before them, and #all is all of the namespace", () => {
+  expect(scopedAttributes(["web"], NAMESPACED)).toEqual(["edge.all", "edge.web"]);
+  expect(scopedAttributes(undefined, NAMESPACED)).toEqual(["edge.all"]);
+  expect(scopedSelectors(["#web", "#all"], NAMESPACED)).toEqual(["#edge.all", "#edge.web"]);
+  expect(scopedSelectors(undefined, NAMESPACED)).toEqual([]);
+});
+
+test("no attribute of one namespace is that of another", () => {
+  const [theirs] = scopedSelectors(["#b.web"], { roleScope: "Namespaced", namespace: "a" });
+  expect(scopedAttributes(["web"], { roleScope: "Namespaced", namespace: "b" })).not.toContain(theirs?.slice(1));
 });

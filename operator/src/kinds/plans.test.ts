@@ -5,14 +5,14 @@ import { type EntityKind, type EntityResource, type EntitySpec, type FoundEntity
 import { carriedOut } from "../entity/testing/contrary-server.ts";
 import { surroundings } from "../entity/testing/surroundings.ts";
 import { admit } from "../resources/testing/admission.ts";
-import { authPolicy } from "./auth-policy/plan.ts";
+import { authPolicy } from "./auth-policy/reconcile.ts";
 import { DEFINITIONS } from "./definitions.ts";
-import { edgeRouterPolicy } from "./edge-router-policy/plan.ts";
-import { overlayService } from "./overlay-service/plan.ts";
+import { edgeRouterPolicy } from "./edge-router-policy/reconcile.ts";
+import { overlayService } from "./overlay-service/reconcile.ts";
 import { postureCheck } from "./posture-check/plan.ts";
-import { serviceConfig } from "./service-config/plan.ts";
-import { serviceEdgeRouterPolicy } from "./service-edge-router-policy/plan.ts";
-import { servicePolicy } from "./service-policy/plan.ts";
+import { serviceConfig } from "./service-config/reconcile.ts";
+import { serviceEdgeRouterPolicy } from "./service-edge-router-policy/reconcile.ts";
+import { servicePolicy } from "./service-policy/reconcile.ts";
 import { sample } from "./testing/samples.ts";
 
 type Json = Readonly<Record<string, unknown>>;

@@ -10,7 +10,7 @@ import type { Reflector, ReflectorMetrics } from "./watch/reflector.ts";
 const DURATIONS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1000];
 
 /** A resource, as label values. */
-export interface Labelled {
+interface Labelled {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;

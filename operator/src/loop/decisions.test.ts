@@ -7,11 +7,10 @@ import type { Condition } from "../kube/conditions.ts";
 import { LeadershipLostError } from "../kube/election/elector.ts";
 import { TerminalError } from "../kube/queue/worker.ts";
 import { concernsItself, concernsReferrers } from "./changes.ts";
-import { conditionsOfBlocked, conditionsOfPause, eventTypeOf } from "./conditions.ts";
 import { neverInNetwork, orphanReasonOf } from "./deletion.ts";
 import { reconcileFailureOf } from "./failure.ts";
 import type { AnyResource } from "./kind-reconciler.ts";
-import { nextStatus, sameStatus } from "./status.ts";
+import { conditionsOfBlocked, conditionsOfPause, eventTypeOf, nextStatus, sameStatus } from "./status.ts";
 
 type Changes = { kind?: string; metadata?: object; spec?: object; status?: object };
 

@@ -3,7 +3,7 @@ import { isRefusedObject, KubeError } from "../kube/client/errors.ts";
 import type { Condition, ConditionDraft } from "../kube/conditions.ts";
 import { LeadershipLostError } from "../kube/election/elector.ts";
 import { TerminalError } from "../kube/queue/worker.ts";
-import { conditionsOfFailure, kept } from "./conditions.ts";
+import { conditionsOfFailure, kept } from "./status.ts";
 
 /**
  * When to look again. `later`: later and later. `after`: at that time. `change`: when what it depends on changes, and at the usual time.

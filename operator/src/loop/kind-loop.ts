@@ -4,21 +4,18 @@ import { failureOf, NetworkNotReadyError } from "../controller-client/errors.ts"
 import { KubeError } from "../kube/client/errors.ts";
 import { type Condition, type ConditionDraft, conditionOf } from "../kube/conditions.ts";
 import { type KubeObject, keyOf, type ObjectKey, splitKey } from "../kube/kinds.ts";
-import { RetryLimiter } from "../kube/queue/retry-limiter.ts";
-import { type Priority, WorkQueue } from "../kube/queue/work-queue.ts";
+import { type Priority, RetryLimiter, WorkQueue } from "../kube/queue/work-queue.ts";
 import { type Result, TerminalError, Worker } from "../kube/queue/worker.ts";
-import type { Change } from "../kube/watch/store.ts";
-import { FINALIZER } from "../resources/group.ts";
-import { networkKind } from "../resources/own-kinds.ts";
+import type { Change } from "../kube/watch/reflector.ts";
+import { FINALIZER, networkKind } from "../resources/group.ts";
 import { concernsItself } from "./changes.ts";
-import { conditionsOfBlocked, conditionsOfPause, eventTypeOf, isPaused } from "./conditions.ts";
 import { atSharedMoment, Refusals } from "./delays.ts";
 import { type NetworkSeen, networkOf, neverInNetwork, type OrphanReason, orphanReasonOf } from "./deletion.ts";
 import { type NextReconcile, type ReconcileFailure, reconcileFailureOf } from "./failure.ts";
 import type { AnyResource, KindReconciler, Outcome, OwnStatus, Removal } from "./kind-reconciler.ts";
 import { ResourceWriter } from "./resource-writer.ts";
 import { type LoopParts, Session } from "./session.ts";
-import { ownStatus } from "./status.ts";
+import { conditionsOfBlocked, conditionsOfPause, eventTypeOf, isPaused, ownStatus } from "./status.ts";
 
 /** Failures wait no longer than this, milliseconds. */
 const LONGEST_RETRY_MS = 300_000;

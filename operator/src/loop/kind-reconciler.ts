@@ -7,8 +7,7 @@ import type { LeaderCheck } from "../kube/election/elector.ts";
 import type { EventNote } from "../kube/events/recorder.ts";
 import type { KubeObject, ObjectKey, ResourceKind } from "../kube/kinds.ts";
 import type { Metrics } from "../kube/metrics.ts";
-import type { BaseStatus } from "../resources/condition.ts";
-import type { Resource } from "../resources/kind-definition.ts";
+import type { BaseStatus, Resource } from "../resources/kind-definition.ts";
 
 /** Any of our resources, as its kind's reconciler sees it. */
 export type AnyResource = Resource<object, BaseStatus>;

@@ -2,13 +2,12 @@ import { abortable } from "@sallyport/async";
 import { Admissions } from "../children/intent.ts";
 import type { NetworkRef } from "../controller-client/network-clients.ts";
 import { type KubeObject, keyFor, keyOf, type ResourceKind } from "../kube/kinds.ts";
-import type { Change } from "../kube/watch/store.ts";
-import { concernsReferrers } from "./changes.ts";
+import type { Change } from "../kube/watch/reflector.ts";
+import { concernsReferrers, type Place } from "./changes.ts";
 import { networkOf } from "./deletion.ts";
 import { KindLoop } from "./kind-loop.ts";
 import type { AnyResource, FollowContext, KindReconciler } from "./kind-reconciler.ts";
 import { NamedWatches } from "./named-watches.ts";
-import type { Place } from "./reference-index.ts";
 import { ResourceStores } from "./resource-stores.ts";
 import type { LoopParts } from "./session.ts";
 

@@ -2,11 +2,10 @@ import type { Logger } from "@sallyport/wire";
 import { type OwnerName, ownerByLabels } from "../children/owner-marks.ts";
 import type { KubeClient } from "../kube/client/client.ts";
 import { type KubeObject, keyFor, keyOf, type ResourceKind } from "../kube/kinds.ts";
-import { Reflector, type ReflectorMetrics } from "../kube/watch/reflector.ts";
-import type { Change } from "../kube/watch/store.ts";
+import { type Change, Reflector, type ReflectorMetrics } from "../kube/watch/reflector.ts";
 import { GROUP, MANAGED_BY } from "../resources/group.ts";
+import { type Place, ReferenceIndex } from "./changes.ts";
 import type { AnyResource, Known } from "./kind-reconciler.ts";
-import { type Place, ReferenceIndex } from "./reference-index.ts";
 
 /** Kinds of children whose content is not kept in memory. */
 const HEAVY: ReadonlySet<string> = new Set(["Secret", "ConfigMap"]);

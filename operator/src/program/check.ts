@@ -6,8 +6,7 @@ import { errorText, mapLimit, pause } from "@sallyport/async";
 import type { KubeClient } from "../kube/client/client.ts";
 import { KubeError } from "../kube/client/errors.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../kube/kinds.ts";
-import { ANNOTATIONS, API_VERSION, SCHEMA_VERSION } from "../resources/group.ts";
-import { KINDS as RESOURCES } from "../resources/own-kinds.ts";
+import { ANNOTATIONS, API_VERSION, KINDS as RESOURCES, SCHEMA_VERSION } from "../resources/group.ts";
 import { OWN_RIGHTS, RIGHTS, type Right } from "./generated/rights.ts";
 
 export interface CheckSettings {

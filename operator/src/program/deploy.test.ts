@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { KINDS } from "../resources/own-kinds.ts";
+import { KINDS } from "../resources/group.ts";
 
 interface Rule {
   readonly apiGroups: readonly string[];

@@ -14,8 +14,7 @@ import { KINDS, type OwnerReference } from "../kube/kinds.ts";
 import type { Metrics } from "../kube/metrics.ts";
 import type { KindReconciler } from "../loop/kind-reconciler.ts";
 import { Loops } from "../loop/loops.ts";
-import { GROUP } from "../resources/group.ts";
-import { KINDS as RESOURCES } from "../resources/own-kinds.ts";
+import { GROUP, KINDS as RESOURCES } from "../resources/group.ts";
 import { problemOfCrds } from "./check.ts";
 import { type OperatorSettings, SettingsError } from "./settings.ts";
 

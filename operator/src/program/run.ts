@@ -1,9 +1,8 @@
-import { findCluster } from "../kube/client/find-cluster.ts";
+import { findCluster } from "../kube/client/cluster.ts";
 import { HttpKubeClient } from "../kube/client/http-client.ts";
-import { LeadershipLostError } from "../kube/election/elector.ts";
-import { leaseOwner } from "../kube/election/lease-owner.ts";
+import { LeadershipLostError, leaseOwner } from "../kube/election/elector.ts";
 import { Metrics } from "../kube/metrics.ts";
-import { KINDS } from "../resources/own-kinds.ts";
+import { KINDS } from "../resources/group.ts";
 import { type CheckSettings, checkInstallation, checkUninstall } from "./check.ts";
 import { createLogger } from "./logging.ts";
 import { Operator } from "./operator.ts";

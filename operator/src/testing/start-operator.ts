@@ -15,8 +15,7 @@ import { createLogger } from "../program/logging.ts";
 import { Operator } from "../program/operator.ts";
 import { parseCommand } from "../program/settings.ts";
 import { customResourceDefinition } from "../resources/crd/crd.ts";
-import { API_VERSION } from "../resources/group.ts";
-import { KINDS } from "../resources/own-kinds.ts";
+import { API_VERSION, KINDS } from "../resources/group.ts";
 
 /** A network that exists already, as the test knows it. */
 export interface TestNetwork {

@@ -53,7 +53,7 @@ describe("a file is checked", () => {
     expect(warnings).toEqual([
       {
         ...{ path: "nam", line: 1, column: 1, expected: "a known key, perhaps name" },
-        found: "the unknown key nam, which is ignored",
+        ...{ found: "the unknown key nam", isIgnored: true },
       },
       expect.objectContaining({ path: "listeners[0].port", line: 3, column: 25, expected: "one of kind, path" }),
       expect.objectContaining({ path: "limits.queu", line: 4, expected: "a known key, perhaps queue" }),

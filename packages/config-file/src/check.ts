@@ -45,8 +45,8 @@ export function checkConfig<Schema extends z.ZodType>(
     const key = String(path.at(-1));
     const nearest = nearestName(key, known);
     const expected = nearest === undefined ? `one of ${known.join(", ")}` : `a known key, perhaps ${nearest}`;
-    const found = `the unknown key ${key}, which is ignored`;
-    return { path: formatPath(path), ...document?.keyPlace(path), expected, found };
+    const found = `the unknown key ${key}`;
+    return { path: formatPath(path), ...document?.keyPlace(path), expected, found, isIgnored: true };
   });
   return { config: result.data, warnings: [...(document?.warnings ?? []), ...unknown] };
 }

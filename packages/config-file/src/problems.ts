@@ -22,6 +22,8 @@ export interface ConfigProblem {
   readonly expected: string;
   /** The value in the file, shortened, for example `"many"`; never the text of a secret. */
   readonly found: string;
+  /** The program goes on without the key. */
+  readonly isIgnored?: true;
 }
 
 /** `router.yml:12:7: text`, without the parts that are not known. */
@@ -31,8 +33,10 @@ export function atPlace(text: string, file?: string, place?: Place): string {
 }
 
 /** `router.yml:12:7: link.dialers[0].split: expected true or false, found "maybe"` */
-export function formatProblem({ path, line, column = 1, expected, found }: ConfigProblem, file?: string): string {
-  const text = `${path === "" ? "" : `${path}: `}expected ${expected}, found ${found}`;
+export function formatProblem({ path, line, column = 1, ...problem }: ConfigProblem, file?: string): string {
+  const { expected, found, isIgnored } = problem;
+  const ignored = isIgnored === true ? ", which is ignored" : "";
+  const text = `${path === "" ? "" : `${path}: `}expected ${expected}, found ${found}${ignored}`;
   return atPlace(text, file, line === undefined ? undefined : { line, column });
 }
 

@@ -1,9 +1,9 @@
 import type { z } from "zod";
 import { flag, integer, list, struct } from "../../resources/fields/bounded.ts";
 import { entityFields, entityRules, entityStatusFields, idColumn, nameRule } from "../../resources/fields/entity.ts";
-import { entityId } from "../../resources/fields/object-reference.ts";
+import { entityId } from "../../resources/fields/references.ts";
+import { authPolicyKind } from "../../resources/group.ts";
 import { defineKind, type Resource } from "../../resources/kind-definition.ts";
-import { authPolicyKind } from "../../resources/own-kinds.ts";
 
 const allowed = (what: string) => flag(`Whether ${what} is accepted.`).optional();
 

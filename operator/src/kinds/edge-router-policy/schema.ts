@@ -1,9 +1,9 @@
 import type { z } from "zod";
 import { struct } from "../../resources/fields/bounded.ts";
 import { entityFields, entityRules, entityStatusFields, idColumn, nameRule } from "../../resources/fields/entity.ts";
-import { allStandsAlone, selector, semantic } from "../../resources/fields/selector.ts";
+import { allStandsAlone, selector, semantic } from "../../resources/fields/references.ts";
+import { edgeRouterPolicyKind } from "../../resources/group.ts";
 import { defineKind, type Resource } from "../../resources/kind-definition.ts";
-import { edgeRouterPolicyKind } from "../../resources/own-kinds.ts";
 
 const spec = struct(
   "Which identities may use which edge routers.",

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Admissions } from "../../children/intent.ts";
 import type { FoundEdgeRouter } from "./plan/entity.ts";
-import type { ObservedRouter } from "./plan/observed.ts";
-import type { RouterPlanInput } from "./plan/router-plan.ts";
+import type { ObservedRouter, RouterPlanInput } from "./plan/router-plan.ts";
 import { planEdgeRouter, rolloutTurn } from "./plan.ts";
 import {
   ago,

@@ -1,15 +1,30 @@
 import type { IsThere } from "../../children/intent.ts";
-import { isRolledOut } from "../../children/workload.ts";
+import { isRolledOut, isRunning } from "../../children/workload.ts";
 import type { EventNote } from "../../kube/events/recorder.ts";
 import { KINDS, type KubeObject, type ResourceKind } from "../../kube/kinds.ts";
 import { ANNOTATIONS } from "../../resources/group.ts";
 import { advertisedIp, routerConditions } from "./plan/conditions.ts";
 import { reEnrollRequest } from "./plan/enrollment.ts";
-import { certificateOf, isInitialized, isOnline, templateHash } from "./plan/observed.ts";
-import type { RouterAction, RouterPlan, RouterPlanInput } from "./plan/router-plan.ts";
-import { applyUnlessThere, conflictsOf, deletion, isFormer, type RouterStep, routerStep } from "./plan/step.ts";
-import { surplusActions } from "./plan/surplus.ts";
-import { entityName } from "./render/names.ts";
+import {
+  certificateOf,
+  isInitialized,
+  isOnline,
+  type ObservedRouter,
+  type RouterAction,
+  type RouterPlan,
+  type RouterPlanInput,
+  templateHash,
+} from "./plan/router-plan.ts";
+import {
+  applyUnlessThere,
+  conflictsOf,
+  deletion,
+  isFormer,
+  type RouterStep,
+  routerStep,
+  surplusActions,
+} from "./plan/step.ts";
+import { CONTAINERS, entityName } from "./render/names.ts";
 import { disruptionBudget, headlessService, networkPolicy, serviceAccount, serviceMonitor } from "./render/objects.ts";
 import { specProblems } from "./render/router-config.ts";
 import type { EdgeRouterResource, RouterStatus } from "./schema.ts";
@@ -96,7 +111,7 @@ function turnOf(steps: readonly RouterStep[], maxUnavailable: number): ReadonlyS
 }
 
 /** Objects of all routers together. */
-export function sharedActions(
+function sharedActions(
   resource: EdgeRouterResource,
   found: ReadonlyMap<string, KubeObject>,
   isThere: IsThere,
@@ -262,3 +277,41 @@ export function rolloutTurn(routers: readonly RolloutFacts[], maxUnavailable: nu
     .slice(0, Math.max(0, maxUnavailable - away));
   return new Set([...free, ...lost, ...again, ...next].map(({ ordinal }) => ordinal));
 }
+
+/** What is there of a router whose network can't be asked. Undefined for one that the network was never seen to have. */
+export function asKnownFrom(
+  before: RouterStatus | undefined,
+  observed: Omit<ObservedRouter, "entity" | "before" | "secret">,
+): ObservedRouter | undefined {
+  if (before?.id === undefined) return undefined;
+  const { id, name = "" } = before;
+  // Taken for enrolled and there: nothing is decided about its enrollment, and what Kubernetes says of its pod is what counts.
+  const found = { id, name, isVerified: true, isOnline: true, syncStatus: "SYNC_DONE" };
+  return { ...observed, before, entity: { state: "synced", found } };
+}
+
+/**
+ * What of an EdgeRouter is put back while its network can't be asked (docs/operator/edge-router.md, "Without the network"): objects that are missing or were
+ * changed, as the spec wants them. A router whose program runs is left alone: it may serve, ready or not, and the state of the others is unknown. Nothing is
+ * deleted, enrolled, or moved to another address.
+ */
+export function repairActions(input: Omit<RouterPlanInput, "surplus">): RouterAction[] {
+  const { resource, routers, shared, isThere } = input;
+  if (specProblems(resource, input.controllers).length > 0) return [];
+  const own = routers.flatMap((router) => {
+    const { actions, rollout, configHash } = routerStep({ ...input, surplus: [] }, router, false);
+    const { statefulSet, pod } = router;
+    const isAway = statefulSet === undefined || (!isRolledOut(statefulSet) && !isRunning(pod, CONTAINERS.router));
+    if (isAway) return [...actions, ...rollout];
+    const isSameFile = configHash !== undefined && templateHash(statefulSet) === configHash;
+    return [...actions, ...(isSameFile ? rollout.filter((each) => isApply(each, "ConfigMap")) : [])];
+  });
+  return [...sharedActions(resource, shared, isThere).actions, ...own].filter((each) => isApply(each));
+}
+
+const isApply = (action: RouterAction, kind?: string): boolean =>
+  action.type === "apply" && (kind === undefined || action.object.kind === kind);
+
+/** Whether there is anything in the cluster that could be put back. */
+export const hasRouters = ({ status }: EdgeRouterResource): boolean =>
+  status.routers?.some(({ id }) => id !== undefined) === true;

@@ -6,24 +6,22 @@ import { networkRefOf } from "../../entity/plan.ts";
 import type { EventNote } from "../../kube/events/recorder.ts";
 import { KINDS, type KubeObject } from "../../kube/kinds.ts";
 import type { KindReconciler, Outcome, Removal } from "../../loop/kind-reconciler.ts";
-import { edgeRouterKind } from "../../resources/own-kinds.ts";
+import { edgeRouterKind } from "../../resources/group.ts";
 import { type Controllers, controllersOf } from "../network/interface.ts";
 import { observedConditions } from "./plan/conditions.ts";
-import type { ObservedRouter } from "./plan/observed.ts";
-import { asKnownFrom, hasRouters, repairActions } from "./plan/repair.ts";
-import type { RouterPlan } from "./plan/router-plan.ts";
-import { conflictsOf, isFormer, workloadOf } from "./plan/step.ts";
-import { keepsVolumes, surplusActions } from "./plan/surplus.ts";
-import { planEdgeRouter } from "./plan.ts";
+import type { ObservedRouter, RouterPlan } from "./plan/router-plan.ts";
+import { conflictsOf, isFormer, keepsVolumes, surplusActions, workloadOf } from "./plan/step.ts";
+import { asKnownFrom, hasRouters, planEdgeRouter, repairActions } from "./plan.ts";
 import { deleted, RemovalBlockedError, RouterActions } from "./reconcile/actions.ts";
-import { ChildReader, type RouterContext } from "./reconcile/child-reader.ts";
 import {
+  ChildReader,
   type NameProbe,
   observeEntity,
   observeRouter,
   observeShared,
   observeSurplus,
   observeWorkload,
+  type RouterContext,
   type SyncedRouter,
   servedNames,
   statusOfRouter,

@@ -1,6 +1,5 @@
 import { type ConfigNode, type RouterConfigFile, sectionShape, type ValueShape } from "@sallyport/router-config";
 import type { z } from "zod";
-import { statusFields } from "../../resources/condition.ts";
 import {
   choice,
   duration,
@@ -17,8 +16,8 @@ import type { CelRule } from "../../resources/fields/cel.ts";
 import { entityFields, entityRules, nameRule, roleAttributes } from "../../resources/fields/entity.ts";
 import { exposure, hostnamePattern } from "../../resources/fields/exposure.ts";
 import { enabled, imageFields, podTemplate, storage } from "../../resources/fields/workload.ts";
-import { defineKind, type Resource, serviceName, shortName } from "../../resources/kind-definition.ts";
-import { edgeRouterKind } from "../../resources/own-kinds.ts";
+import { edgeRouterKind } from "../../resources/group.ts";
+import { defineKind, type Resource, serviceName, shortName, statusFields } from "../../resources/kind-definition.ts";
 
 type Section = "forwarder" | "metrics" | "healthChecks" | "csr";
 

@@ -8,10 +8,9 @@ import { EntitySync } from "../../entity/sync.ts";
 import { conditionOf } from "../../kube/conditions.ts";
 import type { EventNote } from "../../kube/events/recorder.ts";
 import { KINDS, type SecretObject } from "../../kube/kinds.ts";
-import { syncedReason } from "../../loop/conditions.ts";
 import type { AnyResource, KindReconciler, Outcome } from "../../loop/kind-reconciler.ts";
-import { ANNOTATIONS } from "../../resources/group.ts";
-import { identityKind } from "../../resources/own-kinds.ts";
+import { syncedReason } from "../../loop/status.ts";
+import { ANNOTATIONS, identityKind } from "../../resources/group.ts";
 import { networkSecretProblem } from "../network/interface.ts";
 import {
   type CredentialState,
@@ -27,9 +26,16 @@ import {
   hasDisablingMark,
   identityEntity,
   planDisabling,
+  planServiceConfigs,
+  serviceConfigReferences,
 } from "./plan/entity.ts";
-import { planServiceConfigs, serviceConfigReferences } from "./plan/service-configs.ts";
-import { Credentials, type CredentialsResult, unlessGone } from "./reconcile/credentials.ts";
+import {
+  Credentials,
+  type CredentialsResult,
+  type PasswordResult,
+  settlePassword,
+  unlessGone,
+} from "./reconcile/credentials.ts";
 import {
   type Context,
   entityOf,
@@ -39,10 +45,9 @@ import {
   removeIdentity,
   secretOf,
 } from "./reconcile/entity.ts";
-import { type PasswordResult, settlePassword } from "./reconcile/password.ts";
 import { identityConditions, identityStatus, RENEWAL_FAILING, shownAuthenticators } from "./reconcile/status.ts";
 import type { IdentityResource } from "./schema.ts";
-import type { CredentialError } from "./secret/enrollment.ts";
+import type { CredentialError } from "./secret/certificate.ts";
 import type { IdentitySecret } from "./secret/identity-secret.ts";
 
 interface IdentityReconcilerOptions {

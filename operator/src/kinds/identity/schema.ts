@@ -9,9 +9,9 @@ import {
   nameRule,
   roleAttributes,
 } from "../../resources/fields/entity.ts";
-import { entityId, nameRef, objectName, secretKeyRef } from "../../resources/fields/object-reference.ts";
+import { entityId, nameRef, objectName, secretKeyRef } from "../../resources/fields/references.ts";
+import { identityKind } from "../../resources/group.ts";
 import { defineKind, type Resource, shortName } from "../../resources/kind-definition.ts";
-import { identityKind } from "../../resources/own-kinds.ts";
 
 const cost = (description: string) => integer(description, { max: 65_535 });
 const precedence = (description: string) => choice(description, ["default", "required", "failed"]);

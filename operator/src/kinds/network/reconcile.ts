@@ -1,6 +1,6 @@
 import { KINDS, type KubeObject, type ResourceKind } from "../../kube/kinds.ts";
 import type { AnyResource, KindReconciler, Removal } from "../../loop/kind-reconciler.ts";
-import { networkKind } from "../../resources/own-kinds.ts";
+import { networkKind } from "../../resources/group.ts";
 import { type ExternalOptions, keepUsable, reconcileExternal } from "./reconcile/external.ts";
 import { type ManagedOptions, reconcileManaged } from "./reconcile/managed.ts";
 import { FirstLogins } from "./reconcile/operator-identity.ts";

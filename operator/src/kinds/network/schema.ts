@@ -1,12 +1,11 @@
 import type { z } from "zod";
-import { statusFields } from "../../resources/condition.ts";
 import { choice, duration, flag, freeForm, integer, list, struct, text } from "../../resources/fields/bounded.ts";
 import { type CelRule, exactlyOne, keeps } from "../../resources/fields/cel.ts";
 import { exposure, hostnamePattern } from "../../resources/fields/exposure.ts";
-import { configMapKeyRef, nameRef, objectName, secretKeyRef } from "../../resources/fields/object-reference.ts";
+import { configMapKeyRef, nameRef, objectName, secretKeyRef } from "../../resources/fields/references.ts";
 import { imageFields, podTemplate, retention, storageClassName, volumeSize } from "../../resources/fields/workload.ts";
-import { defineKind, type Resource, serviceName, shortName } from "../../resources/kind-definition.ts";
-import { networkKind } from "../../resources/own-kinds.ts";
+import { networkKind } from "../../resources/group.ts";
+import { defineKind, type Resource, serviceName, shortName, statusFields } from "../../resources/kind-definition.ts";
 
 const external = struct(
   "An existing network: the address of its controller, and how to log in.",

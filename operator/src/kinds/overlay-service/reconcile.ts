@@ -1,12 +1,64 @@
 import type { ManagementClient } from "../../controller-client/connection.ts";
 import { RequestBatch } from "../../controller-client/request-batch.ts";
 import { type Collection, writable } from "../../entity/collection.ts";
+import { type EntityKind, type FoundEntity, sameSet } from "../../entity/plan.ts";
 import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
+import { idsOf, named, scopedAttributes, sortedSet } from "../../entity/references.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
-import { overlayServiceKind } from "../../resources/own-kinds.ts";
+import { overlayServiceKind } from "../../resources/group.ts";
 import { followHosting } from "./hosting-watch.ts";
-import { type FoundOverlayService, overlayService, type ServiceFields } from "./plan.ts";
-import type { OverlayServiceResource } from "./schema.ts";
+import type { OverlayServiceResource, OverlayServiceSpec } from "./schema.ts";
+
+interface ServiceFields {
+  readonly encryptionRequired: boolean;
+  readonly roleAttributes: readonly string[];
+  readonly configs: readonly string[];
+  readonly terminatorStrategy: string;
+  readonly maxIdleTimeMillis: number;
+}
+
+export interface FoundOverlayService extends FoundEntity {
+  readonly encryptionRequired?: boolean;
+  readonly roleAttributes?: readonly string[] | null;
+  readonly configs?: readonly string[] | null;
+  readonly terminatorStrategy?: string;
+  readonly maxIdleTimeMillis?: number;
+}
+
+const USUAL_STRATEGY = "smartrouting";
+
+export const overlayService: EntityKind<OverlayServiceSpec, ServiceFields, FoundOverlayService> = {
+  noun: "service",
+  references: ({ configRefs }) => named("ServiceConfig", configRefs),
+  idFields: ["configIds"],
+  desired(spec, { scope, references }) {
+    const { ids, missing } = idsOf(named("ServiceConfig", spec.configRefs), references);
+    return {
+      fields: {
+        encryptionRequired: spec.encryptionRequired,
+        roleAttributes: scopedAttributes(spec.roleAttributes, scope),
+        configs: sortedSet([...ids, ...(spec.configIds ?? [])]),
+        terminatorStrategy: spec.terminatorStrategy,
+        maxIdleTimeMillis: spec.maxIdleTimeMillis ?? 0,
+      },
+      missing,
+      // A service that lost one of its configs for a while would not be intercepted or hosted any more.
+      whileMissing: (found) => ({ configs: found.configs ?? [] }),
+    };
+  },
+  same: {
+    encryptionRequired: (wanted, found) => wanted === (found.encryptionRequired ?? wanted),
+    roleAttributes: (wanted, found) => sameSet(wanted, found.roleAttributes),
+    configs: (wanted, found) => sameSet(wanted, found.configs),
+    terminatorStrategy: (wanted, found) => wanted === (found.terminatorStrategy || USUAL_STRATEGY),
+    maxIdleTimeMillis: (wanted, found) => wanted === (found.maxIdleTimeMillis ?? 0),
+  },
+  // Fixed when the service is made: servers take a change and drop it. Who asks for encryption must not believe that there is some.
+  refusal: ({ encryptionRequired: there = true }, { encryptionRequired: wanted }) =>
+    there === wanted
+      ? undefined
+      : `was made ${there ? "with" : "without"} encryptionRequired, which can't be changed: delete it in the network to have it made again, or give the resource another name there`,
+};
 
 /** Only how many there are is asked for. */
 const ONE = { limit: 1 };

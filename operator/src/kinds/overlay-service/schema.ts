@@ -9,9 +9,9 @@ import {
   nameRule,
   roleAttributes,
 } from "../../resources/fields/entity.ts";
-import { entityId, nameRef } from "../../resources/fields/object-reference.ts";
+import { entityId, nameRef } from "../../resources/fields/references.ts";
+import { overlayServiceKind } from "../../resources/group.ts";
 import { defineKind, type Resource } from "../../resources/kind-definition.ts";
-import { overlayServiceKind } from "../../resources/own-kinds.ts";
 
 const spec = struct(
   "What clients can dial.",

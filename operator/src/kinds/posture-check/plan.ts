@@ -1,6 +1,6 @@
 import type { PostureCheckType, PostureFields } from "@sallyport/api";
 import { bareHex, type EntityKind, type FoundEntity, lowerCase, sameSet } from "../../entity/plan.ts";
-import { scopedAttributes } from "../../entity/roles.ts";
+import { scopedAttributes } from "../../entity/references.ts";
 import type { PostureCheckSpec } from "./schema.ts";
 
 /** The fields that each type has besides the attributes. */

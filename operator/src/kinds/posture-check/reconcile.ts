@@ -2,7 +2,7 @@ import type { ManagementClient } from "../../controller-client/connection.ts";
 import { type Collection, writable } from "../../entity/collection.ts";
 import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
-import { postureCheckKind } from "../../resources/own-kinds.ts";
+import { postureCheckKind } from "../../resources/group.ts";
 import { type FoundPostureCheck, type PostureCheckFields, postureCheck } from "./plan.ts";
 import type { PostureCheckResource } from "./schema.ts";
 

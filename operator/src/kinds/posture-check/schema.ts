@@ -9,8 +9,8 @@ import {
   nameRule,
   roleAttributes,
 } from "../../resources/fields/entity.ts";
+import { postureCheckKind } from "../../resources/group.ts";
 import { defineKind, type Resource } from "../../resources/kind-definition.ts";
-import { postureCheckKind } from "../../resources/own-kinds.ts";
 
 const osType = (description: string) =>
   choice(description, ["Windows", "WindowsServer", "Android", "iOS", "Linux", "macOS"]);

@@ -1,14 +1,46 @@
 import { ApiError } from "@sallyport/api/client";
 import type { ManagementClient } from "../../controller-client/connection.ts";
 import { type Collection, writable } from "../../entity/collection.ts";
+import { type EntityKind, type FoundEntity, sameJson } from "../../entity/plan.ts";
 import { entityReconciler, LookUpProblem } from "../../entity/reconcile.ts";
 import { KINDS, type SecretObject } from "../../kube/kinds.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
-import { serviceConfigKind } from "../../resources/own-kinds.ts";
+import { serviceConfigKind } from "../../resources/group.ts";
 import { networkSecretProblem } from "../network/interface.ts";
 import { configOf, withoutValues } from "./config-source.ts";
-import { type ConfigFields, type ConfigSurroundings, type FoundConfig, serviceConfig } from "./plan.ts";
-import type { ServiceConfigResource } from "./schema.ts";
+import type { ServiceConfigResource, ServiceConfigSpec } from "./schema.ts";
+
+interface ConfigFields {
+  readonly configTypeId: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+export interface FoundConfig extends FoundEntity {
+  readonly configTypeId: string;
+  readonly data?: Readonly<Record<string, unknown>> | null;
+}
+
+/** What a config needs besides its spec: both are looked up before. */
+export interface ConfigSurroundings {
+  /** Id of the config type that the spec names. */
+  readonly configTypeId: string;
+  /** The spec's `data`, or what the Secret has. */
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+export const serviceConfig: EntityKind<ServiceConfigSpec, ConfigFields, FoundConfig, ConfigSurroundings> = {
+  noun: "config",
+  references: () => [],
+  desired: (_spec, { configTypeId, data }) => ({ fields: { configTypeId, data }, missing: [] }),
+  same: {
+    configTypeId: (wanted, found) => wanted === found.configTypeId,
+    data: (wanted, found) => sameJson(wanted, found.data ?? {}),
+  },
+  refusal: (found, { configTypeId }) =>
+    found.configTypeId === configTypeId
+      ? undefined
+      : `is of the config type ${found.configTypeId} and can't become ${configTypeId}: give the resource another name in the network`,
+};
 
 /** Ids of config types by name, once for each network: they hardly ever change. */
 class ConfigTypes {

@@ -2,9 +2,9 @@ import type { z } from "zod";
 import { freeForm, struct, text } from "../../resources/fields/bounded.ts";
 import { exactlyOne, immutable } from "../../resources/fields/cel.ts";
 import { entityFields, entityRules, entityStatusFields, idColumn, nameRule } from "../../resources/fields/entity.ts";
-import { secretKeyRef } from "../../resources/fields/object-reference.ts";
+import { secretKeyRef } from "../../resources/fields/references.ts";
+import { serviceConfigKind } from "../../resources/group.ts";
 import { defineKind, type Resource } from "../../resources/kind-definition.ts";
-import { serviceConfigKind } from "../../resources/own-kinds.ts";
 
 const spec = struct(
   "How a service is intercepted or hosted.",

@@ -1,13 +1,54 @@
 import { type Collection, writable } from "../../entity/collection.ts";
+import { type EntityKind, type FoundEntity, sameSet } from "../../entity/plan.ts";
 import { entityReconciler, noLookUp } from "../../entity/reconcile.ts";
+import { named, renderSelector } from "../../entity/references.ts";
 import type { KindReconciler } from "../../loop/kind-reconciler.ts";
-import { serviceEdgeRouterPolicyKind } from "../../resources/own-kinds.ts";
-import {
-  type FoundServiceEdgeRouterPolicy,
-  type ServiceEdgeRouterPolicyFields,
-  serviceEdgeRouterPolicy,
-} from "./plan.ts";
-import type { ServiceEdgeRouterPolicyResource } from "./schema.ts";
+import { serviceEdgeRouterPolicyKind } from "../../resources/group.ts";
+import type { ServiceEdgeRouterPolicyResource, ServiceEdgeRouterPolicySpec } from "./schema.ts";
+
+interface ServiceEdgeRouterPolicyFields {
+  readonly semantic: "AnyOf" | "AllOf";
+  readonly edgeRouterRoles: readonly string[];
+  readonly serviceRoles: readonly string[];
+}
+
+export interface FoundServiceEdgeRouterPolicy extends FoundEntity {
+  readonly semantic: string;
+  readonly edgeRouterRoles?: readonly string[] | null;
+  readonly serviceRoles?: readonly string[] | null;
+}
+
+const routers = (spec: ServiceEdgeRouterPolicySpec) => named("EdgeRouter", spec.edgeRouterRefs);
+const services = (spec: ServiceEdgeRouterPolicySpec) => named("OverlayService", spec.serviceRefs);
+
+export const serviceEdgeRouterPolicy: EntityKind<
+  ServiceEdgeRouterPolicySpec,
+  ServiceEdgeRouterPolicyFields,
+  FoundServiceEdgeRouterPolicy
+> = {
+  noun: "service edge router policy",
+  references: (spec) => [...routers(spec), ...services(spec)],
+  idFields: ["edgeRouterIds", "serviceIds"],
+  desired(spec, surroundings) {
+    const router = renderSelector(
+      { roles: spec.edgeRouterRoles, references: routers(spec), ids: spec.edgeRouterIds },
+      surroundings,
+    );
+    const service = renderSelector(
+      { roles: spec.serviceRoles, references: services(spec), ids: spec.serviceIds },
+      surroundings,
+    );
+    return {
+      fields: { semantic: spec.semantic, edgeRouterRoles: router.roles, serviceRoles: service.roles },
+      missing: [...router.missing, ...service.missing],
+    };
+  },
+  same: {
+    semantic: (wanted, found) => wanted === found.semantic,
+    edgeRouterRoles: (wanted, found) => sameSet(wanted, found.edgeRouterRoles),
+    serviceRoles: (wanted, found) => sameSet(wanted, found.serviceRoles),
+  },
+};
 
 export const serviceEdgeRouterPolicies: Collection<ServiceEdgeRouterPolicyFields, FoundServiceEdgeRouterPolicy> = {
   list: (client, query, call) => client.listServiceEdgeRouterPolicies({ query }, call),

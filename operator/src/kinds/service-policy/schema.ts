@@ -1,9 +1,9 @@
 import type { z } from "zod";
 import { choice, integer, struct } from "../../resources/fields/bounded.ts";
 import { entityFields, entityRules, entityStatusFields, idColumn, nameRule } from "../../resources/fields/entity.ts";
-import { allStandsAlone, refs, selector, semantic } from "../../resources/fields/selector.ts";
+import { allStandsAlone, refs, selector, semantic } from "../../resources/fields/references.ts";
+import { servicePolicyKind } from "../../resources/group.ts";
 import { defineKind, type Resource } from "../../resources/kind-definition.ts";
-import { servicePolicyKind } from "../../resources/own-kinds.ts";
 
 const spec = struct(
   "Which identities may dial or host which services.",

@@ -1,4 +1,4 @@
-import { KINDS } from "../../resources/own-kinds.ts";
+import { KINDS } from "../../resources/group.ts";
 import { type Manifest, sample } from "./samples.ts";
 
 /** An object that the API server must refuse, and why. */

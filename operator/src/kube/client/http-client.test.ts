@@ -7,11 +7,9 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { KINDS, type KubeObject } from "../kinds.ts";
 import { FakeApiServer } from "../testing/fake-api-server.ts";
 import { serverPerTest } from "../testing/server-per-test.ts";
-import { type Cluster, ClusterConfigError, clusterAt } from "./cluster.ts";
+import { type Cluster, ClusterConfigError, clusterAt, fromKubeconfig, inCluster, isInCluster } from "./cluster.ts";
 import { KubeError } from "./errors.ts";
-import { inCluster, isInCluster } from "./find-cluster.ts";
 import { HttpKubeClient } from "./http-client.ts";
-import { fromKubeconfig } from "./kubeconfig.ts";
 
 const Thing = { group: "sallyport.dev", version: "v1alpha1", plural: "things", kind: "Thing", namespaced: true };
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { leaseOwner } from "./lease-owner.ts";
+import { leaseOwner } from "./elector.ts";
 
 const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 const bearer = (claims: unknown): string => `Bearer ${part({ alg: "RS256" })}.${part(claims)}.c2lnbmF0dXJl`;

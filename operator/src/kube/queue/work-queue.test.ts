@@ -2,8 +2,7 @@ import { once } from "node:events";
 import { RecordingLogger } from "@sallyport/wire/testing/recording-logger";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { KubeError } from "../client/errors.ts";
-import { RetryLimiter } from "./retry-limiter.ts";
-import { WorkQueue } from "./work-queue.ts";
+import { RetryLimiter, WorkQueue } from "./work-queue.ts";
 import { TerminalError, Worker, type WorkerOptions } from "./worker.ts";
 
 beforeEach(() => {

@@ -1,7 +1,6 @@
 import { ANNOTATIONS, API_VERSION, CATEGORY, FINALIZER } from "../group.ts";
 import type { KindDefinition } from "../kind-definition.ts";
-import { columnsOf, objectSchema } from "./crd.ts";
-import type { StructuralNode } from "./structural.ts";
+import { columnsOf, objectSchema, type StructuralNode } from "./crd.ts";
 
 const ANNOTATION_TEXTS: Readonly<Record<keyof typeof ANNOTATIONS, readonly [on: string, meaning: string]>> = {
   pause: [

@@ -1,8 +1,7 @@
-import { statusFields } from "../condition.ts";
-import type { PrinterColumn } from "../kind-definition.ts";
+import { type PrinterColumn, statusFields } from "../kind-definition.ts";
 import { choice, list, mapOf, text } from "./bounded.ts";
 import { type CelRule, immutable } from "./cel.ts";
-import { entityId, nameRef } from "./object-reference.ts";
+import { entityId, nameRef } from "./references.ts";
 
 /** Fields of every kind that stands for an entity of a network. */
 export const entityFields = {

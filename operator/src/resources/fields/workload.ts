@@ -1,6 +1,6 @@
 import { amount, choice, flag, freeForm, integer, list, mapOf, openStruct, quantity, struct, text } from "./bounded.ts";
 import { type CelRule, immutable, keeps } from "./cel.ts";
-import { nameRef, objectName } from "./object-reference.ts";
+import { nameRef, objectName } from "./references.ts";
 
 const value = (what: string, max = 4096) => text(what, { max });
 

@@ -1,7 +1,6 @@
 import { type CelInput, CelScalar, celFunc, celMethod, isCelError, run } from "@bufbuild/cel";
 import { amountOf } from "../../kube/formats.ts";
-import { objectSchema } from "../crd/crd.ts";
-import type { StructuralNode } from "../crd/structural.ts";
+import { objectSchema, type StructuralNode } from "../crd/crd.ts";
 import type { KindDefinition } from "../kind-definition.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { StructuralNode } from "../crd/structural.ts";
+import type { StructuralNode } from "../crd/crd.ts";
 
 /** All nodes of a schema by their paths: `spec.tags`, `spec.tags.*` for its values, `status.routers[]` for its entries. */
 export function nodesOf(schema: StructuralNode): ReadonlyMap<string, StructuralNode> {

@@ -5,8 +5,7 @@ import { hostnameOf } from "../render/address.ts";
 import { routerName } from "../render/names.ts";
 import type { SpecProblem } from "../render/router-config.ts";
 import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
-import { certificateOf, isOnline, isVerified, routerProblem, unreadySince } from "./observed.ts";
-import type { SurplusRouter } from "./router-plan.ts";
+import { certificateOf, isOnline, isVerified, routerProblem, type SurplusRouter, unreadySince } from "./router-plan.ts";
 import type { RouterStep } from "./step.ts";
 
 /** What conditions are made from, once it is decided what is done. */

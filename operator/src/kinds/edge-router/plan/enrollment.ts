@@ -1,7 +1,14 @@
 import { ANNOTATIONS } from "../../../resources/group.ts";
 import type { EdgeRouterResource, RouterStatus } from "../schema.ts";
 import type { FoundEdgeRouter } from "./entity.ts";
-import { certificateOf, initializedAt, isInitialized, isOnline, type ObservedRouter, podProblem } from "./observed.ts";
+import {
+  certificateOf,
+  initializedAt,
+  isInitialized,
+  isOnline,
+  type ObservedRouter,
+  podProblem,
+} from "./router-plan.ts";
 
 /** A token is replaced this long before its end, or when a quarter of its life is left. */
 const TOKEN_MARGIN_MS = 10 * 60_000;

@@ -1,5 +1,5 @@
 import { type EntityKind, type EntityResource, type FoundEntity, sameJson, sameSet } from "../../../entity/plan.ts";
-import { scopedAttributes } from "../../../entity/roles.ts";
+import { scopedAttributes } from "../../../entity/references.ts";
 import type { EdgeRouterResource, EdgeRouterSpec } from "../schema.ts";
 
 export interface EdgeRouterFields {

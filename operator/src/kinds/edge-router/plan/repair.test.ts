@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { asKnownFrom, repairActions } from "../plan.ts";
 import { container, OWNER, object, pair, pod, set, settled, withSpec, words } from "../testing/routers.ts";
-import type { ObservedRouter } from "./observed.ts";
-import { asKnownFrom, repairActions } from "./repair.ts";
-import type { RouterPlanInput } from "./router-plan.ts";
+import type { ObservedRouter, RouterPlanInput } from "./router-plan.ts";
 
 const known = (routers: readonly ObservedRouter[]) =>
   routers.flatMap(({ entity: _, before, secret: __, ...rest }) => asKnownFrom(before, rest) ?? []);

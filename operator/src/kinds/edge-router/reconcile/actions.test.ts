@@ -6,7 +6,7 @@ import type { RouterAction } from "../plan/router-plan.ts";
 import type { EdgeRouterResource } from "../schema.ts";
 import { edgeRouter } from "../testing/edge-router.ts";
 import { RouterActions } from "./actions.ts";
-import { ChildReader, type RouterContext } from "./child-reader.ts";
+import { ChildReader, type RouterContext } from "./observe.ts";
 
 const resource = edgeRouter() as EdgeRouterResource;
 const network = {} as UsableNetwork;

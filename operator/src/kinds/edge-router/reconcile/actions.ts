@@ -9,8 +9,7 @@ import { ofOrdinal } from "../plan/entity.ts";
 import type { RouterAction } from "../plan/router-plan.ts";
 import { claimsPrefix } from "../render/names.ts";
 import type { EdgeRouterResource } from "../schema.ts";
-import type { ChildReader, RouterContext } from "./child-reader.ts";
-import { edgeRouterSync, knownOf, statusOfRouter } from "./observe.ts";
+import { type ChildReader, edgeRouterSync, knownOf, type RouterContext, statusOfRouter } from "./observe.ts";
 
 const TABLE = new KindTable();
 /** A refused growth of a volume is tried again after this time: an administrator may have allowed it since. */

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { ConfigError } from "@sallyport/config-file";
+import { ConfigError, type ConfigProblem } from "@sallyport/config-file";
 import { type RouterConfigFile, validateRouterConfig, writeRouterConfig } from "@sallyport/router-config";
 import { hashOf, isMap, mergePatch, sorted } from "../../../children/json-value.ts";
 import type { Controllers } from "../../network/interface.ts";
@@ -205,16 +205,14 @@ function dollarPaths(document: unknown): SpecProblem[] {
 /** What the router would refuse or ignore: in a file that no person reads, a key without effect is a mistake, too. */
 function findings(document: unknown): SpecProblem[] {
   try {
-    return validateRouterConfig(document).warnings.map((each) =>
-      problemOf({ ...each, found: each.found.replace(", which is ignored", "") }),
-    );
+    return validateRouterConfig(document).warnings.map(problemOf);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return error.problems.map((each) => problemOf(each));
+    return error.problems.map(problemOf);
   }
 }
 
-const problemOf = ({ path, expected, found }: { path: string; expected: string; found: string }): SpecProblem => ({
+const problemOf = ({ path, expected, found }: ConfigProblem): SpecProblem => ({
   path,
   message: `expected ${expected}, found ${found}`,
 });

@@ -6,11 +6,17 @@ import type { Resolution } from "../../../entity/references.ts";
 import { OWNER, surroundings } from "../../../entity/testing/surroundings.ts";
 import { admit } from "../../../resources/testing/admission.ts";
 import { sample } from "../../testing/samples.ts";
-import { planPassword } from "../reconcile/password.ts";
+import { planPassword } from "../reconcile/credentials.ts";
 import { type IdentityResource, identityDefinition } from "../schema.ts";
 import { renewalTime, wantedCredential } from "./credential.ts";
-import { type FoundIdentity, hasDisablingMark, identityEntity, planDisabling, withDisablingMark } from "./entity.ts";
-import { planServiceConfigs } from "./service-configs.ts";
+import {
+  type FoundIdentity,
+  hasDisablingMark,
+  identityEntity,
+  planDisabling,
+  planServiceConfigs,
+  withDisablingMark,
+} from "./entity.ts";
 
 function identity(spec: Readonly<Record<string, unknown>> = {}): IdentityResource {
   const { object, problems } = admit(identityDefinition, sample("Identity", spec));

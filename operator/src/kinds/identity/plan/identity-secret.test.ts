@@ -1,7 +1,7 @@
 /** An identity in a Secret: what is next in every state that a crash, a person or the clock can leave behind. */
 import { describe, expect, test } from "vitest";
 import type { HeldCertificate, OwnSecret, WantedCredential } from "./credential.ts";
-import { type IdentitySecretState, planIdentitySecret } from "./identity-secret.ts";
+import { type IdentitySecretState, planIdentitySecret } from "./credential-steps.ts";
 
 const NOW = new Date("2026-11-22T12:00:00Z");
 const MINUTE = 60_000;

@@ -1,7 +1,7 @@
 /** A token in a Secret, until a device has enrolled with it. */
 import { describe, expect, test } from "vitest";
 import type { WantedCredential } from "./credential.ts";
-import { planToken, type TokenState } from "./token.ts";
+import { planToken, type TokenState } from "./credential-steps.ts";
 
 const NOW = new Date("2026-11-22T12:00:00Z");
 const DAY = 86_400_000;

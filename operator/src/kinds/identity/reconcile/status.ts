@@ -5,11 +5,11 @@ import type { ConditionDraft } from "../../../kube/conditions.ts";
 import { secondTime } from "../../../kube/formats.ts";
 import type { OwnStatus } from "../../../loop/kind-reconciler.ts";
 import type { CredentialState, HeldSecret, WantedCredential } from "../plan/credential.ts";
+import { over } from "../plan/credential-steps.ts";
 import { DISABLED, type DisablingPlan, type FoundIdentity } from "../plan/entity.ts";
-import { over } from "../plan/identity-secret.ts";
 import type { IdentityResource, IdentityStatus } from "../schema.ts";
-import type { CredentialError } from "../secret/enrollment.ts";
-import type { PasswordProblem } from "./password.ts";
+import type { CredentialError } from "../secret/certificate.ts";
+import type { PasswordProblem } from "./credentials.ts";
 
 type Status = OwnStatus<IdentityResource>;
 type ShownAuthenticator = NonNullable<IdentityStatus["authenticators"]>[number];

@@ -157,7 +157,7 @@ export function heldSecret(object: SecretObject | undefined, resource: IdentityR
 }
 
 /** The certificate of an identity file that holds its texts itself; undefined for any other. */
-export function certificateOf({ id }: IdentityFile): HeldCertificate | undefined {
+function certificateOf({ id }: IdentityFile): HeldCertificate | undefined {
   try {
     const [leaf] = parseCertificates(pemText(id.cert));
     if (leaf === undefined) return undefined;

@@ -1,7 +1,7 @@
 import { ApiError, ApiTransportError } from "@sallyport/api/client";
 import { describe, expect, test } from "vitest";
 import { NetworkNotReadyError, OperationForbiddenError } from "../../../controller-client/errors.ts";
-import { connectionProblem } from "../reconcile/connection-problem.ts";
+import { connectionProblem } from "../reconcile/use.ts";
 import { connectionConditions, type Findings } from "./conditions.ts";
 import { passing, stalled } from "./problem.ts";
 

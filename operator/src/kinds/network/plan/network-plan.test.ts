@@ -4,8 +4,7 @@ import { type FoundPod, type FoundStatefulSet, isRolledOut } from "../../../chil
 import { serverVersion } from "../reconcile/use.ts";
 import type { ExternalNetwork } from "../schema.ts";
 import { accessSources, caBundleOf, credentialsOf, namedValue, tokenAudience, type ValueHolder } from "./access.ts";
-import { nextReconcileMs, passing, stalled } from "./problem.ts";
-import { rolloutProblem } from "./rollout.ts";
+import { nextReconcileMs, passing, rolloutProblem, stalled } from "./problem.ts";
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 const secretOf = (data: Readonly<Record<string, string>>): ValueHolder => ({

@@ -14,8 +14,17 @@ import {
 } from "../plan/access.ts";
 import { stalled } from "../plan/problem.ts";
 import type { ExternalNetwork, NetworkResource } from "../schema.ts";
-import { type ConnectionProblem, connectionProblem } from "./connection-problem.ts";
-import { type Access, type NetworkContext, outcomeOf, refOf, requestTimeoutMs, suspend, useNetwork } from "./use.ts";
+import {
+  type Access,
+  type ConnectionProblem,
+  connectionProblem,
+  type NetworkContext,
+  outcomeOf,
+  refOf,
+  requestTimeoutMs,
+  suspend,
+  useNetwork,
+} from "./use.ts";
 
 /** A token of the operator's service account for an audience. `lifetime` as in the spec. */
 export type ServiceAccountToken = (audience: string, lifetime: string) => Promise<string>;

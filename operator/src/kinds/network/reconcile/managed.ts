@@ -14,19 +14,20 @@ import { KINDS, type KubeObject, type SecretObject } from "../../../kube/kinds.t
 import type { Outcome } from "../../../loop/kind-reconciler.ts";
 import { ANNOTATIONS } from "../../../resources/group.ts";
 import { credentialsOf, namedValue } from "../plan/access.ts";
-import { stalled } from "../plan/problem.ts";
-import { rolloutProblem } from "../plan/rollout.ts";
+import { rolloutProblem, stalled } from "../plan/problem.ts";
+import { renderCaBundle, renderClaim, renderConfigMap, renderService, renderStatefulSet } from "../render/children.ts";
+import { renderControllerFile } from "../render/controller-file.ts";
 import {
   advertisedAddress,
   baseUrl,
+  childNames,
   type FoundService,
+  isChild,
   managementBase,
+  ownerName,
   serviceHost,
   servicePort,
-} from "../render/address.ts";
-import { renderCaBundle, renderClaim, renderConfigMap, renderService, renderStatefulSet } from "../render/children.ts";
-import { renderControllerFile } from "../render/controller-file.ts";
-import { childNames, isChild, ownerName } from "../render/names.ts";
+} from "../render/names.ts";
 import type { ManagedNetwork, NetworkResource, NetworkStatus } from "../schema.ts";
 import {
   createSecret,
@@ -37,7 +38,6 @@ import {
   newPassword,
   newSecretKey,
 } from "./children.ts";
-import { type ConnectionProblem, connectionProblem } from "./connection-problem.ts";
 import {
   confirmOwnIdentity,
   type FirstLogins,
@@ -49,6 +49,8 @@ import {
   renewOwnIdentity,
 } from "./operator-identity.ts";
 import {
+  type ConnectionProblem,
+  connectionProblem,
   isAskedFor,
   type NetworkContext,
   outcomeOf,

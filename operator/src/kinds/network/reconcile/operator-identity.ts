@@ -8,8 +8,8 @@ import {
   NetworkConnection,
   REFUSED_LOGIN_MS,
 } from "../../../controller-client/connection.ts";
-import { LoginGate } from "../../../controller-client/login-gate.ts";
 import { byProxy } from "../../../controller-client/proxies.ts";
+import { LoginGate } from "../../../controller-client/request-limits.ts";
 import { ownerOf, ownershipOf, tagsOf } from "../../../entity/ownership.ts";
 import { KINDS, type KubeObject, type SecretObject } from "../../../kube/kinds.ts";
 import { ANNOTATIONS, GROUP } from "../../../resources/group.ts";

@@ -3,8 +3,16 @@ import { mergePatch } from "../../../children/json-value.ts";
 import { apiVersionOf, KINDS, type KubeObject } from "../../../kube/kinds.ts";
 import { ANNOTATIONS } from "../../../resources/group.ts";
 import type { ManagedNetwork, NetworkResource } from "../schema.ts";
-import { servicePort } from "./address.ts";
-import { childLabels, childNames, keptMetadata, ownedMetadata, PATHS, selectorLabels, USER } from "./names.ts";
+import {
+  childLabels,
+  childNames,
+  keptMetadata,
+  ownedMetadata,
+  PATHS,
+  selectorLabels,
+  servicePort,
+  USER,
+} from "./names.ts";
 
 /** The objects of a managed Network, each the whole of what the operator wants of it. */
 

@@ -1,4 +1,4 @@
-import { ConfigError } from "@sallyport/config-file";
+import { ConfigError, type ConfigProblem } from "@sallyport/config-file";
 import { readControllerConfig } from "@sallyport/controller-config";
 import { formatHostPort, type HostPort } from "@sallyport/wire";
 import { stringify } from "yaml";
@@ -44,19 +44,16 @@ export function renderControllerFile(
   try {
     const { warnings } = readControllerConfig(text, "controller.yml", {});
     const [unknown] = warnings.filter(({ path }) => path !== "");
-    if (unknown !== undefined) {
-      const found = unknown.found.replace(", which is ignored", "");
-      return invalid(`spec.managed.config.overrides.${unknown.path}: expected ${unknown.expected}, found ${found}`);
-    }
+    if (unknown !== undefined) return invalid(problemText(unknown, overrides));
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const problems = error.problems.map(
-      ({ path, expected, found }) => `${placeOf(path, overrides)}: expected ${expected}, found ${found}`,
-    );
-    return invalid(problems.join("; "));
+    return invalid(error.problems.map((problem) => problemText(problem, overrides)).join("; "));
   }
   return { text, hash: hashOf(text) };
 }
+
+const problemText = ({ path, expected, found }: ConfigProblem, overrides: Json): string =>
+  `${placeOf(path, overrides)}: expected ${expected}, found ${found}`;
 
 /** Where a value of the file comes from. */
 function placeOf(path: string, overrides: Json): string {

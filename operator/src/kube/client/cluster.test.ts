@@ -2,8 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ClusterConfigError } from "./cluster.ts";
-import { findCluster } from "./find-cluster.ts";
+import { ClusterConfigError, findCluster } from "./cluster.ts";
 
 let folder: string;
 const env = { KUBERNETES_SERVICE_HOST: "fd00::1", KUBERNETES_SERVICE_PORT: "443" };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { RequestPace } from "./request-pace.ts";
+import { RequestPace } from "./request-limits.ts";
 
 const { signal } = new AbortController();
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Place, ReferenceIndex } from "./reference-index.ts";
+import { type Place, ReferenceIndex } from "./changes.ts";
 
 const place = (kind: string, name: string): Place => ({ kind, key: `edge/${name}` });
 const [policy, other, web, api] = [

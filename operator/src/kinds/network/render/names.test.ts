@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { managedNetwork } from "../testing/managed.ts";
-import { advertisedAddress, type FoundService, servicePort } from "./address.ts";
+import { advertisedAddress, type FoundService, servicePort } from "./names.ts";
 
 type Case = readonly [name: string, changes: object, service: FoundService | undefined, expected: object];
 
