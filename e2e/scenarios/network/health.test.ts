@@ -72,7 +72,7 @@ describe.skipIf(!hasCluster)("every kind in every state", () => {
       ["ServiceConfig", "bad-data", "InvalidSpec", "the network refuses port: port is invalid: must be integer"],
       ["ServiceConfig", "no-secret", "SecretNotFound", "there is no Secret absent: create it with the key data"],
       ["OverlayService", "wrong", "NameConflict", `belongs to OverlayService ${stage.namespace}/main`],
-      ["EdgeRouter", "wrong", "InvalidConfig", "spec.config.overrides.nonsense: expected a known key, found an unknown one"],
+      ["EdgeRouter", "wrong", "InvalidConfig", "spec.config.overrides.nonsense: expected one of v, identity"],
       ["Network", "wrong", "InvalidConfig", "spec.managed.config.overrides.nonsense: expected one of v, api"],
       ["Network", "unreachable", "ControllerUnavailable", "the operator's pod does not know this name"],
       ["Network", "without-secret", "SecretNotFound", "there is no Secret forgotten in this namespace"],
